@@ -1,0 +1,32 @@
+# Decides whether the parts that need CUDA and NCCL are built. Rooms ask LOCKSTEP_HAS_CUDA and choose between a real file
+# and one that says why the part is missing; the reason is LOCKSTEP_CUDA_MISSING, empty where nothing is.
+# They are plain C++ against the runtime: no CUDA compiler is needed.
+set(LOCKSTEP_HAS_CUDA FALSE)
+set(lockstep_missing "")
+if(LOCKSTEP_CUDA STREQUAL "OFF")
+  set(lockstep_missing "this build was configured with LOCKSTEP_CUDA=OFF")
+else()
+  # A toolkit without its compiler is enough, and not all versions of CMake find such a one by themselves.
+  find_package(CUDAToolkit QUIET)
+  if(NOT CUDAToolkit_FOUND)
+    set(lockstep_missing "the CUDA toolkit was not found; install it or set CUDAToolkit_ROOT")
+  elseif(NOT TARGET CUDA::cudart)
+    set(lockstep_missing "the CUDA toolkit in ${CUDAToolkit_BIN_DIR} has no runtime library (package cuda-cudart-dev)")
+  else()
+    find_package(NCCL 2.18 QUIET)
+    if(NOT NCCL_FOUND)
+      set(lockstep_missing "NCCL 2.18 or newer was not found (package libnccl-dev); if it lies apart, set NCCL_ROOT")
+    else()
+      set(LOCKSTEP_HAS_CUDA TRUE)
+    endif()
+  endif()
+endif()
+
+if(LOCKSTEP_HAS_CUDA)
+  message(STATUS "CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}: building the nccl back end")
+elseif(LOCKSTEP_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "LOCKSTEP_CUDA=ON, but ${lockstep_missing}")
+else()
+  message(STATUS "No nccl back end: ${lockstep_missing}")
+endif()
+set(LOCKSTEP_CUDA_MISSING "${lockstep_missing}" CACHE INTERNAL "Why the parts that need CUDA are not built")

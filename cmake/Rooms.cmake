@@ -1,0 +1,45 @@
+# One target per room: lockstep_room(base SOURCES error.cpp DEPENDS … LINKS …) makes lockstep::base.
+#   DEPENDS  rooms of lower floors, visible to whoever uses this one
+#   LINKS    vendor libraries; private, no public header includes theirs
+#   LIBRARY  the target's name where it is not the folder's, e.g. ops_reference
+include(GNUInstallDirs)
+
+add_library(lockstep_flags INTERFACE)
+target_compile_features(lockstep_flags INTERFACE cxx_std_20)
+# -ffp-contract=off: a vector body and its scalar tail must round alike, so that sums do not depend on where they are cut.
+target_compile_options(lockstep_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -ffp-contract=off
+  $<$<CXX_COMPILER_ID:GNU>:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>  # gcc 12 and 13 mistake "text" + std::string for an overlap when they optimise
+  $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
+if(LOCKSTEP_SANITIZE)
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+
+function(lockstep_room name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINKS" ${ARGN})
+  add_library(lockstep_${name} STATIC ${ARG_SOURCES})
+  add_library(lockstep::${name} ALIAS lockstep_${name})
+  set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(lockstep_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_features(lockstep_${name} PUBLIC cxx_std_20)
+  foreach(room ${ARG_DEPENDS})
+    target_link_libraries(lockstep_${name} PUBLIC lockstep::${room})
+  endforeach()
+  # Of a library that is only headers nothing is left to link for those who use an installed room.
+  list(TRANSFORM ARG_LINKS REPLACE "^nlohmann_json::.*|^Boost::headers$" "$<BUILD_INTERFACE:\\0>")
+  target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_flags> ${ARG_LINKS})
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})
+endfunction()
+
+function(lockstep_app name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  foreach(room ${ARG_DEPENDS})
+    target_link_libraries(${name} PRIVATE lockstep::${room})
+  endforeach()
+  target_link_libraries(${name} PRIVATE lockstep_flags ${ARG_LINKS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()

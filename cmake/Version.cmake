@@ -1,0 +1,24 @@
+# Sources that say what was built: lockstep_build_info(<target>) adds to it the commit, read at every build, and the
+# versions of the libraries found, read when CMake runs. apps/common/build_info.hpp declares both.
+function(lockstep_build_info target)
+  set(directory ${CMAKE_CURRENT_BINARY_DIR}/build_info)
+  add_custom_target(${target}_commit
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUTPUT=${directory}/commit.cpp
+      -P ${PROJECT_SOURCE_DIR}/cmake/WriteCommit.cmake
+    BYPRODUCTS ${directory}/commit.cpp COMMENT "" VERBATIM)
+  add_dependencies(${target} ${target}_commit)
+
+  set(dnnl_version "")
+  foreach(part MAJOR MINOR PATCH)
+    file(STRINGS ${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h line REGEX "^#define DNNL_VERSION_${part} ")
+    string(REGEX REPLACE "[^0-9]" "" number "${line}")
+    list(APPEND dnnl_version ${number})
+  endforeach()
+  list(JOIN dnnl_version . dnnl_version)
+  if(LOCKSTEP_HAS_CUDA)
+    set(cuda_version ${CUDAToolkit_VERSION})
+    set(nccl_version ${NCCL_VERSION})
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/apps/common/build_info.cpp.in ${directory}/build_info.cpp @ONLY)
+  target_sources(${target} PRIVATE ${directory}/build_info.cpp ${directory}/commit.cpp)
+endfunction()

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string_view>
+
+#include "lockstep/base/types.hpp"
+
+namespace lockstep {
+
+enum class DType { float32, float64, int32, int64, uint8 };
+enum class ReduceOp { sum, min, max };
+
+/// Where memory lives: ordinary process memory, memory that the node's ranks share,
+/// page-locked host memory, or a GPU's.
+enum class MemoryKind { host, shared, pinned, device };
+
+/// Bytes per element.
+std::int64_t size_of(DType dtype);
+std::string_view name(DType dtype);
+std::string_view name(ReduceOp op);
+std::string_view name(MemoryKind kind);
+
+/// A view of `count` elements that somebody else owns.
+struct Buffer {
+  void* data = nullptr;
+  Count count;
+  DType dtype = DType::float32;
+  MemoryKind kind = MemoryKind::host;
+
+  [[nodiscard]] Bytes bytes() const { return {count.value * size_of(dtype)}; }
+};
+
+/// A view that is only read. Every Buffer converts to one.
+struct ConstBuffer {
+  const void* data = nullptr;
+  Count count;
+  DType dtype = DType::float32;
+  MemoryKind kind = MemoryKind::host;
+
+  ConstBuffer() = default;
+  ConstBuffer(const void* data_in, Count count_in, DType dtype_in, MemoryKind kind_in = MemoryKind::host)
+      : data(data_in), count(count_in), dtype(dtype_in), kind(kind_in) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a view that may be written is one that may be read
+  ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype), kind(b.kind) {}
+
+  [[nodiscard]] Bytes bytes() const { return {count.value * size_of(dtype)}; }
+};
+
+/// `count` elements from element `offset` on. @pre the range lies inside `whole`
+Buffer slice(const Buffer& whole, Count offset, Count count);
+ConstBuffer slice(const ConstBuffer& whole, Count offset, Count count);
+
+/// Owned memory; the view is released with it. Move-only.
+class Allocation {
+ public:
+  using Release = std::function<void(void*)>;
+
+  Allocation() = default;
+  Allocation(void* data, Bytes bytes, MemoryKind kind, Release release);
+  Allocation(Allocation&& other) noexcept;
+  Allocation& operator=(Allocation&& other) noexcept;
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+  ~Allocation();
+
+  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+  [[nodiscard]] MemoryKind kind() const { return kind_; }
+  /// The memory seen as elements of `dtype`, as many as fit.
+  [[nodiscard]] Buffer as(DType dtype) const;
+
+ private:
+  void* data_ = nullptr;
+  Bytes bytes_;
+  MemoryKind kind_ = MemoryKind::host;
+  Release release_;
+};
+
+/// Zeroed host memory, aligned to 64 bytes (a cache line and an AVX-512 vector).
+/// @throws Error{invalid_argument} if `bytes` is negative; std::bad_alloc
+Allocation allocate_host(Bytes bytes);
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/source_location.hpp"
+
+namespace lockstep {
+
+enum class ErrorCode {
+  invalid_argument,  ///< the caller passed something that can never work
+  unsupported,       ///< valid, but this build, machine or back end cannot do it
+  transport,         ///< MPI, NCCL or a socket failed
+  timeout,           ///< a peer did not answer within the deadline
+  mismatch,          ///< ranks disagree about what they are doing together
+  device,            ///< a GPU or its driver failed
+  io,                ///< a file could not be read or written
+  corrupt,           ///< a file was read and its contents are wrong
+};
+
+std::string_view name(ErrorCode code);
+
+/// What is known about the place and the circumstances of an error. Unknown fields stay empty.
+struct ErrorContext {
+  std::string operation;              ///< e.g. "all_reduce"
+  std::string label;                  ///< the caller's name for it: a tensor or bucket
+  std::optional<std::int64_t> step;   ///< step of the plan, or of training
+  std::optional<int> rank;            ///< the rank that reports
+  std::string host;                   ///< the host it runs on
+  std::vector<int> peers;             ///< the ranks at fault or waited for
+  std::optional<std::int64_t> bytes;  ///< size of the buffer concerned
+};
+
+/// The one exception type of lockstep.
+/// `what()` is a single line that names every known field of the context.
+class Error : public std::exception {
+ public:
+  Error(ErrorCode code, std::string message, ErrorContext context = {},
+        SourceLocation location = SourceLocation::current());
+
+  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+  [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+  [[nodiscard]] const std::string& message() const noexcept { return message_; }
+  [[nodiscard]] const ErrorContext& context() const noexcept { return context_; }
+  [[nodiscard]] const SourceLocation& location() const noexcept { return location_; }
+
+  /// The same error with the reporting rank and host filled in where they were unknown.
+  [[nodiscard]] Error reported_by(int rank, std::string_view host) const;
+  /// The same error with the step filled in where it was unknown.
+  [[nodiscard]] Error in_step(std::int64_t step) const;
+  /// The same error, known to be thrown by every rank at the same point: it needs to be reported only once, and the job
+  /// can end in good order.
+  [[nodiscard]] Error on_every_rank() const;
+  [[nodiscard]] bool is_on_every_rank() const noexcept { return on_every_rank_; }
+
+ private:
+  void compose();
+
+  ErrorCode code_;
+  std::string message_;
+  ErrorContext context_;
+  SourceLocation location_;
+  bool on_every_rank_ = false;
+  std::string text_;
+};
+
+}  // namespace lockstep

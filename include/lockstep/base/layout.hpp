@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/types.hpp"
+
+namespace lockstep {
+
+/// One tensor's place in a flat allocation. Row-major, elements `offset` … `offset + count`.
+struct TensorSlot {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  Count offset;
+  Count count;
+};
+
+/// The places of named tensors in one flat allocation, without a dtype: parameters, gradients
+/// and optimizer state share one layout, so element i of each belongs to the same weight.
+class Layout {
+ public:
+  /// Tensors start at multiples of this many elements (64 bytes of float32).
+  static constexpr std::int64_t alignment = 16;
+
+  /// Appends a tensor and returns its index.
+  /// @throws Error{invalid_argument} if a dimension is negative or the name is taken
+  int add(std::string name, std::vector<std::int64_t> shape);
+
+  [[nodiscard]] const std::vector<TensorSlot>& tensors() const { return tensors_; }
+  [[nodiscard]] const TensorSlot& at(int index) const { return tensors_.at(static_cast<std::size_t>(index)); }
+  /// @throws Error{invalid_argument} if there is no tensor of that name
+  [[nodiscard]] const TensorSlot& find(const std::string& name) const;
+  /// Elements of the whole allocation, padding included.
+  [[nodiscard]] Count count() const { return count_; }
+  /// FNV-1a over names, shapes and offsets: equal on ranks that built the same model.
+  [[nodiscard]] std::uint64_t hash() const;
+
+ private:
+  std::vector<TensorSlot> tensors_;
+  Count count_;
+};
+
+}  // namespace lockstep

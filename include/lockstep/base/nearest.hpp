@@ -1,0 +1,14 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// The word of `words` that takes the fewest insertions, deletions and replacements of a character to become `word`
+/// (the first of equals); empty if there are no words. For messages of the form "did you mean 'lenet'?".
+/// @source Levenshtein, Soviet Physics Doklady 10(8), 1966
+std::string nearest(std::string_view word, std::span<const std::string_view> words);
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+#include "lockstep/base/error.hpp"
+
+#include <utility>
+
+namespace lockstep {
+
+std::string_view name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument: return "invalid argument";
+    case ErrorCode::unsupported: return "unsupported";
+    case ErrorCode::transport: return "transport";
+    case ErrorCode::timeout: return "timeout";
+    case ErrorCode::mismatch: return "mismatch";
+    case ErrorCode::device: return "device";
+    case ErrorCode::io: return "io";
+    case ErrorCode::corrupt: return "corrupt";
+  }
+  return "unknown";
+}
+
+Error::Error(ErrorCode code, std::string message, ErrorContext context, SourceLocation location)
+    : code_(code), message_(std::move(message)), context_(std::move(context)), location_(location) {
+  compose();
+}
+
+Error Error::reported_by(int rank, std::string_view host) const {
+  Error copy = *this;
+  if (!copy.context_.rank) copy.context_.rank = rank;
+  if (copy.context_.host.empty()) copy.context_.host = host;
+  copy.compose();
+  return copy;
+}
+
+Error Error::in_step(std::int64_t step) const {
+  Error copy = *this;
+  if (!copy.context_.step) copy.context_.step = step;
+  copy.compose();
+  return copy;
+}
+
+Error Error::on_every_rank() const {
+  Error copy = *this;
+  copy.on_every_rank_ = true;
+  return copy;
+}
+
+void Error::compose() {
+  text_.clear();
+  if (context_.rank) text_ += "rank " + std::to_string(*context_.rank);
+  if (!context_.host.empty()) text_ += (text_.empty() ? "host " : " on ") + context_.host;
+  if (!text_.empty()) text_ += ": ";
+  text_ += std::string(name(code_)) + ": " + message_;
+
+  std::string details;
+  const auto detail = [&details](std::string_view key, const std::string& value) {
+    details += (details.empty() ? " (" : ", ") + std::string(key) + " " + value;
+  };
+  if (!context_.operation.empty()) detail("operation", context_.operation);
+  if (!context_.label.empty()) detail("label", "'" + context_.label + "'");
+  if (context_.step) detail("step", std::to_string(*context_.step));
+  if (!context_.peers.empty()) {
+    std::string list;
+    for (const int peer : context_.peers) list += (list.empty() ? "" : " ") + std::to_string(peer);
+    detail(context_.peers.size() == 1 ? "peer rank" : "peer ranks", list);
+  }
+  if (context_.bytes) detail("bytes", std::to_string(*context_.bytes));
+  if (!details.empty()) text_ += details + ")";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+#include "lockstep/base/error.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+TEST(Error, TextNamesEveryKnownField) {
+  const Error error(ErrorCode::timeout, "no answer for 2 s",
+                    {.operation = "all_reduce",
+                     .label = "bucket 3",
+                     .step = 7,
+                     .rank = 1,
+                     .host = "h1",
+                     .peers = {2, 5},
+                     .bytes = 64});
+  EXPECT_STREQ(error.what(),
+               "rank 1 on h1: timeout: no answer for 2 s (operation all_reduce, label 'bucket 3', step 7, peer ranks 2 "
+               "5, bytes 64)");
+}
+
+TEST(Error, UnknownFieldsAreLeftOut) {
+  EXPECT_STREQ(Error(ErrorCode::io, "cannot read x").what(), "io: cannot read x");
+}
+
+TEST(Error, ReportedByFillsOnlyWhatWasUnknown) {
+  const Error error = Error(ErrorCode::io, "m", {.rank = 4}).reported_by(1, "h2");
+  EXPECT_EQ(error.context().rank, 4);
+  EXPECT_EQ(error.context().host, "h2");
+  EXPECT_STREQ(error.what(), "rank 4 on h2: io: m");
+}
+
+TEST(Error, InStepFillsOnlyAnUnknownStep) {
+  EXPECT_EQ(Error(ErrorCode::io, "m").in_step(3).context().step, 3);
+  EXPECT_EQ(Error(ErrorCode::io, "m", {.step = 1}).in_step(3).context().step, 1);
+}
+
+TEST(Error, IsOnEveryRankOnlyWhereThatWasSaid) {
+  const Error error(ErrorCode::io, "m");
+  EXPECT_FALSE(error.is_on_every_rank());
+  EXPECT_TRUE(error.on_every_rank().is_on_every_rank());
+  EXPECT_TRUE(error.on_every_rank().in_step(1).reported_by(0, "h").is_on_every_rank());
+}
+
+TEST(Error, KeepsTheLineItWasMadeOn) { EXPECT_GT(Error(ErrorCode::io, "m").location().line(), 0U); }
+
+}  // namespace
+}  // namespace lockstep

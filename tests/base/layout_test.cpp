@@ -1,0 +1,42 @@
+#include "lockstep/base/layout.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep {
+namespace {
+
+TEST(Layout, TensorsStartAtAlignedOffsets) {
+  Layout layout;
+  EXPECT_EQ(layout.add("a", {3, 5}), 0);
+  EXPECT_EQ(layout.add("b", {}), 1);
+  EXPECT_EQ(layout.add("c", {16}), 2);
+  EXPECT_EQ(layout.at(0).count, Count{15});
+  EXPECT_EQ(layout.at(1).offset, Count{16});
+  EXPECT_EQ(layout.at(1).count, Count{1});
+  EXPECT_EQ(layout.find("c").offset, Count{32});
+  EXPECT_EQ(layout.count(), Count{48});
+}
+
+TEST(Layout, RefusesWhatCannotBe) {
+  Layout layout;
+  layout.add("a", {1});
+  EXPECT_THROW(layout.add("a", {2}), Error);
+  EXPECT_THROW(layout.add("b", {2, -1}), Error);
+  EXPECT_THROW((void)layout.find("z"), Error);
+}
+
+TEST(Layout, HashTellsModelsApart) {
+  const auto hash_of = [](const char* name, std::vector<std::int64_t> shape) {
+    Layout layout;
+    layout.add(name, std::move(shape));
+    return layout.hash();
+  };
+  EXPECT_EQ(hash_of("w", {2, 3}), hash_of("w", {2, 3}));
+  EXPECT_NE(hash_of("w", {2, 3}), hash_of("w", {3, 2}));
+  EXPECT_NE(hash_of("w", {2, 3}), hash_of("v", {2, 3}));
+}
+
+}  // namespace
+}  // namespace lockstep

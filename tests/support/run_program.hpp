@@ -1,0 +1,38 @@
+#pragma once
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+namespace lockstep::testing_support {
+
+struct ProgramResult {
+  int exit_code = -1;
+  std::string output;  ///< standard output; with `2>&1` in the command, both
+};
+
+/// Runs a shell command to its end.
+inline ProgramResult run_program(const std::string& command) {
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot start a shell for: " + command);
+  ProgramResult result;
+  std::array<char, 4096> part{};
+  for (std::size_t read = 0; (read = fread(part.data(), 1, part.size(), pipe)) > 0;) {
+    result.output.append(part.data(), read);
+  }
+  const int status = pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+/// How often `part` occurs in `text`.
+inline int occurrences(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+}  // namespace lockstep::testing_support
