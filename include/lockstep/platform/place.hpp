@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+
+#include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/base/types.hpp"
+
+namespace lockstep {
+
+/// Where a rank stands in its cluster.
+struct Place {
+  int node = 0;        ///< index of its node; nodes are numbered in the order of their lowest rank
+  int local_rank = 0;  ///< its number among the ranks of the node, in the order of global ranks
+  int local_size = 1;  ///< ranks on the node
+};
+
+/// Numbers nodes by first appearance.
+/// @param node_identities  one per rank; equal where and only where two ranks share a node
+ClusterShape number_nodes(std::span<const int> node_identities);
+
+/// @throws Error{invalid_argument} if `rank` is not in `shape`
+Place place_of(const ClusterShape& shape, Rank rank);
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+#pragma once
+
+// For rooms that speak CUDA: the checked call. Never included by a public header.
+
+#include <cuda_runtime_api.h>
+
+#include <string_view>
+
+#include "lockstep/base/queue.hpp"
+#include "lockstep/base/source_location.hpp"
+
+namespace lockstep {
+
+/// @throws Error{device} with CUDA's text for `code` and the call that returned it
+[[noreturn]] void throw_cuda_error(cudaError_t code, std::string_view call,
+                                   SourceLocation location = SourceLocation::current());
+
+inline cudaStream_t cuda_stream(Queue queue) { return static_cast<cudaStream_t>(queue.native()); }
+
+}  // namespace lockstep
+
+/// Makes a call of the CUDA runtime and throws Error{device} unless it succeeds.
+#define LOCKSTEP_CUDA_CHECK(call)                                                         \
+  do {                                                                                    \
+    if (const cudaError_t lockstep_cuda_code = (call); lockstep_cuda_code != cudaSuccess) \
+      ::lockstep::throw_cuda_error(lockstep_cuda_code, #call);                            \
+  } while (false)

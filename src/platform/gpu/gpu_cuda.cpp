@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/cuda.hpp"
+
+namespace lockstep {
+namespace {
+
+cudaEvent_t cuda_event(void* native) { return static_cast<cudaEvent_t>(native); }
+
+/// CUDA writes 13000 for 13.0.
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    std::array<char, 3> hex{};
+    std::snprintf(hex.data(), hex.size(), "%02x", static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
+    text += hex.data();
+  }
+  return text;
+}
+
+void require_not_negative(Bytes bytes) {
+  if (bytes.value < 0) {
+    throw Error(ErrorCode::invalid_argument, "cannot allocate " + std::to_string(bytes.value) + " bytes");
+  }
+}
+
+}  // namespace
+
+void throw_cuda_error(cudaError_t code, std::string_view call, SourceLocation location) {
+  cudaGetLastError();  // else the next, innocent call would report it again
+  throw Error(ErrorCode::device,
+              std::string(cudaGetErrorName(code)) + " (" + cudaGetErrorString(code) + ") from " + std::string(call), {},
+              location);
+}
+
+int gpu_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+std::string why_no_gpu() {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  if (code != cudaSuccess) return cudaGetErrorString(code);
+  return count == 0 ? "the driver shows no GPU to this process" : "";
+}
+
+GpuProperties gpu_properties(int gpu) {
+  cudaDeviceProp properties{};
+  LOCKSTEP_CUDA_CHECK(cudaGetDeviceProperties(&properties, gpu));
+  std::array<char, 32> bus{};
+  LOCKSTEP_CUDA_CHECK(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), gpu));
+  return {
+      properties.name, uuid_text(properties.uuid), bus.data(), {static_cast<std::int64_t>(properties.totalGlobalMem)}};
+}
+
+GpuVersions gpu_versions() {
+  int driver = 0;
+  int runtime = 0;
+  LOCKSTEP_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  LOCKSTEP_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  return {version_text(driver), version_text(runtime)};
+}
+
+void select_gpu(int gpu) { LOCKSTEP_CUDA_CHECK(cudaSetDevice(gpu)); }
+
+Stream::Stream() {
+  cudaStream_t stream = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  native_ = stream;
+}
+
+Stream::~Stream() {
+  if (native_ != nullptr) cudaStreamDestroy(cuda_stream(queue()));
+}
+
+void Stream::synchronize() { LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(cuda_stream(queue()))); }
+
+Event::Event() {
+  cudaEvent_t event = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  native_ = event;
+}
+
+Event::~Event() {
+  if (native_ != nullptr) cudaEventDestroy(cuda_event(native_));
+}
+
+void Event::record(Queue stream) { LOCKSTEP_CUDA_CHECK(cudaEventRecord(cuda_event(native_), cuda_stream(stream))); }
+
+bool Event::reached() const {
+  const cudaError_t code = cudaEventQuery(cuda_event(native_));
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  LOCKSTEP_CUDA_CHECK(code);
+  return true;
+}
+
+void Event::hold_back(Queue stream) const {
+  LOCKSTEP_CUDA_CHECK(cudaStreamWaitEvent(cuda_stream(stream), cuda_event(native_), 0));
+}
+
+Allocation allocate_device(Bytes bytes) {
+  require_not_negative(bytes);
+  if (bytes.value == 0) return {};
+  void* data = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaMalloc(&data, static_cast<std::size_t>(bytes.value)));
+  Allocation memory(data, bytes, MemoryKind::device, [](void* p) { cudaFree(p); });
+  LOCKSTEP_CUDA_CHECK(cudaMemset(data, 0, static_cast<std::size_t>(bytes.value)));
+  LOCKSTEP_CUDA_CHECK(cudaDeviceSynchronize());  // the caller's streams do not wait for the default one
+  return memory;
+}
+
+Allocation allocate_pinned(Bytes bytes) {
+  require_not_negative(bytes);
+  if (bytes.value == 0) return {};
+  void* data = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaMallocHost(&data, static_cast<std::size_t>(bytes.value)));
+  Allocation memory(data, bytes, MemoryKind::pinned, [](void* p) { cudaFreeHost(p); });
+  auto* begin = static_cast<unsigned char*>(data);
+  std::fill(begin, begin + bytes.value, static_cast<unsigned char>(0));
+  return memory;
+}
+
+void copy_bytes(void* to, const void* from, Bytes bytes, Queue stream) {
+  LOCKSTEP_CUDA_CHECK(
+      cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes.value), cudaMemcpyDefault, cuda_stream(stream)));
+}
+
+}  // namespace lockstep

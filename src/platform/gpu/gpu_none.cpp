@@ -1,0 +1,34 @@
+// Stands in for gpu_cuda.cpp in builds without CUDA.
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/gpu.hpp"
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(ErrorCode::unsupported, "lockstep was built without CUDA: " LOCKSTEP_CUDA_MISSING);
+}
+
+}  // namespace
+
+int gpu_count() { return 0; }
+std::string why_no_gpu() { return "lockstep was built without CUDA: " LOCKSTEP_CUDA_MISSING; }
+GpuProperties gpu_properties(int /*gpu*/) { refuse(); }
+GpuVersions gpu_versions() { refuse(); }
+void select_gpu(int /*gpu*/) { refuse(); }
+
+Stream::Stream() { refuse(); }
+Stream::~Stream() = default;
+void Stream::synchronize() { refuse(); }
+
+Event::Event() { refuse(); }
+Event::~Event() = default;
+void Event::record(Queue /*stream*/) { refuse(); }
+bool Event::reached() const { refuse(); }
+void Event::hold_back(Queue /*stream*/) const { refuse(); }
+
+Allocation allocate_device(Bytes /*bytes*/) { refuse(); }
+Allocation allocate_pinned(Bytes /*bytes*/) { refuse(); }
+void copy_bytes(void* /*to*/, const void* /*from*/, Bytes /*bytes*/, Queue /*stream*/) { refuse(); }
+
+}  // namespace lockstep

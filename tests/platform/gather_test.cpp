@@ -1,0 +1,45 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/cluster_view.hpp"
+
+namespace lockstep {
+namespace {
+
+class GatherTest : public testing::Test {
+ protected:
+  void TearDown() override { world_.close(); }
+  World world_;
+  Topology topology_ = discover_topology();
+};
+
+TEST_F(GatherTest, TheNodeSeesEveryRanksBinding) {
+  const NodeView node = gather_node(world_, topology_);
+  ASSERT_EQ(node.bound_pus.size(), static_cast<std::size_t>(world_.size()));
+  EXPECT_EQ(node.bound_pus[static_cast<std::size_t>(world_.place().local_rank)], topology_.bound_pus);
+  EXPECT_EQ(node.gpu.has_value(), !topology_.gpus.empty());
+  EXPECT_EQ(node.spins_before_yield == 0, oversubscribed(node.bound_pus));
+}
+
+TEST_F(GatherTest, MoreThreadsThanProcessorsYieldAtOnce) {
+  EXPECT_EQ(gather_node(world_, topology_, topology_.pus.size() + 1).spins_before_yield, 0);
+}
+
+TEST_F(GatherTest, RankZeroSeesTheCluster) {
+  const auto pids = all_gather_numbers(world_.group(), getpid());
+  const auto view = gather_cluster(world_, topology_, gather_node(world_, topology_));
+  ASSERT_EQ(view.has_value(), world_.rank() == Rank{0});
+  if (!view) return;
+  ASSERT_EQ(view->hosts.size(), 1U);
+  EXPECT_EQ(view->hosts[0].name, world_.host());
+  EXPECT_EQ(view->hosts[0].topology.cores, topology_.cores);
+  ASSERT_EQ(view->processes.size(), pids.size());
+  for (std::size_t rank = 0; rank < pids.size(); ++rank) {
+    EXPECT_EQ(view->processes[rank].rank, static_cast<int>(rank));
+    EXPECT_EQ(view->processes[rank].pid, pids[rank]);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "lockstep/platform/topology.hpp"
+
+namespace lockstep::testing_machines {
+
+/// The text of a file in tests/platform/data.
+inline std::string read_data(const std::string& name) {
+  const std::ifstream file(std::string(LOCKSTEP_TEST_DATA) + '/' + name);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Two packages of four cores with two PUs each (p and p + 8), two GPUs at each package.
+inline Topology two_packages_four_gpus() { return topology_from_xml(read_data("two_packages_four_gpus_cuda.xml")); }
+
+}  // namespace lockstep::testing_machines

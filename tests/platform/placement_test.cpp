@@ -1,0 +1,114 @@
+#include "lockstep/platform/placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+
+#include "platform/machines.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing_machines::two_packages_four_gpus;
+
+std::vector<CpuSet> sets(const std::vector<std::string>& texts) {
+  std::vector<CpuSet> sets;
+  for (const std::string& text : texts) sets.push_back(CpuSet::parse(text));
+  return sets;
+}
+
+/// The assignment as digits, "-" for none.
+std::string assignment(const std::vector<Gpu>& gpus, const std::vector<std::string>& bound) {
+  std::string text;
+  for (const auto& gpu : assign_gpus(gpus, sets(bound))) text += gpu ? std::to_string(*gpu) : "-";
+  return text;
+}
+
+std::string warning_of(const std::vector<std::string>& bound) {
+  std::vector<int> ranks(bound.size());
+  std::iota(ranks.begin(), ranks.end(), 10);
+  return binding_warning(two_packages_four_gpus(), ranks, sets(bound)).value_or("");
+}
+
+const std::string package0 = "0-3,8-11";
+const std::string package1 = "4-7,12-15";
+const std::string everything = "0-15";
+
+TEST(AssignGpus, NoneVisible) { EXPECT_EQ(assignment({}, {everything, everything}), "--"); }
+
+TEST(AssignGpus, OneVisibleServesEveryRank) {
+  EXPECT_EQ(assignment({two_packages_four_gpus().gpus[3]}, {everything, package0}), "00");
+}
+
+TEST(AssignGpus, UnboundRanksTakeTheirOwnIndex) {
+  EXPECT_EQ(assignment(two_packages_four_gpus().gpus, {everything, everything, everything, everything}), "0123");
+}
+
+TEST(AssignGpus, MoreRanksThanGpusGoRound) {
+  EXPECT_EQ(assignment(two_packages_four_gpus().gpus, std::vector<std::string>(6, everything)), "012301");
+}
+
+TEST(AssignGpus, BoundRanksTakeAGpuOfTheirPackage) {
+  const auto gpus = two_packages_four_gpus().gpus;
+  EXPECT_EQ(assignment(gpus, {package1, package0}), "20");
+  EXPECT_EQ(assignment(gpus, {package0, package1, package0, package1}), "0213");
+}
+
+TEST(AssignGpus, WhoFindsNoneNearTakesWhatIsLeft) {
+  EXPECT_EQ(assignment(two_packages_four_gpus().gpus, {package0, package0, package0}), "012");
+}
+
+TEST(AssignGpus, ABoundRankGoesBeforeOneThatCanGoAnywhere) {
+  EXPECT_EQ(assignment(two_packages_four_gpus().gpus, {everything, "0", "1"}), "201");
+}
+
+TEST(AssignGpus, NeverTwiceWhileThereAreEnough) {
+  const auto gpus = two_packages_four_gpus().gpus;
+  const std::vector<std::string> choices = {package0, package1, everything, "3", "4,12"};
+  for (std::size_t code = 0; code < 625; ++code) {
+    const auto given = assign_gpus(
+        gpus, sets({choices[code % 5], choices[code / 5 % 5], choices[code / 25 % 5], choices[code / 125]}));
+    EXPECT_EQ(std::set<std::optional<int>>(given.begin(), given.end()).size(), 4U) << code;
+  }
+}
+
+TEST(Oversubscribed, CountsThreadsWithinEachSet) {
+  EXPECT_FALSE(oversubscribed(sets({"0-1", "0-1"})));
+  EXPECT_TRUE(oversubscribed(sets({"0-1", "0-1"}), 2));
+  EXPECT_TRUE(oversubscribed(sets({"0-1", "0-1", "0-1"})));
+  EXPECT_TRUE(oversubscribed(sets({"0", "0", "1-7"})));
+  EXPECT_TRUE(oversubscribed(sets({"0", "1", "0-1"})));
+  EXPECT_FALSE(oversubscribed(sets({"0", "1", "0-2"})));
+  EXPECT_TRUE(oversubscribed(sets({"0"}), 2));
+  EXPECT_FALSE(oversubscribed(sets({"0-3"}), 4));
+}
+
+TEST(BindingWarning, TwoRanksOnOneCore) {
+  const std::string warning = warning_of({"0", "0"});
+  EXPECT_NE(warning.find("ranks 10 and 11 are bound to the same core 0 while 7 of 8 cores"), std::string::npos)
+      << warning;
+  EXPECT_NE(warning.find("--bind-to none"), std::string::npos);
+  EXPECT_NE(warning.find("--map-by"), std::string::npos);
+}
+
+TEST(BindingWarning, TwoThreadsOfOneCoreAreOneCore) { EXPECT_NE(warning_of({"2", "10", "5"}), ""); }
+
+TEST(BindingWarning, ThreeRanksOnTwoCores) {
+  EXPECT_NE(warning_of({"0-1", "0-1", "0-1"}).find("ranks 10, 11 and 12 are bound to the same cores 0-1"),
+            std::string::npos);
+}
+
+TEST(BindingWarning, NothingToSayWhereEachHasACore) {
+  EXPECT_EQ(warning_of({"0", "1"}), "");
+  EXPECT_EQ(warning_of({package0, package0}), "");
+  EXPECT_EQ(warning_of({everything, everything, everything}), "");
+}
+
+TEST(BindingWarning, SharingIsNotNeedlessWhereNoCoreIsIdle) {
+  EXPECT_EQ(warning_of({"0", "0", "1-7"}), "");
+  EXPECT_EQ(warning_of(std::vector<std::string>(9, everything)), "");
+}
+
+}  // namespace
+}  // namespace lockstep
