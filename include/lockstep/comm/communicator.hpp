@@ -1,0 +1,73 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/base/queue.hpp"
+#include "lockstep/base/types.hpp"
+#include "lockstep/comm/collective.hpp"
+#include "lockstep/comm/work.hpp"
+
+namespace lockstep {
+
+/// What a back end can do. A request outside of it is refused as `unsupported` before anything is sent.
+struct Capabilities {
+  std::string_view backend;    ///< "mpi_plan", "mpi_native", "local", "nccl"
+  bool host_memory = true;     ///< takes buffers in host (and shared, pinned) memory
+  bool device_memory = false;  ///< takes buffers in GPU memory
+};
+
+/// A group of ranks that operate on buffers together.
+///
+/// All ranks submit the same operations in the same order with the same counts, dtypes, operators and roots. Operations
+/// are numbered as they are submitted, by one thread; any number may be under way. Buffers stay untouched by the caller
+/// until `Work::wait` returns. An operation that fails poisons its communicator: later submissions throw the same
+/// error.
+///
+/// Every operation @throws Error{invalid_argument} for negative counts, null data, unequal dtypes, partial overlap or a
+/// root outside the group; Error{unsupported} outside the capabilities; Error{transport} on a closed or poisoned
+/// communicator. Nothing has been sent then.
+class Communicator {
+ public:
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  virtual ~Communicator() = default;
+
+  [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
+
+  /// out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i] on every rank; overwrites. In place where `in` and `out` are the same memory.
+  Work all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(), std::string_view label = {});
+  /// Overwrites `buffer` with the root's.
+  Work broadcast(Buffer buffer, Rank root, Queue queue = Queue::host(), std::string_view label = {});
+  /// out = in_0 | in_1 | … (n elements each, p·n in all). In place where `in` is the caller's part of `out`.
+  Work all_gather(ConstBuffer in, Buffer out, Queue queue = Queue::host(), std::string_view label = {});
+  /// out (n elements) = part `rank` of the sum over ranks of `in` (p·n elements); `in` is not changed. In place where
+  /// `out` is the caller's part of `in`.
+  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(),
+                      std::string_view label = {});
+  /// Done when every rank has submitted it.
+  Work barrier(std::string_view label = {});
+
+  /// Memory from which this back end's operations are fastest; zeroed.
+  /// @throws std::bad_alloc; Error{device}
+  virtual Allocation allocate(Bytes bytes);
+
+  /// Ends the communicator. Collective; every Work must have been waited for. Calling it again does nothing.
+  /// @throws Error{transport}
+  virtual void close() = 0;
+
+ protected:
+  Communicator(Rank rank, int size) : rank_(rank), size_(size) {}
+  virtual Work submit(const Collective& collective) = 0;
+
+ private:
+  Work check_and_submit(const Collective& collective);
+
+  Rank rank_;
+  int size_;
+};
+
+}  // namespace lockstep

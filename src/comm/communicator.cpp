@@ -1,0 +1,105 @@
+#include "lockstep/comm/communicator.hpp"
+
+#include <cstddef>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep {
+
+std::string_view name(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return "all_reduce";
+    case CollectiveKind::broadcast: return "broadcast";
+    case CollectiveKind::all_gather: return "all_gather";
+    case CollectiveKind::reduce_scatter: return "reduce_scatter";
+    case CollectiveKind::barrier: return "barrier";
+  }
+  return "unknown";
+}
+
+Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
+  return check_and_submit({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
+}
+
+Work Communicator::broadcast(Buffer buffer, Rank root, Queue queue, std::string_view label) {
+  return check_and_submit({CollectiveKind::broadcast, buffer, buffer, ReduceOp::sum, root, queue, label});
+}
+
+Work Communicator::all_gather(ConstBuffer in, Buffer out, Queue queue, std::string_view label) {
+  return check_and_submit({CollectiveKind::all_gather, in, out, ReduceOp::sum, {0}, queue, label});
+}
+
+Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
+  return check_and_submit({CollectiveKind::reduce_scatter, in, out, op, {0}, queue, label});
+}
+
+Work Communicator::barrier(std::string_view label) {
+  return check_and_submit({CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
+}
+
+Allocation Communicator::allocate(Bytes bytes) { return allocate_host(bytes); }
+
+namespace {
+
+/// The caller's part of the larger buffer in all_gather and reduce_scatter; the buffer itself otherwise.
+ConstBuffer own_part(const ConstBuffer& whole, const ConstBuffer& part, Rank rank) {
+  return slice(whole, {part.count.value * rank.value}, part.count);
+}
+
+bool overlap(const ConstBuffer& a, const ConstBuffer& b) {
+  const auto* a_begin = static_cast<const std::byte*>(a.data);
+  const auto* b_begin = static_cast<const std::byte*>(b.data);
+  return a_begin < b_begin + b.bytes().value && b_begin < a_begin + a.bytes().value;
+}
+
+/// Why a request can never work, or an empty text.
+std::string complaint(const Collective& c, Rank rank, int size) {
+  const auto n = [](const ConstBuffer& b) { return std::to_string(b.count.value); };
+  if (c.in.count.value < 0 || c.out.count.value < 0)
+    return "the count is negative: in " + n(c.in) + ", out " + n(c.out);
+  if (c.in.dtype != c.out.dtype)
+    return "dtypes differ: in " + std::string(name(c.in.dtype)) + ", out " + std::string(name(c.out.dtype));
+  if ((c.in.data == nullptr && c.in.count.value > 0) || (c.out.data == nullptr && c.out.count.value > 0))
+    return "a buffer is null";
+  if (c.root.value < 0 || c.root.value >= size) {
+    return "root " + std::to_string(c.root.value) + " is not one of the " + std::to_string(size) + " ranks";
+  }
+  const bool gather = c.kind == CollectiveKind::all_gather;
+  const bool scatter = c.kind == CollectiveKind::reduce_scatter;
+  const std::int64_t in_count = c.in.count.value * (gather ? size : 1);
+  const std::int64_t out_count = c.out.count.value * (scatter ? size : 1);
+  if (in_count != out_count) {
+    return "counts do not fit for " + std::to_string(size) + " ranks: in " + n(c.in) + ", out " + n(c.out);
+  }
+  const ConstBuffer out = c.out;
+  const ConstBuffer in_place = gather ? own_part(out, c.in, rank) : out;
+  const ConstBuffer expected = scatter ? own_part(c.in, out, rank) : c.in;
+  if (in_place.data != expected.data && overlap(c.in, c.out)) return "in and out overlap without being the same memory";
+  return {};
+}
+
+}  // namespace
+
+Work Communicator::check_and_submit(const Collective& collective) {
+  const auto refuse = [&](ErrorCode code, const std::string& why) {
+    return Error(code, why,
+                 {.operation = std::string(name(collective.kind)),
+                  .label = std::string(collective.label),
+                  .rank = rank_.value,
+                  .bytes = collective.out.bytes().value});
+  };
+  const std::string wrong = complaint(collective, rank_, size_);
+  if (!wrong.empty()) throw refuse(ErrorCode::invalid_argument, wrong);
+  const Capabilities& can = capabilities();
+  for (const MemoryKind kind : {collective.in.kind, collective.out.kind}) {
+    const bool taken = kind == MemoryKind::device ? can.device_memory : can.host_memory;
+    if (collective.kind != CollectiveKind::barrier && !taken) {
+      throw refuse(ErrorCode::unsupported,
+                   std::string(can.backend) + " does not take buffers in " + std::string(name(kind)) + " memory");
+    }
+  }
+  return submit(collective);
+}
+
+}  // namespace lockstep
