@@ -1,0 +1,46 @@
+#pragma once
+
+#include "lockstep/collectives/algorithm.hpp"
+#include "lockstep/collectives/timeline.hpp"
+
+/// Closed formulas for the price of one block alone between equal links. Tests hold them against the simulator.
+namespace lockstep::collectives {
+
+/// Prices of one rank's ports and adder where all links are alike.
+struct Rates {
+  double alpha_seconds = 0;
+  double beta_seconds_per_byte = 0;
+  double gamma_seconds_per_byte = 0;
+};
+
+/// 2(p−1)α + 2(p−1)/p·nβ + (p−1)/p·nγ. Exact where p divides the elements; else that of n rounded up to such a number
+/// is an upper bound.
+double ring_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+
+/// 4h(α + nβ/2) + h·nγ with h = ⌈log₂p⌉: an upper bound, as ports idle where only one child sends. For two ranks it is
+/// twice the exact price.
+double double_tree_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+
+/// 2·log₂q·α + 2(q−1)/q·nβ + (q−1)/q·nγ with q the largest power of two ≤ p, and 2α + 2nβ + nγ more where q < p. Exact
+/// where q divides the elements; else that of n rounded up to such a number is an upper bound.
+double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+
+/// log₂q·(α + nβ + nγ) with q the largest power of two ≤ p, and 2α + 2nβ + nγ more where q < p. Exact.
+double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+
+/// The formula of an algorithm.
+double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Rates& rates);
+
+/// ⌈log₂p⌉(α + nβ). Exact.
+double binomial_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates);
+
+/// (p−1)(α + nβ), n the bytes of one rank's part. Exact.
+double ring_all_gather_seconds(int ranks, Bytes part, const Rates& rates);
+
+/// (p−1)(α + nβ + nγ), n the bytes of one rank's part. Exact where each rank brings one leaf.
+double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates);
+
+/// ⌈log₂p⌉·α. Exact.
+double dissemination_barrier_seconds(int ranks, const Rates& rates);
+
+}  // namespace lockstep::collectives

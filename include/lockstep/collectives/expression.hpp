@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace lockstep::collectives {
+
+/// One node of an `Expressions`: equal values are equal trees.
+struct Expression {
+  std::int32_t id = 0;
+  friend bool operator==(const Expression&, const Expression&) = default;
+};
+
+/// In which order operands are added: binary trees over numbered leaves, each distinct one stored once.
+///
+/// a ⊕ b and b ⊕ a are the same tree, as they are the same bits in IEEE arithmetic; (a ⊕ b) ⊕ c and a ⊕ (b ⊕ c) are
+/// not. The neutral element vanishes: x ⊕ neutral is x (for sums to the last bit, an executor fills −0.0).
+class Expressions {
+ public:
+  Expressions();
+
+  [[nodiscard]] static Expression neutral() { return {0}; }
+  /// @pre number ≥ 0
+  Expression leaf(int number);
+  Expression combine(Expression a, Expression b);
+  /// ((e₀ ⊕ e₁) ⊕ e₂) ⊕ …; neutral if there are none.
+  Expression left_fold(std::span<const Expression> operands);
+
+  /// The tree with all leaves from number `first` on replaced by the neutral element.
+  Expression without_leaves_from(int first, Expression e);
+
+  /// How many leaves the tree has, each as often as it occurs; stops counting at 2³¹.
+  [[nodiscard]] std::int64_t size(Expression e) const { return node(e).size; }
+  /// The leaves in ascending order, each as often as it occurs. @cost O(size(e))
+  [[nodiscard]] std::vector<int> leaves(Expression e) const;
+  /// E.g. "((0+1)+2)+3"; the smaller leaf comes first. The neutral element prints as "neutral".
+  [[nodiscard]] std::string to_string(Expression e) const;
+
+  /// Evaluates the tree on data.
+  /// @param value_of  value_of(leaf) → T
+  /// @param combine   combine(T, T) → T
+  template <class T, class ValueOf, class Combine>
+  [[nodiscard]] T fold(Expression e, const T& neutral, const ValueOf& value_of, const Combine& combine) const {
+    const Node& n = node(e);
+    if (n.size == 0) return neutral;
+    if (n.size == 1) return value_of(n.first_leaf);
+    return combine(fold<T>({n.left}, neutral, value_of, combine), fold<T>({n.right}, neutral, value_of, combine));
+  }
+
+ private:
+  struct Node {
+    std::int32_t left;
+    std::int32_t right;
+    int first_leaf;
+    std::int64_t size;
+  };
+  [[nodiscard]] const Node& node(Expression e) const { return nodes_[static_cast<std::size_t>(e.id)]; }
+  Expression add(const Node& node);
+
+  std::vector<Node> nodes_;
+  std::unordered_map<int, std::int32_t> leaf_ids_;
+  std::unordered_map<std::uint64_t, std::int32_t> pair_ids_;
+};
+
+}  // namespace lockstep::collectives

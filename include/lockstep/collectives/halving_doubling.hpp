@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+
+#include "lockstep/collectives/expression.hpp"
+#include "lockstep/collectives/plan.hpp"
+
+namespace lockstep::collectives {
+
+/// Recursive halving, then recursive doubling, in the output: partners at distance 1, 2, 4, … exchange halves of what
+/// they still hold, and then give it back in the opposite order. The large halves go to near ranks. Fewest messages for
+/// an all-reduce that moves no more bytes than a ring; ranks above a power of two are folded into their neighbours.
+/// @param count  elements; need not divide by anything
+/// @pre    0 ≤ me < ranks; the output holds the rank's contribution
+/// @cost   2·log₂q·α + 2(q−1)/q·nβ + (q−1)/q·nγ, q = the largest power of two ≤ p; 2α + 2nβ + nγ more where q < p
+/// @throws std::bad_alloc only; nothing is communicated here
+/// @source Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004
+Plan halving_doubling_all_reduce(Rank me, int ranks, Count count);
+
+/// The order it adds in, the same for all elements: see `recursive_doubling_all_reduce_order`.
+Expression halving_doubling_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
+                                             Count count, std::int64_t element);
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "lockstep/base/types.hpp"
+
+/// Plans: what one rank exchanges in a collective, as a value. Nothing here communicates.
+namespace lockstep::collectives {
+
+/// The memories a plan names. An executor binds them to real ones.
+enum class Memory : std::uint8_t {
+  input,    ///< what the rank contributes; never written
+  output,   ///< the result; an in-place operation starts with its contribution here
+  scratch,  ///< the executor's own, `Plan::scratch` elements
+};
+
+/// Elements `offset` … `offset + count` of one memory, or of one of the rank's inputs.
+struct Range {
+  Memory memory = Memory::output;
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+  int leaf = 0;  ///< which of the rank's inputs; 0 for the other memories
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+/// Sends `from` to `peer`. The range must not change until the step is done.
+struct Send {
+  int peer;
+  Range from;
+};
+/// Overwrites `to` with what `peer` sends.
+struct Receive {
+  int peer;
+  Range to;
+};
+/// to = (received from `peer`) ⊕ own; `own` may equal `to`.
+struct ReceiveReduce {
+  int peer;
+  Range to;
+  Range own;
+};
+/// to = from.
+struct Copy {
+  Range to;
+  Range from;
+};
+/// to = to ⊕ from.
+struct Reduce {
+  Range to;
+  Range from;
+};
+/// to = the operation's neutral element: a rank without a contribution takes part all the same.
+struct Fill {
+  Range to;
+};
+
+using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Fill>;
+
+/// One rank's part of a collective.
+///
+/// Steps are listed in an order in which they could be run one by one, were every message buffered. They need not be: a
+/// step may start as soon as the earlier steps it conflicts with are done (they touch the same elements and at least
+/// one of the two writes), and as soon as the earlier steps of the same direction with the same peer have started,
+/// because messages between two ranks match in order. A message of no elements is a signal, sent only when the signals
+/// listed before it have come. A ReceiveReduce waits for the one `landing_buffers` before it. `dependencies()` derives
+/// all of this.
+struct Plan {
+  std::vector<Step> steps;
+  Count scratch;
+};
+
+/// How many messages of one plan may be on their way into a ReceiveReduce at a time: an executor keeps a buffer for
+/// each, so on many ranks they must not all be posted at once.
+inline constexpr int landing_buffers = 4;
+
+/// What a step waits for: indices of earlier steps.
+struct Dependencies {
+  std::vector<int> done;     ///< must be complete
+  std::vector<int> started;  ///< must have been posted
+};
+
+/// One entry per step, without what follows by transitivity from the others where that is cheap to see.
+std::vector<Dependencies> dependencies(const Plan& plan);
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <span>
+
+#include "lockstep/collectives/algorithm.hpp"
+#include "lockstep/collectives/blocks.hpp"
+#include "lockstep/collectives/contribution.hpp"
+#include "lockstep/collectives/expression.hpp"
+#include "lockstep/collectives/plan.hpp"
+
+namespace lockstep::collectives {
+
+/// A collective operation as one rank takes part in it. All ranks give the same values except for `own`.
+struct CollectiveDescription {
+  Operation operation = Operation::all_reduce;
+  int ranks = 1;
+  Count count;  ///< elements of the buffer; for all_gather and reduce_scatter of each rank's part; 0 for a barrier
+  Rank root;    ///< broadcast only
+  Contribution
+      own;  ///< what the rank brings; exactly one leaf to an all_gather, of no meaning to broadcast and barrier
+};
+
+/// The whole of one rank's part in a collective: blocks, and a plan for each.
+class Schedule {
+ public:
+  /// @param size  how many of the blocks there are
+  /// @param full  the plan of a block of the usual size
+  /// @param tail  the plan of the last block if that is shorter
+  Schedule(Blocks blocks, std::int64_t size, std::int64_t part_stride, Plan full, Plan tail);
+
+  /// How many plans to run: none for an empty buffer, one for a barrier.
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  /// @pre 0 ≤ index < size()
+  [[nodiscard]] Block block(std::int64_t index) const { return blocks_[index]; }
+  [[nodiscard]] BlockView view(std::int64_t index) const;
+  /// At most two distinct plans: all blocks but the last share one, so that its dependencies are derived once.
+  [[nodiscard]] const Plan& plan(std::int64_t index) const { return is_tail(index) ? tail_ : full_; }
+  [[nodiscard]] bool is_tail(std::int64_t index) const { return block(index).count < full_count_; }
+  [[nodiscard]] const Plan& full() const { return full_; }
+  [[nodiscard]] const Plan& tail() const { return tail_; }
+
+ private:
+  Blocks blocks_;
+  std::int64_t size_;
+  std::int64_t full_count_;
+  std::int64_t part_stride_;
+  Plan full_;
+  Plan tail_;
+};
+
+/// The plan of one block of `description.count` elements: contributions, then the exchange.
+/// @throws std::bad_alloc only
+Plan make_plan(Rank me, const CollectiveDescription& description, Algorithm algorithm);
+
+/// The order in which `algorithm` claims to add up `element` of a block of `count` elements: the function that stands
+/// beside it.
+/// @param contributions  one for each rank
+Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::span<const Expression> contributions,
+                            Count count, std::int64_t element);
+
+/// @param algorithm  for all_reduce; broadcast is binomial, all_gather and reduce_scatter are rings, barrier is
+///                   dissemination
+/// @param segment    how many elements a message should have
+/// @throws Error{invalid_argument} for a rank or root outside 0 … ranks−1, a negative count, a barrier with elements, a
+///         segment below 1, or an all_gather with another number of leaves than one
+Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment);
+
+}  // namespace lockstep::collectives

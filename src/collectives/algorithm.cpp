@@ -1,0 +1,51 @@
+#include "lockstep/collectives/algorithm.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/nearest.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::array algorithms{Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
+                                Algorithm::recursive_doubling};
+
+}  // namespace
+
+std::string_view name(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce: return "all_reduce";
+    case Operation::broadcast: return "broadcast";
+    case Operation::all_gather: return "all_gather";
+    case Operation::reduce_scatter: return "reduce_scatter";
+    case Operation::barrier: return "barrier";
+  }
+  return "unknown";
+}
+
+std::string_view name(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::ring: return "ring";
+    case Algorithm::double_tree: return "tree";
+    case Algorithm::halving_doubling: return "halving-doubling";
+    case Algorithm::recursive_doubling: return "recursive-doubling";
+  }
+  return "unknown";
+}
+
+Algorithm parse_algorithm(std::string_view text) {
+  std::vector<std::string_view> names;
+  std::string all;
+  for (const Algorithm algorithm : algorithms) {
+    if (name(algorithm) == text) return algorithm;
+    names.push_back(name(algorithm));
+    all += (all.empty() ? "" : ", ") + std::string(names.back());
+  }
+  throw Error(ErrorCode::invalid_argument, "no algorithm is called '" + std::string(text) + "'; did you mean '" +
+                                               nearest(text, names) + "'? There are: " + all);
+}
+
+}  // namespace lockstep::collectives

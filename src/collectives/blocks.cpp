@@ -1,0 +1,29 @@
+#include "lockstep/collectives/blocks.hpp"
+
+#include <limits>
+
+#include "collectives/partition.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// Saturating, so that a segment may be as long as can be where no cutting is wanted.
+Count times(std::int64_t factor, Count segment) {
+  constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  return {segment.value > limit / factor ? limit : factor * segment.value};
+}
+
+}  // namespace
+
+Count block_count(Operation operation, Algorithm algorithm, int ranks, Count segment) {
+  if (operation != Operation::all_reduce) return segment;
+  switch (algorithm) {
+    case Algorithm::ring: return times(ranks, segment);
+    case Algorithm::double_tree: return times(2, segment);
+    case Algorithm::halving_doubling: return times(floor_log2(ranks) + 1, segment);
+    case Algorithm::recursive_doubling: return segment;
+  }
+  return segment;
+}
+
+}  // namespace lockstep::collectives

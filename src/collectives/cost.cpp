@@ -1,0 +1,70 @@
+#include "lockstep/collectives/cost.hpp"
+
+#include "collectives/partition.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// α·messages + β·moved + γ·added, the last two in buffers of `n`.
+double price(const Rates& rates, Bytes n, double messages, double moved, double added) {
+  const auto bytes = static_cast<double>(n.value);
+  return messages * rates.alpha_seconds + moved * bytes * rates.beta_seconds_per_byte +
+         added * bytes * rates.gamma_seconds_per_byte;
+}
+
+/// Ranks above a power of two hand in their contribution and are handed the result.
+double folding(int ranks, Bytes n, const Rates& rates) {
+  return floor_power_of_two(ranks) < ranks ? price(rates, n, 2, 2, 1) : 0;
+}
+
+}  // namespace
+
+double ring_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double share = (ranks - 1.0) / ranks;
+  return price(rates, buffer, 2 * (ranks - 1.0), 2 * share, share);
+}
+
+double double_tree_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double height = ceil_log2(ranks);
+  return price(rates, buffer, 4 * height, 2 * height, height);
+}
+
+double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double participants = floor_power_of_two(ranks);
+  const double share = (participants - 1) / participants;
+  return price(rates, buffer, 2 * floor_log2(ranks), 2 * share, share) + folding(ranks, buffer, rates);
+}
+
+double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double rounds = floor_log2(ranks);
+  return price(rates, buffer, rounds, rounds, rounds) + folding(ranks, buffer, rates);
+}
+
+double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Rates& rates) {
+  switch (algorithm) {
+    case Algorithm::ring: return ring_all_reduce_seconds(ranks, buffer, rates);
+    case Algorithm::double_tree: return double_tree_all_reduce_seconds(ranks, buffer, rates);
+    case Algorithm::halving_doubling: return halving_doubling_all_reduce_seconds(ranks, buffer, rates);
+    case Algorithm::recursive_doubling: return recursive_doubling_all_reduce_seconds(ranks, buffer, rates);
+  }
+  return 0;
+}
+
+double binomial_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double rounds = ceil_log2(ranks);
+  return price(rates, buffer, rounds, rounds, 0);
+}
+
+double ring_all_gather_seconds(int ranks, Bytes part, const Rates& rates) {
+  return price(rates, part, ranks - 1, ranks - 1, 0);
+}
+
+double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates) {
+  return price(rates, part, ranks - 1, ranks - 1, ranks - 1);
+}
+
+double dissemination_barrier_seconds(int ranks, const Rates& rates) {
+  return price(rates, {0}, ceil_log2(ranks), 0, 0);
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,60 @@
+#include "lockstep/collectives/halving_doubling.hpp"
+
+#include "collectives/fold.hpp"
+#include "collectives/plan_builder.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// A range cut in two; the participant whose bit of the distance is 0 keeps the lower half.
+struct Halves {
+  Range kept;
+  Range given;
+
+  Halves(const Range& whole, bool keeps_upper) : kept(whole), given(whole) {
+    const std::int64_t middle = whole.count / 2;
+    Range& lower = keeps_upper ? given : kept;
+    Range& upper = keeps_upper ? kept : given;
+    lower.count = middle;
+    upper.offset += middle;
+    upper.count -= middle;
+  }
+};
+
+}  // namespace
+
+Plan halving_doubling_all_reduce(Rank me, int ranks, Count count) {
+  const Fold fold(ranks);
+  const Range whole{Memory::output, 0, count.value};
+  PlanBuilder plan;
+  if (fold.hands_over(me.value)) {
+    plan.send(me.value + 1, whole);
+    plan.receive(me.value + 1, whole);
+    return plan.take();
+  }
+  if (fold.takes_over(me.value)) plan.receive_reduce(me.value - 1, whole);
+
+  const int self = fold.participant(me.value);
+  const auto partner = [&](int distance) { return fold.rank(self ^ distance); };
+  std::vector<Halves> halves;
+  for (int distance = 1; distance < fold.participants(); distance *= 2) {
+    halves.emplace_back(halves.empty() ? whole : halves.back().kept, (self & distance) != 0);
+    plan.send(partner(distance), halves.back().given);
+    plan.receive_reduce(partner(distance), halves.back().kept);
+  }
+  for (int distance = fold.participants() / 2; distance > 0; distance /= 2) {
+    plan.send(partner(distance), halves.back().kept);
+    plan.receive(partner(distance), halves.back().given);
+    halves.pop_back();
+  }
+
+  if (fold.takes_over(me.value)) plan.send(me.value - 1, whole);
+  return plan.take();
+}
+
+Expression halving_doubling_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
+                                             Count /*count*/, std::int64_t /*element*/) {
+  return balanced_order(expressions, contributions);
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "lockstep/collectives/plan.hpp"
+
+namespace lockstep::collectives {
+
+/// Appends steps to a plan and leaves out those that would move nothing. Both ends of a message know its count, so both
+/// leave it out.
+class PlanBuilder {
+ public:
+  void send(int peer, const Range& from) { append(from, Send{peer, from}); }
+  void receive(int peer, const Range& to) { append(to, Receive{peer, to}); }
+  /// to = received ⊕ to
+  void receive_reduce(int peer, const Range& to) { receive_reduce(peer, to, to); }
+  /// to = received ⊕ own
+  void receive_reduce(int peer, const Range& to, const Range& own) { append(to, ReceiveReduce{peer, to, own}); }
+  void copy(const Range& to, const Range& from) { append(to, Copy{to, from}); }
+  void reduce(const Range& to, const Range& from) { append(to, Reduce{to, from}); }
+  void fill(const Range& to) { append(to, Fill{to}); }
+  void scratch(Count count) { plan_.scratch = count; }
+
+  [[nodiscard]] Plan take() { return std::move(plan_); }
+
+ private:
+  void append(const Range& moved, const Step& step) {
+    if (moved.count > 0) plan_.steps.push_back(step);
+  }
+
+  Plan plan_;
+};
+
+}  // namespace lockstep::collectives

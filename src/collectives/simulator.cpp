@@ -1,0 +1,165 @@
+#include "lockstep/collectives/simulator.hpp"
+
+#include <algorithm>
+
+#include "collectives/checks.hpp"
+#include "collectives/step.hpp"
+#include "collectives/symbolic_memory.hpp"
+#include "collectives/verdict.hpp"
+#include "lockstep/collectives/timeline.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// Lets the steps act on symbols.
+class Replay {
+ public:
+  Replay(std::span<const Plan> plans, const Trial& trial, Expressions& expressions)
+      : plans_(plans), expressions_(expressions), all_leaves_(first_leaf(trial, static_cast<int>(plans.size()))) {
+    for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank)
+      memories_.emplace_back(trial, static_cast<int>(plans.size()), rank, expressions);
+  }
+
+  void execute(const Event& event) {
+    at_ = {event.rank, event.step};
+    if (event.peer < 0) {
+      std::visit(Overloaded{
+                     [&](const Copy& s) { write(s.to, read(s.from)); },
+                     [&](const Reduce& s) { write(s.to, sum(read(s.to), read(s.from))); },
+                     [&](const Fill& s) {
+                       const Expression own = expressions_.leaf(filler(all_leaves_, at_.rank));
+                       write(s.to, {{0, s.to.count, {.value = own, .filled = true}}});
+                     },
+                     [](const auto&) {},
+                 },
+                 step());
+      return;
+    }
+    const std::vector<Piece> sent = read(std::get<Send>(step()).from);
+    at_ = {event.peer, event.peer_step};
+    if (const auto* add = std::get_if<ReceiveReduce>(&step())) overwrite(add->to, sum(sent, read(add->own)));
+    if (const auto* receive = std::get_if<Receive>(&step())) overwrite(receive->to, sent);
+  }
+
+  [[nodiscard]] const std::optional<Fault>& fault() const { return fault_; }
+  [[nodiscard]] std::vector<Piece> result(int rank, const Range& range) {
+    return memories_[static_cast<std::size_t>(rank)].read(range);
+  }
+
+ private:
+  [[nodiscard]] const Step& step() const {
+    return plans_[static_cast<std::size_t>(at_.rank)].steps[static_cast<std::size_t>(at_.step)];
+  }
+  SymbolicMemory& memory() { return memories_[static_cast<std::size_t>(at_.rank)]; }
+  void report(FaultKind kind, std::string text) {
+    if (!fault_) fault_ = Fault{kind, at_.rank, at_.step, std::move(text)};
+  }
+
+  std::vector<Piece> read(const Range& range) {
+    std::vector<Piece> pieces = memory().read(range);
+    for (const Piece& piece : pieces)
+      if (!piece.symbol.written())
+        report(FaultKind::unwritten, "reads " + std::to_string(piece.count) + " elements that nothing was written to");
+    return pieces;
+  }
+  void write(const Range& range, const std::vector<Piece>& pieces) { memory().write(range, pieces); }
+  void overwrite(const Range& range, const std::vector<Piece>& pieces) {
+    const std::vector<Piece> old = memory().read(range);
+    if (range.count > 0 &&
+        std::equal(old.begin(), old.end(), pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.count == b.count && a.symbol == b.symbol; }))
+      report(FaultKind::redundant, "brings what is there already");
+    write(range, pieces);
+  }
+
+  /// Element by element; the two lists cover the same length.
+  std::vector<Piece> sum(const std::vector<Piece>& a, const std::vector<Piece>& b) {
+    std::vector<Piece> result;
+    std::int64_t done = 0;
+    for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
+      const std::int64_t end = std::min(x->offset + x->count, y->offset + y->count);
+      result.push_back({done, end - done, sum(x->symbol, y->symbol)});
+      done = end;
+      if (x->offset + x->count == end) ++x;
+      if (y->offset + y->count == end) ++y;
+    }
+    return result;
+  }
+  Symbol sum(const Symbol& a, const Symbol& b) {
+    if (!a.written() || !b.written()) return {};  // reported when it was read
+    if (!a.filled && !b.filled && a.shift != b.shift) report(FaultKind::misplaced, "adds different elements");
+    return {expressions_.combine(a.value, b.value), a.filled ? b.shift : a.shift, a.filled && b.filled};
+  }
+
+  std::span<const Plan> plans_;
+  Expressions& expressions_;
+  int all_leaves_;
+  std::vector<SymbolicMemory> memories_;
+  StepId at_{0, 0};
+  std::optional<Fault> fault_;
+};
+
+std::optional<Fault> find_static_fault(std::span<const Plan> plans, const Trial& trial) {
+  for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank)
+    if (auto fault = find_malformed(plans, rank, trial)) return fault;
+  if (auto fault = find_mismatch(plans)) return fault;
+  for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank) {
+    const Plan& plan = plans[static_cast<std::size_t>(rank)];
+    if (auto fault = find_race(plan, dependencies(plan), rank, trial)) return fault;
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial, Simulation& simulation) {
+  if (auto fault = find_static_fault(plans, trial)) return fault;
+  const Timeline timeline = run(plans, 1, {});
+  if (!timeline.blocked.empty())
+    return Fault{FaultKind::deadlock, timeline.blocked.front().rank, timeline.blocked.front().step,
+                 std::to_string(timeline.blocked.size()) + " steps wait for each other"};
+  if (trial.operation == Operation::barrier) return find_deaf(plans);
+
+  Replay replay(plans, trial, simulation.expressions);
+  for (const Event& event : timeline.events) replay.execute(event);
+  if (replay.fault()) return replay.fault();
+  const int ranks = static_cast<int>(plans.size());
+  std::vector<std::vector<Piece>> outputs;
+  outputs.reserve(plans.size());
+  for (int rank = 0; rank < ranks; ++rank)
+    outputs.push_back(replay.result(rank, {Memory::output, 0, output_count(trial, ranks)}));
+  if (auto fault = find_wrong_result(outputs, trial, simulation.expressions)) return fault;
+  const int fillers = first_leaf(trial, ranks);
+  for (const auto& output : outputs) {
+    auto& pieces = simulation.results.emplace_back();
+    for (const Piece& piece : output)
+      pieces.push_back(
+          {piece.offset, piece.count, simulation.expressions.without_leaves_from(fillers, piece.symbol.value)});
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::malformed: return "malformed";
+    case FaultKind::unmatched: return "unmatched";
+    case FaultKind::unequal_counts: return "unequal counts";
+    case FaultKind::deadlock: return "deadlock";
+    case FaultKind::race: return "race";
+    case FaultKind::unwritten: return "unwritten";
+    case FaultKind::misplaced: return "misplaced";
+    case FaultKind::redundant: return "redundant";
+    case FaultKind::missing: return "missing";
+    case FaultKind::doubled: return "doubled";
+    case FaultKind::unequal: return "unequal";
+  }
+  return "unknown";
+}
+
+Simulation simulate(std::span<const Plan> plans, const Trial& trial) {
+  Simulation simulation;
+  simulation.fault = find_fault(plans, trial, simulation);
+  return simulation;
+}
+
+}  // namespace lockstep::collectives

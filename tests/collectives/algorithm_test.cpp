@@ -1,0 +1,28 @@
+#include "lockstep/collectives/algorithm.hpp"
+
+#include <gtest/gtest.h>
+
+#include "collectives/trials.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+TEST(Algorithm, NamesAreParsedBack) {
+  for (const Algorithm algorithm : all_algorithms) EXPECT_EQ(parse_algorithm(name(algorithm)), algorithm);
+}
+
+TEST(Algorithm, UnknownNameIsRefusedWithTheNearest) {
+  try {
+    parse_algorithm("halving-dubling");
+    FAIL() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_EQ(error.message(),
+              "no algorithm is called 'halving-dubling'; did you mean 'halving-doubling'? There are: ring, tree, "
+              "halving-doubling, recursive-doubling");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

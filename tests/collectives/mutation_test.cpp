@@ -1,0 +1,160 @@
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "collectives/matching.hpp"
+#include "collectives/step.hpp"
+#include "collectives/trials.hpp"
+
+/// Spoils right plans in every possible way of a kind and sees that the simulator notices each.
+namespace lockstep::collectives {
+namespace {
+
+struct Subject {
+  Trial trial;
+  int ranks;
+  Algorithm algorithm;
+};
+
+std::ostream& operator<<(std::ostream& out, const Subject& s) {
+  return out << name(s.trial.operation) << " " << name(s.algorithm) << ", " << s.ranks << " ranks, "
+             << s.trial.count.value << " elements, root " << s.trial.root.value;
+}
+
+std::vector<Subject> subjects() {
+  std::vector<Subject> all;
+  for (const int ranks : {2, 3, 4, 5, 6, 7, 8, 11}) {
+    for (const Algorithm algorithm : all_algorithms)
+      for (const std::int64_t count : {ranks - 1, 2 * ranks + 1}) {
+        all.push_back({{.count = {count}, .in_place = true}, ranks, algorithm});
+        std::vector<int> leaves(static_cast<std::size_t>(ranks), 1);
+        leaves.front() = 3;
+        if (count < ranks) leaves.back() = 0;
+        all.push_back({{.count = {count}, .leaves = leaves}, ranks, algorithm});
+      }
+    for (const Operation operation :
+         {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter, Operation::barrier})
+      all.push_back({{.operation = operation, .count = {operation == Operation::barrier ? 0 : 3}, .root = {1}},
+                     ranks,
+                     Algorithm::ring});
+  }
+  return all;
+}
+
+/// Whether the simulator, or the comparison with the right results, sees a difference.
+class Detector {
+ public:
+  explicit Detector(const Subject& subject)
+      : subject_(subject), plans_(plans_of(subject.trial, subject.ranks, subject.algorithm)) {
+    const Simulation right = simulate(plans_, subject.trial);
+    EXPECT_TRUE(is_right(right)) << subject;
+    results_ = printed(right);
+  }
+
+  [[nodiscard]] const std::vector<Plan>& plans() const { return plans_; }
+  [[nodiscard]] bool sees(const std::vector<Plan>& mutant) const {
+    const Simulation simulation = simulate(mutant, subject_.trial);
+    return simulation.fault || printed(simulation) != results_;
+  }
+
+ private:
+  static std::vector<std::string> printed(const Simulation& simulation) {
+    std::vector<std::string> text;
+    for (const auto& result : simulation.results)
+      for (const ResultPiece& piece : result)
+        text.push_back(std::to_string(piece.offset) + ":" + simulation.expressions.to_string(piece.value));
+    return text;
+  }
+
+  Subject subject_;
+  std::vector<Plan> plans_;
+  std::vector<std::string> results_;
+};
+
+std::vector<Step>& steps_of(std::vector<Plan>& plans, int rank) { return plans[static_cast<std::size_t>(rank)].steps; }
+
+TEST(Mutation, DroppedStepIsDetected) {
+  for (const Subject& subject : subjects()) {
+    const Detector detector(subject);
+    for (int rank = 0; rank < subject.ranks; ++rank)
+      for (std::size_t s = 0; s < detector.plans()[static_cast<std::size_t>(rank)].steps.size(); ++s) {
+        auto mutant = detector.plans();
+        auto& steps = steps_of(mutant, rank);
+        steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(s));
+        EXPECT_TRUE(detector.sees(mutant)) << subject << ": rank " << rank << " without step " << s;
+      }
+  }
+}
+
+TEST(Mutation, DroppedMessageIsDetected) {
+  for (const Subject& subject : subjects()) {
+    const Detector detector(subject);
+    for (const auto& [send, receive] : match(detector.plans()).matches) {
+      auto mutant = detector.plans();
+      for (const StepId half : {send, receive}) {
+        auto& steps = steps_of(mutant, half.rank);
+        steps.erase(steps.begin() + half.step);
+      }
+      EXPECT_TRUE(detector.sees(mutant)) << subject << ": without step " << send.step << " of rank " << send.rank;
+    }
+  }
+}
+
+TEST(Mutation, DoubledMessageIsDetected) {
+  for (const Subject& subject : subjects()) {
+    const Detector detector(subject);
+    for (const auto& [send, receive] : match(detector.plans()).matches) {
+      auto mutant = detector.plans();
+      for (const StepId half : {send, receive}) {
+        auto& steps = steps_of(mutant, half.rank);
+        const Step step = steps[static_cast<std::size_t>(half.step)];
+        steps.insert(steps.begin() + half.step, step);
+      }
+      EXPECT_TRUE(detector.sees(mutant)) << subject << ": step " << send.step << " of rank " << send.rank << " twice";
+    }
+  }
+}
+
+TEST(Mutation, DoubledHalfOfAMessageIsDetected) {
+  for (const Subject& subject : subjects()) {
+    const Detector detector(subject);
+    for (const auto& [send, receive] : match(detector.plans()).matches)
+      for (const StepId half : {send, receive}) {
+        auto mutant = detector.plans();
+        auto& steps = steps_of(mutant, half.rank);
+        const Step step = steps[static_cast<std::size_t>(half.step)];
+        steps.insert(steps.begin() + half.step, step);
+        EXPECT_TRUE(detector.sees(mutant)) << subject << ": step " << half.step << " of rank " << half.rank << " twice";
+      }
+  }
+}
+
+/// In a barrier of other than a power of two ranks some signals tell more than anybody needs, and need not wait.
+/// Neutral elements may be added at any time.
+bool every_dependency_matters(const Subject& subject) {
+  if (!subject.trial.leaves.empty() && subject.trial.leaves.back() == 0) return false;
+  return subject.trial.operation != Operation::barrier || (subject.ranks & (subject.ranks - 1)) == 0;
+}
+
+TEST(Mutation, SwappedDependentStepsAreDetected) {
+  for (const Subject& subject : subjects()) {
+    if (!every_dependency_matters(subject)) continue;
+    const Detector detector(subject);
+    for (int rank = 0; rank < subject.ranks; ++rank) {
+      const auto waits_for = dependencies(detector.plans()[static_cast<std::size_t>(rank)]);
+      for (std::size_t later = 0; later < waits_for.size(); ++later) {
+        std::vector<int> earlier = waits_for[later].done;
+        earlier.insert(earlier.end(), waits_for[later].started.begin(), waits_for[later].started.end());
+        for (const int e : earlier) {
+          auto mutant = detector.plans();
+          auto& steps = steps_of(mutant, rank);
+          std::swap(steps[static_cast<std::size_t>(e)], steps[later]);
+          EXPECT_TRUE(detector.sees(mutant)) << subject << ": rank " << rank << ", steps " << e << " and " << later;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

@@ -1,0 +1,116 @@
+#include <gtest/gtest.h>
+
+#include "collectives/trials.hpp"
+#include "lockstep/collectives/cost.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr Rates rates{.alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .gamma_seconds_per_byte = 0.125};
+constexpr CostModel model{.local = {5, 0.25}, .remote = {5, 0.25}, .gamma_seconds_per_byte = 0.125};
+constexpr std::int64_t element_bytes = 4;
+
+double simulated(const Trial& trial, int ranks, Algorithm algorithm = Algorithm::ring) {
+  return run(plans_of(trial, ranks, algorithm), element_bytes, model).seconds;
+}
+
+double all_reduce_price(Algorithm algorithm, int ranks, std::int64_t count) {
+  return simulated({.count = {count}, .in_place = true}, ranks, algorithm);
+}
+
+double tolerance(double seconds) { return 1e-12 * seconds; }
+
+TEST(Price, OfDividingAllReducesIsTheFormula) {
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::halving_doubling, Algorithm::recursive_doubling})
+    for (int ranks = 1; ranks <= 64; ++ranks) {
+      const std::int64_t count = 64 * ranks;
+      const double formula = all_reduce_seconds(algorithm, ranks, {count * element_bytes}, rates);
+      EXPECT_NEAR(all_reduce_price(algorithm, ranks, count), formula, tolerance(formula))
+          << name(algorithm) << ", " << ranks << " ranks";
+    }
+}
+
+TEST(Price, OfOtherAllReducesIsBoundedByTheNextDividingOne) {
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::halving_doubling})
+    for (int ranks = 1; ranks <= 64; ++ranks)
+      for (const std::int64_t count : {64 * ranks - 1, 64 * ranks - ranks / 2, 1009}) {
+        const std::int64_t divisor = algorithm == Algorithm::ring ? ranks : 64;  // a multiple of any power of two here
+        const std::int64_t rounded = (count + divisor - 1) / divisor * divisor;
+        const double bound = all_reduce_seconds(algorithm, ranks, {rounded * element_bytes}, rates);
+        EXPECT_LE(all_reduce_price(algorithm, ranks, count), bound + tolerance(bound));
+      }
+}
+
+TEST(Price, OfTheDoubleTreeIsWithinItsBound) {
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    for (const std::int64_t count : {2, 64, 100000}) {
+      const double bound = double_tree_all_reduce_seconds(ranks, {count * element_bytes}, rates);
+      const double price = all_reduce_price(Algorithm::double_tree, ranks, count);
+      EXPECT_LE(price, bound + tolerance(bound)) << ranks << " ranks";
+      EXPECT_GE(price, 0.4 * bound) << ranks << " ranks";
+    }
+}
+
+TEST(Price, OfTheOtherOperationsIsTheFormula) {
+  for (int ranks = 1; ranks <= 64; ++ranks) {
+    const Count count{1009};
+    const Bytes bytes{count.value * element_bytes};
+    const double broadcast = binomial_broadcast_seconds(ranks, bytes, rates);
+    EXPECT_NEAR(simulated({.operation = Operation::broadcast, .count = count}, ranks), broadcast, tolerance(broadcast));
+    const double gather = ring_all_gather_seconds(ranks, bytes, rates);
+    EXPECT_NEAR(simulated({.operation = Operation::all_gather, .count = count}, ranks), gather, tolerance(gather));
+    const double scatter = ring_reduce_scatter_seconds(ranks, bytes, rates);
+    EXPECT_NEAR(simulated({.operation = Operation::reduce_scatter, .count = count}, ranks), scatter,
+                tolerance(scatter));
+    EXPECT_EQ(simulated({.operation = Operation::barrier}, ranks), dissemination_barrier_seconds(ranks, rates));
+  }
+}
+
+/// Halving-doubling on two nodes of four: two exchanges inside the node, the smallest one across.
+TEST(Price, DistinguishesLinksInsideAndBetweenNodes) {
+  constexpr double n = 4096;
+  const CostModel cluster{.local = {1, 0.001}, .remote = {10, 0.01}};
+  const ClusterShape shape{{0, 0, 0, 0, 1, 1, 1, 1}};
+  const Trial trial{.count = {1024}, .in_place = true};
+  const double seconds = run(plans_of(trial, 8, Algorithm::halving_doubling), element_bytes, cluster, shape).seconds;
+  const double expected = 2 * ((1 + n / 2 * 0.001) + (1 + n / 4 * 0.001) + (10 + n / 8 * 0.01));
+  EXPECT_NEAR(seconds, expected, tolerance(expected));
+}
+
+TEST(Price, OfOnePortForEachDirection) {
+  // A rank that sends to two others does so one after the other.
+  const Range whole{Memory::output, 0, 100};
+  const std::vector<Plan> plans{
+      {{Send{1, whole}, Send{2, whole}}, {}}, {{Receive{0, whole}}, {}}, {{Receive{0, whole}}, {}}};
+  EXPECT_DOUBLE_EQ(run(plans, 1, model).seconds, 2 * (5 + 100 * 0.25));
+  EXPECT_EQ(rounds(plans), 2);
+}
+
+TEST(Rounds, AreAsTheTextbookSays) {
+  const Trial trial{.count = {64}, .in_place = true};
+  EXPECT_EQ(rounds(plans_of(trial, 8, Algorithm::ring)), 14);
+  EXPECT_EQ(rounds(plans_of(trial, 8, Algorithm::halving_doubling)), 6);
+  EXPECT_EQ(rounds(plans_of(trial, 8, Algorithm::recursive_doubling)), 3);
+  EXPECT_EQ(rounds(plans_of(trial, 7, Algorithm::recursive_doubling)), 4);
+}
+
+TEST(Traffic, IsTheSameForEveryRankOfARing) {
+  const Trial trial{.count = {80}, .in_place = true};
+  for (const Plan& plan : plans_of(trial, 8, Algorithm::ring)) {
+    EXPECT_EQ(traffic(plan, element_bytes).messages, 14);
+    EXPECT_EQ(traffic(plan, element_bytes).bytes, Bytes{14 * 10 * element_bytes});
+  }
+}
+
+/// A rank between parent and two children in one tree sends three halves of the buffer there, and one as a leaf of the
+/// other tree.
+TEST(Traffic, OfTheDoubleTreeIsBalanced) {
+  for (int ranks = 2; ranks <= 64; ++ranks) {
+    const Trial trial{.count = {64}, .in_place = true};
+    for (const Plan& plan : plans_of(trial, ranks, Algorithm::double_tree))
+      EXPECT_LE(traffic(plan, 1).bytes.value, 2 * 64) << ranks << " ranks";
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::collectives

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/schedule.hpp"
+#include "lockstep/collectives/simulator.hpp"
+
+namespace lockstep::collectives {
+
+inline constexpr std::array all_algorithms{Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
+                                           Algorithm::recursive_doubling};
+
+/// The plans of all ranks in a trial.
+inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algorithm = Algorithm::ring) {
+  std::vector<Plan> plans;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int leaves = trial.leaves.empty() ? 1 : trial.leaves[static_cast<std::size_t>(rank)];
+    plans.push_back(make_plan({rank},
+                              {.operation = trial.operation,
+                               .ranks = ranks,
+                               .count = trial.count,
+                               .root = trial.root,
+                               .own = {.leaves = leaves, .in_place = trial.in_place}},
+                              algorithm));
+  }
+  return plans;
+}
+
+/// 0, 1, around the number of ranks, prime, large.
+inline std::set<std::int64_t> counts_for(int ranks) { return {0, 1, ranks - 1, ranks, ranks + 1, 1009, (1 << 20) + 3}; }
+
+inline testing::AssertionResult is_right(const Simulation& simulation) {
+  if (!simulation.fault) return testing::AssertionSuccess();
+  const Fault& fault = *simulation.fault;
+  return testing::AssertionFailure() << name(fault.kind) << " at rank " << fault.rank << ", step " << fault.step << ": "
+                                     << fault.text;
+}
+
+inline void PrintTo(Algorithm algorithm, std::ostream* out) { *out << name(algorithm); }
+inline void PrintTo(FaultKind kind, std::ostream* out) { *out << name(kind); }
+
+/// What each rank brings to an all-reduce: the sum of its leaves.
+inline std::vector<Expression> contributions(Expressions& expressions, const Trial& trial, int ranks) {
+  std::vector<Expression> result;
+  int next_leaf = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int leaves = trial.leaves.empty() ? 1 : trial.leaves[static_cast<std::size_t>(rank)];
+    std::vector<Expression> own;
+    for (int i = 0; i < leaves; ++i) own.push_back(expressions.leaf(next_leaf++));
+    result.push_back(expressions.left_fold(own));
+  }
+  return result;
+}
+
+/// "ring", "halving_doubling", …: GoogleTest wants letters, digits and underscores.
+inline std::string test_name(const testing::TestParamInfo<Algorithm>& info) {
+  std::string text(name(info.param));
+  for (char& c : text)
+    if (c == '-') c = '_';
+  return text;
+}
+
+}  // namespace lockstep::collectives
