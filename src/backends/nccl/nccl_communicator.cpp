@@ -1,0 +1,227 @@
+#include "backends/nccl/nccl_communicator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "backends/nccl/nccl_check.hpp"
+#include "platform/gpu/cuda.hpp"
+
+namespace lockstep::backends {
+
+NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& id, Progress& progress,
+                                   NcclOptions options)
+    : Communicator(group.rank, group.size),
+      options_(std::move(options)),
+      gpu_(group.gpu),
+      progress_(&progress),
+      resources_(std::make_unique<Resources>()) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  try {
+    LOCKSTEP_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
+    wait_until_idle("make_nccl");
+  } catch (...) {
+    abort();
+    throw;
+  }
+  progress_->add(*this);
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  progress_->remove(*this);
+  if (closed_) return;
+  if (std::uncaught_exceptions() == 0) {
+    std::fprintf(stderr,
+                 "lockstep: rank %d: a communicator (nccl) was destroyed without close(); its resources stay in use\n",
+                 rank().value);
+  }
+  static_cast<void>(resources_.release());
+}
+
+Allocation NcclCommunicator::allocate(Bytes bytes) {
+  if (bytes.value < 0) {
+    throw Error(ErrorCode::invalid_argument, "cannot allocate " + std::to_string(bytes.value) + " bytes");
+  }
+  if (bytes.value == 0) return {};
+  select_gpu(gpu_);
+  void* data = nullptr;
+  LOCKSTEP_NCCL_CHECK(ncclMemAlloc(&data, static_cast<std::size_t>(bytes.value)), nullptr);
+  Allocation memory(data, bytes, MemoryKind::device, [](void* p) { ncclMemFree(p); });
+  LOCKSTEP_CUDA_CHECK(cudaMemset(data, 0, static_cast<std::size_t>(bytes.value)));
+  LOCKSTEP_CUDA_CHECK(cudaDeviceSynchronize());  // the caller's streams do not wait for the default one
+  return memory;
+}
+
+void NcclCommunicator::close() {
+  if (closed_) return;
+  if (poison_) std::rethrow_exception(poison_);
+  if (!under_way_.empty()) {
+    throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
+                under_way_.front()->context());
+  }
+  try {
+    LOCKSTEP_NCCL_CHECK(ncclCommFinalize(communicator_), communicator_);
+    wait_until_idle("close");
+    LOCKSTEP_NCCL_CHECK(ncclCommDestroy(std::exchange(communicator_, nullptr)), nullptr);
+  } catch (...) {
+    poison_with_current();
+    std::rethrow_exception(poison_);
+  }
+  closed_ = true;
+}
+
+Work NcclCommunicator::submit(const Collective& collective) {
+  if (poison_) std::rethrow_exception(poison_);
+  if (closed_) {
+    throw Error(ErrorCode::transport, "the communicator is closed",
+                {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
+  }
+  std::shared_ptr<NcclOperation> operation = idle_operation();
+  operation->submit(collective);
+  if (under_way_.empty()) last_advance_ = last_check_ = Clock::now();
+  under_way_.push_back(operation);
+  try {
+    while (launch_next()) {
+    }
+  } catch (...) {
+    poison_with_current();
+  }
+  return {std::move(operation), *progress_};
+}
+
+bool NcclCommunicator::progress() noexcept {
+  if (under_way_.empty() || poison_) return false;
+  try {
+    const bool moved = advance();
+    if (!moved) check_deadline();
+    return moved;
+  } catch (...) {
+    poison_with_current();
+  }
+  return true;
+}
+
+bool NcclCommunicator::advance() {
+  check_health();
+  bool moved = false;
+  while (launch_next()) moved = true;
+  while (advance_front()) moved = true;
+  if (moved) last_advance_ = Clock::now();
+  return moved;
+}
+
+/// Retires the oldest operation if the stream is past it.
+bool NcclCommunicator::advance_front() {
+  if (launched_ == 0 || !under_way_.front()->check_finished()) return false;
+  if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span());
+  under_way_.pop_front();
+  --launched_;
+  return true;
+}
+
+/// Takes the oldest operation that the stream does not have one stage on.
+bool NcclCommunicator::launch_next() {
+  if (launched_ == under_way_.size() || busy()) return false;
+  NcclOperation& next = *under_way_[launched_];
+  const Queue stream = resources_->stream.queue();
+  if (next.stage() == NcclOperation::Stage::queued) next.launch(communicator_, stream, resources_->token.data());
+  if (busy()) return false;
+  next.mark_launched(stream);
+  ++launched_;
+  return true;
+}
+
+bool NcclCommunicator::busy() const {
+  ncclResult_t state = ncclSuccess;
+  LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(communicator_, &state), communicator_);
+  return state == ncclInProgress;
+}
+
+void NcclCommunicator::check_health() {
+  ncclResult_t state = ncclSuccess;
+  LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(communicator_, &state), communicator_);
+  LOCKSTEP_NCCL_CHECK(state, communicator_);
+}
+
+void NcclCommunicator::launch_all() {
+  while (!poison_ && launched_ < under_way_.size()) {
+    if (!progress()) std::this_thread::yield();
+  }
+}
+
+/// Time during which the caller's queue holds the operation back does not count, nor time in which this rank did not
+/// poll: it has not waited for anybody then.
+void NcclCommunicator::check_deadline() {
+  const Clock::time_point now = Clock::now();
+  const bool was_away = now - last_check_ > options_.deadline / 10;
+  last_check_ = now;
+  if (was_away || !under_way_.front()->could_run()) last_advance_ = now;
+  const std::chrono::duration<double> silent = now - last_advance_;
+  if (silent < options_.deadline) return;
+  std::array<char, 128> text{};
+  std::snprintf(text.data(), text.size(),
+                "nothing has moved for %.2f s: are all ranks alive, and do they submit the same operations?",
+                silent.count());
+  throw Error(ErrorCode::timeout, text.data(), under_way_.front()->context());
+}
+
+/// For start and end, when there is no operation to drive.
+void NcclCommunicator::wait_until_idle(const char* doing) {
+  const Clock::time_point begin = Clock::now();
+  for (;;) {
+    check_health();
+    if (!busy()) return;
+    if (Clock::now() - begin > options_.deadline) {
+      throw Error(ErrorCode::timeout, "NCCL did not get ready within the deadline: did every rank come here?",
+                  {.operation = doing, .rank = rank().value, .host = options_.host});
+    }
+    std::this_thread::yield();
+  }
+}
+
+void NcclCommunicator::poison_with_current() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    poison(std::make_exception_ptr(error.reported_by(rank().value, options_.host)));
+  } catch (...) {
+    poison(std::current_exception());
+  }
+}
+
+void NcclCommunicator::poison(std::exception_ptr error) {
+  poison_ = std::move(error);
+  for (const auto& operation : under_way_) {
+    if (operation->state() == Operation::State::pending) operation->abandon(poison_);
+  }
+  abort();
+}
+
+/// Stops the kernels that wait for peers. NCCL may hang in it when a driver has failed; then it is left alone.
+void NcclCommunicator::abort() {
+  ncclComm_t doomed = std::exchange(communicator_, nullptr);
+  if (doomed == nullptr) return;
+  std::packaged_task<ncclResult_t()> task([doomed] { return ncclCommAbort(doomed); });
+  std::future<ncclResult_t> result = task.get_future();
+  std::thread(std::move(task)).detach();
+  const std::chrono::duration<double> bound =
+      std::min<std::chrono::duration<double>>(std::chrono::seconds(5), options_.deadline / 10);
+  result.wait_for(bound);
+}
+
+std::shared_ptr<NcclOperation> NcclCommunicator::idle_operation() {
+  auto& pool = resources_->pool;
+  for (const auto& operation : pool) {
+    if (operation.use_count() == 1) return operation;
+  }
+  select_gpu(gpu_);  // its events belong to this GPU
+  pool.push_back(std::make_shared<NcclOperation>(*this));
+  return pool.back();
+}
+
+}  // namespace lockstep::backends

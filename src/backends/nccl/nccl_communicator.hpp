@@ -1,0 +1,70 @@
+#pragma once
+
+#include <nccl.h>
+
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "backends/nccl/nccl_operation.hpp"
+#include "lockstep/backends/nccl.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/platform/gpu.hpp"
+
+namespace lockstep::backends {
+
+/// Operations reach NCCL one by one, because a non-blocking communicator takes no call while it is busy with another;
+/// its stream then runs them in that order.
+class NcclCommunicator : public Communicator, private ProgressSource {
+ public:
+  /// Waits for all ranks. @throws as make_nccl
+  NcclCommunicator(const NcclGroup& group, const ncclUniqueId& id, Progress& progress, NcclOptions options);
+  ~NcclCommunicator() override;
+
+  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  Allocation allocate(Bytes bytes) override;
+  void close() override;
+
+  /// Waits, no longer than the deadline, until the stream has all that was submitted, or has failed.
+  void launch_all();
+
+ private:
+  /// What the GPU may still be using when a communicator is given up.
+  struct Resources {
+    Stream stream;
+    Allocation token = allocate_device({static_cast<std::int64_t>(sizeof(std::int32_t))});  // what barriers reduce
+    std::vector<std::shared_ptr<NcclOperation>> pool;
+  };
+
+  Work submit(const Collective& collective) override;
+  bool progress() noexcept override;
+
+  bool advance();
+  bool advance_front();
+  bool launch_next();
+  void check_health();
+  void check_deadline();
+  void poison(std::exception_ptr error);
+  void poison_with_current();
+  void abort();
+  [[nodiscard]] bool busy() const;
+  void wait_until_idle(const char* doing);
+  [[nodiscard]] std::shared_ptr<NcclOperation> idle_operation();
+
+  Capabilities capabilities_{.backend = "nccl", .host_memory = false, .device_memory = true};
+  NcclOptions options_;
+  int gpu_;
+  Progress* progress_;
+  std::unique_ptr<Resources> resources_;
+  ncclComm_t communicator_ = nullptr;
+  std::deque<std::shared_ptr<NcclOperation>> under_way_;  // in the order of submission
+  std::size_t launched_ = 0;                              // of under_way_, those that the stream has
+  Clock::time_point last_advance_;
+  Clock::time_point last_check_;
+  std::exception_ptr poison_;
+  bool closed_ = false;
+};
+
+}  // namespace lockstep::backends

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <nccl.h>
+
+#include <exception>
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/observer.hpp"
+#include "lockstep/comm/collective.hpp"
+#include "lockstep/comm/work.hpp"
+#include "lockstep/platform/gpu.hpp"
+
+namespace lockstep::backends {
+
+class NcclCommunicator;
+
+/// One collective on the communicator's stream. Reused, with its events, so that a step of training creates none.
+///
+/// queued: an earlier one is still being launched. launching: NCCL has it, and may be making connections in the
+/// background. running: the stream has it, and ends with `finished_`.
+class NcclOperation : public Operation {
+ public:
+  enum class Stage { queued, launching, running };
+
+  explicit NcclOperation(NcclCommunicator& owner) : owner_(&owner) { label_.reserve(128); }
+
+  /// Takes note of what to do, and of what the caller's queue holds by now.
+  void submit(const Collective& collective);
+  /// Hands it to NCCL, after the caller's queue. @param token  an int32 of device memory, for barriers
+  void launch(ncclComm_t communicator, Queue stream, void* token);
+  /// To be called when NCCL has put it on the stream.
+  void mark_launched(Queue stream);
+  /// Completes if the stream is past it. @return whether it is
+  bool check_finished();
+  void abandon(std::exception_ptr error) { fail(std::move(error)); }
+
+  /// Whether nothing that it was ordered after is still to be done.
+  [[nodiscard]] bool could_run() const { return collective_.queue.is_host() || ready_.reached(); }
+  [[nodiscard]] Stage stage() const { return stage_; }
+  [[nodiscard]] ErrorContext context() const;
+  [[nodiscard]] Span span() const;
+
+  bool order_after(Queue queue) override;
+
+ private:
+  void call_nccl(ncclComm_t communicator, cudaStream_t stream, void* token) const;
+
+  NcclCommunicator* owner_;
+  Collective collective_;
+  std::string label_;
+  Stage stage_ = Stage::queued;
+  Event ready_;
+  Event finished_;
+  Clock::time_point submitted_;
+};
+
+}  // namespace lockstep::backends

@@ -1,0 +1,15 @@
+// Stands in for the nccl back end in builds without CUDA.
+#include "lockstep/backends/nccl.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/gpu.hpp"
+
+namespace lockstep::backends {
+
+std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& /*progress*/, const NcclOptions& options) {
+  throw Error(ErrorCode::unsupported, "no nccl back end: " + why_no_gpu(),
+              {.operation = "make_nccl", .rank = group.rank.value, .host = options.host});
+}
+
+std::string nccl_version() { return {}; }
+
+}  // namespace lockstep::backends
