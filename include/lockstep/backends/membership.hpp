@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/base/observer.hpp"
+#include "lockstep/base/types.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/progress.hpp"
+#include "lockstep/platform/mpi_group.hpp"
+
+namespace lockstep::backends {
+
+/// The all-reduce algorithms that a user can name: those of plans, and "mpi" for the MPI library's own collectives.
+std::span<const std::string_view> algorithm_names();
+
+struct MembershipOptions {
+  std::string algorithm = "ring";  ///< one of algorithm_names()
+  std::string host;                ///< this rank's, for error messages
+  WaitPolicy wait;
+  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  Observer* observer = nullptr;  ///< of the gradients' communicator; outlives the membership
+};
+
+/// A communicator over the group with the back end that runs this algorithm. Collective.
+/// @throws Error{invalid_argument} for an unknown algorithm, with the nearest one; Error{transport}
+std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
+                                                const MembershipOptions& options);
+
+/// Who trains together, for as long as nothing changes: this rank's number among how many, and the communicators.
+/// At a step boundary it can be closed and another made, of other ranks.
+///
+/// Gradients and statistics have a communicator each, so that a layer that communicates in the middle of backward needs
+/// no place in the buckets' order.
+class Membership {
+ public:
+  /// Collective over `group`, which may be closed afterwards. @throws as make_communicator
+  Membership(const MpiGroup& group, const MembershipOptions& options);
+
+  [[nodiscard]] Rank rank() const { return gradients_->rank(); }
+  [[nodiscard]] int size() const { return gradients_->size(); }
+  [[nodiscard]] const std::string& host() const { return host_; }
+  [[nodiscard]] Communicator& gradients() const { return *gradients_; }
+  [[nodiscard]] Communicator& statistics() const { return *statistics_; }
+  [[nodiscard]] Progress& progress() const { return *progress_; }
+
+  /// Collective; no operation may be under way. @throws Error{transport}
+  void close();
+
+ private:
+  std::string host_;
+  std::unique_ptr<Progress> progress_;  // before the communicators, which are registered with it
+  std::unique_ptr<Communicator> gradients_;
+  std::unique_ptr<Communicator> statistics_;
+};
+
+}  // namespace lockstep::backends

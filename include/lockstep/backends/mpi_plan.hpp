@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/backends/plan/options.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/platform/mpi_group.hpp"
+
+namespace lockstep::backends {
+
+/// lockstep's own algorithms over MPI messages: after this call no MPI collective is used.
+/// Collective over `group`, which may be closed afterwards.
+/// @param host  this rank's, for error messages
+/// @throws Error{transport}; Error{invalid_argument} if an option is out of range
+std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, std::string host, Progress& progress,
+                                            const PlanOptions& options = {});
+
+}  // namespace lockstep::backends

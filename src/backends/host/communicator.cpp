@@ -1,0 +1,148 @@
+#include "backends/host/communicator.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::backends {
+
+HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Options options)
+    : Communicator(rank, size),
+      capabilities_{.backend = options.backend},
+      options_(std::move(options)),
+      progress_(&progress) {
+  progress_->add(*this);
+}
+
+HostCommunicator::~HostCommunicator() { progress_->remove(*this); }
+
+bool HostCommunicator::closed_or_leaked() noexcept {
+  if (closed_) return true;
+  if (std::uncaught_exceptions() == 0) {
+    std::fprintf(stderr,
+                 "lockstep: rank %d: a communicator (%.*s) was destroyed without close(); its resources stay in use\n",
+                 rank().value, static_cast<int>(options_.backend.size()), options_.backend.data());
+  }
+  for (auto& operation : pool_) new (std::nothrow) std::shared_ptr<HostOperation>(std::move(operation));
+  return false;
+}
+
+void HostCommunicator::close() {
+  if (closed_) return;
+  if (poison_) std::rethrow_exception(poison_);
+  if (!under_way_.empty()) {
+    throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
+                under_way_.front()->context());
+  }
+  release();
+  closed_ = true;
+}
+
+Work HostCommunicator::submit(const Collective& collective) {
+  if (poison_) std::rethrow_exception(poison_);
+  if (closed_) {
+    throw Error(ErrorCode::transport, "the communicator is closed",
+                {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
+  }
+  std::shared_ptr<HostOperation> operation = idle_operation();
+  operation->submit(collective);
+  prepare(*operation, collective);
+  under_way_.push_back(operation);
+  try {
+    start_next();
+  } catch (...) {
+    poison(std::current_exception());
+  }
+  return {std::move(operation), *progress_};
+}
+
+bool HostCommunicator::progress() noexcept {
+  if (under_way_.empty() || poison_) return false;
+  try {
+    const bool moved = advance_all();
+    if (!moved) check_deadline();
+    return moved;
+  } catch (const Error& error) {
+    poison(std::make_exception_ptr(error.reported_by(rank().value, options_.host)));
+  } catch (...) {
+    poison(std::current_exception());
+  }
+  return true;
+}
+
+bool HostCommunicator::advance_all() {
+  bool moved = false;
+  for (const auto& operation : under_way_) {
+    if (!operation->begun()) break;
+    if (operation->state() == Operation::State::pending) moved |= operation->advance();
+  }
+  if (moved) start_next();
+  return moved;
+}
+
+/// Lets go of the operations that are done, in their order.
+void HostCommunicator::retire() {
+  while (!under_way_.empty() && under_way_.front()->state() == Operation::State::done) {
+    if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span());
+    under_way_.erase(under_way_.begin());
+  }
+}
+
+/// Retires what is done and begins what may begin. A slot's next operation begins only after the one before it has
+/// ended here, and slots are given out in turn: so on all ranks the same operations share a slot, in the same order.
+void HostCommunicator::start_next() {
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    retire();
+    const std::size_t width = std::min(under_way_.size(), static_cast<std::size_t>(options_.operations_in_flight));
+    for (std::size_t i = 0; i < width; ++i) {
+      if (under_way_[i]->begun()) continue;
+      under_way_[i]->begin(static_cast<int>(begun_++ % static_cast<std::uint64_t>(options_.operations_in_flight)));
+      changed = true;
+    }
+  }
+}
+
+/// Only time during which this rank polled counts: one that was busy elsewhere has not waited for anybody.
+void HostCommunicator::check_deadline() {
+  const Clock::time_point now = Clock::now();
+  const bool was_away = now - last_check_ > options_.deadline / 10;
+  last_check_ = now;
+  for (const auto& operation : under_way_) {
+    if (!operation->begun() || operation->state() != Operation::State::pending) continue;
+    if (was_away) operation->mark_advance();
+    const std::chrono::duration<double> silent = now - operation->last_advance();
+    if (silent < options_.deadline) continue;
+    char text[128];
+    std::snprintf(text, sizeof text,
+                  "nothing has moved for %.2f s: is the peer alive, and does it submit the same operations?",
+                  silent.count());
+    throw Error(ErrorCode::timeout, text, operation->context());
+  }
+}
+
+void HostCommunicator::poison(std::exception_ptr error) {
+  poison_ = std::move(error);
+  for (const auto& operation : under_way_) {
+    if (operation->state() == Operation::State::pending) operation->abandon(poison_);
+  }
+}
+
+/// The first operation that nobody holds any more. So a step that submits the same operations as the one before gets
+/// the same objects in the same order, with memory of the right size.
+std::shared_ptr<HostOperation> HostCommunicator::idle_operation() {
+  retire();
+  for (const auto& operation : pool_) {
+    if (operation.use_count() == 1) return operation;
+  }
+  pool_.push_back(make_operation());
+  under_way_.reserve(pool_.size());
+  return pool_.back();
+}
+
+}  // namespace lockstep::backends

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/host/operation.hpp"
+#include "lockstep/base/observer.hpp"
+#include "lockstep/comm/communicator.hpp"
+
+namespace lockstep::backends {
+
+/// What the back ends that run on the host have in common: operations in the order of their submission, a few of them
+/// begun at a time, a deadline, and poisoning after a failure.
+class HostCommunicator : public Communicator, private ProgressSource {
+ public:
+  struct Options {
+    std::string_view backend;
+    std::string host;  ///< for error messages
+    int operations_in_flight = 1;
+    std::chrono::duration<double> deadline{};
+    Observer* observer = nullptr;
+  };
+  HostCommunicator(Rank rank, int size, Progress& progress, Options options);
+  ~HostCommunicator() override;
+
+  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  void close() final;
+
+ protected:
+  Work submit(const Collective& collective) final;
+
+  /// A fresh operation, of the kind that `prepare` expects.
+  virtual std::shared_ptr<HostOperation> make_operation() = 0;
+  /// Tells an idle operation what to do.
+  virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
+  /// Releases the handles. Collective.
+  virtual void release() = 0;
+  /// For destructors: whether close() was called. Says so on standard error where it was not, and keeps all operations
+  /// allocated, because messages may still be on their way into them.
+  bool closed_or_leaked() noexcept;
+
+ private:
+  bool progress() noexcept override;
+  bool advance_all();
+  void retire();
+  void start_next();
+  void check_deadline();
+  void poison(std::exception_ptr error);
+  [[nodiscard]] std::shared_ptr<HostOperation> idle_operation();
+
+  Capabilities capabilities_;
+  Options options_;
+  Progress* progress_;
+  std::vector<std::shared_ptr<HostOperation>> pool_;
+  std::vector<std::shared_ptr<HostOperation>> under_way_;  // in the order of submission
+  std::uint64_t begun_ = 0;                                // operations begun so far
+  Clock::time_point last_check_;
+  std::exception_ptr poison_;
+  bool closed_ = false;
+};
+
+}  // namespace lockstep::backends

@@ -1,0 +1,28 @@
+#include "backends/host/operation.hpp"
+
+namespace lockstep::backends {
+
+void HostOperation::submit(const Collective& collective) {
+  restart();
+  kind_ = collective.kind;
+  bytes_ = collective.out.bytes();
+  label_ = collective.label;
+  begun_ = false;
+  submitted_ = last_advance_ = Clock::now();
+}
+
+ErrorContext HostOperation::context() const {
+  ErrorContext context{.operation = std::string(name(kind_)), .label = label_, .bytes = bytes_.value};
+  if (begun_) add_pending(context);
+  return context;
+}
+
+Span HostOperation::span() const {
+  return {.track = "communication",
+          .name = label_.empty() ? name(kind_) : std::string_view(label_),
+          .begin = submitted_,
+          .end = last_advance_,
+          .bytes = bytes_};
+}
+
+}  // namespace lockstep::backends

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/observer.hpp"
+#include "lockstep/comm/collective.hpp"
+#include "lockstep/comm/work.hpp"
+
+namespace lockstep::backends {
+
+/// An operation that the host drives. Objects are reused, so that a step of training allocates nothing.
+class HostOperation : public Operation {
+ public:
+  HostOperation() { label_.reserve(128); }
+
+  /// Takes note of what to do; nothing is sent before `begin`.
+  void submit(const Collective& collective);
+  /// Posts what can be posted. @param slot  a number below `operations_in_flight` that no other begun operation has
+  virtual void begin(int slot) = 0;
+  /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport}
+  virtual bool advance() = 0;
+
+  /// What it is and, as far as is known, which peer and step it waits for.
+  [[nodiscard]] ErrorContext context() const;
+  [[nodiscard]] Span span() const;
+  [[nodiscard]] bool begun() const { return begun_; }
+  [[nodiscard]] Clock::time_point last_advance() const { return last_advance_; }
+  /// Ends as failed; what is under way stays so.
+  void abandon(std::exception_ptr error) { fail(std::move(error)); }
+  /// The deadline counts from here.
+  void mark_advance() { last_advance_ = Clock::now(); }
+
+  bool order_after(Queue /*queue*/) override { return false; }
+
+ protected:
+  void mark_begun() { begun_ = true; }
+
+ private:
+  virtual void add_pending(ErrorContext& /*context*/) const {}
+
+  CollectiveKind kind_ = CollectiveKind::barrier;
+  Bytes bytes_;
+  std::string label_;
+  bool begun_ = false;
+  Clock::time_point submitted_;
+  Clock::time_point last_advance_;
+};
+
+}  // namespace lockstep::backends

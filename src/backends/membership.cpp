@@ -1,0 +1,53 @@
+#include "lockstep/backends/membership.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "lockstep/backends/mpi_native.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/nearest.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+constexpr std::array<std::string_view, 5> names = {"ring", "tree", "halving-doubling", "recursive-doubling", "mpi"};
+
+void check_name(const std::string& algorithm) {
+  if (std::find(names.begin(), names.end(), algorithm) != names.end()) return;
+  std::string list;
+  for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
+  throw Error(ErrorCode::invalid_argument, "there is no algorithm '" + algorithm + "'; did you mean '" +
+                                               nearest(algorithm, names) + "'? There are " + list);
+}
+
+}  // namespace
+
+std::span<const std::string_view> algorithm_names() { return names; }
+
+std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
+                                                const MembershipOptions& options) {
+  check_name(options.algorithm);
+  if (options.algorithm == "mpi") {
+    return make_mpi_native(group, options.host, progress, {.deadline = options.deadline, .observer = options.observer});
+  }
+  return make_mpi_plan(group, options.host, progress,
+                       {.algorithm = collectives::parse_algorithm(options.algorithm),
+                        .deadline = options.deadline,
+                        .observer = options.observer});
+}
+
+Membership::Membership(const MpiGroup& group, const MembershipOptions& options)
+    : host_(options.host), progress_(std::make_unique<Progress>(options.wait)) {
+  gradients_ = make_communicator(group, *progress_, options);
+  MembershipOptions unobserved = options;
+  unobserved.observer = nullptr;
+  statistics_ = make_communicator(group, *progress_, unobserved);
+}
+
+void Membership::close() {
+  gradients_->close();
+  statistics_->close();
+}
+
+}  // namespace lockstep::backends

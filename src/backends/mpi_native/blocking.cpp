@@ -1,0 +1,63 @@
+#include "lockstep/backends/mpi_native/blocking.hpp"
+
+#include <climits>
+#include <string>
+
+#include "backends/mpi_native/mpi_types.hpp"
+#include "lockstep/base/error.hpp"
+#include "platform/mpi.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+[[noreturn]] void refuse(const Collective& collective, const std::string& why) {
+  throw Error(ErrorCode::unsupported, why,
+              {.operation = std::string(name(collective.kind)), .bytes = collective.out.bytes().value});
+}
+
+int int_count(const Collective& collective) {
+  const std::int64_t count =
+      collective.kind == CollectiveKind::all_gather ? collective.in.count.value : collective.out.count.value;
+  if (count > INT_MAX) {
+    refuse(collective, std::to_string(count) + " elements are more than one blocking MPI call can take; measure fewer");
+  }
+  return static_cast<int>(count);
+}
+
+void all_reduce(MPI_Comm comm, const Collective& c) {
+  const void* in = c.in.data == c.out.data ? MPI_IN_PLACE : c.in.data;
+  LOCKSTEP_MPI(MPI_Allreduce(in, c.out.data, int_count(c), mpi_type(c.out.dtype), mpi_op(c.op), comm));
+}
+
+void all_gather(MPI_Comm comm, Rank me, const Collective& c) {
+  const bool in_place = c.in.data == slice(c.out, {me.value * c.in.count.value}, c.in.count).data;
+  const MPI_Datatype type = mpi_type(c.out.dtype);
+  const int count = int_count(c);
+  LOCKSTEP_MPI(MPI_Allgather(in_place ? MPI_IN_PLACE : c.in.data, count, type, c.out.data, count, type, comm));
+}
+
+void reduce_scatter(MPI_Comm comm, Rank me, const Collective& c) {
+  if (c.out.count.value > 0 && c.out.data == slice(c.in, {me.value * c.out.count.value}, c.out.count).data) {
+    refuse(c, "MPI's reduce_scatter in place means something else; give it an output of its own");
+  }
+  LOCKSTEP_MPI(
+      MPI_Reduce_scatter_block(c.in.data, c.out.data, int_count(c), mpi_type(c.out.dtype), mpi_op(c.op), comm));
+}
+
+}  // namespace
+
+void mpi_blocking(const MpiGroup& group, const Collective& collective) {
+  MPI_Comm comm = communicator(group);
+  switch (collective.kind) {
+    case CollectiveKind::all_reduce: return all_reduce(comm, collective);
+    case CollectiveKind::all_gather: return all_gather(comm, group.rank(), collective);
+    case CollectiveKind::reduce_scatter: return reduce_scatter(comm, group.rank(), collective);
+    case CollectiveKind::barrier: LOCKSTEP_MPI(MPI_Barrier(comm)); return;
+    case CollectiveKind::broadcast:
+      LOCKSTEP_MPI(MPI_Bcast(collective.out.data, int_count(collective), mpi_type(collective.out.dtype),
+                             collective.root.value, comm));
+      return;
+  }
+}
+
+}  // namespace lockstep::backends

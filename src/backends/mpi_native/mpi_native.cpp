@@ -1,0 +1,52 @@
+#include "lockstep/backends/mpi_native.hpp"
+
+#include <utility>
+
+#include "backends/host/communicator.hpp"
+#include "backends/mpi_native/native_operation.hpp"
+#include "lockstep/base/error.hpp"
+#include "platform/mpi.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+class MpiNative : public HostCommunicator {
+ public:
+  MpiNative(MpiGroup group, std::string host, Progress& progress, const MpiNativeOptions& options)
+      : HostCommunicator(group.rank(), group.size(), progress,
+                         {.backend = "mpi_native",
+                          .host = std::move(host),
+                          .operations_in_flight = 4,
+                          .deadline = options.deadline,
+                          .observer = options.observer}),
+        group_(std::move(group)),
+        limit_(options.message_limit) {}
+
+  ~MpiNative() override { (void)closed_or_leaked(); }
+
+ protected:
+  std::shared_ptr<HostOperation> make_operation() override {
+    return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_);
+  }
+  void prepare(HostOperation& operation, const Collective& collective) override {
+    static_cast<NativeOperation&>(operation).prepare(collective);
+  }
+  void release() override { group_.close(); }
+
+ private:
+  MpiGroup group_;
+  Bytes limit_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, std::string host, Progress& progress,
+                                              const MpiNativeOptions& options) {
+  if (options.message_limit < Bytes{8}) {
+    throw Error(ErrorCode::invalid_argument, "the message limit must be at least one element, 8 bytes; it is " +
+                                                 std::to_string(options.message_limit.value));
+  }
+  return std::make_unique<MpiNative>(group.dup(), std::move(host), progress, options);
+}
+
+}  // namespace lockstep::backends

@@ -1,0 +1,113 @@
+#include "backends/mpi_native/native_operation.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/mpi_native/mpi_types.hpp"
+#include "platform/mpi.hpp"
+
+namespace lockstep::backends {
+std::int64_t NativeOperation::part() const {
+  return collective_.kind == CollectiveKind::reduce_scatter ? collective_.out.count.value : collective_.in.count.value;
+}
+
+void NativeOperation::begin(int /*slot*/) {
+  mark_begun();
+  mark_advance();
+  requests_.clear();
+  const std::int64_t width = size_of(collective_.out.dtype);
+  if (collective_.kind == CollectiveKind::reduce_scatter) {
+    staging_.resize(static_cast<std::size_t>(part() * (ranks_ + 1) * width));
+  }
+  const std::int64_t most = std::max<std::int64_t>(1, limit_.value / width);
+  for (std::int64_t offset = 0; offset < part(); offset += most) {
+    requests_.push_back(post({offset, static_cast<int>(std::min(most, part() - offset))}));
+  }
+  if (collective_.kind == CollectiveKind::barrier) {
+    requests_.emplace_back();
+    LOCKSTEP_MPI(MPI_Ibarrier(communicator_, &requests_.back()));
+  }
+  if (requests_.empty()) complete();
+}
+
+bool NativeOperation::advance() {
+  int complete_count = 0;
+  for (MPI_Request& request : requests_) {
+    int complete_now = 0;
+    if (request != MPI_REQUEST_NULL) LOCKSTEP_MPI(MPI_Test(&request, &complete_now, MPI_STATUS_IGNORE));
+    complete_count += complete_now;
+  }
+  if (complete_count > 0) mark_advance();
+  const bool all = std::all_of(requests_.begin(), requests_.end(), [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
+  if (all) finish();
+  return complete_count > 0;
+}
+
+MPI_Request NativeOperation::post(const Piece& piece) {
+  switch (collective_.kind) {
+    case CollectiveKind::all_reduce: return all_reduce(piece);
+    case CollectiveKind::all_gather: return all_gather(piece);
+    case CollectiveKind::reduce_scatter: return reduce_scatter(piece);
+    case CollectiveKind::broadcast: break;
+    case CollectiveKind::barrier: return MPI_REQUEST_NULL;
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+  const Buffer out = slice(collective_.out, {piece.offset}, {piece.count});
+  LOCKSTEP_MPI(MPI_Ibcast(out.data, piece.count, mpi_type(out.dtype), collective_.root.value, communicator_, &request));
+  return request;
+}
+
+MPI_Request NativeOperation::all_reduce(const Piece& piece) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
+  const Buffer out = slice(collective_.out, {piece.offset}, {piece.count});
+  const void* send = in.data == out.data ? MPI_IN_PLACE : in.data;
+  LOCKSTEP_MPI(MPI_Iallreduce(send, out.data, piece.count, mpi_type(out.dtype), mpi_op(collective_.op), communicator_,
+                              &request));
+  return request;
+}
+
+MPI_Request NativeOperation::all_gather(const Piece& piece) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
+  const Buffer out = slice(collective_.out, {piece.offset}, {0});
+  const bool in_place = in.data == slice(out, {part() * me_.value}, {0}).data;
+  // A rank's piece lands `part` elements behind the one before it: one element of a type whose extent is a whole part.
+  MPI_Datatype contiguous = MPI_DATATYPE_NULL;
+  MPI_Datatype spread = MPI_DATATYPE_NULL;
+  LOCKSTEP_MPI(MPI_Type_contiguous(piece.count, mpi_type(out.dtype), &contiguous));
+  LOCKSTEP_MPI(MPI_Type_create_resized(contiguous, 0, part() * size_of(out.dtype), &spread));
+  LOCKSTEP_MPI(MPI_Type_commit(&spread));
+  LOCKSTEP_MPI(MPI_Iallgather(in_place ? MPI_IN_PLACE : in.data, piece.count, mpi_type(out.dtype), out.data, 1, spread,
+                              communicator_, &request));
+  LOCKSTEP_MPI(MPI_Type_free(&contiguous));
+  LOCKSTEP_MPI(MPI_Type_free(&spread));  // freed once the operation that uses it is done
+  return request;
+}
+
+/// MPI wants the pieces of all ranks side by side and its result apart from its input, so both go through staging
+/// memory.
+MPI_Request NativeOperation::reduce_scatter(const Piece& piece) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const std::int64_t width = size_of(collective_.out.dtype);
+  const auto bytes = static_cast<std::size_t>(piece.count * width);
+  std::byte* gathered = staging_.data() + piece.offset * ranks_ * width;
+  std::byte* result = staging_.data() + (part() * ranks_ + piece.offset) * width;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const ConstBuffer from = slice(collective_.in, {part() * rank + piece.offset}, {piece.count});
+    std::memcpy(gathered + static_cast<std::size_t>(rank) * bytes, from.data, bytes);
+  }
+  LOCKSTEP_MPI(MPI_Ireduce_scatter_block(gathered, result, piece.count, mpi_type(collective_.out.dtype),
+                                         mpi_op(collective_.op), communicator_, &request));
+  return request;
+}
+
+void NativeOperation::finish() {
+  if (collective_.kind == CollectiveKind::reduce_scatter && part() > 0) {
+    const std::int64_t bytes = collective_.out.bytes().value;
+    std::memcpy(collective_.out.data, staging_.data() + bytes * ranks_, static_cast<std::size_t>(bytes));
+  }
+  complete();
+}
+
+}  // namespace lockstep::backends

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/host/operation.hpp"
+#include "lockstep/base/buffer.hpp"
+
+namespace lockstep::backends {
+
+/// One collective as calls of the MPI library, a piece of at most `limit` bytes per rank each.
+/// All pieces are posted at once: MPI matches collectives by the order of the calls, which must be the same on all
+/// ranks.
+class NativeOperation : public HostOperation {
+ public:
+  NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit)
+      : communicator_(communicator), me_(me), ranks_(ranks), limit_(limit) {}
+
+  void prepare(const Collective& collective) { collective_ = collective; }
+  void begin(int slot) override;
+  bool advance() override;
+
+ private:
+  /// Elements `offset` … `offset + count` of every rank's part.
+  struct Piece {
+    std::int64_t offset;
+    int count;
+  };
+  MPI_Request post(const Piece& piece);
+  MPI_Request all_reduce(const Piece& piece);
+  MPI_Request all_gather(const Piece& piece);
+  MPI_Request reduce_scatter(const Piece& piece);
+  void finish();
+  [[nodiscard]] std::int64_t part() const;
+
+  MPI_Comm communicator_;
+  Rank me_;
+  int ranks_;
+  Bytes limit_;
+  Collective collective_;
+  std::vector<MPI_Request> requests_;
+  std::vector<std::byte> staging_;  // reduce_scatter: the pieces' inputs one after another, then the result
+};
+
+}  // namespace lockstep::backends

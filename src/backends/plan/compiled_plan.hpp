@@ -1,0 +1,41 @@
+#pragma once
+
+#include <vector>
+
+#include "lockstep/base/types.hpp"
+#include "lockstep/collectives/plan.hpp"
+
+namespace lockstep::backends {
+
+/// A plan made ready to be driven: who waits for whom, turned round so that a finished step finds its followers.
+class CompiledPlan {
+ public:
+  explicit CompiledPlan(collectives::Plan plan);
+
+  [[nodiscard]] const std::vector<collectives::Step>& steps() const { return plan_.steps; }
+  [[nodiscard]] Count scratch() const { return plan_.scratch; }
+  /// Elements of the largest message that is reduced on arrival.
+  [[nodiscard]] Count landing() const { return landing_; }
+  /// Which of the `landings_ahead` landing buffers a ReceiveReduce uses.
+  [[nodiscard]] int landing_slot(int step) const { return landing_slot_[static_cast<std::size_t>(step)]; }
+
+  /// Per step: how many events it waits for, the steps that wait for it to be done, and those that wait for it to be
+  /// started.
+  [[nodiscard]] const std::vector<int>& waits() const { return waits_; }
+  [[nodiscard]] const std::vector<int>& after_done(int step) const {
+    return after_done_[static_cast<std::size_t>(step)];
+  }
+  [[nodiscard]] const std::vector<int>& after_started(int step) const {
+    return after_started_[static_cast<std::size_t>(step)];
+  }
+
+ private:
+  collectives::Plan plan_;
+  Count landing_;
+  std::vector<int> landing_slot_;
+  std::vector<int> waits_;
+  std::vector<std::vector<int>> after_done_;
+  std::vector<std::vector<int>> after_started_;
+};
+
+}  // namespace lockstep::backends

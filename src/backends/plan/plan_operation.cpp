@@ -1,0 +1,66 @@
+#include "backends/plan/plan_operation.hpp"
+
+#include <utility>
+
+namespace lockstep::backends {
+
+PlanOperation::PlanOperation(Medium& medium, int blocks_in_flight) {
+  lanes_.reserve(static_cast<std::size_t>(blocks_in_flight));
+  for (int lane = 0; lane < blocks_in_flight; ++lane) lanes_.emplace_back(medium);
+  next_block_.resize(lanes_.size());
+}
+
+void PlanOperation::prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule) {
+  schedule_ = std::move(schedule);
+  operands_ = {static_cast<const std::byte*>(collective.in.data), static_cast<std::byte*>(collective.out.data),
+               collective.out.dtype, collective.op};
+}
+
+void PlanOperation::begin(int slot) {
+  mark_begun();
+  mark_advance();
+  first_tag_ = slot * static_cast<int>(lanes_.size());
+  blocks_left_ = schedule_->size();
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    next_block_[lane] = static_cast<std::int64_t>(lane);
+    feed(lane);
+  }
+  if (blocks_left_ == 0) complete();
+}
+
+bool PlanOperation::advance() {
+  bool moved = false;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (lanes_[lane].done() || !lanes_[lane].advance()) continue;
+    moved = true;
+    if (!lanes_[lane].done()) continue;
+    --blocks_left_;
+    feed(lane);
+  }
+  if (moved) mark_advance();
+  if (blocks_left_ == 0) complete();
+  return moved;
+}
+
+/// Starts the lane's next block, and the one after it where a block has nothing to wait for.
+void PlanOperation::feed(std::size_t lane) {
+  while (next_block_[lane] < schedule_->size()) {
+    const std::int64_t block = next_block_[lane];
+    next_block_[lane] += static_cast<std::int64_t>(lanes_.size());
+    lanes_[lane].start(schedule_->plan(block), schedule_->view(block), operands_, first_tag_ + static_cast<int>(lane));
+    if (!lanes_[lane].done()) return;
+    --blocks_left_;
+  }
+}
+
+void PlanOperation::add_pending(ErrorContext& context) const {
+  for (const BlockRun& lane : lanes_) {
+    if (lane.done()) continue;
+    const auto [step, peer] = lane.pending();
+    context.step = step;
+    context.peers = {peer};
+    return;
+  }
+}
+
+}  // namespace lockstep::backends

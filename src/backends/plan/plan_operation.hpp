@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/host/operation.hpp"
+#include "backends/plan/block_run.hpp"
+#include "backends/plan/schedule_cache.hpp"
+
+namespace lockstep::backends {
+
+/// One collective as plans over a medium: its blocks, a few of them at a time.
+class PlanOperation : public HostOperation {
+ public:
+  PlanOperation(Medium& medium, int blocks_in_flight);
+
+  void prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule);
+  void begin(int slot) override;
+  bool advance() override;
+
+ private:
+  void add_pending(ErrorContext& context) const override;
+  void feed(std::size_t lane);
+
+  std::vector<BlockRun> lanes_;           // block b runs in lane b mod lanes, so that its tag is the same on every rank
+  std::vector<std::int64_t> next_block_;  // per lane
+  std::shared_ptr<const CompiledSchedule> schedule_;
+  Operands operands_;
+  int first_tag_ = 0;
+  std::int64_t blocks_left_ = 0;
+};
+
+}  // namespace lockstep::backends

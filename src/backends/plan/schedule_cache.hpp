@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "backends/plan/compiled_plan.hpp"
+#include "lockstep/collectives/schedule.hpp"
+#include "lockstep/comm/collective.hpp"
+
+namespace lockstep::backends {
+
+/// A schedule whose plans are ready to be driven.
+class CompiledSchedule {
+ public:
+  explicit CompiledSchedule(collectives::Schedule schedule)
+      : schedule_(std::move(schedule)), full_(schedule_.full()), tail_(schedule_.tail()) {}
+
+  [[nodiscard]] std::int64_t size() const { return schedule_.size(); }
+  [[nodiscard]] collectives::BlockView view(std::int64_t block) const { return schedule_.view(block); }
+  [[nodiscard]] const CompiledPlan& plan(std::int64_t block) const { return schedule_.is_tail(block) ? tail_ : full_; }
+
+ private:
+  collectives::Schedule schedule_;
+  CompiledPlan full_;
+  CompiledPlan tail_;
+};
+
+/// The schedules that one rank of a communicator has run so far: training repeats the same few operations, and making
+/// a plan allocates.
+class ScheduleCache {
+ public:
+  ScheduleCache(Rank me, int ranks, collectives::Algorithm algorithm, Bytes segment)
+      : me_(me), ranks_(ranks), algorithm_(algorithm), segment_(segment) {}
+
+  const std::shared_ptr<const CompiledSchedule>& find_or_make(const Collective& collective);
+
+ private:
+  struct Key {
+    CollectiveKind kind;
+    std::int64_t count;
+    int root;
+    std::int64_t element_bytes;
+    bool in_place;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  [[nodiscard]] Key key(const Collective& collective) const;
+  [[nodiscard]] collectives::Schedule make(const Key& key) const;
+
+  Rank me_;
+  int ranks_;
+  collectives::Algorithm algorithm_;
+  Bytes segment_;
+  std::map<Key, std::shared_ptr<const CompiledSchedule>> schedules_;
+};
+
+}  // namespace lockstep::backends

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "backends/plan/medium.hpp"
+
+namespace lockstep::backends {
+
+/// The letter boxes of a group of threads, one per receiver. A message is a pointer into the sender's memory
+/// until the receiver has copied it, so a send completes when, and only when, it has been received.
+class LetterBoxes {
+ public:
+  struct Letter {
+    const void* data;
+    Bytes bytes;
+    std::shared_ptr<std::atomic<bool>> taken;
+  };
+
+  explicit LetterBoxes(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
+  [[nodiscard]] int ranks() const { return static_cast<int>(boxes_.size()); }
+  void put(Rank from, Rank to, int tag, Letter letter);
+  /// Copies the oldest letter to `data` if there is one. @throws Error{mismatch} if it has another size
+  bool take(Rank from, Rank to, int tag, void* data, Bytes bytes);
+
+ private:
+  struct Box {
+    std::mutex mutex;
+    std::map<std::pair<int, int>, std::deque<Letter>> letters;  // by sender and tag
+  };
+  std::vector<Box> boxes_;
+};
+
+/// Messages between threads of one process.
+class ThreadMedium : public Medium {
+ public:
+  ThreadMedium(std::shared_ptr<LetterBoxes> boxes, Rank me) : boxes_(std::move(boxes)), me_(me) {}
+
+  Ticket send(Rank peer, int tag, const void* data, Bytes bytes) override;
+  Ticket receive(Rank peer, int tag, void* data, Bytes bytes) override;
+  bool test(Ticket ticket) override;
+  void close() override {}
+
+ private:
+  struct Slot {
+    bool used = false;
+    bool complete = false;                     // of a receive
+    std::shared_ptr<std::atomic<bool>> taken;  // of a send; empty for a receive
+    Rank peer;
+    int tag = 0;
+    void* data = nullptr;
+    Bytes bytes;
+  };
+  Ticket free_slot();
+  void deliver(Rank peer, int tag);
+
+  std::shared_ptr<LetterBoxes> boxes_;
+  Rank me_;
+  std::vector<Slot> slots_;
+  std::map<std::pair<int, int>, std::deque<int>> posted_;  // receives not yet served, by sender and tag, oldest first
+};
+
+}  // namespace lockstep::backends

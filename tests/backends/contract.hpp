@@ -1,0 +1,293 @@
+#pragma once
+
+// What every communicator must do, whatever stands behind it. A test file per back end runs `contract::check_all` on
+// its communicators; inputs are small integers, so every sum is exact in every dtype and any order of addition.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/comm/communicator.hpp"
+
+namespace lockstep::contract {
+
+inline constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
+inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
+
+/// A value in 0 … 6 that changes with rank, element and repetition.
+inline int value_of(int rank, std::int64_t element, int repetition) {
+  return static_cast<int>(
+      (static_cast<std::int64_t>(rank) * 5 + element * 3 + static_cast<std::int64_t>(repetition) * 11) % 7);
+}
+
+inline int reduced(int ranks, std::int64_t element, int repetition, ReduceOp op) {
+  int result = value_of(0, element, repetition);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const int value = value_of(rank, element, repetition);
+    if (op == ReduceOp::sum) result += value;
+    if (op == ReduceOp::min) result = std::min(result, value);
+    if (op == ReduceOp::max) result = std::max(result, value);
+  }
+  return result;
+}
+
+/// Where the suite's buffers live: in host memory, unless a back end's test says otherwise.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  [[nodiscard]] virtual Allocation allocate(Bytes bytes) const { return allocate_host(bytes); }
+  /// Copies between this memory and the host's.
+  virtual void copy(void* to, const void* from, Bytes bytes) const {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes.value));
+  }
+};
+
+inline const Memory& host_memory() {
+  static const Memory memory;
+  return memory;
+}
+
+/// Elements of a dtype, read and written as small integers through a copy on the host. They are not aligned to more
+/// than an element, and have a guard behind them that no operation may touch.
+class Values {
+ public:
+  Values(const Memory& memory, DType dtype, std::int64_t count)
+      : memory_(&memory),
+        dtype_(dtype),
+        count_(count),
+        host_(static_cast<std::size_t>((count + 1) * size_of(dtype)) + guard, std::byte{0x5a}),
+        allocation_(memory.allocate({static_cast<std::int64_t>(host_.size())})) {}
+
+  /// The elements as last set.
+  [[nodiscard]] Buffer buffer() {
+    if (!up_to_date_) memory_->copy(allocation_.data(), host_.data(), whole());
+    up_to_date_ = true;
+    changed_ = true;
+    return slice(Buffer{allocation_.data(), {count_ + 1}, dtype_, allocation_.kind()}, {1}, {count_});
+  }
+  [[nodiscard]] std::int64_t count() const { return count_; }
+  void set(std::int64_t i, int value) {
+    with_type([&](auto zero) {
+      const auto v = static_cast<decltype(zero)>(value);
+      std::memcpy(at(i), &v, sizeof v);
+    });
+    up_to_date_ = false;
+  }
+  [[nodiscard]] double get(std::int64_t i) {
+    fetch();
+    double result = 0;
+    with_type([&](auto v) {
+      std::memcpy(&v, at(i), sizeof v);
+      result = static_cast<double>(v);
+    });
+    return result;
+  }
+  [[nodiscard]] bool guard_intact() {
+    fetch();
+    return std::all_of(host_.end() - guard, host_.end(), [](std::byte b) { return b == std::byte{0x5a}; });
+  }
+
+ private:
+  static constexpr std::ptrdiff_t guard = 64;
+  [[nodiscard]] Bytes whole() const { return {static_cast<std::int64_t>(host_.size())}; }
+  std::byte* at(std::int64_t i) { return host_.data() + (i + 1) * size_of(dtype_); }
+  void fetch() {
+    if (changed_) memory_->copy(host_.data(), allocation_.data(), whole());
+    changed_ = false;
+  }
+  template <typename F>
+  void with_type(const F& f) const {
+    switch (dtype_) {
+      case DType::float32: return f(float{});
+      case DType::float64: return f(double{});
+      case DType::int32: return f(std::int32_t{});
+      case DType::int64: return f(std::int64_t{});
+      case DType::uint8: return f(std::uint8_t{});
+    }
+  }
+  const Memory* memory_;
+  DType dtype_;
+  std::int64_t count_;
+  std::vector<std::byte> host_;
+  Allocation allocation_;
+  bool up_to_date_ = false;  // the memory has what was set
+  bool changed_ = false;     // the memory may have more than the host's copy
+};
+
+inline std::string label_of(Communicator& c, DType dtype, std::int64_t count) {
+  return std::string(c.capabilities().backend) + " rank " + std::to_string(c.rank().value) + " of " +
+         std::to_string(c.size()) + " " + std::string(name(dtype)) + " x " + std::to_string(count);
+}
+
+inline void check_all_reduce(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, std::int64_t count,
+                             bool in_place, int repetition = 0) {
+  Values in(memory, dtype, count);
+  Values out(memory, dtype, count);
+  Values& target = in_place ? in : out;
+  for (std::int64_t i = 0; i < count; ++i) in.set(i, value_of(c.rank().value, i, repetition));
+  c.all_reduce(in.buffer(), target.buffer(), op, Queue::host(), "contract").wait();
+  for (std::int64_t i = 0; i < count; ++i) {
+    ASSERT_EQ(target.get(i), reduced(c.size(), i, repetition, op))
+        << label_of(c, dtype, count) << " " << name(op) << " element " << i;
+    ASSERT_TRUE(in_place || in.get(i) == value_of(c.rank().value, i, repetition)) << "the input was changed";
+  }
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+inline void check_broadcast(Communicator& c, const Memory& memory, DType dtype, std::int64_t count, Rank root) {
+  Values data(memory, dtype, count);
+  for (std::int64_t i = 0; i < count; ++i) data.set(i, value_of(c.rank().value, i, 1));
+  c.broadcast(data.buffer(), root).wait();
+  for (std::int64_t i = 0; i < count; ++i)
+    ASSERT_EQ(data.get(i), value_of(root.value, i, 1)) << label_of(c, dtype, count);
+  ASSERT_TRUE(data.guard_intact());
+}
+
+inline void check_all_gather(Communicator& c, const Memory& memory, DType dtype, std::int64_t part, bool in_place) {
+  Values in(memory, dtype, part);
+  Values out(memory, dtype, part * c.size());
+  const std::int64_t mine = part * c.rank().value;
+  for (std::int64_t i = 0; i < part; ++i)
+    (in_place ? out : in).set(in_place ? mine + i : i, value_of(c.rank().value, i, 2));
+  const Buffer source = in_place ? slice(out.buffer(), {mine}, {part}) : in.buffer();
+  c.all_gather(source, out.buffer()).wait();
+  for (int rank = 0; rank < c.size(); ++rank) {
+    for (std::int64_t i = 0; i < part; ++i)
+      ASSERT_EQ(out.get(part * rank + i), value_of(rank, i, 2)) << label_of(c, dtype, part);
+  }
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+inline void check_reduce_scatter(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, std::int64_t part,
+                                 bool in_place) {
+  const std::int64_t count = part * c.size();
+  const std::int64_t mine = part * c.rank().value;
+  Values in(memory, dtype, count);
+  Values out(memory, dtype, part);
+  for (std::int64_t i = 0; i < count; ++i) in.set(i, value_of(c.rank().value, i, 3));
+  const Buffer target = in_place ? slice(in.buffer(), {mine}, {part}) : out.buffer();
+  c.reduce_scatter(in.buffer(), target, op).wait();
+  for (std::int64_t i = 0; i < part; ++i) {
+    ASSERT_EQ(in_place ? in.get(mine + i) : out.get(i), reduced(c.size(), mine + i, 3, op)) << label_of(c, dtype, part);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (in_place && i >= mine && i < mine + part) continue;
+    ASSERT_EQ(in.get(i), value_of(c.rank().value, i, 3)) << "the input was changed";
+  }
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+inline std::vector<std::int64_t> interesting_counts(int ranks) { return {0, 1, ranks - 1, ranks, ranks + 1, 1009}; }
+
+inline void check_every_operation(Communicator& c, const Memory& memory) {
+  for (const DType dtype : all_dtypes) {
+    for (const std::int64_t count : interesting_counts(c.size())) {
+      for (const bool in_place : {true, false}) {
+        for (const ReduceOp op : all_ops) {
+          check_all_reduce(c, memory, dtype, op, count, in_place);
+          check_reduce_scatter(c, memory, dtype, op, count, in_place);
+        }
+        check_all_gather(c, memory, dtype, count, in_place);
+      }
+      for (int root = 0; root < c.size(); ++root) check_broadcast(c, memory, dtype, count, {root});
+    }
+  }
+  c.barrier().wait();
+}
+
+/// Longer than every segment and not a multiple of any.
+inline void check_long_buffers(Communicator& c, const Memory& memory) {
+  for (const bool in_place : {true, false}) {
+    check_all_reduce(c, memory, DType::float32, ReduceOp::sum, 200'003, in_place);
+    check_reduce_scatter(c, memory, DType::int64, ReduceOp::max, 70'001, in_place);
+    check_all_gather(c, memory, DType::uint8, 300'007, in_place);
+  }
+  check_broadcast(c, memory, DType::float64, 100'003, {c.size() - 1});
+}
+
+/// Many operations under way at once, waited for in another order than they were submitted in.
+inline void check_many_at_once(Communicator& c, const Memory& memory) {
+  constexpr int operations = 24;
+  std::vector<Values> buffers;
+  std::vector<Work> works;
+  for (int k = 0; k < operations; ++k) buffers.emplace_back(memory, DType::float32, 501 * (k % 5) + k);
+  for (int k = 0; k < operations; ++k) {
+    Values& values = buffers[static_cast<std::size_t>(k)];
+    for (std::int64_t i = 0; i < values.count(); ++i) values.set(i, value_of(c.rank().value, i, k));
+    const Buffer buffer = values.buffer();
+    works.push_back(c.all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "operation " + std::to_string(k)));
+  }
+  for (int k = 0; k < operations; ++k) works[static_cast<std::size_t>((k * 7 + 3) % operations)].wait();
+  for (int k = 0; k < operations; ++k) {
+    Values& values = buffers[static_cast<std::size_t>(k)];
+    for (std::int64_t i = 0; i < values.count(); ++i) {
+      ASSERT_EQ(values.get(i), reduced(c.size(), i, k, ReduceOp::sum)) << "operation " << k;
+    }
+  }
+}
+
+inline void check_back_to_back(Communicator& c, const Memory& memory, int operations) {
+  for (int k = 0; k < operations; ++k) check_all_reduce(c, memory, DType::int32, ReduceOp::sum, k % 40, k % 2 == 0, k);
+}
+
+/// Refused before anything is sent: the communicator goes on working.
+inline void check_refusals(Communicator& c, const Memory& memory) {
+  float data[64] = {};
+  const auto code_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return ErrorCode::io;
+  };
+  const auto view = [&](std::int64_t offset, std::int64_t count) {
+    return Buffer{data + offset, {count}, DType::float32};
+  };
+  EXPECT_EQ(code_of([&] { (void)c.all_reduce(view(0, -1), view(0, -1), ReduceOp::sum); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)c.all_reduce(view(0, 4), view(8, 5), ReduceOp::sum); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)c.all_reduce(view(0, 8), view(4, 8), ReduceOp::sum); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] {
+              (void)c.all_reduce(Buffer{nullptr, {4}}, view(0, 4), ReduceOp::sum);
+            }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] {
+              (void)c.all_reduce(Buffer{data, {4}, DType::int32}, view(8, 4), ReduceOp::sum);
+            }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)c.broadcast(view(0, 4), {c.size()}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)c.all_gather(view(0, 4), view(8, 4 * c.size() + 1)); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(
+      code_of([&] {
+        (void)c.broadcast(
+            Buffer{data, {4}, DType::float32, c.capabilities().device_memory ? MemoryKind::host : MemoryKind::device},
+            {0});
+      }),
+      ErrorCode::unsupported);
+  check_all_reduce(c, memory, DType::float32, ReduceOp::sum, 10, true);
+}
+
+inline void check_close(Communicator& c) {
+  c.close();
+  c.close();
+  float data[1] = {};
+  EXPECT_THROW((void)c.all_reduce(Buffer{data, {1}}, Buffer{data, {1}}, ReduceOp::sum), Error);
+}
+
+inline void check_all(Communicator& c, const Memory& memory = host_memory()) {
+  check_every_operation(c, memory);
+  check_long_buffers(c, memory);
+  check_many_at_once(c, memory);
+  check_back_to_back(c, memory, 1000);
+  check_refusals(c, memory);
+  check_close(c);
+}
+
+}  // namespace lockstep::contract

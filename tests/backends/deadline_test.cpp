@@ -1,0 +1,148 @@
+// A peer that does not answer: every rank that waits for it ends with an error that says for what, within 1.2
+// deadlines.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/backends/mpi_native.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::Algorithm;
+
+constexpr std::chrono::duration<double> deadline = std::chrono::seconds(1);
+constexpr std::int64_t elements = 1 << 20;  // messages of 128 KiB: far above any eager limit
+
+struct Outcome {
+  std::optional<Error> error;
+  double seconds = 0;
+};
+
+/// Waits for `work` and says how it ended and how long the wait was.
+Outcome outcome_of(Work& work) {
+  const auto begin = Clock::now();
+  Outcome outcome;
+  try {
+    work.wait();
+  } catch (const Error& error) {
+    outcome.error = error;
+  }
+  outcome.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return outcome;
+}
+
+void expect_timeout(const Outcome& outcome, int self, int size, bool plan) {
+  ASSERT_TRUE(outcome.error) << "the operation completed without its peer";
+  const Error& error = *outcome.error;
+  EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
+  EXPECT_EQ(error.context().operation, "all_reduce");
+  EXPECT_EQ(error.context().label, "layer3.weight");
+  EXPECT_EQ(error.context().rank, self);
+  EXPECT_FALSE(error.context().host.empty());
+  if (plan) {
+    ASSERT_EQ(error.context().peers.size(), 1U) << error.what();
+    EXPECT_NE(error.context().peers[0], self);
+    EXPECT_LT(error.context().peers[0], size);
+    EXPECT_TRUE(error.context().step) << error.what();
+  }
+  EXPECT_GE(outcome.seconds, deadline.count());
+  EXPECT_LE(outcome.seconds, 1.2 * deadline.count());
+}
+
+/// The silent rank stays away until the others have given up; they tell it over MPI_COMM_WORLD.
+void wait_for_the_others(const World& world) { barrier(world.group()); }
+
+class Deadline : public testing::TestWithParam<Algorithm> {};
+
+TEST_P(Deadline, APeerThatNeverSubmits) {
+  World world;
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = make_mpi_plan(world.group(), world.host(), *progress, {.algorithm = GetParam(), .deadline = deadline});
+  const int silent = world.size() - 1;
+  std::vector<float> data(elements, 1.0F);
+  const Buffer buffer{data.data(), {elements}, DType::float32};
+  if (world.rank().value != silent) {
+    Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
+    const Outcome outcome = outcome_of(work);
+    expect_timeout(outcome, world.rank().value, world.size(), true);
+    EXPECT_TRUE(world.size() > 2 || outcome.error->context().peers[0] == silent);
+  }
+  wait_for_the_others(world);
+  // What is under way stays so: buffers and requests must outlive the process's MPI.
+  (void)c.release();
+  (void)progress.release();
+  new std::vector<float>(std::move(data));
+  world.close();
+}
+
+TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
+  World world;
+  for (const int k : {2, 5}) {
+    auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+    auto c = make_mpi_plan(world.group(), world.host(), *progress, {.algorithm = GetParam(), .deadline = deadline});
+    std::vector<float> data(elements, 1.0F);
+    const Buffer buffer{data.data(), {elements}, DType::float32};
+    Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
+    if (world.rank().value == 0) {
+      for (int moved = 0; moved < k - 1;) moved += progress->poll() ? 1 : 0;
+    } else {
+      expect_timeout(outcome_of(work), world.rank().value, world.size(), true);
+    }
+    wait_for_the_others(world);
+    (void)c.release();
+    (void)progress.release();
+    new std::vector<float>(std::move(data));
+    new Work(std::move(work));
+  }
+  world.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, Deadline,
+                         testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
+                                         Algorithm::recursive_doubling));
+
+TEST(NativeDeadline, APeerThatNeverSubmits) {
+  World world;
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = make_mpi_native(world.group(), world.host(), *progress, {.deadline = deadline});
+  std::vector<float> data(elements, 1.0F);
+  const Buffer buffer{data.data(), {elements}, DType::float32};
+  if (world.rank().value != world.size() - 1) {
+    Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
+    expect_timeout(outcome_of(work), world.rank().value, world.size(), false);
+  }
+  wait_for_the_others(world);
+  (void)c.release();
+  (void)progress.release();
+  new std::vector<float>(std::move(data));
+  world.close();
+}
+
+TEST(PlanDeadline, TimeAwayFromPollingDoesNotCount) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const auto c = make_mpi_plan(world.group(), world.host(), progress, {.deadline = std::chrono::milliseconds(400)});
+  std::vector<float> data(elements, 1.0F);
+  const Buffer buffer{data.data(), {elements}, DType::float32};
+  Work work = c->all_reduce(buffer, buffer, ReduceOp::sum);
+  // All ranks compute for longer than the deadline; nobody has waited for anybody.
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  work.wait();
+  EXPECT_EQ(data[0], static_cast<float>(world.size()));
+  c->close();
+  world.close();
+}
+
+}  // namespace
+}  // namespace lockstep::backends

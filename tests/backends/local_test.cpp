@@ -1,0 +1,92 @@
+#include "lockstep/backends/local.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "backends/contract.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::Algorithm;
+
+/// Runs `body` on one thread per rank, each with a communicator of its own.
+void run_ranks(int ranks, const PlanOptions& options, const std::function<void(Communicator&)>& body) {
+  const auto group = make_local_group(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      Progress progress({.spins_before_yield = 0});
+      const auto communicator = make_local(group, {rank}, progress, options);
+      body(*communicator);
+      communicator->close();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+class LocalContract : public testing::TestWithParam<std::tuple<Algorithm, int>> {};
+
+TEST_P(LocalContract, Holds) {
+  const auto [algorithm, ranks] = GetParam();
+  // Short segments, so that small buffers are cut too.
+  run_ranks(ranks, {.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3},
+            [](Communicator& c) { contract::check_all(c); });
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalContract,
+                         testing::Combine(testing::Values(Algorithm::ring, Algorithm::double_tree,
+                                                          Algorithm::halving_doubling, Algorithm::recursive_doubling),
+                                          testing::Values(1, 2, 3, 4, 5, 8)));
+
+TEST(Local, RefusesARankOutsideTheGroup) {
+  Progress progress;
+  EXPECT_THROW((void)make_local(make_local_group(2), {2}, progress), Error);
+  EXPECT_THROW((void)make_local_group(0), Error);
+}
+
+TEST(Local, RefusesOptionsBelowOne) {
+  Progress progress;
+  const auto group = make_local_group(1);
+  EXPECT_THROW((void)make_local(group, {0}, progress, {.segment = {0}}), Error);
+  EXPECT_THROW((void)make_local(group, {0}, progress, {.blocks_in_flight = 0}), Error);
+  EXPECT_THROW((void)make_local(group, {0}, progress, {.operations_in_flight = 0}), Error);
+}
+
+TEST(Local, CountsThatDifferAreNamedAsAMismatch) {
+  std::vector<ErrorCode> codes(2);
+  const auto group = make_local_group(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Progress progress;
+      const auto communicator = make_local(group, {rank}, progress, {.deadline = std::chrono::milliseconds(200)});
+      std::vector<float> data(static_cast<std::size_t>(10 + rank));
+      const Buffer buffer{data.data(), {10 + rank}, DType::float32};
+      try {
+        communicator->broadcast(buffer, {0}).wait();
+        // The sender is done when its letter has been taken, so only the receiver can see the difference.
+        communicator->barrier().wait();
+      } catch (const Error& error) {
+        codes[static_cast<std::size_t>(rank)] = error.code();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(codes[1], ErrorCode::mismatch);
+  EXPECT_EQ(codes[0], ErrorCode::timeout);
+}
+
+TEST(Local, AFailedCommunicatorRefusesFurtherWork) {
+  const auto group = make_local_group(2);
+  Progress progress;
+  const auto communicator = make_local(group, {0}, progress, {.deadline = std::chrono::milliseconds(50)});
+  EXPECT_THROW(communicator->barrier().wait(), Error);
+  EXPECT_THROW((void)communicator->barrier(), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::backends

@@ -1,0 +1,214 @@
+// One rank on one GPU: what NCCL does with the calls. Skipped where there is no GPU.
+#include "lockstep/backends/nccl.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/contract.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/gpu.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+NcclGroup alone() {
+  return {.rank = {0}, .size = 1, .gpu = 0, .broadcast_from_zero = [](std::vector<std::byte> id) { return id; }};
+}
+
+/// `count` elements on the GPU, with the bytes 0, 1, 2, …
+class DeviceArray {
+ public:
+  DeviceArray(Communicator& communicator, Count count, DType dtype)
+      : memory_(communicator.allocate({count.value * size_of(dtype)})), buffer_(memory_.as(dtype)) {
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(buffer_.bytes().value));
+    std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
+    copy_bytes(buffer_.data, bytes.data(), buffer_.bytes(), stream_.queue());
+    stream_.synchronize();
+  }
+  [[nodiscard]] const Buffer& buffer() const { return buffer_; }
+  [[nodiscard]] std::vector<std::uint8_t> bytes() {
+    std::vector<std::uint8_t> host(static_cast<std::size_t>(buffer_.bytes().value));
+    copy_bytes(host.data(), buffer_.data, buffer_.bytes(), stream_.queue());
+    stream_.synchronize();
+    return host;
+  }
+  void clear() {
+    const std::vector<std::uint8_t> zeros(static_cast<std::size_t>(buffer_.bytes().value));
+    copy_bytes(buffer_.data, zeros.data(), buffer_.bytes(), stream_.queue());
+    stream_.synchronize();
+  }
+
+ private:
+  Stream stream_;
+  Allocation memory_;
+  Buffer buffer_;
+};
+
+/// The contract's buffers in the GPU's memory.
+class DeviceMemory : public contract::Memory {
+ public:
+  [[nodiscard]] Allocation allocate(Bytes bytes) const override { return allocate_device(bytes); }
+  void copy(void* to, const void* from, Bytes bytes) const override {
+    copy_bytes(to, from, bytes, stream_.queue());
+    stream_.synchronize();
+  }
+
+ private:
+  mutable Stream stream_;
+};
+
+class Nccl : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+    communicator_ = make_nccl(alone(), progress_);
+  }
+  void TearDown() override {
+    if (communicator_) communicator_->close();
+  }
+  Communicator& communicator() { return *communicator_; }
+  Progress& progress() { return progress_; }
+
+ private:
+  Progress progress_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+TEST_F(Nccl, KeepsTheContractOfEveryCommunicator) {
+  const DeviceMemory memory;
+  contract::check_all(communicator(), memory);
+}
+
+constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
+
+TEST_F(Nccl, EveryOperatorOfAllReduceKeepsTheOnlyRanksValues) {
+  for (const DType dtype : dtypes) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
+      DeviceArray in(communicator(), {1000}, dtype);
+      DeviceArray out(communicator(), {1000}, dtype);
+      const std::vector<std::uint8_t> expected = in.bytes();
+      out.clear();
+      communicator().all_reduce(in.buffer(), out.buffer(), op).wait();
+      EXPECT_EQ(out.bytes(), expected) << name(dtype) << " " << name(op);
+      communicator().all_reduce(in.buffer(), in.buffer(), op).wait();
+      EXPECT_EQ(in.bytes(), expected) << name(dtype) << " " << name(op) << " in place";
+    }
+  }
+}
+
+TEST_F(Nccl, GatherScatterAndBroadcastOfOneRankCopy) {
+  for (const DType dtype : dtypes) {
+    DeviceArray in(communicator(), {257}, dtype);
+    DeviceArray out(communicator(), {257}, dtype);
+    const std::vector<std::uint8_t> expected = in.bytes();
+    out.clear();
+    communicator().all_gather(in.buffer(), out.buffer()).wait();
+    EXPECT_EQ(out.bytes(), expected) << name(dtype) << " all_gather";
+    out.clear();
+    communicator().reduce_scatter(in.buffer(), out.buffer(), ReduceOp::sum).wait();
+    EXPECT_EQ(out.bytes(), expected) << name(dtype) << " reduce_scatter";
+    communicator().broadcast(in.buffer(), {0}).wait();
+    EXPECT_EQ(in.bytes(), expected) << name(dtype) << " broadcast";
+  }
+}
+
+TEST_F(Nccl, NoElementsAreNoWork) {
+  DeviceArray some(communicator(), {4}, DType::float32);
+  const Buffer none = slice(some.buffer(), {0}, {0});
+  communicator().all_reduce(none, none, ReduceOp::sum).wait();
+  communicator().barrier().wait();
+}
+
+TEST_F(Nccl, OperationsMayBeWaitedForInAnyOrder) {
+  DeviceArray a(communicator(), {100000}, DType::float32);
+  DeviceArray b(communicator(), {100000}, DType::float32);
+  const std::vector<std::uint8_t> expected = a.bytes();
+  Work first = communicator().all_reduce(a.buffer(), a.buffer(), ReduceOp::sum);
+  Work second = communicator().all_reduce(b.buffer(), b.buffer(), ReduceOp::sum);
+  second.wait();
+  first.wait();
+  EXPECT_EQ(a.bytes(), expected);
+  EXPECT_EQ(b.bytes(), expected);
+}
+
+TEST_F(Nccl, AStreamIsOrderedBeforeAndAfterTheOperation) {
+  constexpr std::int64_t count = 1 << 24;
+  DeviceArray in(communicator(), {count}, DType::uint8);
+  DeviceArray out(communicator(), {count}, DType::uint8);
+  Allocation host = allocate_pinned({count});
+  std::memset(host.data(), 7, count);
+  Allocation result = allocate_pinned({count});
+  Stream stream;
+  // The host waits only at the end: copy in → all_reduce → copy out.
+  copy_bytes(in.buffer().data, host.data(), {count}, stream.queue());
+  Work work = communicator().all_reduce(in.buffer(), out.buffer(), ReduceOp::max, stream.queue());
+  work.then(stream.queue());
+  copy_bytes(result.data(), out.buffer().data, {count}, stream.queue());
+  stream.synchronize();
+  EXPECT_EQ(std::memcmp(result.data(), host.data(), count), 0);
+  work.wait();
+}
+
+TEST_F(Nccl, HostMemoryIsRefused) {
+  Allocation host = allocate_host({64});
+  try {
+    static_cast<void>(communicator().all_reduce(host.as(DType::float32), host.as(DType::float32), ReduceOp::sum));
+    FAIL() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+  }
+}
+
+TEST_F(Nccl, AClosedCommunicatorRefuses) {
+  communicator().close();
+  communicator().close();
+  EXPECT_THROW(static_cast<void>(communicator().barrier()), Error);
+}
+
+TEST_F(Nccl, CommunicatorsCanBeMadeAgain) {
+  communicator().close();
+  auto again = make_nccl(alone(), progress());
+  DeviceArray values(*again, {10}, DType::int32);
+  const std::vector<std::uint8_t> expected = values.bytes();
+  again->all_reduce(values.buffer(), values.buffer(), ReduceOp::sum).wait();
+  EXPECT_EQ(values.bytes(), expected);
+  again->close();
+}
+
+TEST_F(Nccl, ASecondAlgorithmInOneProcessIsRefused) {
+  EXPECT_THROW(make_nccl(alone(), progress(), {.algorithm = NcclAlgorithm::tree}), Error);
+}
+
+TEST_F(Nccl, AGpuThatIsNotThereIsRefused) {
+  NcclGroup group = alone();
+  group.gpu = gpu_count();
+  EXPECT_THROW(make_nccl(group, progress()), Error);
+}
+
+TEST_F(Nccl, ARankOutsideTheGroupIsRefused) {
+  NcclGroup group = alone();
+  group.rank = {1};
+  EXPECT_THROW(make_nccl(group, progress()), Error);
+}
+
+TEST(NcclWithoutGpu, SaysWhyItCannotBeMade) {
+  if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU";
+  Progress progress;
+  try {
+    make_nccl(alone(), progress);
+    FAIL() << "was made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(error.message().find(why_no_gpu()), std::string::npos) << error.what();
+    EXPECT_FALSE(why_no_gpu().empty());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::backends

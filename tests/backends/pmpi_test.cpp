@@ -1,0 +1,235 @@
+// What lockstep's own algorithms do to MPI, against what the simulator says of the same plans.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/pmpi_counters.hpp"
+#include "lockstep/backends/mpi_native.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/collectives/schedule.hpp"
+#include "lockstep/collectives/simulator.hpp"
+#include "lockstep/collectives/timeline.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::Algorithm;
+using collectives::CollectiveDescription;
+using collectives::Operation;
+using collectives::Schedule;
+
+constexpr std::int64_t width = sizeof(float);
+constexpr std::int64_t segments[] = {16, 251, 4096};  // elements
+
+std::vector<std::int64_t> counts(int ranks) { return {0, 1, ranks, ranks + 1, 97, 1009, 3001}; }
+
+struct Parameter {
+  Operation operation = Operation::all_reduce;
+  Algorithm algorithm = Algorithm::ring;
+};
+
+/// Random numbers over seven orders of magnitude and of both signs, so that sums in different orders differ; the same
+/// wherever they are drawn for one rank.
+std::vector<float> input_of(int rank, std::int64_t count) {
+  std::mt19937 generator(static_cast<unsigned>(1000 + rank));
+  std::uniform_real_distribution<float> exponent(-3, 4);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) {
+    const float magnitude = std::pow(10.0F, exponent(generator));
+    value = generator() % 2 == 0 ? magnitude : -magnitude;
+  }
+  return values;
+}
+
+/// One rank's buffers for one operation of `count` elements (all_gather, reduce_scatter: per part), not in place.
+struct Operands {
+  Operands(Operation operation, Rank me, int ranks, std::int64_t count)
+      : in(input_of(me.value, operation == Operation::reduce_scatter ? count * ranks : count)),
+        out(static_cast<std::size_t>(operation == Operation::all_gather ? count * ranks : count)) {}
+
+  static Buffer view(std::vector<float>& values) {
+    return {values.data(), {static_cast<std::int64_t>(values.size())}, DType::float32};
+  }
+  std::vector<float> in;
+  std::vector<float> out;
+};
+
+void run(Communicator& c, Operation operation, Operands& operands) {
+  const Buffer in = Operands::view(operands.in);
+  const Buffer out = Operands::view(operands.out);
+  switch (operation) {
+    case Operation::all_reduce: return c.all_reduce(in, out, ReduceOp::sum).wait();
+    case Operation::broadcast: return c.broadcast(in, {c.size() - 1}).wait();
+    case Operation::all_gather: return c.all_gather(in, out).wait();
+    case Operation::reduce_scatter: return c.reduce_scatter(in, out, ReduceOp::sum).wait();
+    case Operation::barrier: return c.barrier().wait();
+  }
+}
+
+/// The schedule of each rank for what `run` does.
+std::vector<Schedule> schedules(const Parameter& p, int ranks, std::int64_t count, std::int64_t segment) {
+  std::vector<Schedule> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    all.push_back(make_schedule({rank},
+                                {.operation = p.operation,
+                                 .ranks = ranks,
+                                 .count = {p.operation == Operation::barrier ? 0 : count},
+                                 .root = {ranks - 1},
+                                 .own = {.leaves = 1, .in_place = false}},
+                                p.algorithm, {segment}));
+  }
+  return all;
+}
+
+/// Every rank's plan of one block.
+std::vector<collectives::Plan> plans_of(const std::vector<Schedule>& schedules, std::int64_t block) {
+  std::vector<collectives::Plan> plans;
+  plans.reserve(schedules.size());
+  for (const Schedule& schedule : schedules) plans.push_back(schedule.plan(block));
+  return plans;
+}
+
+/// Messages that the simulator saw move, in and out of one rank, over all blocks.
+pmpi::Counters simulated_messages(const std::vector<Schedule>& schedules, Rank me) {
+  pmpi::Counters expected;
+  for (std::int64_t block = 0; block < schedules[0].size(); ++block) {
+    const auto plans = plans_of(schedules, block);
+    const collectives::Timeline timeline = collectives::run(plans, width, {});
+    EXPECT_TRUE(timeline.blocked.empty());
+    for (const collectives::Event& event : timeline.events) {
+      if (event.peer < 0) continue;
+      if (event.peer == me.value) ++expected.messages_received;
+      if (event.rank != me.value) continue;
+      const auto& step = plans[static_cast<std::size_t>(event.rank)].steps[static_cast<std::size_t>(event.step)];
+      ++expected.messages_sent;
+      expected.bytes_sent += std::get<collectives::Send>(step).from.count * width;
+    }
+  }
+  return expected;
+}
+
+class MpiPlanOnTheWire : public testing::TestWithParam<Parameter> {
+ protected:
+  /// Calls body(communicator, segment) for communicators of every segment length.
+  template <typename Body>
+  void with_communicators(const Body& body) {
+    for (const std::int64_t segment : segments) {
+      const auto c =
+          make_mpi_plan(world_.group(), world_.host(), progress_,
+                        {.algorithm = GetParam().algorithm, .segment = {segment * width}, .blocks_in_flight = 3});
+      body(*c, segment);
+      c->close();
+    }
+  }
+  void TearDown() override { world_.close(); }
+
+  World world_;
+  Progress progress_{{.spins_before_yield = 0}};
+};
+
+TEST_P(MpiPlanOnTheWire, SendsTheSimulatorsMessagesAndCallsNoCollectiveOfMpi) {
+  with_communicators([&](Communicator& c, std::int64_t segment) {
+    for (const std::int64_t count : counts(c.size())) {
+      SCOPED_TRACE("count " + std::to_string(count) + ", segment " + std::to_string(segment));
+      Operands operands(GetParam().operation, c.rank(), c.size(), count);
+      pmpi::reset();
+      run(c, GetParam().operation, operands);
+      const pmpi::Counters seen = pmpi::counters();
+      const pmpi::Counters expected = simulated_messages(schedules(GetParam(), c.size(), count, segment), c.rank());
+      EXPECT_EQ(seen.collectives, 0);
+      EXPECT_EQ(seen.messages_sent, expected.messages_sent);
+      EXPECT_EQ(seen.bytes_sent, expected.bytes_sent);
+      EXPECT_EQ(seen.messages_received, expected.messages_received);
+    }
+  });
+}
+
+/// The sums of one rank's block, in the simulator's order, on everybody's inputs.
+void expect_folds(const collectives::Simulation& simulation, const Schedule& schedule, std::int64_t block, Rank me,
+                  const std::vector<std::vector<float>>& inputs, const std::vector<float>& result, bool scattered) {
+  const collectives::BlockView view = schedule.view(block);
+  const std::int64_t own_part = scattered ? me.value * view.part_count : 0;
+  for (const auto& piece : simulation.results[static_cast<std::size_t>(me.value)]) {
+    for (std::int64_t i = piece.offset; i < piece.offset + piece.count; ++i) {
+      const auto at = static_cast<std::size_t>(view(own_part + i));
+      const float expected = simulation.expressions.fold<float>(
+          piece.value, -0.0F, [&](int leaf) { return inputs[static_cast<std::size_t>(leaf)][at]; },
+          [](float a, float b) { return a + b; });
+      const float actual = result[static_cast<std::size_t>(view(i))];
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(actual), std::bit_cast<std::uint32_t>(expected))
+          << "element " << at << ": " << actual << " is not " << expected << ", added as "
+          << simulation.expressions.to_string(piece.value);
+    }
+  }
+}
+
+class MpiPlanSums : public MpiPlanOnTheWire {};
+
+TEST_P(MpiPlanSums, AreBitEqualToTheSimulatorsOrder) {
+  const Parameter p = GetParam();
+  with_communicators([&](Communicator& c, std::int64_t segment) {
+    for (const std::int64_t count : counts(c.size())) {
+      SCOPED_TRACE("count " + std::to_string(count) + ", segment " + std::to_string(segment));
+      Operands operands(p.operation, c.rank(), c.size(), count);
+      run(c, p.operation, operands);
+      std::vector<std::vector<float>> inputs;
+      for (int rank = 0; rank < c.size(); ++rank) {
+        inputs.push_back(Operands(p.operation, {rank}, c.size(), count).in);
+      }
+      const auto all = schedules(p, c.size(), count, segment);
+      for (std::int64_t block = 0; block < all[0].size(); ++block) {
+        const auto simulation = collectives::simulate(plans_of(all, block),
+                                                      {.operation = p.operation, .count = {all[0].block(block).count}});
+        ASSERT_FALSE(simulation.fault.has_value()) << simulation.fault->text;
+        expect_folds(simulation, all[0], block, c.rank(), inputs, operands.out,
+                     p.operation == Operation::reduce_scatter);
+      }
+    }
+  });
+}
+
+/// The proof that the counters can see: without it the tests above could not fail.
+TEST(PmpiCounters, SeeTheMpiLibrarysCollectives) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const auto c = make_mpi_native(world.group(), world.host(), progress);
+  for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
+                                    Operation::reduce_scatter, Operation::barrier}) {
+    Operands operands(operation, c->rank(), c->size(), 10);
+    pmpi::reset();
+    run(*c, operation, operands);
+    EXPECT_EQ(pmpi::counters().collectives, 1) << collectives::name(operation);
+  }
+  c->close();
+  world.close();
+}
+
+constexpr Parameter all_reduces[] = {{Operation::all_reduce, Algorithm::ring},
+                                     {Operation::all_reduce, Algorithm::double_tree},
+                                     {Operation::all_reduce, Algorithm::halving_doubling},
+                                     {Operation::all_reduce, Algorithm::recursive_doubling}};
+constexpr Parameter others[] = {{Operation::broadcast}, {Operation::all_gather}, {Operation::barrier}};
+constexpr Parameter scatter[] = {{Operation::reduce_scatter}};
+
+std::string parameter_name(const testing::TestParamInfo<Parameter>& info) {
+  std::string text(name(info.param.operation));
+  if (info.param.operation == Operation::all_reduce) text += "_" + std::string(name(info.param.algorithm));
+  for (char& c : text) c = c == '-' ? '_' : c;
+  return text;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllReduce, MpiPlanOnTheWire, testing::ValuesIn(all_reduces), parameter_name);
+INSTANTIATE_TEST_SUITE_P(Others, MpiPlanOnTheWire, testing::ValuesIn(others), parameter_name);
+INSTANTIATE_TEST_SUITE_P(ReduceScatter, MpiPlanOnTheWire, testing::ValuesIn(scatter), parameter_name);
+INSTANTIATE_TEST_SUITE_P(AllReduce, MpiPlanSums, testing::ValuesIn(all_reduces), parameter_name);
+INSTANTIATE_TEST_SUITE_P(ReduceScatter, MpiPlanSums, testing::ValuesIn(scatter), parameter_name);
+
+}  // namespace
+}  // namespace lockstep::backends
