@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "lockstep/ops/ops.hpp"
+
+namespace lockstep::ops {
+
+/// float32 on oneDNN, with activations in the blocked formats that its kernels prefer.
+///
+/// Make it on the thread that will use it: OpenMP keeps the number of threads per calling thread. The same number of
+/// threads gives the same bits; another number adds weight gradients and batch-norm statistics in another order.
+/// @param threads  OpenMP threads of this rank
+/// @throws Error{invalid_argument} if `threads` < 1
+std::unique_ptr<Ops> make_onednn_ops(int threads);
+
+}  // namespace lockstep::ops

@@ -1,0 +1,72 @@
+#include <cstring>
+
+#include "ops/onednn/operators.hpp"
+#include "ops/onednn/reordered.hpp"
+#include "ops/shapes.hpp"
+
+namespace lockstep::ops::onednn {
+
+namespace {
+
+/// The result lies like the first summand.
+class Add final : public Operator {
+ public:
+  Add(const ContextPtr& context, const Format& a, const Format& b, Activation activation)
+      : relu_(activation == Activation::relu), out_(a) {
+    const Desc first = to_desc(a);
+    const Desc second = to_desc(b);
+    same_layout_ = first == second;
+    const dnnl::binary::primitive_desc desc({dnnl::algorithm::binary_add, first, second, first}, attributes(relu_),
+                                            context->engine);
+    forward_ = Primitive(context, dnnl::binary(desc), desc.scratchpad_desc(),
+                         {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, first}});
+    if (relu_) relu_backward_ = ReluBackward(context, first);
+    if (!same_layout_) second_gradient_ = make_reorder(context, first, second);
+  }
+
+  [[nodiscard]] const Format& output() const override { return out_; }
+
+  void forward(const Forward& call) override {
+    arity.check(call);
+    forward_.run({{DNNL_ARG_SRC_0, call.inputs[0]}, {DNNL_ARG_SRC_1, call.inputs[1]}, {DNNL_ARG_DST, call.output}});
+  }
+
+  void backward(const Backward& call) override {
+    arity.check(call);
+    const void* gradient = call.output_gradient;
+    void* first = call.input_gradients[0];
+    void* second = call.input_gradients[1];
+    if (relu_) {
+      // Straight into the first summand's gradient where there is one: the output's own need not be written then.
+      void* masked = first != nullptr ? first : call.output_gradient;
+      relu_backward_.run(call.output, gradient, masked);
+      gradient = masked;
+    }
+    if (first != nullptr && first != gradient) std::memcpy(first, gradient, bytes());
+    if (second == nullptr || second == gradient) return;
+    if (same_layout_) {
+      std::memcpy(second, gradient, bytes());
+    } else {
+      second_gradient_.run({{DNNL_ARG_FROM, gradient}, {DNNL_ARG_TO, second}});
+    }
+  }
+
+ private:
+  static constexpr Arity arity{.inputs = 2};
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(out_.bytes.value); }
+
+  bool relu_;
+  bool same_layout_ = true;
+  Format out_;
+  Primitive forward_;
+  Primitive second_gradient_;
+  ReluBackward relu_backward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> make_add(const ContextPtr& context, const Format& a, const Format& b, Activation activation) {
+  return std::make_unique<Add>(context, a, b, activation);
+}
+
+}  // namespace lockstep::ops::onednn

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <dnnl.hpp>
+#include <memory>
+
+#include "ops/onednn/workspace.hpp"
+
+namespace lockstep::ops::onednn {
+
+/// What all operators of one Ops share.
+struct Context {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  Workspace scratchpad;  ///< of the primitive that runs
+  Workspace reordered;   ///< one tensor in the layout that the running primitive wants
+};
+
+using ContextPtr = std::shared_ptr<Context>;
+
+}  // namespace lockstep::ops::onednn

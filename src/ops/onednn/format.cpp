@@ -1,0 +1,24 @@
+#include "ops/onednn/format.hpp"
+
+#include <memory>
+
+namespace lockstep::ops::onednn {
+
+Desc describe(const Dims& dims, Tag tag) { return {dims, dnnl::memory::data_type::f32, tag}; }
+
+Dims dims_of(const Shape& shape) { return {shape.batch, shape.channels, shape.height, shape.width}; }
+
+Desc to_desc(const Format& format) {
+  if (format.native != nullptr) return *static_cast<const Desc*>(format.native.get());
+  return describe(dims_of(format.shape), Tag::nchw);
+}
+
+Format to_format(const Desc& desc, const Shape& shape) {
+  Format format = Format::plain(shape, DType::float32);
+  if (desc == describe(dims_of(shape), Tag::nchw)) return format;
+  format.bytes = {static_cast<std::int64_t>(desc.get_size())};
+  format.native = std::make_shared<const Desc>(desc);
+  return format;
+}
+
+}  // namespace lockstep::ops::onednn

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <dnnl.hpp>
+
+#include "lockstep/ops/format.hpp"
+
+namespace lockstep::ops::onednn {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+using Tag = dnnl::memory::format_tag;
+
+/// A float32 tensor in the layout that `tag` says; `Tag::any` leaves it to the primitive.
+Desc describe(const Dims& dims, Tag tag);
+Dims dims_of(const Shape& shape);
+
+/// oneDNN's descriptor of an activation. @pre `format.native` is empty or made by `to_format`
+Desc to_desc(const Format& format);
+/// The way back; plain if `desc` is.
+Format to_format(const Desc& desc, const Shape& shape);
+
+}  // namespace lockstep::ops::onednn

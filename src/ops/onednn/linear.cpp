@@ -1,0 +1,120 @@
+#include "ops/onednn/operators.hpp"
+#include "ops/onednn/reordered.hpp"
+#include "ops/shapes.hpp"
+
+namespace lockstep::ops::onednn {
+
+namespace {
+
+/// Weights in the layout of the activations, so that both are walked in step. Left to choose (`any`), oneDNN 2.6.3
+/// blocks 128×64×7×7 weights over the outputs, and the reorder alone takes ten times as long as the product. From the
+/// plain layout to this one it takes 0.07 ms, the product 0.2 ms.
+Desc weights_like(const Desc& src, const Dims& dims) {
+  for (const Tag tag : {Tag::abcd, Tag::acdb, Tag::aBcd16b, Tag::aBcd8b}) {
+    if (dims.size() == 4 && src == describe(src.dims(), tag)) return describe(dims, tag);
+  }
+  return describe(dims, Tag::any);
+}
+
+/// Takes the activation as it lies, blocked or not, and lets the weights follow it: they are the smaller of the two.
+class Linear final : public Operator {
+ public:
+  Linear(const ContextPtr& context, const Format& in, std::int64_t out_channels, Activation activation)
+      : relu_(activation == Activation::relu), bias_(describe({out_channels}, Tag::x)) {
+    const Shape out = output_shape(in.shape, out_channels);
+    out_ = Format::plain(out, DType::float32);
+    const bool matrix = in.native == nullptr && in.shape.height == 1 && in.shape.width == 1;
+    const Desc src = matrix ? describe({in.shape.batch, in.shape.channels}, Tag::nc) : to_desc(in);
+    Dims weights = src.dims();
+    weights[0] = out_channels;
+    const Desc plain_weights = describe(weights, matrix ? Tag::oi : Tag::oihw);
+    const auto hint = make_forward(context, src, plain_weights, describe({out.batch, out.channels}, Tag::nc));
+    make_backward_data(context, hint, plain_weights);
+    make_backward_weights(context, hint, plain_weights);
+    if (relu_) relu_backward_ = ReluBackward(context, hint.dst_desc());
+  }
+
+  [[nodiscard]] const Format& output() const override { return out_; }
+
+  void forward(const Forward& call) override {
+    arity.check(call);
+    forward_.run({{DNNL_ARG_SRC, call.inputs[0]},
+                  {DNNL_ARG_WEIGHTS, forward_weights_.load(call.parameters[0])},
+                  {DNNL_ARG_BIAS, call.parameters[1]},
+                  {DNNL_ARG_DST, call.output}});
+  }
+
+  void backward(const Backward& call) override {
+    arity.check(call);
+    if (relu_) relu_backward_.run(call.output, call.output_gradient, call.output_gradient);
+    if (call.input_gradients[0] != nullptr) {
+      backward_data_.run({{DNNL_ARG_DIFF_DST, call.output_gradient},
+                          {DNNL_ARG_WEIGHTS, backward_weights_in_.load(call.parameters[0])},
+                          {DNNL_ARG_DIFF_SRC, call.input_gradients[0]}});
+    }
+    backward_weights_.run({{DNNL_ARG_SRC, call.inputs[0]},
+                           {DNNL_ARG_DIFF_DST, call.output_gradient},
+                           {DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.target(call.parameter_gradients[0])},
+                           {DNNL_ARG_DIFF_BIAS, call.parameter_gradients[1]}});
+    weight_gradient_.store(call.parameter_gradients[0]);
+  }
+
+ private:
+  using ForwardDesc = dnnl::inner_product_forward::primitive_desc;
+  static constexpr Arity arity{.inputs = 1, .parameters = 2};
+
+  ForwardDesc make_forward(const ContextPtr& context, const Desc& src, const Desc& plain_weights, const Desc& dst) {
+    const Desc weights = weights_like(src, plain_weights.dims());
+    ForwardDesc desc({dnnl::prop_kind::forward_training, src, weights, bias_, dst}, attributes(relu_), context->engine);
+    forward_weights_ = Reordered(context, plain_weights, desc.weights_desc());
+    forward_ = Primitive(context, dnnl::inner_product_forward(desc), desc.scratchpad_desc(),
+                         {{DNNL_ARG_SRC, desc.src_desc()},
+                          {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                          {DNNL_ARG_BIAS, desc.bias_desc()},
+                          {DNNL_ARG_DST, desc.dst_desc()}});
+    return desc;
+  }
+
+  void make_backward_data(const ContextPtr& context, const ForwardDesc& hint, const Desc& plain_weights) {
+    const dnnl::inner_product_backward_data::primitive_desc desc(
+        {hint.src_desc(), weights_like(hint.src_desc(), plain_weights.dims()), hint.dst_desc()}, attributes(),
+        context->engine, hint);
+    backward_weights_in_ = Reordered(context, plain_weights, desc.weights_desc());
+    backward_data_ = Primitive(context, dnnl::inner_product_backward_data(desc), desc.scratchpad_desc(),
+                               {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
+                                {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                                {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()}});
+  }
+
+  void make_backward_weights(const ContextPtr& context, const ForwardDesc& hint, const Desc& plain_weights) {
+    const dnnl::inner_product_backward_weights::primitive_desc desc(
+        {hint.src_desc(), weights_like(hint.src_desc(), plain_weights.dims()), bias_, hint.dst_desc()}, attributes(),
+        context->engine, hint);
+    weight_gradient_ = Reordered(context, plain_weights, desc.diff_weights_desc());
+    backward_weights_ = Primitive(context, dnnl::inner_product_backward_weights(desc), desc.scratchpad_desc(),
+                                  {{DNNL_ARG_SRC, desc.src_desc()},
+                                   {DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
+                                   {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()},
+                                   {DNNL_ARG_DIFF_BIAS, desc.diff_bias_desc()}});
+  }
+
+  bool relu_;
+  Desc bias_;
+  Format out_;
+  Primitive forward_;
+  Primitive backward_data_;
+  Primitive backward_weights_;
+  Reordered forward_weights_;
+  Reordered backward_weights_in_;
+  Reordered weight_gradient_;
+  ReluBackward relu_backward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> make_linear(const ContextPtr& context, const Format& in, std::int64_t out_channels,
+                                      Activation activation) {
+  return std::make_unique<Linear>(context, in, out_channels, activation);
+}
+
+}  // namespace lockstep::ops::onednn

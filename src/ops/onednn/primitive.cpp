@@ -1,0 +1,72 @@
+#include "ops/onednn/primitive.hpp"
+
+#include <string>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::ops::onednn {
+
+namespace {
+
+void check(dnnl_status_t status, const char* what) {
+  if (status == dnnl_success) return;
+  throw Error(ErrorCode::device, std::string("oneDNN could not ") + what + ": status " + std::to_string(status));
+}
+
+}  // namespace
+
+dnnl::primitive_attr attributes(bool relu) {
+  dnnl::primitive_attr result;
+  result.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops after;
+    after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+    result.set_post_ops(after);
+  }
+  return result;
+}
+
+Primitive::Primitive(ContextPtr context, dnnl::primitive primitive, const Desc& scratchpad,
+                     std::initializer_list<Argument> arguments)
+    : context_(std::move(context)), primitive_(std::move(primitive)) {
+  const auto add = [this](int index, const Desc& desc) {
+    memories_.emplace_back(desc, context_->engine, nullptr);
+    arguments_.push_back({index, memories_.back().get()});
+  };
+  for (const Argument& argument : arguments) add(argument.index, argument.desc);
+  context_->scratchpad.reserve(scratchpad.get_size());
+  add(DNNL_ARG_SCRATCHPAD, scratchpad);
+}
+
+void Primitive::run(std::initializer_list<Binding> bindings) {
+  // oneDNN's memory takes plain void*, also for what the primitive only reads.
+  for (const Binding& b : bindings) bind(b.index, const_cast<void*>(b.data));
+  bind(DNNL_ARG_SCRATCHPAD, context_->scratchpad.data());
+  check(dnnl_primitive_execute(primitive_.get(), context_->stream.get(), static_cast<int>(arguments_.size()),
+                               arguments_.data()),
+        "execute a primitive");
+}
+
+void Primitive::bind(int index, void* data) {
+  for (const dnnl_exec_arg_t& argument : arguments_) {
+    if (argument.arg == index) check(dnnl_memory_set_data_handle(argument.memory, data), "bind memory");
+  }
+}
+
+ReluBackward::ReluBackward(const ContextPtr& context, const Desc& desc) {
+  // "use_dst": the sign of the output tells what the sign of the input would, and the input need not be kept.
+  const auto algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
+  const dnnl::eltwise_forward::primitive_desc forward({dnnl::prop_kind::forward_training, algorithm, desc, 0.0F},
+                                                      attributes(), context->engine);
+  const dnnl::eltwise_backward::primitive_desc backward({algorithm, desc, desc, 0.0F}, attributes(), context->engine,
+                                                        forward);
+  primitive_ = Primitive(context, dnnl::eltwise_backward(backward), backward.scratchpad_desc(),
+                         {{DNNL_ARG_DST, desc}, {DNNL_ARG_DIFF_DST, desc}, {DNNL_ARG_DIFF_SRC, desc}});
+}
+
+void ReluBackward::run(const void* output, const void* output_gradient, void* input_gradient) {
+  primitive_.run({{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, output_gradient}, {DNNL_ARG_DIFF_SRC, input_gradient}});
+}
+
+}  // namespace lockstep::ops::onednn

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <dnnl.hpp>
+#include <initializer_list>
+#include <vector>
+
+#include "ops/onednn/context.hpp"
+#include "ops/onednn/format.hpp"
+
+namespace lockstep::ops::onednn {
+
+/// Attributes of every primitive: scratchpads are ours, so that nothing is allocated during a call.
+/// @param relu  whether a ReLU follows the primitive's own arithmetic
+dnnl::primitive_attr attributes(bool relu = false);
+
+/// A primitive with its memory objects, made once and then run with the pointers of each call.
+class Primitive {
+ public:
+  struct Argument {
+    int index;  ///< DNNL_ARG_…
+    Desc desc;
+  };
+  struct Binding {
+    int index;
+    const void* data;
+  };
+
+  Primitive() = default;
+  Primitive(ContextPtr context, dnnl::primitive primitive, const Desc& scratchpad,
+            std::initializer_list<Argument> arguments);
+
+  /// @throws Error{device} if oneDNN refuses
+  void run(std::initializer_list<Binding> bindings);
+  [[nodiscard]] explicit operator bool() const { return context_ != nullptr; }
+
+ private:
+  void bind(int index, void* data);
+
+  ContextPtr context_;
+  dnnl::primitive primitive_;
+  std::vector<dnnl::memory> memories_;
+  // The C interface's arguments: dnnl::primitive::execute would build a map and a vector at every call.
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+/// Masks a gradient by the sign of a ReLU's output; source and result may be the same memory.
+class ReluBackward {
+ public:
+  ReluBackward() = default;
+  ReluBackward(const ContextPtr& context, const Desc& desc);
+  void run(const void* output, const void* output_gradient, void* input_gradient);
+
+ private:
+  Primitive primitive_;
+};
+
+}  // namespace lockstep::ops::onednn

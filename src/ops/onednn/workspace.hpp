@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "lockstep/base/buffer.hpp"
+
+namespace lockstep::ops::onednn {
+
+/// Memory for the duration of one call, shared by all operators of one Ops: they run one after another.
+/// Operators reserve at construction; a larger reservation may move it, so its address is asked for at each call.
+class Workspace {
+ public:
+  void reserve(std::size_t bytes);
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_.data()); }
+
+ private:
+  Allocation memory_;
+};
+
+}  // namespace lockstep::ops::onednn

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/ops/ops.hpp"
+
+namespace lockstep::ops::reference {
+
+/// In place. A NaN stays a NaN, so that a loss that diverged is seen.
+template <typename T>
+void activate(Activation activation, T* values, std::int64_t count) {
+  if (activation == Activation::none) return;
+  for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] < T{0} ? T{0} : values[i];
+}
+
+/// Turns the gradient behind the activation into the one before it, in place: zero where the output is not positive.
+template <typename T>
+void activate_backward(Activation activation, const T* output, T* gradient, std::int64_t count) {
+  if (activation == Activation::none) return;
+  for (std::int64_t i = 0; i < count; ++i) gradient[i] = output[i] > T{0} ? gradient[i] : T{0};
+}
+
+}  // namespace lockstep::ops::reference

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lockstep::ops::reference {
+
+/// A matrix in somebody else's memory; a transposed view swaps the strides.
+template <typename T>
+struct Matrix {
+  T* data;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t row_stride;
+  std::int64_t column_stride = 1;
+
+  [[nodiscard]] Matrix transposed() const { return {data, columns, rows, column_stride, row_stride}; }
+  [[nodiscard]] T* at(std::int64_t row, std::int64_t column) const {
+    return data + row * row_stride + column * column_stride;
+  }
+};
+
+/// C += A·B, tile by tile. Each element adds its products in ascending order of the inner index, whatever its tile.
+/// @cost 2·rows·columns·inner operations
+template <typename T>
+class Gemm {
+ public:
+  void add_product(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c) {
+    for (std::int64_t column = 0; column < c.columns; column += tile) {
+      pack(b, column);
+      for (std::int64_t row = 0; row < c.rows; row += tile) add_tile(a, c, row, column);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t tile = 4;
+
+  /// Copies `tile` columns of B so that they are contiguous; zeros beyond the last column.
+  void pack(const Matrix<const T>& b, std::int64_t column) {
+    panel_.resize(static_cast<std::size_t>(b.rows * tile));
+    for (std::int64_t k = 0; k < b.rows; ++k) {
+      for (std::int64_t j = 0; j < tile; ++j) {
+        panel_[static_cast<std::size_t>(k * tile + j)] = column + j < b.columns ? *b.at(k, column + j) : T{0};
+      }
+    }
+  }
+
+  void add_tile(const Matrix<const T>& a, const Matrix<T>& c, std::int64_t row, std::int64_t column) {
+    const std::int64_t rows = std::min(tile, c.rows - row);
+    const std::int64_t columns = std::min(tile, c.columns - column);
+    // Rows beyond the last repeat it; their sums are not stored.
+    const T* a_rows[tile];
+    for (std::int64_t i = 0; i < tile; ++i) a_rows[i] = a.at(std::min(row + i, c.rows - 1), 0);
+
+    T sums[tile][tile] = {};
+    const T* b_row = panel_.data();
+    for (std::int64_t k = 0; k < a.columns; ++k, b_row += tile) {
+      for (std::int64_t i = 0; i < tile; ++i) {
+        const T factor = a_rows[i][k * a.column_stride];
+        for (std::int64_t j = 0; j < tile; ++j) sums[i][j] += factor * b_row[j];
+      }
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) *c.at(row + i, column + j) += sums[i][j];
+    }
+  }
+
+  std::vector<T> panel_;
+};
+
+}  // namespace lockstep::ops::reference

@@ -1,0 +1,163 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "ops/graph.hpp"
+
+/// oneDNN in float32 against the reference in float64, and the reference in float32 against the same, over plain inputs
+/// and over formats that earlier operators chose.
+namespace lockstep::ops::test {
+namespace {
+
+/// Float32 sums of a few thousand products, relative to the tensor's largest element; tensors that cancel to nearly
+/// nothing (a bias before a batch norm) are held to the scale of 1 instead.
+constexpr double tolerance = 5e-5;
+
+void expect_near(const Values& actual, const Values& expected, const std::string& what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  double largest = 1;
+  double error = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    error = std::max(error, std::abs(actual[i] - expected[i]));
+    ASSERT_FALSE(std::isnan(actual[i])) << what << " element " << i;
+  }
+  EXPECT_LE(error, tolerance * largest) << what;
+}
+
+void expect_equal(Graph& actual, Graph& expected, const std::string& what) {
+  expect_near(actual.output(), expected.output(), what + ": output");
+  for (std::size_t i = 0; i < expected.state().size(); ++i) {
+    expect_near(actual.state()[i]->values(), expected.state()[i]->values(), what + ": state " + std::to_string(i));
+  }
+}
+
+using Build = std::function<void(Graph&, std::int64_t channels)>;
+
+class Conformance : public testing::TestWithParam<Implementation> {
+ protected:
+  /// Runs one network on both, training twice (the second time over used memory) and then evaluating.
+  void compare(const Shape& input, std::int64_t channels, const Build& build) {
+    SCOPED_TRACE("batch " + std::to_string(input.batch) + ", channels " + std::to_string(channels));
+    Graph actual(*ops_, DType::float32, input);
+    Graph expected(*reference_, DType::float64, input);
+    build(actual, channels);
+    build(expected, channels);
+    for (const char* what : {"first training", "second training"}) {
+      for (Graph* graph : {&actual, &expected}) {
+        graph->forward();
+        graph->backward();
+      }
+      expect_equal(actual, expected, what);
+      expect_near(actual.input_gradient(), expected.input_gradient(), "input gradient");
+      for (std::size_t i = 0; i < expected.gradients().size(); ++i) {
+        expect_near(actual.gradients()[i]->values(), expected.gradients()[i]->values(),
+                    "gradient of parameter " + std::to_string(i));
+      }
+    }
+    actual.forward(false);
+    expected.forward(false);
+    expect_equal(actual, expected, "evaluation");
+  }
+
+  void compare_all(const Build& build) {
+    for (const std::int64_t channels : {1, 3, 10, 16, 17, 32, 64}) {
+      for (const std::int64_t batch : {1, 3}) compare({batch, channels, 8, 8}, channels, build);
+    }
+  }
+
+  std::unique_ptr<Ops> ops_ = GetParam().make();
+  std::unique_ptr<Ops> reference_ = make_reference_ops();
+};
+
+/// A convolution hands its successor a format of its choice.
+int chosen_format(Graph& g, std::int64_t channels) {
+  return g.convolution(0, {.out_channels = channels, .padding = 1, .activation = Activation::relu});
+}
+
+TEST_P(Conformance, Convolution) {
+  compare_all([](Graph& g, std::int64_t) {
+    g.linear(g.convolution(0, {.out_channels = 16, .padding = 1, .activation = Activation::relu}), 4);
+  });
+}
+
+TEST_P(Conformance, ConvolutionChained) {
+  compare_all([](Graph& g, std::int64_t c) {
+    const int strided =
+        g.convolution(chosen_format(g, c), {.out_channels = 2 * c, .stride = 2, .padding = 1, .bias = false});
+    g.linear(g.convolution(strided, {.out_channels = c, .kernel = 1, .activation = Activation::relu}), 4);
+  });
+}
+
+TEST_P(Conformance, BatchNorm) {
+  compare_all([](Graph& g, std::int64_t) { g.linear(g.batch_norm(0, {}), 4); });
+}
+
+TEST_P(Conformance, BatchNormReluChained) {
+  compare_all([](Graph& g, std::int64_t c) {
+    g.linear(g.batch_norm(chosen_format(g, c), {.activation = Activation::relu}), 4);
+  });
+}
+
+TEST_P(Conformance, Relu) {
+  compare_all([](Graph& g, std::int64_t) { g.linear(g.relu(0), 4); });
+}
+
+TEST_P(Conformance, ReluChained) {
+  compare_all(
+      [](Graph& g, std::int64_t c) { g.linear(g.relu(g.convolution(0, {.out_channels = c, .padding = 1})), 4); });
+}
+
+TEST_P(Conformance, Pools) {
+  compare_all([](Graph& g, std::int64_t) {
+    g.linear(g.average_pool(g.max_pool(0, {.kernel = 3, .stride = 2}), {.kernel = 2, .stride = 1}), 4);
+  });
+}
+
+TEST_P(Conformance, PoolsChained) {
+  compare_all([](Graph& g, std::int64_t c) {
+    const int pooled = g.max_pool(chosen_format(g, c), {});
+    g.linear(g.average_pool(pooled, {.kernel = 4, .stride = 4}), 4);
+  });
+}
+
+TEST_P(Conformance, AddOfEqualFormats) {
+  compare_all([](Graph& g, std::int64_t c) {
+    const int a = chosen_format(g, c);
+    const int b = g.convolution(a, {.out_channels = c, .padding = 1});
+    g.linear(g.add(b, a, Activation::relu), 4);
+  });
+}
+
+TEST_P(Conformance, AddOfDifferentFormats) {
+  compare_all([](Graph& g, std::int64_t c) { g.linear(g.add(chosen_format(g, c), 0, Activation::none), 4); });
+  compare_all([](Graph& g, std::int64_t c) { g.linear(g.add(0, chosen_format(g, c), Activation::relu), 4); });
+}
+
+TEST_P(Conformance, LinearOfMatrix) {
+  compare_all(
+      [](Graph& g, std::int64_t c) { g.linear(g.linear(g.batch_norm(g.linear(0, c), {}), 8, Activation::relu), 4); });
+}
+
+TEST_P(Conformance, SmallConvolutionalNetwork) {
+  for (const std::int64_t batch : {1, 2, 5}) {
+    compare({batch, 1, 28, 28}, 32, [](Graph& g, std::int64_t c) {
+      int node = g.max_pool(g.convolution(0, {.out_channels = c, .padding = 1, .activation = Activation::relu}), {});
+      node = g.convolution(node, {.out_channels = 2 * c, .padding = 1, .activation = Activation::relu});
+      g.linear(g.linear(g.max_pool(node, {}), 16, Activation::relu), 10);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Conformance,
+                         testing::Values(Implementation{"reference", make_reference_ops},
+                                         Implementation{"onednn", [] { return make_onednn_ops(1); }},
+                                         Implementation{"onednn_two_threads", [] { return make_onednn_ops(2); }}),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace lockstep::ops::test

@@ -1,0 +1,179 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "ops/graph.hpp"
+
+/// What every implementation owes: refusals, the loss, the optimizer, empty batches.
+namespace lockstep::ops::test {
+namespace {
+
+class Contract : public testing::TestWithParam<Implementation> {
+ protected:
+  std::unique_ptr<Ops> ops_ = GetParam().make();
+
+  template <typename F>
+  void expect_refusal(const F& f, const std::string& part, ErrorCode code = ErrorCode::invalid_argument) {
+    try {
+      f();
+      ADD_FAILURE() << "accepted; expected an error with \"" << part << '"';
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code);
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+    }
+  }
+};
+
+const Format image = Format::plain({2, 3, 8, 8}, DType::float32);
+
+TEST_P(Contract, NamesItself) {
+  EXPECT_EQ(ops_->name(), GetParam().name);
+  EXPECT_TRUE(ops_->supports(DType::float32));
+  EXPECT_FALSE(ops_->supports(DType::int32));
+}
+
+TEST_P(Contract, RefusesADtypeItDoesNotSupport) {
+  expect_refusal([&] { ops_->relu(Format::plain({1, 1, 1, 1}, DType::int32)); }, "int32", ErrorCode::unsupported);
+}
+
+TEST_P(Contract, RefusesConvolutionsThatCannotBe) {
+  expect_refusal([&] { ops_->convolution(image, {.out_channels = 0}); }, "out_channels is 0");
+  expect_refusal([&] { ops_->convolution(image, {.kernel = 0}); }, "kernel is 0");
+  expect_refusal([&] { ops_->convolution(image, {.stride = 0}); }, "stride is 0");
+  expect_refusal([&] { ops_->convolution(image, {.padding = -1}); }, "padding is -1");
+  expect_refusal([&] { ops_->convolution(image, {.kernel = 9}); }, "kernel of 9 does not fit an input of 2x3x8x8");
+}
+
+TEST_P(Contract, RefusesPoolsThatCannotBe) {
+  expect_refusal([&] { ops_->max_pool(image, {.kernel = 9}); }, "does not fit");
+  expect_refusal([&] { ops_->average_pool(image, {.stride = 0}); }, "stride is 0");
+}
+
+TEST_P(Contract, RefusesOtherNonsense) {
+  expect_refusal([&] { ops_->linear(image, 0, Activation::none); }, "out_channels is 0");
+  expect_refusal([&] { ops_->batch_norm(image, {.epsilon = 0}); }, "epsilon");
+  expect_refusal([&] { ops_->batch_norm(image, {.momentum = 2}); }, "momentum");
+  expect_refusal(
+      [&] {
+        ops_->add(image, Format::plain({2, 3, 8, 7}, DType::float32), Activation::none);
+      },
+      "2x3x8x8 and 2x3x8x7");
+  expect_refusal([&] { ops_->relu(Format::plain({1, 0, 1, 1}, DType::float32)); }, "1x0x1x1");
+  expect_refusal([&] { ops_->softmax_cross_entropy(image); }, "more than one value per class");
+}
+
+TEST_P(Contract, RefusesACallWithMissingTensors) {
+  const auto op = ops_->linear(image, 4, Activation::none);
+  expect_refusal([&] { op->forward({}); }, "takes 1 inputs, the call brings 0");
+  const std::vector<const void*> input{nullptr};
+  expect_refusal([&] { op->backward({.inputs = input}); }, "takes 2 parameters, the call brings 0");
+}
+
+TEST_P(Contract, LossOfEqualLogitsIsTheLogarithmOfTheClasses) {
+  const auto loss = ops_->softmax_cross_entropy(Format::plain({2, 4}, DType::float32));
+  const std::vector<float> logits(8, 100.0F);
+  const std::vector<std::int32_t> labels{0, 3};
+  std::vector<float> gradient(8);
+  const Loss::Result result = loss->evaluate(logits.data(), labels.data(), gradient.data());
+  EXPECT_NEAR(result.loss_sum, 2 * std::log(4), 1e-6);
+  EXPECT_EQ(result.correct, 1);  // the first of equals is class 0
+  EXPECT_EQ(gradient, (std::vector<float>{-0.75F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, -0.75F}));
+}
+
+TEST_P(Contract, LossOfNotANumberIsNotANumber) {
+  const auto loss = ops_->softmax_cross_entropy(Format::plain({1, 3}, DType::float32));
+  const std::vector<float> logits{1, std::numeric_limits<float>::quiet_NaN(), 2};
+  const std::int32_t label = 0;
+  EXPECT_TRUE(std::isnan(loss->evaluate(logits.data(), &label, nullptr).loss_sum));
+}
+
+TEST_P(Contract, LossRefusesALabelThatIsNoClass) {
+  const auto loss = ops_->softmax_cross_entropy(Format::plain({2, 4}, DType::float32));
+  const std::vector<float> logits(8);
+  for (const std::int32_t wrong : {-1, 4}) {
+    const std::vector<std::int32_t> labels{0, wrong};
+    expect_refusal([&] { loss->evaluate(logits.data(), labels.data(), nullptr); },
+                   "label of sample 1 is " + std::to_string(wrong));
+  }
+}
+
+TEST_P(Contract, SgdTakesTheStepOfItsFormula) {
+  for (const bool nesterov : {false, true}) {
+    // g = 4·0.5 + 0.25·2 = 2.5; v = 0.5·1 + 2.5 = 3; nesterov: 2.5 + 0.5·3 = 4
+    std::vector<float> parameters{2};
+    std::vector<float> velocity{1};
+    const std::vector<float> gradients{4};
+    ops_->sgd({.parameters = parameters.data(),
+               .gradients = gradients.data(),
+               .velocity = velocity.data(),
+               .count = {1},
+               .learning_rate = 0.125,
+               .momentum = 0.5,
+               .nesterov = nesterov,
+               .weight_decay = 0.25,
+               .gradient_scale = 0.5});
+    EXPECT_EQ(velocity[0], 3.0F);
+    EXPECT_EQ(parameters[0], nesterov ? 1.5F : 1.625F);
+  }
+}
+
+TEST_P(Contract, SgdRefusesIntegers) {
+  expect_refusal([&] { ops_->sgd({.dtype = DType::int64}); }, "int64", ErrorCode::unsupported);
+}
+
+TEST_P(Contract, EmptyBatchGivesZeroGradientsAndKeepsStatistics) {
+  Graph graph(*ops_, DType::float32, {0, 3, 8, 8});
+  int node = graph.convolution(0, {.out_channels = 16, .padding = 1, .activation = Activation::relu});
+  node = graph.batch_norm(node, {.activation = Activation::relu});
+  node = graph.add(graph.relu(node), node, Activation::relu);
+  node = graph.average_pool(graph.max_pool(node, {}), {});
+  graph.linear(graph.convolution(node, {.out_channels = 5, .kernel = 1, .bias = false}), 10);
+  std::vector<Values> before;
+  for (const auto& state : graph.state()) before.push_back(state->values());
+  graph.forward();
+  graph.backward();
+  EXPECT_TRUE(graph.output().empty());
+  for (const auto& gradient : graph.gradients()) {
+    EXPECT_EQ(gradient->values(), Values(static_cast<std::size_t>(gradient->count()), 0.0));
+  }
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(graph.state()[i]->values(), before[i]);
+}
+
+TEST_P(Contract, LossOfAnEmptyBatchIsZero) {
+  const auto loss = ops_->softmax_cross_entropy(Format::plain({0, 10}, DType::float32));
+  const Loss::Result result = loss->evaluate(nullptr, nullptr, nullptr);
+  EXPECT_EQ(result.loss_sum, 0);
+  EXPECT_EQ(result.correct, 0);
+}
+
+TEST_P(Contract, RepeatsItselfBitForBit) {
+  const auto run = [&] {
+    Graph graph(*ops_, DType::float32, {4, 3, 12, 12});
+    const int node = graph.convolution(0, {.out_channels = 16, .padding = 1});
+    graph.linear(graph.max_pool(graph.batch_norm(node, {.activation = Activation::relu}), {}), 10);
+    graph.forward();
+    graph.backward();
+    std::vector<Values> result{graph.output(), graph.input_gradient()};
+    for (const auto& gradient : graph.gradients()) result.push_back(gradient->values());
+    return result;
+  };
+  EXPECT_EQ(run(), run());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Contract,
+                         testing::Values(Implementation{"reference", make_reference_ops},
+                                         Implementation{"onednn", [] { return make_onednn_ops(1); }}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(OneDnn, RefusesToRunOnNoThreads) { EXPECT_THROW(make_onednn_ops(0), Error); }
+
+TEST(OneDnn, RefusesFloat64) {
+  EXPECT_THROW(make_onednn_ops(1)->relu(Format::plain({1, 1, 1, 1}, DType::float64)), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::ops::test

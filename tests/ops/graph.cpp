@@ -1,0 +1,182 @@
+#include "ops/graph.hpp"
+
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace lockstep::ops::test {
+
+namespace {
+
+/// What the objective multiplies element `i` of the output with.
+double objective_weight(std::int64_t i) { return std::cos(static_cast<double>(i) + 0.5); }
+
+}  // namespace
+
+Tensor::Tensor(std::int64_t count, DType dtype)
+    : memory_(allocate_host({count * size_of(dtype)})), count_(count), dtype_(dtype) {}
+
+double Tensor::get(std::int64_t i) const {
+  return dtype_ == DType::float32 ? static_cast<double>(static_cast<const float*>(data())[i])
+                                  : static_cast<const double*>(data())[i];
+}
+
+void Tensor::set(std::int64_t i, double value) {
+  if (dtype_ == DType::float32) {
+    static_cast<float*>(data())[i] = static_cast<float>(value);
+  } else {
+    static_cast<double*>(data())[i] = value;
+  }
+}
+
+Values Tensor::values() const {
+  Values result;
+  for (std::int64_t i = 0; i < count_; ++i) result.push_back(get(i));
+  return result;
+}
+
+void Tensor::assign(const Values& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) set(static_cast<std::int64_t>(i), values[i]);
+}
+
+void Tensor::fill(std::mt19937_64& random, double low, double high) {
+  std::uniform_real_distribution<double> uniform(low, high);
+  // Rounded to float32, so that every implementation starts from the same values.
+  for (std::int64_t i = 0; i < count_; ++i) set(i, static_cast<double>(static_cast<float>(uniform(random))));
+}
+
+Graph::Graph(Ops& ops, DType dtype, const Shape& input, std::uint64_t seed) : ops_(ops), dtype_(dtype), random_(seed) {
+  Node node;
+  node.format = Format::plain(input, dtype);
+  node.value = std::make_unique<Tensor>(input.count(), dtype);
+  node.gradient = std::make_unique<Tensor>(input.count(), dtype);
+  node.value->fill(random_, -1, 1);
+  nodes_.push_back(std::move(node));
+}
+
+int Graph::convolution(int node, const ConvolutionShape& shape) {
+  const std::int64_t weights = shape.out_channels * format(node).shape.channels * shape.kernel * shape.kernel;
+  const std::vector<std::int64_t> counts = shape.bias ? std::vector{weights, shape.out_channels} : std::vector{weights};
+  return append(ops_.convolution(format(node), shape), {node}, counts);
+}
+
+int Graph::batch_norm(int node, const BatchNormShape& shape) {
+  const std::int64_t channels = format(node).shape.channels;
+  return append(ops_.batch_norm(format(node), shape), {node}, {channels, channels}, {channels, channels});
+}
+
+int Graph::relu(int node) { return append(ops_.relu(format(node)), {node}, {}); }
+
+int Graph::max_pool(int node, const PoolShape& shape) { return append(ops_.max_pool(format(node), shape), {node}, {}); }
+
+int Graph::average_pool(int node, const PoolShape& shape) {
+  return append(ops_.average_pool(format(node), shape), {node}, {});
+}
+
+int Graph::linear(int node, std::int64_t out_channels, Activation activation) {
+  const Shape& in = format(node).shape;
+  return append(ops_.linear(format(node), out_channels, activation), {node},
+                {out_channels * in.channels * in.height * in.width, out_channels});
+}
+
+int Graph::add(int a, int b, Activation activation) {
+  return append(ops_.add(format(a), format(b), activation), {a, b}, {});
+}
+
+int Graph::append(std::unique_ptr<Operator> op, std::vector<int> inputs,
+                  const std::vector<std::int64_t>& parameter_counts, const std::vector<std::int64_t>& state_counts) {
+  Node node;
+  node.format = op->output();
+  node.inputs = std::move(inputs);
+  for (const std::int64_t count : parameter_counts) {
+    node.parameters.push_back(parameters_.size());
+    parameters_.push_back(std::make_unique<Tensor>(count, dtype_));
+    parameters_.back()->fill(random_, -0.5, 0.7);
+    gradients_.push_back(std::make_unique<Tensor>(count, dtype_));
+    gradients_.back()->fill(random_, -1, 1);  // must be overwritten, not added to
+  }
+  for (const std::int64_t count : state_counts) {
+    node.state.push_back(state_.size());
+    state_.push_back(std::make_unique<Tensor>(count, dtype_));
+    state_.back()->fill(random_, 0.5, 1);
+  }
+  node.value = allocate(node.format);
+  node.gradient = allocate(node.format);
+  node.saved = std::make_unique<Tensor>(op->saved_bytes());
+  node.op = std::move(op);
+  nodes_.push_back(std::move(node));
+  return static_cast<int>(nodes_.size()) - 1;
+}
+
+std::unique_ptr<Tensor> Graph::allocate(const Format& format) const {
+  if (format.native == nullptr) return std::make_unique<Tensor>(format.shape.count(), dtype_);
+  return std::make_unique<Tensor>(format.bytes);
+}
+
+void Graph::forward(bool training) {
+  for (Node& node : nodes_) {
+    if (node.op == nullptr) continue;
+    std::vector<const void*> inputs;
+    std::vector<const void*> parameters;
+    std::vector<void*> state;
+    for (const int i : node.inputs) inputs.push_back(nodes_[static_cast<std::size_t>(i)].value->data());
+    for (const std::size_t i : node.parameters) parameters.push_back(parameters_[i]->data());
+    for (const std::size_t i : node.state) state.push_back(state_[i]->data());
+    node.op->forward({inputs, parameters, state, node.value->data(), node.saved->data(), training});
+  }
+}
+
+double Graph::objective() const {
+  double sum = 0;
+  const Values last = output();
+  for (std::size_t i = 0; i < last.size(); ++i) sum += last[i] * objective_weight(static_cast<std::int64_t>(i));
+  return sum;
+}
+
+void Graph::backward() {
+  for (Node& node : nodes_) node.has_gradient = false;
+  Tensor& last = *nodes_.back().gradient;
+  for (std::int64_t i = 0; i < last.count(); ++i) last.set(i, objective_weight(i));
+  for (auto node = nodes_.rbegin(); node->op != nullptr; ++node) backward(*node);
+}
+
+void Graph::backward(Node& node) {
+  std::vector<const void*> inputs;
+  std::vector<const void*> parameters;
+  std::vector<void*> parameter_gradients;
+  std::vector<std::unique_ptr<Tensor>> parts;
+  std::vector<void*> input_gradients;
+  for (const int i : node.inputs) {
+    inputs.push_back(nodes_[static_cast<std::size_t>(i)].value->data());
+    parts.push_back(allocate(format(i)));
+    input_gradients.push_back(parts.back()->data());
+  }
+  for (const std::size_t i : node.parameters) {
+    parameters.push_back(parameters_[i]->data());
+    parameter_gradients.push_back(gradients_[i]->data());
+  }
+  node.op->backward({inputs, parameters, node.value->data(), node.gradient->data(), input_gradients,
+                     parameter_gradients, node.saved->data()});
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    accumulate(nodes_[static_cast<std::size_t>(node.inputs[i])], std::move(parts[i]));
+  }
+}
+
+void Graph::accumulate(Node& node, std::unique_ptr<Tensor> part) {
+  if (node.has_gradient) {
+    const std::vector<const void*> inputs{node.gradient->data(), part->data()};
+    auto sum = allocate(node.format);
+    ops_.add(node.format, node.format, Activation::none)->forward({inputs, {}, {}, sum->data(), nullptr, true});
+    part = std::move(sum);
+  }
+  node.gradient = std::move(part);
+  node.has_gradient = true;
+}
+
+Values Graph::output(int node) const {
+  const Node& wanted = nodes_.at(static_cast<std::size_t>(node));
+  if (wanted.format.native != nullptr) throw std::logic_error("only plain outputs can be read");
+  return wanted.value->values();
+}
+
+}  // namespace lockstep::ops::test
