@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::nn {
+
+enum class Decay {
+  constant,  ///< the peak throughout
+  step,      ///< a tenth of the peak from 1/2 of the steps on, a hundredth from 3/4 on (He et al. 2016)
+  cosine,    ///< half a period of the cosine, from the peak down to 0 (Loshchilov & Hutter 2017, without restarts)
+};
+
+/// How the learning rate changes over a run.
+struct Schedule {
+  double peak = 0.05;
+  Decay decay = Decay::constant;
+  double warmup_fraction = 0;  ///< of all steps, with the rate growing linearly up to the peak; 0 ≤ fraction < 1
+};
+
+/// The learning rate of step `step`, counted from 0, in a run of `total_steps`. A pure function, so that a resumed run
+/// goes on where it was. Steps past the end get the last step's rate.
+/// @throws Error{invalid_argument} if `step` is negative, `total_steps` not positive or the fraction out of range
+double learning_rate(const Schedule& schedule, std::int64_t step, std::int64_t total_steps);
+
+}  // namespace lockstep::nn

@@ -1,0 +1,106 @@
+#include <gtest/gtest.h>
+#include <link.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "nn/trainee.hpp"
+
+namespace {
+std::atomic<std::int64_t> allocations{0};
+
+struct AddressRange {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+};
+
+/// Where oneDNN's code lies: what the library allocates inside a call is its own affair.
+AddressRange find_onednn() {
+  AddressRange range;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* found) {
+        if (std::strstr(object->dlpi_name, "libdnnl") == nullptr) return 0;
+        std::uintptr_t end = 0;
+        for (int i = 0; i < object->dlpi_phnum; ++i) {
+          end = std::max<std::uintptr_t>(end, object->dlpi_phdr[i].p_vaddr + object->dlpi_phdr[i].p_memsz);
+        }
+        *static_cast<AddressRange*>(found) = {object->dlpi_addr, object->dlpi_addr + end};
+        return 1;
+      },
+      &range);
+  return range;
+}
+
+void* counted(std::size_t bytes, const void* caller) {
+  static const AddressRange onednn = find_onednn();
+  const auto address = reinterpret_cast<std::uintptr_t>(caller);
+  if (address < onednn.begin || address >= onednn.end) ++allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
+void* operator new[](std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace lockstep::nn {
+namespace {
+
+class NullObserver final : public Observer {
+ public:
+  void span(const Span&) override {}
+};
+
+TEST(Allocation, TheCounterCounts) {
+  const std::int64_t before = allocations;
+  const auto memory = std::make_unique<int>(1);
+  EXPECT_EQ(allocations - before, 1);
+}
+
+/// Model `name` on `ops`, with batches of several sizes, an empty one and an evaluation between them.
+template <typename Real>
+void expect_no_allocation(std::string_view name, std::unique_ptr<ops::Ops> ops) {
+  NullObserver observer;
+  const std::vector<double> exact = wavy(4 * 128);
+  const std::vector<Real> images(exact.begin(), exact.end());
+  const std::vector<std::int32_t> full = cycling_labels(4, 3);
+  const std::vector<std::int32_t> rest = cycling_labels(3, 3);
+  TraineeOf<Real> trainee(make_model(name, {1, 2, 8, 8}, 3), 1, &observer, std::move(ops));
+  for (const std::int64_t batch : {4, 3, 0}) trainee.model.prepare(batch);
+  std::int64_t before = 0;
+  for (int round = 0; round < 3; ++round) {
+    if (round == 1) before = allocations;  // operators may keep scratch memory from their first call
+    trainee.step(images, full, 0.1);
+    trainee.step(images, rest, 0.1);
+    SilentSink sink;
+    trainee.model.forward(nullptr, nullptr, 0, true);
+    trainee.model.backward(sink);
+    trainee.model.forward(images.data(), full.data(), 4, false);
+  }
+  EXPECT_EQ(allocations - before, 0) << name;
+}
+
+TEST(Allocation, StepsOnTheReferenceAllocateNothingAfterTheFirst) {
+  for (const std::string_view name : model_names()) expect_no_allocation<double>(name, ops::make_reference_ops());
+}
+
+TEST(Allocation, StepsOnOneDnnAllocateNothingAfterTheFirst) {
+  for (const std::string_view name : model_names()) expect_no_allocation<float>(name, ops::make_onednn_ops(1));
+}
+
+}  // namespace
+}  // namespace lockstep::nn

@@ -1,0 +1,94 @@
+#include "lockstep/nn/models.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/nn/tensors.hpp"
+
+namespace lockstep::nn {
+namespace {
+
+std::int64_t parameter_count(const Network& network) {
+  std::int64_t count = 0;
+  const Tensors tensors = lay_out(network);
+  for (const TensorSlot& tensor : tensors.parameters.tensors()) count += tensor.count.value;
+  return count;
+}
+
+TEST(Models, LenetHasTheParametersOfItsDescription) {
+  const std::int64_t by_hand = (9 * 32 + 32) + (32 * 9 * 64 + 64) + (64 * 7 * 7 * 128 + 128) + (128 * 10 + 10);
+  EXPECT_EQ(parameter_count(lenet({1, 1, 28, 28}, 10)), by_hand);
+  EXPECT_EQ(lay_out(lenet({1, 1, 28, 28}, 10)).state.count(), Count{0});
+}
+
+TEST(Models, ResNet20HasTheParametersOfThePaper) {
+  const std::int64_t convolutions = 9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64);
+  const std::int64_t norms = 2 * (7 * 16 + 6 * 32 + 6 * 64);
+  const std::int64_t projections = (16 * 32 + 2 * 32) + (32 * 64 + 2 * 64);
+  const Network network = resnet20({1, 3, 32, 32}, 10);
+  EXPECT_EQ(parameter_count(network), convolutions + norms + projections + 64 * 10 + 10);
+  EXPECT_EQ(parameter_count(network), 272'474);
+}
+
+TEST(Models, ResNet20IsTwentyLayersDeep) {
+  int weighted = 0;
+  const Network network = resnet20({1, 3, 32, 32}, 10);
+  for (const Layer& layer : network.layers()) {
+    const bool shortcut = layer.name.find("downsample") != std::string::npos;
+    if (!shortcut && (std::holds_alternative<Convolution>(layer.kind) || std::holds_alternative<Linear>(layer.kind))) {
+      ++weighted;
+    }
+  }
+  EXPECT_EQ(weighted, 20);
+}
+
+TEST(Models, ResNet20NamesItsTensorsAsTorchvisionDoes) {
+  const Tensors tensors = lay_out(make_model("resnet20", {1, 3, 32, 32}, 10));
+  EXPECT_EQ(tensors.parameters.at(0).name, "conv1.weight");
+  EXPECT_NO_THROW((void)tensors.parameters.find("layer1.0.conv1.weight"));
+  EXPECT_EQ(tensors.parameters.find("layer2.0.downsample.0.weight").shape, (std::vector<std::int64_t>{32, 16, 1, 1}));
+  EXPECT_NO_THROW((void)tensors.parameters.find("layer3.0.downsample.1.bias"));
+  EXPECT_NO_THROW((void)tensors.state.find("layer3.2.bn2.running_var"));
+  EXPECT_THROW((void)tensors.parameters.find("conv1.bias"), Error);
+}
+
+TEST(Models, MadeModelsHaveNoReluLeftOver) {
+  for (const std::string_view name : model_names()) {
+    const Network network = make_model(name, {1, 3, 32, 32}, 10);
+    EXPECT_NO_THROW(network.check());
+    for (const Layer& layer : network.layers()) EXPECT_FALSE(std::holds_alternative<Relu>(layer.kind)) << layer.name;
+  }
+}
+
+TEST(Models, TakeOtherImagesAndClasses) {
+  EXPECT_NO_THROW(make_model("lenet", {1, 3, 37, 20}, 7).check());
+  EXPECT_NO_THROW(make_model("lenet", {1, 1, 4, 4}, 2).check());
+  EXPECT_NO_THROW(make_model("resnet20", {1, 1, 28, 28}, 100).check());
+  EXPECT_THROW(make_model("lenet", {1, 1, 3, 28}, 10), Error);
+  EXPECT_THROW(make_model("resnet20", {1, 3, 32, 16}, 10), Error);
+}
+
+TEST(Models, AnUnknownNameIsRefusedWithTheNearestAndTheList) {
+  try {
+    make_model("resnet-20", {1, 3, 32, 32}, 10);
+    FAIL() << "there is no such model";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_EQ(error.message(), "no model is named 'resnet-20'; did you mean 'resnet20'? Known models: lenet, resnet20");
+  }
+  EXPECT_THROW((void)defaults_for("lennet"), Error);
+}
+
+TEST(Models, EveryModelHasDefaults) {
+  for (const std::string_view name : model_names()) {
+    const Defaults defaults = defaults_for(name);
+    EXPECT_GT(defaults.learning_rate, 0) << name;
+    EXPECT_GT(defaults.epochs, 0) << name;
+    EXPECT_GT(defaults.batch, 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::nn

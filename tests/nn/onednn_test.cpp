@@ -1,0 +1,53 @@
+#include "lockstep/ops/onednn.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lockstep/nn/models.hpp"
+#include "nn/trainee.hpp"
+
+namespace lockstep::nn {
+namespace {
+
+/// Relative L2 distance of one tensor's gradients.
+double distance(const TraineeOf<float>& fast, const Trainee& exact, const TensorSlot& tensor) {
+  double difference = 0;
+  double norm = 0;
+  for (std::int64_t i = tensor.offset.value; i < tensor.offset.value + tensor.count.value; ++i) {
+    const double reference = exact.gradients[static_cast<std::size_t>(i)];
+    const double error = static_cast<double>(fast.gradients[static_cast<std::size_t>(i)]) - reference;
+    difference += error * error;
+    norm += reference * reference;
+  }
+  return std::sqrt(difference / norm);
+}
+
+void expect_agreement(const Network& network) {
+  constexpr std::int64_t batch = 6;
+  TraineeOf<float> fast(network, 1, nullptr, ops::make_onednn_ops(1));
+  Trainee exact(network);
+  exact.parameters.assign(fast.parameters.begin(), fast.parameters.end());
+  const std::vector<double> images = wavy(batch * network.image().count());
+  const std::vector<float> rounded(images.begin(), images.end());
+  const std::vector<std::int32_t> labels = cycling_labels(batch, static_cast<std::int32_t>(network.classes()));
+  const double loss = exact.differentiate({rounded.begin(), rounded.end()}, labels);
+  EXPECT_NEAR(fast.differentiate(rounded, labels), loss, 1e-5 * loss);
+  for (const TensorSlot& tensor : exact.model.parameters().tensors()) {
+    EXPECT_LT(distance(fast, exact, tensor), 1e-4) << network.name() << ' ' << tensor.name;
+  }
+  for (std::size_t i = 0; i < exact.state.size(); ++i) EXPECT_NEAR(fast.state[i], exact.state[i], 1e-5);
+}
+
+TEST(OneDnn, GradientsOfWholeModelsAgreeWithTheReference) {
+  expect_agreement(make_model("lenet", {1, 1, 28, 28}, 10));
+  expect_agreement(make_model("resnet20", {1, 3, 16, 16}, 10));
+}
+
+TEST(OneDnn, SumsGradientsOfResultsWithSeveralReaders) {
+  expect_agreement(knotty_network());
+  expect_agreement(fuse_activations(knotty_network()));
+}
+
+}  // namespace
+}  // namespace lockstep::nn

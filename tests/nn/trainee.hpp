@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/nn/model.hpp"
+#include "lockstep/nn/optimizer.hpp"
+#include "lockstep/ops/reference.hpp"
+
+namespace lockstep::nn {
+
+/// Writes down the order of calls; −1 stands for `between_layers`.
+class RecordingSink final : public GradientSink {
+ public:
+  static constexpr int layer_end = -1;
+  void ready(int parameter) override { calls.push_back(parameter); }
+  void between_layers() override { calls.push_back(layer_end); }
+  [[nodiscard]] std::vector<int> parameters() const {
+    std::vector<int> found;
+    for (const int call : calls) {
+      if (call != layer_end) found.push_back(call);
+    }
+    return found;
+  }
+  std::vector<int> calls;
+};
+
+class SilentSink final : public GradientSink {
+ public:
+  void ready(int) override {}
+  void between_layers() override {}
+};
+
+/// A model with memory of its own.
+template <typename Real>
+class TraineeOf {
+ public:
+  static constexpr DType dtype = std::is_same_v<Real, float> ? DType::float32 : DType::float64;
+
+  explicit TraineeOf(Network network, std::uint64_t seed = 1, Observer* observer = nullptr,
+                     std::unique_ptr<ops::Ops> ops = ops::make_reference_ops())
+      : ops_(std::move(ops)),
+        model(std::move(network), *ops_, dtype, observer),
+        parameters(static_cast<std::size_t>(model.parameters().count().value)),
+        gradients(parameters.size()),
+        velocity(parameters.size()),
+        state(static_cast<std::size_t>(model.state().count().value)) {
+    model.bind(view(parameters), view(gradients), view(state));
+    model.initialize(seed);
+  }
+
+  static Buffer view(std::vector<Real>& values) {
+    return {values.data(), {static_cast<std::int64_t>(values.size())}, dtype};
+  }
+  /// Forward and backward pass; gives the mean loss.
+  double differentiate(const std::vector<Real>& images, const std::vector<std::int32_t>& labels) {
+    const auto batch = static_cast<std::int64_t>(labels.size());
+    const double loss = model.forward(images.data(), labels.data(), batch, true).loss_sum;
+    SilentSink sink;
+    model.backward(sink);
+    return loss / static_cast<double>(batch);
+  }
+  /// One step of SGD; gives the mean loss before it.
+  double step(const std::vector<Real>& images, const std::vector<std::int32_t>& labels, double learning_rate,
+              SgdOptions options = {.momentum = 0.9}) {
+    const double loss = differentiate(images, labels);
+    Sgd(*ops_, options)
+        .step(view(parameters), view(gradients), view(velocity), static_cast<std::int64_t>(labels.size()),
+              learning_rate);
+    return loss;
+  }
+
+ private:
+  std::unique_ptr<ops::Ops> ops_;
+
+ public:
+  Model model;
+  std::vector<Real> parameters;
+  std::vector<Real> gradients;
+  std::vector<Real> velocity;
+  std::vector<Real> state;
+};
+
+/// On the reference operators in float64.
+using Trainee = TraineeOf<double>;
+
+/// Smooth values in [−1, 1] without a pattern that a layer could miss.
+inline std::vector<double> wavy(std::int64_t count, double phase = 0) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto x = static_cast<double>(i);
+    values[i] = std::sin(1.7 * x + phase) * std::cos(0.31 * x * x + phase);
+  }
+  return values;
+}
+
+inline std::vector<std::int32_t> cycling_labels(std::int64_t count, std::int32_t classes) {
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i) % classes;
+  return labels;
+}
+
+/// Small, with everything that makes backward passes hard: batch norm, an identity and a projection shortcut, a result
+/// with three readers, both pools.
+inline Network knotty_network() {
+  Network network("knotty", {1, 2, 8, 8}, 3);
+  const Convolution same{.out_channels = 4, .kernel = 3, .padding = 1, .bias = false};
+  network.add("conv1", same);
+  network.add("bn1", BatchNorm{});
+  const int stem = network.add("relu1", Relu{});
+  network.add("a.conv", same);
+  const int a = network.add("a.bn", BatchNorm{});
+  const int b = network.add("b.conv", Convolution{.out_channels = 4, .kernel = 3, .padding = 1}, {stem});
+  const int first = network.add("add1", Add{}, {a, stem});
+  network.add("add2", Add{}, {first, b});
+  const int block = network.add("relu2", Relu{});
+  network.add("c.conv", Convolution{.out_channels = 6, .kernel = 3, .stride = 2, .padding = 1, .bias = false});
+  const int c = network.add("c.bn", BatchNorm{});
+  network.add("c.downsample", Convolution{.out_channels = 6, .kernel = 1, .stride = 2, .bias = false}, {block});
+  const int shortcut = network.add("c.downbn", BatchNorm{});
+  network.add("add3", Add{}, {c, shortcut});
+  network.add("relu3", Relu{});
+  network.add("maxpool", MaxPool{});
+  network.add("avgpool", AveragePool{});
+  network.add("fc", Linear{.out_features = 3});
+  return network;
+}
+
+}  // namespace lockstep::nn
