@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "lockstep/data/dataset.hpp"
+
+namespace lockstep::data {
+
+/// A file of unsigned bytes in the IDX format: big-endian magic number (type and number of dimensions), sizes, data.
+struct IdxFile {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::uint8_t> bytes;  ///< product of `sizes`, row-major
+};
+
+/// Reads an IDX file of unsigned bytes, plain or gzipped (told by its contents, not by its name).
+/// @param dimensions  3 for images (count × height × width), 1 for labels
+/// @throws Error{io} if it cannot be opened or read; Error{corrupt} if it is empty, another kind of file, damaged,
+///         shorter or longer than its header says
+/// @source LeCun, Cortes, Burges: The MNIST database of handwritten digits, "File formats"
+IdxFile read_idx(const std::filesystem::path& path, int dimensions);
+
+/// Reads a data set of MNIST's form, of any image size and number of classes, from four files:
+/// train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each with or
+/// without .gz, or with a dot before "idx" as unpacked by some tools. Classes are 0 … the largest label in train.
+/// @throws Error as read_idx; Error{io} if a file is missing; Error{corrupt} if the files do not belong together
+DatasetPair load_mnist(const std::filesystem::path& data_dir);
+
+}  // namespace lockstep::data

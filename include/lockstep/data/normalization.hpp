@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "lockstep/data/dataset.hpp"
+
+namespace lockstep::data {
+
+/// Per channel, with bytes read as 0 … 1: an element x becomes (x/255 − mean) / deviation.
+struct Normalization {
+  std::vector<double> mean;
+  std::vector<double> deviation;  ///< 1 for a channel that is the same everywhere
+};
+
+/// Mean and (population) standard deviation of each channel, from exact integer sums: the same on every rank.
+/// @throws Error{invalid_argument} if the data set is empty
+Normalization measure_normalization(const Dataset& dataset);
+
+}  // namespace lockstep::data

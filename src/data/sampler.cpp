@@ -1,0 +1,68 @@
+#include "lockstep/data/sampler.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "data/random.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::data {
+
+namespace {
+
+void check(const SamplerOptions& options) {
+  if (options.samples.value < 1)
+    throw Error(ErrorCode::invalid_argument,
+                "a sampler needs at least one sample, not " + std::to_string(options.samples.value));
+  if (options.batch.value < 1)
+    throw Error(ErrorCode::invalid_argument,
+                "the batch must have at least one sample, not " + std::to_string(options.batch.value));
+  if (options.rank.value < 0 || options.rank.value >= options.ranks)
+    throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(options.rank.value) + " is not one of " +
+                                                 std::to_string(options.ranks) + " ranks");
+}
+
+/// The size of a rank's share of `total`.
+std::int64_t share(std::int64_t total, int rank, int ranks) { return total / ranks + (rank < total % ranks ? 1 : 0); }
+
+/// Where that share begins.
+std::int64_t share_begin(std::int64_t total, int rank, int ranks) {
+  return rank * (total / ranks) + std::min<std::int64_t>(rank, total % ranks);
+}
+
+}  // namespace
+
+DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_(options) {
+  check(options);
+  order_.resize(static_cast<std::size_t>(options.samples.value));
+  start_epoch(1);
+}
+
+void DistributedSampler::start_epoch(std::int64_t epoch) {
+  epoch_ = epoch;
+  std::iota(order_.begin(), order_.end(), 0);
+  if (!options_.shuffle) return;
+  Random random(options_.seed, Stream::shuffle, static_cast<std::uint64_t>(epoch));
+  for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
+}
+
+std::int64_t DistributedSampler::steps() const { return (options_.samples.value - 1) / options_.batch.value + 1; }
+
+Count DistributedSampler::step_samples(std::int64_t step) const {
+  return {std::min(options_.batch.value, options_.samples.value - step * options_.batch.value)};
+}
+
+std::span<const std::int64_t> DistributedSampler::indices(std::int64_t step) const {
+  const std::int64_t total = step_samples(step).value;
+  const std::int64_t begin = step * options_.batch.value + share_begin(total, options_.rank.value, options_.ranks);
+  const std::int64_t count = share(total, options_.rank.value, options_.ranks);
+  return std::span(order_).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+}
+
+Count DistributedSampler::largest_share() const {
+  return {share(step_samples(0).value, options_.rank.value, options_.ranks)};
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "data/canvas.hpp"
+#include "lockstep/data/synthetic.hpp"
+
+namespace lockstep::data {
+
+namespace {
+
+constexpr int side = 32;
+
+enum Class : std::int32_t {
+  stripes,
+  checkers,
+  dots,
+  rings,
+  warm_disc,
+  cool_disc,
+  triangle,
+  square,
+  cross,
+  gradient,
+  class_count
+};
+
+using Colour = std::array<double, 3>;
+
+/// Signed distance, in periods, to the nearest edge of a pattern that is on for half of each period.
+double wave(double x) { return 0.25 - std::abs(x - std::floor(x) - 0.5); }
+
+/// Distance inside the three edges of a triangle of that inner radius.
+double inside_triangle(Point p, double radius) {
+  constexpr double half_root_3 = 0.8660254037844386;
+  return std::min({radius - p.y, radius + 0.5 * p.y - half_root_3 * p.x, radius + 0.5 * p.y + half_root_3 * p.x});
+}
+
+double inside_square(Point p, double radius) { return radius - std::max(std::abs(p.x), std::abs(p.y)); }
+
+double inside_cross(Point p, double radius) {
+  const double x = std::abs(p.x);
+  const double y = std::abs(p.y);
+  return std::min(radius - std::max(x, y), radius / 3 - std::min(x, y));
+}
+
+double inside_dots(Point p, double period) {
+  const Point cell{p.x / period - std::floor(p.x / period) - 0.5, p.y / period - std::floor(p.y / period) - 0.5};
+  return period * (0.27 - std::sqrt(dot(cell, cell)));
+}
+
+/// How much of a pixel at `p` (pixels from the pattern's centre, turned) has the foreground's colour.
+double pattern(std::int32_t label, Point p, double size) {
+  const double period = 0.7 * size;
+  const double radius = std::sqrt(dot(p, p));
+  switch (label) {
+    case stripes: return coverage(period * wave(p.x / period));
+    case checkers: {
+      const double x = period * wave(p.x / period);
+      const double y = period * wave(p.y / period);
+      const double nearest_edge = std::min(std::abs(x), std::abs(y));
+      return coverage((x > 0) == (y > 0) ? nearest_edge : -nearest_edge);
+    }
+    case dots: return coverage(inside_dots(p, period));
+    case rings: return coverage(period * wave(radius / period));
+    case triangle: return coverage(inside_triangle(p, 0.7 * size));
+    case square: return coverage(inside_square(p, 0.9 * size));
+    case cross: return coverage(inside_cross(p, 1.2 * size));
+    case gradient: return std::clamp(0.5 + p.x / side, 0.0, 1.0);
+    default: return coverage(size - radius);  // the two discs
+  }
+}
+
+Colour random_colour(Random& random) {
+  return {random.uniform(0, 255), random.uniform(0, 255), random.uniform(0, 255)};
+}
+
+/// Warm colours have more red than blue, cool ones more blue than red; how bright they are says nothing.
+Colour disc_colour(std::int32_t label, Random& random) {
+  const double more = random.uniform(130, 255);
+  const double less = more - random.uniform(70, 130);
+  const double green = random.uniform(0, 255);
+  return label == warm_disc ? Colour{more, green, less} : Colour{less, green, more};
+}
+
+double contrast(const Colour& a, const Colour& b) {
+  return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
+}
+
+/// Any colour that can be told from `other`.
+Colour colour_unlike(const Colour& other, Random& random) {
+  constexpr double least_contrast = 150;
+  Colour colour = random_colour(random);
+  while (contrast(colour, other) < least_contrast) colour = random_colour(random);
+  return colour;
+}
+
+void draw_shape(std::int32_t label, Random& random, std::span<double> elements) {
+  const bool disc = label == warm_disc || label == cool_disc;
+  const Colour foreground = disc ? disc_colour(label, random) : random_colour(random);
+  const Colour background = colour_unlike(foreground, random);
+  const Rotation rotation = rotation_from_half_tangent(random.uniform(-1, 1));
+  const Point centre{side / 2.0 + random.uniform(-6, 6), side / 2.0 + random.uniform(-6, 6)};
+  const double size = random.uniform(7, 12);
+  const Point light{random.uniform(-1.5, 1.5), random.uniform(-1.5, 1.5)};  // brightness per pixel across the image
+  constexpr std::size_t pixels = side * side;
+  for (std::size_t i = 0; i < pixels; ++i) {
+    const std::size_t row = i / side;
+    const Point p = Point{static_cast<double>(i % side) + 0.5, static_cast<double>(row) + 0.5} - centre;
+    const double share = pattern(label, rotation(p), size);
+    for (std::size_t channel = 0; channel < 3; ++channel)
+      elements[channel * pixels + i] = share * foreground[channel] + (1 - share) * background[channel] + dot(light, p);
+  }
+  add_noise(elements, random.uniform(4, 22), random);
+}
+
+}  // namespace
+
+DatasetPair synthetic_cifar(const SyntheticOptions& options) {
+  const Dataset form{.name = "synthetic-cifar", .shape = {3, side, side}, .classes = class_count};
+  return {draw_dataset(form, options.train, options.seed, Stream::cifar_train, draw_shape),
+          draw_dataset(form, options.test, options.seed, Stream::cifar_test, draw_shape)};
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "lockstep/data/batch.hpp"
+#include "lockstep/data/sampler.hpp"
+#include "lockstep/data/synthetic.hpp"
+
+namespace lockstep::data {
+namespace {
+
+constexpr std::size_t classes = 10;
+using Scores = std::array<float, classes>;
+
+/// Multinomial logistic regression, trained by stochastic gradient descent.
+class SoftmaxRegression {
+ public:
+  explicit SoftmaxRegression(std::size_t inputs) : inputs_(inputs), weights_(classes * (inputs + 1)) {}
+
+  void train_on(const float* image, std::int32_t label, float rate) {
+    Scores error = probabilities(image);
+    error[static_cast<std::size_t>(label)] -= 1;
+    for (std::size_t c = 0; c < classes; ++c) {
+      float* row = weights_.data() + c * (inputs_ + 1);
+      for (std::size_t i = 0; i < inputs_; ++i) row[i] -= rate * error[c] * image[i];
+      row[inputs_] -= rate * error[c];
+    }
+  }
+
+  [[nodiscard]] std::int32_t classify(const float* image) const {
+    const Scores p = probabilities(image);
+    return static_cast<std::int32_t>(std::max_element(p.begin(), p.end()) - p.begin());
+  }
+
+ private:
+  [[nodiscard]] Scores probabilities(const float* image) const {
+    Scores p{};
+    for (std::size_t c = 0; c < classes; ++c) {
+      const float* row = weights_.data() + c * (inputs_ + 1);
+      p[c] = row[inputs_];
+      for (std::size_t i = 0; i < inputs_; ++i) p[c] += row[i] * image[i];
+    }
+    const float largest = *std::max_element(p.begin(), p.end());
+    float sum = 0;
+    for (float& value : p) sum += value = std::exp(value - largest);
+    for (float& value : p) value /= sum;
+    return p;
+  }
+
+  std::size_t inputs_;
+  std::vector<float> weights_;
+};
+
+struct Prepared {
+  std::vector<float> images;
+  std::vector<std::int32_t> labels;
+};
+
+Prepared prepare(const Dataset& dataset, const Normalization& normalization) {
+  const std::int64_t elements = dataset.size() * dataset.shape.elements();
+  Prepared all{std::vector<float>(static_cast<std::size_t>(elements)),
+               std::vector<std::int32_t>(dataset.labels.size())};
+  const DistributedSampler everything({.samples = {dataset.size()}, .batch = {dataset.size()}, .shuffle = false});
+  BatchMaker(dataset, normalization, DType::float32)
+      .make(everything.indices(0), {all.images.data(), {elements}}, all.labels);
+  return all;
+}
+
+double accuracy(const SoftmaxRegression& model, const Prepared& data, std::size_t inputs) {
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < data.labels.size(); ++i)
+    if (model.classify(data.images.data() + i * inputs) == data.labels[i]) ++right;
+  return static_cast<double>(right) / static_cast<double>(data.labels.size());
+}
+
+TEST(SyntheticDigits, ALinearModelStaysUnder93Percent) {
+  const DatasetPair pair = synthetic_digits({});
+  const Normalization normalization = measure_normalization(pair.train);
+  const Prepared train = prepare(pair.train, normalization);
+  const Prepared test = prepare(pair.test, normalization);
+  const auto inputs = static_cast<std::size_t>(pair.train.shape.elements());
+
+  SoftmaxRegression model(inputs);
+  DistributedSampler order({.samples = {pair.train.size()}, .batch = {pair.train.size()}});
+  double best = 0;
+  constexpr int epochs = 12;
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    order.start_epoch(epoch);
+    const float rate = 0.002F / static_cast<float>(epoch);
+    for (const std::int64_t i : order.indices(0))
+      model.train_on(train.images.data() + static_cast<std::size_t>(i) * inputs,
+                     train.labels[static_cast<std::size_t>(i)], rate);
+    best = std::max(best, accuracy(model, test, inputs));
+  }
+  RecordProperty("best_test_accuracy_percent", static_cast<int>(100 * best));
+  EXPECT_LT(best, 0.93);
+  // It learned what a linear model can learn; otherwise the bound above would say nothing.
+  EXPECT_GT(accuracy(model, train, inputs), 0.70);
+}
+
+}  // namespace
+}  // namespace lockstep::data

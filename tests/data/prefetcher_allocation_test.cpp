@@ -1,0 +1,48 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "data/small_dataset.hpp"
+#include "lockstep/data/prefetcher.hpp"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+}  // namespace
+
+// Not inlined, or the compiler sees malloc's memory go to delete and warns.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace lockstep::data {
+namespace {
+
+TEST(PrefetcherAllocation, NothingIsAllocatedAfterConstruction) {
+  const Dataset dataset = small_dataset(53);
+  const BatchMaker maker(dataset, measure_normalization(dataset), DType::float32);
+  for (const int workers : {0, 1, 2}) {
+    const long before_construction = allocations;
+    Prefetcher prefetcher(maker, DistributedSampler({.samples = {53}, .batch = {8}}), {.workers = workers});
+    prefetcher.start_epoch(1);
+    ASSERT_NE(prefetcher.next(), nullptr);  // the workers run
+    const long before = allocations;
+    EXPECT_GT(before, before_construction);  // the count counts
+    while (prefetcher.next() != nullptr) {
+    }
+    prefetcher.start_epoch(2);
+    while (prefetcher.next() != nullptr) {
+    }
+    EXPECT_EQ(allocations, before) << workers << " workers";
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::data

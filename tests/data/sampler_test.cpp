@@ -1,0 +1,163 @@
+#include "lockstep/data/sampler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::data {
+namespace {
+
+using Indices = std::vector<std::int64_t>;
+
+struct Case {
+  std::int64_t samples;
+  std::int64_t batch;
+  int ranks;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::int64_t samples : {1, 2, 7, 64, 100, 101, 997})
+    for (const std::int64_t batch : {1, 2, 3, 10, 64, 100, 2000})
+      for (const int ranks : {1, 2, 3, 4, 5, 8, 13}) all.push_back({samples, batch, ranks});
+  return all;
+}
+
+DistributedSampler sampler_of(const Case& c, int rank, bool shuffle = true) {
+  return DistributedSampler(
+      {.samples = {c.samples}, .batch = {c.batch}, .rank = {rank}, .ranks = c.ranks, .seed = 5, .shuffle = shuffle});
+}
+
+std::string text(const Case& c) {
+  return "samples " + std::to_string(c.samples) + " batch " + std::to_string(c.batch) + " ranks " +
+         std::to_string(c.ranks);
+}
+
+/// A step's samples, rank after rank.
+Indices step_of_all_ranks(const std::vector<DistributedSampler>& ranks, std::int64_t step) {
+  Indices all;
+  for (const auto& rank : ranks) {
+    const auto mine = rank.indices(step);
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
+  return all;
+}
+
+std::vector<DistributedSampler> all_ranks(const Case& c, bool shuffle = true) {
+  std::vector<DistributedSampler> ranks;
+  for (int rank = 0; rank < c.ranks; ++rank) ranks.push_back(sampler_of(c, rank, shuffle));
+  return ranks;
+}
+
+Indices epoch_of(const DistributedSampler& sampler) {
+  Indices all;
+  for (std::int64_t step = 0; step < sampler.steps(); ++step) {
+    const auto mine = sampler.indices(step);
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
+  return all;
+}
+
+Indices natural_order(std::int64_t samples) {
+  Indices order(static_cast<std::size_t>(samples));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+TEST(DistributedSampler, TakesEverySampleExactlyOnceInAnEpoch) {
+  for (const Case& c : cases()) {
+    const auto ranks = all_ranks(c);
+    Indices taken;
+    for (std::int64_t step = 0; step < ranks[0].steps(); ++step) {
+      const Indices all = step_of_all_ranks(ranks, step);
+      taken.insert(taken.end(), all.begin(), all.end());
+    }
+    std::sort(taken.begin(), taken.end());
+    ASSERT_EQ(taken, natural_order(c.samples)) << text(c);
+  }
+}
+
+TEST(DistributedSampler, StepsHaveTheSameSamplesForAnyNumberOfRanks) {
+  for (const Case& c : cases()) {
+    const auto ranks = all_ranks(c);
+    const auto alone = sampler_of({c.samples, c.batch, 1}, 0);
+    ASSERT_EQ(ranks[0].steps(), alone.steps()) << text(c);
+    for (std::int64_t step = 0; step < alone.steps(); ++step) {
+      const auto whole = alone.indices(step);
+      ASSERT_EQ(step_of_all_ranks(ranks, step), Indices(whole.begin(), whole.end())) << text(c);
+      ASSERT_EQ(ranks[0].step_samples(step).value, static_cast<std::int64_t>(whole.size())) << text(c);
+    }
+  }
+}
+
+TEST(DistributedSampler, SharesDifferByAtMostOneAndFitTheLargest) {
+  for (const Case& c : cases()) {
+    const auto ranks = all_ranks(c);
+    for (std::int64_t step = 0; step < ranks[0].steps(); ++step) {
+      std::vector<std::int64_t> sizes;
+      for (const auto& rank : ranks) {
+        sizes.push_back(static_cast<std::int64_t>(rank.indices(step).size()));
+        ASSERT_LE(sizes.back(), rank.largest_share().value) << text(c);
+      }
+      const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
+      ASSERT_LE(*most - *least, 1) << text(c);
+    }
+  }
+}
+
+TEST(DistributedSampler, ARankMayHaveNoneInTheLastStep) {
+  const Case c{10, 4, 4};  // steps of 4, 4 and 2 samples
+  EXPECT_EQ(sampler_of(c, 1).indices(2).size(), 1U);
+  EXPECT_TRUE(sampler_of(c, 2).indices(2).empty());
+}
+
+TEST(DistributedSampler, WithoutShuffleKeepsTheOrderInEveryEpoch) {
+  auto sampler = sampler_of({101, 10, 1}, 0, false);
+  EXPECT_EQ(epoch_of(sampler), natural_order(101));
+  sampler.start_epoch(7);
+  EXPECT_EQ(epoch_of(sampler), natural_order(101));
+}
+
+TEST(DistributedSampler, PermutationDependsOnSeedAndEpochAlone) {
+  DistributedSampler first({.samples = {1000}, .batch = {10}, .seed = 3});
+  DistributedSampler second({.samples = {1000}, .batch = {70}, .seed = 3});
+  DistributedSampler other_seed({.samples = {1000}, .batch = {10}, .seed = 4});
+  const Indices epoch_1 = epoch_of(first);
+  EXPECT_NE(epoch_1, natural_order(1000));
+  EXPECT_NE(epoch_1, epoch_of(other_seed));
+  first.start_epoch(2);
+  EXPECT_NE(epoch_of(first), epoch_1);
+  second.start_epoch(2);
+  EXPECT_EQ(epoch_of(first), epoch_of(second));
+  first.start_epoch(1);
+  EXPECT_EQ(epoch_of(first), epoch_1);
+}
+
+TEST(DistributedSampler, EveryPlaceIsAsLikelyForASample) {
+  constexpr int epochs = 6000;
+  DistributedSampler sampler({.samples = {6}, .batch = {6}});
+  std::vector<std::vector<int>> counts(6, std::vector<int>(6));
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    sampler.start_epoch(epoch);
+    const auto order = sampler.indices(0);
+    for (std::size_t place = 0; place < order.size(); ++place) ++counts[place][static_cast<std::size_t>(order[place])];
+  }
+  for (const auto& row : counts)
+    for (const int count : row) EXPECT_NEAR(count, epochs / 6, 150);  // five standard deviations
+}
+
+TEST(DistributedSampler, RefusesWhatCannotBe) {
+  EXPECT_THROW(DistributedSampler({.samples = {0}, .batch = {1}}), Error);
+  EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {0}}), Error);
+  EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {1}, .rank = {1}, .ranks = 1}), Error);
+  EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {1}, .rank = {-1}, .ranks = 2}), Error);
+  EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {1}, .rank = {0}, .ranks = 0}), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::data
