@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/types.hpp"
+
+/// What happens in a training run, as values: for the metrics file and for the display.
+namespace lockstep::observe {
+
+struct StartEvent {
+  std::string version;
+  std::string model;
+  std::string dataset;
+  std::string algorithm;  ///< of the all-reduce
+  std::string device;
+  std::string ops;
+  std::string precision;
+  std::uint64_t seed = 0;
+  std::int64_t epochs = 0;
+  Count batch;                     ///< over all ranks
+  std::vector<std::string> hosts;  ///< of each rank, so as many as ranks
+};
+
+struct StepEvent {
+  std::int64_t epoch = 0;        ///< from 1
+  std::int64_t step = 0;         ///< of the epoch, from 1
+  double loss = 0;               ///< mean over the samples of all ranks
+  double images_per_second = 0;  ///< over all ranks
+};
+
+struct EpochEvent {
+  std::int64_t epoch = 0;
+  double train_loss = 0;
+  double val_loss = 0;
+  double val_accuracy = 0;                   ///< 0 … 1
+  double seconds = 0;                        ///< of training, evaluation not included
+  double images_per_second = 0;              ///< of training, over all ranks
+  double exposed_communication_seconds = 0;  ///< rank 0 waited for all-reduces after backward
+  double data_wait_seconds = 0;              ///< rank 0 waited for batches
+};
+
+struct EndEvent {
+  std::string outcome;  ///< "completed", or why it ended: "stopped", "failed"
+  std::int64_t epochs = 0;
+  double seconds = 0;
+  std::optional<double> best_accuracy;  ///< none where nothing was evaluated
+  std::optional<double> final_accuracy;
+};
+
+}  // namespace lockstep::observe

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "lockstep/observe/events.hpp"
+
+namespace lockstep::observe {
+
+/// Appends events to a file, one JSON object a line: {"event":"start"|"step"|"epoch"|"end", …}, with the fields of the
+/// event under their own names. A number that is not finite is written as null.
+///
+/// Each line is handed to the system at once, so what was written stays if the process is killed.
+class MetricsFile {
+ public:
+  /// Opens or creates the file. @throws Error{io} naming the path and the reason
+  explicit MetricsFile(const std::filesystem::path& path);
+  ~MetricsFile();
+  MetricsFile(MetricsFile&&) noexcept;
+  MetricsFile& operator=(MetricsFile&&) noexcept;
+
+  /// @throws Error{io}
+  void write(const StartEvent& event);
+  void write(const StepEvent& event);
+  void write(const EpochEvent& event);
+  void write(const EndEvent& event);
+
+ private:
+  std::unique_ptr<class OutputFile> file_;
+};
+
+}  // namespace lockstep::observe

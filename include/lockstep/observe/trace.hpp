@@ -1,0 +1,71 @@
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/observer.hpp"
+
+namespace lockstep::observe {
+
+struct TraceOptions {
+  Rank rank;
+  std::string host;
+  Clock::time_point origin;  ///< time 0 of the trace; the moment all ranks left a barrier aligns their clocks
+};
+
+/// Keeps the spans of one rank in memory, to be written when the run ends.
+class TraceRecorder : public Observer {
+ public:
+  explicit TraceRecorder(TraceOptions options) : options_(std::move(options)) {}
+
+  /// May be called from several threads.
+  void span(const Span& span) override;
+
+  /// The rank's events in Chrome's trace format as JSON objects separated by commas, without the brackets of an array:
+  /// names of the process and of its tracks, then one complete event ("ph":"X", times in µs) a span.
+  [[nodiscard]] std::string events_json() const;
+
+ private:
+  struct Event {
+    int track = 0;
+    int name = 0;
+    Clock::time_point begin;
+    Clock::time_point end;
+    Bytes bytes;
+  };
+  /// Names numbered in order of appearance, so that a span costs no string.
+  using Names = std::map<std::string, int, std::less<>>;
+
+  TraceOptions options_;
+  mutable std::mutex mutex_;
+  Names tracks_;
+  Names names_;
+  std::deque<Event> events_;
+};
+
+/// A trace that chrome://tracing and ui.perfetto.dev open.
+class TraceFile {
+ public:
+  /// Creates the file, so that a path that cannot be written is known before training.
+  /// @throws Error{io} naming the path and the reason
+  explicit TraceFile(const std::filesystem::path& path);
+  ~TraceFile();
+  TraceFile(TraceFile&&) noexcept;
+  TraceFile& operator=(TraceFile&&) noexcept;
+
+  /// Writes the whole trace. Called once. @param events  events_json() of each rank
+  /// @throws Error{io}
+  void write(std::span<const std::string> events);
+
+ private:
+  std::unique_ptr<class OutputFile> file_;
+};
+
+}  // namespace lockstep::observe

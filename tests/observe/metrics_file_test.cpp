@@ -1,0 +1,110 @@
+#include "lockstep/observe/metrics_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.hpp"
+#include "observe/scratch_file.hpp"
+
+namespace lockstep::observe {
+namespace {
+
+using nlohmann::json;
+
+template <class Event>
+json written(const Event& event) {
+  const ScratchFile scratch;
+  MetricsFile(scratch.path()).write(event);
+  EXPECT_EQ(scratch.lines().size(), 1U);
+  return json::parse(scratch.text());
+}
+
+TEST(MetricsFile, WritesTheStart) {
+  const json line = written(StartEvent{.version = "0.1.0",
+                                       .model = "lenet",
+                                       .dataset = "mnist",
+                                       .algorithm = "ring",
+                                       .device = "cpu",
+                                       .ops = "onednn",
+                                       .precision = "float32",
+                                       .seed = std::numeric_limits<std::uint64_t>::max(),
+                                       .epochs = 3,
+                                       .batch = {128},
+                                       .hosts = {"a", "b"}});
+  EXPECT_EQ(line, json::parse(R"({"event":"start","version":"0.1.0","model":"lenet","dataset":"mnist","ranks":2,
+    "hosts":["a","b"],"batch":128,"epochs":3,"seed":18446744073709551615,"algorithm":"ring","device":"cpu",
+    "ops":"onednn","precision":"float32"
+})"));
+}
+
+TEST(MetricsFile, WritesAStep) {
+  EXPECT_EQ(written(StepEvent{.epoch = 1, .step = 50, .loss = 0.25, .images_per_second = 1000.5}),
+            json::parse(R"({"event":"step","epoch":1,"step":50,"loss":0.25,"images_per_second":1000.5})"));
+}
+
+TEST(MetricsFile, WritesAnEpoch) {
+  EXPECT_EQ(written(EpochEvent{.epoch = 2,
+                               .train_loss = 0.5,
+                               .val_loss = 0.25,
+                               .val_accuracy = 0.9871,
+                               .seconds = 12.5,
+                               .images_per_second = 4800,
+                               .exposed_communication_seconds = 0.75,
+                               .data_wait_seconds = 0.125}),
+            json::parse(R"({"event":"epoch","epoch":2,"train_loss":0.5,"val_loss":0.25,"val_accuracy":0.9871,
+              "seconds":12.5,"images_per_second":4800.0,"exposed_communication_seconds":0.75,
+              "data_wait_seconds":0.125})"));
+}
+
+TEST(MetricsFile, WritesTheEnd) {
+  EXPECT_EQ(written(EndEvent{.outcome = "completed", .epochs = 3, .seconds = 40, .best_accuracy = 0.75}),
+            json::parse(R"({"event":"end","outcome":"completed","epochs":3,"seconds":40.0,"best_accuracy":0.75,
+              "final_accuracy":null})"));
+}
+
+TEST(MetricsFile, AppendsToWhatIsThere) {
+  const ScratchFile scratch;
+  for (int run = 1; run <= 2; ++run) {
+    MetricsFile file(scratch.path());
+    file.write(StepEvent{.epoch = run, .step = 1});
+    EXPECT_EQ(scratch.lines().size(), static_cast<std::size_t>(2 * run - 1));  // there before the file is closed
+    file.write(StepEvent{.epoch = run, .step = 2});
+  }
+  ASSERT_EQ(scratch.lines().size(), 4U);
+  EXPECT_EQ(json::parse(scratch.lines()[2])["epoch"], 2);
+}
+
+TEST(MetricsFile, ALossThatIsNotFiniteIsNull) {
+  EXPECT_TRUE(written(StepEvent{.loss = std::numeric_limits<double>::quiet_NaN()})["loss"].is_null());
+}
+
+TEST(MetricsFile, AHostNameThatIsNotUtf8DoesNoHarm) {
+  EXPECT_EQ(written(StartEvent{.hosts = {"h\xff"}})["hosts"][0], "h\uFFFD");
+}
+
+TEST(MetricsFile, UnwritablePathIsKnownAtOnce) {
+  try {
+    const MetricsFile file("/no/such/folder/metrics.jsonl");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    EXPECT_EQ(error.message(), "cannot write /no/such/folder/metrics.jsonl: No such file or directory");
+  }
+}
+
+TEST(MetricsFile, FullDiskIsAnError) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "/dev/full does not exist here";
+  MetricsFile file("/dev/full");
+  try {
+    file.write(StepEvent{});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    EXPECT_EQ(error.message(), "cannot write /dev/full: No space left on device");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::observe
