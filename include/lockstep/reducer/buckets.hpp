@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/base/layout.hpp"
+
+namespace lockstep::reducer {
+
+/// Consecutive tensors that are all-reduced together: elements `offset` … `offset + count` of the flat gradients.
+struct Bucket {
+  Count offset;
+  Count count;
+  std::vector<int> tensors;  ///< indices into the layout, last layer first
+};
+
+struct BucketOptions {
+  Bytes size{25 << 20};  ///< a bucket is closed once it holds this much
+  /// The first bucket's, which is ready while most of backward is still to come.
+  Bytes first{1 << 20};
+};
+
+/// Cuts a layout into buckets, from its last tensor to its first: backward finishes them about in that order.
+/// No tensor is cut; one larger than a bucket has its own.
+/// @throws Error{invalid_argument} if a size is not positive
+std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const BucketOptions& options);
+
+/// A fingerprint of layout, dtype and cuts: ranks that differ in it would add up unrelated gradients.
+std::uint64_t hash(const Layout& layout, DType dtype, const std::vector<Bucket>& buckets);
+
+}  // namespace lockstep::reducer

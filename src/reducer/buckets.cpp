@@ -1,0 +1,50 @@
+#include "lockstep/reducer/buckets.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/hash.hpp"
+
+namespace lockstep::reducer {
+
+std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const BucketOptions& options) {
+  for (const Bytes size : {options.size, options.first}) {
+    if (size.value < 1) {
+      throw Error(ErrorCode::invalid_argument,
+                  "a bucket of " + std::to_string(size.value) + " bytes: the size must be positive");
+    }
+  }
+  std::vector<Bucket> buckets;
+  Count end = layout.count();
+  Bucket open;
+  const auto close = [&] {
+    open.count = {end.value - open.offset.value};
+    end = open.offset;
+    buckets.push_back(std::move(open));
+    open = {};
+  };
+  for (int tensor = static_cast<int>(layout.tensors().size()) - 1; tensor >= 0; --tensor) {
+    const Bytes limit = buckets.empty() ? std::min(options.first, options.size) : options.size;
+    const bool large = layout.at(tensor).count.value * size_of(dtype) >= limit.value;
+    if (large && !open.tensors.empty()) close();  // what is ready and small need not wait for it
+    open.offset = layout.at(tensor).offset;
+    open.tensors.push_back(tensor);
+    if (large || (end.value - open.offset.value) * size_of(dtype) >= limit.value) close();
+  }
+  if (!open.tensors.empty()) close();
+  return buckets;
+}
+
+std::uint64_t hash(const Layout& layout, DType dtype, const std::vector<Bucket>& buckets) {
+  Fnv1a hash;
+  hash.add(static_cast<std::int64_t>(layout.hash()));
+  hash.add(name(dtype));
+  for (const Bucket& bucket : buckets) {
+    hash.add(bucket.offset.value);
+    hash.add(bucket.count.value);
+  }
+  return hash.value();
+}
+
+}  // namespace lockstep::reducer

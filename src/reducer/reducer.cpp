@@ -1,0 +1,117 @@
+#include "lockstep/reducer/reducer.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::reducer {
+namespace {
+
+std::string tensor_range(const Layout& layout, const Bucket& bucket) {
+  const std::string& first = layout.at(bucket.tensors.back()).name;
+  return bucket.tensors.size() == 1 ? first : first + " … " + layout.at(bucket.tensors.front()).name;
+}
+
+}  // namespace
+
+Reducer::Reducer(Communicator& communicator, Progress& progress, const Layout& layout, Buffer gradients,
+                 const BucketOptions& options, Observer* observer)
+    : communicator_(&communicator),
+      progress_(&progress),
+      layout_(&layout),
+      gradients_(gradients),
+      observer_(observer),
+      buckets_(plan_buckets(layout, gradients.dtype, options)),
+      bucket_of_(layout.tensors().size()),
+      is_ready_(layout.tensors().size(), 0),
+      pending_(buckets_.size()) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (const int tensor : buckets_[b].tensors) bucket_of_[static_cast<std::size_t>(tensor)] = static_cast<int>(b);
+    pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
+    labels_.push_back("bucket " + std::to_string(b) + " (" + tensor_range(layout, buckets_[b]) + ")");
+  }
+  check_agreement(hash(layout, gradients.dtype, buckets_));
+}
+
+void Reducer::check_agreement(std::uint64_t own_hash) {
+  auto mine = static_cast<std::int64_t>(own_hash);
+  std::vector<std::int64_t> all(static_cast<std::size_t>(communicator_->size()));
+  communicator_
+      ->all_gather(Buffer{&mine, {1}, DType::int64}, Buffer{all.data(), {communicator_->size()}, DType::int64},
+                   Queue::host(), "bucket plan")
+      .wait();
+  std::vector<int> others;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+  }
+  if (others.empty()) return;
+  throw Error(
+      ErrorCode::mismatch,
+      "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
+      "same --bucket-mb and --precision? Here are " +
+          std::to_string(layout_->tensors().size()) + " tensors in " + std::to_string(buckets_.size()) + " buckets",
+      {.operation = "bucket plan",
+       .rank = communicator_->rank().value,
+       .peers = others,
+       .bytes = gradients_.bytes().value})
+      .on_every_rank();
+}
+
+void Reducer::ready(int tensor) {
+  char& was_ready = is_ready_.at(static_cast<std::size_t>(tensor));
+  if (was_ready != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "the gradient of '" + layout_->at(tensor).name + "' became ready twice in one step",
+                {.label = layout_->at(tensor).name, .rank = communicator_->rank().value});
+  }
+  was_ready = 1;
+  --pending_[static_cast<std::size_t>(bucket_of_[static_cast<std::size_t>(tensor)])].tensors_missing;
+  launch_full_buckets();
+}
+
+void Reducer::launch_full_buckets() {
+  while (launched_ < buckets_.size() && pending_[launched_].tensors_missing == 0) {
+    const Buffer bucket = slice(gradients_, buckets_[launched_].offset, buckets_[launched_].count);
+    pending_[launched_].work.emplace(
+        communicator_->all_reduce(bucket, bucket, ReduceOp::sum, Queue::host(), labels_[launched_]));
+    ++launched_;
+  }
+}
+
+void Reducer::progress() {
+  // Each round may let a message that has come already be taken by the next.
+  while (progress_->poll()) {
+  }
+}
+
+void Reducer::finish() {
+  if (launched_ < buckets_.size()) {
+    throw Error(ErrorCode::invalid_argument, "no gradient came for " + missing_tensors() + " in this step",
+                {.rank = communicator_->rank().value});
+  }
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    pending_[b].work->wait();
+    pending_[b].work.reset();
+    pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
+  }
+  std::fill(is_ready_.begin(), is_ready_.end(), char{0});
+  launched_ = 0;
+  const Clock::time_point end = Clock::now();
+  exposed_seconds_ += std::chrono::duration<double>(end - begin).count();
+  if (observer_ != nullptr) {
+    observer_->span({.track = "compute", .name = "wait for gradients", .begin = begin, .end = end, .bytes = {}});
+  }
+}
+
+std::string Reducer::missing_tensors() const {
+  std::string names;
+  for (std::size_t tensor = 0; tensor < is_ready_.size(); ++tensor) {
+    if (is_ready_[tensor] == 0)
+      names += (names.empty() ? "'" : ", '") + layout_->at(static_cast<int>(tensor)).name + "'";
+  }
+  return names;
+}
+
+}  // namespace lockstep::reducer
