@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/nn/optimizer.hpp"
+#include "lockstep/nn/schedule.hpp"
+
+namespace lockstep::trainer {
+
+/// What a run is, the same on every rank.
+struct TrainerOptions {
+  DType precision = DType::float32;
+  std::int64_t epochs = 1;
+  std::int64_t steps = 0;  ///< ends the run after so many steps in all; 0: no such end
+  Count batch{128};        ///< samples of a step over all ranks
+  nn::Schedule schedule;   ///< of the learning rate, over all epochs
+  nn::SgdOptions sgd;
+  std::uint64_t seed = 1;       ///< of initialisation and shuffling
+  int workers = 1;              ///< threads that make batches, on each rank
+  Bytes bucket{4 << 20};        ///< of gradients that are all-reduced together
+  std::int64_t log_every = 50;  ///< steps from one step event to the next
+};
+
+}  // namespace lockstep::trainer

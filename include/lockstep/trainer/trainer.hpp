@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "lockstep/data/prefetcher.hpp"
+#include "lockstep/trainer/listener.hpp"
+#include "lockstep/trainer/replica.hpp"
+
+namespace lockstep::trainer {
+
+/// The loop: epochs of steps, an evaluation after each.
+class Trainer {
+ public:
+  struct Evaluation {
+    double loss = 0;      ///< mean over the test samples
+    double accuracy = 0;  ///< 0 … 1
+  };
+  struct Result {
+    std::int64_t epochs = 0;               ///< completed
+    std::int64_t steps = 0;                ///< in all
+    std::optional<Evaluation> evaluation;  ///< the last
+    double best_accuracy = 0;
+  };
+
+  /// Collective. Everything passed is only referred to and outlives the trainer.
+  /// @param listener, observer  may be null
+  /// @throws Error{invalid_argument} on every rank, naming the option that cannot be; Error{mismatch} as Replica
+  Trainer(const backends::Membership& membership, ops::Ops& ops, const nn::Network& network,
+          const data::DatasetPair& data, const TrainerOptions& options, Listener* listener = nullptr,
+          Observer* observer = nullptr);
+
+  /// Trains to the end: all epochs, or `steps`. Collective. @throws as Replica::step
+  Result run();
+  /// Takes at most `most` steps, to the end of the epoch at the furthest. @return the number of steps taken.
+  /// Collective.
+  std::int64_t train_steps(std::int64_t most);
+  /// Over the whole test set, each sample once. Averages running statistics first. Collective.
+  Evaluation evaluate();
+
+  [[nodiscard]] std::int64_t steps_per_epoch() const { return batches_.sampler().steps(); }
+  /// Mean loss of the last step's samples over all ranks.
+  [[nodiscard]] double last_loss() const { return last_loss_; }
+  [[nodiscard]] Snapshot snapshot() const;
+  /// Goes on from rank 0's snapshot; the other ranks' are ignored. Collective.
+  /// @throws Error{mismatch} if it is of another model or precision
+  void restore(const Snapshot& snapshot);
+
+  [[nodiscard]] Replica& replica() { return replica_; }
+  [[nodiscard]] const Replica& replica() const { return replica_; }
+
+ private:
+  observe::EpochEvent train_epoch();
+  void train_on(const data::Batch& batch);
+  void report_step();
+  [[nodiscard]] bool reached_last_step() const { return options_.steps > 0 && steps_ >= options_.steps; }
+
+  const backends::Membership* membership_;
+  const data::DatasetPair* data_;
+  TrainerOptions options_;
+  Listener* listener_;
+  Replica replica_;
+  data::Prefetcher batches_;
+  data::Prefetcher test_batches_;
+  CommunicatorStatistics statistics_;
+
+  std::int64_t epoch_ = 1;  // under way, from 1
+  std::int64_t step_ = 0;   // done in this epoch
+  std::int64_t steps_ = 0;  // done in all
+  bool entered_ = false;    // the prefetcher is in this epoch
+  double last_loss_ = 0;
+  double epoch_loss_sum_ = 0;
+  std::int64_t epoch_samples_ = 0;
+  Clock::time_point window_begin_;
+  std::int64_t window_samples_ = 0;
+};
+
+}  // namespace lockstep::trainer

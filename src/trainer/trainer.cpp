@@ -1,0 +1,190 @@
+#include "lockstep/trainer/trainer.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+void require(bool holds, const std::string& message, const backends::Membership& membership) {
+  if (holds) return;
+  throw Error(ErrorCode::invalid_argument, message, {.rank = membership.rank().value, .host = membership.host()})
+      .on_every_rank();
+}
+
+const TrainerOptions& checked(const TrainerOptions& options, const backends::Membership& membership,
+                              const data::DatasetPair& data) {
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  require(options.epochs >= 1, "--epochs " + number(options.epochs) + ": at least 1 is needed", membership);
+  require(options.steps >= 0, "--steps " + number(options.steps) + ": it cannot be negative", membership);
+  require(options.log_every >= 1, "--log-every " + number(options.log_every) + ": at least 1 is needed", membership);
+  require(options.batch.value >= membership.size(),
+          "--batch " + number(options.batch.value) + " is the total over all ranks and smaller than their number, " +
+              number(membership.size()) + ": give every rank at least one sample",
+          membership);
+  require(options.batch.value <= data.train.size(),
+          "--batch " + number(options.batch.value) + " is more than the data set's " + number(data.train.size()) +
+              " training images",
+          membership);
+  return options;
+}
+
+data::Prefetcher make_batches(const data::Dataset& dataset, const data::DatasetPair& data,
+                              const backends::Membership& membership, const TrainerOptions& options, bool training,
+                              Observer* observer) {
+  data::BatchMaker maker(dataset, data::measure_normalization(data.train), options.precision);
+  data::DistributedSampler sampler({.samples = {dataset.size()},
+                                    .batch = {std::min(options.batch.value, dataset.size())},
+                                    .rank = membership.rank(),
+                                    .ranks = membership.size(),
+                                    .seed = options.seed,
+                                    .shuffle = training});
+  return {std::move(maker), std::move(sampler), {.workers = options.workers, .observer = observer}};
+}
+
+/// The numbers of samples that this rank gets in a step.
+void prepare_shares(Replica& replica, const data::DistributedSampler& sampler) {
+  for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1}) {
+    replica.prepare({static_cast<std::int64_t>(sampler.indices(step).size())});
+  }
+}
+
+}  // namespace
+
+Trainer::Trainer(const backends::Membership& membership, ops::Ops& ops, const nn::Network& network,
+                 const data::DatasetPair& data, const TrainerOptions& options, Listener* listener, Observer* observer)
+    : membership_(&membership),
+      data_(&data),
+      options_(checked(options, membership, data)),
+      listener_(listener),
+      replica_(membership, ops, network, options, observer),
+      batches_(make_batches(data.train, data, membership, options, true, observer)),
+      test_batches_(make_batches(data.test, data, membership, options, false, nullptr)),
+      statistics_(membership.statistics()) {
+  prepare_shares(replica_, batches_.sampler());
+  prepare_shares(replica_, test_batches_.sampler());
+}
+
+Trainer::Result Trainer::run() {
+  Result result;
+  while (epoch_ <= options_.epochs && !reached_last_step()) {
+    observe::EpochEvent event = train_epoch();
+    const Evaluation evaluation = evaluate();
+    event.val_loss = evaluation.loss;
+    event.val_accuracy = evaluation.accuracy;
+    result.evaluation = evaluation;
+    result.best_accuracy = std::max(result.best_accuracy, evaluation.accuracy);
+    result.epochs += epoch_ > event.epoch ? 1 : 0;
+    if (listener_ != nullptr) listener_->epoch(event);
+  }
+  result.steps = steps_;
+  return result;
+}
+
+/// To the end of the epoch, or of the run. @return what is known of the epoch before it is evaluated
+observe::EpochEvent Trainer::train_epoch() {
+  const std::int64_t epoch = epoch_;
+  const double exposed = replica_.reducer().exposed_seconds();
+  const double waited = batches_.waited_seconds();
+  const Clock::time_point begin = Clock::now();
+  window_begin_ = begin;
+  window_samples_ = 0;
+  epoch_loss_sum_ = 0;
+  epoch_samples_ = 0;
+  while (epoch_ == epoch && !reached_last_step()) (void)train_steps(1);
+  const double seconds = seconds_since(begin);
+  return {.epoch = epoch,
+          .train_loss = epoch_loss_sum_ / static_cast<double>(std::max<std::int64_t>(1, epoch_samples_)),
+          .seconds = seconds,
+          .images_per_second = static_cast<double>(epoch_samples_) / seconds,
+          .exposed_communication_seconds = replica_.reducer().exposed_seconds() - exposed,
+          .data_wait_seconds = batches_.waited_seconds() - waited};
+}
+
+std::int64_t Trainer::train_steps(std::int64_t most) {
+  if (!entered_) batches_.start_epoch(epoch_, step_);
+  entered_ = true;
+  std::int64_t taken = 0;
+  while (taken < most) {
+    const data::Batch* batch = batches_.next();
+    if (batch == nullptr) break;
+    train_on(*batch);
+    ++taken;
+    if (step_ < steps_per_epoch()) continue;
+    ++epoch_;
+    step_ = 0;
+    entered_ = false;
+    break;
+  }
+  return taken;
+}
+
+void Trainer::train_on(const data::Batch& batch) {
+  const std::int64_t global_step = (epoch_ - 1) * steps_per_epoch() + step_;
+  const double rate = nn::learning_rate(options_.schedule, global_step, options_.epochs * steps_per_epoch());
+  try {
+    last_loss_ = replica_.step(batch, rate).loss;
+  } catch (const Error& error) {
+    throw error.in_step(global_step + 1);
+  }
+  ++step_;
+  ++steps_;
+  epoch_loss_sum_ += last_loss_ * static_cast<double>(batch.step_samples.value);
+  epoch_samples_ += batch.step_samples.value;
+  window_samples_ += batch.step_samples.value;
+  if (step_ % options_.log_every == 0) report_step();
+}
+
+void Trainer::report_step() {
+  const double seconds = seconds_since(window_begin_);
+  if (listener_ != nullptr) {
+    listener_->step({.epoch = epoch_,
+                     .step = step_,
+                     .loss = last_loss_,
+                     .images_per_second = static_cast<double>(window_samples_) / seconds});
+  }
+  window_begin_ = Clock::now();
+  window_samples_ = 0;
+}
+
+Trainer::Evaluation Trainer::evaluate() {
+  replica_.average_state();
+  double sums[3] = {};  // loss, correct, samples
+  test_batches_.start_epoch(1);
+  while (const data::Batch* batch = test_batches_.next()) {
+    const ops::Loss::Result result = replica_.evaluate(*batch);
+    sums[0] += result.loss_sum;
+    sums[1] += static_cast<double>(result.correct);
+    sums[2] += static_cast<double>(batch->samples.value);
+  }
+  statistics_.sum({sums, {3}, DType::float64}, Queue::host());
+  if (sums[2] != static_cast<double>(data_->test.size())) {
+    throw Error(ErrorCode::mismatch, "evaluation counted " + std::to_string(sums[2]) + " samples of " +
+                                         std::to_string(data_->test.size()) + ": do all ranks have the same data?")
+        .on_every_rank();
+  }
+  return {.loss = sums[0] / sums[2], .accuracy = sums[1] / sums[2]};
+}
+
+Snapshot Trainer::snapshot() const {
+  Snapshot snapshot{.epoch = epoch_, .step = step_};
+  replica_.save(snapshot);
+  return snapshot;
+}
+
+void Trainer::restore(const Snapshot& snapshot) {
+  if (membership_->rank() == Rank{0}) replica_.restore(snapshot);
+  replica_.follow_rank_zero();
+  std::int64_t position[2] = {snapshot.epoch, snapshot.step};
+  membership_->statistics().broadcast({position, {2}, DType::int64}, {0}, Queue::host(), "position").wait();
+  epoch_ = position[0];
+  step_ = position[1];
+  entered_ = false;
+}
+
+}  // namespace lockstep::trainer

@@ -1,0 +1,88 @@
+// After the first steps, training allocates nothing: every call of operator new in the process is counted, but for
+// those out of oneDNN's own code, which allocates whenever it runs a primitive.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "lockstep/platform/world.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/small_data.hpp"
+
+namespace {
+
+std::atomic<long> allocations = 0;
+
+bool is_onednn(void* caller) {
+  Dl_info object{};
+  return dladdr(caller, &object) != 0 && std::strstr(object.dli_fname, "libdnnl") != nullptr;
+}
+
+void* counted(std::size_t bytes, std::size_t alignment, void* caller) {
+  if (!is_onednn(caller)) ++allocations;
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  if (void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t), __builtin_return_address(0)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace lockstep::trainer {
+namespace {
+
+void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, const char* algorithm) {
+  World world;
+  backends::Membership membership(world.group(),
+                                  {.algorithm = algorithm, .host = world.host(), .wait = {.spins_before_yield = 0}});
+  {
+    const data::DatasetPair data = testing_support::small_digits(200, 50, 16);
+    // 20 steps of 10 samples; small buckets, so that several all-reduces are under way.
+    Trainer trainer(membership, ops, nn::make_model(model, {1, 1, 16, 16}, 10), data,
+                    {.precision = precision, .epochs = 2, .batch = {10}, .workers = 1, .bucket = {32 << 10}});
+    EXPECT_EQ(trainer.train_steps(2), 2);
+    const long before = allocations;
+    EXPECT_EQ(trainer.train_steps(1000), 18);
+    EXPECT_EQ(trainer.train_steps(5), 5) << "the next epoch";
+    EXPECT_EQ(allocations - before, 0) << model << " on " << ops.name() << " by " << algorithm;
+  }
+  membership.close();
+  world.close();
+}
+
+TEST(Allocation, TheCounterCounts) {
+  const long before = allocations;
+  delete new int(1);
+  EXPECT_GT(allocations, before);
+}
+
+TEST(Allocation, NoneInAStepOnTheReferenceOps) {
+  const auto ops = ops::make_reference_ops();
+  for (const char* algorithm : {"ring", "tree", "halving-doubling", "recursive-doubling"}) {
+    expect_no_allocation(*ops, DType::float64, "lenet", algorithm);
+  }
+}
+
+TEST(Allocation, NoneInAStepOnOneDnn) {
+  const auto ops = ops::make_onednn_ops(1);
+  expect_no_allocation(*ops, DType::float32, "lenet", "ring");
+  expect_no_allocation(*ops, DType::float32, "resnet20", "ring");
+}
+
+}  // namespace
+}  // namespace lockstep::trainer

@@ -1,0 +1,128 @@
+// One step is the same step on any number of ranks: total batch 100, and in the last step 3 samples for up to 4 ranks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/world.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/small_data.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+constexpr int steps = 20;
+
+struct Record {
+  std::vector<double> losses;
+  std::vector<std::vector<double>> gradients;  // per recorded step, flat
+};
+
+std::vector<double> as_doubles(const Buffer& buffer) {
+  std::vector<double> values(static_cast<std::size_t>(buffer.count.value));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = buffer.dtype == DType::float64 ? static_cast<const double*>(buffer.data)[i]
+                                               : static_cast<double>(static_cast<const float*>(buffer.data)[i]);
+  }
+  return values;
+}
+
+struct Case {
+  DType precision;
+  ops::Ops& ops;
+  const data::DatasetPair& data;
+  int gradient_steps;  // for how many steps gradients are recorded
+};
+
+/// Trains on the first `ranks` ranks of the world. @return the record, on those ranks
+std::optional<Record> train_on(const World& world, int ranks, const Case& c, Layout* layout) {
+  const bool member = world.rank().value < ranks;
+  auto group = world.group().split(member ? std::optional<int>(0) : std::nullopt, world.rank().value);
+  if (!group) return std::nullopt;
+  Record record;
+  {
+    backends::Membership membership(*group, {.host = world.host(), .wait = {.spins_before_yield = 0}});
+    const data::ImageShape& image = c.data.train.shape;
+    const nn::Network network = nn::make_model("lenet", {1, image.channels, image.height, image.width}, 10);
+    Trainer trainer(membership, c.ops, network, c.data,
+                    {.precision = c.precision,
+                     .batch = {100},
+                     .schedule = {.peak = 0.05},
+                     .sgd = {.momentum = 0.9, .weight_decay = 1e-4},
+                     .bucket = {64 << 10}});
+    *layout = trainer.replica().arena().layout();
+    for (int step = 0; step < steps; ++step) {
+      EXPECT_EQ(trainer.train_steps(1), 1);
+      record.losses.push_back(trainer.last_loss());
+      if (step < c.gradient_steps) record.gradients.push_back(as_doubles(trainer.replica().arena().gradients()));
+    }
+    membership.close();
+  }
+  group->close();
+  return record;
+}
+
+/// The largest difference of a tensor's elements, relative to its largest element, over all tensors.
+double worst_difference(const Layout& layout, const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = 0;
+  for (const TensorSlot& slot : layout.tensors()) {
+    double largest = 0;
+    double difference = 0;
+    for (std::int64_t i = slot.offset.value; i < slot.offset.value + slot.count.value; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      largest = std::max(largest, std::abs(b[at]));
+      difference = std::max(difference, std::abs(a[at] - b[at]));
+    }
+    worst = std::max(worst, difference / largest);
+  }
+  return worst;
+}
+
+struct Bounds {
+  double loss;
+  double gradient;
+};
+
+void expect_same_on_any_number_of_ranks(const World& world, const Case& c, const Bounds& bounds) {
+  Layout layout;
+  const std::optional<Record> alone = train_on(world, 1, c, &layout);
+  for (int ranks = 2; ranks <= world.size(); ++ranks) {
+    const std::optional<Record> together = train_on(world, ranks, c, &layout);
+    if (!alone) continue;  // rank 0 holds the single process's record and is in every group
+    for (std::size_t step = 0; step < steps; ++step) {
+      EXPECT_LE(std::abs(together->losses[step] - alone->losses[step]), bounds.loss * std::abs(alone->losses[step]))
+          << ranks << " ranks, step " << step;
+    }
+    for (std::size_t step = 0; step < alone->gradients.size(); ++step) {
+      EXPECT_LE(worst_difference(layout, together->gradients[step], alone->gradients[step]), bounds.gradient)
+          << ranks << " ranks, step " << step;
+    }
+  }
+}
+
+TEST(Equivalence, Float64OnTheReferenceOps) {
+  World world;
+  // 1,903 samples: the 20th step has 3, so that the last of 4 ranks has none.
+  const data::DatasetPair data = testing_support::small_digits(1903, 50, 12);
+  const auto ops = ops::make_reference_ops();
+  expect_same_on_any_number_of_ranks(world, {DType::float64, *ops, data, steps}, {1e-12, 1e-12});
+  world.close();
+}
+
+TEST(Equivalence, Float32OnOneDnn) {
+  World world;
+  const data::DatasetPair data = testing_support::small_digits(2000, 50);
+  const auto ops = ops::make_onednn_ops(1);
+  expect_same_on_any_number_of_ranks(world, {DType::float32, *ops, data, 1}, {1e-4, 1e-5});
+  world.close();
+}
+
+}  // namespace
+}  // namespace lockstep::trainer

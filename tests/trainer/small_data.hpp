@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/data/dataset.hpp"
+#include "lockstep/data/synthetic.hpp"
+
+namespace lockstep::testing_support {
+
+/// The middle `side` × `side` pixels of each image: the same task, computed faster.
+inline data::Dataset middle(const data::Dataset& whole, std::int64_t side) {
+  data::Dataset part = whole;
+  part.shape.height = part.shape.width = side;
+  part.images.clear();
+  const std::int64_t top = (whole.shape.height - side) / 2;
+  const std::int64_t left = (whole.shape.width - side) / 2;
+  for (std::int64_t i = 0; i < whole.size(); ++i) {
+    const auto image = whole.image(i);
+    for (std::int64_t c = 0; c < whole.shape.channels; ++c) {
+      for (std::int64_t row = top; row < top + side; ++row) {
+        const auto begin = image.begin() + (c * whole.shape.height + row) * whole.shape.width + left;
+        part.images.insert(part.images.end(), begin, begin + side);
+      }
+    }
+  }
+  return part;
+}
+
+inline data::DatasetPair small_digits(std::int64_t train, std::int64_t test, std::int64_t side = 28) {
+  const data::DatasetPair digits = data::synthetic_digits({.seed = 3, .train = {train}, .test = {test}});
+  return {middle(digits.train, side), middle(digits.test, side)};
+}
+
+}  // namespace lockstep::testing_support
