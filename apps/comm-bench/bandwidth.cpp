@@ -1,0 +1,17 @@
+#include "apps/comm-bench/bandwidth.hpp"
+
+namespace lockstep::comm_bench {
+
+double bus_factor(CollectiveKind kind, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (kind) {
+    case CollectiveKind::all_reduce: return 2 * others;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter: return others;
+    case CollectiveKind::broadcast: return 1;
+    case CollectiveKind::barrier: return 0;
+  }
+  return 0;
+}
+
+}  // namespace lockstep::comm_bench

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "apps/comm-bench/pattern.hpp"
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/comm/collective.hpp"
+
+namespace lockstep::comm_bench {
+
+/// Equal parts of the larger buffer: one for each rank in all_gather and reduce_scatter, else one.
+int parts_of(CollectiveKind kind, int ranks);
+
+/// A collective on this rank's memory, of one size: its input and the proof of its result.
+class Exercise {
+ public:
+  struct Shape {
+    CollectiveKind kind = CollectiveKind::all_reduce;
+    DType dtype = DType::float32;
+    Rank me;
+    int ranks = 1;
+    Count part;  ///< elements of the buffer, or of each of its parts
+  };
+  /// Bytes of memory that an exercise works on.
+  static Bytes memory_needed(const Shape& shape);
+
+  /// @pre `memory` holds memory_needed(shape) and outlives the exercise
+  Exercise(const Shape& shape, void* memory);
+
+  /// The buffer's size, which bandwidths are of; 0 for a barrier.
+  [[nodiscard]] Bytes bytes() const { return whole_.bytes(); }
+  /// In place, but for reduce_scatter: MPI's in-place form of it is another operation. The root is rank 0.
+  [[nodiscard]] Collective collective() const;
+  /// Overwrites the whole memory with what this rank brings in this repetition.
+  void refill(std::int64_t repetition);
+  /// How many elements of this rank's result are wrong.
+  [[nodiscard]] std::int64_t wrong(std::int64_t repetition);
+
+ private:
+  [[nodiscard]] Buffer part(int index) const { return slice(whole_, {index * shape_.part.value}, shape_.part); }
+
+  Shape shape_;
+  Pattern pattern_;
+  Buffer whole_;
+  Buffer result_;  // the whole, or what a reduce_scatter leaves on this rank
+};
+
+}  // namespace lockstep::comm_bench

@@ -1,0 +1,99 @@
+// comm-bench: times collectives and checks their results. Exit codes: apps/common/exit_codes.hpp.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/measure.hpp"
+#include "apps/comm-bench/memory.hpp"
+#include "apps/comm-bench/options.hpp"
+#include "apps/comm-bench/report.hpp"
+#include "apps/common/exit_codes.hpp"
+#include "apps/common/run_app.hpp"
+#include "apps/common/version.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+
+namespace lockstep::comm_bench {
+namespace {
+
+/// Rank 0 writes; every rank learns how it went. Without text the file is only opened, and keeps what is in it.
+/// @throws AgreedError{io}
+void write_json(const World& world, const std::string& path, const std::optional<std::string>& text) {
+  std::optional<Error> failure;
+  if (world.rank() == Rank{0} && !path.empty()) {
+    std::ofstream file(path, text ? std::ios::trunc : std::ios::app);
+    if (text) file << *text;
+    file.close();
+    if (!file) failure.emplace(ErrorCode::io, "cannot write '" + path + "': " + std::strerror(errno));
+  }
+  agree(world.group(), failure);
+}
+
+void print(const World& world, const std::string& text) {
+  if (world.rank() != Rank{0}) return;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+/// The sizes to measure, the largest last.
+std::vector<Count> counts_of(const Options& options, int ranks) {
+  if (options.op == CollectiveKind::barrier) return {{0}};
+  return part_counts(options.sizes, size_of(options.dtype), parts_of(options.op, ranks));
+}
+
+/// Every contender at every size, each printed as soon as it is measured.
+std::vector<Measurement> measure_all(const World& world, const Options& options) {
+  const std::vector<Count> counts = counts_of(options, world.size());
+  Exercise::Shape shape{options.op, options.dtype, world.rank(), world.size(), counts.back()};
+  require_memory(world, Exercise::memory_needed(shape));
+  const Allocation memory = allocate_host(Exercise::memory_needed(shape));
+  const Contenders contenders = make_contenders(world, options);
+  const Subject subject{.op = options.op, .dtype = options.dtype, .ranks = world.size()};
+  print(world, table_head(subject, world));
+  std::vector<Measurement> all;
+  for (const Count count : counts) {
+    shape.part = count;
+    const Effort effort{.warmup = options.warmup, .repetitions = options.repetitions, .seconds = options.seconds};
+    for (Measurement& m : measure(world.group(), contenders, shape, memory.data(), effort)) {
+      print(world, table_line(subject, m));
+      all.push_back(std::move(m));
+    }
+  }
+  for (const auto& contender : contenders) contender->close();
+  return all;
+}
+
+int run(const World& world, const Options& options) {
+  write_json(world, options.json, {});
+  const std::vector<Measurement> all = measure_all(world, options);
+  write_json(world, options.json, to_json({options.op, options.dtype, world.size()}, all));
+  const std::optional<std::string> wrong = complaint(all);
+  if (!wrong) return exit_success;
+  print(world, *wrong);
+  return exit_error;
+}
+
+}  // namespace
+}  // namespace lockstep::comm_bench
+
+int main(int argc, char** argv) {
+  lockstep::comm_bench::Options options;
+  std::optional<lockstep::UsageError> mistake;
+  try {
+    options = lockstep::comm_bench::parse_options(argc, argv);
+  } catch (const lockstep::UsageError& error) {
+    mistake = error;
+  }
+  if (options.help || options.version) {
+    lockstep::print_once(options.help ? lockstep::comm_bench::help_text() : lockstep::version_text("comm-bench"));
+    return lockstep::exit_success;
+  }
+  return lockstep::run_app("comm-bench", {}, [&](lockstep::World& world) {
+    if (mistake) throw lockstep::UsageError(*mistake);
+    return lockstep::comm_bench::run(world, options);
+  });
+}

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/exercise.hpp"
+#include "lockstep/platform/mpi_group.hpp"
+
+namespace lockstep::comm_bench {
+
+/// What was found out about one contender at one size; the same on all ranks.
+struct Measurement {
+  std::string algorithm;
+  Bytes bytes;
+  Count count;  ///< elements per rank: of the buffer or of a part
+  double median_seconds = 0;
+  double min_seconds = 0;
+  std::int64_t wrong = 0;  ///< elements, over all ranks and repetitions
+};
+
+/// How often each contender is measured.
+struct Effort {
+  int warmup = 2;        ///< rounds that do not count, at least 1
+  int repetitions = 0;   ///< 0: as many as fit into `seconds`, from 5 to 1000
+  double seconds = 0.5;  ///< for each contender
+};
+
+/// Times the contenders in turn (A B C A B C …), so that whatever else the machine does meets all of them alike. A
+/// repetition: rewrite the buffers, barrier, the operation, which alone is timed, check the result. Its time is that of
+/// the slowest rank. Collective.
+/// @throws Error as the contenders do; Error{transport}
+std::vector<Measurement> measure(const MpiGroup& group, const Contenders& contenders, const Exercise::Shape& shape,
+                                 void* memory, const Effort& effort);
+
+}  // namespace lockstep::comm_bench

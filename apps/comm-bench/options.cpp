@@ -1,0 +1,129 @@
+#include "apps/comm-bench/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/program_options.hpp>
+#include <sstream>
+
+#include "apps/comm-bench/contender.hpp"
+#include "apps/common/command_line.hpp"
+#include "lockstep/base/nearest.hpp"
+
+namespace lockstep::comm_bench {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::array operations = {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
+                                   CollectiveKind::reduce_scatter, CollectiveKind::barrier};
+constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
+
+po::options_description description() {
+  po::options_description flags("Options");
+  const auto text = [](const char* initial) { return po::value<std::string>()->default_value(initial); };
+  const auto number = [](int initial) { return po::value<int>()->default_value(initial); };
+  flags.add_options()                                                                                      //
+      ("op", text("all_reduce"), "all_reduce, broadcast, all_gather, reduce_scatter or barrier")           //
+      ("min", text("4"), "smallest buffer in bytes; K, M and G are powers of 1024")                        //
+      ("max", text("64M"), "largest buffer")                                                               //
+      ("factor", number(4), "from each size to the next")                                                  //
+      ("algorithm", po::value<std::string>(), "comma-separated; all of the operation's unless given")      //
+      ("dtype", text("float32"), "float32, float64, int32, int64 or uint8")                                //
+      ("repetitions", number(0), "for each size and algorithm; 0: as fit into --seconds, from 5 to 1000")  //
+      ("seconds", po::value<double>()->default_value(0.5, "0.5"), "aimed at for each size and algorithm")  //
+      ("warmup", number(2), "rounds before those that count")                                              //
+      ("segment", text("128K"), "longest message of lockstep's own algorithms")                            //
+      ("in-flight", number(2), "blocks under way at a time in lockstep's own algorithms")                  //
+      ("timeout", po::value<double>()->default_value(300), "seconds without any progress that end a run")  //
+      ("json", po::value<std::string>(), "write the results to this file")                                 //
+      ("version", po::bool_switch(), "print the versions of lockstep and of its libraries")                //
+      ("help", po::bool_switch(), "print this text");
+  return flags;
+}
+
+/// @throws UsageError with the nearest of `words` unless `word` is one of them
+void require_known(std::string_view what, std::string_view word, std::span<const std::string_view> words) {
+  if (std::find(words.begin(), words.end(), word) != words.end()) return;
+  std::string list;
+  for (const std::string_view known : words) list += (list.empty() ? "" : ", ") + std::string(known);
+  throw UsageError("there is no " + std::string(what) + " '" + std::string(word) + "'; did you mean '" +
+                   nearest(word, words) + "'? There are " + list);
+}
+
+template <typename Enum, std::size_t size>
+Enum parse_enum(std::string_view what, const std::string& word, const std::array<Enum, size>& values) {
+  std::array<std::string_view, size> names;
+  std::transform(values.begin(), values.end(), names.begin(), [](Enum value) { return name(value); });
+  require_known(what, word, names);
+  return values[static_cast<std::size_t>(std::find(names.begin(), names.end(), word) - names.begin())];
+}
+
+std::vector<std::string> parse_algorithms(const po::variable_value& given, CollectiveKind op) {
+  const auto known = contender_names(op);
+  if (given.empty()) return {known.begin(), known.end()};
+  std::vector<std::string> names;
+  std::istringstream list(given.as<std::string>() + ',');
+  for (std::string word; std::getline(list, word, ',');) {
+    require_known(std::string(name(op)) + " algorithm", word, known);
+    if (std::find(names.begin(), names.end(), word) != names.end()) {
+      throw UsageError("--algorithm names '" + word + "' twice");
+    }
+    names.push_back(word);
+  }
+  return names;
+}
+
+void require(bool holds, const std::string& otherwise) {
+  if (!holds) throw UsageError(otherwise);
+}
+
+void check(const Options& o) {
+  require(o.sizes.min.value <= o.sizes.max.value, "--min (" + std::to_string(o.sizes.min.value) +
+                                                      " bytes) is larger than --max (" +
+                                                      std::to_string(o.sizes.max.value) + ")");
+  require(o.sizes.factor >= 2, "--factor is " + std::to_string(o.sizes.factor) + "; it must be at least 2");
+  require(o.repetitions >= 0, "--repetitions is " + std::to_string(o.repetitions) + "; it must not be negative");
+  require(o.warmup >= 1, "--warmup is " + std::to_string(o.warmup) + "; it must be at least 1");
+  require(o.seconds > 0, "--seconds must be positive");
+  require(o.in_flight >= 1, "--in-flight is " + std::to_string(o.in_flight) + "; it must be at least 1");
+  require(o.timeout_seconds > 0, "--timeout must be positive");
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+  const po::variables_map flags = read_command_line(argc, argv, description());
+  const auto text = [&](const char* option) { return flags[option].as<std::string>(); };
+  Options options;
+  options.op = parse_enum("operation", text("op"), operations);
+  options.algorithms = parse_algorithms(flags["algorithm"], options.op);
+  options.sizes = {parse_size(text("min")), parse_size(text("max")), flags["factor"].as<int>()};
+  options.dtype = parse_enum("dtype", text("dtype"), dtypes);
+  options.repetitions = flags["repetitions"].as<int>();
+  options.seconds = flags["seconds"].as<double>();
+  options.warmup = flags["warmup"].as<int>();
+  options.segment = parse_size(text("segment"));
+  options.in_flight = flags["in-flight"].as<int>();
+  options.timeout_seconds = flags["timeout"].as<double>();
+  if (flags.count("json") != 0) options.json = text("json");
+  options.version = flags["version"].as<bool>();
+  options.help = flags["help"].as<bool>();
+  check(options);
+  return options;
+}
+
+std::string help_text() {
+  std::ostringstream text;
+  text << "Usage: [mpirun -np RANKS] comm-bench [options]\n"
+          "Times collectives: lockstep's own algorithms beside the MPI library's blocking call (mpi) and its\n"
+          "nonblocking one (mpi-native).\n\n"
+       << description()
+       << "\nEvery rank rewrites its whole buffer before each operation and checks the whole result after it. "
+          "Operations\n"
+          "are in place, except for reduce_scatter. The algorithms take turns; a repetition's time is its slowest\n"
+          "rank's. Bandwidths are of the median, as nccl-tests defines them.\n\n"
+          "Exit codes: 0 success, 1 error or wrong result, 2 wrong command line.\n";
+  return text.str();
+}
+
+}  // namespace lockstep::comm_bench

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/comm-bench/sizes.hpp"
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/comm/collective.hpp"
+
+namespace lockstep::comm_bench {
+
+/// What the command line asks for.
+struct Options {
+  CollectiveKind op = CollectiveKind::all_reduce;
+  std::vector<std::string> algorithms;  ///< of contender_names(op)
+  SizeRange sizes;
+  DType dtype = DType::float32;
+  int repetitions = 0;   ///< 0: as many as fit into `seconds`
+  double seconds = 0.5;  ///< aimed at for each size and algorithm
+  int warmup = 2;
+  Bytes segment{128 * 1024};
+  int in_flight = 2;
+  double timeout_seconds = 300;
+  std::string json;  ///< a file to write; empty: none
+  bool help = false;
+  bool version = false;
+};
+
+/// @throws UsageError that names what is wrong and, for a misspelt word, the nearest right one
+Options parse_options(int argc, const char* const* argv);
+
+std::string help_text();
+
+}  // namespace lockstep::comm_bench

@@ -1,0 +1,76 @@
+#include "apps/comm-bench/report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "apps/comm-bench/bandwidth.hpp"
+#include "apps/common/version.hpp"
+
+namespace lockstep::comm_bench {
+namespace {
+
+double algorithm_bandwidth_gbps(const Measurement& m) {
+  return m.median_seconds > 0 ? static_cast<double>(m.bytes.value) / m.median_seconds / 1e9 : 0;
+}
+
+double bus_bandwidth_gbps(const Subject& subject, const Measurement& m) {
+  return algorithm_bandwidth_gbps(m) * bus_factor(subject.op, subject.ranks);
+}
+
+template <typename... Arguments>
+std::string format(const char* pattern, Arguments... arguments) {
+  std::array<char, 256> text{};
+  std::snprintf(text.data(), text.size(), pattern, arguments...);
+  return text.data();
+}
+
+}  // namespace
+
+std::string table_head(const Subject& subject, const World& world) {
+  const int nodes = world.shape().nodes();
+  std::string head = "# comm-bench " + commit() + ": " + std::string(name(subject.op)) + ", " +
+                     std::string(name(subject.dtype)) + ", " + std::to_string(subject.ranks) +
+                     (subject.ranks == 1 ? " rank on " : " ranks on ") + std::to_string(nodes) +
+                     (nodes == 1 ? " node\n" : " nodes\n");
+  head += format("# %12s %12s %8s  %-18s %12s %12s %8s %8s  %s\n", "size", "count", "type", "algorithm", "median",
+                 "minimum", "algbw", "busbw", "result");
+  head += format("# %12s %12s %8s  %-18s %12s %12s %8s %8s\n", "(B)", "(elements)", "", "", "(us)", "(us)", "(GB/s)",
+                 "(GB/s)");
+  return head;
+}
+
+std::string table_line(const Subject& subject, const Measurement& m) {
+  const std::string result = m.wrong == 0 ? "ok" : std::to_string(m.wrong) + " wrong";
+  return format("  %12lld %12lld %8s  %-18s %12.2f %12.2f %8.3f %8.3f  %s\n", static_cast<long long>(m.bytes.value),
+                static_cast<long long>(m.count.value), std::string(name(subject.dtype)).c_str(), m.algorithm.c_str(),
+                m.median_seconds * 1e6, m.min_seconds * 1e6, algorithm_bandwidth_gbps(m),
+                bus_bandwidth_gbps(subject, m), result.c_str());
+}
+
+std::optional<std::string> complaint(std::span<const Measurement> measurements) {
+  const auto wrong =
+      std::count_if(measurements.begin(), measurements.end(), [](const Measurement& m) { return m.wrong > 0; });
+  if (wrong == 0) return {};
+  return "# " + std::to_string(wrong) + " of " + std::to_string(measurements.size()) + " lines have wrong results\n";
+}
+
+std::string to_json(const Subject& subject, std::span<const Measurement> measurements) {
+  auto results = nlohmann::ordered_json::array();
+  for (const Measurement& m : measurements) {
+    results.push_back({{"op", name(subject.op)},
+                       {"algorithm", m.algorithm},
+                       {"bytes", m.bytes.value},
+                       {"ranks", subject.ranks},
+                       {"dtype", name(subject.dtype)},
+                       {"median_us", m.median_seconds * 1e6},
+                       {"min_us", m.min_seconds * 1e6},
+                       {"algbw_gbps", algorithm_bandwidth_gbps(m)},
+                       {"busbw_gbps", bus_bandwidth_gbps(subject, m)},
+                       {"correct", m.wrong == 0}});
+  }
+  return nlohmann::ordered_json{{"results", results}}.dump(2) + '\n';
+}
+
+}  // namespace lockstep::comm_bench

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "apps/comm-bench/measure.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::comm_bench {
+
+/// What all measurements of a run have in common.
+struct Subject {
+  CollectiveKind op = CollectiveKind::all_reduce;
+  DType dtype = DType::float32;
+  int ranks = 1;
+};
+
+/// The table's head, in the manner of nccl-tests.
+std::string table_head(const Subject& subject, const World& world);
+/// A line of the table.
+std::string table_line(const Subject& subject, const Measurement& m);
+/// The table's last line if any result is wrong; else nothing.
+std::optional<std::string> complaint(std::span<const Measurement> measurements);
+/// {"results":[{"op","algorithm","bytes","ranks","dtype","median_us","min_us","algbw_gbps","busbw_gbps","correct"}]}.
+std::string to_json(const Subject& subject, std::span<const Measurement> measurements);
+
+}  // namespace lockstep::comm_bench

@@ -1,0 +1,73 @@
+#include "apps/common/run_app.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+
+#include "apps/common/exit_codes.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/launch.hpp"
+
+namespace lockstep {
+namespace {
+
+/// One write, so that lines of several ranks do not mix.
+void report(std::string_view app, const std::string& what) {
+  const std::string line = std::string(app) + ": " + what + '\n';
+  std::fflush(stdout);
+  std::fputs(line.c_str(), stderr);
+}
+
+/// Closes the world after an error that every rank has.
+int end_in_order(std::string_view app, World& world, const std::string& what, ExitCode code) {
+  if (world.rank() == Rank{0}) report(app, what);
+  try {
+    world.close();
+  } catch (const std::exception& error) {
+    report(app, error.what());
+  }
+  return code;
+}
+
+/// Ends the job after an error of this rank's own.
+int end_job(std::string_view app, World& world, const std::string& what) {
+  if (world.size() == 1) return end_in_order(app, world, what, exit_error);
+  report(app, what);
+  world.abort(exit_error);
+}
+
+int run_body(std::string_view app, World& world, const std::function<int(World&)>& body) {
+  try {
+    const int code = body(world);
+    world.close();
+    return code;
+  } catch (const UsageError& error) {
+    return end_in_order(app, world, error.what(), exit_usage);
+  } catch (const Error& error) {
+    if (error.is_on_every_rank()) return end_in_order(app, world, error.what(), exit_error);
+    return end_job(app, world, error.reported_by(world.rank().value, world.host()).what());
+  } catch (const std::exception& error) {
+    return end_job(app, world,
+                   "rank " + std::to_string(world.rank().value) + " on " + world.host() + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+int run_app(std::string_view app, const WorldOptions& options, const std::function<int(World&)>& body) {
+  std::optional<World> world;
+  try {
+    world.emplace(options);
+  } catch (const Error& error) {
+    report(app, error.what());
+    return exit_error;
+  }
+  return run_body(app, *world, body);
+}
+
+void print_once(const std::string& text) {
+  if (first_process(read_environment())) std::fputs(text.c_str(), stdout);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,42 @@
+#include "apps/common/terminal.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+namespace lockstep {
+namespace {
+
+/// The file that a process's standard output is, "" where it cannot be read.
+std::string output_of(const std::string& process) {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/" + process + "/fd/1", error).string();
+}
+
+bool is_terminal(const std::string& file) { return file.starts_with("/dev/pts/") || file.starts_with("/dev/tty"); }
+
+/// Whether a launcher started this process. The environment it was started with tells; the present one does not, since
+/// without a launcher MPI_Init itself sets such variables.
+bool under_launcher() {
+  std::ifstream environment("/proc/self/environ");
+  for (std::string entry; std::getline(environment, entry, '\0');) {
+    for (const char* variable : {"OMPI_COMM_WORLD_SIZE=", "PMIX_RANK=", "PMI_SIZE=", "SLURM_STEP_NUM_TASKS="}) {
+      if (entry.starts_with(variable)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool shows_on_terminal() {
+  if (isatty(STDOUT_FILENO) == 0) return false;
+  if (!under_launcher()) return true;
+  const std::string of_parent = output_of(std::to_string(getppid()));
+  return is_terminal(of_parent) && of_parent != output_of("self");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// train: trains a CNN on all ranks of the job. Exit codes: apps/common/exit_codes.hpp.
+#include <boost/program_options.hpp>
+#include <optional>
+#include <string>
+
+#include "apps/common/exit_codes.hpp"
+#include "apps/common/run_app.hpp"
+#include "apps/common/version.hpp"
+#include "apps/train/options.hpp"
+#include "apps/train/session.hpp"
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  train::CommandLine command_line;
+  std::string mistake;
+  try {
+    command_line = train::parse_options(argc, argv);
+  } catch (const UsageError& error) {
+    mistake = error.what();
+  }
+  if (!command_line.to_print.empty()) {
+    print_once(command_line.to_print);
+    return exit_success;
+  }
+  return run_app("train", {}, [&](World& world) {
+    if (!mistake.empty()) throw UsageError(mistake);
+    return train::run_session(world, command_line.options);
+  });
+}

@@ -1,0 +1,167 @@
+#include "apps/train/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <sstream>
+
+#include "apps/common/command_line.hpp"
+#include "apps/common/version.hpp"
+#include "lockstep/backends/membership.hpp"
+#include "lockstep/data/dataset.hpp"
+#include "lockstep/nn/models.hpp"
+
+namespace lockstep::train {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::array<std::string_view, 2> devices = {"cpu", "cuda"};
+constexpr std::array<std::string_view, 2> op_libraries = {"onednn", "reference"};
+constexpr std::array<std::string_view, 2> precisions = {"float32", "float64"};
+
+template <typename T>
+auto value(const char* name) {
+  return po::value<T>()->value_name(name);
+}
+
+auto choice(std::span<const std::string_view> words) { return po::value<std::string>()->value_name(joined(words)); }
+
+po::options_description describe() {
+  po::options_description text("Trains a model on all ranks: mpirun -np 2 train [options]", 110);
+  // clang-format off
+  text.add_options()
+      ("help", "print this text and end")
+      ("version", "print the commit and every library's version and end")
+      ("config", value<std::string>("FILE"), "read options from FILE, a line 'name = value' each; the command line goes before it")
+      ("dataset", choice(data::dataset_names()), "what to learn (default synthetic-digits)")
+      ("data-dir", value<std::string>("DIR"), "where the files of mnist are")
+      ("model", choice(nn::model_names()), "(default lenet)")
+      ("epochs", value<std::int64_t>("N"), "passes over the training set (default by model)")
+      ("steps", value<std::int64_t>("N"), "stop after N steps (default 0: never)")
+      ("batch", value<std::int64_t>("N"), "samples of a step, the total over all ranks (default by model)")
+      ("lr", value<double>("X"), "peak learning rate (default by model)")
+      ("momentum", value<double>("X"), "(default by model)")
+      ("nesterov", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "Nesterov's momentum (default by model)")
+      ("weight-decay", value<double>("X"), "(default by model)")
+      ("seed", value<std::uint64_t>("N"), "of initial weights, order of samples and drawn data (default 1)")
+      ("threads", value<int>("N"), "compute threads of each rank (default: its share of the processors)")
+      ("workers", value<int>("N"), "threads of each rank that prepare batches; 0 prepares them in between (default 1)")
+      ("bucket-mb", value<double>("X"), "MiB of gradients that are all-reduced together (default 4)")
+      ("algorithm", choice(backends::algorithm_names()), "of the all-reduce; mpi is the MPI library's own (default ring)")
+      ("device", choice(devices), "(default cpu)")
+      ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
+      ("precision", choice(precisions), "(default float32)")
+      ("timeout", value<double>("S"), "seconds without progress after which an all-reduce fails (default 300)")
+      ("log-every", value<std::int64_t>("N"), "steps from one progress report to the next (default 50)")
+      ("metrics", value<std::string>("FILE"), "append a JSON line for each event to FILE")
+      ("trace", value<std::string>("FILE"), "write what ran when, on every rank, to FILE for chrome://tracing or ui.perfetto.dev");
+  // clang-format on
+  return text;
+}
+
+/// The options that were given, each with what holds where it was not.
+class Given {
+ public:
+  explicit Given(const po::variables_map& values) : values_(values) {}
+
+  [[nodiscard]] bool has(const char* name) const { return values_.count(name) > 0; }
+  template <typename T>
+  [[nodiscard]] T get(const char* name, T otherwise) const {
+    return has(name) ? values_[name].as<T>() : otherwise;
+  }
+  template <typename T, typename Rule>
+  [[nodiscard]] T get(const char* name, T otherwise, const Rule& holds, std::string_view rule) const {
+    const T value = get(name, otherwise);
+    require(holds(value), name, value, rule);
+    return value;
+  }
+  [[nodiscard]] std::string choose(const char* name, std::span<const std::string_view> choices,
+                                   std::string_view otherwise) const {
+    auto word = get(name, std::string(otherwise));
+    require_choice(name, word, choices);
+    return word;
+  }
+
+ private:
+  const po::variables_map& values_;
+};
+
+constexpr auto positive = [](auto value) { return value > 0 && std::isfinite(static_cast<double>(value)); };
+constexpr auto not_negative = [](auto value) { return value >= 0 && std::isfinite(static_cast<double>(value)); };
+
+trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& defaults) {
+  trainer::TrainerOptions options;
+  options.epochs = given.get("epochs", defaults.epochs, positive, "at least 1 epoch is needed");
+  options.steps = given.get<std::int64_t>("steps", 0, not_negative, "it cannot be negative");
+  options.batch = {given.get("batch", defaults.batch, positive, "at least 1 sample is needed")};
+  options.schedule = {.peak = given.get("lr", defaults.learning_rate, positive, "the learning rate must be positive"),
+                      .decay = defaults.decay,
+                      .warmup_fraction = defaults.warmup_fraction};
+  const auto below_one = [](double value) { return value >= 0 && value < 1; };
+  options.sgd = {
+      .momentum = given.get("momentum", defaults.momentum, below_one, "it must be in 0 … 1, 1 excluded"),
+      .nesterov = given.get("nesterov", defaults.nesterov),
+      .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative")};
+  options.seed = given.get<std::uint64_t>("seed", 1);
+  options.workers = given.get("workers", 1, not_negative, "it cannot be negative");
+  const double bucket_mb = given.get("bucket-mb", 4.0, positive, "a bucket must have a positive size");
+  options.bucket = {std::max<std::int64_t>(1, std::llround(bucket_mb * 1024 * 1024))};
+  options.log_every = given.get<std::int64_t>("log-every", 50, positive, "at least 1 step is needed");
+  return options;
+}
+
+/// What each option allows but not all of them together.
+void refuse_contradictions(const Given& given, const Options& options) {
+  if (options.ops == "onednn" && options.trainer.precision == DType::float64) {
+    throw UsageError("--ops onednn computes in float32 only: leave it out, or choose --precision float32");
+  }
+  if (options.trainer.sgd.nesterov && options.trainer.sgd.momentum == 0) {
+    throw UsageError("--nesterov needs a momentum above 0");
+  }
+  if (given.has("data-dir") && options.dataset != "mnist") {
+    throw UsageError("--data-dir has no meaning with --dataset " + options.dataset +
+                     ", which the program draws by itself; did you mean --dataset mnist?");
+  }
+  if (!given.has("data-dir") && options.dataset == "mnist") {
+    throw UsageError("--dataset mnist needs --data-dir, the folder with the IDX files");
+  }
+  if (options.device == "cuda") {
+    throw UsageError("--device cuda: the layers have no GPU implementation yet; NCCL can be used from the library");
+  }
+}
+
+Options checked(const Given& given) {
+  Options options;
+  options.dataset = given.choose("dataset", data::dataset_names(), "synthetic-digits");
+  options.data_dir = given.get<std::string>("data-dir", "");
+  options.model = given.choose("model", nn::model_names(), "lenet");
+  options.algorithm = given.choose("algorithm", backends::algorithm_names(), "ring");
+  options.device = given.choose("device", devices, "cpu");
+  const bool wide = given.choose("precision", precisions, "float32") == "float64";
+  options.ops = given.choose("ops", op_libraries, wide ? "reference" : "onednn");
+  options.timeout_seconds = given.get("timeout", 300.0, positive, "it must be positive");
+  options.threads = given.get("threads", 0, not_negative, "it cannot be negative");
+  options.metrics = given.get<std::string>("metrics", "");
+  options.trace = given.get<std::string>("trace", "");
+  options.trainer = trainer_options(given, nn::defaults_for(options.model));
+  options.trainer.precision = wide ? DType::float64 : DType::float32;
+  refuse_contradictions(given, options);
+  return options;
+}
+
+}  // namespace
+
+CommandLine parse_options(int argc, char** argv) {
+  const po::options_description description = describe();
+  const po::variables_map values = read_command_line(argc, argv, description);
+  if (values.count("help") > 0) {
+    std::ostringstream text;
+    text << description << "\nExit codes: 0 success; 1 an error, with the rank it happened on; 2 wrong usage.\n";
+    return {{}, text.str()};
+  }
+  if (values.count("version") > 0) return {{}, version_text("train")};
+  return {checked(Given(values)), {}};
+}
+
+}  // namespace lockstep::train

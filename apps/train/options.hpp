@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/trainer/options.hpp"
+
+namespace lockstep::train {
+
+/// The command line and the configuration file, checked: everything that can be told without data or other ranks.
+struct Options {
+  std::string dataset;
+  std::string data_dir;
+  std::string model;
+  std::string algorithm;
+  std::string device;
+  std::string ops;
+  double timeout_seconds = 0;
+  int threads = 0;  ///< 0: as many as this rank has processors to itself
+  std::string metrics;
+  std::string trace;
+  trainer::TrainerOptions trainer;
+};
+
+struct CommandLine {
+  Options options;
+  std::string to_print;  ///< not empty where --help or --version asks for this text instead of a run
+};
+
+/// @throws UsageError that names the option, its value and what is possible
+CommandLine parse_options(int argc, char** argv);
+
+}  // namespace lockstep::train

@@ -1,0 +1,207 @@
+#include "apps/train/session.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "apps/common/exit_codes.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/common/version.hpp"
+#include "apps/train/reporter.hpp"
+#include "lockstep/backends/membership.hpp"
+#include "lockstep/data/dataset.hpp"
+#include "lockstep/nn/models.hpp"
+#include "lockstep/observe/trace.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/cluster_view.hpp"
+#include "lockstep/trainer/trainer.hpp"
+
+namespace lockstep::train {
+namespace {
+
+/// Does what only this rank may fail at; if any rank fails, all throw the same error.
+template <typename Work>
+void agreed(const World& world, const Work& work) {
+  std::optional<Error> failure;
+  try {
+    work();
+  } catch (const Error& error) {
+    failure = error.reported_by(world.rank().value, world.host());
+  }
+  agree(world.group(), failure);
+}
+
+int threads_of_this_rank(const Options& options, const World& world, const NodeView& node) {
+  if (options.threads > 0) return options.threads;
+  const auto mine = static_cast<std::size_t>(world.place().local_rank);
+  const CpuSet& pus = node.bound_pus[mine];
+  const auto sharing = std::count(node.bound_pus.begin(), node.bound_pus.end(), pus);
+  return std::max(1, static_cast<int>(pus.size() / std::max<std::ptrdiff_t>(1, sharing)));
+}
+
+/// The files that rank 0 writes, opened before training so that a path that cannot be written is known at once.
+struct Files {
+  std::optional<observe::MetricsFile> metrics;
+  std::optional<observe::TraceFile> trace;
+};
+
+Files open_files(const World& world, const Options& options) {
+  Files files;
+  agreed(world, [&] {
+    if (world.rank() != Rank{0}) return;
+    if (!options.metrics.empty()) files.metrics.emplace(options.metrics);
+    if (!options.trace.empty()) files.trace.emplace(options.trace);
+  });
+  return files;
+}
+
+observe::StartEvent start_event(const World& world, const Options& options) {
+  return {.version = commit(),
+          .model = options.model,
+          .dataset = options.dataset,
+          .algorithm = options.algorithm,
+          .device = options.device,
+          .ops = options.ops,
+          .precision = std::string(name(options.trainer.precision)),
+          .seed = options.trainer.seed,
+          .epochs = options.trainer.epochs,
+          .batch = options.trainer.batch,
+          .hosts = world.hosts()};
+}
+
+observe::EndEvent end_event(const trainer::Trainer::Result& result, const Options& options, double seconds) {
+  observe::EndEvent event{.outcome = result.epochs == options.trainer.epochs ? "completed" : "stopped",
+                          .epochs = result.epochs,
+                          .seconds = seconds};
+  if (result.evaluation) {
+    event.best_accuracy = result.best_accuracy;
+    event.final_accuracy = result.evaluation->accuracy;
+  }
+  return event;
+}
+
+void print_header(const Options& options, const World& world, int threads, const data::DatasetPair& data) {
+  std::printf("%s on %s (%lld training and %lld test images, %lld classes), %d rank%s of %d thread%s\n",
+              options.model.c_str(), options.dataset.c_str(), static_cast<long long>(data.train.size()),
+              static_cast<long long>(data.test.size()), static_cast<long long>(data.train.classes), world.size(),
+              world.size() == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients all-reduced by %s%s\n\n",
+              static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
+              static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
+              std::string(name(options.trainer.precision)).c_str(), options.algorithm.c_str(),
+              options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)");
+  std::fflush(stdout);
+}
+
+void write_trace(const World& world, const Options& options, Files& files, const observe::TraceRecorder* recorder) {
+  if (recorder == nullptr) return;
+  const std::vector<std::string> events = gather_strings(world.group(), recorder->events_json(), {0});
+  agreed(world, [&] {
+    if (files.trace) files.trace->write(events);
+  });
+  if (world.rank() == Rank{0}) std::printf("trace: %s\n", options.trace.c_str());
+}
+
+void print_summary(const Options& options, const trainer::Trainer& trainer, const trainer::Trainer::Result& result,
+                   double seconds) {
+  std::printf("\n%lld steps in %.1f s, %.1f %% of it waiting for gradients", static_cast<long long>(result.steps),
+              seconds, 100 * trainer.replica().reducer().exposed_seconds() / seconds);
+  if (result.evaluation) {
+    std::printf("; test accuracy %.2f %%, best %.2f %%", 100 * result.evaluation->accuracy, 100 * result.best_accuracy);
+  }
+  std::printf("\n");
+  if (!options.metrics.empty()) std::printf("metrics: %s\n", options.metrics.c_str());
+}
+
+/// Prints who runs where. @return this rank's node
+NodeView show_cluster(const World& world, const Options& options) {
+  const Topology topology = discover_topology();
+  NodeView node = gather_node(world, topology, std::max(1, options.threads));
+  const auto cluster = gather_cluster(world, topology, node);
+  if (cluster) std::fputs((format_table(*cluster) + "\n").c_str(), stdout);
+  return node;
+}
+
+data::DatasetPair load_data(const World& world, const Options& options) {
+  data::DatasetPair data;
+  agreed(world, [&] { data = data::load_dataset({options.dataset, options.data_dir, options.trainer.seed}); });
+  return data;
+}
+
+nn::Network make_network(const World& world, const Options& options, const data::Dataset& train) {
+  std::optional<nn::Network> network;
+  const data::ImageShape& image = train.shape;
+  agreed(world, [&] {
+    network = nn::make_model(options.model, {1, image.channels, image.height, image.width}, train.classes);
+  });
+  return *std::move(network);
+}
+
+/// For rank 0; the other ranks report nothing.
+std::optional<Reporter> make_reporter(const World& world, const Options& options, const data::Dataset& train,
+                                      std::optional<observe::MetricsFile> metrics) {
+  if (world.rank() != Rank{0}) return std::nullopt;
+  const std::int64_t batch = options.trainer.batch.value;
+  std::optional<Reporter> reporter(
+      std::in_place,
+      observe::ProgressDisplay(std::cout, {.epochs = options.trainer.epochs,
+                                           .steps_per_epoch = (train.size() + batch - 1) / batch,
+                                           .images_per_epoch = {train.size()},
+                                           .terminal = shows_on_terminal()}),
+      std::move(metrics));
+  reporter->write(start_event(world, options));
+  return reporter;
+}
+
+/// Trains to the end; the end is recorded also where it is an error.
+void run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& options) {
+  const Clock::time_point begin = Clock::now();
+  const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  try {
+    const trainer::Trainer::Result result = trainer.run();
+    if (reporter == nullptr) return;
+    reporter->write(end_event(result, options, seconds()));
+    print_summary(options, trainer, result, seconds());
+  } catch (const Error&) {
+    if (reporter != nullptr) reporter->write(observe::EndEvent{.outcome = "failed", .seconds = seconds()});
+    throw;
+  }
+}
+
+}  // namespace
+
+int run_session(World& world, const Options& options) {
+  const NodeView node = show_cluster(world, options);
+  const data::DatasetPair data = load_data(world, options);
+  const nn::Network network = make_network(world, options, data.train);
+  const int threads = threads_of_this_rank(options, world, node);
+  const auto ops = options.ops == "onednn" ? ops::make_onednn_ops(threads) : ops::make_reference_ops();
+  Files files = open_files(world, options);
+
+  std::optional<observe::TraceRecorder> recorder;
+  barrier(world.group());  // the ranks' clocks start together
+  if (!options.trace.empty()) {
+    recorder.emplace(observe::TraceOptions{.rank = world.rank(), .host = world.host(), .origin = Clock::now()});
+  }
+  observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
+  backends::Membership membership(world.group(), {.algorithm = options.algorithm,
+                                                  .host = world.host(),
+                                                  .wait = {.spins_before_yield = node.spins_before_yield},
+                                                  .deadline = std::chrono::duration<double>(options.timeout_seconds),
+                                                  .observer = observer});
+  if (world.rank() == Rank{0}) print_header(options, world, threads, data);
+  std::optional<Reporter> reporter = make_reporter(world, options, data.train, std::move(files.metrics));
+  Reporter* listener = reporter ? &*reporter : nullptr;
+  trainer::Trainer trainer(membership, *ops, network, data, options.trainer, listener, observer);
+  run_to_end(trainer, listener, options);
+  membership.close();
+  write_trace(world, options, files, observer);
+  return exit_success;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "apps/train/options.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::train {
+
+/// One run from start to end: prints the cluster, loads the data, trains, reports. Collective.
+/// @return the exit code
+int run_session(World& world, const Options& options);
+
+}  // namespace lockstep::train

@@ -1,0 +1,98 @@
+#include "apps/comm-bench/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "apps/comm-bench/bandwidth.hpp"
+#include "apps/common/run_app.hpp"
+
+namespace lockstep::comm_bench {
+namespace {
+
+Options parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "comm-bench");
+  return parse_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+std::string complaint(const std::vector<const char*>& arguments) {
+  try {
+    parse(arguments);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+void expect_complaint(const std::vector<const char*>& arguments, const std::string& part) {
+  const std::string text = complaint(arguments);
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' does not say: " << part;
+}
+
+TEST(Options, TakesTheDocumentedCommand) {
+  const Options o = parse({"--op", "all_reduce", "--min", "4", "--max", "256M", "--factor", "4", "--algorithm",
+                           "ring,tree,halving-doubling,recursive-doubling,mpi", "--json", "file"});
+  EXPECT_EQ(o.op, CollectiveKind::all_reduce);
+  EXPECT_EQ(o.sizes.min, Bytes{4});
+  EXPECT_EQ(o.sizes.max, Bytes{256 << 20});
+  EXPECT_EQ(o.sizes.factor, 4);
+  EXPECT_EQ(o.algorithms, (std::vector<std::string>{"ring", "tree", "halving-doubling", "recursive-doubling", "mpi"}));
+  EXPECT_EQ(o.json, "file");
+}
+
+TEST(Options, NameTheNearestOfAMisspeltWord) {
+  expect_complaint({"--op", "allreduce"}, "there is no operation 'allreduce'; did you mean 'all_reduce'?");
+  expect_complaint({"--algorithm", "mpi,rign"}, "there is no all_reduce algorithm 'rign'; did you mean 'ring'?");
+  expect_complaint({"--op", "broadcast", "--algorithm", "binominal"}, "did you mean 'binomial'?");
+  expect_complaint({"--dtype", "float16"}, "there is no dtype 'float16'; did you mean 'float32'?");
+  expect_complaint({"--repetition", "3"}, "there is no option '--repetition'; did you mean '--repetitions'?");
+}
+
+TEST(Options, RefuseWhatCannotBeMeasured) {
+  expect_complaint({"--min", "8K", "--max", "4K"}, "--min (8192 bytes) is larger than --max (4096)");
+  expect_complaint({"--factor", "1"}, "--factor is 1; it must be at least 2");
+  expect_complaint({"--warmup", "0"}, "--warmup is 0");
+  expect_complaint({"--repetitions", "-1"}, "--repetitions is -1");
+  expect_complaint({"--seconds", "0"}, "--seconds must be positive");
+  expect_complaint({"--timeout", "nan"}, "--timeout must be positive");
+  expect_complaint({"--algorithm", "ring,mpi,ring"}, "names 'ring' twice");
+  expect_complaint({"--algorithm", ""}, "there is no all_reduce algorithm ''");
+  expect_complaint({"--factor", "four"}, "'four'");
+  expect_complaint({"256M"}, "'256M' belongs to no option");
+}
+
+TEST(Options, SizesTakeSuffixes) {
+  EXPECT_EQ(parse_size("1"), Bytes{1});
+  EXPECT_EQ(parse_size("3k"), Bytes{3072});
+  EXPECT_EQ(parse_size("16G"), Bytes{std::int64_t{16} << 30});
+  for (const char* wrong : {"", "K", "0", "-4", "4X", "4KB", "1.5M", "99999999999999999999", "9999999999G"}) {
+    EXPECT_THROW(parse_size(wrong), UsageError) << wrong;
+  }
+}
+
+TEST(Sizes, GoUpToTheLargest) {
+  const auto counts = part_counts({{4}, {1000}, 4}, 4, 1);
+  EXPECT_EQ(counts, (std::vector<Count>{{1}, {4}, {16}, {64}}));
+}
+
+TEST(Sizes, AreWholeElementsInEveryPartAndNoneTwice) {
+  const auto counts = part_counts({{4}, {1024}, 2}, 8, 3);
+  EXPECT_EQ(counts, (std::vector<Count>{{1}, {2}, {5}, {10}, {21}, {42}}));
+}
+
+TEST(Sizes, EndAtTheLargestNumber) {
+  constexpr std::int64_t huge = std::int64_t{1} << 62;
+  EXPECT_EQ(part_counts({{huge}, {huge + 1}, 4}, 1, 1), (std::vector<Count>{{huge}}));
+}
+
+TEST(BusFactor, IsThatOfNcclTests) {
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_reduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_gather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::reduce_scatter, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::broadcast, 4), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_reduce, 1), 0);
+}
+
+}  // namespace
+}  // namespace lockstep::comm_bench

@@ -1,0 +1,94 @@
+#include "apps/comm-bench/pattern.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "apps/comm-bench/exercise.hpp"
+
+namespace lockstep::comm_bench {
+namespace {
+
+constexpr std::int64_t length = 3 * Pattern::period + 5;
+
+std::vector<std::int32_t> written(const Pattern& pattern, std::int64_t first) {
+  std::vector<std::int32_t> values(length);
+  pattern.write({values.data(), {length}, DType::int32}, first);
+  return values;
+}
+
+std::int64_t differences(const Pattern& pattern, const std::vector<std::int32_t>& values, std::int64_t first) {
+  return pattern.differences({values.data(), {static_cast<std::int64_t>(values.size())}, DType::int32}, first);
+}
+
+TEST(Pattern, EqualsWhatItWrote) {
+  Pattern pattern(DType::int32, 4);
+  pattern.set_input(2, 7);
+  EXPECT_EQ(differences(pattern, written(pattern, 900), 900), 0);
+}
+
+TEST(Pattern, CountsEveryElementThatIsWrong) {
+  Pattern pattern(DType::int32, 4);
+  pattern.set_input(0, 1);
+  auto values = written(pattern, 0);
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1020}, std::size_t{1021}, std::size_t{length - 1}})
+    ++values[i];
+  EXPECT_EQ(differences(pattern, values, 0), 4);
+}
+
+TEST(Pattern, ChangesByRankElementAndRepetition) {
+  Pattern pattern(DType::int32, 2);
+  pattern.set_input(0, 1);
+  const auto values = written(pattern, 0);
+  const std::int64_t most = length * 9 / 10;
+  EXPECT_GT(differences(pattern, values, 1), most) << "moved by one element";
+  EXPECT_GT(differences(pattern, values, 1 << 16), most) << "moved by a power of two";
+  pattern.set_input(1, 1);
+  EXPECT_GT(differences(pattern, values, 0), most) << "another rank's";
+  pattern.set_input(0, 2);
+  EXPECT_GT(differences(pattern, values, 0), most) << "the repetition before";
+}
+
+TEST(Pattern, SumIsThatOfTheInputs) {
+  constexpr int ranks = 5;
+  Pattern pattern(DType::int32, ranks);
+  std::vector<std::int32_t> sum(length, 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    pattern.set_input(rank, 3);
+    const auto input = written(pattern, 10);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += input[i];
+  }
+  pattern.set_sum(3);
+  EXPECT_EQ(differences(pattern, sum, 10), 0);
+}
+
+TEST(Pattern, SumsOf255RanksFitIntoAByte) {
+  Pattern bytes(DType::uint8, 255);
+  Pattern integers(DType::int32, 255);
+  bytes.set_sum(1);
+  integers.set_sum(1);
+  std::vector<std::uint8_t> narrow(Pattern::period);
+  std::vector<std::int32_t> wide(Pattern::period);
+  bytes.write({narrow.data(), {Pattern::period}, DType::uint8}, 0);
+  integers.write({wide.data(), {Pattern::period}, DType::int32}, 0);
+  for (std::size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(wide[i], narrow[i]);
+}
+
+class ExerciseOfEveryKind : public testing::TestWithParam<CollectiveKind> {};
+
+TEST_P(ExerciseOfEveryKind, FindsThatNothingWasDone) {
+  const Exercise::Shape shape{.kind = GetParam(), .dtype = DType::float32, .me = {1}, .ranks = 3, .part = {2000}};
+  const Allocation memory = allocate_host(Exercise::memory_needed(shape));
+  Exercise exercise(shape, memory.data());
+  exercise.refill(4);
+  EXPECT_GT(exercise.wrong(4), 1900);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExerciseOfEveryKind,
+                         testing::Values(CollectiveKind::all_reduce, CollectiveKind::broadcast,
+                                         CollectiveKind::all_gather, CollectiveKind::reduce_scatter));
+
+}  // namespace
+}  // namespace lockstep::comm_bench

@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "support/run_program.hpp"
+
+namespace lockstep::testing_support {
+namespace {
+
+ProgramResult comm_bench(int ranks, const std::string& arguments) {
+  return run_program(std::string(LOCKSTEP_MPIEXEC) + " -np " + std::to_string(ranks) + ' ' + LOCKSTEP_COMM_BENCH + ' ' +
+                     arguments + " 2>&1");
+}
+
+class CommBench : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  [[nodiscard]] nlohmann::json results(int ranks, const std::string& arguments) const {
+    const auto run = comm_bench(ranks, arguments + " --seconds 0.001 --json " + file("out.json"));
+    EXPECT_EQ(run.exit_code, 0) << run.output;
+    std::ifstream json(file("out.json"));
+    return nlohmann::json::parse(json).at("results");
+  }
+
+ private:
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("lockstep-comm-bench-" + std::to_string(getpid()));
+};
+
+/// Checks a result on its own terms; `factor` is bus ÷ algorithm bandwidth.
+void expect_sound(const nlohmann::json& r, const std::string& op, int ranks, double factor) {
+  EXPECT_EQ(r.at("op"), op);
+  EXPECT_EQ(r.at("ranks"), ranks);
+  EXPECT_EQ(r.at("correct"), true);
+  const auto median = r.at("median_us").get<double>();
+  const auto algorithm = r.at("algbw_gbps").get<double>();
+  EXPECT_GT(r.at("min_us").get<double>(), 0);
+  EXPECT_GE(median, r.at("min_us").get<double>());
+  EXPECT_NEAR(algorithm, r.at("bytes").get<double>() / median / 1000, 1e-9 + algorithm * 1e-9);
+  EXPECT_NEAR(r.at("busbw_gbps").get<double>(), algorithm * factor, 1e-9 + algorithm * 1e-9);
+}
+
+TEST_F(CommBench, MeasuresEveryAlgorithmAtEverySize) {
+  const std::set<std::string> algorithms = {"ring", "tree", "halving-doubling", "recursive-doubling", "mpi"};
+  for (const int ranks : {1, 2, 3}) {
+    std::set<std::pair<std::string, int>> seen;
+    for (const auto& r : results(ranks,
+                                 "--op all_reduce --min 4 --max 4K --factor 32 --algorithm "
+                                 "ring,tree,halving-doubling,recursive-doubling,mpi")) {
+      expect_sound(r, "all_reduce", ranks, 2.0 * (ranks - 1) / ranks);
+      EXPECT_EQ(r.at("dtype"), "float32");
+      seen.emplace(r.at("algorithm"), r.at("bytes"));
+    }
+    std::set<std::pair<std::string, int>> expected;
+    for (const auto& algorithm : algorithms) {
+      for (const int bytes : {4, 128, 4096}) expected.emplace(algorithm, bytes);
+    }
+    EXPECT_EQ(seen, expected) << ranks << " ranks";
+  }
+}
+
+TEST_F(CommBench, MeasuresTheOtherOperations) {
+  const std::pair<std::string, double> operations[] = {
+      {"broadcast", 1}, {"all_gather", 2.0 / 3}, {"reduce_scatter", 2.0 / 3}, {"barrier", 0}};
+  for (const auto& [op, factor] : operations) {
+    const auto all = results(3, "--max 300K --min 300K --dtype uint8 --op " + op);
+    EXPECT_EQ(all.size(), 3U) << op;
+    for (const auto& r : all) {
+      expect_sound(r, op, 3, factor);
+      EXPECT_EQ(r.at("bytes"), op == "barrier" ? 0 : 300 * 1024);
+    }
+  }
+}
+
+TEST_F(CommBench, PrintsALineForEachResultOnce) {
+  const auto run = comm_bench(2, "--min 64 --max 64 --repetitions 5 --algorithm ring,mpi");
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_EQ(occurrences(run.output, "2 ranks on 1 node"), 1) << run.output;
+  EXPECT_EQ(occurrences(run.output, "  ring "), 1) << run.output;
+  EXPECT_EQ(occurrences(run.output, "  mpi "), 1) << run.output;
+  EXPECT_EQ(occurrences(run.output, "  ok\n"), 2) << run.output;
+}
+
+TEST_F(CommBench, RunsWithoutALauncher) {
+  const auto run = run_program(std::string(LOCKSTEP_COMM_BENCH) + " --max 4 --repetitions 5 2>&1");
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_EQ(occurrences(run.output, "  ok\n"), 6) << run.output;
+}
+
+TEST_F(CommBench, AMistakeOnTheCommandLineIsReportedOnce) {
+  const auto run = comm_bench(2, "--algorithm rign");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(occurrences(run.output, "did you mean 'ring'?"), 1) << run.output;
+}
+
+TEST_F(CommBench, AFileThatCannotBeWrittenIsKnownBeforeAnythingIsMeasured) {
+  const auto run = comm_bench(2, "--json " + file("missing/out.json"));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(occurrences(run.output, "cannot write '" + file("missing/out.json") + "': No such file or directory"), 1)
+      << run.output;
+  EXPECT_EQ(occurrences(run.output, "algbw"), 0) << run.output;
+}
+
+TEST_F(CommBench, SizesBeyondTheMemoryAreRefused) {
+  const auto run = comm_bench(2, "--min 4000000G --max 4000000G");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(occurrences(run.output, "choose a smaller --max"), 1) << run.output;
+}
+
+TEST_F(CommBench, HelpAndVersionPrintOnce) {
+  const auto help = comm_bench(2, "--help");
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(occurrences(help.output, "Exit codes"), 1) << help.output;
+  const auto version = comm_bench(2, "--version");
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_EQ(occurrences(version.output, "commit "), 1) << version.output;
+}
+
+}  // namespace
+}  // namespace lockstep::testing_support

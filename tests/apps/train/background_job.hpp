@@ -1,0 +1,83 @@
+#pragma once
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lockstep::train {
+
+/// Asks every 10 ms until the answer is yes. @return whether it was before the time was over
+template <typename Question>
+bool becomes_true(std::chrono::duration<double> within, const Question& question) {
+  const auto end = std::chrono::steady_clock::now() + within;
+  while (!question()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+/// A command that runs beside the test, in a process group of its own, as a shell starts it on a terminal.
+class BackgroundJob {
+ public:
+  /// @param output  a file for both streams
+  BackgroundJob(const std::string& command, const std::filesystem::path& output) : pid_(fork()) {
+    if (pid_ == 0) {
+      setpgid(0, 0);
+      const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+      dup2(file, STDOUT_FILENO);
+      dup2(file, STDERR_FILENO);
+      execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+      _exit(127);
+    }
+    setpgid(pid_, pid_);
+  }
+  ~BackgroundJob() {
+    if (has_ended()) return;
+    kill(-pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  BackgroundJob(const BackgroundJob&) = delete;
+  BackgroundJob& operator=(const BackgroundJob&) = delete;
+
+  /// What Ctrl-C does.
+  void interrupt() const { kill(-pid_, SIGINT); }
+
+  [[nodiscard]] bool has_ended() {
+    int status = 0;
+    if (!exit_code_ && waitpid(pid_, &status, WNOHANG) == pid_) {
+      exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    return exit_code_.has_value();
+  }
+  /// Once it has ended.
+  [[nodiscard]] int exit_code() const { return exit_code_.value(); }
+
+ private:
+  pid_t pid_;
+  std::optional<int> exit_code_;
+};
+
+/// All processes of the machine whose command line begins with `program` and contains `marker`.
+inline std::vector<pid_t> processes(const std::string& program, const std::string& marker) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string words((std::istreambuf_iterator<char>(file)), {});
+    if (pid > 0 && words.starts_with(program) && words.find(marker) != std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,47 @@
+#include "apps/train/train_program.hpp"
+
+namespace lockstep::train {
+namespace {
+
+TEST(Failure, BatchSmallerThanRanks) {
+  const SmallDigits digits;
+  expect_refused(run_train(3, digits.arguments() + " --batch 2"), 1,
+                 {"--batch 2 is the total over all ranks and smaller than their number, 3"});
+}
+
+TEST(Failure, BatchLargerThanTheDataSet) {
+  const SmallDigits digits;
+  expect_refused(run_train(2, digits.arguments() + " --batch 97"), 1,
+                 {"--batch 97 is more than the data set's 96 training images"});
+}
+
+TEST(Failure, ALossThatIsNotFiniteNamesTheStepAndEveryRankWhoseOwnItWas) {
+  const SmallDigits digits;
+  // The first update takes every weight beyond float32.
+  const auto result = run_train(2, digits.arguments() + " --batch 16 --lr 1e38 --weight-decay 1e38 --epochs 3");
+  expect_refused(result, 1,
+                 {"the loss is not finite", "on rank 0, 1 the rank's own loss is not", "step 2", "peer ranks 0 1",
+                  "A lower --lr may help"});
+  EXPECT_EQ(occurrences(result.output, "steps in"), 0) << "no summary\n" << result.output;
+}
+
+TEST(Failure, OutputThatCannotBeWrittenIsKnownBeforeTraining) {
+  const SmallDigits digits;
+  for (const std::string option : {"--metrics", "--trace"}) {
+    const std::string path = digits.path("missing/out.json");
+    const auto result = run_train(2, digits.arguments() + " --batch 16 " + option + ' ' + path);
+    expect_refused(result, 1, {"cannot write " + path + ": No such file or directory", "train: rank 0"});
+    EXPECT_EQ(occurrences(result.output, "train loss"), 0) << result.output;
+  }
+}
+
+TEST(Failure, ADiskThatIsFullEndsEveryRank) {
+  const SmallDigits digits;
+  const auto result = run_train(2, digits.arguments() + " --batch 16 --metrics /dev/full");
+  expect_refused(result, 1, {"train: rank 0", "cannot write /dev/full: No space left on device"});
+  EXPECT_EQ(occurrences(result.output, "lockstep:"), 0) << "no complaint about what an error left open\n"
+                                                        << result.output;
+}
+
+}  // namespace
+}  // namespace lockstep::train

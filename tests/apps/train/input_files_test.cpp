@@ -1,0 +1,72 @@
+#include "apps/train/train_program.hpp"
+
+namespace lockstep::train {
+namespace {
+
+void expect_bad_data(const SmallDigits& digits, const std::vector<std::string>& parts) {
+  const auto result = run_train(2, digits.arguments() + " --steps 1");
+  expect_refused(result, 1, parts);
+  EXPECT_EQ(occurrences(result.output, "images/s"), 0) << "nothing is trained\n" << result.output;
+}
+
+void cut(const std::filesystem::path& file, std::uintmax_t bytes) { std::filesystem::resize_file(file, bytes); }
+
+TEST(InputFiles, AFolderThatDoesNotExist) {
+  expect_refused(run_train(2, "--dataset mnist --data-dir /missing/folder"), 1, {"/missing/folder does not exist"});
+}
+
+TEST(InputFiles, MissingFile) {
+  const SmallDigits digits;
+  std::filesystem::remove(digits.file("t10k-labels-idx1-ubyte"));
+  expect_bad_data(digits, {digits.path("t10k-labels-idx1-ubyte") + " does not exist"});
+}
+
+TEST(InputFiles, TruncatedData) {
+  const SmallDigits digits;
+  cut(digits.file("train-images-idx3-ubyte"), 1000);
+  expect_bad_data(digits, {digits.path("train-images-idx3-ubyte") + " is truncated: 6144 bytes of data expected, 984"});
+}
+
+TEST(InputFiles, TruncatedHeader) {
+  const SmallDigits digits;
+  cut(digits.file("train-images-idx3-ubyte"), 10);
+  expect_bad_data(digits, {" is truncated: 16 bytes of header expected, 10 found"});
+}
+
+TEST(InputFiles, TruncatedGzipStream) {
+  const SmallDigits digits;
+  const auto plain = digits.file("train-images-idx3-ubyte");
+  const auto packed = digits.file("train-images-idx3-ubyte.gz");
+  data::write_gzip(packed, data::read_all(plain));
+  std::filesystem::remove(plain);
+  cut(packed, std::filesystem::file_size(packed) / 2);
+  expect_bad_data(digits, {packed.string() + " is truncated: its gzip stream ends too early"});
+}
+
+TEST(InputFiles, EmptyFile) {
+  const SmallDigits digits;
+  cut(digits.file("t10k-images-idx3-ubyte"), 0);
+  expect_bad_data(digits, {digits.path("t10k-images-idx3-ubyte") + " is empty"});
+}
+
+TEST(InputFiles, LabelsUnderTheNameOfImages) {
+  const SmallDigits digits;
+  std::filesystem::copy_file(digits.file("train-labels-idx1-ubyte"), digits.file("train-images-idx3-ubyte"),
+                             std::filesystem::copy_options::overwrite_existing);
+  expect_bad_data(digits, {digits.path("train-images-idx3-ubyte") + " holds labels where images are expected"});
+}
+
+TEST(InputFiles, SomethingElseUnderTheNameOfImages) {
+  const SmallDigits digits;
+  data::write_plain(digits.file("train-images-idx3-ubyte"), "<html>not found</html>");
+  expect_bad_data(digits, {digits.path("train-images-idx3-ubyte") + " is not an IDX file"});
+}
+
+TEST(InputFiles, CountsOfImagesAndLabelsThatDiffer) {
+  const SmallDigits digits;
+  digits.write_labels("train", SmallDigits::train_size - 1);
+  expect_bad_data(digits, {"holds 96 images but ", "holds 95 labels; they do not belong together"});
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,106 @@
+#include <cmath>
+#include <set>
+
+#include "apps/train/train_program.hpp"
+
+namespace lockstep::train {
+namespace {
+
+std::set<std::string> fields(const nlohmann::json& event) {
+  std::set<std::string> names;
+  for (const auto& item : event.items()) names.insert(item.key());
+  return names;
+}
+
+std::vector<nlohmann::json> of_kind(const std::vector<nlohmann::json>& events, const std::string& kind) {
+  std::vector<nlohmann::json> found;
+  for (const auto& event : events) {
+    if (event.at("event") == kind) found.push_back(event);
+  }
+  return found;
+}
+
+/// Two epochs of six steps, reported every second step.
+class Metrics : public testing::Test {
+ protected:
+  void SetUp() override {
+    run();
+    events_ = read_metrics(digits_.file("metrics.json"));
+  }
+  void run() const {
+    const auto result = run_train(2, digits_.arguments() + " --batch 16 --epochs 2 --log-every 2 --seed 5 --metrics " +
+                                         digits_.path("metrics.json"));
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, "metrics: " + digits_.path("metrics.json")), 1) << result.output;
+  }
+
+  SmallDigits digits_;
+  std::vector<nlohmann::json> events_;
+};
+
+TEST_F(Metrics, HoldTheEventsInTheirOrder) {
+  std::string order;
+  for (const auto& event : events_) order += event.at("event").get<std::string>() + ' ';
+  EXPECT_EQ(order, "start step step step epoch step step step epoch end ");
+}
+
+TEST_F(Metrics, StartSaysWhatIsRun) {
+  const auto& start = events_.front();
+  EXPECT_EQ(start.at("model"), "lenet");
+  EXPECT_EQ(start.at("dataset"), "mnist");
+  EXPECT_EQ(start.at("algorithm"), "ring");
+  EXPECT_EQ(start.at("device"), "cpu");
+  EXPECT_EQ(start.at("ops"), "onednn");
+  EXPECT_EQ(start.at("precision"), "float32");
+  EXPECT_EQ(start.at("seed"), 5);
+  EXPECT_EQ(start.at("epochs"), 2);
+  EXPECT_EQ(start.at("batch"), 16);
+  EXPECT_EQ(start.at("hosts").size(), 2U);
+  EXPECT_FALSE(start.at("version").get<std::string>().empty());
+}
+
+TEST_F(Metrics, StepsCountFromOneInEachEpoch) {
+  const auto steps = of_kind(events_, "step");
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(fields(steps[i]), (std::set<std::string>{"event", "epoch", "step", "loss", "images_per_second"}));
+    EXPECT_EQ(steps[i].at("epoch"), 1 + i / 3);
+    EXPECT_EQ(steps[i].at("step"), 2 + 2 * (i % 3));
+    EXPECT_GT(steps[i].at("loss").get<double>(), 0);
+    EXPECT_GT(steps[i].at("images_per_second").get<double>(), 0);
+  }
+}
+
+TEST_F(Metrics, EpochsHoldLossesAccuracyAndSpeed) {
+  const auto epochs = of_kind(events_, "epoch");
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    EXPECT_EQ(epochs[i].at("epoch"), i + 1);
+    for (const char* field : {"train_loss", "val_loss", "seconds", "images_per_second"}) {
+      EXPECT_GT(epochs[i].at(field).get<double>(), 0) << field;
+    }
+    const double right = epochs[i].at("val_accuracy").get<double>() * SmallDigits::test_size;
+    EXPECT_NEAR(right, std::round(right), 1e-9) << "each test image counts once";
+    EXPECT_LE(right, SmallDigits::test_size);
+    EXPECT_NEAR(epochs[i].at("images_per_second").get<double>() * epochs[i].at("seconds").get<double>(),
+                SmallDigits::train_size, 1e-6)
+        << "over all ranks";
+  }
+}
+
+TEST_F(Metrics, EndRepeatsTheLastAccuracy) {
+  const auto& end = events_.back();
+  EXPECT_EQ(end.at("outcome"), "completed");
+  EXPECT_EQ(end.at("epochs"), 2);
+  EXPECT_EQ(end.at("final_accuracy"), of_kind(events_, "epoch").back().at("val_accuracy"));
+  EXPECT_GE(end.at("best_accuracy").get<double>(), end.at("final_accuracy").get<double>());
+}
+
+TEST_F(Metrics, OfASecondRunAreAppended) {
+  run();
+  const auto both = read_metrics(digits_.file("metrics.json"));
+  ASSERT_EQ(both.size(), 2 * events_.size());
+  EXPECT_EQ(both.front(), events_.front());
+  EXPECT_EQ(both.at(events_.size()).at("event"), "start");
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,87 @@
+#include <map>
+
+#include "apps/train/train_program.hpp"
+
+namespace lockstep::train {
+namespace {
+
+/// Runs, and returns the last epoch's event. @param digits  lends its folder for the metrics
+nlohmann::json last_epoch(const SmallDigits& digits, int ranks, const std::string& arguments) {
+  const std::string path = digits.path("metrics.json");
+  const auto result = run_train(ranks, arguments + " --metrics " + path);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  const auto events = read_metrics(path);
+  return events.size() < 2 ? nlohmann::json() : events[events.size() - 2];
+}
+
+TEST(Run, PrintsTheClusterFirstAndEverythingOnce) {
+  const SmallDigits digits;
+  const auto result = run_train(3, digits.arguments() + " --batch 16 --epochs 1");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(result.output.find("3 ranks on 1 node\n"), 0U) << result.output;
+  for (const char* part : {"ranks on 1 node\n", "\n       0      0 ", "\n       1      1 ", "\n       2      2 ",
+                           "lenet on mnist (96 training and 32 test images, 10 classes), 3 ranks of ",
+                           "gradients all-reduced by ring (lockstep's own)", "epoch  train loss", "test accuracy"}) {
+    EXPECT_EQ(occurrences(result.output, part), 1) << part << result.output;
+  }
+}
+
+TEST(Run, WithoutATerminalThereAreOnlyPlainLines) {
+  const SmallDigits digits;
+  const auto result = run_train(2, digits.arguments() + " --batch 16 --epochs 1 --log-every 1");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "epoch 1/1  step 1/6  loss "), 1) << result.output;
+  EXPECT_EQ(result.output.find_first_of("\r\x1b"), std::string::npos) << result.output;
+}
+
+TEST(Run, LeNetLearnsDrawnDigitsAtAnyNumberOfRanks) {
+  const SmallDigits digits;
+  for (const int ranks : {1, 2, 3}) {
+    EXPECT_LT(last_epoch(digits, ranks, "--steps 5").at("train_loss").get<double>(), 2.4) << ranks;
+  }
+}
+
+TEST(Run, ResNet20TakesDrawnColourImages) {
+  const SmallDigits digits;
+  const auto epoch = last_epoch(digits, 2, "--model resnet20 --dataset synthetic-cifar --steps 3 --batch 16");
+  EXPECT_GT(epoch.at("train_loss").get<double>(), 0);
+}
+
+TEST(Run, AloneNeedsNoLauncher) {
+  const SmallDigits digits;
+  const auto result = testing_support::run_program(LOCKSTEP_TRAIN + digits.arguments() + " --batch 16 --steps 2 2>&1");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(result.output.find("1 rank on 1 node\n"), 0U) << result.output;
+}
+
+TEST(Run, StopsAfterTheStepsAskedForAndSaysSo) {
+  const SmallDigits digits;
+  const std::string path = digits.path("metrics.json");
+  const auto result = run_train(2, digits.arguments() + " --batch 16 --epochs 3 --steps 8 --metrics " + path);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "\n8 steps in "), 1) << result.output;
+  EXPECT_EQ(read_metrics(path).back().at("outcome"), "stopped");
+  EXPECT_EQ(read_metrics(path).back().at("epochs"), 1);
+}
+
+TEST(Run, InFloat64OnTheReferenceRanksDoNotMatter) {
+  const SmallDigits digits;
+  const std::string arguments = digits.arguments() + " --precision float64 --batch 20 --epochs 1";
+  const double alone = last_epoch(digits, 1, arguments).at("train_loss").get<double>();
+  for (const int ranks : {2, 3}) {
+    EXPECT_NEAR(last_epoch(digits, ranks, arguments).at("train_loss").get<double>() / alone, 1, 1e-12) << ranks;
+  }
+}
+
+TEST(Run, EveryAlgorithmGivesTheSameLossButForRounding) {
+  const SmallDigits digits;
+  std::map<std::string, double> losses;
+  for (const std::string algorithm : {"ring", "tree", "halving-doubling", "recursive-doubling", "mpi"}) {
+    const auto epoch = last_epoch(digits, 3, digits.arguments() + " --batch 16 --epochs 1 --algorithm " + algorithm);
+    losses[algorithm] = epoch.at("train_loss").get<double>();
+  }
+  for (const auto& [algorithm, loss] : losses) EXPECT_NEAR(loss / losses.at("ring"), 1, 1e-4) << algorithm;
+}
+
+}  // namespace
+}  // namespace lockstep::train

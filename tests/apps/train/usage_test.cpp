@@ -1,0 +1,97 @@
+#include "apps/train/train_program.hpp"
+
+namespace lockstep::train {
+namespace {
+
+struct Mistake {
+  std::string name;
+  std::string arguments;
+  std::vector<std::string> parts;  ///< of the message
+};
+
+class UsageMistake : public testing::TestWithParam<Mistake> {};
+
+TEST_P(UsageMistake, IsReportedOnceAndReturnsTwo) {
+  const auto result = run_train(2, GetParam().arguments);
+  expect_refused(result, 2, GetParam().parts);
+  EXPECT_EQ(occurrences(result.output, "ranks on"), 0) << "nothing is started\n" << result.output;
+}
+
+const Mistake mistakes[] = {
+    {"MisspeltOption", "--batchsize 64", {"no option '--batchsize'", "did you mean '--batch'?"}},
+    {"MisspeltOptionWithValue", "--bucket_mb=2", {"no option '--bucket_mb'", "did you mean '--bucket-mb'?"}},
+    {"AbbreviatedOption", "--epoch 2", {"no option '--epoch'", "did you mean '--epochs'?"}},
+    {"Word", "lenet", {"'lenet' belongs to no option"}},
+    {"MissingValue", "--steps", {"required argument for option '--steps' is missing"}},
+    {"NoNumber", "--batch many", {"'many'", "'--batch'"}},
+    {"Repeated", "--seed 1 --seed 2", {"'--seed'", "more than once"}},
+    {"MisspeltModel", "--model resnet-20", {"--model resnet-20: ", "did you mean 'resnet20'?", "lenet|resnet20"}},
+    {"MisspeltDataset", "--dataset synthetic-digit", {"did you mean 'synthetic-digits'?"}},
+    {"MisspeltAlgorithm", "--algorithm rign", {"--algorithm rign: ", "did you mean 'ring'?"}},
+    {"MisspeltOps", "--ops onednnn", {"did you mean 'onednn'?", "onednn|reference"}},
+    {"MisspeltPrecision", "--precision flaot64", {"did you mean 'float64'?", "float32|float64"}},
+    {"MisspeltDevice", "--device cpus", {"did you mean 'cpu'?", "cpu|cuda"}},
+    {"Cuda", "--device cuda", {"--device cuda: the layers have no GPU implementation"}},
+    {"OneDnnInFloat64", "--ops onednn --precision float64", {"--ops onednn computes in float32 only"}},
+    {"NesterovWithoutMomentum", "--nesterov --momentum 0", {"--nesterov needs a momentum above 0"}},
+    {"FolderOfADrawnDataSet", "--data-dir .", {"--data-dir has no meaning with --dataset synthetic-digits"}},
+    {"MnistWithoutFolder", "--dataset mnist", {"--dataset mnist needs --data-dir"}},
+    {"NegativeRate", "--lr -0.1", {"--lr -0.1: the learning rate must be positive"}},
+    {"RateNotANumber", "--lr nan", {"--lr nan: "}},
+    {"MomentumOfOne", "--momentum 1", {"--momentum 1: "}},
+    {"NoEpochs", "--epochs 0", {"--epochs 0: at least 1 epoch is needed"}},
+    {"NegativeSteps", "--steps -1", {"--steps -1: it cannot be negative"}},
+    {"EmptyBucket", "--bucket-mb 0", {"--bucket-mb 0: "}},
+    {"MissingConfiguration", "--config missing.conf", {"--config missing.conf: the file cannot be read"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Train, UsageMistake, testing::ValuesIn(mistakes),
+                         [](const auto& mistake) { return mistake.param.name; });
+
+TEST(Configuration, TheCommandLineGoesBeforeTheFileAndTheFileBeforeTheDefaults) {
+  const SmallDigits digits;
+  data::write_plain(digits.file("run.conf"), "batch = 24  # samples\nseed = 7\nalgorithm = tree\nnesterov = no\n");
+  const auto result = run_train(2, "--config " + digits.path("run.conf") + digits.arguments() + " --seed 8 --steps 1");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "batch 24 in all"), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "seed 8"), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "all-reduced by tree"), 1) << result.output;
+}
+
+TEST(Configuration, AMistakeInTheFileNamesTheFile) {
+  const data::TemporaryDirectory directory;
+  const std::string file = directory.path() / "run.conf";
+  const std::string in_file = " in " + file;
+  data::write_plain(file, "batchsize = 24\n");
+  expect_refused(run_train(2, "--config " + file), 2, {"no option 'batchsize'" + in_file, "did you mean 'batch'?"});
+  data::write_plain(file, "batch = many\n");
+  expect_refused(run_train(2, "--config " + file), 2, {"'many'", in_file});
+  data::write_plain(file, "batch\n");
+  expect_refused(run_train(2, "--config " + file), 2, {"invalid line 'batch'", in_file});
+  data::write_plain(file, "model = lennet\n");
+  expect_refused(run_train(2, "--config " + file), 2, {"--model lennet: ", "did you mean 'lenet'?"});
+}
+
+TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
+  const auto result = run_train(2, "--help");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(occurrences(result.output, "Exit codes: 0 "), 1) << result.output;
+  for (const char* option :
+       {"config",    "dataset",      "data-dir",  "model",   "epochs",  "steps",     "batch",     "lr",     "momentum",
+        "nesterov",  "weight-decay", "seed",      "threads", "workers", "bucket-mb", "algorithm", "device", "ops",
+        "precision", "timeout",      "log-every", "metrics", "trace",   "help",      "version"}) {
+    EXPECT_EQ(occurrences(result.output, "\n  --" + std::string(option) + ' '), 1) << option << result.output;
+  }
+}
+
+TEST(Version, NamesTheCommitAndEveryLibraryOnce) {
+  const auto result = run_train(2, "--version");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(occurrences(result.output, "commit "), 1) << result.output;
+  for (const char* library : {"\nMPI ", "\nhwloc ", "\nBoost ", "\noneDNN ", "\nzlib ", "\nCUDA "}) {
+    EXPECT_EQ(occurrences(result.output, library), 1) << library << result.output;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
