@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Trains a model with PyTorch's DistributedDataParallel over Gloo, both at their defaults, one thread a rank, and
+measures images per second. Rank 0 prints one JSON line. compare-ddp.sh starts it:
+
+  python3 -m torch.distributed.run --standalone --nproc_per_node 2 ddp_baseline.py --model lenet --batch 128 ...
+
+Every rank has its random images in memory before the first step, so that the figure is without data loading.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+import torch_models
+
+IMAGES = {"lenet": (1, 28, 28), "resnet20": (3, 32, 32)}
+CLASSES = 10
+BATCHES = 16
+# What lockstep uses for the model, but a constant rate at which random labels do no harm.
+OPTIMIZERS = {"lenet": {"lr": 0.01, "momentum": 0.9},
+              "resnet20": {"lr": 0.01, "momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=sorted(IMAGES), required=True)
+    parser.add_argument("--batch", type=int, default=128, help="total over all ranks")
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--window", type=int, required=True, help="steps of one measurement")
+    parser.add_argument("--bind", choices=["core", "none"], default="none", help="core: a core for each rank")
+    return parser.parse_args()
+
+
+def cpu_list(text):
+    """The processors that Linux writes as 0-3,8."""
+    ends = [part.split("-") for part in text.strip().split(",")]
+    return {cpu for part in ends for cpu in range(int(part[0]), int(part[-1]) + 1)}
+
+
+def bind_to_core(index):
+    """What mpirun --bind-to core does: all hardware threads of the index-th core that this process may use."""
+    allowed = os.sched_getaffinity(0)
+    siblings = [pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in allowed]
+    cores = sorted({tuple(sorted(cpu_list(file.read_text()) & allowed)) for file in siblings})
+    if index >= len(cores):
+        raise SystemExit(f"local rank {index} has no core of its own: there are {len(cores)}; use --bind none")
+    os.sched_setaffinity(0, cores[index])
+
+
+def make_step(arguments, rank):
+    """A function that trains on the batch of a step number and returns the loss."""
+    torch.manual_seed(1)
+    model = DistributedDataParallel(torch_models.MODELS[arguments.model](IMAGES[arguments.model], CLASSES))
+    sgd = torch.optim.SGD(model.parameters(), **OPTIMIZERS[arguments.model])
+    torch.manual_seed(2 + rank)
+    share = arguments.batch // dist.get_world_size()
+    images = torch.randn(BATCHES, share, *IMAGES[arguments.model])
+    labels = torch.randint(CLASSES, (BATCHES, share))
+
+    def step(number):
+        sgd.zero_grad()
+        loss = F.cross_entropy(model(images[number % BATCHES]), labels[number % BATCHES])
+        loss.backward()
+        sgd.step()
+        return loss
+
+    return step
+
+
+def measure(step, arguments):
+    """Images per second, over all ranks, of each window."""
+    rates = []
+    for first in range(0, arguments.steps - arguments.window + 1, arguments.window):
+        begin = time.perf_counter()
+        for number in range(first, first + arguments.window):
+            loss = step(number)
+        rates.append(arguments.window * arguments.batch / (time.perf_counter() - begin))
+        if not torch.isfinite(loss):
+            raise SystemExit(f"the loss is {loss.item()} after step {first + arguments.window}")
+    return rates
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.bind == "core":
+        bind_to_core(int(os.environ["LOCAL_RANK"]))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rates = measure(make_step(arguments, dist.get_rank()), arguments)
+    if dist.get_rank() == 0:
+        print(json.dumps({"model": arguments.model, "torch": torch.__version__, "ranks": dist.get_world_size(),
+                          "images_per_second": statistics.median(rates), "windows": rates}), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Sums up the rounds of compare-ddp.sh: a Markdown table, and the same as JSON.
+
+  ddp_report.py DIR BIND     reads DIR/MODEL-lockstep-ROUND.jsonl (train --metrics) and DIR/MODEL-ddp-ROUND.json,
+                             writes DIR/result.json
+"""
+import json
+import os
+import pathlib
+import statistics
+import sys
+
+TARGETS = {"lenet": 2.5, "resnet20": 1.4}
+# First windows, in which caches fill and memory is allocated, do not count, on either side.
+SKIPPED_WINDOWS = 2
+
+
+def rate(windows, file):
+    if len(windows) <= SKIPPED_WINDOWS:
+        sys.exit(f"error: {file} has {len(windows)} windows and the first {SKIPPED_WINDOWS} do not count: raise STEPS")
+    return statistics.median(windows[SKIPPED_WINDOWS:])
+
+
+def read_lockstep(file):
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    start = next(event for event in events if event["event"] == "start")
+    return rate([event["images_per_second"] for event in events if event["event"] == "step"], file), start["version"]
+
+
+def read_ddp(file):
+    result = json.loads(file.read_text())
+    return rate(result["windows"], file), result["torch"]
+
+
+def rounds_of(directory, pattern, read):
+    files = sorted(directory.glob(pattern), key=lambda file: int(file.stem.rsplit("-", 1)[1]))
+    rates, versions = zip(*[read(file) for file in files])
+    return rates, versions[-1]
+
+
+def compare(directory, model):
+    ours, commit = rounds_of(directory, f"{model}-lockstep-*.jsonl", read_lockstep)
+    theirs, version = rounds_of(directory, f"{model}-ddp-*.json", read_ddp)
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    return {"model": model, "lockstep": ours, "ddp": theirs, "lockstep_median": statistics.median(ours),
+            "ddp_median": statistics.median(theirs), "ratio": ratio, "target": TARGETS[model],
+            "met": ratio >= TARGETS[model], "lockstep_commit": commit, "torch": version}
+
+
+def processor():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} hardware threads"
+
+
+def spread(rates):
+    return f"{statistics.median(rates):,.0f} ({min(rates):,.0f} – {max(rates):,.0f})"
+
+
+def print_table(models, bind):
+    first = models[0]
+    print(f"{processor()}; PyTorch {first['torch']}; lockstep {first['lockstep_commit']}")
+    print(f"2 ranks of 1 thread, total batch 128, bound to: {bind}; rounds: {len(first['lockstep'])}")
+    print("images/s, median of the rounds' medians (least – most); lockstep's with data loading, DDP's without\n")
+    print("| model | lockstep | DDP over Gloo | ratio | target |\n|---|---|---|---|---|")
+    for row in models:
+        verdict = "met" if row["met"] else "not met"
+        print(f"| {row['model']} | {spread(row['lockstep'])} | {spread(row['ddp'])} | {row['ratio']:.2f} "
+              f"| ≥ {row['target']}: {verdict} |")
+
+
+def main(arguments):
+    if len(arguments) != 2:
+        sys.exit(__doc__)
+    directory, bind = pathlib.Path(arguments[0]), arguments[1]
+    models = [compare(directory, model) for model in TARGETS if list(directory.glob(f"{model}-ddp-*.json"))]
+    if not models:
+        sys.exit(f"error: there are no rounds in {directory}")
+    print_table(models, bind)
+    result = {"processor": processor(), "bind": bind, "ranks": 2, "threads": 1, "batch": 128, "models": models}
+    (directory / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Fills carry/packages (ignored by git) with the Debian packages that lockstep is built with, for a machine with a GPU on
+# which nothing can be installed. Run it on the same Debian release. gpu-check.sh unpacks them there, into carry/usr;
+# packed they are a seventh of the size.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+command -v apt-get >/dev/null || fail "this is no Debian or Ubuntu"
+# What is needed to build and to run one rank, without what any machine with a compiler has.
+wanted=(cmake cmake-data ninja-build pkg-config pkgconf pkgconf-bin libpkgconf3 libjsoncpp25 librhash0 libuv1 libarchive13
+  libopenmpi-dev openmpi-bin openmpi-common libopenmpi3 libpmix2 libpmix-dev libmunge2 libucx0 libfabric1 libpsm2-2
+  libpsm-infinipath1 libibverbs1 libibverbs-dev librdmacm1 libnl-3-200 libnl-route-3-200 libevent-core-2.1-7
+  libevent-pthreads-2.1-7 libevent-2.1-7 libevent-dev libhwloc15 libhwloc-dev libhwloc-plugins libltdl7 libnuma1
+  libboost-program-options-dev libboost-program-options1.74-dev libboost-program-options1.74.0 libboost1.74-dev
+  libdnnl-dev libdnnl2 libgtest-dev libgmock-dev googletest zlib1g-dev nlohmann-json3-dev ocl-icd-libopencl1)
+
+rm -rf carry
+mkdir -p carry/packages
+(cd carry/packages && apt-get -q download "${wanted[@]}")
+du -sh carry

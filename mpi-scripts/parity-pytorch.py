@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Does in PyTorch what nn_parity did, from the same weights and batches, and compares.
+
+  parity-pytorch.py train RUN
+      RUN: a training run in float64. Losses, weights and running statistics must agree within 1e-9 of the largest
+      element of each tensor.
+  parity-pytorch.py gradients WEIGHTS REFERENCE FAST
+      WEIGHTS: a training run in float64 that wrote its weights after every step; REFERENCE and FAST: gradients at those
+      weights in float64 and float32. Each gradient tensor's relative L2 distance from the reference, median over steps,
+      must be at most 3 times that of PyTorch in float32.
+
+Exit code 0 if the bounds hold, 1 if one is broken.
+"""
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+import torch_models
+
+TRAINING_BOUND = 1e-9
+GRADIENT_BOUND = 3.0
+
+
+class Run:
+    """The files of one run of nn_parity."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.index = json.loads((self.directory / "index.json").read_text())
+        shape = (self.index["steps"], self.index["batch"])
+        self.images = self.raw("images.bin", "<f4").reshape(*shape, *self.index["image"])
+        self.labels = self.raw("labels.bin", "<i4").reshape(shape)
+        self.losses = self.raw("losses.bin", "<f8")
+
+    def raw(self, file, dtype):
+        return np.fromfile(self.directory / file, dtype)
+
+    def snapshots(self, file, tensors="parameters"):
+        """A list, one entry for each time the tensors were written, of {name: array}."""
+        slots = self.index[tensors]
+        sizes = [int(np.prod(slot["shape"])) for slot in slots]
+        dtype = "<f8" if self.index["precision"] == "float64" else "<f4"
+        flat = self.raw(file, dtype).reshape(-1, sum(sizes)) if sizes else np.empty((1, 0))
+        ends = np.cumsum(sizes)
+        return [{slot["name"]: row[end - size:end].reshape(slot["shape"])
+                 for slot, size, end in zip(slots, sizes, ends)} for row in flat]
+
+    def module(self, dtype):
+        module = torch_models.MODELS[self.index["model"]](self.index["image"], self.index["classes"]).to(dtype)
+        ours = [slot["name"] for slot in self.index["parameters"]]
+        theirs = [name for name, _ in module.named_parameters()]
+        if ours != theirs:
+            sys.exit(f"the models differ: lockstep has {ours}, PyTorch {theirs}")
+        return module
+
+    def batch(self, step, dtype):
+        return torch.from_numpy(self.images[step]).to(dtype), torch.from_numpy(self.labels[step]).long()
+
+
+def load(module, weights):
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.copy_(torch.from_numpy(np.ascontiguousarray(weights[name])))
+
+
+def deviation(ours, theirs):
+    """Largest difference, in units of the largest element."""
+    return float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), np.finfo(float).tiny))
+
+
+def row(model, what, value, bound):
+    verdict = "ok" if value <= bound else "BROKEN"
+    print(f"{model:9} {what:66} {value:10.3g}  bound {bound:8.3g}  {verdict}", flush=True)
+    return value <= bound
+
+
+def worst(deviations):
+    name = max(deviations, key=deviations.get)
+    return name, deviations[name]
+
+
+def compare_training(directory):
+    run = Run(directory)
+    index = run.index
+    module = run.module(torch.float64)
+    snapshots = run.snapshots("weights.bin")
+    load(module, snapshots[0])
+    sgd = torch.optim.SGD(module.parameters(), lr=index["learning_rate"], momentum=index["momentum"],
+                          nesterov=index["nesterov"], weight_decay=index["weight_decay"])
+    loss_deviation = 0.0
+    deviations = {}
+    for step in range(index["steps"]):
+        images, labels = run.batch(step, torch.float64)
+        sgd.zero_grad()
+        loss = F.cross_entropy(module(images), labels)
+        loss.backward()
+        sgd.step()
+        loss_deviation = max(loss_deviation, abs(loss.item() - run.losses[step]) / abs(loss.item()))
+        if (step + 1) % index["weights_every"] == 0:
+            weights = snapshots[(step + 1) // index["weights_every"]]
+            for name, parameter in module.named_parameters():
+                deviations[name] = max(deviations.get(name, 0.0), deviation(weights[name], parameter.detach().numpy()))
+    held = [row(index["model"], f"loss, {index['steps']} steps", loss_deviation, TRAINING_BOUND)]
+    name, value = worst(deviations)
+    held.append(row(index["model"], f"weights, worst of {len(deviations)}: {name}", value, TRAINING_BOUND))
+    if index["state"]:
+        state = run.snapshots("state.bin", "state")[0]
+        buffers = dict(module.named_buffers())
+        name, value = worst({name: deviation(state[name], buffers[name].numpy()) for name in state})
+        held.append(row(index["model"], f"running statistics, worst of {len(state)}: {name}", value, TRAINING_BOUND))
+    return all(held)
+
+
+def distances(gradients, reference):
+    """Relative L2 distance of each tensor."""
+    return {name: np.linalg.norm(gradients[name].astype(np.float64) - exact) / np.linalg.norm(exact)
+            for name, exact in reference.items()}
+
+
+def pytorch_gradients(run, step, weights):
+    module = run.module(torch.float32)
+    load(module, weights)
+    images, labels = run.batch(step, torch.float32)
+    F.cross_entropy(module(images), labels, reduction="sum").backward()
+    return {name: parameter.grad.numpy() for name, parameter in module.named_parameters()}
+
+
+def compare_gradients(weights_directory, reference_directory, fast_directory):
+    run, reference, fast = Run(weights_directory), Run(reference_directory), Run(fast_directory)
+    if not (np.array_equal(run.images, reference.images) and np.array_equal(run.images, fast.images)):
+        sys.exit("the runs were not made with the same batches")
+    weights, exact, ours = run.snapshots("weights.bin"), reference.snapshots("gradients.bin"), fast.snapshots("gradients.bin")
+    steps = range(run.index["steps"])
+    our_distances = [distances(ours[step], exact[step]) for step in steps]
+    their_distances = [distances(pytorch_gradients(run, step, weights[step]), exact[step]) for step in steps]
+    median = lambda values, name: float(np.median([of_step[name] for of_step in values]))
+    ratios = {name: median(our_distances, name) / median(their_distances, name) for name in exact[0]}
+    name, value = worst(ratios)
+    print(f"{'':9} median over tensors of the distance: lockstep {np.median([median(our_distances, n) for n in ratios]):.2e}, "
+          f"PyTorch {np.median([median(their_distances, n) for n in ratios]):.2e}")
+    above = sum(ratio > GRADIENT_BOUND for ratio in ratios.values())
+    what = f"float32 gradients ÷ PyTorch's, {above} of {len(ratios)} above; {name}"
+    return row(run.index["model"], what, value, GRADIENT_BOUND)
+
+
+def main(arguments):
+    torch.set_num_threads(1)
+    if len(arguments) == 2 and arguments[0] == "train":
+        return compare_training(arguments[1])
+    if len(arguments) == 4 and arguments[0] == "gradients":
+        return compare_gradients(*arguments[1:])
+    sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(sys.argv[1:]) else 1)

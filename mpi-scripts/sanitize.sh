@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Builds with sanitizers and runs the tests under them.
+#   sanitize.sh [asan] [tsan]    both where none is named
+# asan: address and undefined behaviour, every test. tsan: where threads meet, that is the simulator of plans, the
+# back end whose ranks are threads, the reducer over it, and the data pipeline. (Open MPI itself is not built for the
+# thread sanitizer.)
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+suppressions=$PWD/configs/sanitizers
+
+asan() {
+  export ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0:abort_on_error=0
+  export LSAN_OPTIONS=suppressions=$suppressions/leaks.supp:print_suppressions=0
+  export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  build asan
+  ctest --preset asan
+}
+
+tsan() {
+  export TSAN_OPTIONS=suppressions=$suppressions/threads.supp:halt_on_error=1:second_deadlock_stack=1
+  build tsan --target collectives_{collectives,mutation,plans}_test backends_local_test reducer_reducer_test \
+    data_{batch,idx,prefetcher,sampler,synthetic}_test
+  ctest --preset tsan -R '^collectives\.|^backends\.local|^reducer\.reducer|^data\.(batch|idx|prefetcher|sampler|synthetic)_test'
+}
+
+build() {
+  local preset=$1
+  shift
+  section "$preset"
+  cmake --preset "$preset"
+  cmake --build --preset "$preset" -j "$jobs" "$@"
+}
+
+[ $# -gt 0 ] || set -- asan tsan
+for preset in "$@"; do
+  case $preset in
+    asan | tsan) "$preset" ;;
+    *) fail "unknown sanitizer '$preset'; there are asan and tsan" ;;
+  esac
+done
