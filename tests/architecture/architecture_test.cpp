@@ -1,0 +1,135 @@
+// Reads the #include lines of the whole repository and compares them with the table in docs/architecture.md.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "architecture/house.hpp"
+
+namespace lockstep::architecture {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path repository = LOCKSTEP_SOURCE_DIR;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+House documented_house() { return House::parse(text_of(repository / "docs/architecture.md")); }
+
+std::vector<SourceFile> source_files() {
+  std::vector<SourceFile> files;
+  for (const char* root : {"include", "src", "kernels", "apps"}) {
+    if (!fs::exists(repository / root)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(repository / root)) {
+      const fs::path extension = entry.path().extension();
+      if (extension == ".hpp" || extension == ".cpp" || extension == ".cu" || extension == ".cuh") {
+        files.push_back({entry.path().lexically_relative(repository).string(), text_of(entry.path())});
+      }
+    }
+  }
+  return files;
+}
+
+TEST(Architecture, EveryFileKeepsToTheTable) {
+  const House house = documented_house();
+  const std::vector<SourceFile> files = source_files();
+  EXPECT_GT(files.size(), 20U);
+  for (const SourceFile& file : files) {
+    for (const std::string& violation : house.violations(file)) ADD_FAILURE() << violation;
+  }
+}
+
+TEST(Architecture, EveryArrowOfTheTableGoesDown) {
+  EXPECT_EQ(documented_house().arrows_that_do_not_go_down(), std::vector<std::string>{});
+}
+
+constexpr auto small_house = R"(
+| Floor | Room | Holds | May include | Vendor headers |
+|---|---|---|---|---|
+| 0 | `base` | types | – | – |
+| 1 | `platform` | MPI | base | mpi, cuda |
+| 1 | `comm` | interface | base | – |
+| 2 | `ops` | interface | base | – |
+| 2 | `ops/fast` | one | ops, base, platform | dnnl |
+| 2 | `ops/slow` | another | ops, base | – |
+| 5 | `apps` | programs | floors 0–2 | – |
+)";
+
+std::size_t violations_of(std::string path, std::string text) {
+  return House::parse(small_house).violations({std::move(path), std::move(text)}).size();
+}
+
+TEST(ArchitectureRules, FindsTheRoomOfAFile) {
+  const House house = House::parse(small_house);
+  EXPECT_EQ(house.room_of("include/lockstep/ops/fast.hpp"), "ops/fast");
+  EXPECT_EQ(house.room_of("src/ops/fast/conv.cpp"), "ops/fast");
+  EXPECT_EQ(house.room_of("include/lockstep/ops/faster.hpp"), "ops");
+  EXPECT_EQ(house.room_of("apps/train/main.cpp"), "apps");
+  EXPECT_EQ(house.room_of("src/attic/x.cpp"), std::nullopt);
+}
+
+TEST(ArchitectureRules, AllowsWhatTheTableSays) {
+  EXPECT_EQ(violations_of("src/comm/work.cpp", "#include \"lockstep/base/error.hpp\"\n#include <vector>\n"), 0U);
+  EXPECT_EQ(violations_of("src/platform/world.cpp", "#include <mpi.h>\n#include \"platform/mpi.hpp\"\n"), 0U);
+  EXPECT_EQ(violations_of("src/ops/fast/a.cpp", "#include \"lockstep/ops/ops.hpp\"\n#include \"platform/x.hpp\"\n"),
+            0U);
+  EXPECT_EQ(violations_of("apps/train/main.cpp", "#include \"lockstep/ops/fast.hpp\"\n#include \"flags.hpp\"\n"), 0U);
+}
+
+TEST(ArchitectureRules, FindsAnArrowThatIsNotInTheTable) {
+  EXPECT_EQ(violations_of("src/base/error.cpp", "#include \"lockstep/comm/work.hpp\"\n"), 1U);
+  EXPECT_EQ(violations_of("src/comm/work.cpp", "  #  include \"lockstep/platform/world.hpp\"\n"), 1U);
+  EXPECT_EQ(violations_of("src/ops/fast/a.cpp", "#include \"lockstep/ops/slow.hpp\"\n"), 1U);
+  EXPECT_EQ(violations_of("src/ops/slow/a.cpp", "#include \"platform/x.hpp\"\n"), 1U);
+  EXPECT_EQ(violations_of("src/base/error.cpp", "#include \"lockstep/attic/x.hpp\"\n"), 1U);
+  EXPECT_EQ(violations_of("src/attic/x.cpp", ""), 1U);
+}
+
+TEST(ArchitectureRules, FindsVendorHeadersOutsideTheirRooms) {
+  for (const char* header : {"mpi.h", "nccl.h", "cuda_runtime_api.h", "cudnn.h", "dnnl.hpp", "oneapi/dnnl/dnnl.hpp",
+                             "hwloc.h", "hwloc/cudart.h"}) {
+    EXPECT_EQ(violations_of("src/comm/work.cpp", "#include <" + std::string(header) + ">\n"), 1U) << header;
+  }
+  EXPECT_EQ(violations_of("include/lockstep/platform/world.hpp", "#include <mpi.h>\n"), 1U);
+  EXPECT_EQ(violations_of("src/platform/world.cpp", "#include <dnnl.hpp>\n"), 1U);
+}
+
+TEST(ArchitectureRules, FindsPrivateHeadersInPublicOnes) {
+  EXPECT_EQ(violations_of("include/lockstep/platform/world.hpp", "#include \"platform/mpi.hpp\"\n"), 1U);
+}
+
+TEST(ArchitectureRules, FindsConditionalsOnCuda) {
+  EXPECT_EQ(violations_of("src/comm/work.cpp", "#ifdef LOCKSTEP_CUDA\n#endif\n"), 1U);
+  EXPECT_EQ(violations_of("apps/train/main.cpp", "#if defined(HAVE_NCCL)\n#endif\n"), 1U);
+  EXPECT_EQ(violations_of("src/platform/gpu.cpp", "#if CUDART_VERSION > 12000 // CUDA\n#endif\n"), 0U);
+}
+
+TEST(ArchitectureRules, FindsAnArrowThatGoesUpOrSideways) {
+  const std::string table = "| Floor | Room | Holds | May include | Vendor headers |\n|---|---|---|---|---|\n";
+  const House house = House::parse(table + "| 0 | base | x | comm | – |\n| 1 | comm | x | platform | – |\n" +
+                                   "| 1 | platform | x | base | – |\n");
+  EXPECT_EQ(house.arrows_that_do_not_go_down(), (std::vector<std::string>{"base → comm", "comm → platform"}));
+}
+
+TEST(ArchitectureRules, FindsACircleInsideASuite) {
+  const std::string table = "| Floor | Room | Holds | May include | Vendor headers |\n|---|---|---|---|---|\n";
+  const std::string outer = "| 2 | ops | x | – | – |\n| 2 | ops/fast | x | ops | – |\n";
+  EXPECT_TRUE(House::parse(table + outer).arrows_that_do_not_go_down().empty());
+  const House circle = House::parse(table + "| 2 | ops | x | ops/fast | – |\n| 2 | ops/fast | x | ops | – |\n");
+  EXPECT_EQ(circle.arrows_that_do_not_go_down(), (std::vector<std::string>{"ops → ops/fast", "ops/fast → ops"}));
+}
+
+TEST(ArchitectureRules, RefusesATableItCannotRead) {
+  EXPECT_THROW(House::parse("no table here"), std::runtime_error);
+  EXPECT_THROW(House::parse("| Floor | Room | Holds | May include | V |\n|---|\n| 0 | base | x | cellar | – |\n"),
+               std::runtime_error);
+}
+
+}  // namespace
+}  // namespace lockstep::architecture
