@@ -9,11 +9,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 suppressions=$PWD/configs/sanitizers
 
 asan() {
-  export ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0:abort_on_error=0
   export LSAN_OPTIONS=suppressions=$suppressions/leaks.supp:print_suppressions=0
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   build asan
-  ctest --preset asan
+  # Leaks inside MPI are told from ours by deep stacks, which are slow to take: not where there are no such leaks.
+  ASAN_OPTIONS=detect_leaks=1 ctest --preset asan -R '^collectives\.'
+  ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0 ctest --preset asan -E '^collectives\.'
 }
 
 tsan() {

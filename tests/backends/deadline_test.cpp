@@ -29,6 +29,13 @@ struct Outcome {
   double seconds = 0;
 };
 
+/// What is under way stays so: requests and the memory they point to live until the process ends.
+template <typename T>
+void keep(T thing) {
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  kept->push_back(std::make_shared<T>(std::move(thing)));
+}
+
 /// Waits for `work` and says how it ended and how long the wait was.
 Outcome outcome_of(Work& work) {
   const auto begin = Clock::now();
@@ -79,10 +86,9 @@ TEST_P(Deadline, APeerThatNeverSubmits) {
     EXPECT_TRUE(world.size() > 2 || outcome.error->context().peers[0] == silent);
   }
   wait_for_the_others(world);
-  // What is under way stays so: buffers and requests must outlive the process's MPI.
-  (void)c.release();
-  (void)progress.release();
-  new std::vector<float>(std::move(data));
+  keep(std::move(c));
+  keep(std::move(progress));
+  keep(std::move(data));
   world.close();
 }
 
@@ -100,10 +106,10 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
       expect_timeout(outcome_of(work), world.rank().value, world.size(), true);
     }
     wait_for_the_others(world);
-    (void)c.release();
-    (void)progress.release();
-    new std::vector<float>(std::move(data));
-    new Work(std::move(work));
+    keep(std::move(c));
+    keep(std::move(progress));
+    keep(std::move(data));
+    keep(std::move(work));
   }
   world.close();
 }
@@ -123,9 +129,9 @@ TEST(NativeDeadline, APeerThatNeverSubmits) {
     expect_timeout(outcome_of(work), world.rank().value, world.size(), false);
   }
   wait_for_the_others(world);
-  (void)c.release();
-  (void)progress.release();
-  new std::vector<float>(std::move(data));
+  keep(std::move(c));
+  keep(std::move(progress));
+  keep(std::move(data));
   world.close();
 }
 

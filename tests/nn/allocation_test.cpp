@@ -51,6 +51,9 @@ void* counted(std::size_t bytes, const void* caller) {
 }  // namespace
 
 void* operator new(std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, __builtin_return_address(0));
+}
 void* operator new[](std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }

@@ -40,9 +40,11 @@ class HostCommunicator : public Communicator, private ProgressSource {
   virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
   /// Releases the handles. Collective.
   virtual void release() = 0;
-  /// For destructors: whether close() was called. Says so on standard error where it was not, and keeps all operations
-  /// allocated, because messages may still be on their way into them.
-  bool closed_or_leaked() noexcept;
+  /// For destructors: whether close() was called. Says so on standard error where it was not, and parks all operations,
+  /// because messages may still be on their way into them.
+  bool closed_or_parked() noexcept;
+  /// Keeps something until the process ends.
+  static void park(std::shared_ptr<void> thing);
 
  private:
   bool progress() noexcept override;

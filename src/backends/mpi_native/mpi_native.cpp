@@ -22,7 +22,7 @@ class MpiNative : public HostCommunicator {
         group_(std::move(group)),
         limit_(options.message_limit) {}
 
-  ~MpiNative() override { (void)closed_or_leaked(); }
+  ~MpiNative() override { (void)closed_or_parked(); }
 
  protected:
   std::shared_ptr<HostOperation> make_operation() override {

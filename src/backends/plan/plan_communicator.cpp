@@ -35,7 +35,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
       schedules_(identity.rank, identity.size, options.algorithm, options.segment) {}
 
 PlanCommunicator::~PlanCommunicator() {
-  if (!closed_or_leaked()) (void)medium_.release();
+  if (!closed_or_parked()) park(std::shared_ptr<Medium>(std::move(medium_)));
 }
 
 std::shared_ptr<HostOperation> PlanCommunicator::make_operation() {
