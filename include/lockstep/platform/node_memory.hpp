@@ -1,0 +1,144 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/base/types.hpp"
+#include "lockstep/platform/mpi_group.hpp"
+
+namespace lockstep {
+
+/// Where the ranks of a node wake each other: an event count. On lines of their own, since the first is read whenever a
+/// flag is raised and the second is written only while somebody sleeps (two lines, because processors fetch pairs).
+struct Doorbell {
+  alignas(128) std::atomic<std::uint32_t> sleepers{0};
+  alignas(128) std::atomic<std::uint32_t> rings{0};
+};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "processes share these words");
+
+/// Memory that the ranks of a node share, as one of them sees it. Ranks are processes or threads; who uses it need not
+/// know which.
+///
+/// Each rank owns a control area, zeroed at the start, that every rank reads and writes, and a heap from which it alone
+/// allocates and which every rank reads and writes. Both are mapped by all from the start, so that an allocation needs
+/// no announcement. Nothing of it has a name in the file system, and nothing outlives the processes.
+class NodeMemory {
+ public:
+  class Store;  ///< what lies behind it; defined in src/platform/node_memory_store.hpp
+
+  /// Where everything lies in this rank's addresses.
+  struct View {
+    int rank = 0;
+    int size = 1;
+    std::byte* controls = nullptr;
+    Bytes control_bytes;
+    std::uintptr_t heaps = 0;  ///< rank 0's heap; the others' follow at distances of `heap_stride`
+    std::uintptr_t heap_stride = 0;
+    std::uintptr_t own_heap = 0;
+    std::uintptr_t own_heap_bytes = 0;
+    Doorbell* doorbell = nullptr;
+    bool membarrier = false;  ///< whether who goes to sleep pays for the fence, so that who rings need not
+  };
+
+  NodeMemory(const View& view, std::shared_ptr<Store> store);
+  NodeMemory(const NodeMemory&) = delete;
+  NodeMemory& operator=(const NodeMemory&) = delete;
+  ~NodeMemory();
+
+  /// Number of this rank within the node, and how many there are.
+  [[nodiscard]] int rank() const { return view_.rank; }
+  [[nodiscard]] int size() const { return view_.size; }
+
+  /// The control area of `peer`, aligned to a page. @pre 0 ≤ peer < size(), not closed
+  [[nodiscard]] std::byte* control(int peer) const { return view_.controls + peer * view_.control_bytes.value; }
+  /// Size of a control area: what was asked for, rounded up to whole pages.
+  [[nodiscard]] Bytes control_bytes() const { return view_.control_bytes; }
+
+  /// Where [data, data + bytes) lies, in a form that every rank of the node understands.
+  /// @return nothing if it is not wholly in this rank's heap, so that other ranks cannot reach it
+  [[nodiscard]] std::optional<std::uint64_t> locate(const void* data, Bytes bytes) const {
+    const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(data) - view_.own_heap;
+    if (offset > view_.own_heap_bytes) return std::nullopt;
+    if (static_cast<std::uintptr_t>(bytes.value) > view_.own_heap_bytes - offset) return std::nullopt;
+    return offset;
+  }
+  /// The address here of what `peer` located. @pre `location` came from `peer`'s locate(), this memory is not closed
+  [[nodiscard]] std::byte* at(int peer, std::uint64_t location) const {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): of threads, a location is an address
+    return reinterpret_cast<std::byte*>(view_.heaps + static_cast<std::uintptr_t>(peer) * view_.heap_stride + location);
+  }
+
+  /// Zeroed memory of this rank's heap, MemoryKind::shared, aligned to a page and from 2 MiB on to 2 MiB. In whole
+  /// pages, all of them present when it returns: for few large buffers, outside of loops. Not collective; any thread.
+  /// Released memory returns to the node and is used again; then peers must no longer use it. An allocation may outlive
+  /// close() and this object.
+  /// @throws Error{unsupported} that names size, rank, host and remedy if the heap or the node's memory does not
+  ///         suffice (nobody is hit by a signal later); Error{invalid_argument} if `bytes` is negative, or after
+  ///         close(); std::bad_alloc
+  Allocation allocate(Bytes bytes);
+
+  /// Waiting for what another rank will write. Who is about to sleep calls prepare_sleep(), looks once more whether it
+  /// has come, and then calls either cancel_sleep() or sleep(). One thread of a rank at a time.
+  void prepare_sleep();
+  void cancel_sleep();
+  /// Blocks until some rank rings, even if it did so since prepare_sleep(); may return earlier (a signal).
+  /// @return false if `at_most` passed instead
+  bool sleep(std::chrono::nanoseconds at_most);
+
+  /// Wakes every sleeping rank of the node. To be called after every store that somebody may sleep for. As long as
+  /// nobody sleeps it costs one load of a line that is seldom written; without membarrier(2) a locked instruction too.
+  void ring() const {
+    if (view_.membarrier) {
+      // The sleeper's membarrier orders the processor; the compiler must not move the caller's store past the load.
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      if (view_.doorbell->sleepers.load(std::memory_order_relaxed) == 0) return;
+    } else if (view_.doorbell->sleepers.fetch_add(0, std::memory_order_seq_cst) == 0) {
+      return;
+    }
+    wake();
+  }
+
+  /// Some rank of the node whose process ended, or destroyed its NodeMemory without close(). System calls, one for each
+  /// peer. Nothing where ranks are threads, none of which can die alone.
+  [[nodiscard]] std::optional<int> dead_peer() const;
+
+  /// Takes leave: peers do not count this rank as dead from here on. Unmaps and closes, as soon as no allocation lives.
+  /// Not collective. Afterwards only rank(), size(), control_bytes(), locate() and close() may be called.
+  void close();
+
+ private:
+  void wake() const;
+
+  View view_;
+  std::shared_ptr<Store> store_;
+  std::uint32_t rings_seen_ = 0;  // at prepare_sleep()
+};
+
+struct NodeMemoryOptions {
+  Bytes control_bytes{0};  ///< of each rank; the same on every rank
+  /// Address space for each heap; nothing means as much as the machine has memory, or the ranks have addresses. It
+  /// costs nothing until it is allocated. Of no effect where ranks are threads. Rank 0's counts.
+  std::optional<Bytes> heap_bytes;
+  bool membarrier = true;                      ///< false: do without it, as on a machine that has none
+  std::chrono::milliseconds deadline{10'000};  ///< for passing a descriptor to a peer
+};
+
+/// Ranks that are processes. Collective over `node`, which has ranks of one node only.
+/// @param why_not  the reason where nothing is returned; names the rank and its host
+/// @return nothing on every rank if any of them cannot take part
+/// @throws Error{transport} from MPI
+std::shared_ptr<NodeMemory> make_node_memory(const MpiGroup& node, const NodeMemoryOptions& options,
+                                             std::string& why_not);
+
+/// Ranks that are threads of this process: one view for each. All memory of the process can be located.
+/// @throws Error{invalid_argument} if `ranks` < 1; std::bad_alloc
+std::vector<std::shared_ptr<NodeMemory>> make_node_memory_of_threads(int ranks, const NodeMemoryOptions& options);
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+#include <limits>
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/node_memory.hpp"
+#include "platform/futex.hpp"
+#include "platform/mapping.hpp"
+#include "platform/node_memory_layout.hpp"
+#include "platform/node_memory_store.hpp"
+
+namespace lockstep {
+namespace {
+
+class OneProcess final : public NodeMemory::Store {
+ public:
+  OneProcess(int ranks, Bytes control_bytes) : controls_(Mapping::anonymous({ranks * control_bytes.value})) {}
+
+  // Small ones from the C library, where the address sanitizer guards their ends; large ones in huge pages.
+  Allocation allocate(Bytes bytes) override {
+    if (bytes.value < huge_page_bytes) {
+      auto memory = std::make_shared<Allocation>(allocate_host(bytes));
+      void* data = memory->data();
+      return {data, bytes, MemoryKind::shared, [memory](void*) {}};
+    }
+    auto memory = std::make_shared<Mapping>(Mapping::anonymous(bytes));
+    void* data = memory->data();
+    return {data, bytes, MemoryKind::shared, [memory](void*) {}};
+  }
+  [[nodiscard]] std::optional<int> dead_peer() const override { return std::nullopt; }
+  void leave() override {}
+
+  [[nodiscard]] std::byte* controls() const { return controls_.data(); }
+  [[nodiscard]] Doorbell* doorbell() { return &doorbell_; }
+
+ private:
+  Mapping controls_;
+  Doorbell doorbell_;
+};
+
+}  // namespace
+
+std::vector<std::shared_ptr<NodeMemory>> make_node_memory_of_threads(int ranks, const NodeMemoryOptions& options) {
+  if (ranks < 1) throw Error(ErrorCode::invalid_argument, "a node has at least one rank, not " + std::to_string(ranks));
+  const Bytes control_bytes = whole_pages(options.control_bytes);
+  const auto store = std::make_shared<OneProcess>(ranks, control_bytes);
+  NodeMemory::View view{
+      .size = ranks,
+      .controls = store->controls(),
+      .control_bytes = control_bytes,
+      .own_heap_bytes = std::numeric_limits<std::uintptr_t>::max(),  // from 0 on: a location is an address
+      .doorbell = store->doorbell(),
+      .membarrier = options.membarrier && register_for_barriers()};
+  std::vector<std::shared_ptr<NodeMemory>> views;
+  for (view.rank = 0; view.rank < ranks; ++view.rank) views.push_back(std::make_shared<NodeMemory>(view, store));
+  return views;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,240 @@
+#include "lockstep/platform/node_memory.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/world.hpp"
+#include "platform/wake_ups.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing_support::wake_up_control;
+
+constexpr std::int64_t mebibyte = 1 << 20;
+
+std::int64_t memory_of_this_machine() { return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+bool all_are(const void* data, std::int64_t bytes, char value) {
+  const auto* begin = static_cast<const char*>(data);
+  return std::all_of(begin, begin + bytes, [value](char c) { return c == value; });
+}
+
+class NodeMemoryTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    if (memory_ != nullptr) memory_->close();
+    world_.close();
+  }
+  [[nodiscard]] const MpiGroup& node() const { return world_.node_group(); }
+  [[nodiscard]] int rank() const { return node().rank().value; }
+  [[nodiscard]] int size() const { return node().size(); }
+
+  /// The node's memory, which must come about.
+  NodeMemory& make(const NodeMemoryOptions& options = {}) {
+    std::string why_not;
+    memory_ = make_node_memory(node(), options, why_not);
+    if (memory_ == nullptr) throw std::runtime_error(why_not);
+    return *memory_;
+  }
+
+  World world_;
+  std::shared_ptr<NodeMemory> memory_;
+};
+
+TEST_F(NodeMemoryTest, EveryRankSeesWhatTheOthersWriteIntoTheirControlAreas) {
+  const NodeMemory& memory = make({.control_bytes = Bytes{5000}});
+  EXPECT_EQ(memory.rank(), rank());
+  EXPECT_EQ(memory.size(), size());
+  const std::int64_t bytes = memory.control_bytes().value;
+  EXPECT_EQ(bytes, 8192);
+  for (int peer = 0; peer < size(); ++peer) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.control(peer)) % 4096, 0U);
+    EXPECT_TRUE(all_are(memory.control(peer), bytes, 0));
+  }
+  barrier(node());
+  std::memset(memory.control(rank()), rank() + 1, static_cast<std::size_t>(bytes));
+  barrier(node());
+  for (int peer = 0; peer < size(); ++peer) EXPECT_TRUE(all_are(memory.control(peer), bytes, char(peer + 1)));
+}
+
+TEST_F(NodeMemoryTest, WhatARankAllocatesTheOthersReadAndWriteWhereItLocatesIt) {
+  NodeMemory& memory = make();
+  for (const std::int64_t bytes : {std::int64_t{100}, 3 * mebibyte + 8}) {
+    const Allocation mine = memory.allocate({bytes});
+    EXPECT_EQ(mine.kind(), MemoryKind::shared);
+    EXPECT_EQ(mine.bytes().value, bytes);
+    EXPECT_TRUE(all_are(mine.data(), bytes, 0));
+    std::memset(mine.data(), rank() + 1, static_cast<std::size_t>(bytes));
+    const auto location = memory.locate(static_cast<char*>(mine.data()) + 8, {bytes - 8});
+    ASSERT_TRUE(location);
+    const auto locations = all_gather_numbers(node(), static_cast<std::int64_t>(*location));
+    const auto there = [&](int peer) {
+      return memory.at(peer, static_cast<std::uint64_t>(locations[static_cast<std::size_t>(peer)]));
+    };
+    EXPECT_EQ(there(rank()), static_cast<std::byte*>(mine.data()) + 8);
+    for (int peer = 0; peer < size(); ++peer) EXPECT_TRUE(all_are(there(peer), bytes - 8, char(peer + 1)));
+    barrier(node());
+    there((rank() + 1) % size())[bytes - 9] = static_cast<std::byte>(rank() + 100);
+    barrier(node());
+    EXPECT_EQ(static_cast<char*>(mine.data())[bytes - 1], (rank() + size() - 1) % size() + 100);
+  }
+}
+
+TEST_F(NodeMemoryTest, AllocationsAreAlignedTheMoreTheLarger) {
+  NodeMemory& memory = make();
+  const auto alignment_of = [](const Allocation& a, std::uintptr_t to) {
+    return reinterpret_cast<std::uintptr_t>(a.data()) % to;
+  };
+  const Allocation small = memory.allocate({1});
+  const Allocation large = memory.allocate({2 * mebibyte});
+  EXPECT_EQ(alignment_of(small, 4096), 0U);
+  EXPECT_EQ(alignment_of(large, 2 * mebibyte), 0U);
+  EXPECT_EQ(memory.allocate({0}).data(), nullptr);
+  EXPECT_THROW((void)memory.allocate({-1}), Error);
+}
+
+TEST_F(NodeMemoryTest, ReleasedMemoryIsUsedAgainAndZeroed) {
+  NodeMemory& memory = make({.heap_bytes = Bytes{8 * mebibyte}});
+  const void* first = nullptr;
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    const Allocation mine = memory.allocate({6 * mebibyte});
+    if (first == nullptr) first = mine.data();
+    EXPECT_EQ(mine.data(), first);
+    EXPECT_TRUE(all_are(mine.data(), mine.bytes().value, 0));
+    std::memset(mine.data(), 7, static_cast<std::size_t>(mine.bytes().value));
+  }
+}
+
+TEST_F(NodeMemoryTest, OtherMemoryIsNotLocated) {
+  NodeMemory& memory = make({.heap_bytes = Bytes{4 * mebibyte}});
+  const std::vector<int> ordinary(100);
+  int on_stack = 0;
+  EXPECT_EQ(memory.locate(ordinary.data(), {400}), std::nullopt);
+  EXPECT_EQ(memory.locate(&on_stack, {4}), std::nullopt);
+  EXPECT_EQ(memory.locate(nullptr, {0}), std::nullopt);
+  const Allocation mine = memory.allocate({4 * mebibyte});
+  EXPECT_TRUE(memory.locate(mine.data(), mine.bytes()));
+  EXPECT_EQ(memory.locate(mine.data(), {4 * mebibyte + 1}), std::nullopt);
+  EXPECT_EQ(memory.locate(static_cast<char*>(mine.data()) - 1, {2}), std::nullopt);
+  EXPECT_EQ(memory.locate(static_cast<char*>(mine.data()) + 1, {4 * mebibyte}), std::nullopt);
+  EXPECT_EQ(memory.locate(mine.data(), {-1}), std::nullopt);
+}
+
+TEST_F(NodeMemoryTest, MoreMemoryThanTheNodeHasIsAnError) {
+  const std::int64_t all = memory_of_this_machine();
+  NodeMemory& memory = make({.heap_bytes = Bytes{2 * all}});
+  try {
+    (void)memory.allocate({all});
+    FAIL() << "got as much memory as the whole machine has";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(error.context().bytes, all);
+    EXPECT_NE(error.message().find("local rank " + std::to_string(rank()) + " on host " + world_.host()),
+              std::string::npos)
+        << error.what();
+    EXPECT_NE(error.message().find("bytes of memory left"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(NodeMemoryTest, AFullHeapIsAnErrorUntilSomethingIsReleased) {
+  NodeMemory& memory = make({.heap_bytes = Bytes{4 * mebibyte}});
+  auto most = memory.allocate({3 * mebibyte});
+  EXPECT_THROW((void)memory.allocate({2 * mebibyte}), Error);
+  const Allocation rest = memory.allocate({mebibyte});
+  EXPECT_THROW((void)memory.allocate({1}), Error);
+  most = {};
+  EXPECT_NO_THROW((void)memory.allocate({2 * mebibyte}));
+}
+
+TEST_F(NodeMemoryTest, NothingStaysOpen) {
+  make().close();  // what the first use of anything opens
+  const std::ptrdiff_t before = open_descriptors();
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    NodeMemory& memory = make();
+    auto outlives = memory.allocate({mebibyte});
+    memory.close();
+    memory.close();
+    EXPECT_THROW((void)memory.allocate({mebibyte}), Error);
+    std::memset(outlives.data(), 1, mebibyte);
+    outlives = {};
+    EXPECT_EQ(open_descriptors(), before);
+  }
+}
+
+TEST_F(NodeMemoryTest, IfOneRankCannotTakePartAllHearWhyAndNothingStaysOpen) {
+  const std::ptrdiff_t before = open_descriptors();
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  const rlimit none{.rlim_cur = 3, .rlim_max = old.rlim_max};
+  if (rank() == size() - 1) setrlimit(RLIMIT_NOFILE, &none);
+  std::string why_not;
+  EXPECT_EQ(make_node_memory(node(), {}, why_not), nullptr);
+  setrlimit(RLIMIT_NOFILE, &old);
+  EXPECT_NE(why_not.find("local rank " + std::to_string(size() - 1) + " on host " + world_.host()), std::string::npos)
+      << why_not;
+  EXPECT_NE(why_not.find("Too many open files"), std::string::npos) << why_not;
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(NodeMemoryTest, RanksMustAskForTheSameControlArea) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  std::string why_not;
+  EXPECT_EQ(make_node_memory(node(), {.control_bytes = Bytes{rank() == 1 ? 9000 : 100}}, why_not), nullptr);
+  EXPECT_NE(why_not.find("local rank 1 on host"), std::string::npos) << why_not;
+  EXPECT_NE(why_not.find("12288 bytes, local rank 0 one of 4096"), std::string::npos) << why_not;
+}
+
+TEST_F(NodeMemoryTest, OnlyARankThatGoesWithoutLeaveIsDead) {
+  NodeMemory& memory = make();
+  EXPECT_EQ(memory.dead_peer(), std::nullopt);
+  barrier(node());
+  if (rank() == size() - 1) memory.close();
+  barrier(node());
+  if (rank() != size() - 1) {
+    EXPECT_EQ(memory.dead_peer(), std::nullopt);
+  }
+  barrier(node());
+  const NodeMemory& again = make();  // destroys the first, which only some have closed, when all are in the second
+  barrier(node());
+  if (rank() == 0) memory_.reset();
+  barrier(node());
+  if (rank() != 0) {
+    EXPECT_EQ(again.dead_peer(), 0);
+  }
+  barrier(node());
+}
+
+/// With and without membarrier.
+class WakeUps : public NodeMemoryTest, public testing::WithParamInterface<bool> {
+ protected:
+  NodeMemory& make() { return NodeMemoryTest::make({.control_bytes = wake_up_control, .membarrier = GetParam()}); }
+};
+INSTANTIATE_TEST_SUITE_P(NodeMemory, WakeUps, testing::Bool(),
+                         [](const auto& test) { return test.param ? "membarrier" : "locked"; });
+
+TEST_P(WakeUps, NoneIsLostWhileATokenWanders) {
+  EXPECT_EQ(testing_support::pass_a_token(make(), 4000), 0);
+  barrier(node());
+}
+
+TEST_P(WakeUps, NoneIsLostByARankThatIsFallingAsleep) {
+  EXPECT_EQ(testing_support::ring_while_falling_asleep(make(), 10'000), 0);
+  barrier(node());
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+// One rank of a node is killed; somebody on each other rank writes down who it says is dead.
+//   node_memory_victim FOLDER    writes FOLDER/0 and FOLDER/2, under mpiexec with 3 ranks
+// The somebody is a child process, out of reach of a launcher that ends the whole job as soon as one rank has died.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/node_memory.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+
+void watch(const lockstep::NodeMemory& memory, const std::filesystem::path& report) {
+  setsid();
+  const std::filesystem::path draft = report.string() + ".draft";
+  std::ofstream file(draft);
+  for (int i = 0; i < 10'000; ++i) {
+    if (const auto dead = memory.dead_peer()) {
+      file << *dead << std::flush;
+      break;
+    }
+    std::this_thread::sleep_for(1ms);
+  }
+  std::filesystem::rename(draft, report);
+}
+
+}  // namespace
+
+int main(int /*argc*/, char** argv) {
+  constexpr int victim = 1;
+  const lockstep::World world;
+  std::string why_not;
+  const auto memory = lockstep::make_node_memory(world.node_group(), {}, why_not);
+  if (memory == nullptr || memory->dead_peer()) {
+    std::printf("%s\n", why_not.c_str());
+    world.abort(3);
+  }
+  lockstep::barrier(world.node_group());
+  if (memory->rank() != victim && fork() == 0) {
+    watch(*memory, std::filesystem::path(argv[1]) / std::to_string(memory->rank()));
+    _exit(0);
+  }
+  lockstep::barrier(world.node_group());
+  if (memory->rank() == victim) raise(SIGKILL);
+  for (;;) pause();
+}

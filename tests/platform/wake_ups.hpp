@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "lockstep/platform/node_memory.hpp"
+
+// Stress for sleep and ring, run by every rank alike, be it a process or a thread. A lost wake-up shows as a sleep that
+// ends by its limit, which is longer than any scheduling takes.
+namespace lockstep::testing_support {
+
+inline constexpr Bytes wake_up_control{std::int64_t{4} << 12};
+inline constexpr std::chrono::seconds sleep_limit{10};
+
+/// Word `index` of a rank's control area, on a line of its own. @pre 0 ≤ index < 32
+inline std::atomic<std::uint64_t>& control_word(const NodeMemory& memory, int rank, int index) {
+  return *reinterpret_cast<std::atomic<std::uint64_t>*>(memory.control(rank) + index * 128);
+}
+
+inline void spin(std::uint64_t turns) {
+  for (std::uint64_t i = 0; i < turns; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+/// Sleeps until the word has the value. @return how many sleeps ended by their limit
+inline int sleep_until(NodeMemory& memory, const std::atomic<std::uint64_t>& word, std::uint64_t value) {
+  int limits = 0;
+  while (word.load(std::memory_order_acquire) != value) {
+    memory.prepare_sleep();
+    if (word.load(std::memory_order_acquire) == value) {
+      memory.cancel_sleep();
+    } else if (!memory.sleep(sleep_limit)) {
+      ++limits;
+    }
+  }
+  return limits;
+}
+
+/// A token wanders through all ranks in an order that all know; everybody else sleeps.
+inline int pass_a_token(NodeMemory& memory, int rounds) {
+  std::mt19937 order(7);  // the same on every rank
+  std::mt19937 own(static_cast<unsigned>(memory.rank()));
+  int limits = 0;
+  int holder = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    const int next = static_cast<int>(order() % static_cast<unsigned>(memory.size()));
+    const auto value = static_cast<std::uint64_t>(round);
+    if (memory.rank() == holder) {
+      spin(own() % 500);
+      control_word(memory, next, 0).store(value, std::memory_order_release);
+      memory.ring();
+    }
+    if (memory.rank() == next) limits += sleep_until(memory, control_word(memory, next, 0), value);
+    holder = next;
+  }
+  return limits;
+}
+
+/// Rank 0 writes and rings just when rank 1 goes to sleep. Before what rank 1 waits for, rank 0 writes lines that lie
+/// in rank 1's cache, so that the store before the ring takes long to get out: without a fence the load in ring()
+/// overtakes.
+inline int ring_while_falling_asleep(NodeMemory& memory, int rounds) {
+  constexpr int cold_lines = 16;
+  std::mt19937 random(static_cast<unsigned>(memory.rank()));
+  std::atomic<std::uint64_t>& ready = control_word(memory, 0, 1);
+  std::atomic<std::uint64_t>& flag = control_word(memory, 0, 2);
+  int limits = 0;
+  for (int round = 1; round <= rounds && memory.rank() < 2 && memory.size() > 1; ++round) {
+    const auto value = static_cast<std::uint64_t>(round);
+    if (memory.rank() == 0) {
+      limits += sleep_until(memory, ready, value);
+      spin(random() % 100);
+      for (int i = 0; i < cold_lines; ++i) control_word(memory, 1, 3 + i).store(value, std::memory_order_relaxed);
+      flag.store(value, std::memory_order_release);
+      memory.ring();
+    } else {
+      for (int i = 0; i < cold_lines; ++i) control_word(memory, 1, 3 + i).store(0, std::memory_order_relaxed);
+      ready.store(value, std::memory_order_release);
+      memory.ring();
+      spin(random() % 100);
+      limits += sleep_until(memory, flag, value);
+    }
+  }
+  return limits;
+}
+
+}  // namespace lockstep::testing_support
