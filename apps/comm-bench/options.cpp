@@ -16,7 +16,8 @@ namespace po = boost::program_options;
 
 constexpr std::array operations = {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
                                    CollectiveKind::reduce_scatter, CollectiveKind::barrier};
-constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
+constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   DType::int64,
+                               DType::uint8,   DType::float16, DType::bfloat16};
 
 po::options_description description() {
   po::options_description flags("Options");
@@ -28,7 +29,7 @@ po::options_description description() {
       ("max", text("64M"), "largest buffer")                                                               //
       ("factor", number(4), "from each size to the next")                                                  //
       ("algorithm", po::value<std::string>(), "comma-separated; all of the operation's unless given")      //
-      ("dtype", text("float32"), "float32, float64, int32, int64 or uint8")                                //
+      ("dtype", text("float32"), "float32, float64, int32, int64, uint8, float16 or bfloat16")             //
       ("repetitions", number(0), "for each size and algorithm; 0: as fit into --seconds, from 5 to 1000")  //
       ("seconds", po::value<double>()->default_value(0.5, "0.5"), "aimed at for each size and algorithm")  //
       ("warmup", number(2), "rounds before those that count")                                              //

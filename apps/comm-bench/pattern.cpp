@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "lockstep/kernels/convert.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -23,6 +27,20 @@ void with_type(DType dtype, const F& f) {
     case DType::int32: return f(std::int32_t{});
     case DType::int64: return f(std::int64_t{});
     case DType::uint8: return f(std::uint8_t{});
+    case DType::float16: return f(kernels::Float16{});
+    case DType::bfloat16: return f(kernels::BFloat16{});
+  }
+}
+
+template <typename T>
+T element_of(std::uint64_t value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<T>(value);
+  } else {
+    const auto wide = static_cast<float>(value);
+    T element;
+    kernels::convert(std::span(&wide, 1), std::span(&element, 1));
+    return element;
   }
 }
 
@@ -52,7 +70,7 @@ void Pattern::set(int first_rank, int last_rank, std::int64_t repetition) {
     for (std::int64_t i = 0; i < period; ++i) {
       std::uint64_t sum = 0;
       for (int rank = first_rank; rank <= last_rank; ++rank) sum += mix(rank, i, repetition) % values;
-      const auto element = static_cast<decltype(zero)>(sum);
+      const auto element = element_of<decltype(zero)>(sum);
       std::memcpy(tile_.data() + static_cast<std::size_t>(i) * sizeof element, &element, sizeof element);
     }
   });

@@ -10,8 +10,8 @@ namespace lockstep::comm_bench {
 
 /// A sequence of elements that repeats after `period`, written and compared at the speed of memory. Its values are
 /// small integers that change with rank, element and repetition. The sum over up to 255 ranks is exact in every dtype
-/// and whatever the order of addition: it fits into a uint8, where some MPI libraries saturate and others wrap round.
-/// The period is prime, so that data in the wrong place are wrong data.
+/// and whatever the order of addition: it fits into a uint8, where some MPI libraries saturate and others wrap round,
+/// and a bfloat16 has all integers up to 256. The period is prime, so that data in the wrong place are wrong data.
 class Pattern {
  public:
   static constexpr std::int64_t period = 1021;

@@ -17,6 +17,8 @@ std::int64_t size_of(DType dtype) {
     case DType::float64:
     case DType::int64: return 8;
     case DType::uint8: return 1;
+    case DType::float16:
+    case DType::bfloat16: return 2;
   }
   return 0;
 }
@@ -28,6 +30,8 @@ std::string_view name(DType dtype) {
     case DType::int32: return "int32";
     case DType::int64: return "int64";
     case DType::uint8: return "uint8";
+    case DType::float16: return "float16";
+    case DType::bfloat16: return "bfloat16";
   }
   return "unknown";
 }
@@ -37,6 +41,7 @@ std::string_view name(ReduceOp op) {
     case ReduceOp::sum: return "sum";
     case ReduceOp::min: return "min";
     case ReduceOp::max: return "max";
+    case ReduceOp::product: return "product";
   }
   return "unknown";
 }

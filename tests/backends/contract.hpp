@@ -9,16 +9,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/kernels/convert.hpp"
 
 namespace lockstep::contract {
 
-inline constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
-inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
+inline constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::int32,   DType::int64,
+                                       DType::uint8,   DType::float16, DType::bfloat16};
+inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
 /// A value in 0 … 6 that changes with rank, element and repetition.
 inline int value_of(int rank, std::int64_t element, int repetition) {
@@ -26,10 +30,18 @@ inline int value_of(int rank, std::int64_t element, int repetition) {
       (static_cast<std::int64_t>(rank) * 5 + element * 3 + static_cast<std::int64_t>(repetition) * 11) % 7);
 }
 
+/// What a rank brings to a reduction. A product's factors are mostly 1, so that it fits into a uint8.
+inline int input_of(int rank, std::int64_t element, int repetition, ReduceOp op) {
+  const int value = value_of(rank, element, repetition);
+  if (op != ReduceOp::product) return value;
+  return value == 1 || value == 2 ? value + 1 : 1;
+}
+
 inline int reduced(int ranks, std::int64_t element, int repetition, ReduceOp op) {
-  int result = value_of(0, element, repetition);
+  int result = input_of(0, element, repetition, op);
   for (int rank = 1; rank < ranks; ++rank) {
-    const int value = value_of(rank, element, repetition);
+    const int value = input_of(rank, element, repetition, op);
+    if (op == ReduceOp::product) result *= value;
     if (op == ReduceOp::sum) result += value;
     if (op == ReduceOp::min) result = std::min(result, value);
     if (op == ReduceOp::max) result = std::max(result, value);
@@ -73,8 +85,8 @@ class Values {
   }
   [[nodiscard]] std::int64_t count() const { return count_; }
   void set(std::int64_t i, int value) {
-    with_type([&](auto zero) {
-      const auto v = static_cast<decltype(zero)>(value);
+    with_type([&](auto v) {
+      assign(v, value);
       std::memcpy(at(i), &v, sizeof v);
     });
     up_to_date_ = false;
@@ -84,7 +96,7 @@ class Values {
     double result = 0;
     with_type([&](auto v) {
       std::memcpy(&v, at(i), sizeof v);
-      result = static_cast<double>(v);
+      result = number(v);
     });
     return result;
   }
@@ -109,6 +121,27 @@ class Values {
       case DType::int32: return f(std::int32_t{});
       case DType::int64: return f(std::int64_t{});
       case DType::uint8: return f(std::uint8_t{});
+      case DType::float16: return f(kernels::Float16{});
+      case DType::bfloat16: return f(kernels::BFloat16{});
+    }
+  }
+  template <typename T>
+  static void assign(T& element, int value) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      element = static_cast<T>(value);
+    } else {
+      const auto wide = static_cast<float>(value);
+      kernels::convert(std::span(&wide, 1), std::span(&element, 1));
+    }
+  }
+  template <typename T>
+  static double number(const T& element) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      return static_cast<double>(element);
+    } else {
+      float wide = 0;
+      kernels::convert(std::span(&element, 1), std::span(&wide, 1));
+      return wide;
     }
   }
   const Memory* memory_;
@@ -130,12 +163,12 @@ inline void check_all_reduce(Communicator& c, const Memory& memory, DType dtype,
   Values in(memory, dtype, count);
   Values out(memory, dtype, count);
   Values& target = in_place ? in : out;
-  for (std::int64_t i = 0; i < count; ++i) in.set(i, value_of(c.rank().value, i, repetition));
+  for (std::int64_t i = 0; i < count; ++i) in.set(i, input_of(c.rank().value, i, repetition, op));
   c.all_reduce(in.buffer(), target.buffer(), op, Queue::host(), "contract").wait();
   for (std::int64_t i = 0; i < count; ++i) {
     ASSERT_EQ(target.get(i), reduced(c.size(), i, repetition, op))
         << label_of(c, dtype, count) << " " << name(op) << " element " << i;
-    ASSERT_TRUE(in_place || in.get(i) == value_of(c.rank().value, i, repetition)) << "the input was changed";
+    ASSERT_TRUE(in_place || in.get(i) == input_of(c.rank().value, i, repetition, op)) << "the input was changed";
   }
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
@@ -170,7 +203,7 @@ inline void check_reduce_scatter(Communicator& c, const Memory& memory, DType dt
   const std::int64_t mine = part * c.rank().value;
   Values in(memory, dtype, count);
   Values out(memory, dtype, part);
-  for (std::int64_t i = 0; i < count; ++i) in.set(i, value_of(c.rank().value, i, 3));
+  for (std::int64_t i = 0; i < count; ++i) in.set(i, input_of(c.rank().value, i, 3, op));
   const Buffer target = in_place ? slice(in.buffer(), {mine}, {part}) : out.buffer();
   c.reduce_scatter(in.buffer(), target, op).wait();
   for (std::int64_t i = 0; i < part; ++i) {
@@ -178,7 +211,7 @@ inline void check_reduce_scatter(Communicator& c, const Memory& memory, DType dt
   }
   for (std::int64_t i = 0; i < count; ++i) {
     if (in_place && i >= mine && i < mine + part) continue;
-    ASSERT_EQ(in.get(i), value_of(c.rank().value, i, 3)) << "the input was changed";
+    ASSERT_EQ(in.get(i), input_of(c.rank().value, i, 3, op)) << "the input was changed";
   }
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }

@@ -85,11 +85,9 @@ TEST_F(Nccl, KeepsTheContractOfEveryCommunicator) {
   contract::check_all(communicator(), memory);
 }
 
-constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
-
 TEST_F(Nccl, EveryOperatorOfAllReduceKeepsTheOnlyRanksValues) {
-  for (const DType dtype : dtypes) {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
+  for (const DType dtype : contract::all_dtypes) {
+    for (const ReduceOp op : contract::all_ops) {
       DeviceArray in(communicator(), {1000}, dtype);
       DeviceArray out(communicator(), {1000}, dtype);
       const std::vector<std::uint8_t> expected = in.bytes();
@@ -103,7 +101,7 @@ TEST_F(Nccl, EveryOperatorOfAllReduceKeepsTheOnlyRanksValues) {
 }
 
 TEST_F(Nccl, GatherScatterAndBroadcastOfOneRankCopy) {
-  for (const DType dtype : dtypes) {
+  for (const DType dtype : contract::all_dtypes) {
     DeviceArray in(communicator(), {257}, dtype);
     DeviceArray out(communicator(), {257}, dtype);
     const std::vector<std::uint8_t> expected = in.bytes();

@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "lockstep/kernels/convert.hpp"
+
 namespace lockstep::kernels {
 namespace {
 
@@ -40,6 +42,8 @@ TYPED_TEST(Reduce, EveryOperatorAtEveryLengthAroundAVector) {
     for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(out[i], std::min(a[i], b[i]));
     reduce(out.data(), a.data(), b.data(), {n}, dtype_of<TypeParam>(), ReduceOp::max);
     for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(out[i], std::max(a[i], b[i]));
+    reduce(out.data(), a.data(), b.data(), {n}, dtype_of<TypeParam>(), ReduceOp::product);
+    for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(out[i], static_cast<TypeParam>(a[i] * b[i]));
   }
 }
 
@@ -62,7 +66,7 @@ TYPED_TEST(Reduce, NeutralElementChangesNoBit) {
                                  std::numeric_limits<TypeParam>::infinity()});
   }
   const Count n{static_cast<std::int64_t>(values.size())};
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
     std::vector<TypeParam> neutral(values.size());
     fill_neutral(neutral.data(), n, dtype_of<TypeParam>(), op);
     std::vector<TypeParam> out(values.size());
@@ -81,6 +85,97 @@ TEST(ReduceFloat, NanWinsOverNumbersInMinAndMax) {
     EXPECT_TRUE(std::isnan(out[0]));
     EXPECT_TRUE(std::isnan(out[1]));
   }
+}
+
+template <typename Half>
+class ReduceHalf : public testing::Test {
+ protected:
+  static constexpr DType dtype = std::is_same_v<Half, Float16> ? DType::float16 : DType::bfloat16;
+  static std::vector<Half> halves(const std::vector<float>& values) {
+    std::vector<Half> result(values.size());
+    convert(values, std::span(result));
+    return result;
+  }
+  static std::vector<float> floats(const std::vector<Half>& values) {
+    std::vector<float> result(values.size());
+    convert(std::span<const Half>(values), result);
+    return result;
+  }
+};
+using Halves = testing::Types<Float16, BFloat16>;
+TYPED_TEST_SUITE(ReduceHalf, Halves);
+
+/// 256 + ½ + ½ + … is 256 where each partial sum is rounded to a bfloat16, and 2048 + … likewise in float16.
+TYPED_TEST(ReduceHalf, RoundsOnceOverAllInputs) {
+  const float large = TestFixture::dtype == DType::float16 ? 2048.0F : 256.0F;
+  const auto first = TestFixture::halves({large});
+  const auto half = TestFixture::halves({0.5F});
+  std::vector<TypeParam> out(1);
+  void* const outs[] = {out.data()};
+  std::vector<const void*> ins = {first.data()};
+  for (int added = 1; added <= 8; ++added) {
+    ins.push_back(half.data());
+    combine(outs, ins, {1}, TestFixture::dtype, ReduceOp::sum);
+    const float exact = large + 0.5F * static_cast<float>(added);
+    EXPECT_EQ(TestFixture::floats(out)[0], TestFixture::floats(TestFixture::halves({exact}))[0]) << added;
+  }
+  EXPECT_EQ(TestFixture::floats(out)[0], large + 4);
+}
+
+TYPED_TEST(ReduceHalf, NeutralElementChangesNoBit) {
+  const auto values = TestFixture::halves({-0.0F, 0.0F, 1.5F, -3e4F, std::numeric_limits<float>::infinity(), 6e-8F});
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+    std::vector<TypeParam> out(values.size());
+    const Count n{static_cast<std::int64_t>(values.size())};
+    fill_neutral(out.data(), n, TestFixture::dtype, op);
+    reduce(out.data(), out.data(), values.data(), n, TestFixture::dtype, op);
+    EXPECT_EQ(std::memcmp(out.data(), values.data(), values.size() * sizeof(TypeParam)), 0) << name(op);
+  }
+}
+
+/// 2^53 + 1 − 2^53 is 0 from the left, 1 from the right.
+TEST(Combine, AddsFromLeftToRight) {
+  const double inputs[] = {0x1p53, 1, -0x1p53, 1, 0.5};
+  for (std::size_t n = 3; n <= 5; ++n) {
+    std::vector<const void*> ins;
+    double expected = inputs[0];
+    for (std::size_t k = 0; k < n; ++k) ins.push_back(&inputs[k]);
+    for (std::size_t k = 1; k < n; ++k) expected += inputs[k];
+    double out = 0;
+    void* const outs[] = {&out};
+    combine(outs, ins, {1}, DType::float64, ReduceOp::sum);
+    EXPECT_EQ(out, expected) << n << " inputs";
+  }
+}
+
+TEST(Combine, WritesEveryOutputOfWhichSomeAreInputs) {
+  for (const Stores stores : {Stores::cached, Stores::streaming}) {
+    for (std::size_t n = 1; n <= 6; ++n) {
+      std::vector<std::vector<float>> arrays;
+      std::vector<float> expected(1000);
+      for (std::size_t k = 0; k < n; ++k) {
+        arrays.emplace_back(1000);
+        for (std::size_t i = 0; i < 1000; ++i) expected[i] += arrays[k][i] = static_cast<float>(i * (k + 1) % 251);
+      }
+      arrays.emplace_back(1000);
+      std::vector<const void*> ins;
+      std::vector<void*> outs;
+      for (std::size_t k = 0; k < n; ++k) ins.push_back(arrays[k].data());
+      for (auto& array : arrays) outs.push_back(array.data());
+      combine(outs, ins, {1000}, DType::float32, ReduceOp::sum, stores);
+      for (const auto& array : arrays) EXPECT_EQ(array, expected) << n << " inputs";
+    }
+  }
+}
+
+TEST(Combine, OfOneInputCopiesEveryBit) {
+  std::vector<std::uint16_t> all(1 << 16);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+  std::vector<std::uint16_t> copy(all.size());
+  void* const outs[] = {copy.data()};
+  const void* const ins[] = {all.data()};
+  combine(outs, ins, {1 << 16}, DType::float16, ReduceOp::max);
+  EXPECT_EQ(copy, all);
 }
 
 TEST(ReduceInteger, SumsWrapRound) {

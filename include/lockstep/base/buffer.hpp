@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-enum class DType { float32, float64, int32, int64, uint8 };
-enum class ReduceOp { sum, min, max };
+enum class DType { float32, float64, int32, int64, uint8, float16, bfloat16 };
+enum class ReduceOp { sum, min, max, product };
 
 /// Where memory lives: ordinary process memory, memory that the node's ranks share,
 /// page-locked host memory, or a GPU's.

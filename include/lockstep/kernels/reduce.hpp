@@ -1,11 +1,27 @@
 #pragma once
 
+#include <span>
+
 #include "lockstep/base/buffer.hpp"
 
 namespace lockstep::kernels {
 
-/// out[i] = a[i] ⊕ b[i], element by element on the calling thread; `out` may be `a` or `b`, no other overlap.
-/// Integers wrap round; a NaN on either side of min and max gives NaN, and zeros of either sign are equal there.
+// Every kernel runs on the calling thread, in vectors of the widest instruction set that the processor has; all
+// instruction sets give the same bits. Buffers need no alignment. Integers wrap round. A NaN on either side of min and
+// max gives a NaN, and zeros of either sign are equal there. float16 and bfloat16 are computed in float32 and rounded
+// to nearest, ties to even, once per call; their NaNs become quiet.
+
+/// How results are written: through the cache, or past it (for memory that is not read again soon).
+enum class Stores { cached, streaming };
+
+/// outs[k][i] = ins[0][i] ⊕ ins[1][i] ⊕ …, added left to right, for every k and i < count; overwrites. With one input
+/// it is a copy (NaNs and all, bit for bit). Each of `outs` may be any of `ins`; no other overlap. Allocates nothing.
+/// @pre   neither list is empty
+/// @cost  each input is read once, each output written once
+void combine(std::span<void* const> outs, std::span<const void* const> ins, Count count, DType dtype, ReduceOp op,
+             Stores stores = Stores::cached);
+
+/// out[i] = a[i] ⊕ b[i], element by element; `out` may be `a` or `b`, no other overlap.
 /// @cost  3 memory streams: n bytes read twice, written once
 void reduce(void* out, const void* a, const void* b, Count count, DType dtype, ReduceOp op);
 

@@ -24,9 +24,10 @@ int int_count(const Collective& collective) {
   return static_cast<int>(count);
 }
 
-void all_reduce(MPI_Comm comm, const Collective& c) {
+void all_reduce(MPI_Comm comm, const Collective& c, MpiOperators& operators) {
   const void* in = c.in.data == c.out.data ? MPI_IN_PLACE : c.in.data;
-  LOCKSTEP_MPI(MPI_Allreduce(in, c.out.data, int_count(c), mpi_type(c.out.dtype), mpi_op(c.op), comm));
+  LOCKSTEP_MPI(
+      MPI_Allreduce(in, c.out.data, int_count(c), mpi_type(c.out.dtype), operators.get(c.out.dtype, c.op), comm));
 }
 
 void all_gather(MPI_Comm comm, Rank me, const Collective& c) {
@@ -36,28 +37,30 @@ void all_gather(MPI_Comm comm, Rank me, const Collective& c) {
   LOCKSTEP_MPI(MPI_Allgather(in_place ? MPI_IN_PLACE : c.in.data, count, type, c.out.data, count, type, comm));
 }
 
-void reduce_scatter(MPI_Comm comm, Rank me, const Collective& c) {
+void reduce_scatter(MPI_Comm comm, Rank me, const Collective& c, MpiOperators& operators) {
   if (c.out.count.value > 0 && c.out.data == slice(c.in, {me.value * c.out.count.value}, c.out.count).data) {
     refuse(c, "MPI's reduce_scatter in place means something else; give it an output of its own");
   }
-  LOCKSTEP_MPI(
-      MPI_Reduce_scatter_block(c.in.data, c.out.data, int_count(c), mpi_type(c.out.dtype), mpi_op(c.op), comm));
+  LOCKSTEP_MPI(MPI_Reduce_scatter_block(c.in.data, c.out.data, int_count(c), mpi_type(c.out.dtype),
+                                        operators.get(c.out.dtype, c.op), comm));
 }
 
 }  // namespace
 
 void mpi_blocking(const MpiGroup& group, const Collective& collective) {
   MPI_Comm comm = communicator(group);
+  MpiOperators operators;
   switch (collective.kind) {
-    case CollectiveKind::all_reduce: return all_reduce(comm, collective);
-    case CollectiveKind::all_gather: return all_gather(comm, group.rank(), collective);
-    case CollectiveKind::reduce_scatter: return reduce_scatter(comm, group.rank(), collective);
-    case CollectiveKind::barrier: LOCKSTEP_MPI(MPI_Barrier(comm)); return;
+    case CollectiveKind::all_reduce: all_reduce(comm, collective, operators); break;
+    case CollectiveKind::all_gather: all_gather(comm, group.rank(), collective); break;
+    case CollectiveKind::reduce_scatter: reduce_scatter(comm, group.rank(), collective, operators); break;
+    case CollectiveKind::barrier: LOCKSTEP_MPI(MPI_Barrier(comm)); break;
     case CollectiveKind::broadcast:
       LOCKSTEP_MPI(MPI_Bcast(collective.out.data, int_count(collective), mpi_type(collective.out.dtype),
                              collective.root.value, comm));
-      return;
+      break;
   }
+  operators.close();
 }
 
 }  // namespace lockstep::backends

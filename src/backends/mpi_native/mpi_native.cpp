@@ -26,16 +26,20 @@ class MpiNative : public HostCommunicator {
 
  protected:
   std::shared_ptr<HostOperation> make_operation() override {
-    return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_);
+    return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_, operators_);
   }
   void prepare(HostOperation& operation, const Collective& collective) override {
     static_cast<NativeOperation&>(operation).prepare(collective);
   }
-  void release() override { group_.close(); }
+  void release() override {
+    operators_.close();
+    group_.close();
+  }
 
  private:
   MpiGroup group_;
   Bytes limit_;
+  MpiOperators operators_;
 };
 
 }  // namespace

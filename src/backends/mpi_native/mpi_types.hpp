@@ -6,6 +6,7 @@
 
 namespace lockstep::backends {
 
+/// MPI has no 16-bit floating-point types: they travel as integers of that width, and `MpiOperators` adds them.
 inline MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
     case DType::float32: return MPI_FLOAT;
@@ -13,17 +14,31 @@ inline MPI_Datatype mpi_type(DType dtype) {
     case DType::int32: return MPI_INT32_T;
     case DType::int64: return MPI_INT64_T;
     case DType::uint8: return MPI_UINT8_T;
+    case DType::float16:
+    case DType::bfloat16: return MPI_UINT16_T;
   }
   return MPI_DATATYPE_NULL;
 }
 
-inline MPI_Op mpi_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum: return MPI_SUM;
-    case ReduceOp::min: return MPI_MIN;
-    case ReduceOp::max: return MPI_MAX;
-  }
-  return MPI_OP_NULL;
-}
+/// The operators: MPI's own, and lockstep's kernels for float16 and bfloat16, each made when it is first asked for.
+class MpiOperators {
+ public:
+  MpiOperators() = default;
+  MpiOperators(const MpiOperators&) = delete;
+  MpiOperators& operator=(const MpiOperators&) = delete;
+  ~MpiOperators() = default;
+
+  /// @throws Error{transport}
+  [[nodiscard]] MPI_Op get(DType dtype, ReduceOp op);
+  /// Frees those that were made; no operation may be under way. Without it they stay until MPI ends.
+  /// @throws Error{transport}
+  void close();
+
+ private:
+  static constexpr int formats = 2;
+  static constexpr int ops = 4;
+  MPI_Op made_[formats][ops] = {{MPI_OP_NULL, MPI_OP_NULL, MPI_OP_NULL, MPI_OP_NULL},
+                                {MPI_OP_NULL, MPI_OP_NULL, MPI_OP_NULL, MPI_OP_NULL}};
+};
 
 }  // namespace lockstep::backends

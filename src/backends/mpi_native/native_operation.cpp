@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/mpi_native/mpi_types.hpp"
 #include "platform/mpi.hpp"
 
 namespace lockstep::backends {
@@ -62,8 +61,8 @@ MPI_Request NativeOperation::all_reduce(const Piece& piece) {
   const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
   const Buffer out = slice(collective_.out, {piece.offset}, {piece.count});
   const void* send = in.data == out.data ? MPI_IN_PLACE : in.data;
-  LOCKSTEP_MPI(MPI_Iallreduce(send, out.data, piece.count, mpi_type(out.dtype), mpi_op(collective_.op), communicator_,
-                              &request));
+  LOCKSTEP_MPI(MPI_Iallreduce(send, out.data, piece.count, mpi_type(out.dtype),
+                              operators_->get(out.dtype, collective_.op), communicator_, &request));
   return request;
 }
 
@@ -97,8 +96,9 @@ MPI_Request NativeOperation::reduce_scatter(const Piece& piece) {
     const ConstBuffer from = slice(collective_.in, {part() * rank + piece.offset}, {piece.count});
     std::memcpy(gathered + static_cast<std::size_t>(rank) * bytes, from.data, bytes);
   }
-  LOCKSTEP_MPI(MPI_Ireduce_scatter_block(gathered, result, piece.count, mpi_type(collective_.out.dtype),
-                                         mpi_op(collective_.op), communicator_, &request));
+  const DType dtype = collective_.out.dtype;
+  LOCKSTEP_MPI(MPI_Ireduce_scatter_block(gathered, result, piece.count, mpi_type(dtype),
+                                         operators_->get(dtype, collective_.op), communicator_, &request));
   return request;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/host/operation.hpp"
+#include "backends/mpi_native/mpi_types.hpp"
 #include "lockstep/base/buffer.hpp"
 
 namespace lockstep::backends {
@@ -15,8 +16,9 @@ namespace lockstep::backends {
 /// ranks.
 class NativeOperation : public HostOperation {
  public:
-  NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit)
-      : communicator_(communicator), me_(me), ranks_(ranks), limit_(limit) {}
+  /// @param operators  outlive the operation's use
+  NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit, MpiOperators& operators)
+      : communicator_(communicator), me_(me), ranks_(ranks), limit_(limit), operators_(&operators) {}
 
   void prepare(const Collective& collective) { collective_ = collective; }
   void begin(int slot) override;
@@ -39,6 +41,7 @@ class NativeOperation : public HostOperation {
   Rank me_;
   int ranks_;
   Bytes limit_;
+  MpiOperators* operators_;
   Collective collective_;
   std::vector<MPI_Request> requests_;
   std::vector<std::byte> staging_;  // reduce_scatter: the pieces' inputs one after another, then the result

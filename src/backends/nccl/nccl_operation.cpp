@@ -16,6 +16,8 @@ ncclDataType_t nccl_type(DType dtype) {
     case DType::int32: return ncclInt32;
     case DType::int64: return ncclInt64;
     case DType::uint8: return ncclUint8;
+    case DType::float16: return ncclFloat16;
+    case DType::bfloat16: return ncclBfloat16;
   }
   throw Error(ErrorCode::unsupported, "NCCL has no type for " + std::string(name(dtype)));
 }
@@ -25,6 +27,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
     case ReduceOp::sum: return ncclSum;
     case ReduceOp::min: return ncclMin;
     case ReduceOp::max: return ncclMax;
+    case ReduceOp::product: return ncclProd;
   }
   throw Error(ErrorCode::unsupported, "NCCL has no operator for " + std::string(name(op)));
 }

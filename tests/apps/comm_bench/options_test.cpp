@@ -45,7 +45,7 @@ TEST(Options, NameTheNearestOfAMisspeltWord) {
   expect_complaint({"--op", "allreduce"}, "there is no operation 'allreduce'; did you mean 'all_reduce'?");
   expect_complaint({"--algorithm", "mpi,rign"}, "there is no all_reduce algorithm 'rign'; did you mean 'ring'?");
   expect_complaint({"--op", "broadcast", "--algorithm", "binominal"}, "did you mean 'binomial'?");
-  expect_complaint({"--dtype", "float16"}, "there is no dtype 'float16'; did you mean 'float32'?");
+  expect_complaint({"--dtype", "float23"}, "there is no dtype 'float23'; did you mean 'float32'?");
   expect_complaint({"--repetition", "3"}, "there is no option '--repetition'; did you mean '--repetitions'?");
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/comm-bench/exercise.hpp"
+#include "lockstep/kernels/convert.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -74,6 +75,26 @@ TEST(Pattern, SumsOf255RanksFitIntoAByte) {
   bytes.write({narrow.data(), {Pattern::period}, DType::uint8}, 0);
   integers.write({wide.data(), {Pattern::period}, DType::int32}, 0);
   for (std::size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(wide[i], narrow[i]);
+}
+
+TEST(Pattern, SumsOf255RanksAreExactIn16Bits) {
+  Pattern floats(DType::float32, 255);
+  Pattern halves(DType::float16, 255);
+  Pattern brains(DType::bfloat16, 255);
+  std::vector<float> wide(Pattern::period);
+  std::vector<kernels::Float16> half(Pattern::period);
+  std::vector<kernels::BFloat16> brain(Pattern::period);
+  floats.set_sum(1);
+  floats.write({wide.data(), {Pattern::period}, DType::float32}, 0);
+  halves.set_sum(1);
+  halves.write({half.data(), {Pattern::period}, DType::float16}, 0);
+  brains.set_sum(1);
+  brains.write({brain.data(), {Pattern::period}, DType::bfloat16}, 0);
+  std::vector<float> back(Pattern::period);
+  kernels::convert(std::span<const kernels::Float16>(half), back);
+  EXPECT_EQ(back, wide);
+  kernels::convert(std::span<const kernels::BFloat16>(brain), back);
+  EXPECT_EQ(back, wide);
 }
 
 class ExerciseOfEveryKind : public testing::TestWithParam<CollectiveKind> {};

@@ -80,6 +80,17 @@ TEST_F(CommBench, MeasuresTheOtherOperations) {
   }
 }
 
+TEST_F(CommBench, MeasuresEveryDtype) {
+  for (const std::string dtype : {"float64", "int32", "int64", "float16", "bfloat16"}) {
+    for (const char* op : {"all_reduce", "reduce_scatter"}) {
+      for (const auto& r : results(3, "--min 30K --max 30K --op " + std::string(op) + " --dtype " + dtype)) {
+        EXPECT_EQ(r.at("dtype"), dtype);
+        EXPECT_EQ(r.at("correct"), true) << dtype << ' ' << r.at("algorithm");
+      }
+    }
+  }
+}
+
 TEST_F(CommBench, PrintsALineForEachResultOnce) {
   const auto run = comm_bench(2, "--min 64 --max 64 --repetitions 5 --algorithm ring,mpi");
   EXPECT_EQ(run.exit_code, 0) << run.output;

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace lockstep::kernels {
+
+/// Elements of DType::float16 (IEEE 754 binary16) and DType::bfloat16 (the upper half of a float32), as they lie in
+/// memory.
+struct Float16 {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+/// to[i] = from[i], exactly; overwrites. A NaN stays one; of float16 it becomes quiet.
+/// @pre  the same number of elements, no overlap
+void convert(std::span<const Float16> from, std::span<float> to);
+void convert(std::span<const BFloat16> from, std::span<float> to);
+
+/// to[i] = from[i], rounded to nearest, ties to even; overwrites. Beyond the range (65,504 in float16) it becomes
+/// infinite; a NaN stays one and becomes quiet. @pre as above
+void convert(std::span<const float> from, std::span<Float16> to);
+void convert(std::span<const float> from, std::span<BFloat16> to);
+
+}  // namespace lockstep::kernels

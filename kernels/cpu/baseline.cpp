@@ -1,0 +1,7 @@
+#define LOCKSTEP_VECTOR_BYTES 16
+#include "combine.hpp"
+
+namespace lockstep::kernels {
+extern const InstructionSet baseline;
+constexpr InstructionSet baseline = make_instruction_set("baseline");
+}  // namespace lockstep::kernels

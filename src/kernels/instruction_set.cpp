@@ -1,0 +1,68 @@
+#include "kernels/instruction_set.hpp"
+
+#include <array>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace lockstep::kernels {
+
+extern const InstructionSet scalar;
+extern const InstructionSet baseline;
+
+#if defined(__x86_64__)
+
+extern const InstructionSet avx2;
+extern const InstructionSet avx512;
+
+namespace {
+
+/// The compilers' builtin does not know F16C in all of them. @source Intel SDM vol. 2A, CPUID: leaf 1, ECX bit 29
+bool processor_has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & (1U << 29)) != 0;
+}
+
+/// How many of the four this processor runs; the builtin also asks whether the system saves the registers.
+std::size_t count_usable() {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") == 0 || !processor_has_f16c()) return 2;
+  const bool wide = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                    __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  return wide ? 4 : 3;
+}
+
+constexpr std::array all = {&scalar, &baseline, &avx2, &avx512};
+
+}  // namespace
+
+#else
+
+namespace {
+constexpr std::array all = {&scalar, &baseline};
+std::size_t count_usable() { return all.size(); }
+}  // namespace
+
+#endif
+
+std::span<const InstructionSet* const> instruction_sets() {
+  static const std::size_t usable = count_usable();
+  return std::span(all).first(usable);
+}
+
+const InstructionSet& widest_instruction_set() {
+  static const InstructionSet& widest = *instruction_sets().back();
+  return widest;
+}
+
+void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op) {
+  if (operands.in_count == 1) return set.copy(operands);
+  const std::size_t arity = operands.in_count <= 4 ? static_cast<std::size_t>(operands.in_count) - 2 : 3;
+  set.combine[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)][arity](operands);
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lockstep/base/buffer.hpp"
+
+namespace lockstep::kernels {
+
+inline constexpr std::size_t dtypes = 7;
+inline constexpr std::size_t reduce_ops = 4;
+
+/// The kernels compiled for one instruction set. All of them give the same bits. Raw pointers, and no inline function
+/// of the library's or the standard library's headers behind them: a linker keeps one copy of such a function, which
+/// might be one whose instructions this processor lacks.
+struct InstructionSet {
+  struct Operands {
+    void* const* outs;
+    std::int64_t out_count;
+    const void* const* ins;
+    std::int64_t in_count;
+    std::int64_t elements;
+    bool streaming;
+  };
+  using Combine = void (*)(const Operands& operands);
+  /// For two, three and four inputs, and for any number.
+  static constexpr std::size_t arities = 4;
+
+  const char* name;
+  Combine combine[dtypes][reduce_ops][arities];
+  Combine copy;  ///< one input; elements are bytes
+  void (*widen_float16)(const std::uint16_t* from, float* to, std::int64_t count);
+  void (*widen_bfloat16)(const std::uint16_t* from, float* to, std::int64_t count);
+  void (*narrow_float16)(const float* from, std::uint16_t* to, std::int64_t count);
+  void (*narrow_bfloat16)(const float* from, std::uint16_t* to, std::int64_t count);
+};
+
+/// Those that this processor and its operating system run, weakest first: "scalar", "baseline" (vectors that every
+/// processor of the architecture has), "avx2", "avx512".
+std::span<const InstructionSet* const> instruction_sets();
+/// The last of them.
+const InstructionSet& widest_instruction_set();
+
+/// As the public functions, by one instruction set.
+void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op);
+
+}  // namespace lockstep::kernels

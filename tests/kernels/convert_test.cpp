@@ -1,0 +1,159 @@
+#include "lockstep/kernels/convert.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "kernels/instruction_set.hpp"
+
+namespace lockstep::kernels {
+namespace {
+
+/// A format as its definition has it: sign, exponent, fraction.
+struct Definition {
+  int fraction_bits;
+  int bias;
+  int largest_exponent;  // of a number, as stored
+};
+constexpr Definition float16{10, 15, 30};
+constexpr Definition bfloat16{7, 127, 254};
+
+double value_of(std::uint16_t bits, const Definition& d) {
+  const int fraction = bits & ((1 << d.fraction_bits) - 1);
+  const int exponent = (bits & 0x7fff) >> d.fraction_bits;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent > d.largest_exponent) return fraction == 0 ? sign * INFINITY : std::nan("");
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - d.bias - d.fraction_bits);
+  return sign * std::ldexp(fraction + (1 << d.fraction_bits), exponent - d.bias - d.fraction_bits);
+}
+
+/// The nearest number of the format, ties to even, from arithmetic alone. @pre `x` is no NaN
+double nearest(float x, const Definition& d) {
+  const int exponent = x == 0 || std::isinf(x) ? 0 : std::max(std::ilogb(x), 1 - d.bias);
+  const double unit = std::ldexp(1.0, exponent - d.fraction_bits);
+  const double rounded = std::isinf(x) ? x : std::nearbyint(x / unit) * unit;
+  const double largest = std::ldexp(2.0, d.largest_exponent - d.bias);  // what would be the next number
+  return std::abs(rounded) >= largest ? std::copysign(INFINITY, x) : rounded;
+}
+
+bool same(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
+
+/// All signs and exponents, with fractions around every place where rounding changes its mind.
+std::vector<float> interesting_floats() {
+  std::vector<float> values;
+  for (std::uint32_t high = 0; high < 0x10000; ++high) {
+    for (const std::uint32_t low :
+         {0U, 1U, 0x0fffU, 0x1000U, 0x1001U, 0x2fffU, 0x3000U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
+      values.push_back(std::bit_cast<float>(high << 16 | low));
+  }
+  return values;
+}
+
+std::vector<std::uint16_t> every_half() {
+  std::vector<std::uint16_t> bits(1 << 16);
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(i);
+  return bits;
+}
+
+class Conversion : public testing::TestWithParam<const InstructionSet*> {
+ protected:
+  using Widen = void (*)(const std::uint16_t*, float*, std::int64_t);
+  using Narrow = void (*)(const float*, std::uint16_t*, std::int64_t);
+
+  static void expect_exact(Widen widen, const Definition& d) {
+    const auto halves = every_half();
+    std::vector<float> floats(halves.size());
+    widen(halves.data(), floats.data(), static_cast<std::int64_t>(halves.size()));
+    for (std::size_t i = 0; i < halves.size(); ++i) {
+      const double expected = value_of(halves[i], d);
+      ASSERT_TRUE(std::isnan(expected) ? std::isnan(floats[i]) : same(floats[i], expected)) << std::hex << halves[i];
+    }
+  }
+  static void expect_nearest(Narrow narrow, const Definition& d) {
+    const auto floats = interesting_floats();
+    std::vector<std::uint16_t> halves(floats.size());
+    narrow(floats.data(), halves.data(), static_cast<std::int64_t>(floats.size()));
+    const std::uint16_t quiet = static_cast<std::uint16_t>(1 << (d.fraction_bits - 1));
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      const double actual = value_of(halves[i], d);
+      const auto bits = std::bit_cast<std::uint32_t>(floats[i]);
+      if (std::isnan(floats[i])) {
+        ASSERT_TRUE(std::isnan(actual) && (halves[i] & quiet) != 0 && halves[i] >> 15 == bits >> 31)
+            << std::hex << bits;
+      } else {
+        ASSERT_TRUE(same(actual, nearest(floats[i], d))) << std::hex << bits << " became " << halves[i];
+      }
+    }
+  }
+};
+
+TEST_P(Conversion, ToFloat32IsExact) {
+  expect_exact(GetParam()->widen_float16, float16);
+  expect_exact(GetParam()->widen_bfloat16, bfloat16);
+}
+
+TEST_P(Conversion, ToSixteenBitsIsToTheNearestTiesToEven) {
+  expect_nearest(GetParam()->narrow_float16, float16);
+  expect_nearest(GetParam()->narrow_bfloat16, bfloat16);
+}
+
+TEST_P(Conversion, GivesTheScalarBits) {
+  const InstructionSet& scalar = *instruction_sets().front();
+  const auto floats = interesting_floats();
+  const auto halves = every_half();
+  for (const auto narrow : {&InstructionSet::narrow_float16, &InstructionSet::narrow_bfloat16}) {
+    std::vector<std::uint16_t> expected(floats.size());
+    std::vector<std::uint16_t> actual(floats.size());
+    (scalar.*narrow)(floats.data(), expected.data(), static_cast<std::int64_t>(floats.size()));
+    (GetParam()->*narrow)(floats.data(), actual.data(), static_cast<std::int64_t>(floats.size()));
+    EXPECT_EQ(actual, expected);
+  }
+  for (const auto widen : {&InstructionSet::widen_float16, &InstructionSet::widen_bfloat16}) {
+    std::vector<float> expected(halves.size());
+    std::vector<float> actual(halves.size());
+    (scalar.*widen)(halves.data(), expected.data(), static_cast<std::int64_t>(halves.size()));
+    (GetParam()->*widen)(halves.data(), actual.data(), static_cast<std::int64_t>(halves.size()));
+    for (std::size_t i = 0; i < halves.size(); ++i) {
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(actual[i]), std::bit_cast<std::uint32_t>(expected[i]))
+          << std::hex << halves[i];
+    }
+  }
+}
+
+TEST_P(Conversion, WritesNoElementTooMany) {
+  for (std::int64_t count = 0; count < 70; ++count) {
+    std::vector<float> floats(80, 1.0F);
+    std::vector<std::uint16_t> halves(80, 0x4000);
+    GetParam()->narrow_float16(floats.data(), halves.data(), count);
+    GetParam()->widen_bfloat16(halves.data(), floats.data(), count);
+    for (std::size_t i = 0; i < 80; ++i) {
+      const bool inside = i < static_cast<std::size_t>(count);
+      ASSERT_EQ(halves[i], inside ? 0x3c00 : 0x4000);
+      ASSERT_EQ(floats[i] == 1.0F, !inside);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Conversion, testing::ValuesIn(instruction_sets().begin(), instruction_sets().end()),
+                         [](const auto& each) { return std::string(each.param->name); });
+
+TEST(Convert, TakesSpansOfEitherFormat) {
+  const std::vector<float> numbers = {1.0F, -2.5F, 0.0F};
+  std::vector<Float16> halves(3);
+  std::vector<BFloat16> brains(3);
+  convert(numbers, std::span(halves));
+  convert(numbers, std::span(brains));
+  EXPECT_EQ(halves[1].bits, 0xc100);
+  EXPECT_EQ(brains[1].bits, 0xc020);
+  std::vector<float> back(3);
+  convert(std::span<const Float16>(halves), back);
+  EXPECT_EQ(back, numbers);
+  convert(std::span<const BFloat16>(brains), back);
+  EXPECT_EQ(back, numbers);
+  convert(std::span<const float>(), std::span<Float16>());
+}
+
+}  // namespace
+}  // namespace lockstep::kernels

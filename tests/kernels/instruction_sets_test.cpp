@@ -1,0 +1,193 @@
+// Every instruction set gives the scalar kernels' bits: random elements, half of them taken from the awkward ones, at
+// every alignment of the vectors and with every remainder.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/instruction_set.hpp"
+
+namespace lockstep::kernels {
+namespace {
+
+constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::int32,   DType::int64,
+                                DType::uint8,   DType::float16, DType::bfloat16};
+constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+static_assert(std::size(all_dtypes) == dtypes && std::size(all_ops) == reduce_ops);
+
+/// Zeros, ones, the smallest and largest numbers, denormals, infinities, quiet and signalling NaNs with payloads.
+std::uint64_t awkward(DType dtype, std::uint64_t random) {
+  static constexpr std::uint64_t of_float32[] = {0,          0x80000000, 1,          0x807fffff,
+                                                 0x00800000, 0x7f7fffff, 0xff800000, 0x7f800000,
+                                                 0x7fc01234, 0xffc05678, 0x7f800001, 0xff92abcd};
+  static constexpr std::uint64_t of_float64[] = {0,
+                                                 1ULL << 63,
+                                                 1,
+                                                 0x800fffffffffffff,
+                                                 0x0010000000000000,
+                                                 0x7fefffffffffffff,
+                                                 0xfff0000000000000,
+                                                 0x7ff0000000000000,
+                                                 0x7ff8000000001234,
+                                                 0xfff8000000005678,
+                                                 0x7ff0000000000001,
+                                                 0xfff2abcdef012345};
+  static constexpr std::uint64_t of_float16[] = {0,      0x8000, 1,      0x83ff, 0x0400, 0x7bff,
+                                                 0xfc00, 0x7c00, 0x7e12, 0xfe34, 0x7c01, 0xfd56};
+  static constexpr std::uint64_t of_integers[] = {0,          1,          ~0ULL, 1ULL << 63, ~0ULL >> 1,
+                                                  1ULL << 31, 0x7fffffff, 0x80,  0x7f};
+  switch (dtype) {
+    case DType::float32: return of_float32[random % std::size(of_float32)];
+    case DType::float64: return of_float64[random % std::size(of_float64)];
+    case DType::float16: return of_float16[random % std::size(of_float16)];
+    case DType::bfloat16: return of_float32[random % std::size(of_float32)] >> 16;
+    default: return of_integers[random % std::size(of_integers)];
+  }
+}
+
+/// Inputs and outputs that begin `shift` elements into their memory, with a margin on both sides.
+class Arrays {
+ public:
+  static constexpr std::int64_t margin = 64;
+
+  Arrays(DType dtype, std::size_t arrays, std::int64_t elements, std::int64_t shift)
+      : width_(size_of(dtype)), shift_(shift) {
+    const auto bytes = static_cast<std::size_t>((elements + shift + 2 * margin) * width_);
+    for (std::size_t k = 0; k < arrays; ++k) memory_.emplace_back(bytes + 64);
+  }
+  void randomise(DType dtype, std::mt19937_64& random) {
+    for (auto& bytes : memory_) {
+      for (std::size_t at = 0; at + 8 <= bytes.size(); at += static_cast<std::size_t>(width_)) {
+        const std::uint64_t bits = random() % 2 == 0 ? awkward(dtype, random()) : random();
+        std::memcpy(bytes.data() + at, &bits, static_cast<std::size_t>(width_));
+      }
+    }
+  }
+  /// Of array k, on a cache line but for the shift.
+  void* at(std::size_t k) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_[k].data());
+    return memory_[k].data() + (64 - address % 64) % 64 + static_cast<std::size_t>((margin + shift_) * width_);
+  }
+  [[nodiscard]] bool same_bytes(std::size_t k, Arrays& other) {
+    const auto bytes = memory_[k].size() - 64;
+    const auto before = static_cast<std::size_t>((margin + shift_) * width_);
+    return std::memcmp(static_cast<char*>(at(k)) - before, static_cast<char*>(other.at(k)) - before, bytes) == 0;
+  }
+  void copy_from(Arrays& other) {
+    for (std::size_t k = 0; k < memory_.size(); ++k) {
+      const auto before = static_cast<std::size_t>((margin + shift_) * width_);
+      std::memcpy(static_cast<char*>(at(k)) - before, static_cast<char*>(other.at(k)) - before, memory_[k].size() - 64);
+    }
+  }
+
+ private:
+  std::int64_t width_;
+  std::int64_t shift_;
+  std::vector<std::vector<char>> memory_;
+};
+
+struct Case {
+  DType dtype;
+  ReduceOp op;
+  std::int64_t elements;
+  std::int64_t shift;
+  std::size_t ins;
+  std::size_t outs;  // the first of them are inputs too, the last is not
+  bool streaming;
+};
+
+void run(const InstructionSet& set, const Case& c, Arrays& arrays) {
+  std::vector<const void*> ins;
+  std::vector<void*> outs;
+  for (std::size_t k = 0; k < c.ins; ++k) ins.push_back(arrays.at(k));
+  for (std::size_t k = 0; k < c.outs; ++k) outs.push_back(arrays.at(k + 1 == c.outs ? c.ins : k % c.ins));
+  const std::int64_t width = c.ins == 1 ? size_of(c.dtype) : 1;
+  combine(set,
+          {.outs = outs.data(),
+           .out_count = static_cast<std::int64_t>(c.outs),
+           .ins = ins.data(),
+           .in_count = static_cast<std::int64_t>(c.ins),
+           .elements = c.elements * width,
+           .streaming = c.streaming},
+          c.dtype, c.op);
+}
+
+/// Compares all of the memory, the margins too, so that nothing else may have been written.
+void expect_the_scalar_bits(const InstructionSet& set, const Case& c, std::mt19937_64& random) {
+  Arrays expected(c.dtype, c.ins + 1, c.elements, c.shift);
+  Arrays actual(c.dtype, c.ins + 1, c.elements, c.shift);
+  expected.randomise(c.dtype, random);
+  actual.copy_from(expected);
+  run(*instruction_sets().front(), c, expected);
+  run(set, c, actual);
+  for (std::size_t k = 0; k <= c.ins; ++k) {
+    ASSERT_TRUE(actual.same_bytes(k, expected))
+        << set.name << ' ' << name(c.dtype) << ' ' << name(c.op) << ": " << c.elements << " elements, shifted by "
+        << c.shift << ", " << c.ins << " inputs, " << c.outs << " outputs, array " << k
+        << (c.streaming ? ", streaming" : "");
+  }
+}
+
+class InstructionSets : public testing::TestWithParam<std::tuple<const InstructionSet*, DType, ReduceOp>> {};
+
+TEST_P(InstructionSets, GiveTheScalarBits) {
+  const auto [set, dtype, op] = GetParam();
+  std::mt19937_64 random(7);
+  const std::int64_t most = 4 * 64 / size_of(dtype) * 2 + 9;  // past two blocks of the widest vectors
+  for (std::int64_t elements = 0; elements <= most; elements += elements < 40 ? 1 : 13) {
+    for (const std::int64_t shift : {0, 1, 3, 8, 17}) {
+      for (const bool streaming : {false, true}) {
+        const auto ins = static_cast<std::size_t>(1 + random() % 6);
+        const auto outs = static_cast<std::size_t>(1 + random() % 4);
+        expect_the_scalar_bits(*set, {dtype, op, elements, shift, ins, outs, streaming}, random);
+      }
+    }
+  }
+  for (std::size_t ins = 1; ins <= 9; ++ins) {
+    for (std::size_t outs = 1; outs <= 4; ++outs) {
+      expect_the_scalar_bits(*set, {dtype, op, 1009, 5, ins, outs, outs % 2 == 0}, random);
+    }
+  }
+}
+
+std::string case_name(const testing::TestParamInfo<InstructionSets::ParamType>& info) {
+  const auto [set, dtype, op] = info.param;
+  return std::string(set->name) + '_' + std::string(name(dtype)) + '_' + std::string(name(op));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, InstructionSets,
+                         testing::Combine(testing::ValuesIn(instruction_sets().begin(), instruction_sets().end()),
+                                          testing::ValuesIn(all_dtypes), testing::ValuesIn(all_ops)),
+                         case_name);
+
+/// Buffers at odd addresses, where streaming stores have to fall back.
+TEST(Misaligned, ElementsBetweenTheirBoundariesGiveTheScalarBits) {
+  for (const InstructionSet* set : instruction_sets()) {
+    std::vector<char> memory[3];
+    std::mt19937_64 random(3);
+    for (auto& bytes : memory) bytes.resize(4100);
+    for (auto& bytes : memory) {
+      for (char& byte : bytes) byte = static_cast<char>(random());
+    }
+    std::vector<char> expected = memory[2];
+    const void* const ins[] = {memory[0].data() + 1, memory[1].data() + 2};
+    const auto into = [&](const InstructionSet& by, char* out) {
+      void* const outs[] = {out};
+      combine(by, {outs, 1, ins, 2, 1000, true}, DType::int32, ReduceOp::sum);
+    };
+    into(*instruction_sets().front(), expected.data() + 3);
+    into(*set, memory[2].data() + 3);
+    EXPECT_EQ(memory[2], expected) << set->name;
+  }
+}
+
+TEST(InstructionSetList, BeginsWithTheScalarOne) {
+  ASSERT_GE(instruction_sets().size(), 2U);
+  EXPECT_STREQ(instruction_sets().front()->name, "scalar");
+  EXPECT_EQ(&widest_instruction_set(), instruction_sets().back());
+}
+
+}  // namespace
+}  // namespace lockstep::kernels
