@@ -4,15 +4,40 @@
 
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/plan_communicator.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/world.hpp"
 
 namespace lockstep::backends {
+namespace {
+
+/// Memory that this rank's node shares. Collective over the group.
+/// @throws Error{unsupported}, on every rank, if on some node there can be none
+std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, const ClusterShape& shape, const PlanOptions& options) {
+  const auto me = static_cast<std::size_t>(group.rank().value);
+  std::optional<MpiGroup> node = group.split(shape.node_of_rank[me], group.rank().value);
+  std::string why_not;
+  auto memory = make_node_memory(*node, {.control_bytes = PlanCommunicator::control_bytes(options)}, why_not);
+  node->close();
+  for (const std::string& reason : all_gather_strings(group, memory ? "" : why_not)) {
+    if (reason.empty()) continue;
+    throw Error(ErrorCode::unsupported, "the ranks of a node cannot share memory (" + reason +
+                                            "); choose an algorithm that sends messages, such as ring")
+        .on_every_rank();
+  }
+  return memory;
+}
+
+}  // namespace
 
 std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, std::string host, Progress& progress,
                                             const PlanOptions& options) {
+  const ClusterShape shape = discover_shape(group);
+  std::shared_ptr<NodeMemory> memory;
+  if (collectives::uses_shared_memory(options.algorithm)) memory = share_memory(group, shape, options);
   return std::make_unique<PlanCommunicator>(
-      PlanCommunicator::Identity{
-          .backend = "mpi_plan", .rank = group.rank(), .size = group.size(), .host = std::move(host)},
-      std::make_unique<MessageMedium>(group), progress, options);
+      PlanCommunicator::Identity{.backend = "mpi_plan", .rank = group.rank(), .shape = shape, .host = std::move(host)},
+      std::make_unique<MessageMedium>(group), std::move(memory), progress, options);
 }
 
 }  // namespace lockstep::backends

@@ -10,8 +10,15 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::array algorithms{Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                Algorithm::recursive_doubling};
+constexpr std::array algorithms{Algorithm::ring,
+                                Algorithm::double_tree,
+                                Algorithm::halving_doubling,
+                                Algorithm::recursive_doubling,
+                                Algorithm::shared_memory,
+                                Algorithm::hierarchical_ring,
+                                Algorithm::hierarchical_double_tree,
+                                Algorithm::hierarchical_halving_doubling,
+                                Algorithm::hierarchical_recursive_doubling};
 
 }  // namespace
 
@@ -32,8 +39,27 @@ std::string_view name(Algorithm algorithm) {
     case Algorithm::double_tree: return "tree";
     case Algorithm::halving_doubling: return "halving-doubling";
     case Algorithm::recursive_doubling: return "recursive-doubling";
+    case Algorithm::shared_memory: return "shared-memory";
+    case Algorithm::hierarchical_ring: return "hierarchical-ring";
+    case Algorithm::hierarchical_double_tree: return "hierarchical-tree";
+    case Algorithm::hierarchical_halving_doubling: return "hierarchical-halving-doubling";
+    case Algorithm::hierarchical_recursive_doubling: return "hierarchical-recursive-doubling";
   }
   return "unknown";
+}
+
+Algorithm across_nodes(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::hierarchical_ring: return Algorithm::ring;
+    case Algorithm::hierarchical_double_tree: return Algorithm::double_tree;
+    case Algorithm::hierarchical_halving_doubling: return Algorithm::halving_doubling;
+    case Algorithm::hierarchical_recursive_doubling: return Algorithm::recursive_doubling;
+    default: return algorithm;
+  }
+}
+
+bool uses_shared_memory(Algorithm algorithm) {
+  return algorithm == Algorithm::shared_memory || across_nodes(algorithm) != algorithm;
 }
 
 Algorithm parse_algorithm(std::string_view text) {

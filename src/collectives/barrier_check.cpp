@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "collectives/checks.hpp"
+#include "collectives/matching.hpp"
 #include "lockstep/collectives/timeline.hpp"
 
 namespace lockstep::collectives {
@@ -52,7 +55,16 @@ class Hearsay {
 
 std::optional<Fault> find_deaf(std::span<const Plan> plans) {
   Hearsay hearsay(plans);
+  std::map<std::pair<int, int>, std::vector<StepId>> publishers;  // of each Await
+  for (const Wait& wait : match_phases(plans))
+    if (wait.publish) publishers[{wait.await.rank, wait.await.step}].push_back(*wait.publish);
   for (const Event& event : run(plans, 1, {}).events) {
+    if (event.peer < 0) {
+      Ranks news;
+      for (const StepId publish : publishers[{event.rank, event.step}]) news.merge(hearsay.before(publish));
+      hearsay.hear({event.rank, event.step}, news);
+      continue;
+    }
     const StepId receive{event.peer, event.peer_step};
     const Ranks news = hearsay.before({event.rank, event.step});
     hearsay.hear({event.rank, event.step}, {});

@@ -21,7 +21,7 @@ Count block_count(Operation operation, Algorithm algorithm, int ranks, Count seg
     case Algorithm::ring: return times(ranks, segment);
     case Algorithm::double_tree: return times(2, segment);
     case Algorithm::halving_doubling: return times(floor_log2(ranks) + 1, segment);
-    case Algorithm::recursive_doubling: return segment;
+    default: return segment;
   }
   return segment;
 }

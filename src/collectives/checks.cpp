@@ -12,40 +12,84 @@ namespace lockstep::collectives {
 namespace {
 
 std::string text(const Range& r) {
-  constexpr std::array names{"input", "output", "scratch"};
+  constexpr std::array names{"input", "output", "scratch", "staging"};
   return std::string(names[static_cast<std::size_t>(r.memory)]) + "[" + std::to_string(r.offset) + ", " +
          std::to_string(r.offset + r.count) + ")";
 }
 
-bool lies_inside(const Range& r, const Plan& plan, int ranks, int rank, const Trial& trial) {
-  std::int64_t size = plan.scratch.value;
-  if (r.memory == Memory::input) size = input_count(trial, ranks);
-  if (r.memory == Memory::output) size = output_count(trial, ranks);
-  const int leaves = r.memory == Memory::input ? inputs_of(trial, rank) : 1;
-  return r.offset >= 0 && r.count >= 0 && r.offset + r.count <= size && r.leaf >= 0 && r.leaf < leaves;
-}
+/// What is wrong with the steps of one rank by themselves.
+class Inspector {
+ public:
+  Inspector(std::span<const Plan> plans, int rank, const Trial& trial) : plans_(plans), rank_(rank), trial_(trial) {}
 
-bool overlap_partly(const Place& a, const Place& b) {
-  return a.memory == b.memory && a.begin != b.begin && a.begin < b.end && b.begin < a.end;
-}
-
-/// What is wrong with a step by itself; empty if nothing.
-std::string complaint(const Step& step, const Plan& plan, int ranks, int rank, const Trial& trial) {
-  const Accesses touched(step);
-  std::vector<Range> ranges(touched.reads().begin(), touched.reads().end());
-  if (touched.write()) ranges.push_back(*touched.write());
-  for (const Range& r : ranges) {
-    if (!lies_inside(r, plan, ranks, rank, trial)) return text(r) + " lies outside of its memory";
-    if (r.count != ranges.front().count) return "the operands have different lengths";
+  /// Empty if nothing.
+  std::string complaint(const Step& step) {
+    const Accesses touched(step);
+    const auto is_rank = [&](int r) { return 0 <= r && r < static_cast<int>(plans_.size()) && r != rank_; };
+    std::optional<std::int64_t> count;
+    for (const auto& ranges : {touched.reads(), touched.writes()}) {
+      for (const auto& [owner, range] : ranges) {
+        if (owner != self && !is_rank(owner)) return "touches the memory of rank " + std::to_string(owner);
+        if (owner != self && range.memory != Memory::input && range.memory != Memory::output)
+          return "touches another rank's " + text(range);
+        const Seen at = seen(plans_, rank_, {owner, range});
+        if (!lies_inside(at.range, at.owner)) return text(range) + " lies outside of its memory";
+        if (crosses_parts(range)) return text(range) + " lies in several parts, which an executor may keep apart";
+        if (count.value_or(range.count) != range.count) return "the operands have different lengths";
+        count = range.count;
+      }
+    }
+    for (const NodeRange& write : touched.writes()) {
+      if (write.range.memory == Memory::input) return "writes " + text(write.range);
+      for (const NodeRange& read : touched.reads())
+        if (write.rank == read.rank && overlap_partly(place_of(write), place_of(read)))
+          return text(read.range) + " overlaps " + text(write.range) + " in part";
+    }
+    if (const auto half = message(step); half && !is_rank(half->peer))
+      return "the peer is rank " + std::to_string(half->peer);
+    if (const auto* publish = std::get_if<Publish>(&step); publish != nullptr && publish->phase != next_phase_++)
+      return "publishes phase " + std::to_string(publish->phase) + " out of turn";
+    if (const auto* await = std::get_if<Await>(&step))
+      for (const int peer : await->peers)
+        if (!is_rank(peer)) return "awaits rank " + std::to_string(peer);
+    return {};
   }
-  if (touched.write() && touched.write()->memory == Memory::input) return "writes " + text(*touched.write());
-  for (const Range& read : touched.reads())
-    if (touched.write() && overlap_partly(place(trial, rank, *touched.write()), place(trial, rank, read)))
-      return text(read) + " overlaps " + text(*touched.write()) + " in part";
-  if (const auto half = message(step); half && (half->peer < 0 || half->peer >= ranks || half->peer == rank))
-    return "the peer is rank " + std::to_string(half->peer);
-  return {};
-}
+
+ private:
+  [[nodiscard]] Place place_of(const NodeRange& at) const {
+    const Seen where = seen(plans_, rank_, at);
+    return place(trial_, where.owner, where.range);
+  }
+  [[nodiscard]] bool lies_inside(const Range& r, int owner) const {
+    const int ranks = static_cast<int>(plans_.size());
+    const Plan& plan = plans_[static_cast<std::size_t>(owner)];
+    const auto size = [&] {
+      switch (r.memory) {
+        case Memory::input: return input_count(trial_, ranks);
+        case Memory::output: return output_count(trial_, ranks);
+        case Memory::scratch: return plan.scratch.value;
+        case Memory::staging: break;
+      }
+      return plan.staging.value;
+    }();
+    const int leaves = r.memory == Memory::input ? inputs_of(trial_, owner) : 1;
+    return r.offset >= 0 && r.count >= 0 && r.offset + r.count <= size && r.leaf >= 0 && r.leaf < leaves;
+  }
+  [[nodiscard]] bool crosses_parts(const Range& r) const {
+    const bool has_parts = (trial_.operation == Operation::reduce_scatter && r.memory == Memory::input) ||
+                           (trial_.operation == Operation::all_gather && r.memory == Memory::output);
+    const std::int64_t part = trial_.count.value;
+    return has_parts && r.count > 0 && r.offset / part != (r.offset + r.count - 1) / part;
+  }
+  static bool overlap_partly(const Place& a, const Place& b) {
+    return a.memory == b.memory && a.begin != b.begin && a.begin < b.end && b.begin < a.end;
+  }
+
+  std::span<const Plan> plans_;
+  int rank_;
+  const Trial& trial_;
+  int next_phase_ = 0;
+};
 
 struct Touch {
   Place at;
@@ -58,8 +102,10 @@ std::vector<Touch> touches(const Plan& plan, int rank, const Trial& trial) {
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const Accesses touched(plan.steps[s]);
     const int step = static_cast<int>(s);
-    for (const Range& r : touched.reads()) result.push_back({place(trial, rank, r), step, false});
-    if (touched.write()) result.push_back({place(trial, rank, *touched.write()), step, true});
+    for (const auto& [owner, r] : touched.reads())
+      if (owner == self) result.push_back({place(trial, rank, r), step, false});
+    for (const auto& [owner, r] : touched.writes())
+      if (owner == self) result.push_back({place(trial, rank, r), step, true});
   }
   std::erase_if(result, [](const Touch& t) { return t.at.begin == t.at.end; });
   return result;
@@ -84,8 +130,9 @@ std::vector<std::vector<bool>> closure(std::span<const Dependencies> waits_for) 
 
 std::optional<Fault> find_malformed(std::span<const Plan> plans, int rank, const Trial& trial) {
   const Plan& plan = plans[static_cast<std::size_t>(rank)];
+  Inspector inspector(plans, rank, trial);
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
-    const std::string what = complaint(plan.steps[s], plan, static_cast<int>(plans.size()), rank, trial);
+    const std::string what = inspector.complaint(plan.steps[s]);
     if (!what.empty()) return Fault{FaultKind::malformed, rank, static_cast<int>(s), what};
   }
   return std::nullopt;

@@ -46,8 +46,17 @@ double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Ra
     case Algorithm::double_tree: return double_tree_all_reduce_seconds(ranks, buffer, rates);
     case Algorithm::halving_doubling: return halving_doubling_all_reduce_seconds(ranks, buffer, rates);
     case Algorithm::recursive_doubling: return recursive_doubling_all_reduce_seconds(ranks, buffer, rates);
+    default: return shared_memory_all_reduce_seconds(ranks, buffer, rates);
   }
-  return 0;
+}
+
+double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double share = (ranks - 1.0) / ranks;
+  return ranks == 1 ? 0 : price(rates, buffer, 2, 2 * share, share);
+}
+
+double pull_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  return ranks == 1 ? 0 : price(rates, buffer, 1, ranks - 1, ranks - 1);
 }
 
 double binomial_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates) {

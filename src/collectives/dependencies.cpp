@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "collectives/interval_map.hpp"
@@ -19,8 +21,8 @@ class Tracker {
   /// Records that step `step` touches the ranges of `accesses` and returns the steps it conflicts with.
   std::vector<int> touch(int step, const Accesses& accesses) {
     std::vector<int> conflicts;
-    for (const Range& range : accesses.reads()) read(step, range, conflicts);
-    if (accesses.write()) write(step, *accesses.write(), conflicts);
+    for (const NodeRange& at : accesses.reads()) read(step, at, conflicts);
+    for (const NodeRange& at : accesses.writes()) write(step, at, conflicts);
     std::sort(conflicts.begin(), conflicts.end());
     conflicts.erase(std::unique(conflicts.begin(), conflicts.end()), conflicts.end());
     std::erase(conflicts, step);
@@ -29,17 +31,19 @@ class Tracker {
 
  private:
   using Elements = IntervalMap<LastUse>;
-  Elements& elements(const Range& range) { return memories_[{range.memory, range.leaf}]; }
+  Elements& elements(const NodeRange& at) { return memories_[{at.rank, at.range.memory, at.range.leaf}]; }
 
-  void read(int step, const Range& range, std::vector<int>& conflicts) {
-    elements(range).visit(range.offset, range.offset + range.count, [&](auto, auto, LastUse& last) {
+  void read(int step, const NodeRange& at, std::vector<int>& conflicts) {
+    const Range& range = at.range;
+    elements(at).visit(range.offset, range.offset + range.count, [&](auto, auto, LastUse& last) {
       if (last.writer >= 0) conflicts.push_back(last.writer);
       last.readers.push_back(step);
     });
   }
 
-  void write(int step, const Range& range, std::vector<int>& conflicts) {
-    Elements& memory = elements(range);
+  void write(int step, const NodeRange& at, std::vector<int>& conflicts) {
+    const Range& range = at.range;
+    Elements& memory = elements(at);
     memory.visit(range.offset, range.offset + range.count, [&](auto, auto, const LastUse& last) {
       if (last.writer >= 0 && last.readers.empty()) conflicts.push_back(last.writer);
       conflicts.insert(conflicts.end(), last.readers.begin(), last.readers.end());
@@ -47,7 +51,7 @@ class Tracker {
     memory.assign(range.offset, range.offset + range.count, LastUse{step, {}});
   }
 
-  std::map<std::pair<Memory, int>, Elements> memories_;
+  std::map<std::tuple<int, Memory, int>, Elements> memories_;
 };
 
 void insert_sorted(std::vector<int>& steps, int step) {
@@ -75,6 +79,8 @@ std::vector<Dependencies> dependencies(const Plan& plan) {
   std::map<std::pair<int, Direction>, int> last_with;
   std::vector<int> signals;   // receives of empty messages
   std::vector<int> landings;  // steps that need a landing buffer
+  int last_await = -1;
+  int last_publish = -1;
   for (const Step& step : plan.steps) {
     const int index = static_cast<int>(result.size());
     Dependencies own{tracker.touch(index, Accesses(step)), {}};
@@ -91,6 +97,16 @@ std::vector<Dependencies> dependencies(const Plan& plan) {
       if (landings.size() >= landing_buffers) insert_sorted(own.done, landings[landings.size() - landing_buffers]);
       landings.push_back(index);
     }
+    if (last_await >= 0) insert_sorted(own.done, last_await);
+    if (std::holds_alternative<Publish>(step)) {
+      own.done.resize(static_cast<std::size_t>(index));
+      std::iota(own.done.begin(), own.done.end(), 0);
+    }
+    if (std::holds_alternative<Await>(step)) {
+      if (last_publish >= 0) insert_sorted(own.done, last_publish);
+      last_await = index;
+    }
+    if (std::holds_alternative<Publish>(step)) last_publish = index;
     prune(own.done, result);
     result.push_back(std::move(own));
   }

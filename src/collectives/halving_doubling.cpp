@@ -34,11 +34,11 @@ Plan halving_doubling_all_reduce(Rank me, int ranks, Count count) {
   }
   if (fold.takes_over(me.value)) plan.receive_reduce(me.value - 1, whole);
 
-  const int self = fold.participant(me.value);
-  const auto partner = [&](int distance) { return fold.rank(self ^ distance); };
+  const int own = fold.participant(me.value);
+  const auto partner = [&](int distance) { return fold.rank(own ^ distance); };
   std::vector<Halves> halves;
   for (int distance = 1; distance < fold.participants(); distance *= 2) {
-    halves.emplace_back(halves.empty() ? whole : halves.back().kept, (self & distance) != 0);
+    halves.emplace_back(halves.empty() ? whole : halves.back().kept, (own & distance) != 0);
     plan.send(partner(distance), halves.back().given);
     plan.receive_reduce(partner(distance), halves.back().kept);
   }

@@ -39,4 +39,24 @@ Matching match(std::span<const Plan> plans) {
   return result;
 }
 
+std::vector<Wait> match_phases(std::span<const Plan> plans) {
+  std::map<std::pair<int, int>, StepId> published;
+  const auto for_each = [&]<class Kind>(std::in_place_type_t<Kind>, const auto& visit) {
+    for (std::size_t r = 0; r < plans.size(); ++r)
+      for (std::size_t s = 0; s < plans[r].steps.size(); ++s)
+        if (const auto* step = std::get_if<Kind>(&plans[r].steps[s]))
+          visit(StepId{static_cast<int>(r), static_cast<int>(s)}, *step);
+  };
+  for_each(std::in_place_type<Publish>,
+           [&](StepId at, const Publish& step) { published.emplace(std::pair(at.rank, step.phase), at); });
+  std::vector<Wait> waits;
+  for_each(std::in_place_type<Await>, [&](StepId at, const Await& step) {
+    for (const int peer : step.peers) {
+      const auto found = published.find({peer, step.phase});
+      waits.push_back({at, found == published.end() ? std::nullopt : std::optional(found->second)});
+    }
+  });
+  return waits;
+}
+
 }  // namespace lockstep::collectives

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,5 +21,13 @@ struct Matching {
 
 /// Pairs sends with receives: between two ranks in the order of their plans, as MPI does with one tag.
 Matching match(std::span<const Plan> plans);
+
+/// One peer of an Await, and the Publish that it waits for: none if that rank never publishes this phase.
+struct Wait {
+  StepId await;
+  std::optional<StepId> publish;
+};
+
+std::vector<Wait> match_phases(std::span<const Plan> plans);
 
 }  // namespace lockstep::collectives

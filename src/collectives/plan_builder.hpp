@@ -1,5 +1,8 @@
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "lockstep/collectives/plan.hpp"
 
 namespace lockstep::collectives {
@@ -18,6 +21,20 @@ class PlanBuilder {
   void reduce(const Range& to, const Range& from) { append(to, Reduce{to, from}); }
   void fill(const Range& to) { append(to, Fill{to}); }
   void scratch(Count count) { plan_.scratch = count; }
+
+  void publish(int phase) { plan_.steps.emplace_back(Publish{phase}); }
+  void await(std::vector<int> peers, int phase) {
+    if (!peers.empty()) plan_.steps.emplace_back(Await{std::move(peers), phase});
+  }
+  /// each of `to` = the sum of `from`
+  void combine(std::vector<NodeRange> to, std::vector<NodeRange> from) {
+    const bool moves = to.front().range.count > 0 && (from.size() > 1 || to != from);
+    if (moves) plan_.steps.emplace_back(Combine{std::move(to), std::move(from)});
+  }
+  void staging(Count count) { plan_.staging = count; }
+
+  /// A step of another plan.
+  void append(const Step& step) { plan_.steps.push_back(step); }
 
   [[nodiscard]] Plan take() { return std::move(plan_); }
 

@@ -9,6 +9,8 @@
 #include "lockstep/collectives/dissemination.hpp"
 #include "lockstep/collectives/double_tree.hpp"
 #include "lockstep/collectives/halving_doubling.hpp"
+#include "lockstep/collectives/hierarchical.hpp"
+#include "lockstep/collectives/node.hpp"
 #include "lockstep/collectives/recursive_doubling.hpp"
 #include "lockstep/collectives/ring.hpp"
 
@@ -20,16 +22,51 @@ Plan all_reduce(Rank me, int ranks, Count count, Algorithm algorithm) {
     case Algorithm::ring: return ring_all_reduce(me, ranks, count);
     case Algorithm::double_tree: return double_tree_all_reduce(me, ranks, count);
     case Algorithm::halving_doubling: return halving_doubling_all_reduce(me, ranks, count);
-    case Algorithm::recursive_doubling: return recursive_doubling_all_reduce(me, ranks, count);
+    default: return recursive_doubling_all_reduce(me, ranks, count);
+  }
+}
+
+/// A hierarchy is of all-reduces; other operations send messages there.
+bool is_shared(Operation operation, Algorithm algorithm) {
+  return uses_shared_memory(algorithm) && (algorithm == Algorithm::shared_memory || operation == Operation::all_reduce);
+}
+
+ClusterShape shape_of(const CollectiveDescription& d) {
+  return d.shape.ranks() > 0 ? d.shape : ClusterShape{std::vector<int>(static_cast<std::size_t>(d.ranks))};
+}
+
+/// The plan of a node, or of a hierarchy of them.
+Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
+  switch (d.operation) {
+    case Operation::all_reduce:
+      if (d.reach == Reach::pulled) return pull_all_reduce(me, d.ranks, d.count, d.own.in_place);
+      return hierarchical_all_reduce(
+          me, shape_of(d), d.count,
+          [&](Rank node, int nodes, Count count) { return all_reduce(node, nodes, count, across_nodes(algorithm)); },
+          d.reach, d.own.in_place);
+    case Operation::broadcast: return node_broadcast(me, d.ranks, d.count, d.root, d.reach);
+    case Operation::all_gather: return node_all_gather(me, d.ranks, d.count, d.reach, d.own.in_place);
+    case Operation::reduce_scatter: return node_reduce_scatter(me, d.ranks, d.count, d.reach, d.own.in_place);
+    case Operation::barrier: return node_barrier(me, d.ranks);
   }
   return {};
+}
+
+/// Elements (of the buffer, or of each part) of a block in shared memory.
+Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Count segment, Count staging) {
+  const std::int64_t parts = d.operation == Operation::reduce_scatter ? d.ranks : 1;
+  const Count fits{std::max<std::int64_t>(staging.value / parts, 1)};
+  if (algorithm == Algorithm::shared_memory) return fits;
+  const ClusterShape shape = shape_of(d);
+  const Count across = block_count(d.operation, across_nodes(algorithm), shape.nodes(), segment);
+  return across.value < fits.value / lanes(shape) ? Count{lanes(shape) * across.value} : fits;
 }
 
 void require(bool condition, const CollectiveDescription& d, const std::string& what) {
   if (!condition) throw Error(ErrorCode::invalid_argument, what, {.operation = std::string(name(d.operation))});
 }
 
-void check(Rank me, const CollectiveDescription& d, Count segment) {
+void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count segment) {
   const auto is_rank = [&](Rank r) { return 0 <= r.value && r.value < d.ranks; };
   const std::string range = "; it must lie between 0 and " + std::to_string(d.ranks - 1);
   require(d.ranks >= 1, d, "the number of ranks is " + std::to_string(d.ranks) + "; it must be at least 1");
@@ -42,8 +79,13 @@ void check(Rank me, const CollectiveDescription& d, Count segment) {
   require(segment.value >= 1, d, "the segment has " + std::to_string(segment.value) + " elements; give at least 1");
   require(d.own.leaves >= 0, d,
           "the number of leaves is " + std::to_string(d.own.leaves) + "; it must not be negative");
-  require(d.operation != Operation::all_gather || d.own.leaves == 1, d,
-          "a rank brings one leaf to an all_gather, not " + std::to_string(d.own.leaves));
+  require((d.operation != Operation::all_gather && !uses_shared_memory(algorithm)) || d.own.leaves == 1, d,
+          "a rank brings one leaf to an all_gather or to shared memory, not " + std::to_string(d.own.leaves));
+  require(d.shape.ranks() == 0 || d.shape.ranks() == d.ranks, d,
+          "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
+  const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
+  require(!needs_one_node || d.shape.nodes() <= 1, d,
+          "ranks of " + std::to_string(d.shape.nodes()) + " nodes share no memory");
 }
 
 }  // namespace
@@ -62,6 +104,7 @@ BlockView Schedule::view(std::int64_t index) const {
 }
 
 Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
+  if (is_shared(d.operation, algorithm)) return shared_plan(me, d, algorithm);
   switch (d.operation) {
     case Operation::all_reduce:
       return contribute(all_reduce(me, d.ranks, d.count, algorithm), d.own, {Memory::output, 0, d.count.value});
@@ -76,7 +119,7 @@ Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
 }
 
 Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::span<const Expression> contributions,
-                            Count count, std::int64_t element) {
+                            Count count, std::int64_t element, const ClusterShape& shape) {
   switch (algorithm) {
     case Algorithm::ring: return ring_all_reduce_order(expressions, contributions, count, element);
     case Algorithm::double_tree: return double_tree_all_reduce_order(expressions, contributions, count, element);
@@ -84,19 +127,29 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
       return halving_doubling_all_reduce_order(expressions, contributions, count, element);
     case Algorithm::recursive_doubling:
       return recursive_doubling_all_reduce_order(expressions, contributions, count, element);
+    default: break;
   }
-  return Expressions::neutral();
+  const ClusterShape nodes = shape.ranks() > 0 ? shape : ClusterShape{std::vector<int>(contributions.size())};
+  return hierarchical_all_reduce_order(
+      expressions, contributions, nodes, count, element,
+      [&](std::span<const Expression> sums, Count slice, std::int64_t at) {
+        return sums.size() == 1 ? sums[0] : all_reduce_order(across_nodes(algorithm), expressions, sums, slice, at);
+      });
 }
 
-Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment) {
-  check(me, description, segment);
+Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
+                       Count staging) {
+  check(me, description, algorithm, segment);
   const std::int64_t total = description.count.value;
   const auto plan_of = [&](Count count) {
     CollectiveDescription block = description;
     block.count = count;
     return make_plan(me, block, algorithm);
   };
-  const Blocks blocks(description.count, block_count(description.operation, algorithm, description.ranks, segment));
+  const Count block_size = is_shared(description.operation, algorithm)
+                               ? shared_block_count(description, algorithm, segment, staging)
+                               : block_count(description.operation, algorithm, description.ranks, segment);
+  const Blocks blocks(description.count, block_size);
   const std::int64_t size = description.operation == Operation::barrier ? 1 : blocks.size();
   const std::int64_t full = size > 0 ? blocks[0].count : 0;
   const std::int64_t last = size > 0 ? blocks[size - 1].count : 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/checks.hpp"
+#include "collectives/happens_before.hpp"
 #include "collectives/step.hpp"
 #include "collectives/symbolic_memory.hpp"
 #include "collectives/verdict.hpp"
@@ -26,6 +27,7 @@ class Replay {
       std::visit(Overloaded{
                      [&](const Copy& s) { write(s.to, read(s.from)); },
                      [&](const Reduce& s) { write(s.to, sum(read(s.to), read(s.from))); },
+                     [&](const Combine& s) { combine(s); },
                      [&](const Fill& s) {
                        const Expression own = expressions_.leaf(filler(all_leaves_, at_.rank));
                        write(s.to, {{0, s.to.count, {.value = own, .filled = true}}});
@@ -50,26 +52,41 @@ class Replay {
   [[nodiscard]] const Step& step() const {
     return plans_[static_cast<std::size_t>(at_.rank)].steps[static_cast<std::size_t>(at_.step)];
   }
-  SymbolicMemory& memory() { return memories_[static_cast<std::size_t>(at_.rank)]; }
+  SymbolicMemory& memory(int rank) { return memories_[static_cast<std::size_t>(rank)]; }
   void report(FaultKind kind, std::string text) {
     if (!fault_) fault_ = Fault{kind, at_.rank, at_.step, std::move(text)};
   }
 
-  std::vector<Piece> read(const Range& range) {
-    std::vector<Piece> pieces = memory().read(range);
+  void combine(const Combine& step) {
+    std::vector<Piece> result;
+    for (const NodeRange& from : step.from) {
+      const auto [owner, range] = seen(plans_, at_.rank, from);
+      const std::vector<Piece> operand = read(range, owner);
+      result = &from == &step.from.front() ? operand : sum(result, operand);
+    }
+    for (const NodeRange& to : step.to) {
+      const auto [owner, range] = seen(plans_, at_.rank, to);
+      overwrite(range, result, owner);
+    }
+  }
+
+  std::vector<Piece> read(const Range& range) { return read(range, at_.rank); }
+  std::vector<Piece> read(const Range& range, int owner) {
+    std::vector<Piece> pieces = memory(owner).read(range);
     for (const Piece& piece : pieces)
       if (!piece.symbol.written())
         report(FaultKind::unwritten, "reads " + std::to_string(piece.count) + " elements that nothing was written to");
     return pieces;
   }
-  void write(const Range& range, const std::vector<Piece>& pieces) { memory().write(range, pieces); }
-  void overwrite(const Range& range, const std::vector<Piece>& pieces) {
-    const std::vector<Piece> old = memory().read(range);
+  void write(const Range& range, const std::vector<Piece>& pieces) { memory(at_.rank).write(range, pieces); }
+  void overwrite(const Range& range, const std::vector<Piece>& pieces) { overwrite(range, pieces, at_.rank); }
+  void overwrite(const Range& range, const std::vector<Piece>& pieces, int owner) {
+    const std::vector<Piece> old = memory(owner).read(range);
     if (range.count > 0 &&
         std::equal(old.begin(), old.end(), pieces.begin(), pieces.end(),
                    [](const Piece& a, const Piece& b) { return a.count == b.count && a.symbol == b.symbol; }))
       report(FaultKind::redundant, "brings what is there already");
-    write(range, pieces);
+    memory(owner).write(range, pieces);
   }
 
   /// Element by element; the two lists cover the same length.
@@ -116,6 +133,7 @@ std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial,
   if (!timeline.blocked.empty())
     return Fault{FaultKind::deadlock, timeline.blocked.front().rank, timeline.blocked.front().step,
                  std::to_string(timeline.blocked.size()) + " steps wait for each other"};
+  if (auto fault = find_race_between_ranks(plans, timeline, trial)) return fault;
   if (trial.operation == Operation::barrier) return find_deaf(plans);
 
   Replay replay(plans, trial, simulation.expressions);

@@ -20,23 +20,31 @@ std::optional<Message> message(const Step& step) {
 }
 
 Accesses::Accesses(const Step& step) {
+  const auto read = [this](const Range& range) { reads_.push_back({self, range}); };
+  const auto write = [this](const Range& range) { writes_.push_back({self, range}); };
   std::visit(Overloaded{
-                 [this](const Send& s) { add_read(s.from); },
-                 [this](const Receive& s) { write_ = s.to; },
-                 [this](const ReceiveReduce& s) {
-                   add_read(s.own);
-                   write_ = s.to;
+                 [&](const Send& s) { read(s.from); },
+                 [&](const Receive& s) { write(s.to); },
+                 [&](const ReceiveReduce& s) {
+                   read(s.own);
+                   write(s.to);
                  },
-                 [this](const Copy& s) {
-                   add_read(s.from);
-                   write_ = s.to;
+                 [&](const Copy& s) {
+                   read(s.from);
+                   write(s.to);
                  },
-                 [this](const Reduce& s) {
-                   add_read(s.to);
-                   add_read(s.from);
-                   write_ = s.to;
+                 [&](const Reduce& s) {
+                   read(s.to);
+                   read(s.from);
+                   write(s.to);
                  },
-                 [this](const Fill& s) { write_ = s.to; },
+                 [&](const Fill& s) { write(s.to); },
+                 [this](const Combine& s) {
+                   reads_ = s.from;
+                   writes_ = s.to;
+                 },
+                 [](const Publish&) {},
+                 [](const Await&) {},
              },
              step);
 }

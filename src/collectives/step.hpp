@@ -1,8 +1,8 @@
 #pragma once
 
-#include <array>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "lockstep/collectives/plan.hpp"
 
@@ -21,19 +21,16 @@ struct Message {
 /// Nothing for a local step.
 std::optional<Message> message(const Step& step);
 
-/// The ranges a step reads and the one it writes.
+/// The ranges a step reads and those it writes.
 class Accesses {
  public:
   explicit Accesses(const Step& step);
-  [[nodiscard]] std::span<const Range> reads() const { return {reads_.data(), read_count_}; }
-  [[nodiscard]] const std::optional<Range>& write() const { return write_; }
+  [[nodiscard]] std::span<const NodeRange> reads() const { return reads_; }
+  [[nodiscard]] std::span<const NodeRange> writes() const { return writes_; }
 
  private:
-  void add_read(const Range& range) { reads_[read_count_++] = range; }
-
-  std::array<Range, 2> reads_{};
-  std::size_t read_count_ = 0;
-  std::optional<Range> write_;
+  std::vector<NodeRange> reads_;
+  std::vector<NodeRange> writes_;
 };
 
 /// For std::visit over lambdas, one for each kind of step.

@@ -7,7 +7,12 @@ namespace {
 
 constexpr int output_memory = 0;
 constexpr int scratch_memory = 1;
-constexpr int first_input_memory = 2;
+constexpr int staging_memory = 2;
+constexpr int first_input_memory = 3;
+
+bool starts_in_output(const Trial& trial) {
+  return trial.in_place && (trial.operation == Operation::all_reduce || trial.operation == Operation::all_gather);
+}
 
 }  // namespace
 
@@ -40,8 +45,13 @@ Place place(const Trial& trial, int rank, const Range& range) {
   const bool output_is_input =
       trial.operation == Operation::reduce_scatter && trial.in_place && inputs_of(trial, rank) > 0;
   switch (range.memory) {
-    case Memory::input: return {first_input_memory + range.leaf, range.offset, end};
+    case Memory::input: {
+      if (range.leaf > 0 || !starts_in_output(trial)) return {first_input_memory + range.leaf, range.offset, end};
+      const std::int64_t own_part = trial.operation == Operation::all_gather ? rank * trial.count.value : 0;
+      return {output_memory, own_part + range.offset, own_part + end};
+    }
     case Memory::scratch: return {scratch_memory, range.offset, end};
+    case Memory::staging: return {staging_memory, range.offset, end};
     case Memory::output: break;
   }
   if (!output_is_input) return {output_memory, range.offset, end};
@@ -49,15 +59,23 @@ Place place(const Trial& trial, int rank, const Range& range) {
   return {first_input_memory, own_part + range.offset, own_part + end};
 }
 
+Seen seen(std::span<const Plan> plans, int rank, const NodeRange& at) {
+  if (at.rank == self) return {rank, at.range};
+  Seen result{at.rank, at.range};
+  if (plans[static_cast<std::size_t>(at.rank)].staging.value > 0) {
+    result.range.memory = Memory::staging;
+    result.range.leaf = 0;
+  }
+  return result;
+}
+
 SymbolicMemory::SymbolicMemory(const Trial& trial, int ranks, int rank, Expressions& expressions)
     : trial_(&trial), rank_(rank), memories_(static_cast<std::size_t>(first_input_memory + inputs_of(trial, rank))) {
-  const bool starts_in_output =
-      trial.in_place && (trial.operation == Operation::all_reduce || trial.operation == Operation::all_gather);
   const int first = first_leaf(trial, rank);
   const auto bring = [&](const Range& where, int leaf) { write(where, {{0, where.count, {expressions.leaf(leaf)}}}); };
   for (int i = 0; i < inputs_of(trial, rank); ++i) {
     const std::int64_t own_part = trial.operation == Operation::all_gather ? rank * trial.count.value : 0;
-    if (i == 0 && starts_in_output) {
+    if (i == 0 && starts_in_output(trial)) {
       bring({Memory::output, own_part, trial.count.value}, first);
     } else {
       bring({Memory::input, 0, input_count(trial, ranks), i}, first + i);

@@ -40,6 +40,13 @@ int inputs_of(const Trial& trial, int rank);
 
 Place place(const Trial& trial, int rank, const Range& range);
 
+/// What `range` means to the step of a rank: of its own memory, or of what another rank shows.
+struct Seen {
+  int owner;
+  Range range;
+};
+Seen seen(std::span<const Plan> plans, int rank, const NodeRange& at);
+
 /// One rank's memories.
 class SymbolicMemory {
  public:

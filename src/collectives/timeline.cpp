@@ -22,6 +22,7 @@ struct Waiting {
   int other_half = -1;  ///< of its message
   std::vector<int> after_done;
   std::vector<int> after_posted;
+  std::vector<int> awaiting;  ///< of a Publish: other ranks' steps that await it
 };
 
 struct Ports {
@@ -41,6 +42,10 @@ class Runner {
     for (const Match& pair : match(plans).matches) {
       at(number(pair.send)).other_half = number(pair.receive);
       at(number(pair.receive)).other_half = number(pair.send);
+    }
+    for (const Wait& wait : match_phases(plans)) {
+      ++at(number(wait.await)).open;
+      if (wait.publish) at(number(*wait.publish)).awaiting.push_back(number(wait.await));
     }
   }
 
@@ -111,23 +116,27 @@ class Runner {
   void finish(int step, double time) {
     at(step).done = true;
     for (const int later : at(step).after_done) fulfil(later, time);
+    for (const int await : at(step).awaiting) fulfil(await, time + model_.local.alpha_seconds);
   }
 
   double ports_free(int step) {
-    const StepId self = id(step);
+    const StepId here = id(step);
     if (const int other = at(step).other_half; other >= 0)
-      return std::max(ports(self.rank).send_free, ports(id(other).rank).receive_free);
-    return std::holds_alternative<Reduce>(step_of(self)) ? ports(self.rank).adder_free : 0;
+      return std::max(ports(here.rank).send_free, ports(id(other).rank).receive_free);
+    const Step& step_here = step_of(here);
+    const bool adds = std::holds_alternative<Reduce>(step_here) || std::holds_alternative<Combine>(step_here);
+    return adds ? ports(here.rank).adder_free : 0;
   }
 
   void execute(int step, double start) {
     if (at(step).other_half >= 0) {
       transfer(step, at(step).other_half, start);
     } else {
-      const StepId self = id(step);
-      const auto* sum = std::get_if<Reduce>(&step_of(self));
-      const double end = sum != nullptr ? add(self.rank, sum->to.count, start) : start;
-      record({self.rank, self.step, -1, -1, start, end});
+      const StepId here = id(step);
+      double end = start;
+      if (const auto* sum = std::get_if<Reduce>(&step_of(here))) end = add(here.rank, sum->to.count, start);
+      if (const auto* sum = std::get_if<Combine>(&step_of(here))) end = combine(here.rank, *sum, start);
+      record({here.rank, here.step, -1, -1, start, end});
       finish(step, end);
     }
   }
@@ -150,6 +159,18 @@ class Runner {
   double add(int rank, std::int64_t count, double earliest) {
     double& free = ports(rank).adder_free;
     free = std::max(free, earliest) + bytes(count) * model_.gamma_seconds_per_byte;
+    return free;
+  }
+
+  /// As `add`; what is read from or written to another rank's memory has a link's price, without α.
+  double combine(int rank, const Combine& step, double earliest) {
+    const double n = bytes(step.to.front().range.count);
+    const auto is_far = [](const NodeRange& at) { return at.rank != self; };
+    const auto far = std::count_if(step.from.begin(), step.from.end(), is_far) +
+                     std::count_if(step.to.begin(), step.to.end(), is_far);
+    double& free = ports(rank).adder_free;
+    free = std::max(free, earliest) + n * static_cast<double>(far) * model_.local.beta_seconds_per_byte +
+           n * static_cast<double>(step.from.size() - 1) * model_.gamma_seconds_per_byte;
     return free;
   }
 

@@ -87,7 +87,7 @@ std::string host_name() {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
-ClusterShape discover_shape(const MpiGroup& all, const MpiGroup& node) {
+ClusterShape shape_by_leaders(const MpiGroup& all, const MpiGroup& node) {
   // The global rank of a node's first rank identifies the node.
   const auto leader = all_gather_numbers(node, all.rank().value).front();
   const auto leaders = all_gather_numbers(all, leader);
@@ -96,12 +96,19 @@ ClusterShape discover_shape(const MpiGroup& all, const MpiGroup& node) {
 
 }  // namespace
 
+ClusterShape discover_shape(const MpiGroup& group) {
+  MpiGroup node = ranks_that_share_memory(group);
+  ClusterShape shape = shape_by_leaders(group, node);
+  node.close();
+  return shape;
+}
+
 World::World(const WorldOptions& options)
     : finalizes_(start_mpi(options.thread_level)),
       group_(all_ranks()),
       node_group_(ranks_that_share_memory(group_)),
       hosts_(all_gather_strings(group_, host_name())),
-      shape_(discover_shape(group_, node_group_)),
+      shape_(shape_by_leaders(group_, node_group_)),
       place_(place_of(shape_, group_.rank())) {}
 
 World::~World() {

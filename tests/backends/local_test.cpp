@@ -14,8 +14,8 @@ namespace {
 using collectives::Algorithm;
 
 /// Runs `body` on one thread per rank, each with a communicator of its own.
-void run_ranks(int ranks, const PlanOptions& options, const std::function<void(Communicator&)>& body) {
-  const auto group = make_local_group(ranks);
+void run_ranks(const std::shared_ptr<LocalGroup>& group, int ranks, const PlanOptions& options,
+               const std::function<void(Communicator&)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
@@ -33,14 +33,36 @@ class LocalContract : public testing::TestWithParam<std::tuple<Algorithm, int>> 
 TEST_P(LocalContract, Holds) {
   const auto [algorithm, ranks] = GetParam();
   // Short segments, so that small buffers are cut too.
-  run_ranks(ranks, {.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3},
+  run_ranks(make_local_group(ranks), ranks,
+            {.algorithm = algorithm,
+             .segment = {256},
+             .blocks_in_flight = 3,
+             .node = {.staging = {1024}, .pull_limit = {512}}},
             [](Communicator& c) { contract::check_all(c); });
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalContract,
                          testing::Combine(testing::Values(Algorithm::ring, Algorithm::double_tree,
-                                                          Algorithm::halving_doubling, Algorithm::recursive_doubling),
+                                                          Algorithm::halving_doubling, Algorithm::recursive_doubling,
+                                                          Algorithm::shared_memory),
                                           testing::Values(1, 2, 3, 4, 5, 8)));
+
+class HierarchicalContract : public testing::TestWithParam<std::tuple<Algorithm, ClusterShape>> {};
+
+TEST_P(HierarchicalContract, Holds) {
+  const auto [algorithm, shape] = GetParam();
+  run_ranks(make_local_group(shape), shape.ranks(),
+            {.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3, .node = {.staging = {2048}}},
+            [](Communicator& c) { contract::check_all(c); });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryAlgorithm, HierarchicalContract,
+    testing::Combine(testing::Values(Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree,
+                                     Algorithm::hierarchical_halving_doubling,
+                                     Algorithm::hierarchical_recursive_doubling),
+                     testing::Values(ClusterShape{{0, 0, 0}}, ClusterShape{{0, 0, 1, 1}}, ClusterShape{{0, 0, 0, 1, 1}},
+                                     ClusterShape{{0, 1, 0, 1, 2}})));
 
 TEST(Local, RefusesARankOutsideTheGroup) {
   Progress progress;

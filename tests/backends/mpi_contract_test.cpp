@@ -32,7 +32,53 @@ TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
 
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, PlanContract,
                          testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                         Algorithm::recursive_doubling));
+                                         Algorithm::recursive_doubling, Algorithm::shared_memory,
+                                         Algorithm::hierarchical_ring));
+
+/// The communicator's own memory: what the node's ranks reach into without copies.
+class OwnMemory : public contract::Memory {
+ public:
+  explicit OwnMemory(Communicator& communicator) : communicator_(&communicator) {}
+  [[nodiscard]] Allocation allocate(Bytes bytes) const override { return communicator_->allocate(bytes); }
+
+ private:
+  Communicator* communicator_;
+};
+
+/// Every third buffer in ordinary memory, and not the same one on all ranks.
+class MixedMemory : public OwnMemory {
+ public:
+  MixedMemory(Communicator& communicator) : OwnMemory(communicator), next_(communicator.rank().value) {}
+  [[nodiscard]] Allocation allocate(Bytes bytes) const override {
+    return next_++ % 3 == 0 ? allocate_host(bytes) : OwnMemory::allocate(bytes);
+  }
+
+ private:
+  mutable int next_;
+};
+
+class SharedContract : public testing::TestWithParam<Algorithm> {};
+
+TEST_P(SharedContract, HoldsInMemoryOfTheCommunicator) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const auto c = make_mpi_plan(world.group(), world.host(), progress,
+                               {.algorithm = GetParam(), .node = {.staging = {4096}, .pull_limit = {256}}});
+  contract::check_all(*c, OwnMemory(*c));
+  world.close();
+}
+
+TEST_P(SharedContract, HoldsInMixedMemory) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const auto c = make_mpi_plan(world.group(), world.host(), progress,
+                               {.algorithm = GetParam(), .node = {.staging = {4096}, .pull_limit = {256}}});
+  contract::check_all(*c, MixedMemory(*c));
+  world.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, SharedContract,
+                         testing::Values(Algorithm::shared_memory, Algorithm::hierarchical_ring));
 
 TEST(NativeContract, Holds) {
   World world;

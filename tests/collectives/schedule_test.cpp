@@ -124,7 +124,7 @@ TEST(Schedule, RefusesWhatCannotWork) {
   EXPECT_EQ(message({0}, {}, {0}), "the segment has 0 elements; give at least 1");
   EXPECT_EQ(message({0}, {.own = {.leaves = -1}}), "the number of leaves is -1; it must not be negative");
   EXPECT_EQ(message({0}, {.operation = Operation::all_gather, .own = {.leaves = 2}}),
-            "a rank brings one leaf to an all_gather, not 2");
+            "a rank brings one leaf to an all_gather or to shared memory, not 2");
 }
 
 }  // namespace

@@ -16,8 +16,12 @@ namespace lockstep::collectives {
 inline constexpr std::array all_algorithms{Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
                                            Algorithm::recursive_doubling};
 
+/// How others reach the data of each rank, in turn.
+using Reaches = std::vector<Reach>;
+
 /// The plans of all ranks in a trial.
-inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algorithm = Algorithm::ring) {
+inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algorithm = Algorithm::ring,
+                                  const ClusterShape& shape = {}, const Reaches& reaches = {Reach::direct}) {
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank) {
     const int leaves = trial.leaves.empty() ? 1 : trial.leaves[static_cast<std::size_t>(rank)];
@@ -26,7 +30,9 @@ inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algor
                                .ranks = ranks,
                                .count = trial.count,
                                .root = trial.root,
-                               .own = {.leaves = leaves, .in_place = trial.in_place}},
+                               .own = {.leaves = leaves, .in_place = trial.in_place},
+                               .shape = shape,
+                               .reach = reaches[static_cast<std::size_t>(rank) % reaches.size()]},
                               algorithm));
   }
   return plans;

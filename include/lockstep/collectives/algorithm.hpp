@@ -8,10 +8,25 @@ namespace lockstep::collectives {
 enum class Operation : std::uint8_t { all_reduce, broadcast, all_gather, reduce_scatter, barrier };
 std::string_view name(Operation operation);
 
-/// How an all-reduce goes about it. The other operations have one algorithm each.
-enum class Algorithm : std::uint8_t { ring, double_tree, halving_doubling, recursive_doubling };
+/// How an all-reduce goes about it. The other operations have one algorithm for messages and one for shared memory.
+enum class Algorithm : std::uint8_t {
+  ring,
+  double_tree,
+  halving_doubling,
+  recursive_doubling,
+  shared_memory,  ///< all ranks on one node; all operations
+  hierarchical_ring,
+  hierarchical_double_tree,
+  hierarchical_halving_doubling,
+  hierarchical_recursive_doubling,
+};
 
-/// "ring", "tree", "halving-doubling", "recursive-doubling".
+/// Whether ranks of one node reach into each other's memory.
+bool uses_shared_memory(Algorithm algorithm);
+/// What a hierarchical algorithm runs across nodes; any other is itself.
+Algorithm across_nodes(Algorithm algorithm);
+
+/// "ring", "tree", "halving-doubling", "recursive-doubling", "shared-memory", "hierarchical-ring", ….
 std::string_view name(Algorithm algorithm);
 /// The opposite of `name`.
 /// @throws Error{invalid_argument} that suggests the nearest name and lists all

@@ -28,7 +28,14 @@ double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates&
 /// log₂q·(α + nβ + nγ) with q the largest power of two ≤ p, and 2α + 2nβ + nγ more where q < p. Exact.
 double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
-/// The formula of an algorithm.
+/// 2α + 2(p−1)/p·nβ + (p−1)/p·nγ for p > 1 ranks of one node whose buffers all see; β is of reading and writing another
+/// rank's memory. Exact where p divides the elements.
+double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+
+/// α + (p−1)(nβ + nγ) for p > 1 ranks of one node. Exact.
+double pull_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+
+/// The formula of an algorithm, on one node for those that share memory.
 double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Rates& rates);
 
 /// ⌈log₂p⌉(α + nβ). Exact.

@@ -14,9 +14,11 @@ enum class Memory : std::uint8_t {
   input,    ///< what the rank contributes; never written
   output,   ///< the result; an in-place operation starts with its contribution here
   scratch,  ///< the executor's own, `Plan::scratch` elements
+  staging,  ///< the executor's own, `Plan::staging` elements in memory that the node's ranks share
 };
 
-/// Elements `offset` … `offset + count` of one memory, or of one of the rank's inputs.
+/// Elements `offset` … `offset + count` of one memory, or of one of the rank's inputs; where it consists of parts, one
+/// for each rank, of one part.
 struct Range {
   Memory memory = Memory::output;
   std::int64_t offset = 0;
@@ -56,7 +58,34 @@ struct Fill {
   Range to;
 };
 
-using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Fill>;
+/// Stands for the rank whose plan it is.
+inline constexpr int self = -1;
+
+/// A range of the input or output of a rank of the same node, or of any memory of `self`. Where the other rank's plan
+/// has a staging area, it is the same range of that: its input and output lie where nobody else sees them.
+struct NodeRange {
+  int rank = self;
+  Range range;
+  friend bool operator==(const NodeRange&, const NodeRange&) = default;
+};
+
+/// Tells the other ranks of the node that all steps listed before are done. A rank's phases count up from 0.
+struct Publish {
+  int phase;
+};
+/// Waits until each of `peers`, other ranks of the node, has published `phase`.
+struct Await {
+  std::vector<int> peers;
+  int phase;
+};
+/// Every one of `to` = the sum of `from`, added from left to right: straight out of and into the memory of the node's
+/// ranks. One source is copied. Any of `to` may equal any of `from`.
+struct Combine {
+  std::vector<NodeRange> to;
+  std::vector<NodeRange> from;
+};
+
+using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Fill, Publish, Await, Combine>;
 
 /// One rank's part of a collective.
 ///
@@ -64,11 +93,13 @@ using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Fill>;
 /// step may start as soon as the earlier steps it conflicts with are done (they touch the same elements and at least
 /// one of the two writes), and as soon as the earlier steps of the same direction with the same peer have started,
 /// because messages between two ranks match in order. A message of no elements is a signal, sent only when the signals
-/// listed before it have come. A ReceiveReduce waits for the one `landing_buffers` before it. `dependencies()` derives
-/// all of this.
+/// listed before it have come. A ReceiveReduce waits for the one `landing_buffers` before it. A Publish waits for all
+/// steps before it, an Await for the Publish before it, and all steps after an Await for the Await. `dependencies()`
+/// derives all of this.
 struct Plan {
   std::vector<Step> steps;
   Count scratch;
+  Count staging;
 };
 
 /// How many messages of one plan may be on their way into a ReceiveReduce at a time: an executor keeps a buffer for

@@ -1,16 +1,20 @@
 #pragma once
 
+#include <limits>
 #include <span>
 
+#include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/collectives/algorithm.hpp"
 #include "lockstep/collectives/blocks.hpp"
 #include "lockstep/collectives/contribution.hpp"
 #include "lockstep/collectives/expression.hpp"
+#include "lockstep/collectives/node.hpp"
 #include "lockstep/collectives/plan.hpp"
 
 namespace lockstep::collectives {
 
-/// A collective operation as one rank takes part in it. All ranks give the same values except for `own`.
+/// A collective operation as one rank takes part in it. All ranks give the same values except for `own` and
+/// `reach`.
 struct CollectiveDescription {
   Operation operation = Operation::all_reduce;
   int ranks = 1;
@@ -18,6 +22,8 @@ struct CollectiveDescription {
   Rank root;    ///< broadcast only
   Contribution
       own;  ///< what the rank brings; exactly one leaf to an all_gather, of no meaning to broadcast and barrier
+  ClusterShape shape{};         ///< for algorithms that share memory; empty: all ranks on one node
+  Reach reach = Reach::direct;  ///< of this rank's data, for algorithms that share memory
 };
 
 /// The whole of one rank's part in a collective: blocks, and a plan for each.
@@ -55,14 +61,18 @@ Plan make_plan(Rank me, const CollectiveDescription& description, Algorithm algo
 /// The order in which `algorithm` claims to add up `element` of a block of `count` elements: the function that stands
 /// beside it.
 /// @param contributions  one for each rank
+/// @param shape          as in CollectiveDescription
 Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::span<const Expression> contributions,
-                            Count count, std::int64_t element);
+                            Count count, std::int64_t element, const ClusterShape& shape = {});
 
 /// @param algorithm  for all_reduce; broadcast is binomial, all_gather and reduce_scatter are rings, barrier is
 ///                   dissemination
 /// @param segment    how many elements a message should have
+/// @param staging    how large a block's staging area may be; without messages a block is as large as that
 /// @throws Error{invalid_argument} for a rank or root outside 0 … ranks−1, a negative count, a barrier with elements, a
-///         segment below 1, or an all_gather with another number of leaves than one
-Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment);
+///         segment below 1, an all_gather, or anything in shared memory, with another number of leaves than one, or a
+///         shape of another number of ranks
+Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
+                       Count staging = {std::numeric_limits<std::int64_t>::max()});
 
 }  // namespace lockstep::collectives

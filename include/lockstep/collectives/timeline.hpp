@@ -14,7 +14,8 @@ struct LinkCost {
   double beta_seconds_per_byte = 0;
 };
 
-/// α–β–γ model. Copies and fills are free, as the literature has it.
+/// α–β–γ model. Copies and fills inside a rank are free, as the literature has it. Between ranks that share memory a
+/// Publish is seen after the local α, and what a Combine reads from or writes to the others costs the local β.
 struct CostModel {
   LinkCost local;                     ///< between ranks of one node
   LinkCost remote;                    ///< between nodes

@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+/// Which of the group's ranks share a node. Collective over the group. @throws Error{transport}
+ClusterShape discover_shape(const MpiGroup& group);
+
 /// What the program's threads do with MPI; the standard's four levels, lowest first.
 enum class ThreadLevel { single, funneled, serialized, multiple };
 

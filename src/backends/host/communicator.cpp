@@ -120,6 +120,11 @@ void HostCommunicator::check_deadline() {
   const Clock::time_point now = Clock::now();
   const bool was_away = now - last_check_ > options_.deadline / 10;
   last_check_ = now;
+  constexpr std::chrono::milliseconds between_looks{20};
+  if (now - last_look_at_peers_ > between_looks) {
+    last_look_at_peers_ = now;
+    check_peers();
+  }
   for (const auto& operation : under_way_) {
     if (!operation->begun() || operation->state() != Operation::State::pending) continue;
     if (was_away) operation->mark_advance();

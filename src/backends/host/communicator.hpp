@@ -38,6 +38,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   virtual std::shared_ptr<HostOperation> make_operation() = 0;
   /// Tells an idle operation what to do.
   virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
+  /// Called now and then while this rank waits. @throws Error{transport} if a peer is known to be gone
+  virtual void check_peers() {}
   /// Releases the handles. Collective.
   virtual void release() = 0;
   /// For destructors: whether close() was called. Says so on standard error where it was not, and parks all operations,
@@ -62,6 +64,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   std::vector<std::shared_ptr<HostOperation>> under_way_;  // in the order of submission
   std::uint64_t begun_ = 0;                                // operations begun so far
   Clock::time_point last_check_;
+  Clock::time_point last_look_at_peers_;
   std::exception_ptr poison_;
   bool closed_ = false;
 };

@@ -4,18 +4,21 @@
 #include <cstring>
 #include <variant>
 
-#include "lockstep/kernels/reduce.hpp"
-
 namespace lockstep::backends {
 
+using collectives::Await;
+using collectives::Combine;
 using collectives::Copy;
 using collectives::Fill;
 using collectives::Memory;
+using collectives::NodeRange;
+using collectives::Publish;
 using collectives::Range;
 using collectives::Receive;
 using collectives::ReceiveReduce;
 using collectives::Reduce;
 using collectives::Send;
+using collectives::Step;
 
 namespace {
 
@@ -36,6 +39,12 @@ void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& vie
   operands_ = operands;
   tag_ = tag;
   left_ = static_cast<int>(plan.steps().size());
+  if (plan.shares_memory()) link_->open(tag, operands.announcement);
+  if (plan.is_in_order()) {
+    next_in_order_ = 0;
+    advance_in_order();
+    return;
+  }
   waits_.assign(plan.waits().begin(), plan.waits().end());
   ready_.clear();
   ready_.reserve(plan.steps().size());
@@ -55,9 +64,10 @@ void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& vie
 
 bool BlockRun::advance() {
   if (done()) return false;
+  if (plan_->is_in_order()) return advance_in_order();
   bool moved = false;
   for (std::size_t i = 0; i < flights_.size();) {
-    if (!medium_->test(flights_[i].ticket)) {
+    if (!test(flights_[i])) {
       ++i;
       continue;
     }
@@ -70,13 +80,46 @@ bool BlockRun::advance() {
   return moved;
 }
 
+/// A plan without messages is run as it is listed: nothing is gained by another order, and nothing has to be kept
+/// track of, which counts where an operation takes less than a microsecond.
+bool BlockRun::advance_in_order() {
+  bool moved = false;
+  const auto& steps = plan_->steps();
+  for (; next_in_order_ < steps.size(); ++next_in_order_, --left_, moved = true) {
+    const Step& step = steps[next_in_order_];
+    if (const auto* await = std::get_if<Await>(&step)) {
+      if (awaited(*await) >= 0) return moved;
+    } else {
+      execute(step);
+    }
+  }
+  return moved;
+}
+
+bool BlockRun::test(const Flight& flight) {
+  if (flight.ticket.slot >= 0) return medium_->test(flight.ticket);
+  return awaited(std::get<Await>(plan_->steps()[static_cast<std::size_t>(flight.step)])) < 0;
+}
+
+/// The first rank that has not published yet; −1 if all have.
+int BlockRun::awaited(const Await& step) const {
+  for (const int peer : step.peers)
+    if (!link_->has_published(tag_, peer, step.phase)) return peer;
+  return -1;
+}
+
 BlockRun::Pending BlockRun::pending() const {
-  const auto earliest = std::min_element(flights_.begin(), flights_.end(),
-                                         [](const Flight& a, const Flight& b) { return a.step < b.step; });
-  if (earliest == flights_.end()) return {-1, -1};
+  int step = static_cast<int>(next_in_order_);
+  if (!plan_->is_in_order()) {
+    const auto earliest = std::min_element(flights_.begin(), flights_.end(),
+                                           [](const Flight& a, const Flight& b) { return a.step < b.step; });
+    if (earliest == flights_.end()) return {-1, -1};
+    step = earliest->step;
+  }
   const auto peer = Overloaded{[](const Send& s) { return s.peer; }, [](const Receive& r) { return r.peer; },
-                               [](const ReceiveReduce& r) { return r.peer; }, [](const auto&) { return -1; }};
-  return {earliest->step, std::visit(peer, plan_->steps()[static_cast<std::size_t>(earliest->step)])};
+                               [](const ReceiveReduce& r) { return r.peer; },
+                               [this](const Await& a) { return awaited(a); }, [](const auto&) { return -1; }};
+  return {step, std::visit(peer, plan_->steps()[static_cast<std::size_t>(step)])};
 }
 
 void BlockRun::post_ready() {
@@ -85,31 +128,40 @@ void BlockRun::post_ready() {
 
 void BlockRun::post(int step) {
   const auto message = [&](Medium::Ticket ticket) { flights_.push_back({step, ticket}); };
-  const auto local = [&](const Range& range, const auto& work) {
-    work(Count{range.count});
-    finish(step);
-  };
   std::visit(
       Overloaded{[&](const Send& s) { message(medium_->send({s.peer}, tag_, source(s.from), bytes(s.from))); },
                  [&](const Receive& r) { message(medium_->receive({r.peer}, tag_, address(r.to), bytes(r.to))); },
                  [&](const ReceiveReduce& r) { message(medium_->receive({r.peer}, tag_, landing(step), bytes(r.to))); },
-                 [&](const Copy& c) {
-                   local(c.to, [&](Count) {
-                     if (c.to.count > 0)
-                       std::memcpy(address(c.to), source(c.from), static_cast<std::size_t>(bytes(c.to).value));
-                   });
-                 },
-                 [&](const Reduce& r) {
-                   local(r.to, [&](Count n) {
-                     kernels::reduce(address(r.to), address(r.to), source(r.from), n, operands_.dtype, operands_.op);
-                   });
-                 },
-                 [&](const Fill& f) {
-                   local(f.to,
-                         [&](Count n) { kernels::fill_neutral(address(f.to), n, operands_.dtype, operands_.op); });
+                 [&](const Await&) { message({}); },
+                 [&](const auto& local) {
+                   execute(local);
+                   finish(step);
                  }},
       plan_->steps()[static_cast<std::size_t>(step)]);
   release(plan_->after_started(step));
+}
+
+void BlockRun::execute(const Step& step) {
+  std::visit(
+      Overloaded{
+          [&](const Copy& c) {
+            if (c.to.count > 0) std::memcpy(address(c.to), source(c.from), static_cast<std::size_t>(bytes(c.to).value));
+          },
+          [&](const Reduce& r) {
+            kernels::reduce(address(r.to), address(r.to), source(r.from), {r.to.count}, operands_.dtype, operands_.op);
+          },
+          [&](const Fill& f) { kernels::fill_neutral(address(f.to), {f.to.count}, operands_.dtype, operands_.op); },
+          [&](const Publish& p) { link_->publish(tag_, p.phase); }, [&](const Combine& c) { combine(c); },
+          [](const auto&) {}},
+      step);
+}
+
+void BlockRun::combine(const Combine& step) {
+  targets_.clear();
+  sources_.clear();
+  for (const NodeRange& to : step.to) targets_.push_back(address_of(to));
+  for (const NodeRange& from : step.from) sources_.push_back(address_of(from));
+  kernels::combine(targets_, sources_, {step.to.front().range.count}, operands_.dtype, operands_.op, operands_.stores);
 }
 
 void BlockRun::finish(int step) {
@@ -129,12 +181,22 @@ void BlockRun::release(const std::vector<int>& followers) {
 std::byte* BlockRun::address(const Range& range) const {
   const std::int64_t width = size_of(operands_.dtype);
   if (range.memory == Memory::scratch) return scratch_ + range.offset * width;
+  if (range.memory == Memory::staging) return link_->staging(tag_) + range.offset * width;
   return operands_.output + view_(range.offset) * width;
 }
 
 const std::byte* BlockRun::source(const Range& range) const {
   if (range.memory != Memory::input) return address(range);
   return operands_.input + view_(range.offset) * size_of(operands_.dtype);
+}
+
+std::byte* BlockRun::address_of(const NodeRange& at) const {
+  // What is written to lies in the output, so an input is only ever read.
+  if (at.rank == collectives::self) return const_cast<std::byte*>(source(at.range));
+  const NodeLink::Shown shown =
+      at.range.memory == Memory::input ? link_->input_of(tag_, at.rank) : link_->output_of(tag_, at.rank);
+  const std::int64_t offset = shown.is_staged ? at.range.offset : view_(at.range.offset);
+  return shown.data + offset * size_of(operands_.dtype);
 }
 
 std::byte* BlockRun::landing(int step) {

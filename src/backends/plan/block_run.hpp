@@ -5,8 +5,10 @@
 
 #include "backends/plan/compiled_plan.hpp"
 #include "backends/plan/medium.hpp"
+#include "backends/plan/node_link.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/collectives/blocks.hpp"
+#include "lockstep/kernels/reduce.hpp"
 
 namespace lockstep::backends {
 
@@ -16,21 +18,25 @@ struct Operands {
   std::byte* output = nullptr;
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
+  Announcement announcement{};  ///< to the node's ranks
+  kernels::Stores stores = kernels::Stores::cached;
 };
 
 /// Drives a plan over one block of the buffer: posts every step that may start, and takes up what has arrived.
 /// Reused from block to block; allocates only when a plan is larger than any before.
 class BlockRun {
  public:
-  explicit BlockRun(Medium& medium) : medium_(&medium) {}
+  /// @param link  to the ranks of the node; null where plans have only messages
+  explicit BlockRun(Medium& medium, NodeLink* link = nullptr) : medium_(&medium), link_(link) {}
 
-  /// @pre the run before it is done. @throws Error{transport}
+  /// @param tag  of its messages, and its channel of the link
+  /// @pre the run before it is done. @throws Error{transport | mismatch}
   void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int tag);
-  /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport}
+  /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport | mismatch}
   bool advance();
   [[nodiscard]] bool done() const { return plan_ == nullptr || left_ == 0; }
 
-  /// What it waits for: the earliest message under way. @pre !done()
+  /// What it waits for: the earliest message under way, or the first rank that is awaited. @pre !done()
   struct Pending {
     int step;
     int peer;
@@ -43,7 +49,14 @@ class BlockRun {
     Medium::Ticket ticket;
   };
 
+  bool advance_in_order();
   void post_ready();
+  /// A step that is done when it returns.
+  void execute(const collectives::Step& step);
+  void combine(const collectives::Combine& step);
+  [[nodiscard]] bool test(const Flight& flight);
+  [[nodiscard]] int awaited(const collectives::Await& step) const;
+  [[nodiscard]] std::byte* address_of(const collectives::NodeRange& at) const;
   void post(int step);
   void release(const std::vector<int>& followers);
   void finish(int step);
@@ -53,18 +66,22 @@ class BlockRun {
   [[nodiscard]] Bytes bytes(const collectives::Range& range) const { return {range.count * size_of(operands_.dtype)}; }
 
   Medium* medium_;
+  NodeLink* link_;
   const CompiledPlan* plan_ = nullptr;
   collectives::BlockView view_{1, 0, 0};
   Operands operands_;
   int tag_ = 0;
   int left_ = 0;
-  std::vector<int> waits_;  // per step, events still to come
-  std::vector<int> ready_;  // every step passes through once, in the order in which it may start
+  std::size_t next_in_order_ = 0;  // of a plan without messages
+  std::vector<int> waits_;         // per step, events still to come
+  std::vector<int> ready_;         // every step passes through once, in the order in which it may start
   std::size_t next_ready_ = 0;
   std::vector<Flight> flights_;
   Allocation memory_;  // scratch, then the landing buffers
   std::byte* scratch_ = nullptr;
   std::byte* landings_ = nullptr;
+  std::vector<void*> targets_;  // of a Combine
+  std::vector<const void*> sources_;
 };
 
 }  // namespace lockstep::backends

@@ -9,6 +9,13 @@ using collectives::Dependencies;
 using collectives::ReceiveReduce;
 
 CompiledPlan::CompiledPlan(collectives::Plan plan) : plan_(std::move(plan)) {
+  const auto any = [this](auto... kinds) {
+    return std::any_of(plan_.steps.begin(), plan_.steps.end(), [](const collectives::Step& step) {
+      return (std::holds_alternative<decltype(kinds)>(step) || ...);
+    });
+  };
+  shares_memory_ = any(collectives::Publish{}, collectives::Await{}, collectives::Combine{});
+  is_in_order_ = shares_memory_ && !any(collectives::Send{}, collectives::Receive{}, ReceiveReduce{});
   const std::size_t steps = plan_.steps.size();
   landing_slot_.resize(steps, -1);
   waits_.resize(steps, 0);

@@ -13,6 +13,10 @@ class CompiledPlan {
   explicit CompiledPlan(collectives::Plan plan);
 
   [[nodiscard]] const std::vector<collectives::Step>& steps() const { return plan_.steps; }
+  /// Whether it has steps that need a link to the node's ranks.
+  [[nodiscard]] bool shares_memory() const { return shares_memory_; }
+  /// Whether its steps are best run one by one: it shares memory and has no messages.
+  [[nodiscard]] bool is_in_order() const { return is_in_order_; }
   [[nodiscard]] Count scratch() const { return plan_.scratch; }
   /// Elements of the largest message that is reduced on arrival.
   [[nodiscard]] Count landing() const { return landing_; }
@@ -31,6 +35,8 @@ class CompiledPlan {
 
  private:
   collectives::Plan plan_;
+  bool shares_memory_ = false;
+  bool is_in_order_ = false;
   Count landing_;
   std::vector<int> landing_slot_;
   std::vector<int> waits_;

@@ -1,5 +1,6 @@
 #include "backends/plan/plan_communicator.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -17,33 +18,94 @@ const PlanOptions& checked(const PlanOptions& options) {
   at_least_one("the segment (bytes)", options.segment.value);
   at_least_one("the number of blocks in flight", options.blocks_in_flight);
   at_least_one("the number of operations in flight", options.operations_in_flight);
+  at_least_one("the staging area (bytes)", options.node.staging.value);
   return options;
+}
+
+/// Of a block; a small all-reduce is one block.
+Bytes staging(const PlanOptions& options) { return std::max(options.node.staging, options.node.pull_limit); }
+
+int channels(const PlanOptions& options) { return options.operations_in_flight * options.blocks_in_flight; }
+
+/// The link to the others of this rank's node.
+std::unique_ptr<NodeLink> make_link(std::shared_ptr<NodeMemory> memory, const ClusterShape& shape, Rank me,
+                                    const PlanOptions& options) {
+  if (!memory) return nullptr;
+  return std::make_unique<NodeLink>(std::move(memory),
+                                    shape.ranks_on(shape.node_of_rank[static_cast<std::size_t>(me.value)]),
+                                    channels(options), staging(options));
 }
 
 }  // namespace
 
-PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium, Progress& progress,
-                                   const PlanOptions& options)
-    : HostCommunicator(identity.rank, identity.size, progress,
+Bytes PlanCommunicator::control_bytes(const PlanOptions& options) {
+  return NodeLink::control_bytes(channels(options), staging(options));
+}
+
+PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium,
+                                   std::shared_ptr<NodeMemory> node, Progress& progress, const PlanOptions& options)
+    : HostCommunicator(identity.rank, identity.shape.ranks(), progress,
                        {.backend = identity.backend,
                         .host = identity.host,
                         .operations_in_flight = checked(options).operations_in_flight,
                         .deadline = options.deadline,
                         .observer = options.observer}),
       medium_(std::move(medium)),
+      link_(make_link(std::move(node), identity.shape, identity.rank, options)),
+      node_options_(options.node),
+      is_one_node_(identity.shape.nodes() == 1),
       blocks_in_flight_(options.blocks_in_flight),
-      schedules_(identity.rank, identity.size, options.algorithm, options.segment) {}
+      schedules_(identity.rank, identity.shape, options.algorithm, options.segment, staging(options)) {}
 
 PlanCommunicator::~PlanCommunicator() {
-  if (!closed_or_parked()) park(std::shared_ptr<Medium>(std::move(medium_)));
+  if (closed_or_parked()) return;
+  park(std::shared_ptr<Medium>(std::move(medium_)));
+  park(std::shared_ptr<NodeLink>(std::move(link_)));
+}
+
+Allocation PlanCommunicator::allocate(Bytes bytes) {
+  return link_ ? link_->memory().allocate(bytes) : HostCommunicator::allocate(bytes);
 }
 
 std::shared_ptr<HostOperation> PlanCommunicator::make_operation() {
-  return std::make_shared<PlanOperation>(*medium_, blocks_in_flight_);
+  return std::make_shared<PlanOperation>(*medium_, link_.get(), blocks_in_flight_);
 }
 
 void PlanCommunicator::prepare(HostOperation& operation, const Collective& collective) {
-  static_cast<PlanOperation&>(operation).prepare(collective, schedules_.find_or_make(collective));
+  using collectives::Reach;
+  auto& plan = static_cast<PlanOperation&>(operation);
+  if (!link_) {
+    plan.prepare(collective, schedules_.find_or_make(collective, Reach::direct), {});
+    return;
+  }
+  Announcement announcement = announce(collective);
+  const NodeMemory& memory = link_->memory();
+  const auto input = memory.locate(collective.in.data, collective.in.bytes());
+  const auto output = memory.locate(collective.out.data, collective.out.bytes());
+  Reach reach = Reach::staged;
+  if (is_pulled(collective)) {
+    reach = Reach::pulled;
+  } else if (input && output) {
+    reach = Reach::direct;
+    announcement.input = *input;
+    announcement.output = *output;
+  }
+  plan.prepare(collective, schedules_.find_or_make(collective, reach), announcement);
+}
+
+/// All ranks find the same: it depends on what they agree on.
+bool PlanCommunicator::is_pulled(const Collective& collective) const {
+  return collective.kind == CollectiveKind::all_reduce && is_one_node_ &&
+         collective.in.bytes() <= node_options_.pull_limit;
+}
+
+void PlanCommunicator::release() {
+  medium_->close();
+  if (link_) link_->memory().close();
+}
+
+void PlanCommunicator::check_peers() {
+  if (link_) link_->check_alive();
 }
 
 }  // namespace lockstep::backends

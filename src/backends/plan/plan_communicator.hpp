@@ -6,8 +6,11 @@
 
 #include "backends/host/communicator.hpp"
 #include "backends/plan/medium.hpp"
+#include "backends/plan/node_link.hpp"
 #include "backends/plan/schedule_cache.hpp"
 #include "lockstep/backends/plan/options.hpp"
+#include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/platform/node_memory.hpp"
 
 namespace lockstep::backends {
 
@@ -18,21 +21,34 @@ class PlanCommunicator : public HostCommunicator {
   struct Identity {
     std::string_view backend;
     Rank rank;
-    int size = 1;
+    ClusterShape shape;
     std::string host;
   };
+  /// @param node  what this rank shares with the others of its node; null where the algorithm does without
   /// @throws Error{invalid_argument} unless segment, blocks and operations in flight are at least 1
-  PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium, Progress& progress,
-                   const PlanOptions& options);
+  PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium, std::shared_ptr<NodeMemory> node,
+                   Progress& progress, const PlanOptions& options);
   ~PlanCommunicator() override;
+
+  /// Memory that the node's ranks reach into, where they share any.
+  Allocation allocate(Bytes bytes) override;
+
+  /// Bytes that a NodeMemory's control areas need for these options.
+  static Bytes control_bytes(const PlanOptions& options);
 
  protected:
   std::shared_ptr<HostOperation> make_operation() override;
   void prepare(HostOperation& operation, const Collective& collective) override;
-  void release() override { medium_->close(); }
+  void release() override;
+  void check_peers() override;
 
  private:
+  [[nodiscard]] bool is_pulled(const Collective& collective) const;
+
   std::unique_ptr<Medium> medium_;
+  std::unique_ptr<NodeLink> link_;  // null where there are only messages
+  NodeOptions node_options_;
+  bool is_one_node_;
   int blocks_in_flight_;
   ScheduleCache schedules_;
 };

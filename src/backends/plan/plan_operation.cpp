@@ -4,16 +4,17 @@
 
 namespace lockstep::backends {
 
-PlanOperation::PlanOperation(Medium& medium, int blocks_in_flight) {
+PlanOperation::PlanOperation(Medium& medium, NodeLink* link, int blocks_in_flight) {
   lanes_.reserve(static_cast<std::size_t>(blocks_in_flight));
-  for (int lane = 0; lane < blocks_in_flight; ++lane) lanes_.emplace_back(medium);
+  for (int lane = 0; lane < blocks_in_flight; ++lane) lanes_.emplace_back(medium, link);
   next_block_.resize(lanes_.size());
 }
 
-void PlanOperation::prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule) {
+void PlanOperation::prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule,
+                            const Announcement& announcement) {
   schedule_ = std::move(schedule);
   operands_ = {static_cast<const std::byte*>(collective.in.data), static_cast<std::byte*>(collective.out.data),
-               collective.out.dtype, collective.op};
+               collective.out.dtype, collective.op, announcement};
 }
 
 void PlanOperation::begin(int slot) {

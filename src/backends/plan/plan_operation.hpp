@@ -14,9 +14,12 @@ namespace lockstep::backends {
 /// One collective as plans over a medium: its blocks, a few of them at a time.
 class PlanOperation : public HostOperation {
  public:
-  PlanOperation(Medium& medium, int blocks_in_flight);
+  /// @param link  to the ranks of the node; null where there is none
+  PlanOperation(Medium& medium, NodeLink* link, int blocks_in_flight);
 
-  void prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule);
+  /// @param announcement  to the node's ranks, where the schedule shares memory
+  void prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule,
+               const Announcement& announcement);
   void begin(int slot) override;
   bool advance() override;
 

@@ -17,6 +17,7 @@ class CompiledSchedule {
   explicit CompiledSchedule(collectives::Schedule schedule)
       : schedule_(std::move(schedule)), full_(schedule_.full()), tail_(schedule_.tail()) {}
 
+  [[nodiscard]] bool shares_memory() const { return full_.shares_memory(); }
   [[nodiscard]] std::int64_t size() const { return schedule_.size(); }
   [[nodiscard]] collectives::BlockView view(std::int64_t block) const { return schedule_.view(block); }
   [[nodiscard]] const CompiledPlan& plan(std::int64_t block) const { return schedule_.is_tail(block) ? tail_ : full_; }
@@ -31,10 +32,13 @@ class CompiledSchedule {
 /// a plan allocates.
 class ScheduleCache {
  public:
-  ScheduleCache(Rank me, int ranks, collectives::Algorithm algorithm, Bytes segment)
-      : me_(me), ranks_(ranks), algorithm_(algorithm), segment_(segment) {}
+  /// @param shape    of the communicator
+  /// @param staging  of a block, where ranks share memory
+  ScheduleCache(Rank me, ClusterShape shape, collectives::Algorithm algorithm, Bytes segment, Bytes staging)
+      : me_(me), shape_(std::move(shape)), algorithm_(algorithm), segment_(segment), staging_(staging) {}
 
-  const std::shared_ptr<const CompiledSchedule>& find_or_make(const Collective& collective);
+  /// @param reach  how the others of the node reach this rank's data
+  const std::shared_ptr<const CompiledSchedule>& find_or_make(const Collective& collective, collectives::Reach reach);
 
  private:
   struct Key {
@@ -43,16 +47,19 @@ class ScheduleCache {
     int root;
     std::int64_t element_bytes;
     bool in_place;
+    collectives::Reach reach;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
-  [[nodiscard]] Key key(const Collective& collective) const;
+  [[nodiscard]] Key key(const Collective& collective, collectives::Reach reach) const;
   [[nodiscard]] collectives::Schedule make(const Key& key) const;
 
   Rank me_;
-  int ranks_;
+  ClusterShape shape_;
   collectives::Algorithm algorithm_;
   Bytes segment_;
+  Bytes staging_;
   std::map<Key, std::shared_ptr<const CompiledSchedule>> schedules_;
+  decltype(schedules_)::const_iterator last_ = schedules_.end();  // mostly the next one too
 };
 
 }  // namespace lockstep::backends

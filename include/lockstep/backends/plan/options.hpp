@@ -9,12 +9,22 @@
 
 namespace lockstep::backends {
 
+/// How ranks that share memory go about it.
+struct NodeOptions {
+  Bytes staging{512 * 1024};  ///< of a block: operations are cut into blocks of this size
+  /// Up to this size each rank adds up a whole all-reduce by itself, for a single synchronisation.
+  Bytes pull_limit{8 * 1024};
+  /// From this size on results are written past the cache: they would be gone from it before they are read.
+  Bytes streaming_from{std::numeric_limits<std::int64_t>::max()};
+};
+
 /// How plans are driven. Equal on all ranks of a communicator: sizes decide what is sent.
 struct PlanOptions {
   collectives::Algorithm algorithm = collectives::Algorithm::ring;  ///< of all_reduce
   Bytes segment{128 * 1024};     ///< longest message: pipelining unit, small enough to stay in cache
   int blocks_in_flight = 2;      ///< pieces of one operation that are under way at a time
   int operations_in_flight = 4;  ///< later operations wait for their turn
+  NodeOptions node;
   /// An operation that does not advance on this rank for so long fails with Error{timeout}.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
   Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator

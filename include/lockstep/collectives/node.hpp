@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/collectives/plan.hpp"
+
+/// Collectives of ranks that share memory: instead of sending messages they publish that their data are ready and read
+/// them straight out of each other's memory.
+///
+/// Costs: α until a Publish is seen, β for each byte read from or written to another rank's memory.
+namespace lockstep::collectives {
+
+/// How the others of a node reach a rank's data. Ranks need not agree on direct or staged.
+enum class Reach : std::uint8_t {
+  direct,  ///< its input and output lie in memory that all of them see
+  staged,  ///< only its staging area does: what they need is copied into it, and out of it what they bring
+  pulled,  ///< staged, and all ranks add up everything by themselves, for a single synchronisation; of all or none
+};
+
+/// All-reduce with a single synchronisation: each rank shows its whole contribution in its staging area, and adds up
+/// all of them by itself. Best for small buffers.
+///
+/// A rank may begin the next operation while others still read its staging area: so two operations in succession need
+/// two areas. The third may use the first again, since nobody is two operations ahead where all await all.
+/// @param in_place  the rank's own input is its output
+/// @pre    0 ≤ me < ranks; ranks share memory
+/// @cost   α + (p−1)·nβ + (p−1)·nγ
+/// @throws std::bad_alloc only; nothing is communicated here
+/// @source Li, Hoefler & Snir, NUMA-aware shared-memory collective communication for MPI, HPDC 2013
+Plan pull_all_reduce(Rank me, int ranks, Count count, bool in_place);
+
+/// Reduce-scatter: each rank adds up its part straight out of the others' inputs.
+/// @param count     elements per rank
+/// @param in_place  the rank's output is its part of its own input
+/// @cost   2α (staged: α) + (p−1)·nβ + (p−1)·nγ
+Plan node_reduce_scatter(Rank me, int ranks, Count count, Reach reach, bool in_place);
+
+/// All-gather: each rank copies every other's part out of its memory.
+/// @param count     elements per rank
+/// @param in_place  the rank's own part lies in the output already
+/// @cost   2α (staged: α) + (p−1)·nβ
+Plan node_all_gather(Rank me, int ranks, Count count, Reach reach, bool in_place);
+
+/// Broadcast: all others copy from the root at once, which then waits until they have.
+/// @cost   2α + nβ
+Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach);
+
+/// Barrier: each rank publishes that it has come and awaits all others.
+/// @cost   α
+Plan node_barrier(Rank me, int ranks);
+
+}  // namespace lockstep::collectives

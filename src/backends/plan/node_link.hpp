@@ -1,0 +1,100 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lockstep/comm/collective.hpp"
+#include "lockstep/platform/node_memory.hpp"
+
+namespace lockstep::backends {
+
+/// What a rank tells the others of its node when it takes up a block: what it does, and where its data lie.
+struct Announcement {
+  static constexpr std::uint64_t staged = ~std::uint64_t{0};  ///< instead of a location: in the staging area
+
+  std::uint64_t input = staged;
+  std::uint64_t output = staged;
+  std::uint64_t call = 0;       ///< kind, dtype, operator, root and count, for error messages
+  std::uint32_t signature = 0;  ///< equal on all ranks that do the same
+};
+
+/// The call and the signature of a collective; the label is a part of the signature.
+Announcement announce(const Collective& collective);
+
+/// Through what the ranks of a node tell each other how far they are: one rank's end.
+///
+/// There are channels, one for each block that can be under way. A channel carries block after block, in two slots by
+/// turns: whoever awaits all others in each block cannot be two ahead of anybody, so that a slot is free when its turn
+/// comes. A slot is a flag, the announcement, and the staging area behind them, which begins on the flag's cache line:
+/// a few bytes of data come with the flag.
+///
+/// The flag is one word: how far the rank is, and its signature. So a peer that does something else is found out when
+/// it is awaited, at no cost.
+class NodeLink {
+ public:
+  static constexpr int phases = 4;  ///< of a block, at most
+
+  /// Bytes of control area that a link needs. @param staging  of one block
+  static Bytes control_bytes(int channels, Bytes staging);
+
+  /// @param ranks  of the communicator that are on this node, in the order of the memory's ranks
+  NodeLink(std::shared_ptr<NodeMemory> memory, std::vector<int> ranks, int channels, Bytes staging);
+
+  [[nodiscard]] NodeMemory& memory() const { return *memory_; }
+
+  /// Takes up the next block on a channel. The announcement is seen with the first phase.
+  void open(int channel, const Announcement& announcement);
+  /// Tells that this rank has done what it had to do up to `phase`.
+  void publish(int channel, int phase);
+  /// Whether `rank` has published `phase`. @throws Error{mismatch} if it does something else
+  [[nodiscard]] bool has_published(int channel, int rank, int phase) const;
+
+  /// This rank's staging area.
+  [[nodiscard]] std::byte* staging(int channel) const { return data(local_rank_, channel); }
+  /// The staging area of another rank, if what it shows lies there.
+  struct Shown {
+    std::byte* data;
+    bool is_staged;  ///< else `data` is the beginning of its whole buffer
+  };
+  /// Where `rank` shows its input. @pre it has published a phase of this block
+  [[nodiscard]] Shown input_of(int channel, int rank) const;
+  [[nodiscard]] Shown output_of(int channel, int rank) const;
+
+  /// @throws Error{transport} naming a rank of the node whose process has ended
+  void check_alive() const;
+
+ private:
+  struct Slot {
+    std::atomic<std::uint64_t> flag;
+    std::uint64_t input;
+    std::uint64_t output;
+    std::uint64_t call;
+  };
+  struct Channel {
+    std::uint32_t block = 0;  // how many have been opened
+    std::uint32_t signature = 0;
+    std::uint64_t call = 0;
+    [[nodiscard]] std::uint32_t first_phase() const { return block * phases; }
+  };
+  static Bytes slot_bytes(Bytes staging);
+  [[nodiscard]] Slot& slot(int local_rank, int channel) const;
+  [[nodiscard]] std::byte* data(int local_rank, int channel) const {
+    return reinterpret_cast<std::byte*>(&slot(local_rank, channel)) + sizeof(Slot);
+  }
+  [[nodiscard]] Shown shown(int local_rank, int channel, std::uint64_t location) const;
+  [[nodiscard]] int local(int rank) const { return local_of_rank_[static_cast<std::size_t>(rank)]; }
+  [[noreturn]] void refuse(int rank, std::uint64_t their_call, const Channel& own) const;
+
+  std::shared_ptr<NodeMemory> memory_;
+  std::vector<int> ranks_;
+  std::vector<int> local_of_rank_;
+  int local_rank_;
+  std::int64_t slot_bytes_;
+  std::vector<Channel> channels_;
+};
+
+}  // namespace lockstep::backends

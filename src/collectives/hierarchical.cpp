@@ -1,0 +1,195 @@
+#include "lockstep/collectives/hierarchical.hpp"
+
+#include <algorithm>
+
+#include "collectives/partition.hpp"
+#include "collectives/plan_builder.hpp"
+#include "collectives/step.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// Where a rank stands.
+struct Seat {
+  int node;
+  std::vector<int> locals;  ///< ranks of the node, ascending
+  int local;                ///< index of this rank among them
+};
+
+Seat seat_of(Rank me, const ClusterShape& shape) {
+  Seat seat{shape.node_of_rank[static_cast<std::size_t>(me.value)], {}, 0};
+  seat.locals = shape.ranks_on(seat.node);
+  seat.local = static_cast<int>(std::find(seat.locals.begin(), seat.locals.end(), me.value) - seat.locals.begin());
+  return seat;
+}
+
+std::vector<int> without(std::vector<int> ranks, int rank) {
+  std::erase(ranks, rank);
+  return ranks;
+}
+
+/// The steps of a plan over one slice, between the ranks of a lane, in terms of the whole.
+class Lane {
+ public:
+  Lane(const ClusterShape& shape, int lane, std::int64_t offset) : offset_(offset) {
+    for (int node = 0; node < shape.nodes(); ++node)
+      ranks_.push_back(shape.ranks_on(node)[static_cast<std::size_t>(lane)]);
+  }
+
+  [[nodiscard]] Step translate(const Step& step) const {
+    return std::visit(Overloaded{
+                          [&](const Send& s) -> Step {
+                            return Send{rank(s.peer), range(s.from)};
+                          },
+                          [&](const Receive& s) -> Step {
+                            return Receive{rank(s.peer), range(s.to)};
+                          },
+                          [&](const ReceiveReduce& s) -> Step {
+                            return ReceiveReduce{rank(s.peer), range(s.to), range(s.own)};
+                          },
+                          [&](const Copy& s) -> Step {
+                            return Copy{range(s.to), range(s.from)};
+                          },
+                          [&](const Reduce& s) -> Step {
+                            return Reduce{range(s.to), range(s.from)};
+                          },
+                          [&](const Fill& s) -> Step { return Fill{range(s.to)}; },
+                          [](const auto& s) -> Step { return s; },
+                      },
+                      step);
+  }
+
+ private:
+  [[nodiscard]] int rank(int node) const { return ranks_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] Range range(Range r) const {
+    if (r.memory == Memory::output) r.offset += offset_;
+    return r;
+  }
+
+  std::vector<int> ranks_;
+  std::int64_t offset_;
+};
+
+/// Builds one rank's plan.
+class Builder {
+ public:
+  Builder(Rank me, const ClusterShape& shape, Count count, Reach reach, bool in_place)
+      : shape_(shape),
+        seat_(seat_of(me, shape)),
+        peers_(without(seat_.locals, me.value)),
+        count_(count),
+        lanes_(lanes(shape)),
+        reach_(reach),
+        in_place_(in_place) {}
+
+  Plan build(Rank me, const AcrossNodes& across) {
+    const bool alone = peers_.empty();
+    const bool staged = reach_ == Reach::staged && !alone;
+    if (staged) show_contribution();
+    if (!alone) plan_.publish(0);
+    if (seat_.local < lanes_) {
+      plan_.await(peers_, 0);
+      add_up(me);
+      if (shape_.nodes() > 1) {
+        exchange(across);
+        hand_out();
+      }
+      if (!alone) plan_.publish(1);
+    }
+    plan_.await(lane_owners(me), 1);
+    if (staged) fetch_sums();
+    return plan_.take();
+  }
+
+ private:
+  [[nodiscard]] Range slice(int lane) const { return chunk(count_, lanes_, lane); }
+  [[nodiscard]] Range staged(int lane) const {
+    Range range = slice(lane);
+    range.memory = Memory::staging;
+    return range;
+  }
+
+  /// Those of the node that hand out a slice.
+  [[nodiscard]] std::vector<int> lane_owners(Rank me) const {
+    return without({seat_.locals.begin(), seat_.locals.begin() + lanes_}, me.value);
+  }
+
+  /// What other ranks add up is copied to where they see it.
+  void show_contribution() {
+    plan_.staging(count_);
+    for (int lane = 0; lane < lanes_; ++lane) {
+      Range from = slice(lane);
+      from.memory = Memory::input;
+      if (lane != seat_.local) plan_.copy(staged(lane), from);
+    }
+  }
+
+  void add_up(Rank me) {
+    Range own = slice(seat_.local);
+    own.memory = Memory::input;
+    std::vector<NodeRange> from;
+    for (const int rank : seat_.locals) from.push_back({rank == me.value ? self : rank, own});
+    std::vector<NodeRange> to{{self, slice(seat_.local)}};
+    if (shape_.nodes() == 1)
+      for (const int peer : peers_) to.push_back({peer, slice(seat_.local)});
+    if (from.size() > 1 || !in_place_) plan_.combine(to, from);
+  }
+
+  void exchange(const AcrossNodes& across) {
+    const Range mine = slice(seat_.local);
+    const Lane lane(shape_, seat_.local, mine.offset);
+    const Plan plan = across({seat_.node}, shape_.nodes(), {mine.count});
+    plan_.scratch(plan.scratch);
+    for (const Step& step : plan.steps) plan_.append(lane.translate(step));
+  }
+
+  void hand_out() {
+    std::vector<NodeRange> targets;
+    for (const int peer : peers_) targets.push_back({peer, slice(seat_.local)});
+    if (!targets.empty()) plan_.combine(targets, {{self, slice(seat_.local)}});
+  }
+
+  void fetch_sums() {
+    for (int lane = 0; lane < lanes_; ++lane)
+      if (lane != seat_.local) plan_.copy(slice(lane), staged(lane));
+  }
+
+  const ClusterShape& shape_;
+  Seat seat_;
+  std::vector<int> peers_;
+  Count count_;
+  int lanes_;
+  Reach reach_;
+  bool in_place_;
+  PlanBuilder plan_;
+};
+
+}  // namespace
+
+int lanes(const ClusterShape& shape) {
+  std::vector<int> sizes(static_cast<std::size_t>(shape.nodes()));
+  for (const int node : shape.node_of_rank) ++sizes[static_cast<std::size_t>(node)];
+  return *std::min_element(sizes.begin(), sizes.end());
+}
+
+Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across, Reach reach,
+                             bool in_place) {
+  return Builder(me, shape, count, reach, in_place).build(me, across);
+}
+
+Expression hierarchical_all_reduce_order(
+    Expressions& expressions, std::span<const Expression> contributions, const ClusterShape& shape, Count count,
+    std::int64_t element,
+    const std::function<Expression(std::span<const Expression>, Count count, std::int64_t element)>& across) {
+  std::vector<Expression> sums;
+  for (int node = 0; node < shape.nodes(); ++node) {
+    std::vector<Expression> brought;
+    for (const int rank : shape.ranks_on(node)) brought.push_back(contributions[static_cast<std::size_t>(rank)]);
+    sums.push_back(expressions.left_fold(brought));
+  }
+  const int lane_count = lanes(shape);
+  const Range slice = chunk(count, lane_count, chunk_of(count, lane_count, element));
+  return across(sums, {slice.count}, element - slice.offset);
+}
+
+}  // namespace lockstep::collectives

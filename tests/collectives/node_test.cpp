@@ -1,0 +1,167 @@
+// Collectives of ranks that share memory, and hierarchical ones.
+#include <gtest/gtest.h>
+
+#include "collectives/trials.hpp"
+#include "lockstep/collectives/cost.hpp"
+#include "lockstep/collectives/hierarchical.hpp"
+#include "lockstep/collectives/timeline.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// All ranks alike, or every other one.
+const std::vector<Reaches> every_reach = {
+    {Reach::direct}, {Reach::staged}, {Reach::direct, Reach::staged}, {Reach::pulled}};
+const std::vector<Reaches> by_slices = {{Reach::direct}, {Reach::staged}, {Reach::staged, Reach::direct}};
+
+/// Proves an all-reduce and compares the order of addition with the one it claims.
+void prove(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShape& shape, const Reaches& reach) {
+  SCOPED_TRACE(testing::Message() << name(algorithm) << ", " << ranks << " ranks on " << shape.nodes() << " nodes, "
+                                  << trial.count.value << " elements, reach " << static_cast<int>(reach.front()));
+  Simulation simulation = simulate(plans_of(trial, ranks, algorithm, shape, reach), trial);
+  ASSERT_TRUE(is_right(simulation));
+  const auto brought = contributions(simulation.expressions, trial, ranks);
+  for (const ResultPiece& piece : simulation.results.front())
+    for (const std::int64_t element : {piece.offset, piece.offset + piece.count - 1}) {
+      const Expression claimed =
+          all_reduce_order(algorithm, simulation.expressions, brought, trial.count, element, shape);
+      ASSERT_EQ(simulation.expressions.to_string(piece.value), simulation.expressions.to_string(claimed));
+    }
+}
+
+TEST(SharedMemoryAllReduce, IsRightForAllRankCountsAndCounts) {
+  for (const Reaches& reach : every_reach)
+    for (int ranks = 1; ranks <= 64; ++ranks)
+      for (const std::int64_t count : counts_for(ranks))
+        prove({.count = {count}, .in_place = true}, ranks, Algorithm::shared_memory, {}, reach);
+}
+
+TEST(SharedMemoryAllReduce, IsRightOutOfPlace) {
+  for (const Reaches& reach : every_reach)
+    for (int ranks = 1; ranks <= 17; ++ranks)
+      for (const std::int64_t count : counts_for(ranks))
+        prove({.count = {count}, .in_place = false}, ranks, Algorithm::shared_memory, {}, reach);
+}
+
+TEST(SharedMemoryAllReduce, AddsFromLeftToRight) {
+  const Trial trial{.count = {5}, .in_place = true};
+  for (const Reaches& reach : every_reach) {
+    const Simulation simulation = simulate(plans_of(trial, 4, Algorithm::shared_memory, {}, reach), trial);
+    ASSERT_TRUE(is_right(simulation));
+    for (const ResultPiece& piece : simulation.results.back())
+      EXPECT_EQ(simulation.expressions.to_string(piece.value), "((0+1)+2)+3");
+  }
+}
+
+TEST(SharedMemory, MovesDataForAllRankCountsAndCounts) {
+  for (const Operation operation : {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter})
+    for (const Reaches& reach : by_slices)
+      for (const bool in_place : {true, false})
+        for (int ranks = 1; ranks <= (in_place ? 64 : 17); ++ranks)
+          for (const std::int64_t count : counts_for(ranks)) {
+            const Trial trial{.operation = operation, .count = {count}, .root = {ranks / 2}, .in_place = in_place};
+            ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks, Algorithm::shared_memory, {}, reach), trial)))
+                << name(operation) << ", " << ranks << " ranks, " << count << " elements";
+          }
+}
+
+TEST(SharedMemory, BarrierEndsAfterAllHaveBegun) {
+  for (int ranks = 1; ranks <= 64; ++ranks) {
+    const Trial trial{.operation = Operation::barrier};
+    ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks, Algorithm::shared_memory), trial))) << ranks << " ranks";
+  }
+}
+
+/// Several all-reduces in place, one after the other, that use `areas` staging areas in turn.
+Plan succession(Rank me, int ranks, Count count, int operations, int areas) {
+  Plan all;
+  all.staging = {areas * count.value};
+  const Range own{Memory::output, 0, count.value};
+  for (int k = 0; k < operations; ++k) {
+    const std::int64_t area = k % areas * count.value;
+    for (Step step : pull_all_reduce(me, ranks, count, true).steps) {
+      if (auto* copy = std::get_if<Copy>(&step)) *copy = {{Memory::staging, area, count.value}, own};
+      if (auto* combine = std::get_if<Combine>(&step))
+        for (NodeRange& from : combine->from) {
+          if (from.rank == self) from.range = own;
+          if (from.rank != self) from.range.offset += area;
+        }
+      if (auto* publish = std::get_if<Publish>(&step)) publish->phase += k;
+      if (auto* await = std::get_if<Await>(&step)) await->phase += k;
+      all.steps.push_back(step);
+    }
+  }
+  return all;
+}
+
+FaultKind fault_of_succession(int ranks, int areas) {
+  std::vector<Plan> plans;
+  for (int rank = 0; rank < ranks; ++rank) plans.push_back(succession({rank}, ranks, {3}, 5, areas));
+  const Simulation simulation = simulate(plans, {.count = {3}, .in_place = true});
+  return simulation.fault ? simulation.fault->kind : FaultKind::malformed;
+}
+
+TEST(PullAllReduce, NeedsTwoStagingAreasInSuccessionAndNoMore) {
+  for (const int ranks : {2, 3, 4, 8}) {
+    // The sum of sums holds every leaf more than once: whatever is wrong with the plans themselves is found before.
+    EXPECT_EQ(fault_of_succession(ranks, 2), FaultKind::doubled);
+    EXPECT_EQ(fault_of_succession(ranks, 1), FaultKind::race);
+  }
+}
+
+std::vector<ClusterShape> shapes() {
+  return {{{0, 0, 0, 0}},
+          {{0, 1}},
+          {{0, 0, 1, 1}},
+          {{0, 1, 0, 1}},
+          {{0, 0, 0, 1, 1}},
+          {{0, 1, 1, 1, 2, 2}},
+          {{0, 0, 1, 1, 2, 2, 3, 3}},
+          {{0, 1, 2, 0, 1, 2, 0, 1, 2, 0}},
+          {{0, 0, 0, 1, 2}}};
+}
+
+TEST(HierarchicalAllReduce, IsRightOnEqualAndUnequalNodes) {
+  for (const Algorithm algorithm :
+       {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree, Algorithm::hierarchical_halving_doubling,
+        Algorithm::hierarchical_recursive_doubling})
+    for (const Reaches& reach : by_slices)
+      for (const ClusterShape& shape : shapes())
+        for (const std::int64_t count : counts_for(shape.ranks()))
+          for (const bool in_place : {true, false})
+            prove({.count = {count}, .in_place = in_place}, shape.ranks(), algorithm, shape, reach);
+}
+
+TEST(HierarchicalAllReduce, IsRightOnManyNodes) {
+  for (int nodes = 1; nodes <= 16; ++nodes)
+    for (const int ranks_per_node : {1, 2, 3, 4}) {
+      ClusterShape shape;
+      for (int rank = 0; rank < nodes * ranks_per_node; ++rank) shape.node_of_rank.push_back(rank / ranks_per_node);
+      prove({.count = {1009}, .in_place = true}, shape.ranks(), Algorithm::hierarchical_ring, shape, {Reach::direct});
+    }
+}
+
+TEST(HierarchicalAllReduce, HasAsManyLanesAsTheSmallestNodeHasRanks) {
+  EXPECT_EQ(lanes({{0, 0, 0, 1, 1}}), 2);
+  EXPECT_EQ(lanes({{0, 0, 0, 1}}), 1);
+  const Plan plan = make_plan({2}, {.ranks = 5, .count = {10}, .own = {.in_place = true}, .shape = {{0, 0, 0, 1, 1}}},
+                              Algorithm::hierarchical_ring);
+  EXPECT_EQ(traffic(plan, 4).messages, 0) << "the third rank of the larger node has no lane";
+}
+
+TEST(Price, OfSharedMemoryIsTheFormula) {
+  constexpr Rates rates{.alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .gamma_seconds_per_byte = 0.125};
+  constexpr CostModel model{.local = {5, 0.25}, .remote = {500, 25}, .gamma_seconds_per_byte = 0.125};
+  for (int ranks = 1; ranks <= 64; ++ranks) {
+    const Trial trial{.count = {64 * ranks}, .in_place = true};
+    const Bytes bytes{4 * trial.count.value};
+    const auto price = [&](Reach reach) {
+      return run(plans_of(trial, ranks, Algorithm::shared_memory, {}, {reach}), 4, model).seconds;
+    };
+    EXPECT_DOUBLE_EQ(price(Reach::direct), shared_memory_all_reduce_seconds(ranks, bytes, rates)) << ranks;
+    EXPECT_DOUBLE_EQ(price(Reach::pulled), pull_all_reduce_seconds(ranks, bytes, rates)) << ranks;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
