@@ -74,8 +74,8 @@ std::unique_ptr<Contender> make_contender(const std::string& name, const World& 
 }  // namespace
 
 std::span<const std::string_view> contender_names(CollectiveKind op) {
-  static constexpr std::array<std::string_view, 6> all_reduce = {
-      "ring", "tree", "halving-doubling", "recursive-doubling", "mpi", "mpi-native"};
+  static constexpr std::array<std::string_view, 7> all_reduce = {
+      "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "mpi", "mpi-native"};
   static constexpr std::array<std::string_view, 3> broadcast = {"binomial", "mpi", "mpi-native"};
   static constexpr std::array<std::string_view, 3> parts = {"ring", "mpi", "mpi-native"};
   static constexpr std::array<std::string_view, 3> barrier = {"dissemination", "mpi", "mpi-native"};

@@ -11,7 +11,8 @@
 namespace lockstep::backends {
 namespace {
 
-constexpr std::array<std::string_view, 5> names = {"ring", "tree", "halving-doubling", "recursive-doubling", "mpi"};
+constexpr std::array<std::string_view, 6> names = {"ring",       "tree", "halving-doubling", "recursive-doubling",
+                                                   "tree-order", "mpi"};
 
 void check_name(const std::string& algorithm) {
   if (std::find(names.begin(), names.end(), algorithm) != names.end()) return;

@@ -14,6 +14,7 @@ constexpr std::array algorithms{Algorithm::ring,
                                 Algorithm::double_tree,
                                 Algorithm::halving_doubling,
                                 Algorithm::recursive_doubling,
+                                Algorithm::tree_order,
                                 Algorithm::shared_memory,
                                 Algorithm::hierarchical_ring,
                                 Algorithm::hierarchical_double_tree,
@@ -39,6 +40,7 @@ std::string_view name(Algorithm algorithm) {
     case Algorithm::double_tree: return "tree";
     case Algorithm::halving_doubling: return "halving-doubling";
     case Algorithm::recursive_doubling: return "recursive-doubling";
+    case Algorithm::tree_order: return "tree-order";
     case Algorithm::shared_memory: return "shared-memory";
     case Algorithm::hierarchical_ring: return "hierarchical-ring";
     case Algorithm::hierarchical_double_tree: return "hierarchical-tree";

@@ -20,7 +20,8 @@ Count block_count(Operation operation, Algorithm algorithm, int ranks, Count seg
   switch (algorithm) {
     case Algorithm::ring: return times(ranks, segment);
     case Algorithm::double_tree: return times(2, segment);
-    case Algorithm::halving_doubling: return times(floor_log2(ranks) + 1, segment);
+    case Algorithm::halving_doubling:
+    case Algorithm::tree_order: return times(floor_log2(ranks) + 1, segment);
     default: return segment;
   }
   return segment;

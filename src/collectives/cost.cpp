@@ -40,12 +40,25 @@ double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rate
   return price(rates, buffer, rounds, rounds, rounds) + folding(ranks, buffer, rates);
 }
 
+double tree_order_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  double block = floor_power_of_two(ranks);
+  const double share = (block - 1) / block;
+  double seconds = price(rates, buffer, 2 * floor_log2(ranks), 2 * share, share);
+  for (int rest = ranks - floor_power_of_two(ranks); rest > 0; rest -= floor_power_of_two(rest)) {
+    const double smaller = floor_power_of_two(rest);
+    seconds += price(rates, buffer, 2 * block / smaller, 2 / smaller, 1 / block);
+    block = smaller;
+  }
+  return seconds;
+}
+
 double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Rates& rates) {
   switch (algorithm) {
     case Algorithm::ring: return ring_all_reduce_seconds(ranks, buffer, rates);
     case Algorithm::double_tree: return double_tree_all_reduce_seconds(ranks, buffer, rates);
     case Algorithm::halving_doubling: return halving_doubling_all_reduce_seconds(ranks, buffer, rates);
     case Algorithm::recursive_doubling: return recursive_doubling_all_reduce_seconds(ranks, buffer, rates);
+    case Algorithm::tree_order: return tree_order_all_reduce_seconds(ranks, buffer, rates);
     default: return shared_memory_all_reduce_seconds(ranks, buffer, rates);
   }
 }

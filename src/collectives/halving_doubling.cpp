@@ -4,25 +4,6 @@
 #include "collectives/plan_builder.hpp"
 
 namespace lockstep::collectives {
-namespace {
-
-/// A range cut in two; the participant whose bit of the distance is 0 keeps the lower half.
-struct Halves {
-  Range kept;
-  Range given;
-
-  Halves(const Range& whole, bool keeps_upper) : kept(whole), given(whole) {
-    const std::int64_t middle = whole.count / 2;
-    Range& lower = keeps_upper ? given : kept;
-    Range& upper = keeps_upper ? kept : given;
-    lower.count = middle;
-    upper.offset += middle;
-    upper.count -= middle;
-  }
-};
-
-}  // namespace
-
 Plan halving_doubling_all_reduce(Rank me, int ranks, Count count) {
   const Fold fold(ranks);
   const Range whole{Memory::output, 0, count.value};

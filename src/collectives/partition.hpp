@@ -23,6 +23,21 @@ inline int chunk_of(Count count, int parts, std::int64_t element) {
   return static_cast<int>(element < in_longer ? element / (size + 1) : longer + (element - in_longer) / size);
 }
 
+/// A range cut in two; the participant whose bit of the distance is 0 keeps the lower half.
+struct Halves {
+  Range kept;
+  Range given;
+
+  Halves(const Range& whole, bool keeps_upper) : kept(whole), given(whole) {
+    const std::int64_t middle = whole.count / 2;
+    Range& lower = keeps_upper ? given : kept;
+    Range& upper = keeps_upper ? kept : given;
+    lower.count = middle;
+    upper.offset += middle;
+    upper.count -= middle;
+  }
+};
+
 /// Neighbours on a ring; `value` may lie up to any number of turns below zero.
 inline int wrap(int value, int ranks) { return ((value % ranks) + ranks) % ranks; }
 

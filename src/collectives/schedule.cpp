@@ -13,6 +13,7 @@
 #include "lockstep/collectives/node.hpp"
 #include "lockstep/collectives/recursive_doubling.hpp"
 #include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/tree_order.hpp"
 
 namespace lockstep::collectives {
 namespace {
@@ -22,6 +23,7 @@ Plan all_reduce(Rank me, int ranks, Count count, Algorithm algorithm) {
     case Algorithm::ring: return ring_all_reduce(me, ranks, count);
     case Algorithm::double_tree: return double_tree_all_reduce(me, ranks, count);
     case Algorithm::halving_doubling: return halving_doubling_all_reduce(me, ranks, count);
+    case Algorithm::tree_order: return tree_order_all_reduce(me, ranks, count);
     default: return recursive_doubling_all_reduce(me, ranks, count);
   }
 }
@@ -127,6 +129,7 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
       return halving_doubling_all_reduce_order(expressions, contributions, count, element);
     case Algorithm::recursive_doubling:
       return recursive_doubling_all_reduce_order(expressions, contributions, count, element);
+    case Algorithm::tree_order: return tree_order_all_reduce_order(expressions, contributions, count, element);
     default: break;
   }
   const ClusterShape nodes = shape.ranks() > 0 ? shape : ClusterShape{std::vector<int>(contributions.size())};

@@ -116,7 +116,7 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
 
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, Deadline,
                          testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                         Algorithm::recursive_doubling));
+                                         Algorithm::recursive_doubling, Algorithm::tree_order));
 
 TEST(NativeDeadline, APeerThatNeverSubmits) {
   World world;

@@ -44,7 +44,7 @@ TEST_P(LocalContract, Holds) {
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalContract,
                          testing::Combine(testing::Values(Algorithm::ring, Algorithm::double_tree,
                                                           Algorithm::halving_doubling, Algorithm::recursive_doubling,
-                                                          Algorithm::shared_memory),
+                                                          Algorithm::tree_order, Algorithm::shared_memory),
                                           testing::Values(1, 2, 3, 4, 5, 8)));
 
 class HierarchicalContract : public testing::TestWithParam<std::tuple<Algorithm, ClusterShape>> {};

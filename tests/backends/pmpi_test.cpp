@@ -214,7 +214,8 @@ TEST(PmpiCounters, SeeTheMpiLibrarysCollectives) {
 constexpr Parameter all_reduces[] = {{Operation::all_reduce, Algorithm::ring},
                                      {Operation::all_reduce, Algorithm::double_tree},
                                      {Operation::all_reduce, Algorithm::halving_doubling},
-                                     {Operation::all_reduce, Algorithm::recursive_doubling}};
+                                     {Operation::all_reduce, Algorithm::recursive_doubling},
+                                     {Operation::all_reduce, Algorithm::tree_order}};
 constexpr Parameter others[] = {{Operation::broadcast}, {Operation::all_gather}, {Operation::barrier}};
 constexpr Parameter scatter[] = {{Operation::reduce_scatter}};
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/trials.hpp"
+#include "lockstep/collectives/canonical_order.hpp"
 
 namespace lockstep::collectives {
 namespace {
@@ -88,6 +89,28 @@ TEST(DoubleTreeAllReduce, RankWithChildrenInOneTreeIsALeafOfTheOther) {
 TEST(HalvingDoublingAllReduce, AddsInABalancedTree) {
   EXPECT_EQ(order(Algorithm::halving_doubling, 8), "((0+1)+(2+3))+((4+5)+(6+7))");
   EXPECT_EQ(order(Algorithm::halving_doubling, 5), "((0+1)+2)+(3+4)");
+}
+
+TEST(TreeOrderAllReduce, AddsInTheLeftCompleteBinaryTree) {
+  EXPECT_EQ(order(Algorithm::tree_order, 3), "(0+1)+2");
+  EXPECT_EQ(order(Algorithm::tree_order, 5), "((0+1)+(2+3))+4");
+  EXPECT_EQ(order(Algorithm::tree_order, 7), "((0+1)+(2+3))+((4+5)+6)");
+  EXPECT_EQ(order(Algorithm::tree_order, 8), "((0+1)+(2+3))+((4+5)+(6+7))");
+}
+
+/// One order for all elements, and for every count: so blocks, segments and algorithms over other media may cut as they
+/// like.
+TEST(TreeOrderAllReduce, HasOneOrderForAllElementsOfAllCounts) {
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    for (const std::int64_t count : {1, ranks, 1009}) {
+      const Trial trial{.count = {count}, .in_place = true};
+      Simulation simulation = simulate(plans_of(trial, ranks, Algorithm::tree_order), trial);
+      ASSERT_TRUE(is_right(simulation));
+      const auto leaves = contributions(simulation.expressions, trial, ranks);
+      const Expression canonical = canonical_tree_order(simulation.expressions, leaves);
+      for (const auto& result : simulation.results)
+        for (const ResultPiece& piece : result) ASSERT_EQ(piece.value, canonical) << ranks << " ranks";
+    }
 }
 
 TEST(RecursiveDoublingAllReduce, AddsInABalancedTree) {

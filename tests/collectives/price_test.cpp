@@ -51,6 +51,27 @@ TEST(Price, OfTheDoubleTreeIsWithinItsBound) {
     }
 }
 
+TEST(Price, OfTheTreeOrderIsTheFormulaForPowersOfTwo) {
+  for (int ranks = 1; ranks <= 1024; ranks *= 2) {
+    const std::int64_t count = 4 * ranks;
+    const double formula = tree_order_all_reduce_seconds(ranks, {count * element_bytes}, rates);
+    EXPECT_NEAR(all_reduce_price(Algorithm::tree_order, ranks, count), formula, tolerance(formula)) << ranks;
+  }
+}
+
+TEST(Price, OfTheTreeOrderIsNearItsEstimate) {
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    for (const std::int64_t count : {1, 64, 64 * ranks, 64 * 1009}) {
+      const std::int64_t rounded = (count + 63) / 64 * 64;  // a multiple of any power of two here
+      const double estimate = tree_order_all_reduce_seconds(ranks, {rounded * element_bytes}, rates);
+      const double price = all_reduce_price(Algorithm::tree_order, ranks, count);
+      EXPECT_LE(price, 1.1 * estimate) << ranks << " ranks, " << count << " elements";
+      if (count >= 64) {
+        EXPECT_GE(price, 0.5 * estimate) << ranks << " ranks, " << count << " elements";
+      }
+    }
+}
+
 TEST(Price, OfTheOtherOperationsIsTheFormula) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
     const Count count{1009};

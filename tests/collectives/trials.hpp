@@ -14,7 +14,7 @@
 namespace lockstep::collectives {
 
 inline constexpr std::array all_algorithms{Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                           Algorithm::recursive_doubling};
+                                           Algorithm::recursive_doubling, Algorithm::tree_order};
 
 /// How others reach the data of each rank, in turn.
 using Reaches = std::vector<Reach>;

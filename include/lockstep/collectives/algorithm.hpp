@@ -14,6 +14,7 @@ enum class Algorithm : std::uint8_t {
   double_tree,
   halving_doubling,
   recursive_doubling,
+  tree_order,     ///< in the canonical order, see canonical_order.hpp
   shared_memory,  ///< all ranks on one node; all operations
   hierarchical_ring,
   hierarchical_double_tree,
@@ -26,7 +27,7 @@ bool uses_shared_memory(Algorithm algorithm);
 /// What a hierarchical algorithm runs across nodes; any other is itself.
 Algorithm across_nodes(Algorithm algorithm);
 
-/// "ring", "tree", "halving-doubling", "recursive-doubling", "shared-memory", "hierarchical-ring", ….
+/// "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "shared-memory", "hierarchical-ring", ….
 std::string_view name(Algorithm algorithm);
 /// The opposite of `name`.
 /// @throws Error{invalid_argument} that suggests the nearest name and lists all

@@ -49,8 +49,8 @@ struct BlockView {
 /// all-reduce by ring: one segment for each rank, as a message is a chunk;
 ///   by double tree: two, one for each tree;
 ///   by recursive doubling: one, as a message is the whole block;
-///   by halving-doubling: ⌊log₂p⌋ + 1: messages are ½, ¼, … of a block, and with this their mean is a segment, where a
-///   block of two segments would mean ever smaller messages on more ranks;
+///   by halving-doubling and in tree order: ⌊log₂p⌋ + 1: messages are ½, ¼, … of a block, and with this their mean is a
+///   segment, where a block of two segments would mean ever smaller messages on more ranks;
 /// all other operations: one.
 /// @pre ranks ≥ 1, segment > 0
 Count block_count(Operation operation, Algorithm algorithm, int ranks, Count segment);

@@ -28,6 +28,11 @@ double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates&
 /// log₂q·(α + nβ + nγ) with q the largest power of two ≤ p, and 2α + 2nβ + nγ more where q < p. Exact.
 double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
+/// 2aα + 2(1−2⁻ᵃ)nβ + (1−2⁻ᵃ)nγ where the largest of the binary blocks has 2^a ranks, and 2·2^(a−b)α + 2·2⁻ᵇnβ + 2⁻ᵃnγ
+/// more for each pair of neighbouring blocks of 2^a > 2^b ranks. Exact for powers of two that divide the elements; else
+/// an estimate: as blocks work side by side, the price is between half of it and a tenth more.
+double tree_order_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+
 /// 2α + 2(p−1)/p·nβ + (p−1)/p·nγ for p > 1 ranks of one node whose buffers all see; β is of reading and writing another
 /// rank's memory. Exact where p divides the elements.
 double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);

@@ -49,12 +49,13 @@ void expect_sound(const nlohmann::json& r, const std::string& op, int ranks, dou
 }
 
 TEST_F(CommBench, MeasuresEveryAlgorithmAtEverySize) {
-  const std::set<std::string> algorithms = {"ring", "tree", "halving-doubling", "recursive-doubling", "mpi"};
+  const std::set<std::string> algorithms = {"ring",       "tree", "halving-doubling", "recursive-doubling",
+                                            "tree-order", "mpi"};
   for (const int ranks : {1, 2, 3}) {
     std::set<std::pair<std::string, int>> seen;
     for (const auto& r : results(ranks,
                                  "--op all_reduce --min 4 --max 4K --factor 32 --algorithm "
-                                 "ring,tree,halving-doubling,recursive-doubling,mpi")) {
+                                 "ring,tree,halving-doubling,recursive-doubling,tree-order,mpi")) {
       expect_sound(r, "all_reduce", ranks, 2.0 * (ranks - 1) / ranks);
       EXPECT_EQ(r.at("dtype"), "float32");
       seen.emplace(r.at("algorithm"), r.at("bytes"));

@@ -76,7 +76,7 @@ TEST(Run, InFloat64OnTheReferenceRanksDoNotMatter) {
 TEST(Run, EveryAlgorithmGivesTheSameLossButForRounding) {
   const SmallDigits digits;
   std::map<std::string, double> losses;
-  for (const std::string algorithm : {"ring", "tree", "halving-doubling", "recursive-doubling", "mpi"}) {
+  for (const std::string algorithm : {"ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "mpi"}) {
     const auto epoch = last_epoch(digits, 3, digits.arguments() + " --batch 16 --epochs 1 --algorithm " + algorithm);
     losses[algorithm] = epoch.at("train_loss").get<double>();
   }

@@ -1,0 +1,76 @@
+#include "lockstep/collectives/tree_order.hpp"
+
+#include "collectives/partition.hpp"
+#include "collectives/plan_builder.hpp"
+#include "lockstep/collectives/canonical_order.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// 2^k neighbouring ranks that add up in a full tree among themselves.
+struct BinaryBlock {
+  int first = 0;
+  int size = 0;  ///< 0: there is no such block
+  /// The rank that holds, after all halvings, the part in which that of `member` of a larger block lies.
+  [[nodiscard]] int rank_above(int member) const { return first + member % size; }
+};
+
+/// The block that `rank` is in, and its neighbours.
+struct BlockPlace {
+  BinaryBlock larger;
+  BinaryBlock own;
+  BinaryBlock smaller;
+
+  BlockPlace(int rank, int ranks) {
+    const auto after = [ranks](const BinaryBlock& block) {
+      const int first = block.first + block.size;
+      return BinaryBlock{first, first < ranks ? floor_power_of_two(ranks - first) : 0};
+    };
+    for (own = after({}); rank >= own.first + own.size; own = after(own)) larger = own;
+    smaller = after(own);
+  }
+};
+
+/// What `member` of a block of `size` ranks keeps when all halvings are done.
+Range share_of(int member, int size, const Range& whole) {
+  Range share = whole;
+  for (int distance = 1; distance < size; distance *= 2) share = Halves(share, (member & distance) != 0).kept;
+  return share;
+}
+
+}  // namespace
+
+Plan tree_order_all_reduce(Rank me, int ranks, Count count) {
+  const BlockPlace at(me.value, ranks);
+  const int position = me.value - at.own.first;
+  const Range whole{Memory::output, 0, count.value};
+  const Range share = share_of(position, at.own.size, whole);
+  PlanBuilder plan;
+  std::vector<Halves> halves;
+  for (int distance = 1; distance < at.own.size; distance *= 2) {
+    halves.emplace_back(halves.empty() ? whole : halves.back().kept, (position & distance) != 0);
+    plan.send(at.own.first + (position ^ distance), halves.back().given);
+    plan.receive_reduce(at.own.first + (position ^ distance), halves.back().kept);
+  }
+  if (at.smaller.size > 0) plan.receive_reduce(at.smaller.rank_above(position), share);
+
+  for (int member = position; member < at.larger.size; member += at.own.size)
+    plan.send(at.larger.first + member, share_of(member, at.larger.size, whole));
+  for (int member = position; member < at.larger.size; member += at.own.size)
+    plan.receive(at.larger.first + member, share_of(member, at.larger.size, whole));
+  if (at.smaller.size > 0) plan.send(at.smaller.rank_above(position), share);
+
+  for (int distance = at.own.size / 2; distance > 0; distance /= 2) {
+    plan.send(at.own.first + (position ^ distance), halves.back().kept);
+    plan.receive(at.own.first + (position ^ distance), halves.back().given);
+    halves.pop_back();
+  }
+  return plan.take();
+}
+
+Expression tree_order_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
+                                       Count /*count*/, std::int64_t /*element*/) {
+  return canonical_tree_order(expressions, contributions);
+}
+
+}  // namespace lockstep::collectives

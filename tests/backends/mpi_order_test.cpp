@@ -1,0 +1,42 @@
+// Every algorithm adds in the order it states, over MPI.
+#include <gtest/gtest.h>
+
+#include "backends/stated_order.hpp"
+#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::Algorithm;
+
+TEST(MpiOrder, OfTheSumsIsTheOneThatTheAlgorithmStates) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  for (const Algorithm algorithm : stated_order::all_algorithms)
+    for (const std::int64_t segment : stated_order::segments) {
+      const auto c =
+          make_mpi_plan(world.group(), world.host(), progress,
+                        {.algorithm = algorithm, .segment = {segment * static_cast<std::int64_t>(sizeof(float))}});
+      stated_order::check(*c, algorithm, segment);
+      c->close();
+    }
+  world.close();
+}
+
+/// As a user asks for it, by name and with everything else as it comes.
+TEST(MpiOrder, OfTheTreeIsTheSingleProcessSum) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const auto c = make_communicator(world.group(), progress, {.algorithm = "tree-order", .host = world.host()});
+  for (const std::int64_t count : {std::int64_t{1}, std::int64_t{1000}, std::int64_t{300'007}}) {
+    const auto expected = stated_order::canonical_sums(stated_order::inputs_of(c->size(), count));
+    EXPECT_EQ(stated_order::bits(stated_order::all_reduced(*c, count)), stated_order::bits(expected));
+  }
+  c->close();
+  world.close();
+}
+
+}  // namespace
+}  // namespace lockstep::backends

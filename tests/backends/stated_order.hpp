@@ -1,0 +1,104 @@
+#pragma once
+
+// Holds a communicator to the order of addition that its algorithm states: random float32 data, compared bit for bit.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/canonical_order.hpp"
+#include "lockstep/collectives/schedule.hpp"
+#include "lockstep/comm/communicator.hpp"
+
+namespace lockstep::stated_order {
+
+inline constexpr collectives::Algorithm all_algorithms[] = {
+    collectives::Algorithm::ring, collectives::Algorithm::double_tree, collectives::Algorithm::halving_doubling,
+    collectives::Algorithm::recursive_doubling, collectives::Algorithm::tree_order};
+
+inline constexpr std::int64_t segments[] = {7, 64, 4096};  // elements
+inline std::vector<std::int64_t> counts(int ranks) { return {1, ranks, ranks + 1, 97, 1009, 5003}; }
+
+/// Both signs and seven orders of magnitude, so that sums in different orders differ; the same wherever it is drawn.
+inline std::vector<float> input_of(int rank, std::int64_t count) {
+  std::mt19937 generator(static_cast<unsigned>(7919 * (rank + 1)));
+  std::uniform_real_distribution<float> exponent(-3, 4);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) {
+    const float magnitude = std::pow(10.0F, exponent(generator));
+    value = generator() % 2 == 0 ? magnitude : -magnitude;
+  }
+  return values;
+}
+
+inline std::vector<std::vector<float>> inputs_of(int ranks, std::int64_t count) {
+  std::vector<std::vector<float>> inputs;
+  for (int rank = 0; rank < ranks; ++rank) inputs.push_back(input_of(rank, count));
+  return inputs;
+}
+
+/// The sums in the order that the algorithm states, computed here.
+inline std::vector<float> stated_sums(collectives::Algorithm algorithm, std::int64_t segment,
+                                      const std::vector<std::vector<float>>& inputs) {
+  const int ranks = static_cast<int>(inputs.size());
+  const Count count{static_cast<std::int64_t>(inputs[0].size())};
+  const auto schedule = make_schedule({0}, {.ranks = ranks, .count = count}, algorithm, {segment});
+  collectives::Expressions expressions;
+  std::vector<collectives::Expression> leaves;
+  for (int rank = 0; rank < ranks; ++rank) leaves.push_back(expressions.leaf(rank));
+  std::vector<float> sums;
+  for (std::int64_t b = 0; b < schedule.size(); ++b) {
+    const collectives::Block block = schedule.block(b);
+    for (std::int64_t i = 0; i < block.count; ++i) {
+      const auto order = all_reduce_order(algorithm, expressions, leaves, {block.count}, i);
+      const auto at = static_cast<std::size_t>(block.offset + i);
+      sums.push_back(expressions.fold<float>(
+          order, -0.0F, [&](int leaf) { return inputs[static_cast<std::size_t>(leaf)][at]; }, std::plus<float>()));
+    }
+  }
+  return sums;
+}
+
+inline std::vector<float> canonical_sums(const std::vector<std::vector<float>>& inputs) {
+  const std::vector<std::span<const float>> views(inputs.begin(), inputs.end());
+  std::vector<float> sums(inputs[0].size());
+  collectives::canonical_tree_reduce<float>(views, sums);
+  return sums;
+}
+
+inline std::vector<float> all_reduced(Communicator& c, std::int64_t count) {
+  std::vector<float> values = input_of(c.rank().value, count);
+  const Buffer buffer{values.data(), {count}, DType::float32};
+  c.all_reduce(buffer, buffer, ReduceOp::sum).wait();
+  return values;
+}
+
+inline std::vector<std::uint32_t> bits(const std::vector<float>& values) {
+  std::vector<std::uint32_t> result;
+  for (const float value : values) result.push_back(std::bit_cast<std::uint32_t>(value));
+  return result;
+}
+
+/// @param c  runs `algorithm` with messages of `segment` elements
+inline void check(Communicator& c, collectives::Algorithm algorithm, std::int64_t segment) {
+  for (const std::int64_t count : counts(c.size())) {
+    SCOPED_TRACE(std::string(name(algorithm)) + ", rank " + std::to_string(c.rank().value) + " of " +
+                 std::to_string(c.size()) + ", count " + std::to_string(count) + ", segment " +
+                 std::to_string(segment));
+    const auto inputs = inputs_of(c.size(), count);
+    const auto result = bits(all_reduced(c, count));
+    ASSERT_EQ(result, bits(stated_sums(algorithm, segment, inputs)));
+    if (algorithm == collectives::Algorithm::tree_order) {
+      ASSERT_EQ(result, bits(canonical_sums(inputs)));
+    }
+  }
+}
+
+}  // namespace lockstep::stated_order
