@@ -2,8 +2,8 @@
 # Builds with sanitizers and runs the tests under them.
 #   sanitize.sh [asan] [tsan]    both where none is named
 # asan: address and undefined behaviour, every test. tsan: where threads meet, that is the simulator of plans, the
-# back end whose ranks are threads, the reducer over it, and the data pipeline. (Open MPI itself is not built for the
-# thread sanitizer.)
+# back end whose ranks are threads, the progress thread, the reducer, and the data pipeline. (Open MPI itself is not
+# built for the thread sanitizer.)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 suppressions=$PWD/configs/sanitizers
@@ -19,9 +19,10 @@ asan() {
 
 tsan() {
   export TSAN_OPTIONS=suppressions=$suppressions/threads.supp:halt_on_error=1:second_deadlock_stack=1
-  build tsan --target collectives_{collectives,mutation,plans}_test backends_local_test reducer_reducer_test \
-    data_{batch,idx,prefetcher,sampler,synthetic}_test
-  ctest --preset tsan -R '^collectives\.|^backends\.local|^reducer\.reducer|^data\.(batch|idx|prefetcher|sampler|synthetic)_test'
+  build tsan --target collectives_{collectives,mutation,plans}_test backends_{local,order,stress}_test \
+    comm_progress_test reducer_reducer_test data_{batch,idx,prefetcher,sampler,synthetic}_test
+  ctest --preset tsan -R \
+    '^(collectives|comm)\.|^backends\.(local|order|stress)_test|^reducer\.reducer|^data\.(batch|idx|prefetcher|sampler|synthetic)_test'
 }
 
 build() {

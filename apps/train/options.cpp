@@ -49,6 +49,7 @@ po::options_description describe() {
       ("workers", value<int>("N"), "threads of each rank that prepare batches; 0 prepares them in between (default 1)")
       ("bucket-mb", value<double>("X"), "MiB of gradients that are all-reduced together (default 4)")
       ("algorithm", choice(backends::algorithm_names()), "of the all-reduce; mpi is the MPI library's own (default ring)")
+      ("progress-thread", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "a thread moves gradients while layers compute, where there is a processor to spare (default no: polls between layers)")
       ("device", choice(devices), "(default cpu)")
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
       ("precision", choice(precisions), "(default float32)")
@@ -137,6 +138,7 @@ Options checked(const Given& given) {
   options.data_dir = given.get<std::string>("data-dir", "");
   options.model = given.choose("model", nn::model_names(), "lenet");
   options.algorithm = given.choose("algorithm", backends::algorithm_names(), "ring");
+  options.progress_thread = given.get("progress-thread", false);
   options.device = given.choose("device", devices, "cpu");
   const bool wide = given.choose("precision", precisions, "float32") == "float64";
   options.ops = given.choose("ops", op_libraries, wide ? "reference" : "onednn");

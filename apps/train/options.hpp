@@ -17,6 +17,7 @@ struct Options {
   std::string device;
   std::string ops;
   double timeout_seconds = 0;
+  bool progress_thread = false;
   int threads = 0;  ///< 0: as many as this rank has processors to itself
   std::string metrics;
   std::string trace;

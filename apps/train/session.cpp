@@ -192,6 +192,7 @@ int run_session(World& world, const Options& options) {
   backends::Membership membership(world.group(), {.algorithm = options.algorithm,
                                                   .host = world.host(),
                                                   .wait = {.spins_before_yield = node.spins_before_yield},
+                                                  .progress_thread = options.progress_thread,
                                                   .deadline = std::chrono::duration<double>(options.timeout_seconds),
                                                   .observer = observer});
   if (world.rank() == Rank{0}) print_header(options, world, threads, data);

@@ -7,6 +7,7 @@
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/nearest.hpp"
+#include "lockstep/platform/world.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -20,6 +21,14 @@ void check_name(const std::string& algorithm) {
   for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
   throw Error(ErrorCode::invalid_argument, "there is no algorithm '" + algorithm + "'; did you mean '" +
                                                nearest(algorithm, names) + "'? There are " + list);
+}
+
+/// Every MPI call of a Membership is made under its Progress's lock: on two threads, never at once.
+void check_thread_level() {
+  if (provided_thread_level() >= ThreadLevel::serialized) return;
+  throw Error(ErrorCode::unsupported,
+              "a progress thread needs MPI initialised with MPI_THREAD_SERIALIZED at least, better with "
+              "MPI_THREAD_MULTIPLE: ask for that level, or do without the thread");
 }
 
 }  // namespace
@@ -40,13 +49,19 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
 
 Membership::Membership(const MpiGroup& group, const MembershipOptions& options)
     : host_(options.host), progress_(std::make_unique<Progress>(options.wait)) {
+  if (options.progress_thread) check_thread_level();
   gradients_ = make_communicator(group, *progress_, options);
   MembershipOptions unobserved = options;
   unobserved.observer = nullptr;
   statistics_ = make_communicator(group, *progress_, unobserved);
+  if (options.progress_thread) {
+    progress_thread_ = std::make_unique<ProgressThread>(
+        *progress_, ProgressThreadOptions{.spins_before_nap = options.wait.spins_before_yield});
+  }
 }
 
 void Membership::close() {
+  progress_thread_.reset();
   gradients_->close();
   statistics_->close();
 }

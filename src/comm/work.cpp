@@ -15,8 +15,13 @@ void Work::wait() {
   if (operation_->state() == Operation::State::failed) std::rethrow_exception(operation_->error());
 }
 
+bool Work::order_after(Queue queue) {
+  const Progress::Exclusive exclusive(*progress_);
+  return operation_->order_after(queue);
+}
+
 void Work::then(Queue queue) {
-  if (queue.is_host() || !operation_->order_after(queue)) wait();
+  if (queue.is_host() || !order_after(queue)) wait();
 }
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #include "lockstep/platform/world.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -101,6 +102,13 @@ ClusterShape discover_shape(const MpiGroup& group) {
   ClusterShape shape = shape_by_leaders(group, node);
   node.close();
   return shape;
+}
+
+ThreadLevel provided_thread_level() {
+  int provided = MPI_THREAD_SINGLE;
+  LOCKSTEP_MPI(MPI_Query_thread(&provided));
+  const auto level = std::find(levels.rbegin(), levels.rend(), provided);
+  return static_cast<ThreadLevel>(level == levels.rend() ? 0 : levels.rend() - level - 1);
 }
 
 World::World(const WorldOptions& options)

@@ -3,23 +3,29 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "backends/contract.hpp"
+#include "lockstep/comm/progress_thread.hpp"
 
 namespace lockstep::backends {
 namespace {
 
 using collectives::Algorithm;
 
+enum class Helper { none, progress_thread };
+
 /// Runs `body` on one thread per rank, each with a communicator of its own.
 void run_ranks(const std::shared_ptr<LocalGroup>& group, int ranks, const PlanOptions& options,
-               const std::function<void(Communicator&)>& body) {
+               const std::function<void(Communicator&)>& body, Helper helper = Helper::none) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       Progress progress({.spins_before_yield = 0});
+      std::optional<ProgressThread> thread;
+      if (helper == Helper::progress_thread) thread.emplace(progress);
       const auto communicator = make_local(group, {rank}, progress, options);
       body(*communicator);
       communicator->close();
@@ -63,6 +69,14 @@ INSTANTIATE_TEST_SUITE_P(
                                      Algorithm::hierarchical_recursive_doubling),
                      testing::Values(ClusterShape{{0, 0, 0}}, ClusterShape{{0, 0, 1, 1}}, ClusterShape{{0, 0, 0, 1, 1}},
                                      ClusterShape{{0, 1, 0, 1, 2}})));
+
+TEST(Local, TheContractHoldsWithAProgressThread) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(
+        make_local_group(ranks), ranks, {.segment = {256}, .blocks_in_flight = 3}, [](Communicator& c) { contract::check_all(c); },
+        Helper::progress_thread);
+  }
+}
 
 TEST(Local, RefusesARankOutsideTheGroup) {
   Progress progress;

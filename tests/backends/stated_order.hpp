@@ -60,7 +60,7 @@ inline std::vector<float> stated_sums(collectives::Algorithm algorithm, std::int
       const auto order = all_reduce_order(algorithm, expressions, leaves, {block.count}, i);
       const auto at = static_cast<std::size_t>(block.offset + i);
       sums.push_back(expressions.fold<float>(
-          order, -0.0F, [&](int leaf) { return inputs[static_cast<std::size_t>(leaf)][at]; }, std::plus<float>()));
+          order, -0.0F, [&](int leaf) { return inputs[static_cast<std::size_t>(leaf)][at]; }, std::plus<>()));
     }
   }
   return sums;

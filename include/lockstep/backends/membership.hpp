@@ -10,6 +10,7 @@
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
+#include "lockstep/comm/progress_thread.hpp"
 #include "lockstep/platform/mpi_group.hpp"
 
 namespace lockstep::backends {
@@ -21,6 +22,9 @@ struct MembershipOptions {
   std::string algorithm = "ring";  ///< one of algorithm_names()
   std::string host;                ///< this rank's, for error messages
   WaitPolicy wait;
+  /// A thread moves operations while the program computes. The program then makes no MPI calls of its own while
+  /// operations are under way, unless MPI was initialised with MPI_THREAD_MULTIPLE. Not of `make_communicator`.
+  bool progress_thread = false;
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
   Observer* observer = nullptr;  ///< of the gradients' communicator; outlives the membership
 };
@@ -37,7 +41,10 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
 /// no place in the buckets' order.
 class Membership {
  public:
-  /// Collective over `group`, which may be closed afterwards. @throws as make_communicator
+  /// Collective over `group`, which may be closed afterwards.
+  /// @throws as make_communicator; Error{unsupported} if a progress thread is asked for and MPI was initialised with
+  /// less
+  ///         than MPI_THREAD_SERIALIZED
   Membership(const MpiGroup& group, const MembershipOptions& options);
 
   [[nodiscard]] Rank rank() const { return gradients_->rank(); }
@@ -55,6 +62,7 @@ class Membership {
   std::unique_ptr<Progress> progress_;  // before the communicators, which are registered with it
   std::unique_ptr<Communicator> gradients_;
   std::unique_ptr<Communicator> statistics_;
+  std::unique_ptr<ProgressThread> progress_thread_;  // after all that it drives
 };
 
 }  // namespace lockstep::backends

@@ -36,7 +36,8 @@ struct NcclOptions {
 
 /// A communicator over GPU memory. Operations run on a stream of its own, each after what its caller's queue holds at
 /// submission; a host queue holds nothing. `Work::then` orders a stream after the result without the host waiting.
-/// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator.
+/// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator (and for a progress
+/// thread, where there is one).
 /// @throws Error{unsupported} in a build without NCCL, without a GPU, or for a second algorithm in one process;
 ///         Error{invalid_argument} for two ranks on one GPU; Error{transport | device | timeout}
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options = {});

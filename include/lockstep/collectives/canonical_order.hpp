@@ -43,7 +43,7 @@ inline Expression canonical_tree_order(Expressions& expressions, std::span<const
 /// for bit. Overwrites.
 /// @param inputs   one for each rank, each as long as `result`, at least one; `result` may be one of them
 /// @param combine  of two elements; std::plus for a sum
-template <class T, class Combine = std::plus<T>>
+template <class T, class Combine = std::plus<>>
 void canonical_tree_reduce(std::span<const std::span<const T>> inputs, std::span<T> result,
                            const Combine& combine = {}) {
   for (std::size_t i = 0; i < result.size(); ++i) {

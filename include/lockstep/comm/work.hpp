@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "lockstep/base/queue.hpp"
 #include "lockstep/comm/progress.hpp"
@@ -18,22 +20,24 @@ class Operation {
   /// @return false if the host has to wait instead
   virtual bool order_after(Queue queue) = 0;
 
-  [[nodiscard]] State state() const { return state_; }
+  /// Whoever sees that it has ended, on whichever thread, sees its result as well.
+  [[nodiscard]] State state() const { return state_.load(std::memory_order_acquire); }
+  /// @pre state() was `failed`
   [[nodiscard]] const std::exception_ptr& error() const { return error_; }
 
  protected:
   void restart() {
-    state_ = State::pending;
     error_ = nullptr;
+    state_.store(State::pending, std::memory_order_release);
   }
-  void complete() { state_ = State::done; }
+  void complete() { state_.store(State::done, std::memory_order_release); }
   void fail(std::exception_ptr error) {
-    state_ = State::failed;
     error_ = std::move(error);
+    state_.store(State::failed, std::memory_order_release);
   }
 
  private:
-  State state_ = State::pending;
+  std::atomic<State> state_ = State::pending;  // may be polled by one thread while another one ends it
   std::exception_ptr error_;
 };
 
@@ -59,6 +63,8 @@ class [[nodiscard]] Work {
   void then(Queue queue);
 
  private:
+  bool order_after(Queue queue);
+
   std::shared_ptr<Operation> operation_;
   Progress* progress_;
 };

@@ -16,6 +16,10 @@ ClusterShape discover_shape(const MpiGroup& group);
 /// What the program's threads do with MPI; the standard's four levels, lowest first.
 enum class ThreadLevel { single, funneled, serialized, multiple };
 
+/// What MPI was initialised with, which may be more than was asked for. @pre MPI is initialised. @throws
+/// Error{transport}
+ThreadLevel provided_thread_level();
+
 struct WorldOptions {
   ThreadLevel thread_level = ThreadLevel::multiple;
 };

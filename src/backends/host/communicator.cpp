@@ -14,9 +14,7 @@ HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Opti
     : Communicator(rank, size),
       capabilities_{.backend = options.backend},
       options_(std::move(options)),
-      progress_(&progress) {
-  progress_->add(*this);
-}
+      progress_(&progress) {}
 
 HostCommunicator::~HostCommunicator() { progress_->remove(*this); }
 
@@ -28,6 +26,7 @@ void HostCommunicator::park(std::shared_ptr<void> thing) {
 }
 
 bool HostCommunicator::closed_or_parked() noexcept {
+  progress_->remove(*this);  // before anything is taken apart that a progress thread might use
   if (closed_) return true;
   if (std::uncaught_exceptions() == 0) {
     std::fprintf(stderr,
@@ -39,6 +38,7 @@ bool HostCommunicator::closed_or_parked() noexcept {
 }
 
 void HostCommunicator::close() {
+  const Progress::Exclusive exclusive(*progress_);
   if (closed_) return;
   if (poison_) std::rethrow_exception(poison_);
   if (!under_way_.empty()) {
@@ -50,11 +50,13 @@ void HostCommunicator::close() {
 }
 
 Work HostCommunicator::submit(const Collective& collective) {
+  const Progress::Exclusive exclusive(*progress_);
   if (poison_) std::rethrow_exception(poison_);
   if (closed_) {
     throw Error(ErrorCode::transport, "the communicator is closed",
                 {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
   }
+  register_once();
   std::shared_ptr<HostOperation> operation = idle_operation();
   operation->submit(collective);
   prepare(*operation, collective);
@@ -67,8 +69,16 @@ Work HostCommunicator::submit(const Collective& collective) {
   return {std::move(operation), *progress_};
 }
 
+/// Not in the constructor: a progress thread must not meet an object that is still being made.
+void HostCommunicator::register_once() {
+  if (std::exchange(registered_, true)) return;
+  progress_->add(*this);
+}
+
+bool HostCommunicator::idle() const noexcept { return under_way_.empty() || poison_ != nullptr; }
+
 bool HostCommunicator::progress() noexcept {
-  if (under_way_.empty() || poison_) return false;
+  if (idle()) return false;
   try {
     const bool moved = advance_all();
     if (!moved) check_deadline();

@@ -42,6 +42,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   virtual void check_peers() {}
   /// Releases the handles. Collective.
   virtual void release() = 0;
+  /// For what touches the state of operations otherwise than in `prepare` and `release`: see `Progress::Exclusive`.
+  [[nodiscard]] Progress& progress_of_rank() const { return *progress_; }
   /// For destructors: whether close() was called. Says so on standard error where it was not, and parks all operations,
   /// because messages may still be on their way into them.
   bool closed_or_parked() noexcept;
@@ -50,6 +52,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
 
  private:
   bool progress() noexcept override;
+  [[nodiscard]] bool idle() const noexcept override;
+  void register_once();
   bool advance_all();
   void retire();
   void start_next();
@@ -67,6 +71,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   Clock::time_point last_look_at_peers_;
   std::exception_ptr poison_;
   bool closed_ = false;
+  bool registered_ = false;  // with the progress
 };
 
 }  // namespace lockstep::backends

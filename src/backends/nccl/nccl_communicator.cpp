@@ -58,6 +58,7 @@ Allocation NcclCommunicator::allocate(Bytes bytes) {
 }
 
 void NcclCommunicator::close() {
+  const Progress::Exclusive exclusive(*progress_);
   if (closed_) return;
   if (poison_) std::rethrow_exception(poison_);
   if (!under_way_.empty()) {
@@ -76,6 +77,7 @@ void NcclCommunicator::close() {
 }
 
 Work NcclCommunicator::submit(const Collective& collective) {
+  const Progress::Exclusive exclusive(*progress_);
   if (poison_) std::rethrow_exception(poison_);
   if (closed_) {
     throw Error(ErrorCode::transport, "the communicator is closed",
@@ -95,7 +97,7 @@ Work NcclCommunicator::submit(const Collective& collective) {
 }
 
 bool NcclCommunicator::progress() noexcept {
-  if (under_way_.empty() || poison_) return false;
+  if (idle()) return false;
   try {
     const bool moved = advance();
     if (!moved) check_deadline();
@@ -129,6 +131,7 @@ bool NcclCommunicator::launch_next() {
   if (launched_ == under_way_.size() || busy()) return false;
   NcclOperation& next = *under_way_[launched_];
   const Queue stream = resources_->stream.queue();
+  select_gpu(gpu_);  // a progress thread has selected none
   if (next.stage() == NcclOperation::Stage::queued) next.launch(communicator_, stream, resources_->token.data());
   if (busy()) return false;
   next.mark_launched(stream);

@@ -40,6 +40,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
 
   Work submit(const Collective& collective) override;
   bool progress() noexcept override;
+  [[nodiscard]] bool idle() const noexcept override { return under_way_.empty() || poison_ != nullptr; }
 
   bool advance();
   bool advance_front();

@@ -64,6 +64,7 @@ PlanCommunicator::~PlanCommunicator() {
 }
 
 Allocation PlanCommunicator::allocate(Bytes bytes) {
+  const Progress::Exclusive exclusive(progress_of_rank());
   return link_ ? link_->memory().allocate(bytes) : HostCommunicator::allocate(bytes);
 }
 

@@ -83,5 +83,14 @@ TEST(Run, EveryAlgorithmGivesTheSameLossButForRounding) {
   for (const auto& [algorithm, loss] : losses) EXPECT_NEAR(loss / losses.at("ring"), 1, 1e-4) << algorithm;
 }
 
+/// Who moves the messages does not change what is added, nor in which order.
+TEST(Run, AProgressThreadGivesTheSameLossToTheLastBit) {
+  const SmallDigits digits;
+  const std::string arguments =
+      digits.arguments() + " --precision float64 --batch 16 --epochs 1 --algorithm tree-order";
+  EXPECT_EQ(last_epoch(digits, 3, arguments).at("train_loss"),
+            last_epoch(digits, 3, arguments + " --progress-thread").at("train_loss"));
+}
+
 }  // namespace
 }  // namespace lockstep::train

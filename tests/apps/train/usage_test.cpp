@@ -77,9 +77,10 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "Exit codes: 0 "), 1) << result.output;
   for (const char* option :
-       {"config",    "dataset",      "data-dir",  "model",   "epochs",  "steps",     "batch",     "lr",     "momentum",
-        "nesterov",  "weight-decay", "seed",      "threads", "workers", "bucket-mb", "algorithm", "device", "ops",
-        "precision", "timeout",      "log-every", "metrics", "trace",   "help",      "version"}) {
+       {"config",    "dataset",   "data-dir", "model",        "epochs",         "steps",   "batch",
+        "lr",        "momentum",  "nesterov", "weight-decay", "seed",           "threads", "workers",
+        "bucket-mb", "algorithm", "device",   "ops",          "precision",      "timeout", "log-every",
+        "metrics",   "trace",     "help",     "version",      "progress-thread"}) {
     EXPECT_EQ(occurrences(result.output, "\n  --" + std::string(option) + ' '), 1) << option << result.output;
   }
 }

@@ -1,0 +1,29 @@
+// A world of its own, without mpiexec, because the level is asked for when MPI starts.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "lockstep/backends/membership.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+TEST(MembershipWithAProgressThread, IsRefusedWhereMpiIsNotMadeForIt) {
+  World world({.thread_level = ThreadLevel::single});
+  if (provided_thread_level() >= ThreadLevel::serialized) GTEST_SKIP() << "this MPI gives more than it is asked for";
+  try {
+    const Membership membership(world.group(), {.host = world.host(), .progress_thread = true});
+    ADD_FAILURE() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(error.message().find("MPI_THREAD_SERIALIZED"), std::string::npos) << error.message();
+  }
+  Membership membership(world.group(), {.host = world.host()});
+  membership.close();
+  world.close();
+}
+
+}  // namespace
+}  // namespace lockstep::backends

@@ -1,0 +1,168 @@
+#include "lockstep/comm/progress.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/comm/progress_thread.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Has a number of moves to make, and takes note of who makes them. Only `left` may be read without the lock.
+class Countdown : public ProgressSource {
+ public:
+  explicit Countdown(Progress& progress) : progress_(&progress) { progress_->add(*this); }
+  ~Countdown() override { progress_->remove(*this); }
+
+  void submit(int moves) {
+    const Progress::Exclusive exclusive(*progress_);
+    left += moves;
+  }
+  bool progress() noexcept override {
+    ++polls;
+    movers.insert(std::this_thread::get_id());
+    if (left == 0) return false;
+    --left;
+    return true;
+  }
+  [[nodiscard]] bool idle() const noexcept override { return left == 0; }
+
+  std::atomic<int> left = 0;
+  std::atomic<std::int64_t> polls = 0;
+  std::set<std::thread::id> movers;
+
+ private:
+  Progress* progress_;
+};
+
+/// Until it holds, or for so long that it never will.
+template <typename Condition>
+bool comes_true(const Condition& condition) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(30)) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+TEST(Progress, MovesOnlyWhenAskedTo) {
+  Progress progress;
+  Countdown source(progress);
+  source.submit(2);
+  rest();
+  EXPECT_EQ(source.left, 2);
+  EXPECT_TRUE(progress.poll());
+  progress.wait([&] { return source.left == 0; });
+  EXPECT_FALSE(progress.poll());
+  EXPECT_EQ(source.movers, std::set{std::this_thread::get_id()});
+}
+
+TEST(Progress, AWaitForWhatIsThereDoesNotPoll) {
+  Progress progress;
+  Countdown source(progress);
+  progress.wait([] { return true; });
+  EXPECT_EQ(source.polls, 0);
+}
+
+TEST(ProgressThread, MovesWhatIsUnderWayWhileTheOwnerIsBusy) {
+  Progress progress;
+  Countdown source(progress);
+  {
+    const ProgressThread thread(progress);
+    source.submit(10'000);
+    EXPECT_TRUE(comes_true([&] { return source.left == 0; }));
+  }
+  EXPECT_EQ(source.movers.count(std::this_thread::get_id()), 0U);
+}
+
+TEST(ProgressThread, RestsWhenNothingIsUnderWay) {
+  Progress progress;
+  Countdown source(progress);
+  const ProgressThread thread(progress);
+  for (int round = 0; round < 3; ++round) {
+    source.submit(10);
+    ASSERT_TRUE(comes_true([&] { return source.left == 0; }));
+    rest();
+    const std::int64_t polls = source.polls;
+    rest();
+    EXPECT_EQ(source.polls, polls);
+  }
+}
+
+TEST(ProgressThread, IsKeptAwayByWhoeverHoldsTheProgress) {
+  Progress progress;
+  Countdown source(progress);
+  const ProgressThread thread(progress, {.spins_before_nap = 1'000'000});
+  for (int round = 0; round < 3; ++round) {
+    const Progress::Exclusive outer(progress);
+    const Progress::Exclusive inner(progress);  // e.g. a back end that submits while it closes
+    source.submit(5);
+    const int left = source.left;
+    rest();
+    EXPECT_EQ(source.left, left);
+  }
+  EXPECT_TRUE(comes_true([&] { return source.left == 0; }));
+}
+
+TEST(ProgressThread, LeavesPollingToTheOwnerWhoWaits) {
+  Progress progress({.spins_before_yield = 0});
+  Countdown source(progress);
+  int polls_by_owner = 0;
+  const ProgressThread thread(progress);
+  progress.wait([&] {
+    if (polls_by_owner == 0) source.submit(100);
+    return ++polls_by_owner > 50;
+  });
+  const Progress::Exclusive exclusive(progress);
+  EXPECT_GT(polls_by_owner, 50);
+  EXPECT_GE(source.movers.count(std::this_thread::get_id()), 1U);
+}
+
+TEST(ProgressThread, OwnersWhoSubmitAndWaitInTurnGetTheirTurn) {
+  Progress progress({.spins_before_yield = 0});
+  Countdown source(progress);
+  const ProgressThread thread(progress, {.spins_before_nap = 0});
+  for (int i = 0; i < 2000; ++i) {
+    source.submit(i % 3);
+    if (i % 2 == 0) progress.wait([&] { return source.left == 0; });
+  }
+  progress.wait([&] { return source.left == 0; });
+  EXPECT_EQ(source.left, 0);
+}
+
+TEST(ProgressThread, MayBeStoppedAtAnyTimeAndStartedAgain) {
+  Progress progress;
+  Countdown source(progress);
+  for (int i = 0; i < 50; ++i) {
+    const ProgressThread thread(progress);
+    source.submit(1000);
+  }
+  progress.wait([&] { return source.left == 0; });
+}
+
+TEST(ProgressThread, IsRefusedWhereThereIsOne) {
+  Progress progress;
+  const ProgressThread thread(progress);
+  EXPECT_THROW(ProgressThread{progress}, Error);
+}
+
+TEST(ProgressThread, SourcesMayComeAndGo) {
+  Progress progress;
+  const ProgressThread thread(progress);
+  for (int i = 0; i < 100; ++i) {
+    Countdown source(progress);
+    source.submit(3);
+    if (i % 2 == 0) progress.wait([&] { return source.left == 0; });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
