@@ -232,7 +232,7 @@ TEST_P(WakeUps, NoneIsLostWhileATokenWanders) {
 }
 
 TEST_P(WakeUps, NoneIsLostByARankThatIsFallingAsleep) {
-  EXPECT_EQ(testing_support::ring_while_falling_asleep(make(), 10'000), 0);
+  EXPECT_EQ(testing_support::ring_while_falling_asleep(make(), 5000), 0);
   barrier(node());
 }
 

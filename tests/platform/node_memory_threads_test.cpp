@@ -105,7 +105,7 @@ TEST_P(WakeUps, NoneIsLostWhileATokenWanders) {
 TEST_P(WakeUps, NoneIsLostByARankThatIsFallingAsleep) {
   std::atomic<int> limits{0};
   on_every_rank(2, options(),
-                [&limits](NodeMemory& mine) { limits += testing_support::ring_while_falling_asleep(mine, 10'000); });
+                [&limits](NodeMemory& mine) { limits += testing_support::ring_while_falling_asleep(mine, 5000); });
   EXPECT_EQ(limits, 0);
 }
 

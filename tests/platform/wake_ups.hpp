@@ -1,11 +1,12 @@
 #pragma once
 
-#include <array>
+#include <sched.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <random>
-#include <vector>
+#include <thread>
 
 #include "lockstep/platform/node_memory.hpp"
 
@@ -25,10 +26,35 @@ inline void spin(std::uint64_t turns) {
   for (std::uint64_t i = 0; i < turns; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-/// Sleeps until the word has the value. @return how many sleeps ended by their limit
-inline int sleep_until(NodeMemory& memory, const std::atomic<std::uint64_t>& word, std::uint64_t value) {
-  int limits = 0;
+/// Keeps the calling thread on one of its processors while it lives.
+class OnOneProcessor {
+ public:
+  explicit OnOneProcessor(int which) {
+    sched_getaffinity(0, sizeof before_, &before_);
+    const int wanted = which % CPU_COUNT(&before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0, passed = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &before_) && passed++ == wanted) CPU_SET(cpu, &one);
+    }
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  OnOneProcessor(const OnOneProcessor&) = delete;
+  OnOneProcessor& operator=(const OnOneProcessor&) = delete;
+  ~OnOneProcessor() { sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_{};
+};
+
+/// Sleeps until the word has the value. Counts sleeps that ended by their limit; after the first it sleeps no more, so
+/// that a test that fails ends soon.
+inline void sleep_until(NodeMemory& memory, const std::atomic<std::uint64_t>& word, std::uint64_t value, int& limits) {
   while (word.load(std::memory_order_acquire) != value) {
+    if (limits > 0) {
+      std::this_thread::yield();
+      continue;
+    }
     memory.prepare_sleep();
     if (word.load(std::memory_order_acquire) == value) {
       memory.cancel_sleep();
@@ -36,10 +62,10 @@ inline int sleep_until(NodeMemory& memory, const std::atomic<std::uint64_t>& wor
       ++limits;
     }
   }
-  return limits;
 }
 
 /// A token wanders through all ranks in an order that all know; everybody else sleeps.
+/// @return how many sleeps ended by their limit
 inline int pass_a_token(NodeMemory& memory, int rounds) {
   std::mt19937 order(7);  // the same on every rank
   std::mt19937 own(static_cast<unsigned>(memory.rank()));
@@ -53,7 +79,7 @@ inline int pass_a_token(NodeMemory& memory, int rounds) {
       control_word(memory, next, 0).store(value, std::memory_order_release);
       memory.ring();
     }
-    if (memory.rank() == next) limits += sleep_until(memory, control_word(memory, next, 0), value);
+    if (memory.rank() == next) sleep_until(memory, control_word(memory, next, 0), value, limits);
     holder = next;
   }
   return limits;
@@ -64,24 +90,31 @@ inline int pass_a_token(NodeMemory& memory, int rounds) {
 /// overtakes.
 inline int ring_while_falling_asleep(NodeMemory& memory, int rounds) {
   constexpr int cold_lines = 16;
+  if (memory.rank() > 1 || memory.size() < 2) return 0;
+  const OnOneProcessor apart(memory.rank());
   std::mt19937 random(static_cast<unsigned>(memory.rank()));
   std::atomic<std::uint64_t>& ready = control_word(memory, 0, 1);
   std::atomic<std::uint64_t>& flag = control_word(memory, 0, 2);
+  const auto write_lines = [&memory](std::uint64_t value) {
+    for (int i = 0; i < cold_lines; ++i) control_word(memory, 1, 3 + i).store(value, std::memory_order_relaxed);
+  };
   int limits = 0;
-  for (int round = 1; round <= rounds && memory.rank() < 2 && memory.size() > 1; ++round) {
+  for (int round = 1; round <= rounds; ++round) {
     const auto value = static_cast<std::uint64_t>(round);
-    if (memory.rank() == 0) {
-      limits += sleep_until(memory, ready, value);
-      spin(random() % 100);
-      for (int i = 0; i < cold_lines; ++i) control_word(memory, 1, 3 + i).store(value, std::memory_order_relaxed);
+    if (memory.rank() == 1) {
+      write_lines(0);
+      ready.store(value, std::memory_order_release);
+      spin(random() % 10'000);
+      sleep_until(memory, flag, value, limits);
+    } else {
+      // Both must start at once, which they would not if this rank slept.
+      for (int i = 0; ready.load(std::memory_order_acquire) != value; ++i) {
+        if (i > 5000) std::this_thread::yield();
+      }
+      spin(random() % 10'000);
+      write_lines(value);
       flag.store(value, std::memory_order_release);
       memory.ring();
-    } else {
-      for (int i = 0; i < cold_lines; ++i) control_word(memory, 1, 3 + i).store(0, std::memory_order_relaxed);
-      ready.store(value, std::memory_order_release);
-      memory.ring();
-      spin(random() % 100);
-      limits += sleep_until(memory, flag, value);
     }
   }
   return limits;
