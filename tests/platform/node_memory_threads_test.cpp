@@ -122,8 +122,8 @@ TEST_P(WakeUps, DataWrittenBeforeTheRingIsSeenAfterTheSleep) {
     testing_support::control_word(mine, mine.rank(), 4).store(location);
     for (int round = 1; round <= rounds; ++round) {
       std::fill_n(static_cast<int*>(memory[own].data()), 256, round);
-      for (const int phase : {0, 1}) {
-        const auto value = static_cast<std::uint64_t>(2 * round + phase);
+      for (const std::uint64_t phase : {0, 1}) {
+        const std::uint64_t value = 2 * static_cast<std::uint64_t>(round) + phase;
         testing_support::control_word(mine, mine.rank(), 5).store(value, std::memory_order_release);
         mine.ring();
         for (int peer = 0; peer < ranks; ++peer) {
