@@ -7,6 +7,7 @@
 
 #include "apps/common/command_line.hpp"
 #include "apps/common/version.hpp"
+#include "lockstep/backends/compressed.hpp"
 #include "lockstep/backends/membership.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/nn/models.hpp"
@@ -49,6 +50,7 @@ po::options_description describe() {
       ("workers", value<int>("N"), "threads of each rank that prepare batches; 0 prepares them in between (default 1)")
       ("bucket-mb", value<double>("X"), "MiB of gradients that are all-reduced together (default 4)")
       ("algorithm", choice(backends::algorithm_names()), "of the all-reduce; mpi is the MPI library's own (default ring)")
+      ("compress", choice(backends::compression_names()), "what gradients are rounded to on their way between ranks (default none)")
       ("progress-thread", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "a thread moves gradients while layers compute, where there is a processor to spare (default no: polls between layers)")
       ("device", choice(devices), "(default cpu)")
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
@@ -117,6 +119,14 @@ void refuse_contradictions(const Given& given, const Options& options) {
   if (options.ops == "onednn" && options.trainer.precision == DType::float64) {
     throw UsageError("--ops onednn computes in float32 only: leave it out, or choose --precision float32");
   }
+  if (options.compress != "none" && options.trainer.precision == DType::float64) {
+    throw UsageError("--compress " + options.compress + " is for float32: gradients in float64 would go uncompressed");
+  }
+  if (options.compress != "none" && options.algorithm == "tree-order") {
+    throw UsageError("--compress " + options.compress +
+                     " with --algorithm tree-order: how often a sum is rounded on the wire depends on the number of "
+                     "ranks, and so would the bits, which tree-order keeps the same");
+  }
   if (options.trainer.sgd.nesterov && options.trainer.sgd.momentum == 0) {
     throw UsageError("--nesterov needs a momentum above 0");
   }
@@ -138,6 +148,7 @@ Options checked(const Given& given) {
   options.data_dir = given.get<std::string>("data-dir", "");
   options.model = given.choose("model", nn::model_names(), "lenet");
   options.algorithm = given.choose("algorithm", backends::algorithm_names(), "ring");
+  options.compress = given.choose("compress", backends::compression_names(), "none");
   options.progress_thread = given.get("progress-thread", false);
   options.device = given.choose("device", devices, "cpu");
   const bool wide = given.choose("precision", precisions, "float32") == "float64";

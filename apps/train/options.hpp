@@ -14,6 +14,7 @@ struct Options {
   std::string data_dir;
   std::string model;
   std::string algorithm;
+  std::string compress;  ///< of backends::compression_names()
   std::string device;
   std::string ops;
   double timeout_seconds = 0;

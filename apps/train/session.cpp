@@ -65,6 +65,7 @@ observe::StartEvent start_event(const World& world, const Options& options) {
           .model = options.model,
           .dataset = options.dataset,
           .algorithm = options.algorithm,
+          .compress = options.compress,
           .device = options.device,
           .ops = options.ops,
           .precision = std::string(name(options.trainer.precision)),
@@ -90,11 +91,13 @@ void print_header(const Options& options, const World& world, int threads, const
               options.model.c_str(), options.dataset.c_str(), static_cast<long long>(data.train.size()),
               static_cast<long long>(data.test.size()), static_cast<long long>(data.train.classes), world.size(),
               world.size() == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
-  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients all-reduced by %s%s\n\n",
+  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients all-reduced by %s%s%s%s\n\n",
               static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
               static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
               std::string(name(options.trainer.precision)).c_str(), options.algorithm.c_str(),
-              options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)");
+              options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)",
+              options.compress == "none" ? "" : ", on the wire in ",
+              options.compress == "none" ? "" : options.compress.c_str());
   std::fflush(stdout);
 }
 
@@ -194,7 +197,8 @@ int run_session(World& world, const Options& options) {
                                                   .wait = {.spins_before_yield = node.spins_before_yield},
                                                   .progress_thread = options.progress_thread,
                                                   .deadline = std::chrono::duration<double>(options.timeout_seconds),
-                                                  .observer = observer});
+                                                  .observer = observer,
+                                                  .compress = backends::parse_compression(options.compress)});
   if (world.rank() == Rank{0}) print_header(options, world, threads, data);
   std::optional<Reporter> reporter = make_reporter(world, options, data.train, std::move(files.metrics));
   Reporter* listener = reporter ? &*reporter : nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
@@ -31,6 +32,16 @@ void check_thread_level() {
               "MPI_THREAD_MULTIPLE: ask for that level, or do without the thread");
 }
 
+void check_compression(const MembershipOptions& options) {
+  if (options.compress && options.algorithm == "tree-order") {
+    throw Error(ErrorCode::invalid_argument,
+                "compression (" + std::string(name(*options.compress)) +
+                    ") cannot be had with the algorithm tree-order: how often a sum is rounded on the wire depends on "
+                    "the number of ranks, and so would the bits, which tree-order keeps the same; leave one of them "
+                    "out");
+  }
+}
+
 }  // namespace
 
 std::span<const std::string_view> algorithm_names() { return names; }
@@ -50,7 +61,9 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
 Membership::Membership(const MpiGroup& group, const MembershipOptions& options)
     : host_(options.host), progress_(std::make_unique<Progress>(options.wait)) {
   if (options.progress_thread) check_thread_level();
+  check_compression(options);
   gradients_ = make_communicator(group, *progress_, options);
+  if (options.compress) gradients_ = make_compressed(std::move(gradients_), *options.compress, *progress_);
   MembershipOptions unobserved = options;
   unobserved.observer = nullptr;
   statistics_ = make_communicator(group, *progress_, unobserved);

@@ -30,6 +30,7 @@ void MetricsFile::write(const StartEvent& event) {
                   {"epochs", event.epochs},
                   {"seed", event.seed},
                   {"algorithm", event.algorithm},
+                  {"compress", event.compress},
                   {"device", event.device},
                   {"ops", event.ops},
                   {"precision", event.precision}});

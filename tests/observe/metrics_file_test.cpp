@@ -26,6 +26,7 @@ TEST(MetricsFile, WritesTheStart) {
                                        .model = "lenet",
                                        .dataset = "mnist",
                                        .algorithm = "ring",
+                                       .compress = "bf16",
                                        .device = "cpu",
                                        .ops = "onednn",
                                        .precision = "float32",
@@ -34,7 +35,7 @@ TEST(MetricsFile, WritesTheStart) {
                                        .batch = {128},
                                        .hosts = {"a", "b"}});
   EXPECT_EQ(line, json::parse(R"({"event":"start","version":"0.1.0","model":"lenet","dataset":"mnist","ranks":2,
-    "hosts":["a","b"],"batch":128,"epochs":3,"seed":18446744073709551615,"algorithm":"ring","device":"cpu",
+    "hosts":["a","b"],"batch":128,"epochs":3,"seed":18446744073709551615,"algorithm":"ring","compress":"bf16","device":"cpu",
     "ops":"onednn","precision":"float32"
 })"));
 }

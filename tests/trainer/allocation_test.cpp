@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
@@ -49,10 +50,12 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 namespace lockstep::trainer {
 namespace {
 
-void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, const char* algorithm) {
+void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, const char* algorithm,
+                          std::optional<backends::WireFormat> compress = std::nullopt) {
   World world;
-  backends::Membership membership(world.group(),
-                                  {.algorithm = algorithm, .host = world.host(), .wait = {.spins_before_yield = 0}});
+  backends::Membership membership(
+      world.group(),
+      {.algorithm = algorithm, .host = world.host(), .wait = {.spins_before_yield = 0}, .compress = compress});
   {
     const data::DatasetPair data = testing_support::small_digits(200, 50, 16);
     // 20 steps of 10 samples; small buckets, so that several all-reduces are under way.
@@ -84,6 +87,7 @@ TEST(Allocation, NoneInAStepOnTheReferenceOps) {
 TEST(Allocation, NoneInAStepOnOneDnn) {
   const auto ops = ops::make_onednn_ops(1);
   expect_no_allocation(*ops, DType::float32, "lenet", "ring");
+  expect_no_allocation(*ops, DType::float32, "lenet", "ring", backends::WireFormat::bfloat16);
   expect_no_allocation(*ops, DType::float32, "resnet20", "ring");
 }
 

@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -27,6 +29,8 @@ struct MembershipOptions {
   bool progress_thread = false;
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
   Observer* observer = nullptr;  ///< of the gradients' communicator; outlives the membership
+  /// What float32 gradients are rounded to for the way; nothing: they travel as they are.
+  std::optional<WireFormat> compress = std::nullopt;
 };
 
 /// A communicator over the group with the back end that runs this algorithm. Collective.
@@ -43,8 +47,8 @@ class Membership {
  public:
   /// Collective over `group`, which may be closed afterwards.
   /// @throws as make_communicator; Error{unsupported} if a progress thread is asked for and MPI was initialised with
-  /// less
-  ///         than MPI_THREAD_SERIALIZED
+  ///         less than MPI_THREAD_SERIALIZED; Error{invalid_argument} for compression with an algorithm that promises
+  ///         the same bits at any number of ranks
   Membership(const MpiGroup& group, const MembershipOptions& options);
 
   [[nodiscard]] Rank rank() const { return gradients_->rank(); }

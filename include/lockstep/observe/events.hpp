@@ -15,6 +15,7 @@ struct StartEvent {
   std::string model;
   std::string dataset;
   std::string algorithm;  ///< of the all-reduce
+  std::string compress;   ///< what gradients travel as: "none", "bf16", "fp16"
   std::string device;
   std::string ops;
   std::string precision;

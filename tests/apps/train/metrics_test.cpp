@@ -49,6 +49,7 @@ TEST_F(Metrics, StartSaysWhatIsRun) {
   EXPECT_EQ(start.at("model"), "lenet");
   EXPECT_EQ(start.at("dataset"), "mnist");
   EXPECT_EQ(start.at("algorithm"), "ring");
+  EXPECT_EQ(start.at("compress"), "none");
   EXPECT_EQ(start.at("device"), "cpu");
   EXPECT_EQ(start.at("ops"), "onednn");
   EXPECT_EQ(start.at("precision"), "float32");

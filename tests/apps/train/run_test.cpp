@@ -73,6 +73,25 @@ TEST(Run, InFloat64OnTheReferenceRanksDoNotMatter) {
   }
 }
 
+TEST(Run, CompressionIsShownAndChangesTheLossALittle) {
+  const SmallDigits digits;
+  const std::string arguments = digits.arguments() + " --batch 16 --epochs 1";
+  const double exact = last_epoch(digits, 2, arguments).at("train_loss").get<double>();
+  for (const std::string format : {"bf16", "fp16"}) {
+    const SmallDigits own;
+    const std::string path = own.path("metrics.json");
+    const auto result =
+        run_train(2, own.arguments() + " --batch 16 --epochs 1 --compress " + format + " --metrics " + path);
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, "(lockstep's own), on the wire in " + format + "\n"), 1) << result.output;
+    const auto events = read_metrics(path);
+    EXPECT_EQ(events.front().at("compress"), format);
+    const double loss = events.at(events.size() - 2).at("train_loss").get<double>();
+    EXPECT_NE(loss, exact) << format << ": nothing was rounded";
+    EXPECT_NEAR(loss / exact, 1, 0.01) << format;
+  }
+}
+
 TEST(Run, EveryAlgorithmGivesTheSameLossButForRounding) {
   const SmallDigits digits;
   std::map<std::string, double> losses;

@@ -28,6 +28,11 @@ const Mistake mistakes[] = {
     {"MisspeltModel", "--model resnet-20", {"--model resnet-20: ", "did you mean 'resnet20'?", "lenet|resnet20"}},
     {"MisspeltDataset", "--dataset synthetic-digit", {"did you mean 'synthetic-digits'?"}},
     {"MisspeltAlgorithm", "--algorithm rign", {"--algorithm rign: ", "did you mean 'ring'?"}},
+    {"MisspeltCompression", "--compress bf61", {"--compress bf61: ", "did you mean 'bf16'?", "none|bf16|fp16"}},
+    {"CompressionOfFloat64", "--compress bf16 --precision float64", {"--compress bf16 is for float32"}},
+    {"CompressionWithTreeOrder",
+     "--compress fp16 --algorithm tree-order",
+     {"--compress fp16 with --algorithm tree-order"}},
     {"MisspeltOps", "--ops onednnn", {"did you mean 'onednn'?", "onednn|reference"}},
     {"MisspeltPrecision", "--precision flaot64", {"did you mean 'float64'?", "float32|float64"}},
     {"MisspeltDevice", "--device cpus", {"did you mean 'cpu'?", "cpu|cuda"}},
@@ -76,11 +81,12 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   const auto result = run_train(2, "--help");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "Exit codes: 0 "), 1) << result.output;
-  for (const char* option :
-       {"config",    "dataset",   "data-dir", "model",        "epochs",         "steps",   "batch",
-        "lr",        "momentum",  "nesterov", "weight-decay", "seed",           "threads", "workers",
-        "bucket-mb", "algorithm", "device",   "ops",          "precision",      "timeout", "log-every",
-        "metrics",   "trace",     "help",     "version",      "progress-thread"}) {
+  for (const char* option : {"config",          "dataset", "data-dir", "model",     "epochs",
+                             "steps",           "batch",   "lr",       "momentum",  "nesterov",
+                             "weight-decay",    "seed",    "threads",  "workers",   "bucket-mb",
+                             "algorithm",       "device",  "ops",      "precision", "timeout",
+                             "log-every",       "metrics", "trace",    "help",      "version",
+                             "progress-thread", "compress"}) {
     EXPECT_EQ(occurrences(result.output, "\n  --" + std::string(option) + ' '), 1) << option << result.output;
   }
 }

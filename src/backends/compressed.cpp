@@ -1,0 +1,160 @@
+#include "lockstep/backends/compressed.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "backends/host/communicator.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/nearest.hpp"
+#include "lockstep/kernels/convert.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+constexpr std::array<std::string_view, 3> names = {"none", "bf16", "fp16"};
+
+DType dtype_of(WireFormat format) { return format == WireFormat::bfloat16 ? DType::bfloat16 : DType::float16; }
+
+template <typename Half>
+std::span<Half> halves(const Buffer& buffer) {
+  return {static_cast<Half*>(buffer.data), static_cast<std::size_t>(buffer.count.value)};
+}
+
+void narrow(const ConstBuffer& from, const Buffer& to) {
+  const std::span floats(static_cast<const float*>(from.data), static_cast<std::size_t>(from.count.value));
+  if (to.dtype == DType::bfloat16) return kernels::convert(floats, halves<kernels::BFloat16>(to));
+  kernels::convert(floats, halves<kernels::Float16>(to));
+}
+
+void widen(const Buffer& from, const Buffer& to) {
+  const std::span floats(static_cast<float*>(to.data), static_cast<std::size_t>(to.count.value));
+  if (from.dtype == DType::bfloat16) {
+    return kernels::convert(std::span<const kernels::BFloat16>(halves<kernels::BFloat16>(from)), floats);
+  }
+  kernels::convert(std::span<const kernels::Float16>(halves<kernels::Float16>(from)), floats);
+}
+
+/// An operation of the inner communicator, with the conversions around it.
+class CompressedOperation : public HostOperation {
+ public:
+  CompressedOperation(Communicator& inner, WireFormat format) : inner_(&inner), wire_dtype_(dtype_of(format)) {}
+
+  /// @pre begun before the collective's label ends
+  void prepare(const Collective& collective) { collective_ = collective; }
+
+  void begin(int /*slot*/) override {
+    mark_begun();
+    mark_advance();
+    const bool reduction =
+        collective_.kind == CollectiveKind::all_reduce || collective_.kind == CollectiveKind::reduce_scatter;
+    compressed_ = reduction && collective_.in.dtype == DType::float32;
+    if (compressed_) narrow(collective_.in, wire_memory(collective_.in.count));
+    work_.emplace(submit_to_inner());
+  }
+
+  bool advance() override {
+    if (!work_->done()) return false;
+    work_->wait();
+    work_.reset();
+    if (compressed_) widen(result_, collective_.out);
+    mark_advance();
+    complete();
+    return true;
+  }
+
+ private:
+  const Buffer& wire_memory(Count count) {
+    const Bytes bytes{count.value * size_of(wire_dtype_)};
+    if (memory_.bytes() < bytes) memory_ = inner_->allocate(bytes);
+    wire_ = {memory_.data(), count, wire_dtype_, memory_.kind()};
+    return wire_;
+  }
+
+  Work submit_to_inner() {
+    const Collective& c = collective_;
+    switch (c.kind) {
+      case CollectiveKind::all_reduce:
+        result_ = wire_;
+        return compressed_ ? inner_->all_reduce(wire_, wire_, c.op, c.queue, c.label)
+                           : inner_->all_reduce(c.in, c.out, c.op, c.queue, c.label);
+      case CollectiveKind::reduce_scatter:
+        result_ = slice(wire_, {inner_->rank().value * c.out.count.value}, c.out.count);
+        return compressed_ ? inner_->reduce_scatter(wire_, result_, c.op, c.queue, c.label)
+                           : inner_->reduce_scatter(c.in, c.out, c.op, c.queue, c.label);
+      case CollectiveKind::broadcast: return inner_->broadcast(c.out, c.root, c.queue, c.label);
+      case CollectiveKind::all_gather: return inner_->all_gather(c.in, c.out, c.queue, c.label);
+      case CollectiveKind::barrier: break;
+    }
+    return inner_->barrier(c.label);
+  }
+
+  Communicator* inner_;
+  DType wire_dtype_;
+  Collective collective_;
+  bool compressed_ = false;
+  Allocation memory_;
+  Buffer wire_;    // the input in the wire's format, reduced in place
+  Buffer result_;  // this rank's part of it
+  std::optional<Work> work_;
+};
+
+/// The inner communicator orders the operations, watches their deadline and tells the observer; here each begins at
+/// once.
+class Compressed : public HostCommunicator {
+ public:
+  Compressed(std::unique_ptr<Communicator> inner, WireFormat format, Progress& progress)
+      : HostCommunicator(inner->rank(), inner->size(), progress,
+                         {.backend = "compressed",
+                          .operations_in_flight = std::numeric_limits<int>::max(),
+                          .deadline = std::chrono::hours(24 * 365)}),
+        inner_(std::move(inner)),
+        format_(format) {}
+
+  ~Compressed() override { (void)closed_or_parked(); }
+
+  Allocation allocate(Bytes bytes) override { return inner_->allocate(bytes); }
+
+ protected:
+  std::shared_ptr<HostOperation> make_operation() override {
+    return std::make_shared<CompressedOperation>(*inner_, format_);
+  }
+  void prepare(HostOperation& operation, const Collective& collective) override {
+    static_cast<CompressedOperation&>(operation).prepare(collective);
+  }
+  void release() override { inner_->close(); }
+
+ private:
+  std::unique_ptr<Communicator> inner_;
+  WireFormat format_;
+};
+
+}  // namespace
+
+std::string_view name(WireFormat format) { return format == WireFormat::bfloat16 ? names[1] : names[2]; }
+
+std::span<const std::string_view> compression_names() { return names; }
+
+std::optional<WireFormat> parse_compression(std::string_view name) {
+  const auto* const found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    throw Error(ErrorCode::invalid_argument, "there is no compression '" + std::string(name) + "'; did you mean '" +
+                                                 nearest(name, names) + "'? There are none, bf16, fp16");
+  }
+  if (found == names.begin()) return std::nullopt;
+  return found == names.begin() + 1 ? WireFormat::bfloat16 : WireFormat::float16;
+}
+
+std::unique_ptr<Communicator> make_compressed(std::unique_ptr<Communicator> inner, WireFormat format,
+                                              Progress& progress) {
+  if (!inner->capabilities().host_memory) {
+    throw Error(ErrorCode::unsupported, "compression converts in host memory, which " +
+                                            std::string(inner->capabilities().backend) + " does not take");
+  }
+  return std::make_unique<Compressed>(std::move(inner), format, progress);
+}
+
+}  // namespace lockstep::backends
