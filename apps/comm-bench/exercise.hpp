@@ -24,15 +24,20 @@ class Exercise {
 
   /// @pre `memory` holds memory_needed(shape) and outlives the exercise
   Exercise(const Shape& shape, void* memory);
+  Exercise(const Exercise&) = delete;
+  Exercise& operator=(const Exercise&) = delete;
+  virtual ~Exercise() = default;
 
   /// The buffer's size, which bandwidths are of; 0 for a barrier.
   [[nodiscard]] Bytes bytes() const { return whole_.bytes(); }
+  /// Elements of the buffer, or of each of its parts; 0 for a barrier.
+  [[nodiscard]] Count count() const { return shape_.part; }
   /// In place, but for reduce_scatter: MPI's in-place form of it is another operation. The root is rank 0.
   [[nodiscard]] Collective collective() const;
   /// Overwrites the whole memory with what this rank brings in this repetition.
   void refill(std::int64_t repetition);
   /// How many elements of this rank's result are wrong.
-  [[nodiscard]] std::int64_t wrong(std::int64_t repetition);
+  [[nodiscard]] virtual std::int64_t wrong(std::int64_t repetition);
 
  private:
   [[nodiscard]] Buffer part(int index) const { return slice(whole_, {index * shape_.part.value}, shape_.part); }

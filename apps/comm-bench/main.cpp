@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/group_ranks.hpp"
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/memory.hpp"
 #include "apps/comm-bench/options.hpp"
@@ -53,12 +54,14 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
   const Allocation memory = allocate_host(Exercise::memory_needed(shape));
   const Contenders contenders = make_contenders(world, options);
   const Subject subject{.op = options.op, .dtype = options.dtype, .ranks = world.size()};
-  print(world, table_head(subject, world));
+  print(world, table_head(subject, "comm-bench " + commit(), world.shape().nodes()));
+  GroupRanks ranks(world.group());
   std::vector<Measurement> all;
   for (const Count count : counts) {
     shape.part = count;
+    Exercise exercise(shape, memory.data());
     const Effort effort{.warmup = options.warmup, .repetitions = options.repetitions, .seconds = options.seconds};
-    for (Measurement& m : measure(world.group(), contenders, shape, memory.data(), effort)) {
+    for (Measurement& m : measure(ranks, contenders, exercise, effort)) {
       print(world, table_line(subject, m));
       all.push_back(std::move(m));
     }

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "lockstep/backends/mpi_native/blocking.hpp"
+#include "apps/comm-bench/start_line.hpp"
 #include "lockstep/base/observer.hpp"
-#include "lockstep/platform/bootstrap.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -13,87 +12,82 @@ namespace {
 constexpr double min_repetitions = 5;
 constexpr double max_repetitions = 1000;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+std::int64_t nanoseconds_since(Clock::time_point begin) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+}
 
 /// The contenders at one size, and what has been counted of each.
 class Series {
  public:
-  Series(const MpiGroup& group, const Contenders& contenders, const Exercise::Shape& shape, void* memory)
-      : group_(&group), contenders_(&contenders), exercise_(shape, memory), wrong_(contenders.size()) {}
+  Series(Ranks& ranks, const Contenders& contenders, Exercise& exercise)
+      : start_line_(ranks), contenders_(&contenders), exercise_(&exercise), wrong_(contenders.size()) {}
 
-  /// Each contender once; appends this rank's seconds, in the contenders' order.
-  void round(std::vector<double>& seconds) {
+  /// Each contender once; appends this rank's nanoseconds, in the contenders' order.
+  void round(std::vector<std::int64_t>& nanoseconds) {
     for (std::size_t i = 0; i < contenders_->size(); ++i) {
       ++repetition_;  // differs between contenders too: none can pass with the result of the one before
-      exercise_.refill(repetition_);
-      const Collective collective = exercise_.collective();
-      barrier(*group_);
-      const Clock::time_point begin = Clock::now();
+      exercise_->refill(repetition_);
+      const Collective collective = exercise_->collective();
+      const Clock::time_point begin = start_line_.wait();
       (*contenders_)[i]->run(collective);
-      seconds.push_back(seconds_since(begin));
-      wrong_[i] += exercise_.wrong(repetition_);
+      nanoseconds.push_back(nanoseconds_since(begin));
+      wrong_[i] += exercise_->wrong(repetition_);
     }
   }
 
-  [[nodiscard]] Bytes bytes() const { return exercise_.bytes(); }
   [[nodiscard]] std::vector<std::int64_t>& wrong() { return wrong_; }
 
  private:
-  const MpiGroup* group_;
+  StartLine start_line_;
   const Contenders* contenders_;
-  Exercise exercise_;
+  Exercise* exercise_;
   std::int64_t repetition_ = 0;
   std::vector<std::int64_t> wrong_;
 };
 
-/// Rank 0 decides, since ranks that differ by one repetition would wait for each other for ever.
-std::int64_t agreed_repetitions(const MpiGroup& group, const Effort& effort, double seconds_each) {
+/// All ranks take the largest number, since ranks that differ by one repetition would wait for each other for ever.
+std::int64_t agreed_repetitions(Ranks& ranks, const Effort& effort, double seconds_each) {
   if (effort.repetitions > 0) return effort.repetitions;
-  const double fitting = std::clamp(effort.seconds / seconds_each, min_repetitions, max_repetitions);
-  return all_gather_numbers(group, static_cast<std::int64_t>(fitting)).front();
+  auto fitting = static_cast<std::int64_t>(std::clamp(effort.seconds / seconds_each, min_repetitions, max_repetitions));
+  ranks.max({&fitting, 1});
+  return fitting;
 }
 
-template <typename T>
-void over_all_ranks(const MpiGroup& group, std::vector<T>& values, DType dtype, ReduceOp op) {
-  const Buffer buffer{values.data(), {static_cast<std::int64_t>(values.size())}, dtype};
-  backends::mpi_blocking(group, {.kind = CollectiveKind::all_reduce, .in = buffer, .out = buffer, .op = op});
-}
-
-double median(std::vector<double>& values) {
+double median(std::vector<std::int64_t>& values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  const auto upper = static_cast<double>(values[half]);
+  return values.size() % 2 == 1 ? upper : (static_cast<double>(values[half - 1]) + upper) / 2;
 }
 
 }  // namespace
 
-std::vector<Measurement> measure(const MpiGroup& group, const Contenders& contenders, const Exercise::Shape& shape,
-                                 void* memory, const Effort& effort) {
-  Series series(group, contenders, shape, memory);
-  std::vector<double> seconds;
+std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, Exercise& exercise, const Effort& effort) {
+  Series series(ranks, contenders, exercise);
+  std::vector<std::int64_t> nanoseconds;
   double round_seconds = 0;
   for (int i = 0; i < effort.warmup; ++i) {
     const Clock::time_point begin = Clock::now();
-    series.round(seconds);
-    round_seconds = seconds_since(begin);
+    series.round(nanoseconds);
+    round_seconds = 1e-9 * static_cast<double>(nanoseconds_since(begin));
   }
-  seconds.clear();
+  nanoseconds.clear();
   const auto width = contenders.size();
-  const std::int64_t repetitions = agreed_repetitions(group, effort, round_seconds / static_cast<double>(width));
-  for (std::int64_t i = 0; i < repetitions; ++i) series.round(seconds);
-  over_all_ranks(group, seconds, DType::float64, ReduceOp::max);
-  over_all_ranks(group, series.wrong(), DType::int64, ReduceOp::sum);
+  const std::int64_t repetitions = agreed_repetitions(ranks, effort, round_seconds / static_cast<double>(width));
+  for (std::int64_t i = 0; i < repetitions; ++i) series.round(nanoseconds);
+  ranks.max(nanoseconds);
+  ranks.sum(series.wrong());
 
   std::vector<Measurement> results;
   for (std::size_t i = 0; i < width; ++i) {
-    std::vector<double> own;
-    for (std::size_t k = i; k < seconds.size(); k += width) own.push_back(seconds[k]);
+    std::vector<std::int64_t> own;
+    for (std::size_t k = i; k < nanoseconds.size(); k += width) own.push_back(nanoseconds[k]);
     const double middle = median(own);
     results.push_back({.algorithm = contenders[i]->name(),
-                       .bytes = series.bytes(),
-                       .count = shape.kind == CollectiveKind::barrier ? Count{0} : shape.part,
-                       .median_seconds = middle,
-                       .min_seconds = own.front(),
+                       .bytes = exercise.bytes(),
+                       .count = exercise.count(),
+                       .median_seconds = 1e-9 * middle,
+                       .min_seconds = 1e-9 * static_cast<double>(own.front()),
                        .wrong = series.wrong()[i]});
   }
   return results;

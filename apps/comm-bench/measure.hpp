@@ -7,7 +7,7 @@
 
 #include "apps/comm-bench/contender.hpp"
 #include "apps/comm-bench/exercise.hpp"
-#include "lockstep/platform/mpi_group.hpp"
+#include "apps/comm-bench/ranks.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -29,10 +29,11 @@ struct Effort {
 };
 
 /// Times the contenders in turn (A B C A B C …), so that whatever else the machine does meets all of them alike. A
-/// repetition: rewrite the buffers, barrier, the operation, which alone is timed, check the result. Its time is that of
-/// the slowest rank. Collective.
-/// @throws Error as the contenders do; Error{transport}
-std::vector<Measurement> measure(const MpiGroup& group, const Contenders& contenders, const Exercise::Shape& shape,
-                                 void* memory, const Effort& effort);
+/// repetition: rewrite the buffers, line up (`StartLine`), the operation, which alone is timed, check the result. Its
+/// time is from the common start until the slowest rank is done; without a common clock, the slowest rank's own time.
+/// Collective. Every program that lockstep is compared with is timed by this function.
+/// @param exercise  refilled before each operation; every contender runs its collective()
+/// @throws Error as the contenders and the ranks do
+std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, Exercise& exercise, const Effort& effort);
 
 }  // namespace lockstep::comm_bench

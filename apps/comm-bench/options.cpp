@@ -121,8 +121,10 @@ std::string help_text() {
        << description()
        << "\nEvery rank rewrites its whole buffer before each operation and checks the whole result after it. "
           "Operations\n"
-          "are in place, except for reduce_scatter. The algorithms take turns; a repetition's time is its slowest\n"
-          "rank's. Bandwidths are of the median, as nccl-tests defines them.\n\n"
+          "are in place, except for reduce_scatter. The algorithms take turns. A repetition's time is its slowest "
+          "rank's,\n"
+          "from a start that ranks of one machine agree on, by their common clock; on several machines a barrier\n"
+          "stands in for it. Bandwidths are of the median, as nccl-tests defines them.\n\n"
           "Exit codes: 0 success, 1 error or wrong result, 2 wrong command line.\n";
   return text.str();
 }

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/comm-bench/bandwidth.hpp"
-#include "apps/common/version.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -28,12 +27,10 @@ std::string format(const char* pattern, Arguments... arguments) {
 
 }  // namespace
 
-std::string table_head(const Subject& subject, const World& world) {
-  const int nodes = world.shape().nodes();
-  std::string head = "# comm-bench " + commit() + ": " + std::string(name(subject.op)) + ", " +
-                     std::string(name(subject.dtype)) + ", " + std::to_string(subject.ranks) +
-                     (subject.ranks == 1 ? " rank on " : " ranks on ") + std::to_string(nodes) +
-                     (nodes == 1 ? " node\n" : " nodes\n");
+std::string table_head(const Subject& subject, const std::string& program, int nodes) {
+  std::string head = "# " + program + ": " + std::string(name(subject.op)) + ", " + std::string(name(subject.dtype)) +
+                     ", " + std::to_string(subject.ranks) + (subject.ranks == 1 ? " rank on " : " ranks on ") +
+                     std::to_string(nodes) + (nodes == 1 ? " node\n" : " nodes\n");
   head += format("# %12s %12s %8s  %-18s %12s %12s %8s %8s  %s\n", "size", "count", "type", "algorithm", "median",
                  "minimum", "algbw", "busbw", "result");
   head += format("# %12s %12s %8s  %-18s %12s %12s %8s %8s\n", "(B)", "(elements)", "", "", "(us)", "(us)", "(GB/s)",

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "apps/comm-bench/measure.hpp"
-#include "lockstep/platform/world.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -18,7 +17,8 @@ struct Subject {
 };
 
 /// The table's head, in the manner of nccl-tests.
-std::string table_head(const Subject& subject, const World& world);
+/// @param program  who measured: a name and a version
+std::string table_head(const Subject& subject, const std::string& program, int nodes);
 /// A line of the table.
 std::string table_line(const Subject& subject, const Measurement& m);
 /// The table's last line if any result is wrong; else nothing.

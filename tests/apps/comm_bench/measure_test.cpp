@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <thread>
 
+#include "apps/comm-bench/group_ranks.hpp"
+#include "apps/comm-bench/start_line.hpp"
 #include "lockstep/backends/mpi_native/blocking.hpp"
 #include "lockstep/platform/world.hpp"
 
@@ -48,7 +53,9 @@ class Measure : public testing::Test {
                                 .ranks = world_.size(),
                                 .part = {1000}};
     const Allocation memory = allocate_host(Exercise::memory_needed(shape));
-    return measure(world_.group(), contenders_, shape, memory.data(), effort);
+    Exercise exercise(shape, memory.data());
+    GroupRanks ranks(world_.group());
+    return measure(ranks, contenders_, exercise, effort);
   }
   void TearDown() override { world_.close(); }
 
@@ -89,6 +96,45 @@ TEST_F(Measure, CountsTheSlowestRanksTime) {
   EXPECT_GE(results[0].min_seconds, 0.002);
   EXPECT_GE(results[0].median_seconds, results[0].min_seconds);
   EXPECT_LT(results[0].median_seconds, 0.150);
+}
+
+TEST_F(Measure, CountsFromTheCommonStartAndNotFromARanksOwn) {
+  using namespace std::chrono_literals;
+  if (world_.rank().value == 0) std::this_thread::sleep_for(50ms);
+  GroupRanks ranks(world_.group());
+  StartLine line(ranks);
+  ASSERT_TRUE(line.common_clock()) << "the ranks of this test share a machine";
+  std::set<std::int64_t> starts;
+  for (int i = 0; i < 3; ++i) {
+    const Clock::time_point start = line.wait();
+    EXPECT_LE(start, Clock::now());
+    std::array<std::int64_t, 2> ends = {start.time_since_epoch().count(), -start.time_since_epoch().count()};
+    ranks.max(ends);
+    EXPECT_EQ(ends[0], -ends[1]) << "the ranks count from different moments";
+    starts.insert(ends[0]);
+  }
+  EXPECT_EQ(starts.size(), 3U);
+}
+
+/// One rank that finds another clock elsewhere.
+class RanksOfTwoMachines : public Ranks {
+ public:
+  [[nodiscard]] int size() const override { return 2; }
+  void barrier() override { ++barriers; }
+  void max(std::span<std::int64_t> numbers) override { ++numbers.back(); }
+  void sum(std::span<std::int64_t>) override {}
+  int barriers = 0;
+};
+
+TEST_F(Measure, WithoutACommonClockABarrierAndTheRanksOwnStartMustDo) {
+  RanksOfTwoMachines ranks;
+  StartLine line(ranks);
+  EXPECT_FALSE(line.common_clock());
+  const Clock::time_point before = Clock::now();
+  const Clock::time_point start = line.wait();
+  EXPECT_GE(start, before);
+  EXPECT_LE(start, Clock::now());
+  EXPECT_EQ(ranks.barriers, 1);
 }
 
 TEST_F(Measure, RepeatsAsOftenAsTheTimeAllows) {

@@ -1,0 +1,20 @@
+#include "apps/comm-bench/group_ranks.hpp"
+
+#include "lockstep/backends/mpi_native/blocking.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+
+namespace lockstep::comm_bench {
+namespace {
+
+void all_reduce(const MpiGroup& group, std::span<std::int64_t> numbers, ReduceOp op) {
+  const Buffer buffer{numbers.data(), {static_cast<std::int64_t>(numbers.size())}, DType::int64};
+  backends::mpi_blocking(group, {.kind = CollectiveKind::all_reduce, .in = buffer, .out = buffer, .op = op});
+}
+
+}  // namespace
+
+void GroupRanks::barrier() { lockstep::barrier(*group_); }
+void GroupRanks::max(std::span<std::int64_t> numbers) { all_reduce(*group_, numbers, ReduceOp::max); }
+void GroupRanks::sum(std::span<std::int64_t> numbers) { all_reduce(*group_, numbers, ReduceOp::sum); }
+
+}  // namespace lockstep::comm_bench

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+
+#include "apps/comm-bench/ranks.hpp"
+#include "lockstep/base/observer.hpp"
+
+namespace lockstep::comm_bench {
+
+/// Lets ranks begin together what is to be timed, at a cost that is no part of it.
+///
+/// Ranks leave a barrier one after the other, up to a microsecond apart, each MPI library in its own manner. The first
+/// to leave then waits in the operation for the last, and the time of a small operation becomes the barrier's. Ranks
+/// that read the same clock, since one kernel keeps it, therefore agree on a moment that lies ahead of all of them and
+/// wait for it. On several machines there is no such clock, and a barrier must do.
+/// @source Hunold, Carpen-Amarie, IEEE TPDS 27(12), 2016 (window-based synchronisation)
+class StartLine {
+ public:
+  /// Finds out whether the ranks have a clock in common. Collective.
+  explicit StartLine(Ranks& ranks);
+
+  [[nodiscard]] bool common_clock() const { return common_clock_; }
+  /// Returns when all ranks may begin, and the moment to count from: the agreed one, else this rank's own.
+  Clock::time_point wait();
+
+ private:
+  void wait_until(Clock::time_point start) const;
+
+  Ranks* ranks_;
+  bool common_clock_;
+  bool crowded_;  // more ranks than cores: who waits must let the others through
+  Clock::duration lead_;
+};
+
+}  // namespace lockstep::comm_bench
