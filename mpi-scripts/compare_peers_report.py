@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Sums up the rounds of compare-peers.sh: Markdown tables, and the same as JSON.
+
+  compare_peers_report.py DIR...     reads DIR/contenders and DIR/CONTENDER-ROUND.json (comm-bench --json and the
+                                     programs of apps/peers), writes DIR/result.json
+"""
+import collections
+import json
+import os
+import pathlib
+import statistics
+import sys
+
+KIB, MIB = 1 << 10, 1 << 20
+# lockstep ÷ limit that is allowed.
+MOST_OF_LIMIT = 1.15
+# Fastest peer ÷ lockstep that is asked for, from each size up; None: nothing is asked for there.
+TARGETS = {
+    "node": {0: 1.0, 4 * KIB: 1.4, 16 * KIB: 2.0, MIB: 3.0},
+    "node, user's memory": {0: 1.0, MIB: 1.5},
+    "oversubscribed": {0: 1.0, MIB: 2.5},
+    "hosts-1": {0: 1.0, 4 * MIB: 1.6},
+    "hosts-2": {0: None, 256 * KIB: 1.4},
+    "gloo": {0: 8.0},
+    "limit": {0: 1 / MOST_OF_LIMIT},
+}
+
+
+def read_rounds(directory, contender):
+    """{bytes: {algorithm: [median of each round, µs]}}"""
+    times = collections.defaultdict(lambda: collections.defaultdict(list))
+    files = [file for file in directory.glob(f"{contender}-*.json") if file.stem[len(contender) + 1:].isdigit()]
+    for file in files:
+        for result in json.loads(file.read_text())["results"]:
+            if not result["correct"]:
+                sys.exit(f"error: {file} has wrong results")
+            times[result["bytes"]][result["algorithm"]].append(result["median_us"])
+    return times
+
+
+def fastest(directory, contender):
+    """{bytes: µs}: the contender's fastest algorithm at each size, by the median of its rounds."""
+    return {size: min(statistics.median(rounds) for rounds in algorithms.values())
+            for size, algorithms in read_rounds(directory, contender).items()}
+
+
+def target(subject, size):
+    return [ratio for start, ratio in TARGETS[subject].items() if size >= start][-1]
+
+
+def compare(subject, ours, peers):
+    rows = []
+    for size in sorted(ours):
+        known = {peer: times[size] for peer, times in peers.items() if size in times}
+        if known:
+            rows.append({"bytes": size, "lockstep_us": ours[size], "peers_us": known,
+                         "fastest": min(known, key=known.get), "ratio": min(known.values()) / ours[size],
+                         "target": target(subject, size)})
+    return rows
+
+
+def processor():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} hardware threads"
+
+
+def size_name(size):
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size:,} B"
+
+
+def microseconds(value):
+    return "–" if value is None else f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def ratio_and_verdict(subject, row):
+    met = "met" if row["ratio"] >= (row["target"] or 0) else "not met"
+    if subject == "limit":
+        return f"{1 / row['ratio']:.2f} | ≤ {MOST_OF_LIMIT}: {met}"
+    return f"{row['ratio']:.2f} | {'–' if row['target'] is None else f'≥ {row_target(row)}: {met}'}"
+
+
+def row_target(row):
+    return f"{row['target']:.1f}"
+
+
+def print_table(subject, ours, peers, rows):
+    print(f"\n**{subject}**: {ours}\n")
+    ratio = "lockstep ÷ limit" if subject == "limit" else "fastest peer ÷ lockstep"
+    print("| size | lockstep | " + " | ".join(peers) + f" | {ratio} | asked for |")
+    print("|---|---|" + "---|" * len(peers) + "---|---|")
+    for row in rows:
+        times = " | ".join(microseconds(row["peers_us"].get(peer)) for peer in peers)
+        print(f"| {size_name(row['bytes'])} | {microseconds(row['lockstep_us'])} | {times} "
+              f"| {ratio_and_verdict(subject, row)} |")
+
+
+def report(directory):
+    contenders = (directory / "contenders").read_text().split()
+    ours = [name for name in contenders if name.startswith("lockstep")]
+    peers = {name: fastest(directory, name) for name in contenders if name not in ours}
+    tables = {}
+    for name in ours:
+        subject = f"{directory.name}, user's memory" if name == "lockstep-user" else directory.name
+        rows = compare(subject, fastest(directory, name), peers)
+        print_table(subject, name, list(peers), rows)
+        tables[name] = rows
+    result = {"processor": processor(), "setting": directory.name, "tables": tables}
+    (directory / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
+def main(arguments):
+    if not arguments:
+        sys.exit(__doc__)
+    print(f"{processor()}\nall-reduce, float32 sum in place; µs, median of the rounds' medians")
+    for directory in arguments:
+        report(pathlib.Path(directory))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,117 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "support/run_program.hpp"
+
+namespace lockstep::testing_support {
+namespace {
+
+constexpr int not_permitted = 77;
+
+std::string script(const std::string& arguments) {
+  return std::string("MPIEXEC=") + LOCKSTEP_MPIEXEC + ' ' + LOCKSTEP_HOSTS_SCRIPT + ' ' + arguments;
+}
+
+class Hosts : public testing::Test {
+ protected:
+  void SetUp() override {
+    const ProgramResult probe = run_program(script("exec true 2>&1"));
+    if (probe.exit_code == not_permitted) GTEST_SKIP() << probe.output;
+    ASSERT_EQ(probe.exit_code, 0) << probe.output;
+  }
+};
+
+TEST_F(Hosts, TopoShowsTwoNodesWithTwoRanksEach) {
+  const auto result = run_program(script(std::string("run 2 ") + LOCKSTEP_TOPO + " --json"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const auto cluster = nlohmann::json::parse(result.output);
+  EXPECT_EQ(cluster.at("ranks"), 4);
+  std::set<std::string> names;
+  for (const auto& host : cluster.at("hosts")) {
+    names.insert(host.at("name").get<std::string>());
+    EXPECT_EQ(host.at("processes").size(), 2U);
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"h1", "h2"}));
+}
+
+TEST_F(Hosts, AreAsManyAsAskedFor) {
+  const auto result = run_program(script(std::string("--hosts 3 run 1 ") + LOCKSTEP_TOPO));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output.find("3 ranks on 3 nodes\n"), 0U) << result.output;
+}
+
+TEST_F(Hosts, ShareNeitherProcessesNorMemory) {
+  const auto result =
+      run_program(script("exec bash -c '$LOCKSTEP_LAUNCH_AGENT h1 \"touch /dev/shm/mark; sleep 2\" & sleep 1;"
+                         " $LOCKSTEP_LAUNCH_AGENT h2 \"hostname; ls /dev/shm; ls -d /proc/[0-9]* | wc -l\"; wait'"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(occurrences(result.output, "h2\n"), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "mark"), 0) << result.output;
+  EXPECT_LE(std::stoi(result.output.substr(3)), 4) << "a shell, and who counts";
+}
+
+TEST_F(Hosts, HaveLinksOfTheRateAskedFor) {
+  const auto result =
+      run_program(script("--rate 1gbit exec bash -c '$LOCKSTEP_LAUNCH_AGENT h2 tc qdisc show dev eth0'"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(occurrences(result.output, "tbf"), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "rate 1Gbit"), 1) << result.output;
+}
+
+TEST_F(Hosts, PassOnTheCommandsExitCode) {
+  EXPECT_EQ(run_program(script("exec bash -c 'exit 42'")).exit_code, 42);
+  EXPECT_EQ(run_program(script(std::string("run 1 ") + LOCKSTEP_COMM_BENCH + " --algorithm rign 2>&1")).exit_code, 2);
+}
+
+TEST_F(Hosts, LeaveNothingBehindWhenKilled) {
+  const std::string mark = "31536" + std::to_string(getpid());  // seconds of sleep that nobody else asks for
+  const pid_t child = fork();
+  if (child == 0) {
+    execl(LOCKSTEP_HOSTS_SCRIPT, LOCKSTEP_HOSTS_SCRIPT, "exec", "bash", "-c",
+          ("$LOCKSTEP_LAUNCH_AGENT h1 sleep " + mark).c_str(), nullptr);
+    _exit(1);
+  }
+  const auto sleeping = [&] { return run_program("pgrep -f '^sleep " + mark + "'").exit_code == 0; };
+  const auto becomes = [&](bool wanted) {
+    for (int i = 0; i < 300 && sleeping() != wanted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return sleeping() == wanted;
+  };
+  EXPECT_TRUE(becomes(true));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(becomes(false));
+}
+
+/// comm-bench checks every result itself; it runs all algorithms of the operation.
+class EveryOperation : public Hosts, public testing::WithParamInterface<std::pair<const char*, int>> {};
+
+TEST_P(EveryOperation, IsRightOnTwoHosts) {
+  const auto [op, per_host] = GetParam();
+  const auto result = run_program(script("run " + std::to_string(per_host) + ' ' + LOCKSTEP_COMM_BENCH + " --op " + op +
+                                         " --min 4 --max 300000 --factor 40 --repetitions 3 --warmup 1 2>&1"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, std::to_string(2 * per_host) + " ranks on 2 nodes"), 1) << result.output;
+  EXPECT_GE(occurrences(result.output, "  ok\n"), 3) << result.output;
+  EXPECT_EQ(occurrences(result.output, "wrong"), 0) << result.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryOperation,
+                         testing::Values(std::pair("all_reduce", 1), std::pair("all_reduce", 2),
+                                         std::pair("broadcast", 1), std::pair("broadcast", 2),
+                                         std::pair("all_gather", 1), std::pair("all_gather", 2),
+                                         std::pair("reduce_scatter", 1), std::pair("reduce_scatter", 2),
+                                         std::pair("barrier", 1), std::pair("barrier", 2)),
+                         [](const auto& test) {
+                           return std::string(test.param.first) + std::to_string(test.param.second);
+                         });
+
+}  // namespace
+}  // namespace lockstep::testing_support
