@@ -1,0 +1,56 @@
+#pragma once
+
+#include <compare>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/base/types.hpp"
+#include "lockstep/collectives/algorithm.hpp"
+
+namespace lockstep::collectives {
+
+/// What a selection depends on of a cluster: how many ranks and nodes, not which rank is where. All four are ≥ 1.
+struct ShapeSummary {
+  int nodes = 1;
+  int ranks = 1;
+  int min_ranks_per_node = 1;
+  int max_ranks_per_node = 1;
+  friend constexpr auto operator<=>(const ShapeSummary&, const ShapeSummary&) = default;
+};
+
+/// @pre there is a rank, and one on each node
+ShapeSummary summarize(const ClusterShape& shape);
+/// Whether ranks can be placed so.
+bool is_possible(const ShapeSummary& shape);
+/// "2 ranks on 1 node", "4 ranks on 2 nodes", "5 ranks on 2 nodes, 2 to 3 on each".
+std::string describe(const ShapeSummary& shape);
+
+/// A way to run an operation.
+struct Choice {
+  Algorithm algorithm = Algorithm::ring;  ///< of no meaning where the operation has one algorithm only
+  Bytes segment{128 * 1024};              ///< longest message
+  int blocks_in_flight = 2;
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+/// Whether ranks that are placed so can run the algorithm.
+bool applicable(Algorithm algorithm, const ShapeSummary& shape);
+
+/// @throws Error{invalid_argument} that names algorithm and shape unless it is applicable
+void require_applicable(Algorithm algorithm, const ShapeSummary& shape);
+
+/// What may be chosen for the sake of speed: the applicable algorithms but those that promise something else than speed
+/// and are only ever asked for by name. At least one.
+std::vector<Algorithm> candidates(Operation operation, const ShapeSummary& shape);
+
+/// An all-reduce's algorithm by its name; the one of the other operations: "binomial", "ring", "dissemination".
+std::string_view algorithm_name(Operation operation, Algorithm algorithm);
+/// The opposite. @throws Error{invalid_argument} that suggests the nearest name
+Algorithm parse_algorithm(Operation operation, std::string_view text);
+
+/// The opposite of `name(operation)`. @throws Error{invalid_argument} that suggests the nearest name
+Operation parse_operation(std::string_view text);
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/choice.hpp"
+#include "lockstep/collectives/prediction.hpp"
+
+namespace lockstep::collectives {
+
+/// What is best for the sizes of a range, on clusters of one shape. Sizes count as in `predicted_seconds`.
+struct TableEntry {
+  static constexpr Bytes no_end{std::numeric_limits<std::int64_t>::max()};
+
+  Operation operation = Operation::all_reduce;
+  ShapeSummary shape;
+  Bytes from;
+  Bytes below = no_end;  ///< the first size that no longer belongs to the range
+  Choice choice;
+
+  [[nodiscard]] bool covers(Bytes bytes) const { return from <= bytes && (bytes < below || below == no_end); }
+  friend bool operator==(const TableEntry&, const TableEntry&) = default;
+};
+
+/// Entries that do not contradict each other, of any number of shapes; they may leave gaps.
+class SelectionTable {
+ public:
+  /// More would have no use, and a message's tag has to hold it.
+  static constexpr int max_blocks_in_flight = 64;
+
+  /// @throws Error{invalid_argument} that names the value at fault for an empty or negative range, one that overlaps
+  ///         another entry's, an impossible shape, an algorithm that is not applicable to it, a segment below 1, or
+  ///         blocks in flight outside 1 … max_blocks_in_flight
+  void add(const TableEntry& entry);
+  /// Forgets what there is about an operation on clusters of this shape.
+  void erase(Operation operation, const ShapeSummary& shape);
+  /// The entry that covers this size; null if none does. Valid until the table changes.
+  [[nodiscard]] const TableEntry* find(Operation operation, const ShapeSummary& shape, Bytes bytes) const;
+  /// By operation, shape and size.
+  [[nodiscard]] const std::vector<TableEntry>& entries() const { return entries_; }
+
+  friend bool operator==(const SelectionTable&, const SelectionTable&) = default;
+
+ private:
+  std::vector<TableEntry> entries_;
+};
+
+/// Everything that a choice depends on, so that ranks with equal selections choose alike.
+struct Selection {
+  ShapeSummary shape;
+  std::optional<Choice> forced;  ///< for every size and operation
+  SelectionTable table;
+  Choice untuned;  ///< gives segment and blocks in flight where the table has no entry
+  CostModel model = default_cost_model();
+};
+
+enum class Reason { forced, table, cost_model };
+
+struct Decision {
+  Choice choice;
+  Reason reason = Reason::cost_model;
+  std::optional<TableEntry> entry;  ///< where the table is the reason
+  double predicted_seconds = 0;
+};
+
+/// What is forced; else what the table says; else, among the candidates, the one with the lowest predicted time, the
+/// first of equals. The same on every rank with an equal selection.
+/// @param bytes  as in `predicted_seconds`
+Decision choose(const Selection& selection, Operation operation, Bytes bytes);
+
+/// The most blocks in flight that `choose` can ask for.
+int max_blocks_in_flight(const Selection& selection);
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,106 @@
+#include "lockstep/collectives/choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/nearest.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::array operations{Operation::all_reduce, Operation::broadcast, Operation::all_gather,
+                                Operation::reduce_scatter, Operation::barrier};
+
+/// All-reduces whose purpose is speed; of equally fast ones the first is chosen.
+constexpr std::array fast{Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
+                          Algorithm::recursive_doubling};
+
+std::string counted(int number, const std::string& what) {
+  return std::to_string(number) + ' ' + what + (number == 1 ? "" : "s");
+}
+
+}  // namespace
+
+ShapeSummary summarize(const ClusterShape& shape) {
+  const int nodes = shape.nodes();
+  int fewest = std::numeric_limits<int>::max();
+  int most = 0;
+  for (int node = 0; node < nodes; ++node) {
+    const auto here = static_cast<int>(shape.ranks_on(node).size());
+    fewest = std::min(fewest, here);
+    most = std::max(most, here);
+  }
+  return {.nodes = nodes, .ranks = shape.ranks(), .min_ranks_per_node = fewest, .max_ranks_per_node = most};
+}
+
+bool is_possible(const ShapeSummary& s) {
+  if (s.nodes < 1 || s.min_ranks_per_node < 1 || s.max_ranks_per_node < s.min_ranks_per_node) return false;
+  const auto others = static_cast<std::int64_t>(s.nodes) - 1;  // all but one that has the fewest, or the most
+  return others * s.min_ranks_per_node + s.max_ranks_per_node <= s.ranks &&
+         s.ranks <= s.min_ranks_per_node + others * s.max_ranks_per_node;
+}
+
+std::string describe(const ShapeSummary& s) {
+  std::string text = counted(s.ranks, "rank") + " on " + counted(s.nodes, "node");
+  if (s.min_ranks_per_node != s.max_ranks_per_node) {
+    text += ", " + std::to_string(s.min_ranks_per_node) + " to " + std::to_string(s.max_ranks_per_node) + " on each";
+  }
+  return text;
+}
+
+bool applicable(Algorithm algorithm, const ShapeSummary& shape) {
+  switch (algorithm) {
+    case Algorithm::ring:
+    case Algorithm::double_tree:
+    case Algorithm::halving_doubling:
+    case Algorithm::recursive_doubling: return shape.ranks >= 1;
+  }
+  return false;
+}
+
+void require_applicable(Algorithm algorithm, const ShapeSummary& shape) {
+  if (applicable(algorithm, shape)) return;
+  throw Error(ErrorCode::invalid_argument,
+              "the algorithm '" + std::string(name(algorithm)) + "' cannot run on " + describe(shape));
+}
+
+std::vector<Algorithm> candidates(Operation operation, const ShapeSummary& shape) {
+  if (operation != Operation::all_reduce) return {Choice{}.algorithm};
+  std::vector<Algorithm> able;
+  std::copy_if(fast.begin(), fast.end(), std::back_inserter(able),
+               [&](Algorithm algorithm) { return applicable(algorithm, shape); });
+  return able;
+}
+
+std::string_view algorithm_name(Operation operation, Algorithm algorithm) {
+  switch (operation) {
+    case Operation::all_reduce: return name(algorithm);
+    case Operation::broadcast: return "binomial";
+    case Operation::all_gather:
+    case Operation::reduce_scatter: return "ring";
+    case Operation::barrier: return "dissemination";
+  }
+  return "unknown";
+}
+
+Algorithm parse_algorithm(Operation operation, std::string_view text) {
+  if (operation == Operation::all_reduce) return parse_algorithm(text);
+  const Algorithm only = Choice{}.algorithm;
+  if (algorithm_name(operation, only) == text) return only;
+  throw Error(ErrorCode::invalid_argument, "no algorithm of " + std::string(name(operation)) + " is called '" +
+                                               std::string(text) + "'; there is '" +
+                                               std::string(algorithm_name(operation, only)) + "'");
+}
+
+Operation parse_operation(std::string_view text) {
+  std::array<std::string_view, operations.size()> names;
+  std::transform(operations.begin(), operations.end(), names.begin(), [](Operation o) { return name(o); });
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found != names.end()) return operations[static_cast<std::size_t>(found - names.begin())];
+  throw Error(ErrorCode::invalid_argument,
+              "no operation is called '" + std::string(text) + "'; did you mean '" + nearest(text, names) + "'?");
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,94 @@
+#include "lockstep/collectives/selection.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+void require(bool holds, const std::string& otherwise) {
+  if (!holds) throw Error(ErrorCode::invalid_argument, otherwise);
+}
+
+std::string range_text(const TableEntry& entry) {
+  const std::string from = "from " + std::to_string(entry.from.value) + " bytes";
+  return entry.below == TableEntry::no_end ? from + " on" : from + " to below " + std::to_string(entry.below.value);
+}
+
+auto place(const TableEntry& entry) { return std::tuple(entry.operation, entry.shape, entry.from); }
+
+bool about(const TableEntry& entry, Operation operation, const ShapeSummary& shape) {
+  return entry.operation == operation && entry.shape == shape;
+}
+
+void check(const TableEntry& entry) {
+  const Choice& choice = entry.choice;
+  const ShapeSummary& s = entry.shape;
+  require(is_possible(s), std::to_string(s.ranks) + " ranks cannot be on " + std::to_string(s.nodes) + " nodes with " +
+                              std::to_string(s.min_ranks_per_node) + " to " + std::to_string(s.max_ranks_per_node) +
+                              " on each");
+  require(entry.from.value >= 0 && entry.from < entry.below, "there is no size " + range_text(entry));
+  if (entry.operation == Operation::all_reduce) require_applicable(choice.algorithm, s);
+  require(choice.segment.value >= 1,
+          "the segment is " + std::to_string(choice.segment.value) + " bytes; it must be at least 1");
+  require(1 <= choice.blocks_in_flight && choice.blocks_in_flight <= SelectionTable::max_blocks_in_flight,
+          "the blocks in flight are " + std::to_string(choice.blocks_in_flight) + "; they must be from 1 to " +
+              std::to_string(SelectionTable::max_blocks_in_flight));
+}
+
+}  // namespace
+
+void SelectionTable::add(const TableEntry& entry) {
+  check(entry);
+  for (const TableEntry& other : entries_) {
+    if (!about(other, entry.operation, entry.shape)) continue;
+    require(entry.below <= other.from || other.below <= entry.from,
+            std::string(name(entry.operation)) + " on " + describe(entry.shape) + ": the sizes " + range_text(entry) +
+                " overlap with those " + range_text(other));
+  }
+  const auto before = [](const TableEntry& a, const TableEntry& b) { return place(a) < place(b); };
+  entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, before), entry);
+}
+
+void SelectionTable::erase(Operation operation, const ShapeSummary& shape) {
+  const auto goes = [&](const TableEntry& entry) { return about(entry, operation, shape); };
+  entries_.erase(std::remove_if(entries_.begin(), entries_.end(), goes), entries_.end());
+}
+
+const TableEntry* SelectionTable::find(Operation operation, const ShapeSummary& shape, Bytes bytes) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const TableEntry& entry) {
+    return about(entry, operation, shape) && entry.covers(bytes);
+  });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+Decision choose(const Selection& s, Operation operation, Bytes bytes) {
+  const auto predicted = [&](const Choice& choice) {
+    return predicted_seconds(choice, operation, bytes, s.shape, s.model);
+  };
+  if (s.forced) return {*s.forced, Reason::forced, {}, predicted(*s.forced)};
+  if (const TableEntry* entry = s.table.find(operation, s.shape, bytes)) {
+    return {entry->choice, Reason::table, *entry, predicted(entry->choice)};
+  }
+  Decision best{.predicted_seconds = std::numeric_limits<double>::infinity()};
+  for (const Algorithm algorithm : candidates(operation, s.shape)) {
+    Choice choice = s.untuned;
+    choice.algorithm = algorithm;
+    const double seconds = predicted(choice);
+    if (seconds < best.predicted_seconds) best = {choice, Reason::cost_model, {}, seconds};
+  }
+  return best;
+}
+
+int max_blocks_in_flight(const Selection& s) {
+  if (s.forced) return s.forced->blocks_in_flight;
+  int most = s.untuned.blocks_in_flight;
+  for (const TableEntry& entry : s.table.entries()) {
+    if (entry.shape == s.shape) most = std::max(most, entry.choice.blocks_in_flight);
+  }
+  return most;
+}
+
+}  // namespace lockstep::collectives

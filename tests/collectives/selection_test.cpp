@@ -1,0 +1,226 @@
+#include "lockstep/collectives/selection.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "collectives/trials.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/collectives/cost.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr ShapeSummary two_on_one{.nodes = 1, .ranks = 2, .min_ranks_per_node = 2, .max_ranks_per_node = 2};
+constexpr ShapeSummary eight_on_two{.nodes = 2, .ranks = 8, .min_ranks_per_node = 4, .max_ranks_per_node = 4};
+
+ShapeSummary on_one_node(int ranks) { return {1, ranks, ranks, ranks}; }
+ShapeSummary one_on_each(int nodes) { return {nodes, nodes, 1, 1}; }
+
+TableEntry entry(std::int64_t from, std::int64_t below, Algorithm algorithm) {
+  return {Operation::all_reduce, two_on_one, {from}, {below}, {algorithm, {4096}, 3}};
+}
+
+std::string complaint(SelectionTable table, const TableEntry& wrong) {
+  const SelectionTable before = table;
+  try {
+    table.add(wrong);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_EQ(table, before);
+    return error.message();
+  }
+  return "nothing was thrown";
+}
+
+TEST(ShapeSummary, CountsRanksAndNodes) {
+  EXPECT_EQ(summarize({{0, 0}}), two_on_one);
+  EXPECT_EQ(summarize({{0, 1, 0, 1, 1}}), (ShapeSummary{2, 5, 2, 3}));
+  EXPECT_EQ(describe(two_on_one), "2 ranks on 1 node");
+  EXPECT_EQ(describe(on_one_node(1)), "1 rank on 1 node");
+  EXPECT_EQ(describe({2, 5, 2, 3}), "5 ranks on 2 nodes, 2 to 3 on each");
+}
+
+TEST(ShapeSummary, KnowsWhatIsPossible) {
+  for (const ShapeSummary& s : {two_on_one, eight_on_two, ShapeSummary{2, 5, 2, 3}, ShapeSummary{3, 9, 1, 4}}) {
+    EXPECT_TRUE(is_possible(s)) << describe(s);
+  }
+  for (const ShapeSummary& s : {ShapeSummary{1, 2, 1, 2}, ShapeSummary{0, 0, 0, 0}, ShapeSummary{2, 5, 2, 4},
+                                ShapeSummary{2, 4, 3, 1}, ShapeSummary{3, 10, 1, 4}, ShapeSummary{2, 3, 2, 2}}) {
+    EXPECT_FALSE(is_possible(s)) << describe(s);
+  }
+}
+
+TEST(Candidates, AreApplicableAndNamed) {
+  for (const ShapeSummary& shape : {on_one_node(1), two_on_one, eight_on_two, ShapeSummary{2, 5, 2, 3}}) {
+    for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
+                                      Operation::reduce_scatter, Operation::barrier}) {
+      const auto found = candidates(operation, shape);
+      ASSERT_FALSE(found.empty());
+      EXPECT_EQ(parse_operation(name(operation)), operation);
+      for (const Algorithm algorithm : found) {
+        EXPECT_TRUE(applicable(algorithm, shape));
+        EXPECT_EQ(parse_algorithm(operation, algorithm_name(operation, algorithm)), algorithm);
+      }
+    }
+  }
+  EXPECT_THROW(require_applicable(Algorithm::ring, {0, 0, 0, 0}), Error);
+  EXPECT_THROW(parse_algorithm(Operation::broadcast, "ring"), Error);
+  EXPECT_THROW(parse_operation("allreduce"), Error);
+}
+
+TEST(SelectionTable, FindsTheEntryThatCoversASize) {
+  SelectionTable table;
+  table.add(entry(4096, TableEntry::no_end.value, Algorithm::ring));
+  table.add(entry(0, 1024, Algorithm::recursive_doubling));
+  ASSERT_NE(table.find(Operation::all_reduce, two_on_one, {0}), nullptr);
+  EXPECT_EQ(table.find(Operation::all_reduce, two_on_one, {1023})->choice.algorithm, Algorithm::recursive_doubling);
+  EXPECT_EQ(table.find(Operation::all_reduce, two_on_one, {1024}), nullptr);
+  EXPECT_EQ(table.find(Operation::all_reduce, two_on_one, {4095}), nullptr);
+  EXPECT_EQ(table.find(Operation::all_reduce, two_on_one, {4096})->choice.algorithm, Algorithm::ring);
+  EXPECT_NE(table.find(Operation::all_reduce, two_on_one, TableEntry::no_end), nullptr);
+  EXPECT_EQ(table.find(Operation::all_reduce, on_one_node(3), {4096}), nullptr);
+  EXPECT_EQ(table.find(Operation::broadcast, two_on_one, {4096}), nullptr);
+  EXPECT_EQ(table.entries().front().from, Bytes{0}) << "entries are in order";
+}
+
+TEST(SelectionTable, ErasesOneOperationOnOneShape) {
+  SelectionTable table;
+  table.add(entry(0, 10, Algorithm::ring));
+  table.add(entry(10, 20, Algorithm::ring));
+  TableEntry other = entry(0, 10, Algorithm::ring);
+  other.shape = eight_on_two;
+  table.add(other);
+  table.erase(Operation::all_reduce, two_on_one);
+  ASSERT_EQ(table.entries().size(), 1U);
+  EXPECT_EQ(table.entries().front(), other);
+}
+
+TEST(SelectionTable, RefusesWhatContradictsOrCannotBe) {
+  SelectionTable table;
+  table.add(entry(100, 200, Algorithm::ring));
+  for (const auto& [from, below] : {std::pair{150, 160}, {50, 101}, {199, 300}, {0, 1000}, {100, 200}}) {
+    EXPECT_NE(complaint(table, entry(from, below, Algorithm::ring)).find("overlap"), std::string::npos);
+  }
+  EXPECT_EQ(complaint(table, entry(150, 160, Algorithm::ring)),
+            "all_reduce on 2 ranks on 1 node: the sizes from 150 bytes to below 160 overlap with those from 100 bytes "
+            "to below 200");
+  EXPECT_EQ(complaint({}, entry(5, 5, Algorithm::ring)), "there is no size from 5 bytes to below 5");
+  EXPECT_EQ(complaint({}, entry(-1, 5, Algorithm::ring)), "there is no size from -1 bytes to below 5");
+  TableEntry wrong = entry(0, 5, Algorithm::ring);
+  wrong.shape.ranks = 3;
+  EXPECT_EQ(complaint({}, wrong), "3 ranks cannot be on 1 nodes with 2 to 2 on each");
+  wrong = entry(0, 5, Algorithm::ring);
+  wrong.choice.segment = {0};
+  EXPECT_EQ(complaint({}, wrong), "the segment is 0 bytes; it must be at least 1");
+  wrong = entry(0, 5, Algorithm::ring);
+  wrong.choice.blocks_in_flight = 65;
+  EXPECT_EQ(complaint({}, wrong), "the blocks in flight are 65; they must be from 1 to 64");
+}
+
+TEST(Choose, PrefersForceToTheTableAndTheTableToTheModel) {
+  Selection selection{.shape = two_on_one};
+  selection.table.add(entry(1000, 2000, Algorithm::double_tree));
+  const Decision tabled = choose(selection, Operation::all_reduce, {1500});
+  EXPECT_EQ(tabled.reason, Reason::table);
+  EXPECT_EQ(tabled.choice, (Choice{Algorithm::double_tree, {4096}, 3}));
+  EXPECT_EQ(tabled.entry, selection.table.entries().front());
+  EXPECT_EQ(choose(selection, Operation::all_reduce, {2000}).reason, Reason::cost_model);
+  EXPECT_EQ(choose(selection, Operation::broadcast, {1500}).reason, Reason::cost_model);
+
+  selection.forced = Choice{Algorithm::halving_doubling, {77}, 5};
+  const Decision forced = choose(selection, Operation::all_reduce, {1500});
+  EXPECT_EQ(forced.reason, Reason::forced);
+  EXPECT_EQ(forced.choice, *selection.forced);
+  EXPECT_EQ(forced.entry, std::nullopt);
+}
+
+TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
+  for (const ShapeSummary& shape : {on_one_node(1), two_on_one, on_one_node(5), eight_on_two, one_on_each(1024)}) {
+    for (std::int64_t bytes = 1; bytes <= std::int64_t{1} << 40; bytes *= 8) {
+      const Selection selection{.shape = shape, .untuned = {.segment = {1 << 16}, .blocks_in_flight = 4}};
+      const Decision decision = choose(selection, Operation::all_reduce, {bytes});
+      EXPECT_EQ(decision.reason, Reason::cost_model);
+      EXPECT_EQ(decision.choice.segment, Bytes{1 << 16});
+      EXPECT_EQ(decision.choice.blocks_in_flight, 4);
+      for (const Algorithm algorithm : candidates(Operation::all_reduce, shape)) {
+        const Choice other{algorithm, {1 << 16}, 4};
+        EXPECT_LE(decision.predicted_seconds,
+                  predicted_seconds(other, Operation::all_reduce, {bytes}, shape, selection.model))
+            << name(algorithm) << " at " << bytes << " bytes on " << describe(shape);
+      }
+    }
+  }
+}
+
+TEST(Choose, WithoutATableAgreesWithTheTextbook) {
+  const auto best = [](const ShapeSummary& shape, std::int64_t bytes) {
+    return choose({.shape = shape}, Operation::all_reduce, {bytes}).choice.algorithm;
+  };
+  for (const ShapeSummary& shape : {two_on_one, on_one_node(8), one_on_each(64)}) {
+    EXPECT_EQ(best(shape, 4), Algorithm::recursive_doubling) << describe(shape);
+  }
+  EXPECT_EQ(best(on_one_node(5), 64 << 20), Algorithm::ring) << "nobody is folded";
+  EXPECT_NE(best(one_on_each(1024), 1 << 20), Algorithm::ring) << "2046 rounds";
+}
+
+TEST(Choose, IsAnsweredForEveryOperation) {
+  for (const Operation operation :
+       {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter, Operation::barrier}) {
+    const Decision decision = choose({.shape = eight_on_two}, operation, {1 << 20});
+    EXPECT_EQ(decision.choice, Choice{}) << name(operation);
+    EXPECT_GT(decision.predicted_seconds, 0) << name(operation);
+  }
+}
+
+TEST(Choose, NeverHasMoreBlocksInFlightThanItSays) {
+  Selection selection{.shape = two_on_one, .untuned = {.blocks_in_flight = 2}};
+  EXPECT_EQ(max_blocks_in_flight(selection), 2);
+  selection.table.add(entry(0, 10, Algorithm::ring));
+  EXPECT_EQ(max_blocks_in_flight(selection), 3);
+  TableEntry elsewhere = entry(0, 10, Algorithm::ring);
+  elsewhere.shape = eight_on_two;
+  elsewhere.choice.blocks_in_flight = 7;
+  selection.table.add(elsewhere);
+  EXPECT_EQ(max_blocks_in_flight(selection), 3) << "another cluster's";
+  selection.forced = Choice{.blocks_in_flight = 1};
+  EXPECT_EQ(max_blocks_in_flight(selection), 1);
+}
+
+TEST(Prediction, OfOneBlockIsTheClosedFormula) {
+  constexpr CostModel model{.local = {5, 0.25}, .remote = {7, 0.5}, .gamma_seconds_per_byte = 0.125};
+  for (const Algorithm algorithm : all_algorithms) {
+    const Choice whole{algorithm, {1 << 20}, 2};
+    EXPECT_DOUBLE_EQ(predicted_seconds(whole, Operation::all_reduce, {1 << 16}, on_one_node(6), model),
+                     all_reduce_seconds(algorithm, 6, {1 << 16}, {5, 0.25, 0.125}));
+    EXPECT_DOUBLE_EQ(predicted_seconds(whole, Operation::all_reduce, {1 << 16}, one_on_each(6), model),
+                     all_reduce_seconds(algorithm, 6, {1 << 16}, {7, 0.5, 0.125}));
+  }
+}
+
+TEST(Prediction, MoreBlocksInFlightHideLatencyButNotBytes) {
+  const CostModel model = default_cost_model();
+  const Bytes bytes{64 << 20};
+  for (const Algorithm algorithm : all_algorithms) {
+    double before = std::numeric_limits<double>::infinity();
+    for (const int in_flight : {1, 2, 4, 8, 1000}) {
+      const Choice choice{algorithm, {1 << 15}, in_flight};
+      const double seconds = predicted_seconds(choice, Operation::all_reduce, bytes, on_one_node(16), model);
+      EXPECT_LE(seconds, before) << name(algorithm);
+      before = seconds;
+    }
+    EXPECT_GT(before, 1.8 * static_cast<double>(bytes.value) * model.local.beta_seconds_per_byte) << name(algorithm);
+  }
+}
+
+TEST(Prediction, OfAnEmptyBufferOrOneRankIsFinite) {
+  for (const Algorithm algorithm : all_algorithms) {
+    const Choice choice{algorithm};
+    EXPECT_EQ(predicted_seconds(choice, Operation::all_reduce, {1 << 30}, on_one_node(1), default_cost_model()), 0);
+    EXPECT_GT(predicted_seconds(choice, Operation::all_reduce, {0}, two_on_one, default_cost_model()), 0);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
