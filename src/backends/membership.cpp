@@ -6,6 +6,7 @@
 
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/backends/selection_file.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/nearest.hpp"
 #include "lockstep/platform/world.hpp"
@@ -13,8 +14,10 @@
 namespace lockstep::backends {
 namespace {
 
-constexpr std::array<std::string_view, 6> names = {"ring",       "tree", "halving-doubling", "recursive-doubling",
-                                                   "tree-order", "mpi"};
+using collectives::Selection;
+
+constexpr std::array<std::string_view, 7> names = {
+    "auto", "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "mpi"};
 
 void check_name(const std::string& algorithm) {
   if (std::find(names.begin(), names.end(), algorithm) != names.end()) return;
@@ -42,31 +45,49 @@ void check_compression(const MembershipOptions& options) {
   }
 }
 
+std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
+                                                const MembershipOptions& options,
+                                                const std::optional<Selection>& selection) {
+  if (!selection) {
+    return make_mpi_native(group, options.host, progress, {.deadline = options.deadline, .observer = options.observer});
+  }
+  return make_mpi_plan(group, options.host, progress,
+                       {.selection = selection, .deadline = options.deadline, .observer = options.observer});
+}
+
 }  // namespace
 
 std::span<const std::string_view> algorithm_names() { return names; }
 
+std::optional<Selection> agree_on_selection(const MpiGroup& group, const MembershipOptions& options) {
+  check_name(options.algorithm);
+  if (options.algorithm == "mpi") return std::nullopt;
+  Selection selection{.shape = collectives::summarize(discover_shape(group))};
+  if (options.algorithm != "auto") {
+    selection.forced = collectives::Choice{.algorithm = collectives::parse_algorithm(options.algorithm)};
+    require_applicable(selection.forced->algorithm, selection.shape);
+  } else if (!options.tuning.empty()) {
+    selection.table = agreed_selection_table(group, options.tuning);
+  }
+  return selection;
+}
+
 std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
                                                 const MembershipOptions& options) {
-  check_name(options.algorithm);
-  if (options.algorithm == "mpi") {
-    return make_mpi_native(group, options.host, progress, {.deadline = options.deadline, .observer = options.observer});
-  }
-  return make_mpi_plan(group, options.host, progress,
-                       {.algorithm = collectives::parse_algorithm(options.algorithm),
-                        .deadline = options.deadline,
-                        .observer = options.observer});
+  return make_communicator(group, progress, options, agree_on_selection(group, options));
 }
 
 Membership::Membership(const MpiGroup& group, const MembershipOptions& options)
-    : host_(options.host), progress_(std::make_unique<Progress>(options.wait)) {
+    : host_(options.host),
+      selection_(agree_on_selection(group, options)),
+      progress_(std::make_unique<Progress>(options.wait)) {
   if (options.progress_thread) check_thread_level();
   check_compression(options);
-  gradients_ = make_communicator(group, *progress_, options);
+  gradients_ = make_communicator(group, *progress_, options, selection_);
   if (options.compress) gradients_ = make_compressed(std::move(gradients_), *options.compress, *progress_);
   MembershipOptions unobserved = options;
   unobserved.observer = nullptr;
-  statistics_ = make_communicator(group, *progress_, unobserved);
+  statistics_ = make_communicator(group, *progress_, unobserved, selection_);
   if (options.progress_thread) {
     progress_thread_ = std::make_unique<ProgressThread>(
         *progress_, ProgressThreadOptions{.spins_before_nap = options.wait.spins_before_yield});

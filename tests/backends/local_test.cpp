@@ -78,6 +78,21 @@ TEST(Local, TheContractHoldsWithAProgressThread) {
   }
 }
 
+TEST(LocalSelection, HoldsWhereTheAlgorithmChangesWithTheSize) {
+  using collectives::Operation;
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    collectives::Selection selection{.shape = {1, ranks, ranks, ranks}, .untuned = {.segment = {256}}};
+    const auto add = [&](std::int64_t from, std::int64_t below, Algorithm algorithm, int blocks_in_flight) {
+      selection.table.add(
+          {Operation::all_reduce, selection.shape, {from}, {below}, {algorithm, {128}, blocks_in_flight}});
+    };
+    add(0, 16, Algorithm::recursive_doubling, 1);
+    add(16, 3000, Algorithm::double_tree, 7);
+    add(3000, 4000, Algorithm::halving_doubling, 2);  // beyond: by the cost model
+    run_ranks(make_local_group(ranks), ranks, {.selection = selection}, [](Communicator& c) { contract::check_all(c); });
+  }
+}
+
 TEST(Local, RefusesARankOutsideTheGroup) {
   Progress progress;
   EXPECT_THROW((void)make_local(make_local_group(2), {2}, progress), Error);
@@ -90,6 +105,9 @@ TEST(Local, RefusesOptionsBelowOne) {
   EXPECT_THROW((void)make_local(group, {0}, progress, {.segment = {0}}), Error);
   EXPECT_THROW((void)make_local(group, {0}, progress, {.blocks_in_flight = 0}), Error);
   EXPECT_THROW((void)make_local(group, {0}, progress, {.operations_in_flight = 0}), Error);
+  EXPECT_THROW(
+      (void)make_local(group, {0}, progress, {.selection = collectives::Selection{.untuned = {.segment = {0}}}}),
+      Error);
 }
 
 TEST(Local, CountsThatDifferAreNamedAsAMismatch) {

@@ -10,6 +10,7 @@
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
+#include "lockstep/collectives/selection.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/comm/progress_thread.hpp"
@@ -17,12 +18,14 @@
 
 namespace lockstep::backends {
 
-/// The all-reduce algorithms that a user can name: those of plans, and "mpi" for the MPI library's own collectives.
+/// The all-reduce algorithms that a user can name: "auto" for the best known at each size, those of plans, and "mpi"
+/// for the MPI library's own collectives.
 std::span<const std::string_view> algorithm_names();
 
 struct MembershipOptions {
-  std::string algorithm = "ring";  ///< one of algorithm_names()
-  std::string host;                ///< this rank's, for error messages
+  std::string algorithm = "auto";  ///< one of algorithm_names()
+  std::string tuning;  ///< file of a selection table for "auto", read by rank 0; empty: go by the cost model
+  std::string host;    ///< this rank's, for error messages
   WaitPolicy wait;
   /// A thread moves operations while the program computes. The program then makes no MPI calls of its own while
   /// operations are under way, unless MPI was initialised with MPI_THREAD_MULTIPLE. Not of `make_communicator`.
@@ -33,8 +36,14 @@ struct MembershipOptions {
   std::optional<WireFormat> compress = std::nullopt;
 };
 
+/// What the group's communicators go by: the algorithm that is named, or for "auto" rank 0's table. The same on all
+/// ranks. Nothing for "mpi". Collective.
+/// @throws Error{invalid_argument} for an unknown algorithm, with the nearest one, or one that is not applicable to the
+///         group's shape; as agreed_selection_table; Error{transport}
+std::optional<collectives::Selection> agree_on_selection(const MpiGroup& group, const MembershipOptions& options);
+
 /// A communicator over the group with the back end that runs this algorithm. Collective.
-/// @throws Error{invalid_argument} for an unknown algorithm, with the nearest one; Error{transport}
+/// @throws as agree_on_selection
 std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
                                                 const MembershipOptions& options);
 
@@ -57,12 +66,15 @@ class Membership {
   [[nodiscard]] Communicator& gradients() const { return *gradients_; }
   [[nodiscard]] Communicator& statistics() const { return *statistics_; }
   [[nodiscard]] Progress& progress() const { return *progress_; }
+  /// By which the communicators choose; nothing where the MPI library does.
+  [[nodiscard]] const std::optional<collectives::Selection>& selection() const { return selection_; }
 
   /// Collective; no operation may be under way. @throws Error{transport}
   void close();
 
  private:
   std::string host_;
+  std::optional<collectives::Selection> selection_;
   std::unique_ptr<Progress> progress_;  // before the communicators, which are registered with it
   std::unique_ptr<Communicator> gradients_;
   std::unique_ptr<Communicator> statistics_;

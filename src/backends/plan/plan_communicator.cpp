@@ -10,22 +10,50 @@
 namespace lockstep::backends {
 namespace {
 
-const PlanOptions& checked(const PlanOptions& options) {
+const PlanOptions& checked(const PlanOptions& options, int ranks) {
   const auto at_least_one = [](std::string_view what, std::int64_t value) {
     if (value >= 1) return;
     throw Error(ErrorCode::invalid_argument, std::string(what) + " must be at least 1; it is " + std::to_string(value));
   };
-  at_least_one("the segment (bytes)", options.segment.value);
-  at_least_one("the number of blocks in flight", options.blocks_in_flight);
+  const auto check_setting = [&](Bytes segment, int blocks_in_flight) {
+    at_least_one("the segment (bytes)", segment.value);
+    at_least_one("the number of blocks in flight", blocks_in_flight);
+  };
+  check_setting(options.segment, options.blocks_in_flight);
   at_least_one("the number of operations in flight", options.operations_in_flight);
   at_least_one("the staging area (bytes)", options.node.staging.value);
+  if (!options.selection) return options;
+  const collectives::Selection& selection = *options.selection;
+  check_setting(selection.untuned.segment, selection.untuned.blocks_in_flight);
+  if (selection.forced) check_setting(selection.forced->segment, selection.forced->blocks_in_flight);
+  if (selection.shape.ranks != ranks) {
+    throw Error(ErrorCode::invalid_argument, "the selection is for " + describe(selection.shape) +
+                                                 "; the communicator has " + std::to_string(ranks));
+  }
   return options;
+}
+
+ScheduleCache::Choose chooser(const PlanOptions& options) {
+  using collectives::Choice;
+  using collectives::Operation;
+  if (!options.selection) {
+    return [choice = Choice{options.algorithm, options.segment, options.blocks_in_flight}](Operation, Bytes) {
+      return choice;
+    };
+  }
+  return [selection = *options.selection](Operation operation, Bytes bytes) {
+    return choose(selection, operation, bytes).choice;
+  };
+}
+
+int max_blocks(const PlanOptions& options) {
+  return options.selection ? max_blocks_in_flight(*options.selection) : options.blocks_in_flight;
 }
 
 /// Of a block; a small all-reduce is one block.
 Bytes staging(const PlanOptions& options) { return std::max(options.node.staging, options.node.pull_limit); }
 
-int channels(const PlanOptions& options) { return options.operations_in_flight * options.blocks_in_flight; }
+int channels(const PlanOptions& options) { return options.operations_in_flight * max_blocks(options); }
 
 /// The link to the others of this rank's node.
 std::unique_ptr<NodeLink> make_link(std::shared_ptr<NodeMemory> memory, const ClusterShape& shape, Rank me,
@@ -47,15 +75,15 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
     : HostCommunicator(identity.rank, identity.shape.ranks(), progress,
                        {.backend = identity.backend,
                         .host = identity.host,
-                        .operations_in_flight = checked(options).operations_in_flight,
+                        .operations_in_flight = checked(options, identity.shape.ranks()).operations_in_flight,
                         .deadline = options.deadline,
                         .observer = options.observer}),
       medium_(std::move(medium)),
       link_(make_link(std::move(node), identity.shape, identity.rank, options)),
       node_options_(options.node),
       is_one_node_(identity.shape.nodes() == 1),
-      blocks_in_flight_(options.blocks_in_flight),
-      schedules_(identity.rank, identity.shape, options.algorithm, options.segment, staging(options)) {}
+      max_blocks_in_flight_(max_blocks(options)),
+      schedules_(identity.rank, identity.shape, chooser(options), staging(options)) {}
 
 PlanCommunicator::~PlanCommunicator() {
   if (closed_or_parked()) return;
@@ -69,7 +97,7 @@ Allocation PlanCommunicator::allocate(Bytes bytes) {
 }
 
 std::shared_ptr<HostOperation> PlanCommunicator::make_operation() {
-  return std::make_shared<PlanOperation>(*medium_, link_.get(), blocks_in_flight_);
+  return std::make_shared<PlanOperation>(*medium_, link_.get(), max_blocks_in_flight_);
 }
 
 void PlanCommunicator::prepare(HostOperation& operation, const Collective& collective) {

@@ -25,7 +25,8 @@ class PlanCommunicator : public HostCommunicator {
     std::string host;
   };
   /// @param node  what this rank shares with the others of its node; null where the algorithm does without
-  /// @throws Error{invalid_argument} unless segment, blocks and operations in flight are at least 1
+  /// @throws Error{invalid_argument} unless segment, blocks and operations in flight are at least 1 and a selection is
+  ///         for as many ranks
   PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium, std::shared_ptr<NodeMemory> node,
                    Progress& progress, const PlanOptions& options);
   ~PlanCommunicator() override;
@@ -49,7 +50,7 @@ class PlanCommunicator : public HostCommunicator {
   std::unique_ptr<NodeLink> link_;  // null where there are only messages
   NodeOptions node_options_;
   bool is_one_node_;
-  int blocks_in_flight_;
+  int max_blocks_in_flight_;
   ScheduleCache schedules_;
 };
 

@@ -4,15 +4,16 @@
 
 namespace lockstep::backends {
 
-PlanOperation::PlanOperation(Medium& medium, NodeLink* link, int blocks_in_flight) {
-  lanes_.reserve(static_cast<std::size_t>(blocks_in_flight));
-  for (int lane = 0; lane < blocks_in_flight; ++lane) lanes_.emplace_back(medium, link);
+PlanOperation::PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight) {
+  lanes_.reserve(static_cast<std::size_t>(max_blocks_in_flight));
+  for (int lane = 0; lane < max_blocks_in_flight; ++lane) lanes_.emplace_back(medium, link);
   next_block_.resize(lanes_.size());
 }
 
 void PlanOperation::prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule,
                             const Announcement& announcement) {
   schedule_ = std::move(schedule);
+  lanes_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
   operands_ = {static_cast<const std::byte*>(collective.in.data), static_cast<std::byte*>(collective.out.data),
                collective.out.dtype, collective.op, announcement};
 }
@@ -22,7 +23,7 @@ void PlanOperation::begin(int slot) {
   mark_advance();
   first_tag_ = slot * static_cast<int>(lanes_.size());
   blocks_left_ = schedule_->size();
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+  for (std::size_t lane = 0; lane < lanes_in_use_; ++lane) {
     next_block_[lane] = static_cast<std::int64_t>(lane);
     feed(lane);
   }
@@ -31,7 +32,7 @@ void PlanOperation::begin(int slot) {
 
 bool PlanOperation::advance() {
   bool moved = false;
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+  for (std::size_t lane = 0; lane < lanes_in_use_; ++lane) {
     if (lanes_[lane].done() || !lanes_[lane].advance()) continue;
     moved = true;
     if (!lanes_[lane].done()) continue;
@@ -47,7 +48,7 @@ bool PlanOperation::advance() {
 void PlanOperation::feed(std::size_t lane) {
   while (next_block_[lane] < schedule_->size()) {
     const std::int64_t block = next_block_[lane];
-    next_block_[lane] += static_cast<std::int64_t>(lanes_.size());
+    next_block_[lane] += static_cast<std::int64_t>(lanes_in_use_);
     lanes_[lane].start(schedule_->plan(block), schedule_->view(block), operands_, first_tag_ + static_cast<int>(lane));
     if (!lanes_[lane].done()) return;
     --blocks_left_;

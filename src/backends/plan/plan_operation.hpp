@@ -14,8 +14,9 @@ namespace lockstep::backends {
 /// One collective as plans over a medium: its blocks, a few of them at a time.
 class PlanOperation : public HostOperation {
  public:
-  /// @param link  to the ranks of the node; null where there is none
-  PlanOperation(Medium& medium, NodeLink* link, int blocks_in_flight);
+  /// @param link                  to the ranks of the node; null where there is none
+  /// @param max_blocks_in_flight  the same on all ranks; no schedule may have more
+  PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight);
 
   /// @param announcement  to the node's ranks, where the schedule shares memory
   void prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule,
@@ -27,7 +28,8 @@ class PlanOperation : public HostOperation {
   void add_pending(ErrorContext& context) const override;
   void feed(std::size_t lane);
 
-  std::vector<BlockRun> lanes_;           // block b runs in lane b mod lanes, so that its tag is the same on every rank
+  std::vector<BlockRun> lanes_;           // of those in use, block b runs in lane b mod lanes: one tag on every rank
+  std::size_t lanes_in_use_ = 0;
   std::vector<std::int64_t> next_block_;  // per lane
   std::shared_ptr<const CompiledSchedule> schedule_;
   Operands operands_;

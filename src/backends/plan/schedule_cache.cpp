@@ -42,18 +42,19 @@ ScheduleCache::Key ScheduleCache::key(const Collective& collective, collectives:
           .reach = reach};
 }
 
-collectives::Schedule ScheduleCache::make(const Key& key) const {
-  const Count segment{std::max<std::int64_t>(1, segment_.value / key.element_bytes)};
+CompiledSchedule ScheduleCache::make(const Key& key) const {
+  const collectives::Operation operation = operation_of(key.kind);
+  const collectives::Choice choice = choose_(operation, {key.count * key.element_bytes});
+  const Count segment{std::max<std::int64_t>(1, choice.segment.value / key.element_bytes)};
   const Count staging{std::max<std::int64_t>(1, staging_.value / key.element_bytes)};
-  return collectives::make_schedule(me_,
-                                    {.operation = operation_of(key.kind),
-                                     .ranks = shape_.ranks(),
-                                     .count = {key.count},
-                                     .root = {key.root},
-                                     .own = {.leaves = 1, .in_place = key.in_place},
-                                     .shape = shape_,
-                                     .reach = key.reach},
-                                    algorithm_, segment, staging);
+  const collectives::CollectiveDescription description{.operation = operation,
+                                                       .ranks = shape_.ranks(),
+                                                       .count = {key.count},
+                                                       .root = {key.root},
+                                                       .own = {.leaves = 1, .in_place = key.in_place},
+                                                       .shape = shape_,
+                                                       .reach = key.reach};
+  return {collectives::make_schedule(me_, description, choice.algorithm, segment, staging), choice.blocks_in_flight};
 }
 
 }  // namespace lockstep::backends

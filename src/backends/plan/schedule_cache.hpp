@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
-#include <tuple>
+#include <utility>
 
 #include "backends/plan/compiled_plan.hpp"
+#include "lockstep/collectives/choice.hpp"
 #include "lockstep/collectives/schedule.hpp"
 #include "lockstep/comm/collective.hpp"
 
@@ -14,11 +16,15 @@ namespace lockstep::backends {
 /// A schedule whose plans are ready to be driven.
 class CompiledSchedule {
  public:
-  explicit CompiledSchedule(collectives::Schedule schedule)
-      : schedule_(std::move(schedule)), full_(schedule_.full()), tail_(schedule_.tail()) {}
+  CompiledSchedule(collectives::Schedule schedule, int blocks_in_flight)
+      : schedule_(std::move(schedule)),
+        full_(schedule_.full()),
+        tail_(schedule_.tail()),
+        blocks_in_flight_(blocks_in_flight) {}
 
   [[nodiscard]] bool shares_memory() const { return full_.shares_memory(); }
   [[nodiscard]] std::int64_t size() const { return schedule_.size(); }
+  [[nodiscard]] int blocks_in_flight() const { return blocks_in_flight_; }
   [[nodiscard]] collectives::BlockView view(std::int64_t block) const { return schedule_.view(block); }
   [[nodiscard]] const CompiledPlan& plan(std::int64_t block) const { return schedule_.is_tail(block) ? tail_ : full_; }
 
@@ -26,16 +32,20 @@ class CompiledSchedule {
   collectives::Schedule schedule_;
   CompiledPlan full_;
   CompiledPlan tail_;
+  int blocks_in_flight_;
 };
 
-/// The schedules that one rank of a communicator has run so far: training repeats the same few operations, and making
-/// a plan allocates.
+/// The schedules that one rank of a communicator has run so far: training repeats the same few operations, and choosing
+/// and making a plan allocates.
 class ScheduleCache {
  public:
+  /// How to run an operation on so many bytes; the same on all ranks.
+  using Choose = std::function<collectives::Choice(collectives::Operation, Bytes)>;
+
   /// @param shape    of the communicator
   /// @param staging  of a block, where ranks share memory
-  ScheduleCache(Rank me, ClusterShape shape, collectives::Algorithm algorithm, Bytes segment, Bytes staging)
-      : me_(me), shape_(std::move(shape)), algorithm_(algorithm), segment_(segment), staging_(staging) {}
+  ScheduleCache(Rank me, ClusterShape shape, Choose choose, Bytes staging)
+      : me_(me), shape_(std::move(shape)), choose_(std::move(choose)), staging_(staging) {}
 
   /// @param reach  how the others of the node reach this rank's data
   const std::shared_ptr<const CompiledSchedule>& find_or_make(const Collective& collective, collectives::Reach reach);
@@ -51,12 +61,11 @@ class ScheduleCache {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   [[nodiscard]] Key key(const Collective& collective, collectives::Reach reach) const;
-  [[nodiscard]] collectives::Schedule make(const Key& key) const;
+  [[nodiscard]] CompiledSchedule make(const Key& key) const;
 
   Rank me_;
   ClusterShape shape_;
-  collectives::Algorithm algorithm_;
-  Bytes segment_;
+  Choose choose_;
   Bytes staging_;
   std::map<Key, std::shared_ptr<const CompiledSchedule>> schedules_;
   decltype(schedules_)::const_iterator last_ = schedules_.end();  // mostly the next one too

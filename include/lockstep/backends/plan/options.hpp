@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <limits>
+#include <optional>
 
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/collectives/algorithm.hpp"
+#include "lockstep/collectives/selection.hpp"
 
 namespace lockstep::backends {
 
@@ -21,8 +23,10 @@ struct NodeOptions {
 /// How plans are driven. Equal on all ranks of a communicator: sizes decide what is sent.
 struct PlanOptions {
   collectives::Algorithm algorithm = collectives::Algorithm::ring;  ///< of all_reduce
-  Bytes segment{128 * 1024};     ///< longest message: pipelining unit, small enough to stay in cache
-  int blocks_in_flight = 2;      ///< pieces of one operation that are under way at a time
+  Bytes segment{128 * 1024};  ///< longest message: pipelining unit, small enough to stay in cache
+  int blocks_in_flight = 2;   ///< pieces of one operation that are under way at a time
+  /// Decides for each operation and size instead of the three above. For as many ranks as the communicator has.
+  std::optional<collectives::Selection> selection;
   int operations_in_flight = 4;  ///< later operations wait for their turn
   NodeOptions node;
   /// An operation that does not advance on this rank for so long fails with Error{timeout}.

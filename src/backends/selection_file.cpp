@@ -1,0 +1,167 @@
+#include "lockstep/backends/selection_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string_view>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/nearest.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::SelectionTable;
+using collectives::TableEntry;
+using nlohmann::json;
+
+constexpr std::string_view format_name = "lockstep selection table";
+constexpr int format_version = 1;
+constexpr std::array<std::string_view, 3> file_keys = {"format", "version", "entries"};
+constexpr std::array<std::string_view, 9> entry_keys = {"operation",      "ranks",         "nodes",
+                                                        "ranks_per_node", "from_bytes",    "below_bytes",
+                                                        "algorithm",      "segment_bytes", "blocks_in_flight"};
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::corrupt, what); }
+
+void check_keys(const json& object, std::span<const std::string_view> keys) {
+  if (!object.is_object()) refuse("here is " + object.dump() + " where an object should be");
+  for (const auto& item : object.items()) {
+    if (std::find(keys.begin(), keys.end(), item.key()) != keys.end()) continue;
+    refuse("there is no key '" + item.key() + "'; did you mean '" + nearest(item.key(), keys) + "'?");
+  }
+  for (const std::string_view key : keys) {
+    if (!object.contains(key)) refuse("the key '" + std::string(key) + "' is missing");
+  }
+}
+
+template <typename Integer>
+Integer integer(const json& value, const std::string& key) {
+  const bool is_64_bit = value.is_number_integer() &&
+                         (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{1} << 62);
+  const std::int64_t number = is_64_bit ? value.get<std::int64_t>() : -1;
+  if (!is_64_bit || number < 0 || number > std::numeric_limits<Integer>::max()) {
+    refuse("\"" + key + "\" is " + value.dump() + "; it must be a whole number that is not negative" +
+           (sizeof(Integer) == sizeof(int) ? " and fits into 31 bits" : ""));
+  }
+  return static_cast<Integer>(number);
+}
+
+std::string text_of(const json& object, const std::string& key) {
+  const json& value = object.at(key);
+  if (!value.is_string()) refuse("\"" + key + "\" is " + value.dump() + "; it must be a text");
+  return value.get<std::string>();
+}
+
+TableEntry entry_from(const json& object) {
+  check_keys(object, entry_keys);
+  const auto number = [&](const char* key) { return integer<int>(object.at(key), key); };
+  const auto bytes = [&](const char* key) { return Bytes{integer<std::int64_t>(object.at(key), key)}; };
+  const json& per_node = object.at("ranks_per_node");
+  if (!per_node.is_array() || per_node.size() != 2) {
+    refuse("\"ranks_per_node\" is " + per_node.dump() + "; it must be [fewest, most]");
+  }
+  TableEntry entry;
+  entry.operation = collectives::parse_operation(text_of(object, "operation"));
+  entry.shape = {.nodes = number("nodes"),
+                 .ranks = number("ranks"),
+                 .min_ranks_per_node = integer<int>(per_node[0], "ranks_per_node"),
+                 .max_ranks_per_node = integer<int>(per_node[1], "ranks_per_node")};
+  entry.from = bytes("from_bytes");
+  if (!object.at("below_bytes").is_null()) entry.below = bytes("below_bytes");
+  entry.choice = {.algorithm = collectives::parse_algorithm(entry.operation, text_of(object, "algorithm")),
+                  .segment = bytes("segment_bytes"),
+                  .blocks_in_flight = number("blocks_in_flight")};
+  return entry;
+}
+
+nlohmann::ordered_json to_json(const TableEntry& entry) {
+  return {{"operation", name(entry.operation)},
+          {"ranks", entry.shape.ranks},
+          {"nodes", entry.shape.nodes},
+          {"ranks_per_node", {entry.shape.min_ranks_per_node, entry.shape.max_ranks_per_node}},
+          {"from_bytes", entry.from.value},
+          {"below_bytes", entry.below == TableEntry::no_end ? nlohmann::ordered_json(nullptr)
+                                                            : nlohmann::ordered_json(entry.below.value)},
+          {"algorithm", algorithm_name(entry.operation, entry.choice.algorithm)},
+          {"segment_bytes", entry.choice.segment.value},
+          {"blocks_in_flight", entry.choice.blocks_in_flight}};
+}
+
+/// Runs a step of reading; what it refuses gets the place in front.
+template <typename Step>
+void at(const std::string& place, const Step& step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    refuse(place + ": " + error.message());
+  }
+}
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || file.bad()) throw Error(ErrorCode::io, "cannot read '" + path + "': " + std::strerror(errno));
+  return text.str();
+}
+
+}  // namespace
+
+SelectionTable parse_selection_table(const std::string& text, const std::string& file) {
+  const json whole = json::parse(text, nullptr, false);
+  if (whole.is_discarded()) refuse(file + ": this is not JSON");
+  SelectionTable table;
+  at(file, [&] {
+    check_keys(whole, file_keys);
+    if (text_of(whole, "format") != format_name) {
+      refuse("\"format\" is " + whole["format"].dump() + "; it must be \"" + std::string(format_name) + '"');
+    }
+    if (whole["version"] != format_version) {
+      refuse("\"version\" is " + whole["version"].dump() + "; this program reads version " +
+             std::to_string(format_version));
+    }
+    if (!whole["entries"].is_array()) refuse("\"entries\" is " + whole["entries"].dump() + "; it must be a list");
+    int number = 0;
+    for (const json& entry : whole["entries"]) {
+      at("entry " + std::to_string(++number), [&] { table.add(entry_from(entry)); });
+    }
+  });
+  return table;
+}
+
+std::string format_selection_table(const SelectionTable& table) {
+  std::string lines;
+  for (const TableEntry& entry : table.entries()) {
+    lines += (lines.empty() ? "\n    " : ",\n    ") + to_json(entry).dump();
+  }
+  return "{\n  \"format\": \"" + std::string(format_name) + "\",\n  \"version\": " + std::to_string(format_version) +
+         ",\n  \"entries\": [" + lines + "\n  ]\n}\n";
+}
+
+SelectionTable read_selection_table(const std::string& file) { return parse_selection_table(text_of_file(file), file); }
+
+SelectionTable agreed_selection_table(const MpiGroup& group, const std::string& file) {
+  SelectionTable table;
+  std::optional<Error> failure;
+  if (group.rank() == Rank{0}) {
+    try {
+      table = read_selection_table(file);
+    } catch (const Error& error) {
+      failure = error;
+    }
+  }
+  agree(group, failure);
+  const std::string text = broadcast_string(group, format_selection_table(table), {0});
+  return group.rank() == Rank{0} ? table : parse_selection_table(text, file);
+}
+
+}  // namespace lockstep::backends

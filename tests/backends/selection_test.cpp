@@ -1,0 +1,150 @@
+// The selection is rank 0's, on every rank.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "backends/contract.hpp"
+#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/backends/selection_file.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::Algorithm;
+using collectives::Operation;
+using collectives::Reason;
+using collectives::SelectionTable;
+using collectives::ShapeSummary;
+using collectives::TableEntry;
+
+/// A folder of this rank's own under the same relative name on all ranks, as on nodes that share no file system.
+class Agreement : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string job = broadcast_string(world_.group(), std::to_string(getpid()), {0});
+    folder_ = std::filesystem::temp_directory_path() /
+              ("lockstep-selection-" + job + "-" + std::to_string(world_.rank().value));
+    std::filesystem::create_directories(folder_);
+    home_ = std::filesystem::current_path();
+    std::filesystem::current_path(folder_);
+  }
+  void TearDown() override {
+    std::filesystem::current_path(home_);
+    std::filesystem::remove_all(folder_);
+    world_.close();
+  }
+
+  [[nodiscard]] bool first() const { return world_.rank().value == 0; }
+  [[nodiscard]] ShapeSummary shape() const { return collectives::summarize(world_.shape()); }
+  [[nodiscard]] MembershipOptions options(const std::string& tuning) const {
+    return {.tuning = tuning, .host = world_.host(), .wait = {.spins_before_yield = 0}};
+  }
+  static void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
+  [[nodiscard]] SelectionTable table(Algorithm small, Algorithm large, int blocks_in_flight) const {
+    SelectionTable table;
+    table.add({Operation::all_reduce, shape(), {0}, {4096}, {small, {512}, 1}});
+    table.add({Operation::all_reduce, shape(), {4096}, TableEntry::no_end, {large, {1024}, blocks_in_flight}});
+    return table;
+  }
+
+  World world_;
+
+ private:
+  std::filesystem::path folder_;
+  std::filesystem::path home_;
+};
+
+TEST_F(Agreement, EveryRankUsesTheTableOfRankZero) {
+  const SelectionTable mine = first() ? table(Algorithm::double_tree, Algorithm::halving_doubling, 5)
+                                      : table(Algorithm::ring, Algorithm::ring, 2);
+  write("table.json", format_selection_table(mine));
+  Membership membership(world_.group(), options("table.json"));
+  EXPECT_EQ(membership.selection()->table, table(Algorithm::double_tree, Algorithm::halving_doubling, 5));
+  EXPECT_EQ(membership.selection()->shape, shape());
+  contract::check_all_reduce(membership.gradients(), contract::host_memory(), DType::float32, ReduceOp::sum, 100, true);
+  contract::check_all_reduce(membership.statistics(), contract::host_memory(), DType::float32, ReduceOp::sum, 100'000,
+                             true);
+  membership.close();
+}
+
+TEST_F(Agreement, OnlyRankZeroNeedsTheFile) {
+  const SelectionTable expected = table(Algorithm::double_tree, Algorithm::ring, 3);
+  if (first()) write("table.json", format_selection_table(expected));
+  EXPECT_EQ(agreed_selection_table(world_.group(), "table.json"), expected);
+}
+
+/// What all ranks are told, which must be the same; rank 0's error arrives as the same on every rank.
+std::string common_complaint(const World& world, const MembershipOptions& options, ErrorCode code) {
+  std::string mine = "nothing was thrown";
+  try {
+    Membership membership(world.group(), options);
+    membership.close();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    EXPECT_TRUE(error.is_on_every_rank());
+    EXPECT_EQ(error.context().peers, std::vector<int>{0});
+    mine = error.message();
+  }
+  for (const std::string& other : all_gather_strings(world.group(), mine)) EXPECT_EQ(other, mine);
+  return mine;
+}
+
+TEST_F(Agreement, AFileThatRankZeroCannotReadIsTheSameErrorOnEveryRank) {
+  if (!first()) write("table.json", format_selection_table(table(Algorithm::ring, Algorithm::ring, 2)));
+  EXPECT_EQ(common_complaint(world_, options("table.json"), ErrorCode::io),
+            "cannot read 'table.json': No such file or directory");
+}
+
+TEST_F(Agreement, AFileThatRankZeroDoesNotUnderstandIsTheSameErrorOnEveryRank) {
+  write("table.json", first() ? "{\"format\": 1}" : format_selection_table({}));
+  EXPECT_EQ(common_complaint(world_, options("table.json"), ErrorCode::corrupt),
+            "table.json: the key 'version' is missing");
+}
+
+TEST_F(Agreement, ANamedAlgorithmIsForcedAndReadsNoTable) {
+  MembershipOptions named = options("missing.json");
+  named.algorithm = "tree";
+  const auto selection = agree_on_selection(world_.group(), named);
+  EXPECT_EQ(choose(*selection, Operation::all_reduce, {4}).reason, Reason::forced);
+  EXPECT_EQ(choose(*selection, Operation::all_reduce, {4}).choice.algorithm, Algorithm::double_tree);
+  named.algorithm = "mpi";
+  EXPECT_EQ(agree_on_selection(world_.group(), named), std::nullopt);
+}
+
+TEST_F(Agreement, TheContractHoldsWhereAlgorithmsAndBlocksInFlightChangeWithTheSize) {
+  Progress progress({.spins_before_yield = 0});
+  SelectionTable mixed = table(Algorithm::recursive_doubling, Algorithm::double_tree, 5);
+  mixed.erase(Operation::all_reduce, shape());
+  mixed.add({Operation::all_reduce, shape(), {0}, {100}, {Algorithm::recursive_doubling, {64}, 1}});
+  mixed.add({Operation::all_reduce, shape(), {100}, {2000}, {Algorithm::double_tree, {256}, 5}});
+  mixed.add({Operation::all_reduce, shape(), {2000}, {4000}, {Algorithm::halving_doubling, {128}, 3}});
+  mixed.add({Operation::all_gather, shape(), {1}, {4000}, {Algorithm::ring, {100}, 4}});
+  mixed.add({Operation::broadcast, shape(), {5}, {4000}, {Algorithm::ring, {100}, 1}});
+  const auto c = make_mpi_plan(world_.group(), world_.host(), progress,
+                               {.selection = collectives::Selection{.shape = shape(), .table = mixed}});
+  contract::check_all(*c);
+}
+
+TEST_F(Agreement, TheContractHoldsByTheCostModel) {
+  Progress progress({.spins_before_yield = 0});
+  const auto c = make_communicator(world_.group(), progress, options(""));
+  contract::check_all(*c);
+}
+
+TEST_F(Agreement, ASelectionForOtherRanksIsRefused) {
+  Progress progress;
+  const int others = world_.size() + 1;
+  const collectives::Selection wrong{.shape = {1, others, others, others}};
+  EXPECT_THROW((void)make_mpi_plan(world_.group(), world_.host(), progress, {.selection = wrong}), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::backends
