@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "apps/comm-bench/selection.hpp"
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_native/blocking.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
@@ -19,6 +20,10 @@ class CommunicatorContender : public Contender {
       : Contender(std::move(name)), progress_(std::move(progress)), communicator_(std::move(communicator)) {}
 
   void run(const Collective& c) override { submit(c).wait(); }
+  Allocation allocate(Bytes bytes) override {
+    Allocation own = communicator_->allocate(bytes);
+    return own.kind() == MemoryKind::host ? Allocation{} : std::move(own);
+  }
   void close() override { communicator_->close(); }
 
  private:
@@ -53,32 +58,40 @@ WaitPolicy wait_policy(const World& world) {
   return crowded ? WaitPolicy{.spins_before_yield = 0} : WaitPolicy{};
 }
 
-std::unique_ptr<Communicator> make_communicator(const std::string& name, const World& world, Progress& progress,
-                                                const Options& options) {
-  const std::chrono::duration<double> deadline(options.timeout_seconds);
-  if (name == "mpi-native") {
-    return backends::make_mpi_native(world.group(), world.host(), progress, {.deadline = deadline});
-  }
-  backends::PlanOptions plan{.segment = options.segment, .blocks_in_flight = options.in_flight, .deadline = deadline};
-  if (options.op == CollectiveKind::all_reduce) plan.algorithm = collectives::parse_algorithm(name);
-  return backends::make_mpi_plan(world.group(), world.host(), progress, plan);
+std::chrono::duration<double> deadline(const Options& options) {
+  return std::chrono::duration<double>(options.timeout_seconds);
 }
 
 std::unique_ptr<Contender> make_contender(const std::string& name, const World& world, const Options& options) {
   if (name == "mpi") return std::make_unique<BlockingContender>(name, world.group().dup());
+  if (name != "mpi-native") return make_plan_contender(name, world, selection_for(name, world, options), options);
   auto progress = std::make_unique<Progress>(wait_policy(world));
-  auto communicator = make_communicator(name, world, *progress, options);
+  auto communicator =
+      backends::make_mpi_native(world.group(), world.host(), *progress, {.deadline = deadline(options)});
   return std::make_unique<CommunicatorContender>(name, std::move(progress), std::move(communicator));
 }
 
 }  // namespace
 
 std::span<const std::string_view> contender_names(CollectiveKind op) {
-  static constexpr std::array<std::string_view, 7> all_reduce = {
-      "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "mpi", "mpi-native"};
-  static constexpr std::array<std::string_view, 3> broadcast = {"binomial", "mpi", "mpi-native"};
-  static constexpr std::array<std::string_view, 3> parts = {"ring", "mpi", "mpi-native"};
-  static constexpr std::array<std::string_view, 3> barrier = {"dissemination", "mpi", "mpi-native"};
+  static constexpr std::array<std::string_view, 13> all_reduce = {"auto",
+                                                                  "ring",
+                                                                  "tree",
+                                                                  "halving-doubling",
+                                                                  "recursive-doubling",
+                                                                  "tree-order",
+                                                                  "shared-memory",
+                                                                  "hierarchical-ring",
+                                                                  "hierarchical-tree",
+                                                                  "hierarchical-halving-doubling",
+                                                                  "hierarchical-recursive-doubling",
+                                                                  "mpi",
+                                                                  "mpi-native"};
+  static constexpr std::array<std::string_view, 5> broadcast = {"auto", "binomial", "shared-memory", "mpi",
+                                                                "mpi-native"};
+  static constexpr std::array<std::string_view, 5> parts = {"auto", "ring", "shared-memory", "mpi", "mpi-native"};
+  static constexpr std::array<std::string_view, 5> barrier = {"auto", "dissemination", "shared-memory", "mpi",
+                                                              "mpi-native"};
   switch (op) {
     case CollectiveKind::all_reduce: return all_reduce;
     case CollectiveKind::broadcast: return broadcast;
@@ -89,9 +102,17 @@ std::span<const std::string_view> contender_names(CollectiveKind op) {
   return {};
 }
 
+std::unique_ptr<Contender> make_plan_contender(std::string name, const World& world,
+                                               const collectives::Selection& selection, const Options& options) {
+  auto progress = std::make_unique<Progress>(wait_policy(world));
+  auto communicator = backends::make_mpi_plan(world.group(), world.host(), *progress,
+                                              {.selection = selection, .deadline = deadline(options)});
+  return std::make_unique<CommunicatorContender>(std::move(name), std::move(progress), std::move(communicator));
+}
+
 Contenders make_contenders(const World& world, const Options& options) {
   Contenders contenders;
-  for (const std::string& name : options.algorithms) {
+  for (const std::string& name : names_on(world, options)) {
     contenders.push_back(make_contender(name, world, options));
   }
   return contenders;

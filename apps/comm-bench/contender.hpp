@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/comm-bench/options.hpp"
+#include "lockstep/collectives/selection.hpp"
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/platform/world.hpp"
 
@@ -23,6 +24,8 @@ class Contender {
   [[nodiscard]] const std::string& name() const { return name_; }
   /// Returns when the collective is done on this rank. @throws Error as its back end does
   virtual void run(const Collective& collective) = 0;
+  /// Memory that it is fastest with; empty where any is as good. @throws as Communicator::allocate
+  virtual Allocation allocate(Bytes /*bytes*/) { return {}; }
   /// Collective. @throws Error{transport}
   virtual void close() = 0;
 
@@ -32,13 +35,23 @@ class Contender {
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
-/// The ways there are to run an operation: lockstep's own, then the MPI library's blocking call ("mpi") and its
-/// nonblocking one ("mpi-native").
+/// The contender that chooses among lockstep's own algorithms.
+inline constexpr std::string_view automatic = "auto";
+
+/// The ways there are to run an operation: lockstep's own, "auto" first, then the MPI library's blocking call ("mpi")
+/// and its nonblocking one ("mpi-native").
 std::span<const std::string_view> contender_names(CollectiveKind op);
+inline bool is_of_the_mpi_library(std::string_view contender) {
+  return contender == "mpi" || contender == "mpi-native";
+}
+
+/// lockstep's own algorithms as the selection chooses them. Collective. @throws as make_contenders
+std::unique_ptr<Contender> make_plan_contender(std::string name, const World& world,
+                                               const collectives::Selection& selection, const Options& options);
 
 /// Those that the options name, in that order. Each makes its own progress, so that none pays for polling the others.
 /// With more ranks than cores they yield the core at once while they wait. Collective.
-/// @throws Error{transport}; Error{invalid_argument} for a segment or number in flight out of range
+/// @throws Error{transport}; Error{invalid_argument} for a segment or number in flight out of range; as selection_for
 Contenders make_contenders(const World& world, const Options& options);
 
 }  // namespace lockstep::comm_bench

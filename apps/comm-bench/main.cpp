@@ -13,6 +13,9 @@
 #include "apps/comm-bench/memory.hpp"
 #include "apps/comm-bench/options.hpp"
 #include "apps/comm-bench/report.hpp"
+#include "apps/comm-bench/selection.hpp"
+#include "apps/comm-bench/tune.hpp"
+#include "apps/comm-bench/workplaces.hpp"
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/version.hpp"
@@ -40,40 +43,43 @@ void print(const World& world, const std::string& text) {
   std::fflush(stdout);
 }
 
-/// The sizes to measure, the largest last.
-std::vector<Count> counts_of(const Options& options, int ranks) {
-  if (options.op == CollectiveKind::barrier) return {{0}};
-  return part_counts(options.sizes, size_of(options.dtype), parts_of(options.op, ranks));
-}
-
 /// Every contender at every size, each printed as soon as it is measured.
 std::vector<Measurement> measure_all(const World& world, const Options& options) {
   const std::vector<Count> counts = counts_of(options, world.size());
   Exercise::Shape shape{options.op, options.dtype, world.rank(), world.size(), counts.back()};
   require_memory(world, Exercise::memory_needed(shape));
-  const Allocation memory = allocate_host(Exercise::memory_needed(shape));
   const Contenders contenders = make_contenders(world, options);
+  std::optional<Workplaces> workplaces(std::in_place, contenders, shape, options.buffers);
   const Subject subject{.op = options.op, .dtype = options.dtype, .ranks = world.size()};
   print(world, table_head(subject, "comm-bench " + commit(), world.shape().nodes()));
   GroupRanks ranks(world.group());
   std::vector<Measurement> all;
   for (const Count count : counts) {
     shape.part = count;
-    Exercise exercise(shape, memory.data());
     const Effort effort{.warmup = options.warmup, .repetitions = options.repetitions, .seconds = options.seconds};
-    for (Measurement& m : measure(ranks, contenders, exercise, effort)) {
+    for (Measurement& m : measure(ranks, contenders, workplaces->exercises(shape), effort)) {
       print(world, table_line(subject, m));
       all.push_back(std::move(m));
     }
   }
+  workplaces.reset();
   for (const auto& contender : contenders) contender->close();
   return all;
 }
 
 int run(const World& world, const Options& options) {
+  if (options.explain) {
+    print(world, explanation(world, options));
+    return exit_success;
+  }
+  if (!options.tune.empty()) {
+    tune(world, options, [&](const std::string& text) { print(world, text); });
+    return exit_success;
+  }
   write_json(world, options.json, {});
   const std::vector<Measurement> all = measure_all(world, options);
   write_json(world, options.json, to_json({options.op, options.dtype, world.size()}, all));
+  if (const auto compared = compare_auto(all)) print(world, summary_line(*compared));
   const std::optional<std::string> wrong = complaint(all);
   if (!wrong) return exit_success;
   print(world, *wrong);

@@ -9,7 +9,6 @@
 namespace lockstep::comm_bench {
 namespace {
 
-constexpr double min_repetitions = 5;
 constexpr double max_repetitions = 1000;
 
 std::int64_t nanoseconds_since(Clock::time_point begin) {
@@ -19,19 +18,20 @@ std::int64_t nanoseconds_since(Clock::time_point begin) {
 /// The contenders at one size, and what has been counted of each.
 class Series {
  public:
-  Series(Ranks& ranks, const Contenders& contenders, Exercise& exercise)
-      : start_line_(ranks), contenders_(&contenders), exercise_(&exercise), wrong_(contenders.size()) {}
+  Series(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises)
+      : start_line_(ranks), contenders_(&contenders), exercises_(exercises), wrong_(contenders.size()) {}
 
   /// Each contender once; appends this rank's nanoseconds, in the contenders' order.
   void round(std::vector<std::int64_t>& nanoseconds) {
     for (std::size_t i = 0; i < contenders_->size(); ++i) {
       ++repetition_;  // differs between contenders too: none can pass with the result of the one before
-      exercise_->refill(repetition_);
-      const Collective collective = exercise_->collective();
+      Exercise& exercise = *exercises_[exercises_.size() == 1 ? 0 : i];
+      exercise.refill(repetition_);
+      const Collective collective = exercise.collective();
       const Clock::time_point begin = start_line_.wait();
       (*contenders_)[i]->run(collective);
       nanoseconds.push_back(nanoseconds_since(begin));
-      wrong_[i] += exercise_->wrong(repetition_);
+      wrong_[i] += exercise.wrong(repetition_);
     }
   }
 
@@ -40,7 +40,7 @@ class Series {
  private:
   StartLine start_line_;
   const Contenders* contenders_;
-  Exercise* exercise_;
+  std::span<Exercise* const> exercises_;
   std::int64_t repetition_ = 0;
   std::vector<std::int64_t> wrong_;
 };
@@ -48,7 +48,8 @@ class Series {
 /// All ranks take the largest number, since ranks that differ by one repetition would wait for each other for ever.
 std::int64_t agreed_repetitions(Ranks& ranks, const Effort& effort, double seconds_each) {
   if (effort.repetitions > 0) return effort.repetitions;
-  auto fitting = static_cast<std::int64_t>(std::clamp(effort.seconds / seconds_each, min_repetitions, max_repetitions));
+  auto fitting = static_cast<std::int64_t>(
+      std::clamp<double>(effort.seconds / seconds_each, effort.min_repetitions, max_repetitions));
   ranks.max({&fitting, 1});
   return fitting;
 }
@@ -62,8 +63,9 @@ double median(std::vector<std::int64_t>& values) {
 
 }  // namespace
 
-std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, Exercise& exercise, const Effort& effort) {
-  Series series(ranks, contenders, exercise);
+std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises,
+                                 const Effort& effort) {
+  Series series(ranks, contenders, exercises);
   std::vector<std::int64_t> nanoseconds;
   double round_seconds = 0;
   for (int i = 0; i < effort.warmup; ++i) {
@@ -84,8 +86,8 @@ std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, Exe
     for (std::size_t k = i; k < nanoseconds.size(); k += width) own.push_back(nanoseconds[k]);
     const double middle = median(own);
     results.push_back({.algorithm = contenders[i]->name(),
-                       .bytes = exercise.bytes(),
-                       .count = exercise.count(),
+                       .bytes = exercises.front()->bytes(),
+                       .count = exercises.front()->count(),
                        .median_seconds = 1e-9 * middle,
                        .min_seconds = 1e-9 * static_cast<double>(own.front()),
                        .wrong = series.wrong()[i]});

@@ -23,17 +23,19 @@ struct Measurement {
 
 /// How often each contender is measured.
 struct Effort {
-  int warmup = 2;        ///< rounds that do not count, at least 1
-  int repetitions = 0;   ///< 0: as many as fit into `seconds`, from 5 to 1000
-  double seconds = 0.5;  ///< for each contender
+  int warmup = 2;           ///< rounds that do not count, at least 1
+  int repetitions = 0;      ///< 0: as many as fit into `seconds`, from `min_repetitions` to 1000
+  double seconds = 0.5;     ///< for each contender
+  int min_repetitions = 5;  ///< for a median that is worth something
 };
 
 /// Times the contenders in turn (A B C A B C …), so that whatever else the machine does meets all of them alike. A
 /// repetition: rewrite the buffers, line up (`StartLine`), the operation, which alone is timed, check the result. Its
 /// time is from the common start until the slowest rank is done; without a common clock, the slowest rank's own time.
 /// Collective. Every program that lockstep is compared with is timed by this function.
-/// @param exercise  refilled before each operation; every contender runs its collective()
+/// @param exercises  of one size; one for each contender, refilled before each of its operations, or one for all
 /// @throws Error as the contenders and the ranks do
-std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, Exercise& exercise, const Effort& effort);
+std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises,
+                                 const Effort& effort);
 
 }  // namespace lockstep::comm_bench

@@ -19,6 +19,8 @@ constexpr std::array operations = {CollectiveKind::all_reduce, CollectiveKind::b
 constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   DType::int64,
                                DType::uint8,   DType::float16, DType::bfloat16};
 
+constexpr std::array<std::string_view, 2> buffer_names = {"allocate", "user"};
+
 po::options_description description() {
   po::options_description flags("Options");
   const auto text = [](const char* initial) { return po::value<std::string>()->default_value(initial); };
@@ -33,10 +35,14 @@ po::options_description description() {
       ("repetitions", number(0), "for each size and algorithm; 0: as fit into --seconds, from 5 to 1000")  //
       ("seconds", po::value<double>()->default_value(0.5, "0.5"), "aimed at for each size and algorithm")  //
       ("warmup", number(2), "rounds before those that count")                                              //
+      ("buffers", text("allocate"), "allocate: the communicator's own memory; user: ordinary memory")      //
       ("segment", text("128K"), "longest message of lockstep's own algorithms")                            //
       ("in-flight", number(2), "blocks under way at a time in lockstep's own algorithms")                  //
       ("timeout", po::value<double>()->default_value(300), "seconds without any progress that end a run")  //
       ("json", po::value<std::string>(), "write the results to this file")                                 //
+      ("tuning", po::value<std::string>(), "selection table that auto goes by; else a cost model")         //
+      ("tune", po::value<std::string>(), "find what is fastest and write it to this table")                //
+      ("explain", po::bool_switch(), "say what is chosen for each size, and why; no measuring")            //
       ("version", po::bool_switch(), "print the versions of lockstep and of its libraries")                //
       ("help", po::bool_switch(), "print this text");
   return flags;
@@ -88,6 +94,11 @@ void check(const Options& o) {
   require(o.seconds > 0, "--seconds must be positive");
   require(o.in_flight >= 1, "--in-flight is " + std::to_string(o.in_flight) + "; it must be at least 1");
   require(o.timeout_seconds > 0, "--timeout must be positive");
+  const bool chooses = std::find(o.algorithms.begin(), o.algorithms.end(), automatic) != o.algorithms.end();
+  require(o.tuning.empty() || chooses, "--tuning is for the algorithm 'auto'; --algorithm does not name it");
+  require(o.tune.empty() || (o.tuning.empty() && o.json.empty() && !o.explain),
+          "--tune measures for its own purpose; it goes with neither --tuning nor --json nor --explain");
+  require(!o.explain || o.json.empty(), "--explain measures nothing that --json could hold");
 }
 
 }  // namespace
@@ -98,15 +109,21 @@ Options parse_options(int argc, const char* const* argv) {
   Options options;
   options.op = parse_enum("operation", text("op"), operations);
   options.algorithms = parse_algorithms(flags["algorithm"], options.op);
+  options.algorithms_given = !flags["algorithm"].empty();
   options.sizes = {parse_size(text("min")), parse_size(text("max")), flags["factor"].as<int>()};
   options.dtype = parse_enum("dtype", text("dtype"), dtypes);
   options.repetitions = flags["repetitions"].as<int>();
   options.seconds = flags["seconds"].as<double>();
   options.warmup = flags["warmup"].as<int>();
+  require_known("kind of buffers", text("buffers"), buffer_names);
+  options.buffers = text("buffers") == "user" ? Buffers::user : Buffers::allocate;
   options.segment = parse_size(text("segment"));
   options.in_flight = flags["in-flight"].as<int>();
   options.timeout_seconds = flags["timeout"].as<double>();
   if (flags.count("json") != 0) options.json = text("json");
+  if (flags.count("tuning") != 0) options.tuning = text("tuning");
+  if (flags.count("tune") != 0) options.tune = text("tune");
+  options.explain = flags["explain"].as<bool>();
   options.version = flags["version"].as<bool>();
   options.help = flags["help"].as<bool>();
   check(options);
@@ -117,7 +134,7 @@ std::string help_text() {
   std::ostringstream text;
   text << "Usage: [mpirun -np RANKS] comm-bench [options]\n"
           "Times collectives: lockstep's own algorithms beside the MPI library's blocking call (mpi) and its\n"
-          "nonblocking one (mpi-native).\n\n"
+          "nonblocking one (mpi-native). auto is the own algorithm that is thought best for a size.\n\n"
        << description()
        << "\nEvery rank rewrites its whole buffer before each operation and checks the whole result after it. "
           "Operations\n"

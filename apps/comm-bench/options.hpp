@@ -9,19 +9,27 @@
 
 namespace lockstep::comm_bench {
 
+/// Where the buffers lie: in what each communicator's allocate() gives, or in the program's ordinary memory.
+enum class Buffers { allocate, user };
+
 /// What the command line asks for.
 struct Options {
   CollectiveKind op = CollectiveKind::all_reduce;
   std::vector<std::string> algorithms;  ///< of contender_names(op)
+  bool algorithms_given = false;        ///< else they are all of them, wherever they can run
   SizeRange sizes;
   DType dtype = DType::float32;
   int repetitions = 0;   ///< 0: as many as fit into `seconds`
   double seconds = 0.5;  ///< aimed at for each size and algorithm
   int warmup = 2;
+  Buffers buffers = Buffers::allocate;
   Bytes segment{128 * 1024};
   int in_flight = 2;
   double timeout_seconds = 300;
-  std::string json;  ///< a file to write; empty: none
+  std::string json;      ///< a file to write; empty: none
+  std::string tuning;    ///< the selection table that "auto" goes by; empty: the cost model
+  std::string tune;      ///< tune instead of measuring, and write to this file
+  bool explain = false;  ///< say what is chosen instead of measuring
   bool help = false;
   bool version = false;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/comm-bench/bandwidth.hpp"
@@ -46,6 +47,32 @@ std::string table_line(const Subject& subject, const Measurement& m) {
                 bus_bandwidth_gbps(subject, m), result.c_str());
 }
 
+std::optional<AutoComparison> compare_auto(std::span<const Measurement> measurements) {
+  struct Size {
+    const Measurement* automatic = nullptr;
+    const Measurement* best = nullptr;
+  };
+  std::map<std::int64_t, Size> sizes;
+  for (const Measurement& m : measurements) {
+    if (is_of_the_mpi_library(m.algorithm)) continue;
+    Size& size = sizes[m.bytes.value];
+    const Measurement*& slot = m.algorithm == automatic ? size.automatic : size.best;
+    if (slot == nullptr || m.median_seconds < slot->median_seconds) slot = &m;
+  }
+  std::optional<AutoComparison> worst;
+  for (const auto& [bytes, size] : sizes) {
+    if (size.automatic == nullptr || size.best == nullptr || size.best->median_seconds <= 0) continue;
+    const double ratio = size.automatic->median_seconds / size.best->median_seconds;
+    if (!worst || ratio > worst->worst_ratio) worst = {ratio, {bytes}, size.best->algorithm};
+  }
+  return worst;
+}
+
+std::string summary_line(const AutoComparison& c) {
+  return format("# auto takes at most %.3f times the best single algorithm's median (%s at %lld B)\n", c.worst_ratio,
+                c.best.c_str(), static_cast<long long>(c.bytes.value));
+}
+
 std::optional<std::string> complaint(std::span<const Measurement> measurements) {
   const auto wrong =
       std::count_if(measurements.begin(), measurements.end(), [](const Measurement& m) { return m.wrong > 0; });
@@ -67,7 +94,11 @@ std::string to_json(const Subject& subject, std::span<const Measurement> measure
                        {"busbw_gbps", bus_bandwidth_gbps(subject, m)},
                        {"correct", m.wrong == 0}});
   }
-  return nlohmann::ordered_json{{"results", results}}.dump(2) + '\n';
+  nlohmann::ordered_json whole = {{"results", results}};
+  if (const auto c = compare_auto(measurements)) {
+    whole["auto"] = {{"worst_ratio", c->worst_ratio}, {"bytes", c->bytes.value}, {"best", c->best}};
+  }
+  return whole.dump(2) + '\n';
 }
 
 }  // namespace lockstep::comm_bench

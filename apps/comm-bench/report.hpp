@@ -21,9 +21,19 @@ struct Subject {
 std::string table_head(const Subject& subject, const std::string& program, int nodes);
 /// A line of the table.
 std::string table_line(const Subject& subject, const Measurement& m);
+/// How "auto" did beside the best of lockstep's single algorithms, where it did worst.
+struct AutoComparison {
+  double worst_ratio = 0;  ///< of the medians
+  Bytes bytes;             ///< the size that is about
+  std::string best;        ///< the single algorithm
+};
+/// Nothing where there is no size at which both were measured.
+std::optional<AutoComparison> compare_auto(std::span<const Measurement> measurements);
+std::string summary_line(const AutoComparison& comparison);
 /// The table's last line if any result is wrong; else nothing.
 std::optional<std::string> complaint(std::span<const Measurement> measurements);
-/// {"results":[{"op","algorithm","bytes","ranks","dtype","median_us","min_us","algbw_gbps","busbw_gbps","correct"}]}.
+/// {"results":[{"op","algorithm","bytes","ranks","dtype","median_us","min_us","algbw_gbps","busbw_gbps","correct"}]},
+/// and "auto":{"worst_ratio","bytes","best"} beside the results where there is a comparison.
 std::string to_json(const Subject& subject, std::span<const Measurement> measurements);
 
 }  // namespace lockstep::comm_bench

@@ -100,7 +100,8 @@ std::vector<Measurement> measure_all(Peer& peer, WorldRanks& ranks, const Option
   for (const Count count : counts) {
     shape.part = count;
     const auto exercise = peer.exercise(shape, memory);
-    for (Measurement& m : measure(ranks, contenders, *exercise, options.effort)) {
+    Exercise* const for_all[] = {exercise.get()};
+    for (Measurement& m : measure(ranks, contenders, for_all, options.effort)) {
       print(table_line(subject, m));
       all.push_back(std::move(m));
     }

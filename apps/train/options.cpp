@@ -49,8 +49,10 @@ po::options_description describe() {
       ("threads", value<int>("N"), "compute threads of each rank (default: its share of the processors)")
       ("workers", value<int>("N"), "threads of each rank that prepare batches; 0 prepares them in between (default 1)")
       ("bucket-mb", value<double>("X"), "MiB of gradients that are all-reduced together (default 4)")
-      ("algorithm", choice(backends::algorithm_names()), "of the all-reduce; mpi is the MPI library's own (default ring)")
       ("compress", choice(backends::compression_names()), "what gradients are rounded to on their way between ranks (default none)")
+      ("algorithm", choice(backends::algorithm_names()), "of the all-reduce; auto takes the best for each size, mpi is the MPI library's own (default auto)")
+      ("tuning", value<std::string>("FILE"), "what is best, as comm-bench --tune found it; by a cost model unless given")
+      ("explain", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "print which algorithm each bucket of gradients is all-reduced by, and why")
       ("progress-thread", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "a thread moves gradients while layers compute, where there is a processor to spare (default no: polls between layers)")
       ("device", choice(devices), "(default cpu)")
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
@@ -137,6 +139,13 @@ void refuse_contradictions(const Given& given, const Options& options) {
   if (!given.has("data-dir") && options.dataset == "mnist") {
     throw UsageError("--dataset mnist needs --data-dir, the folder with the IDX files");
   }
+  if (given.has("tuning") && options.algorithm != "auto") {
+    throw UsageError("--tuning has no meaning with --algorithm " + options.algorithm +
+                     "; did you mean --algorithm auto?");
+  }
+  if (options.explain && options.algorithm == "mpi") {
+    throw UsageError("--explain has no meaning with --algorithm mpi: how the MPI library chooses is not known here");
+  }
   if (options.device == "cuda") {
     throw UsageError("--device cuda: the layers have no GPU implementation yet; NCCL can be used from the library");
   }
@@ -147,8 +156,10 @@ Options checked(const Given& given) {
   options.dataset = given.choose("dataset", data::dataset_names(), "synthetic-digits");
   options.data_dir = given.get<std::string>("data-dir", "");
   options.model = given.choose("model", nn::model_names(), "lenet");
-  options.algorithm = given.choose("algorithm", backends::algorithm_names(), "ring");
   options.compress = given.choose("compress", backends::compression_names(), "none");
+  options.algorithm = given.choose("algorithm", backends::algorithm_names(), "auto");
+  options.tuning = given.get<std::string>("tuning", "");
+  options.explain = given.get("explain", false);
   options.progress_thread = given.get("progress-thread", false);
   options.device = given.choose("device", devices, "cpu");
   const bool wide = given.choose("precision", precisions, "float32") == "float64";

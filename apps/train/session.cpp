@@ -12,6 +12,7 @@
 #include "apps/common/version.hpp"
 #include "apps/train/reporter.hpp"
 #include "lockstep/backends/membership.hpp"
+#include "lockstep/collectives/explanation.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/observe/trace.hpp"
@@ -161,6 +162,19 @@ std::optional<Reporter> make_reporter(const World& world, const Options& options
   return reporter;
 }
 
+/// By what each bucket is all-reduced, in the order in which backward fills them.
+void print_explanation(const Options& options, const backends::Membership& membership,
+                       const trainer::Trainer& trainer) {
+  std::vector<Bytes> sizes;
+  for (const auto& bucket : trainer.replica().reducer().buckets()) {
+    sizes.push_back({bucket.count.value * size_of(options.trainer.precision)});
+  }
+  std::fputs(
+      (explain(*membership.selection(), collectives::Operation::all_reduce, sizes, options.tuning) + '\n').c_str(),
+      stdout);
+  std::fflush(stdout);
+}
+
 /// Trains to the end; the end is recorded also where it is an error.
 void run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& options) {
   const Clock::time_point begin = Clock::now();
@@ -193,6 +207,7 @@ int run_session(World& world, const Options& options) {
   }
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
   backends::Membership membership(world.group(), {.algorithm = options.algorithm,
+                                                  .tuning = options.tuning,
                                                   .host = world.host(),
                                                   .wait = {.spins_before_yield = node.spins_before_yield},
                                                   .progress_thread = options.progress_thread,
@@ -203,6 +218,7 @@ int run_session(World& world, const Options& options) {
   std::optional<Reporter> reporter = make_reporter(world, options, data.train, std::move(files.metrics));
   Reporter* listener = reporter ? &*reporter : nullptr;
   trainer::Trainer trainer(membership, *ops, network, data, options.trainer, listener, observer);
+  if (options.explain && world.rank() == Rank{0}) print_explanation(options, membership, trainer);
   run_to_end(trainer, listener, options);
   membership.close();
   write_trace(world, options, files, observer);

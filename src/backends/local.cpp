@@ -59,7 +59,7 @@ std::unique_ptr<Communicator> make_local(std::shared_ptr<LocalGroup> group, Rank
                 "rank " + std::to_string(rank.value) + " is not one of the group's " + std::to_string(shape.ranks()));
   }
   std::shared_ptr<NodeMemory> memory;
-  if (collectives::uses_shared_memory(options.algorithm))
+  if (options.selection ? may_share_memory(*options.selection) : collectives::uses_shared_memory(options.algorithm))
     memory = group->memory(rank, PlanCommunicator::control_bytes(options));
   return std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{.backend = "local", .rank = rank, .shape = shape, .host = "this process"},

@@ -16,8 +16,18 @@ namespace {
 
 using collectives::Selection;
 
-constexpr std::array<std::string_view, 7> names = {
-    "auto", "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "mpi"};
+constexpr std::array<std::string_view, 12> names = {"auto",
+                                                    "ring",
+                                                    "tree",
+                                                    "halving-doubling",
+                                                    "recursive-doubling",
+                                                    "tree-order",
+                                                    "shared-memory",
+                                                    "hierarchical-ring",
+                                                    "hierarchical-tree",
+                                                    "hierarchical-halving-doubling",
+                                                    "hierarchical-recursive-doubling",
+                                                    "mpi"};
 
 void check_name(const std::string& algorithm) {
   if (std::find(names.begin(), names.end(), algorithm) != names.end()) return;

@@ -12,20 +12,25 @@ namespace lockstep::backends {
 namespace {
 
 /// Memory that this rank's node shares. Collective over the group.
-/// @throws Error{unsupported}, on every rank, if on some node there can be none
-std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, const ClusterShape& shape, const PlanOptions& options) {
+/// @return nothing, on every rank, where on some node there can be none
+/// @param why_not  then says why, on every rank
+std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, const ClusterShape& shape, const PlanOptions& options,
+                                         std::string& why_not) {
   const auto me = static_cast<std::size_t>(group.rank().value);
   std::optional<MpiGroup> node = group.split(shape.node_of_rank[me], group.rank().value);
-  std::string why_not;
   auto memory = make_node_memory(*node, {.control_bytes = PlanCommunicator::control_bytes(options)}, why_not);
   node->close();
   for (const std::string& reason : all_gather_strings(group, memory ? "" : why_not)) {
     if (reason.empty()) continue;
-    throw Error(ErrorCode::unsupported, "the ranks of a node cannot share memory (" + reason +
-                                            "); choose an algorithm that sends messages, such as ring")
-        .on_every_rank();
+    why_not = reason;
+    if (memory) memory->close();
+    return nullptr;
   }
   return memory;
+}
+
+bool may_share_memory(const PlanOptions& options) {
+  return options.selection ? may_share_memory(*options.selection) : collectives::uses_shared_memory(options.algorithm);
 }
 
 }  // namespace
@@ -33,11 +38,21 @@ std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, const ClusterSha
 std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, std::string host, Progress& progress,
                                             const PlanOptions& options) {
   const ClusterShape shape = discover_shape(group);
+  PlanOptions able = options;
   std::shared_ptr<NodeMemory> memory;
-  if (collectives::uses_shared_memory(options.algorithm)) memory = share_memory(group, shape, options);
+  if (may_share_memory(options)) {
+    std::string why_not;
+    memory = share_memory(group, shape, options, why_not);
+    if (!memory && (!options.selection || options.selection->forced)) {
+      throw Error(ErrorCode::unsupported, "the ranks of a node cannot share memory (" + why_not +
+                                              "); choose an algorithm that sends messages, such as ring")
+          .on_every_rank();
+    }
+    if (!memory) able.selection->shared_memory = false;
+  }
   return std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{.backend = "mpi_plan", .rank = group.rank(), .shape = shape, .host = std::move(host)},
-      std::make_unique<MessageMedium>(group), std::move(memory), progress, options);
+      std::make_unique<MessageMedium>(group), std::move(memory), progress, able);
 }
 
 }  // namespace lockstep::backends

@@ -14,8 +14,22 @@ constexpr std::array operations{Operation::all_reduce, Operation::broadcast, Ope
                                 Operation::reduce_scatter, Operation::barrier};
 
 /// All-reduces whose purpose is speed; of equally fast ones the first is chosen.
-constexpr std::array fast{Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
+constexpr std::array fast{Algorithm::shared_memory,
+                          Algorithm::hierarchical_ring,
+                          Algorithm::hierarchical_double_tree,
+                          Algorithm::hierarchical_halving_doubling,
+                          Algorithm::hierarchical_recursive_doubling,
+                          Algorithm::ring,
+                          Algorithm::double_tree,
+                          Algorithm::halving_doubling,
                           Algorithm::recursive_doubling};
+
+/// Whether the algorithm does something here that a simpler one does not do as well: nodes to be one level of, or ranks
+/// to share memory with.
+bool is_worthwhile(Algorithm algorithm, const ShapeSummary& shape) {
+  if (!uses_shared_memory(algorithm)) return true;
+  return shape.max_ranks_per_node > 1 && (algorithm == Algorithm::shared_memory || shape.nodes > 1);
+}
 
 std::string counted(int number, const std::string& what) {
   return std::to_string(number) + ' ' + what + (number == 1 ? "" : "s");
@@ -55,7 +69,13 @@ bool applicable(Algorithm algorithm, const ShapeSummary& shape) {
     case Algorithm::ring:
     case Algorithm::double_tree:
     case Algorithm::halving_doubling:
-    case Algorithm::recursive_doubling: return shape.ranks >= 1;
+    case Algorithm::recursive_doubling:
+    case Algorithm::tree_order:
+    case Algorithm::hierarchical_ring:
+    case Algorithm::hierarchical_double_tree:
+    case Algorithm::hierarchical_halving_doubling:
+    case Algorithm::hierarchical_recursive_doubling: return shape.ranks >= 1;
+    case Algorithm::shared_memory: return shape.nodes == 1;
   }
   return false;
 }
@@ -67,14 +87,19 @@ void require_applicable(Algorithm algorithm, const ShapeSummary& shape) {
 }
 
 std::vector<Algorithm> candidates(Operation operation, const ShapeSummary& shape) {
-  if (operation != Operation::all_reduce) return {Choice{}.algorithm};
+  const auto of_operation = [&](Algorithm algorithm) {
+    return operation == Operation::all_reduce || algorithm == Algorithm::shared_memory ||
+           algorithm == Choice{}.algorithm;
+  };
   std::vector<Algorithm> able;
-  std::copy_if(fast.begin(), fast.end(), std::back_inserter(able),
-               [&](Algorithm algorithm) { return applicable(algorithm, shape); });
+  std::copy_if(fast.begin(), fast.end(), std::back_inserter(able), [&](Algorithm algorithm) {
+    return of_operation(algorithm) && applicable(algorithm, shape) && is_worthwhile(algorithm, shape);
+  });
   return able;
 }
 
 std::string_view algorithm_name(Operation operation, Algorithm algorithm) {
+  if (algorithm == Algorithm::shared_memory) return name(algorithm);
   switch (operation) {
     case Operation::all_reduce: return name(algorithm);
     case Operation::broadcast: return "binomial";
@@ -87,11 +112,13 @@ std::string_view algorithm_name(Operation operation, Algorithm algorithm) {
 
 Algorithm parse_algorithm(Operation operation, std::string_view text) {
   if (operation == Operation::all_reduce) return parse_algorithm(text);
-  const Algorithm only = Choice{}.algorithm;
-  if (algorithm_name(operation, only) == text) return only;
+  for (const Algorithm algorithm : {Choice{}.algorithm, Algorithm::shared_memory}) {
+    if (algorithm_name(operation, algorithm) == text) return algorithm;
+  }
   throw Error(ErrorCode::invalid_argument, "no algorithm of " + std::string(name(operation)) + " is called '" +
-                                               std::string(text) + "'; there is '" +
-                                               std::string(algorithm_name(operation, only)) + "'");
+                                               std::string(text) + "'; there are '" +
+                                               std::string(algorithm_name(operation, Choice{}.algorithm)) +
+                                               "' and 'shared-memory'");
 }
 
 Operation parse_operation(std::string_view text) {

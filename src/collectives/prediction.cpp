@@ -8,12 +8,13 @@
 namespace lockstep::collectives {
 namespace {
 
-Rates rates_of(const ShapeSummary& shape, const CostModel& model) {
-  const LinkCost& link = shape.nodes > 1 ? model.remote : model.local;
-  return {link.alpha_seconds, link.beta_seconds_per_byte, model.gamma_seconds_per_byte};
-}
+/// One block's: until it is done, and for how long it keeps the port busy that sends most of it.
+struct BlockPrice {
+  double seconds = 0;
+  double busy_seconds = 0;
+};
 
-double block_seconds(Operation operation, Algorithm algorithm, int ranks, Bytes block, const Rates& rates) {
+double by_messages(Operation operation, Algorithm algorithm, int ranks, Bytes block, const Rates& rates) {
   switch (operation) {
     case Operation::all_reduce: return all_reduce_seconds(algorithm, ranks, block, rates);
     case Operation::broadcast: return binomial_broadcast_seconds(ranks, block, rates);
@@ -24,27 +25,64 @@ double block_seconds(Operation operation, Algorithm algorithm, int ranks, Bytes 
   return 0;
 }
 
-/// For how long a block keeps the port busy that sends most of it. In most algorithms it is busy all the time; the
-/// trees' levels take turns, and no rank sends more than two buffers.
-double busy_seconds(Operation operation, Algorithm algorithm, int ranks, Bytes block, const Rates& rates) {
+/// In most algorithms the port is busy all the time; the trees' levels take turns, and no rank sends more than two
+/// buffers.
+BlockPrice message_block(Operation operation, Algorithm algorithm, int ranks, Bytes block, const Rates& rates) {
   const Rates only_bytes{.beta_seconds_per_byte = rates.beta_seconds_per_byte};
-  const double chain = block_seconds(operation, algorithm, ranks, block, only_bytes);
-  if (operation != Operation::all_reduce || algorithm != Algorithm::double_tree) return chain;
-  return std::min(chain, 2 * static_cast<double>(block.value) * rates.beta_seconds_per_byte);
+  double busy = by_messages(operation, algorithm, ranks, block, only_bytes);
+  if (operation == Operation::all_reduce && algorithm == Algorithm::double_tree) {
+    busy = std::min(busy, 2 * static_cast<double>(block.value) * rates.beta_seconds_per_byte);
+  }
+  return {by_messages(operation, algorithm, ranks, block, rates), busy};
+}
+
+/// The formulas of node.hpp. An all-reduce is whichever of its two ways is faster.
+double by_shared_memory(Operation operation, int ranks, Bytes bytes, const Rates& rates) {
+  if (ranks == 1) return 0;
+  const auto n = static_cast<double>(bytes.value);
+  const double twice = 2 * rates.alpha_seconds;
+  switch (operation) {
+    case Operation::all_reduce:
+      return std::min(shared_memory_all_reduce_seconds(ranks, bytes, rates),
+                      pull_all_reduce_seconds(ranks, bytes, rates));
+    case Operation::broadcast: return twice + n * rates.beta_seconds_per_byte;
+    case Operation::all_gather: return twice + (ranks - 1) * n * rates.beta_seconds_per_byte;
+    case Operation::reduce_scatter:
+      return twice + (ranks - 1) * n * (rates.beta_seconds_per_byte + rates.gamma_seconds_per_byte);
+    case Operation::barrier: return rates.alpha_seconds;
+  }
+  return 0;
+}
+
+BlockPrice hierarchical_block(Algorithm algorithm, const ShapeSummary& shape, Bytes block, const Rates& shared,
+                              const Rates& remote) {
+  const int lanes = shape.min_ranks_per_node;
+  const double in_node =
+      shape.max_ranks_per_node == 1 ? 0 : shared_memory_all_reduce_seconds(shape.max_ranks_per_node, block, shared);
+  const BlockPrice across = message_block(Operation::all_reduce, across_nodes(algorithm), shape.nodes,
+                                          {(block.value + lanes - 1) / lanes}, remote);
+  return {in_node + across.seconds, std::max(in_node, across.busy_seconds)};
 }
 
 }  // namespace
 
 double predicted_seconds(const Choice& choice, Operation operation, Bytes bytes, const ShapeSummary& shape,
-                         const CostModel& model) {
-  const Rates rates = rates_of(shape, model);
-  const Count longest = block_count(operation, choice.algorithm, shape.ranks, {choice.segment.value});
+                         const Prices& prices) {
+  if (choice.algorithm == Algorithm::shared_memory) {
+    return by_shared_memory(operation, shape.ranks, bytes, prices.shared_memory);
+  }
+  const LinkCost& link = shape.nodes > 1 ? prices.messages.remote : prices.messages.local;
+  const Rates rates{link.alpha_seconds, link.beta_seconds_per_byte, prices.messages.gamma_seconds_per_byte};
+  const bool hierarchical = operation == Operation::all_reduce && uses_shared_memory(choice.algorithm);
+  const Count longest = block_count(operation, across_nodes(choice.algorithm), hierarchical ? shape.nodes : shape.ranks,
+                                    {choice.segment.value});
   const Bytes block{std::min(bytes.value, longest.value)};
-  const double alone = block_seconds(operation, choice.algorithm, shape.ranks, block, rates);
-  if (bytes <= block || operation == Operation::barrier) return alone;
-  const double busy = busy_seconds(operation, choice.algorithm, shape.ranks, block, rates);
+  const BlockPrice price = hierarchical
+                               ? hierarchical_block(choice.algorithm, shape, block, prices.shared_memory, rates)
+                               : message_block(operation, choice.algorithm, shape.ranks, block, rates);
+  if (bytes <= block || operation == Operation::barrier) return price.seconds;
   const double followers = static_cast<double>(bytes.value) / static_cast<double>(block.value) - 1;
-  return alone + followers * std::max(alone / choice.blocks_in_flight, busy);
+  return price.seconds + followers * std::max(price.seconds / choice.blocks_in_flight, price.busy_seconds);
 }
 
 }  // namespace lockstep::collectives

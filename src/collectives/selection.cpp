@@ -30,7 +30,7 @@ void check(const TableEntry& entry) {
                               std::to_string(s.min_ranks_per_node) + " to " + std::to_string(s.max_ranks_per_node) +
                               " on each");
   require(entry.from.value >= 0 && entry.from < entry.below, "there is no size " + range_text(entry));
-  if (entry.operation == Operation::all_reduce) require_applicable(choice.algorithm, s);
+  require_applicable(choice.algorithm, s);
   require(choice.segment.value >= 1,
           "the segment is " + std::to_string(choice.segment.value) + " bytes; it must be at least 1");
   require(1 <= choice.blocks_in_flight && choice.blocks_in_flight <= SelectionTable::max_blocks_in_flight,
@@ -66,20 +66,34 @@ const TableEntry* SelectionTable::find(Operation operation, const ShapeSummary& 
 
 Decision choose(const Selection& s, Operation operation, Bytes bytes) {
   const auto predicted = [&](const Choice& choice) {
-    return predicted_seconds(choice, operation, bytes, s.shape, s.model);
+    return predicted_seconds(choice, operation, bytes, s.shape, s.prices);
   };
   if (s.forced) return {*s.forced, Reason::forced, {}, predicted(*s.forced)};
-  if (const TableEntry* entry = s.table.find(operation, s.shape, bytes)) {
+  const auto possible = [&](Algorithm algorithm) { return s.shared_memory || !uses_shared_memory(algorithm); };
+  const TableEntry* entry = s.table.find(operation, s.shape, bytes);
+  if (entry != nullptr && possible(entry->choice.algorithm)) {
     return {entry->choice, Reason::table, *entry, predicted(entry->choice)};
   }
   Decision best{.predicted_seconds = std::numeric_limits<double>::infinity()};
   for (const Algorithm algorithm : candidates(operation, s.shape)) {
+    if (!possible(algorithm)) continue;
     Choice choice = s.untuned;
     choice.algorithm = algorithm;
     const double seconds = predicted(choice);
     if (seconds < best.predicted_seconds) best = {choice, Reason::cost_model, {}, seconds};
   }
   return best;
+}
+
+bool may_share_memory(const Selection& s) {
+  if (s.forced) return uses_shared_memory(s.forced->algorithm);
+  if (!s.shared_memory) return false;
+  const std::vector<Algorithm> able = candidates(Operation::all_reduce, s.shape);
+  const std::vector<TableEntry>& entries = s.table.entries();
+  return std::any_of(able.begin(), able.end(), uses_shared_memory) ||
+         std::any_of(entries.begin(), entries.end(), [&](const TableEntry& entry) {
+           return entry.shape == s.shape && uses_shared_memory(entry.choice.algorithm);
+         });
 }
 
 int max_blocks_in_flight(const Selection& s) {

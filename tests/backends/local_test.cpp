@@ -73,8 +73,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Local, TheContractHoldsWithAProgressThread) {
   for (const int ranks : {1, 2, 3}) {
     run_ranks(
-        make_local_group(ranks), ranks, {.segment = {256}, .blocks_in_flight = 3}, [](Communicator& c) { contract::check_all(c); },
-        Helper::progress_thread);
+        make_local_group(ranks), ranks, {.segment = {256}, .blocks_in_flight = 3},
+        [](Communicator& c) { contract::check_all(c); }, Helper::progress_thread);
   }
 }
 
@@ -89,7 +89,8 @@ TEST(LocalSelection, HoldsWhereTheAlgorithmChangesWithTheSize) {
     add(0, 16, Algorithm::recursive_doubling, 1);
     add(16, 3000, Algorithm::double_tree, 7);
     add(3000, 4000, Algorithm::halving_doubling, 2);  // beyond: by the cost model
-    run_ranks(make_local_group(ranks), ranks, {.selection = selection}, [](Communicator& c) { contract::check_all(c); });
+    run_ranks(make_local_group(ranks), ranks, {.selection = selection},
+              [](Communicator& c) { contract::check_all(c); });
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -147,7 +148,7 @@ TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
       for (const Algorithm algorithm : candidates(Operation::all_reduce, shape)) {
         const Choice other{algorithm, {1 << 16}, 4};
         EXPECT_LE(decision.predicted_seconds,
-                  predicted_seconds(other, Operation::all_reduce, {bytes}, shape, selection.model))
+                  predicted_seconds(other, Operation::all_reduce, {bytes}, shape, selection.prices))
             << name(algorithm) << " at " << bytes << " bytes on " << describe(shape);
       }
     }
@@ -156,7 +157,7 @@ TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
 
 TEST(Choose, WithoutATableAgreesWithTheTextbook) {
   const auto best = [](const ShapeSummary& shape, std::int64_t bytes) {
-    return choose({.shape = shape}, Operation::all_reduce, {bytes}).choice.algorithm;
+    return choose({.shape = shape, .shared_memory = false}, Operation::all_reduce, {bytes}).choice.algorithm;
   };
   for (const ShapeSummary& shape : {two_on_one, on_one_node(8), one_on_each(64)}) {
     EXPECT_EQ(best(shape, 4), Algorithm::recursive_doubling) << describe(shape);
@@ -165,10 +166,49 @@ TEST(Choose, WithoutATableAgreesWithTheTextbook) {
   EXPECT_NE(best(one_on_each(1024), 1 << 20), Algorithm::ring) << "2046 rounds";
 }
 
+TEST(Choose, SharesMemoryWhereItCan) {
+  for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
+                                    Operation::reduce_scatter, Operation::barrier}) {
+    EXPECT_EQ(choose({.shape = on_one_node(4)}, operation, {1 << 20}).choice.algorithm, Algorithm::shared_memory);
+  }
+  const Selection two_levels{.shape = eight_on_two};
+  EXPECT_TRUE(uses_shared_memory(choose(two_levels, Operation::all_reduce, {1 << 24}).choice.algorithm));
+  EXPECT_TRUE(may_share_memory(two_levels));
+  EXPECT_FALSE(may_share_memory({.shape = one_on_each(8)}));
+  EXPECT_FALSE(may_share_memory({.shape = on_one_node(1)}));
+  EXPECT_FALSE(may_share_memory({.shape = two_on_one, .forced = Choice{}}));
+  EXPECT_TRUE(may_share_memory({.shape = two_on_one, .forced = Choice{.algorithm = Algorithm::shared_memory}}));
+}
+
+TEST(Choose, DoesWithoutSharedMemoryWhereThereIsNone) {
+  Selection selection{.shape = two_on_one, .shared_memory = false};
+  selection.table.add(entry(0, TableEntry::no_end.value, Algorithm::shared_memory));
+  const Decision decision = choose(selection, Operation::all_reduce, {1 << 20});
+  EXPECT_EQ(decision.reason, Reason::cost_model);
+  EXPECT_FALSE(uses_shared_memory(decision.choice.algorithm));
+  EXPECT_FALSE(may_share_memory(selection));
+  selection.shared_memory = true;
+  EXPECT_EQ(choose(selection, Operation::all_reduce, {1 << 20}).reason, Reason::table);
+}
+
+TEST(Candidates, ShareMemoryWithinANodeAndInAHierarchyOfThem) {
+  const auto has = [](const ShapeSummary& shape, Algorithm algorithm) {
+    const auto all = candidates(Operation::all_reduce, shape);
+    return std::find(all.begin(), all.end(), algorithm) != all.end();
+  };
+  EXPECT_TRUE(has(two_on_one, Algorithm::shared_memory));
+  EXPECT_FALSE(has(two_on_one, Algorithm::hierarchical_ring)) << "the same as shared-memory";
+  EXPECT_FALSE(has(eight_on_two, Algorithm::shared_memory));
+  EXPECT_TRUE(has(eight_on_two, Algorithm::hierarchical_ring));
+  EXPECT_FALSE(has(one_on_each(8), Algorithm::hierarchical_ring)) << "the same as ring";
+  EXPECT_FALSE(has(on_one_node(1), Algorithm::shared_memory)) << "nobody to share with";
+  EXPECT_THROW(require_applicable(Algorithm::shared_memory, eight_on_two), Error);
+}
+
 TEST(Choose, IsAnsweredForEveryOperation) {
   for (const Operation operation :
        {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter, Operation::barrier}) {
-    const Decision decision = choose({.shape = eight_on_two}, operation, {1 << 20});
+    const Decision decision = choose({.shape = one_on_each(8)}, operation, {1 << 20});
     EXPECT_EQ(decision.choice, Choice{}) << name(operation);
     EXPECT_GT(decision.predicted_seconds, 0) << name(operation);
   }
@@ -189,7 +229,7 @@ TEST(Choose, NeverHasMoreBlocksInFlightThanItSays) {
 }
 
 TEST(Prediction, OfOneBlockIsTheClosedFormula) {
-  constexpr CostModel model{.local = {5, 0.25}, .remote = {7, 0.5}, .gamma_seconds_per_byte = 0.125};
+  constexpr Prices model{.messages = {.local = {5, 0.25}, .remote = {7, 0.5}, .gamma_seconds_per_byte = 0.125}};
   for (const Algorithm algorithm : all_algorithms) {
     const Choice whole{algorithm, {1 << 20}, 2};
     EXPECT_DOUBLE_EQ(predicted_seconds(whole, Operation::all_reduce, {1 << 16}, on_one_node(6), model),
@@ -200,25 +240,26 @@ TEST(Prediction, OfOneBlockIsTheClosedFormula) {
 }
 
 TEST(Prediction, MoreBlocksInFlightHideLatencyButNotBytes) {
-  const CostModel model = default_cost_model();
+  const Prices prices = default_prices();
   const Bytes bytes{64 << 20};
   for (const Algorithm algorithm : all_algorithms) {
     double before = std::numeric_limits<double>::infinity();
     for (const int in_flight : {1, 2, 4, 8, 1000}) {
       const Choice choice{algorithm, {1 << 15}, in_flight};
-      const double seconds = predicted_seconds(choice, Operation::all_reduce, bytes, on_one_node(16), model);
+      const double seconds = predicted_seconds(choice, Operation::all_reduce, bytes, on_one_node(16), prices);
       EXPECT_LE(seconds, before) << name(algorithm);
       before = seconds;
     }
-    EXPECT_GT(before, 1.8 * static_cast<double>(bytes.value) * model.local.beta_seconds_per_byte) << name(algorithm);
+    EXPECT_GT(before, 1.8 * static_cast<double>(bytes.value) * prices.messages.local.beta_seconds_per_byte)
+        << name(algorithm);
   }
 }
 
 TEST(Prediction, OfAnEmptyBufferOrOneRankIsFinite) {
   for (const Algorithm algorithm : all_algorithms) {
     const Choice choice{algorithm};
-    EXPECT_EQ(predicted_seconds(choice, Operation::all_reduce, {1 << 30}, on_one_node(1), default_cost_model()), 0);
-    EXPECT_GT(predicted_seconds(choice, Operation::all_reduce, {0}, two_on_one, default_cost_model()), 0);
+    EXPECT_EQ(predicted_seconds(choice, Operation::all_reduce, {1 << 30}, on_one_node(1), default_prices()), 0);
+    EXPECT_GT(predicted_seconds(choice, Operation::all_reduce, {0}, two_on_one, default_prices()), 0);
   }
 }
 

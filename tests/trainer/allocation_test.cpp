@@ -79,7 +79,7 @@ TEST(Allocation, TheCounterCounts) {
 
 TEST(Allocation, NoneInAStepOnTheReferenceOps) {
   const auto ops = ops::make_reference_ops();
-  for (const char* algorithm : {"ring", "tree", "halving-doubling", "recursive-doubling", "tree-order"}) {
+  for (const char* algorithm : {"auto", "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order"}) {
     expect_no_allocation(*ops, DType::float64, "lenet", algorithm);
   }
 }

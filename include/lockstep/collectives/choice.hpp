@@ -29,8 +29,9 @@ std::string describe(const ShapeSummary& shape);
 
 /// A way to run an operation.
 struct Choice {
-  Algorithm algorithm = Algorithm::ring;  ///< of no meaning where the operation has one algorithm only
-  Bytes segment{128 * 1024};              ///< longest message
+  /// Operations other than all_reduce only distinguish shared_memory from all others, which run by messages.
+  Algorithm algorithm = Algorithm::ring;
+  Bytes segment{128 * 1024};  ///< longest message
   int blocks_in_flight = 2;
   friend bool operator==(const Choice&, const Choice&) = default;
 };
@@ -42,10 +43,11 @@ bool applicable(Algorithm algorithm, const ShapeSummary& shape);
 void require_applicable(Algorithm algorithm, const ShapeSummary& shape);
 
 /// What may be chosen for the sake of speed: the applicable algorithms but those that promise something else than speed
-/// and are only ever asked for by name. At least one.
+/// and are only ever asked for by name, and those that here do the same as a simpler one. At least one sends messages.
 std::vector<Algorithm> candidates(Operation operation, const ShapeSummary& shape);
 
-/// An all-reduce's algorithm by its name; the one of the other operations: "binomial", "ring", "dissemination".
+/// What runs the operation, by its name: an all-reduce's algorithm; "shared-memory"; else the one way there is to run
+/// the operation by messages: "binomial", "ring", "dissemination".
 std::string_view algorithm_name(Operation operation, Algorithm algorithm);
 /// The opposite. @throws Error{invalid_argument} that suggests the nearest name
 Algorithm parse_algorithm(Operation operation, std::string_view text);

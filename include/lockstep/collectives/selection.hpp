@@ -53,7 +53,8 @@ struct Selection {
   std::optional<Choice> forced;  ///< for every size and operation
   SelectionTable table;
   Choice untuned;  ///< gives segment and blocks in flight where the table has no entry
-  CostModel model = default_cost_model();
+  Prices prices = default_prices();
+  bool shared_memory = true;  ///< false where the ranks of a node cannot share any: then all is done by messages
 };
 
 enum class Reason { forced, table, cost_model };
@@ -65,10 +66,14 @@ struct Decision {
   double predicted_seconds = 0;
 };
 
-/// What is forced; else what the table says; else, among the candidates, the one with the lowest predicted time, the
-/// first of equals. The same on every rank with an equal selection.
+/// What is forced; else what the table says, unless it takes shared memory that there is none of; else, among the
+/// candidates, the one with the lowest predicted time, the first of equals. The same on every rank with an equal
+/// selection.
 /// @param bytes  as in `predicted_seconds`
 Decision choose(const Selection& selection, Operation operation, Bytes bytes);
+
+/// Whether `choose` can ask for an algorithm that shares memory.
+bool may_share_memory(const Selection& selection);
 
 /// The most blocks in flight that `choose` can ask for.
 int max_blocks_in_flight(const Selection& selection);

@@ -28,7 +28,7 @@ class PlanOperation : public HostOperation {
   void add_pending(ErrorContext& context) const override;
   void feed(std::size_t lane);
 
-  std::vector<BlockRun> lanes_;           // of those in use, block b runs in lane b mod lanes: one tag on every rank
+  std::vector<BlockRun> lanes_;  // of those in use, block b runs in lane b mod lanes: one tag on every rank
   std::size_t lanes_in_use_ = 0;
   std::vector<std::int64_t> next_block_;  // per lane
   std::shared_ptr<const CompiledSchedule> schedule_;

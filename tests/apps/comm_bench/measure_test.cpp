@@ -55,7 +55,8 @@ class Measure : public testing::Test {
     const Allocation memory = allocate_host(Exercise::memory_needed(shape));
     Exercise exercise(shape, memory.data());
     GroupRanks ranks(world_.group());
-    return measure(ranks, contenders_, exercise, effort);
+    Exercise* const for_all[] = {&exercise};
+    return measure(ranks, contenders_, for_all, effort);
   }
   void TearDown() override { world_.close(); }
 

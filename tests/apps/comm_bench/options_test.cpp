@@ -62,6 +62,18 @@ TEST(Options, RefuseWhatCannotBeMeasured) {
   expect_complaint({"256M"}, "'256M' belongs to no option");
 }
 
+TEST(Options, TuningIsForTheAlgorithmThatChooses) {
+  const Options o = parse({"--tuning", "file"});
+  EXPECT_EQ(o.algorithms.front(), "auto");
+  EXPECT_EQ(o.tuning, "file");
+  EXPECT_EQ(parse({"--tune", "file"}).tune, "file");
+  EXPECT_TRUE(parse({"--explain", "--algorithm", "ring"}).explain);
+  expect_complaint({"--tuning", "file", "--algorithm", "ring,mpi"}, "--tuning is for the algorithm 'auto'");
+  expect_complaint({"--tune", "file", "--tuning", "file"}, "--tune measures for its own purpose");
+  expect_complaint({"--tune", "file", "--explain"}, "--tune measures for its own purpose");
+  expect_complaint({"--explain", "--json", "file"}, "--explain measures nothing");
+}
+
 TEST(Options, SizesTakeSuffixes) {
   EXPECT_EQ(parse_size("1"), Bytes{1});
   EXPECT_EQ(parse_size("3k"), Bytes{3072});

@@ -49,13 +49,13 @@ void expect_sound(const nlohmann::json& r, const std::string& op, int ranks, dou
 }
 
 TEST_F(CommBench, MeasuresEveryAlgorithmAtEverySize) {
-  const std::set<std::string> algorithms = {"ring",       "tree", "halving-doubling", "recursive-doubling",
+  const std::set<std::string> algorithms = {"auto",       "ring", "tree", "halving-doubling", "recursive-doubling",
                                             "tree-order", "mpi"};
   for (const int ranks : {1, 2, 3}) {
     std::set<std::pair<std::string, int>> seen;
     for (const auto& r : results(ranks,
                                  "--op all_reduce --min 4 --max 4K --factor 32 --algorithm "
-                                 "ring,tree,halving-doubling,recursive-doubling,tree-order,mpi")) {
+                                 "auto,ring,tree,halving-doubling,recursive-doubling,tree-order,mpi")) {
       expect_sound(r, "all_reduce", ranks, 2.0 * (ranks - 1) / ranks);
       EXPECT_EQ(r.at("dtype"), "float32");
       seen.emplace(r.at("algorithm"), r.at("bytes"));
@@ -73,7 +73,7 @@ TEST_F(CommBench, MeasuresTheOtherOperations) {
       {"broadcast", 1}, {"all_gather", 2.0 / 3}, {"reduce_scatter", 2.0 / 3}, {"barrier", 0}};
   for (const auto& [op, factor] : operations) {
     const auto all = results(3, "--max 300K --min 300K --dtype uint8 --op " + op);
-    EXPECT_EQ(all.size(), 3U) << op;
+    EXPECT_EQ(all.size(), 5U) << op;
     for (const auto& r : all) {
       expect_sound(r, op, 3, factor);
       EXPECT_EQ(r.at("bytes"), op == "barrier" ? 0 : 300 * 1024);
@@ -104,7 +104,50 @@ TEST_F(CommBench, PrintsALineForEachResultOnce) {
 TEST_F(CommBench, RunsWithoutALauncher) {
   const auto run = run_program(std::string(LOCKSTEP_COMM_BENCH) + " --max 4 --repetitions 5 2>&1");
   EXPECT_EQ(run.exit_code, 0) << run.output;
-  EXPECT_EQ(occurrences(run.output, "  ok\n"), 6) << run.output;
+  EXPECT_EQ(occurrences(run.output, "  ok\n"), 8) << run.output;
+}
+
+TEST_F(CommBench, GoesByTheTableThatItHasTuned) {
+  const std::string sizes = " --min 1K --max 1M --factor 32";
+  const auto tuned = comm_bench(2, "--tune " + file("table.json") + sizes + " --repetitions 2 --warmup 1");
+  EXPECT_EQ(tuned.exit_code, 0) << tuned.output;
+  EXPECT_EQ(occurrences(tuned.output, "# written to " + file("table.json")), 1) << tuned.output;
+  const auto merged = comm_bench(3, "--tune " + file("table.json") + " --op barrier --repetitions 2 --warmup 1");
+  EXPECT_EQ(merged.exit_code, 0) << merged.output;
+
+  const std::string with_table = " --tuning " + file("table.json") + sizes;
+  const auto explained = comm_bench(2, "--explain" + with_table);
+  EXPECT_EQ(explained.exit_code, 0) << explained.output;
+  EXPECT_EQ(occurrences(explained.output, "table " + file("table.json") + ", entry from"), 3) << explained.output;
+  const auto elsewhere = comm_bench(3, "--explain" + with_table);
+  EXPECT_EQ(occurrences(elsewhere.output, "cost model: no entry of " + file("table.json")), 3) << elsewhere.output;
+  const auto other = comm_bench(3, "--explain --op barrier --tuning " + file("table.json"));
+  EXPECT_EQ(occurrences(other.output, "table " + file("table.json") + ", entry from 0\n"), 1) << other.output;
+
+  const auto run = comm_bench(2, with_table + " --algorithm auto,ring,tree --repetitions 5");
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_EQ(occurrences(run.output, "# auto takes at most "), 1) << run.output;
+}
+
+TEST_F(CommBench, ExplainsWhatIsForced) {
+  const auto run = comm_bench(2, "--explain --algorithm tree,mpi --min 4 --max 4 --segment 3K --in-flight 7");
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_EQ(occurrences(run.output, "           4  tree                       3072         7 "), 1) << run.output;
+  EXPECT_EQ(occurrences(run.output, "  forced\n"), 1) << run.output;
+  EXPECT_EQ(comm_bench(1, "--explain --algorithm mpi").exit_code, 2);
+}
+
+TEST_F(CommBench, ATableThatIsNoneIsReportedOnceBeforeAnythingIsMeasured) {
+  std::ofstream(file("table.json")) << "{}";
+  for (const std::string flag : {"--tune ", "--tuning "}) {
+    const auto run = comm_bench(2, flag + file("table.json"));
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_EQ(occurrences(run.output, file("table.json") + ": the key 'format' is missing"), 1) << run.output;
+    EXPECT_EQ(occurrences(run.output, "(us)"), 0) << run.output;
+  }
+  const auto nowhere = comm_bench(2, "--tune " + file("missing/table.json"));
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_EQ(occurrences(nowhere.output, "cannot write '" + file("missing/table.json")), 1) << nowhere.output;
 }
 
 TEST_F(CommBench, AMistakeOnTheCommandLineIsReportedOnce) {

@@ -49,5 +49,31 @@ TEST(Report, JsonWithoutResultsIsAnEmptyList) {
   EXPECT_EQ(nlohmann::json::parse(to_json(subject, {})), nlohmann::json::parse(R"({"results":[]})"));
 }
 
+Measurement took(const char* algorithm, std::int64_t bytes, double seconds) {
+  return {.algorithm = algorithm, .bytes = {bytes}, .count = {bytes / 8}, .median_seconds = seconds};
+}
+
+TEST(Report, AutoIsHeldAgainstTheBestSingleAlgorithmAtEverySize) {
+  const Measurement all[] = {took("auto", 8, 2.0),  took("ring", 8, 4.0),  took("tree", 8, 2.5),
+                             took("mpi", 8, 0.1),   took("auto", 64, 3.0), took("ring", 64, 2.0),
+                             took("tree", 64, 6.0), took("auto", 512, 9.0)};
+  const auto worst = compare_auto(all);
+  ASSERT_TRUE(worst.has_value());
+  EXPECT_DOUBLE_EQ(worst->worst_ratio, 1.5);
+  EXPECT_EQ(worst->bytes, Bytes{64});
+  EXPECT_EQ(worst->best, "ring");
+  EXPECT_EQ(summary_line(*worst),
+            "# auto takes at most 1.500 times the best single algorithm's median (ring at 64 B)\n");
+  const nlohmann::json expected = {{"worst_ratio", 1.5}, {"bytes", 64}, {"best", "ring"}};
+  EXPECT_EQ(nlohmann::json::parse(to_json(subject, all)).at("auto"), expected);
+}
+
+TEST(Report, WithoutBothSidesThereIsNoComparison) {
+  const Measurement only_auto[] = {took("auto", 8, 2.0), took("mpi", 8, 1.0)};
+  EXPECT_FALSE(compare_auto(only_auto).has_value());
+  const Measurement only_single[] = {took("ring", 8, 2.0)};
+  EXPECT_FALSE(compare_auto(only_single).has_value());
+}
+
 }  // namespace
 }  // namespace lockstep::comm_bench

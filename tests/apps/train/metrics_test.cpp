@@ -48,7 +48,7 @@ TEST_F(Metrics, StartSaysWhatIsRun) {
   const auto& start = events_.front();
   EXPECT_EQ(start.at("model"), "lenet");
   EXPECT_EQ(start.at("dataset"), "mnist");
-  EXPECT_EQ(start.at("algorithm"), "ring");
+  EXPECT_EQ(start.at("algorithm"), "auto");
   EXPECT_EQ(start.at("compress"), "none");
   EXPECT_EQ(start.at("device"), "cpu");
   EXPECT_EQ(start.at("ops"), "onednn");

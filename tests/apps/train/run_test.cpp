@@ -21,7 +21,7 @@ TEST(Run, PrintsTheClusterFirstAndEverythingOnce) {
   EXPECT_EQ(result.output.find("3 ranks on 1 node\n"), 0U) << result.output;
   for (const char* part : {"ranks on 1 node\n", "\n       0      0 ", "\n       1      1 ", "\n       2      2 ",
                            "lenet on mnist (96 training and 32 test images, 10 classes), 3 ranks of ",
-                           "gradients all-reduced by ring (lockstep's own)", "epoch  train loss", "test accuracy"}) {
+                           "gradients all-reduced by auto (lockstep's own)", "epoch  train loss", "test accuracy"}) {
     EXPECT_EQ(occurrences(result.output, part), 1) << part << result.output;
   }
 }
@@ -95,7 +95,8 @@ TEST(Run, CompressionIsShownAndChangesTheLossALittle) {
 TEST(Run, EveryAlgorithmGivesTheSameLossButForRounding) {
   const SmallDigits digits;
   std::map<std::string, double> losses;
-  for (const std::string algorithm : {"ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "mpi"}) {
+  for (const std::string algorithm :
+       {"auto", "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "mpi"}) {
     const auto epoch = last_epoch(digits, 3, digits.arguments() + " --batch 16 --epochs 1 --algorithm " + algorithm);
     losses[algorithm] = epoch.at("train_loss").get<double>();
   }
@@ -109,6 +110,29 @@ TEST(Run, AProgressThreadGivesTheSameLossToTheLastBit) {
       digits.arguments() + " --precision float64 --batch 16 --epochs 1 --algorithm tree-order";
   EXPECT_EQ(last_epoch(digits, 3, arguments).at("train_loss"),
             last_epoch(digits, 3, arguments + " --progress-thread").at("train_loss"));
+}
+
+TEST(Run, ExplainsTheBucketsByRankZerosTable) {
+  const SmallDigits digits;
+  data::write_plain(digits.file("table.json"),
+                    R"({"format": "lockstep selection table", "version": 1, "entries": [{"operation": "all_reduce",
+                        "ranks": 2, "nodes": 1, "ranks_per_node": [2, 2], "from_bytes": 0, "below_bytes": null,
+                        "algorithm": "tree", "segment_bytes": 4321, "blocks_in_flight": 3}]})");
+  const std::string arguments = digits.arguments() + " --batch 16 --steps 1 --explain";
+  const auto tabled = run_train(2, arguments + " --tuning " + digits.path("table.json"));
+  EXPECT_EQ(tabled.exit_code, 0) << tabled.output;
+  EXPECT_EQ(occurrences(tabled.output, "# all_reduce on 2 ranks on 1 node\n"), 1) << tabled.output;
+  EXPECT_GE(occurrences(tabled.output, " 4321 "), 1) << tabled.output;
+  EXPECT_GE(occurrences(tabled.output, "table " + digits.path("table.json") + ", entry from 0\n"), 1) << tabled.output;
+  const auto modelled = run_train(2, arguments);
+  EXPECT_EQ(modelled.exit_code, 0) << modelled.output;
+  EXPECT_GE(occurrences(modelled.output, "  cost model\n"), 1) << modelled.output;
+}
+
+TEST(Run, ATableThatCannotBeReadIsReportedOnce) {
+  const SmallDigits digits;
+  expect_refused(run_train(3, digits.arguments() + " --batch 16 --steps 1 --tuning missing.json"), 1,
+                 {"cannot read 'missing.json': No such file or directory"});
 }
 
 }  // namespace

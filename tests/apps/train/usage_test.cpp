@@ -36,6 +36,8 @@ const Mistake mistakes[] = {
     {"MisspeltOps", "--ops onednnn", {"did you mean 'onednn'?", "onednn|reference"}},
     {"MisspeltPrecision", "--precision flaot64", {"did you mean 'float64'?", "float32|float64"}},
     {"MisspeltDevice", "--device cpus", {"did you mean 'cpu'?", "cpu|cuda"}},
+    {"TuningOfANamedAlgorithm", "--tuning f --algorithm tree", {"--tuning has no meaning with --algorithm tree"}},
+    {"ExplainTheMpiLibrary", "--explain --algorithm mpi", {"--explain has no meaning with --algorithm mpi"}},
     {"Cuda", "--device cuda", {"--device cuda: the layers have no GPU implementation"}},
     {"OneDnnInFloat64", "--ops onednn --precision float64", {"--ops onednn computes in float32 only"}},
     {"NesterovWithoutMomentum", "--nesterov --momentum 0", {"--nesterov needs a momentum above 0"}},
@@ -86,7 +88,7 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
                              "weight-decay",    "seed",    "threads",  "workers",   "bucket-mb",
                              "algorithm",       "device",  "ops",      "precision", "timeout",
                              "log-every",       "metrics", "trace",    "help",      "version",
-                             "progress-thread", "compress"}) {
+                             "progress-thread", "tuning", "explain", "compress"}) {
     EXPECT_EQ(occurrences(result.output, "\n  --" + std::string(option) + ' '), 1) << option << result.output;
   }
 }

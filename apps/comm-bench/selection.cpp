@@ -1,0 +1,74 @@
+#include "apps/comm-bench/selection.hpp"
+
+#include <algorithm>
+
+#include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/exercise.hpp"
+#include "apps/common/run_app.hpp"
+#include "lockstep/backends/selection_file.hpp"
+#include "lockstep/collectives/explanation.hpp"
+
+namespace lockstep::comm_bench {
+
+using collectives::Operation;
+using collectives::Selection;
+
+Operation operation_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return Operation::all_reduce;
+    case CollectiveKind::broadcast: return Operation::broadcast;
+    case CollectiveKind::all_gather: return Operation::all_gather;
+    case CollectiveKind::reduce_scatter: return Operation::reduce_scatter;
+    case CollectiveKind::barrier: break;
+  }
+  return Operation::barrier;
+}
+
+std::vector<Count> counts_of(const Options& options, int ranks) {
+  if (options.op == CollectiveKind::barrier) return {{0}};
+  return part_counts(options.sizes, size_of(options.dtype), parts_of(options.op, ranks));
+}
+
+std::vector<std::string> names_on(const World& world, const Options& options) {
+  if (options.algorithms_given) return options.algorithms;
+  const Operation operation = operation_of(options.op);
+  const auto able = candidates(operation, collectives::summarize(world.shape()));
+  std::vector<std::string> names;
+  for (const std::string& name : options.algorithms) {
+    const auto is_own = [&](collectives::Algorithm algorithm) { return algorithm_name(operation, algorithm) == name; };
+    const bool is_useful = name == automatic || is_of_the_mpi_library(name) ||
+                           !uses_shared_memory(collectives::parse_algorithm(operation, name)) ||
+                           std::any_of(able.begin(), able.end(), is_own);
+    if (is_useful) names.push_back(name);
+  }
+  return names;
+}
+
+Selection selection_for(std::string_view contender, const World& world, const Options& options) {
+  Selection selection{.shape = collectives::summarize(world.shape()),
+                      .untuned = {.segment = options.segment, .blocks_in_flight = options.in_flight}};
+  if (contender == automatic) {
+    if (!options.tuning.empty()) selection.table = backends::agreed_selection_table(world.group(), options.tuning);
+    return selection;
+  }
+  selection.forced = selection.untuned;
+  selection.forced->algorithm = collectives::parse_algorithm(operation_of(options.op), contender);
+  require_applicable(selection.forced->algorithm, selection.shape);
+  return selection;
+}
+
+std::string explanation(const World& world, const Options& options) {
+  std::vector<std::string> names = names_on(world, options);
+  names.erase(std::remove_if(names.begin(), names.end(), is_of_the_mpi_library), names.end());
+  if (names.empty()) throw UsageError("--explain: how the MPI library chooses is not known here");
+  if (std::find(names.begin(), names.end(), automatic) != names.end()) names = {std::string(automatic)};
+  std::vector<Bytes> sizes;
+  for (const Count count : counts_of(options, world.size())) sizes.push_back({count.value * size_of(options.dtype)});
+  std::string text;
+  for (const std::string& name : names) {
+    text += explain(selection_for(name, world, options), operation_of(options.op), sizes, options.tuning);
+  }
+  return text;
+}
+
+}  // namespace lockstep::comm_bench

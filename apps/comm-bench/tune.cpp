@@ -1,0 +1,198 @@
+#include "apps/comm-bench/tune.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/group_ranks.hpp"
+#include "apps/comm-bench/measure.hpp"
+#include "apps/comm-bench/memory.hpp"
+#include "apps/comm-bench/selection.hpp"
+#include "apps/comm-bench/tuned.hpp"
+#include "apps/comm-bench/workplaces.hpp"
+#include "lockstep/backends/selection_file.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+
+namespace lockstep::comm_bench {
+namespace {
+
+using collectives::Choice;
+using collectives::Operation;
+using collectives::SelectionTable;
+using collectives::ShapeSummary;
+
+/// Does on rank 0 what may fail; every rank learns how it went.
+template <typename Work>
+void on_first_rank(const World& world, const Work& work) {
+  std::optional<Error> failure;
+  if (world.rank() == Rank{0}) {
+    try {
+      work();
+    } catch (const Error& error) {
+      failure = error;
+    }
+  }
+  agree(world.group(), failure);
+}
+
+/// The table's file, replaced only once the new one is complete.
+class TableFile {
+ public:
+  explicit TableFile(std::string path) : path_(std::move(path)), next_(path_ + ".next") {}
+
+  SelectionTable read() const {
+    return std::filesystem::exists(path_) ? backends::read_selection_table(path_) : SelectionTable{};
+  }
+  void write(const SelectionTable& table) const {
+    std::ofstream file(next_);
+    file << backends::format_selection_table(table);
+    file.close();
+    if (!file || std::rename(next_.c_str(), path_.c_str()) != 0) fail();
+  }
+  /// Whether `write` would work.
+  void try_out() const {
+    if (!std::ofstream(next_)) fail();
+    std::filesystem::remove(next_);
+  }
+
+ private:
+  void fail() const { throw Error(ErrorCode::io, "cannot write '" + next_ + "': " + std::strerror(errno)); }
+
+  std::string path_;
+  std::string next_;
+};
+
+/// A round of tuning: what each contender gets of the options' seconds and warm-up.
+struct Heat {
+  double share;
+  int max_warmup;
+  int min_repetitions;
+};
+constexpr Heat long_heat{0.5, 2, 5};
+constexpr Heat short_heat{0.1, 1, 2};  // of many contenders, only to find those worth a closer look
+constexpr Heat final_heat{1, 2, 5};
+
+class Tuner {
+ public:
+  Tuner(const World& world, const Options& options, const Exercise::Shape& shape)
+      : world_(&world),
+        options_(&options),
+        shape_(shape),
+        ranks_(world.group()),
+        cluster_(collectives::summarize(world.shape())) {}
+
+  /// The best choice at this size, and its median.
+  Timed best_at(Count part) {
+    shape_.part = part;
+    const Operation operation = operation_of(options_->op);
+    std::vector<Choice> usual;
+    for (const auto algorithm : candidates(operation, cluster_)) usual.push_back({.algorithm = algorithm});
+    std::vector<Choice> settings;
+    for (const Timed& t : fastest(heat(usual, long_heat), 2, 1.5)) {
+      const auto more = settings_of(operation, t.choice.algorithm, cluster_.ranks, bytes());
+      settings.insert(settings.end(), more.begin(), more.end());
+    }
+    std::vector<Choice> finalists;
+    for (const Timed& t : fastest(heat(settings, short_heat), 4, 1.5)) finalists.push_back(t.choice);
+    const std::vector<Timed> final = heat(finalists, final_heat);
+    preferred_ = best_of(final, preferred_);
+    for (const Timed& t : final) {
+      if (t.choice == preferred_) return t;
+    }
+    return final.front();
+  }
+  /// As selection counts them.
+  [[nodiscard]] Bytes bytes() const { return {shape_.part.value * size_of(shape_.dtype)}; }
+  [[nodiscard]] const ShapeSummary& cluster() const { return cluster_; }
+
+ private:
+  std::vector<Timed> heat(std::span<const Choice> choices, const Heat& heat) {
+    Contenders contenders;
+    for (const Choice& choice : choices) {
+      contenders.push_back(make_plan_contender("tuning", *world_, {.shape = cluster_, .forced = choice}, *options_));
+    }
+    const Effort effort{.warmup = std::min(heat.max_warmup, options_->warmup),
+                        .repetitions = options_->repetitions,
+                        .seconds = heat.share * options_->seconds,
+                        .min_repetitions = heat.min_repetitions};
+    std::optional<Workplaces> workplaces(std::in_place, contenders, shape_, options_->buffers);
+    const std::vector<Measurement> measured = measure(ranks_, contenders, workplaces->exercises(shape_), effort);
+    workplaces.reset();
+    for (const auto& contender : contenders) contender->close();
+    std::vector<Timed> timed;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (measured[i].wrong > 0) refuse(choices[i]);
+      timed.push_back({choices[i], measured[i].median_seconds});
+    }
+    return timed;
+  }
+  [[noreturn]] void refuse(const Choice& choice) const {
+    throw Error(ErrorCode::mismatch, std::string(algorithm_name(operation_of(options_->op), choice.algorithm)) +
+                                         " with segments of " + std::to_string(choice.segment.value) + " bytes and " +
+                                         std::to_string(choice.blocks_in_flight) +
+                                         " blocks in flight gives wrong results at " + std::to_string(bytes().value) +
+                                         " bytes; no table is written")
+        .on_every_rank();
+  }
+
+  const World* world_;
+  const Options* options_;
+  Exercise::Shape shape_;
+  GroupRanks ranks_;
+  ShapeSummary cluster_;
+  Choice preferred_;
+};
+
+std::string head(Operation operation, const ShapeSummary& cluster) {
+  std::array<char, 128> text{};
+  std::snprintf(text.data(), text.size(), "# %12s  %-18s %12s %9s %12s\n", "size (B)", "algorithm", "segment (B)",
+                "in flight", "median (us)");
+  return "# tuning " + std::string(name(operation)) + " on " + describe(cluster) + '\n' + text.data();
+}
+
+std::string line(Operation operation, Bytes bytes, const Timed& best) {
+  std::array<char, 128> text{};
+  std::snprintf(text.data(), text.size(), "  %12lld  %-18s %12lld %9d %12.2f\n", static_cast<long long>(bytes.value),
+                std::string(algorithm_name(operation, best.choice.algorithm)).c_str(),
+                static_cast<long long>(best.choice.segment.value), best.choice.blocks_in_flight, best.seconds * 1e6);
+  return text.data();
+}
+
+}  // namespace
+
+void tune(const World& world, const Options& options, const std::function<void(const std::string&)>& print) {
+  const TableFile file(options.tune);
+  SelectionTable table;
+  on_first_rank(world, [&] {
+    table = file.read();
+    file.try_out();
+  });
+  const std::vector<Count> counts = counts_of(options, world.size());
+  const Exercise::Shape shape{options.op, options.dtype, world.rank(), world.size(), counts.back()};
+  require_memory(world, Exercise::memory_needed(shape));
+  Tuner tuner(world, options, shape);
+  const Operation operation = operation_of(options.op);
+  print(head(operation, tuner.cluster()));
+  std::vector<Finding> findings;
+  for (const Count count : counts) {
+    const Timed best = tuner.best_at(count);
+    print(line(operation, tuner.bytes(), best));
+    findings.push_back({tuner.bytes(), best.choice});
+  }
+  on_first_rank(world, [&] {
+    table.erase(operation, tuner.cluster());
+    for (const auto& entry : entries_of(operation, tuner.cluster(), findings)) table.add(entry);
+    file.write(table);
+  });
+  print("# written to " + options.tune + '\n');
+}
+
+}  // namespace lockstep::comm_bench

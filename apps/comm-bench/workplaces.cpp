@@ -1,0 +1,24 @@
+#include "apps/comm-bench/workplaces.hpp"
+
+namespace lockstep::comm_bench {
+
+Workplaces::Workplaces(const Contenders& contenders, const Exercise::Shape& largest, Buffers buffers)
+    : common_(allocate_host(Exercise::memory_needed(largest))) {
+  for (const auto& contender : contenders) {
+    allocations_.push_back(buffers == Buffers::allocate ? contender->allocate(Exercise::memory_needed(largest))
+                                                        : Allocation{});
+  }
+}
+
+const std::vector<Exercise*>& Workplaces::exercises(const Exercise::Shape& shape) {
+  exercises_.clear();
+  views_.clear();
+  for (const Allocation& own : allocations_) {
+    void* const memory = own.data() != nullptr ? own.data() : common_.data();
+    exercises_.push_back(std::make_unique<Exercise>(shape, memory));
+    views_.push_back(exercises_.back().get());
+  }
+  return views_;
+}
+
+}  // namespace lockstep::comm_bench
