@@ -15,7 +15,7 @@ namespace lockstep::backends {
 struct NodeOptions {
   Bytes staging{512 * 1024};  ///< of a block: operations are cut into blocks of this size
   /// Up to this size each rank adds up a whole all-reduce by itself, for a single synchronisation.
-  Bytes pull_limit{8 * 1024};
+  Bytes pull_limit{512};
   /// From this size on results are written past the cache: they would be gone from it before they are read.
   Bytes streaming_from{std::numeric_limits<std::int64_t>::max()};
 };
