@@ -41,7 +41,8 @@ void widen(const Buffer& from, const Buffer& to) {
 /// An operation of the inner communicator, with the conversions around it.
 class CompressedOperation : public HostOperation {
  public:
-  CompressedOperation(Communicator& inner, WireFormat format) : inner_(&inner), wire_dtype_(dtype_of(format)) {}
+  CompressedOperation(std::shared_ptr<Communicator> inner, WireFormat format)
+      : inner_(std::move(inner)), wire_dtype_(dtype_of(format)) {}
 
   /// @pre begun before the collective's label ends
   void prepare(const Collective& collective) { collective_ = collective; }
@@ -53,13 +54,13 @@ class CompressedOperation : public HostOperation {
         collective_.kind == CollectiveKind::all_reduce || collective_.kind == CollectiveKind::reduce_scatter;
     compressed_ = reduction && collective_.in.dtype == DType::float32;
     if (compressed_) narrow(collective_.in, wire_memory(collective_.in.count));
+    work_.reset();
     work_.emplace(submit_to_inner());
   }
 
   bool advance() override {
     if (!work_->done()) return false;
     work_->wait();
-    work_.reset();
     if (compressed_) widen(result_, collective_.out);
     mark_advance();
     complete();
@@ -92,13 +93,15 @@ class CompressedOperation : public HostOperation {
     return inner_->barrier(c.label);
   }
 
-  Communicator* inner_;
+  std::shared_ptr<Communicator> inner_;
   DType wire_dtype_;
   Collective collective_;
   bool compressed_ = false;
   Allocation memory_;
   Buffer wire_;    // the input in the wire's format, reduced in place
   Buffer result_;  // this rank's part of it
+  // Kept until the next one: as long as this object is in use, the inner communicator gives its own to nobody else, and
+  // afterwards the same again, which has memory of the right size.
   std::optional<Work> work_;
 };
 
@@ -120,7 +123,7 @@ class Compressed : public HostCommunicator {
 
  protected:
   std::shared_ptr<HostOperation> make_operation() override {
-    return std::make_shared<CompressedOperation>(*inner_, format_);
+    return std::make_shared<CompressedOperation>(inner_, format_);
   }
   void prepare(HostOperation& operation, const Collective& collective) override {
     static_cast<CompressedOperation&>(operation).prepare(collective);
@@ -128,7 +131,7 @@ class Compressed : public HostCommunicator {
   void release() override { inner_->close(); }
 
  private:
-  std::unique_ptr<Communicator> inner_;
+  std::shared_ptr<Communicator> inner_;
   WireFormat format_;
 };
 

@@ -65,7 +65,8 @@ void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, con
     const long before = allocations;
     EXPECT_EQ(trainer.train_steps(1000), 18);
     EXPECT_EQ(trainer.train_steps(5), 5) << "the next epoch";
-    EXPECT_EQ(allocations - before, 0) << model << " on " << ops.name() << " by " << algorithm;
+    EXPECT_EQ(allocations - before, 0) << model << " on " << ops.name() << " by " << algorithm
+                                       << (compress ? ", compressed" : "");
   }
   membership.close();
   world.close();
