@@ -7,8 +7,10 @@ double bus_factor(CollectiveKind kind, int ranks) {
   switch (kind) {
     case CollectiveKind::all_reduce: return 2 * others;
     case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter: return others;
-    case CollectiveKind::broadcast: return 1;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all: return others;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce: return 1;
     case CollectiveKind::barrier: return 0;
   }
   return 0;

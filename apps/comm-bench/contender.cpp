@@ -33,6 +33,8 @@ class CommunicatorContender : public Contender {
       case CollectiveKind::broadcast: return communicator_->broadcast(c.out, c.root);
       case CollectiveKind::all_gather: return communicator_->all_gather(c.in, c.out);
       case CollectiveKind::reduce_scatter: return communicator_->reduce_scatter(c.in, c.out, c.op);
+      case CollectiveKind::reduce: return communicator_->reduce(c.in, c.out, c.op, c.root);
+      case CollectiveKind::all_to_all: return communicator_->all_to_all(c.in, c.out);
       case CollectiveKind::barrier: break;
     }
     return communicator_->barrier();
@@ -87,14 +89,17 @@ std::span<const std::string_view> contender_names(CollectiveKind op) {
                                                                   "hierarchical-recursive-doubling",
                                                                   "mpi",
                                                                   "mpi-native"};
-  static constexpr std::array<std::string_view, 5> broadcast = {"auto", "binomial", "shared-memory", "mpi",
-                                                                "mpi-native"};
+  static constexpr std::array<std::string_view, 5> rooted = {"auto", "binomial", "shared-memory", "mpi", "mpi-native"};
   static constexpr std::array<std::string_view, 5> parts = {"auto", "ring", "shared-memory", "mpi", "mpi-native"};
+  static constexpr std::array<std::string_view, 5> all_to_all = {"auto", "pairwise", "shared-memory", "mpi",
+                                                                 "mpi-native"};
   static constexpr std::array<std::string_view, 5> barrier = {"auto", "dissemination", "shared-memory", "mpi",
                                                               "mpi-native"};
   switch (op) {
     case CollectiveKind::all_reduce: return all_reduce;
-    case CollectiveKind::broadcast: return broadcast;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce: return rooted;
+    case CollectiveKind::all_to_all: return all_to_all;
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter: return parts;
     case CollectiveKind::barrier: return barrier;

@@ -6,7 +6,7 @@
 
 namespace lockstep::comm_bench {
 
-/// Equal parts of the larger buffer: one for each rank in all_gather and reduce_scatter, else one.
+/// Equal parts of the larger buffer: one for each rank in all_gather, reduce_scatter and all_to_all, else one.
 int parts_of(CollectiveKind kind, int ranks);
 
 /// A collective on this rank's memory, of one size: its input and the proof of its result.
@@ -32,20 +32,24 @@ class Exercise {
   [[nodiscard]] Bytes bytes() const { return whole_.bytes(); }
   /// Elements of the buffer, or of each of its parts; 0 for a barrier.
   [[nodiscard]] Count count() const { return shape_.part; }
-  /// In place, but for reduce_scatter: MPI's in-place form of it is another operation. The root is rank 0.
+  /// In place, but for reduce_scatter, as MPI's in-place form of it is another operation, and all_to_all, which has
+  /// none. The root is rank 0.
   [[nodiscard]] Collective collective() const;
   /// Overwrites the whole memory with what this rank brings in this repetition.
   void refill(std::int64_t repetition);
-  /// How many elements of this rank's result are wrong.
+  /// How many elements of this rank's result are wrong; where a reduce leaves none, of what it must not touch.
   [[nodiscard]] virtual std::int64_t wrong(std::int64_t repetition);
 
  private:
-  [[nodiscard]] Buffer part(int index) const { return slice(whole_, {index * shape_.part.value}, shape_.part); }
+  [[nodiscard]] Buffer part(const Buffer& of, int index) const {
+    return slice(of, {index * shape_.part.value}, shape_.part);
+  }
+  [[nodiscard]] std::int64_t wrong_parts(std::int64_t repetition);
 
   Shape shape_;
   Pattern pattern_;
   Buffer whole_;
-  Buffer result_;  // the whole, or what a reduce_scatter leaves on this rank
+  Buffer result_;  // the whole, or where the operation is not in place memory of its own
 };
 
 }  // namespace lockstep::comm_bench

@@ -14,19 +14,23 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::array operations = {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
-                                   CollectiveKind::reduce_scatter, CollectiveKind::barrier};
+constexpr std::array operations = {
+    CollectiveKind::all_reduce, CollectiveKind::broadcast,  CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+    CollectiveKind::reduce,     CollectiveKind::all_to_all, CollectiveKind::barrier};
 constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   DType::int64,
                                DType::uint8,   DType::float16, DType::bfloat16};
 
 constexpr std::array<std::string_view, 2> buffer_names = {"allocate", "user"};
+
+constexpr const char* operation_list =
+    "all_reduce, broadcast, all_gather, reduce_scatter, reduce, all_to_all or barrier";
 
 po::options_description description() {
   po::options_description flags("Options");
   const auto text = [](const char* initial) { return po::value<std::string>()->default_value(initial); };
   const auto number = [](int initial) { return po::value<int>()->default_value(initial); };
   flags.add_options()                                                                                      //
-      ("op", text("all_reduce"), "all_reduce, broadcast, all_gather, reduce_scatter or barrier")           //
+      ("op", text("all_reduce"), operation_list)                                                           //
       ("min", text("4"), "smallest buffer in bytes; K, M and G are powers of 1024")                        //
       ("max", text("64M"), "largest buffer")                                                               //
       ("factor", number(4), "from each size to the next")                                                  //
@@ -138,10 +142,10 @@ std::string help_text() {
        << description()
        << "\nEvery rank rewrites its whole buffer before each operation and checks the whole result after it. "
           "Operations\n"
-          "are in place, except for reduce_scatter. The algorithms take turns. A repetition's time is its slowest "
-          "rank's,\n"
-          "from a start that ranks of one machine agree on, by their common clock; on several machines a barrier\n"
-          "stands in for it. Bandwidths are of the median, as nccl-tests defines them.\n\n"
+          "are in place, except for reduce_scatter and all_to_all; roots are rank 0. The algorithms take turns. A\n"
+          "repetition's time is its slowest rank's, from a start that ranks of one machine agree on, by their common\n"
+          "clock; on several machines a barrier stands in for it. Bandwidths are of the median, as nccl-tests defines "
+          "them.\n\n"
           "Exit codes: 0 success, 1 error or wrong result, 2 wrong command line.\n";
   return text.str();
 }

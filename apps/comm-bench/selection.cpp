@@ -19,6 +19,8 @@ Operation operation_of(CollectiveKind kind) {
     case CollectiveKind::broadcast: return Operation::broadcast;
     case CollectiveKind::all_gather: return Operation::all_gather;
     case CollectiveKind::reduce_scatter: return Operation::reduce_scatter;
+    case CollectiveKind::reduce: return Operation::reduce;
+    case CollectiveKind::all_to_all: return Operation::all_to_all;
     case CollectiveKind::barrier: break;
   }
   return Operation::barrier;

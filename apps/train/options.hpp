@@ -15,7 +15,7 @@ struct Options {
   std::string model;
   std::string algorithm;
   std::string compress;  ///< of backends::compression_names()
-  std::string tuning;  ///< the selection table that "auto" goes by; empty: the cost model
+  std::string tuning;    ///< the selection table that "auto" goes by; empty: the cost model
   bool explain = false;
   std::string device;
   std::string ops;

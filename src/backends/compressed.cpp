@@ -50,8 +50,9 @@ class CompressedOperation : public HostOperation {
   void begin(int /*slot*/) override {
     mark_begun();
     mark_advance();
+    const CollectiveKind kind = collective_.kind;
     const bool reduction =
-        collective_.kind == CollectiveKind::all_reduce || collective_.kind == CollectiveKind::reduce_scatter;
+        kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce;
     compressed_ = reduction && collective_.in.dtype == DType::float32;
     if (compressed_) narrow(collective_.in, wire_memory(collective_.in.count));
     work_.reset();
@@ -86,6 +87,11 @@ class CompressedOperation : public HostOperation {
         result_ = slice(wire_, {inner_->rank().value * c.out.count.value}, c.out.count);
         return compressed_ ? inner_->reduce_scatter(wire_, result_, c.op, c.queue, c.label)
                            : inner_->reduce_scatter(c.in, c.out, c.op, c.queue, c.label);
+      case CollectiveKind::reduce:
+        result_ = slice(wire_, {0}, c.out.count);  // nothing away from the root
+        return compressed_ ? inner_->reduce(wire_, wire_, c.op, c.root, c.queue, c.label)
+                           : inner_->reduce(c.in, c.out, c.op, c.root, c.queue, c.label);
+      case CollectiveKind::all_to_all: return inner_->all_to_all(c.in, c.out, c.queue, c.label);
       case CollectiveKind::broadcast: return inner_->broadcast(c.out, c.root, c.queue, c.label);
       case CollectiveKind::all_gather: return inner_->all_gather(c.in, c.out, c.queue, c.label);
       case CollectiveKind::barrier: break;

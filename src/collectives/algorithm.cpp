@@ -29,6 +29,8 @@ std::string_view name(Operation operation) {
     case Operation::broadcast: return "broadcast";
     case Operation::all_gather: return "all_gather";
     case Operation::reduce_scatter: return "reduce_scatter";
+    case Operation::reduce: return "reduce";
+    case Operation::all_to_all: return "all_to_all";
     case Operation::barrier: return "barrier";
   }
   return "unknown";

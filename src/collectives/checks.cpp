@@ -66,7 +66,7 @@ class Inspector {
     const auto size = [&] {
       switch (r.memory) {
         case Memory::input: return input_count(trial_, ranks);
-        case Memory::output: return output_count(trial_, ranks);
+        case Memory::output: return output_count(trial_, ranks, owner);
         case Memory::scratch: return plan.scratch.value;
         case Memory::staging: break;
       }
@@ -76,8 +76,10 @@ class Inspector {
     return r.offset >= 0 && r.count >= 0 && r.offset + r.count <= size && r.leaf >= 0 && r.leaf < leaves;
   }
   [[nodiscard]] bool crosses_parts(const Range& r) const {
-    const bool has_parts = (trial_.operation == Operation::reduce_scatter && r.memory == Memory::input) ||
-                           (trial_.operation == Operation::all_gather && r.memory == Memory::output);
+    const bool has_parts =
+        (trial_.operation == Operation::reduce_scatter && r.memory == Memory::input) ||
+        (trial_.operation == Operation::all_gather && r.memory == Memory::output) ||
+        (trial_.operation == Operation::all_to_all && (r.memory == Memory::input || r.memory == Memory::output));
     const std::int64_t part = trial_.count.value;
     return has_parts && r.count > 0 && r.offset / part != (r.offset + r.count - 1) / part;
   }

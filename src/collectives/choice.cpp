@@ -10,8 +10,9 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::array operations{Operation::all_reduce, Operation::broadcast, Operation::all_gather,
-                                Operation::reduce_scatter, Operation::barrier};
+constexpr std::array operations{Operation::all_reduce,     Operation::broadcast, Operation::all_gather,
+                                Operation::reduce_scatter, Operation::reduce,    Operation::all_to_all,
+                                Operation::barrier};
 
 /// All-reduces whose purpose is speed; of equally fast ones the first is chosen.
 constexpr std::array fast{Algorithm::shared_memory,
@@ -102,9 +103,11 @@ std::string_view algorithm_name(Operation operation, Algorithm algorithm) {
   if (algorithm == Algorithm::shared_memory) return name(algorithm);
   switch (operation) {
     case Operation::all_reduce: return name(algorithm);
-    case Operation::broadcast: return "binomial";
+    case Operation::broadcast:
+    case Operation::reduce: return "binomial";
     case Operation::all_gather:
     case Operation::reduce_scatter: return "ring";
+    case Operation::all_to_all: return "pairwise";
     case Operation::barrier: return "dissemination";
   }
   return "unknown";

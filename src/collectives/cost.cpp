@@ -85,6 +85,15 @@ double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates) {
   return price(rates, part, ranks - 1, ranks - 1, ranks - 1);
 }
 
+double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double rounds = ceil_log2(ranks);
+  return price(rates, buffer, rounds, rounds, rounds);
+}
+
+double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates) {
+  return price(rates, part, ranks - 1, ranks - 1, 0);
+}
+
 double dissemination_barrier_seconds(int ranks, const Rates& rates) {
   return price(rates, {0}, ceil_log2(ranks), 0, 0);
 }

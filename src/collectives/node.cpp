@@ -1,5 +1,6 @@
 #include "lockstep/collectives/node.hpp"
 
+#include "collectives/partition.hpp"
 #include "collectives/plan_builder.hpp"
 
 namespace lockstep::collectives {
@@ -19,6 +20,18 @@ std::vector<NodeRange> everyones(Rank me, int ranks, const Range& range) {
   return result;
 }
 
+Range in(Memory memory, Range range) {
+  range.memory = memory;
+  return range;
+}
+
+/// Copies into the staging area all parts of the input but the rank's own, which nobody else reads.
+void show_parts(PlanBuilder& plan, Rank me, int ranks, Count count) {
+  const std::int64_t n = count.value;
+  plan.staging({ranks * n});
+  for (const int peer : others(me, ranks)) plan.copy({Memory::staging, peer * n, n}, {Memory::input, peer * n, n});
+}
+
 }  // namespace
 
 Plan pull_all_reduce(Rank me, int ranks, Count count, bool in_place) {
@@ -34,16 +47,12 @@ Plan pull_all_reduce(Rank me, int ranks, Count count, bool in_place) {
 
 Plan node_reduce_scatter(Rank me, int ranks, Count count, Reach reach, bool in_place) {
   const std::int64_t n = count.value;
-  const std::int64_t before = me.value * n;
   PlanBuilder plan;
-  if (reach == Reach::staged) {
-    plan.staging({ranks * n});
-    for (const int peer : others(me, ranks)) plan.copy({Memory::staging, peer * n, n}, {Memory::input, peer * n, n});
-  }
+  if (reach == Reach::staged) show_parts(plan, me, ranks, count);
   plan.publish(0);
   plan.await(others(me, ranks), 0);
   if (ranks > 1 || !in_place)
-    plan.combine({{self, {Memory::output, 0, n}}}, everyones(me, ranks, {Memory::input, before, n}));
+    plan.combine({{self, {Memory::output, 0, n}}}, everyones(me, ranks, {Memory::input, me.value * n, n}));
   plan.publish(1);
   if (reach == Reach::direct) plan.await(others(me, ranks), 1);
   return plan.take();
@@ -81,6 +90,43 @@ Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach) {
   plan.await({root.value}, 0);
   plan.combine({{self, whole}}, {{root.value, whole}});
   plan.publish(1);
+  return plan.take();
+}
+
+Plan node_reduce(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place) {
+  const std::vector<int> peers = others(me, ranks);
+  const auto slice = [&](int rank) { return chunk(count, ranks, rank); };
+  const bool staged = reach == Reach::staged && ranks > 1;
+  PlanBuilder plan;
+  if (staged) {
+    plan.staging(count);
+    for (const int peer : peers) plan.copy(in(Memory::staging, slice(peer)), in(Memory::input, slice(peer)));
+  }
+  plan.publish(0);
+  plan.await(peers, 0);
+  const Range own = slice(me.value);
+  if (ranks > 1 || !in_place)
+    plan.combine({{me == root ? self : root.value, own}}, everyones(me, ranks, in(Memory::input, own)));
+  plan.publish(1);
+  if (me == root || reach == Reach::direct) plan.await(peers, 1);
+  if (me == root && staged)
+    for (const int peer : peers) plan.copy(slice(peer), in(Memory::staging, slice(peer)));
+  return plan.take();
+}
+
+Plan node_all_to_all(Rank me, int ranks, Count count, Reach reach) {
+  const auto part = [&](Memory memory, int rank) { return Range{memory, rank * count.value, count.value}; };
+  PlanBuilder plan;
+  if (reach == Reach::staged) show_parts(plan, me, ranks, count);
+  plan.publish(0);
+  plan.copy(part(Memory::output, me.value), part(Memory::input, me.value));
+  plan.await(others(me, ranks), 0);
+  for (int distance = 1; distance < ranks; ++distance) {
+    const int peer = wrap(me.value + distance, ranks);
+    plan.combine({{self, part(Memory::output, peer)}}, {{peer, part(Memory::input, me.value)}});
+  }
+  plan.publish(1);
+  if (reach == Reach::direct) plan.await(others(me, ranks), 1);
   return plan.take();
 }
 

@@ -20,6 +20,8 @@ double by_messages(Operation operation, Algorithm algorithm, int ranks, Bytes bl
     case Operation::broadcast: return binomial_broadcast_seconds(ranks, block, rates);
     case Operation::all_gather: return ring_all_gather_seconds(ranks, block, rates);
     case Operation::reduce_scatter: return ring_reduce_scatter_seconds(ranks, block, rates);
+    case Operation::reduce: return binomial_reduce_seconds(ranks, block, rates);
+    case Operation::all_to_all: return pairwise_all_to_all_seconds(ranks, block, rates);
     case Operation::barrier: return dissemination_barrier_seconds(ranks, rates);
   }
   return 0;
@@ -46,6 +48,9 @@ double by_shared_memory(Operation operation, int ranks, Bytes bytes, const Rates
       return std::min(shared_memory_all_reduce_seconds(ranks, bytes, rates),
                       pull_all_reduce_seconds(ranks, bytes, rates));
     case Operation::broadcast: return twice + n * rates.beta_seconds_per_byte;
+    case Operation::reduce:
+      return twice + n * rates.beta_seconds_per_byte + (ranks - 1) * n / ranks * rates.gamma_seconds_per_byte;
+    case Operation::all_to_all:
     case Operation::all_gather: return twice + (ranks - 1) * n * rates.beta_seconds_per_byte;
     case Operation::reduce_scatter:
       return twice + (ranks - 1) * n * (rates.beta_seconds_per_byte + rates.gamma_seconds_per_byte);

@@ -11,6 +11,7 @@
 #include "lockstep/collectives/halving_doubling.hpp"
 #include "lockstep/collectives/hierarchical.hpp"
 #include "lockstep/collectives/node.hpp"
+#include "lockstep/collectives/pairwise.hpp"
 #include "lockstep/collectives/recursive_doubling.hpp"
 #include "lockstep/collectives/ring.hpp"
 #include "lockstep/collectives/tree_order.hpp"
@@ -49,6 +50,8 @@ Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
     case Operation::broadcast: return node_broadcast(me, d.ranks, d.count, d.root, d.reach);
     case Operation::all_gather: return node_all_gather(me, d.ranks, d.count, d.reach, d.own.in_place);
     case Operation::reduce_scatter: return node_reduce_scatter(me, d.ranks, d.count, d.reach, d.own.in_place);
+    case Operation::reduce: return node_reduce(me, d.ranks, d.count, d.root, d.reach, d.own.in_place);
+    case Operation::all_to_all: return node_all_to_all(me, d.ranks, d.count, d.reach);
     case Operation::barrier: return node_barrier(me, d.ranks);
   }
   return {};
@@ -56,7 +59,8 @@ Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
 
 /// Elements (of the buffer, or of each part) of a block in shared memory.
 Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Count segment, Count staging) {
-  const std::int64_t parts = d.operation == Operation::reduce_scatter ? d.ranks : 1;
+  const bool stages_parts = d.operation == Operation::reduce_scatter || d.operation == Operation::all_to_all;
+  const std::int64_t parts = stages_parts ? d.ranks : 1;
   const Count fits{std::max<std::int64_t>(staging.value / parts, 1)};
   if (algorithm == Algorithm::shared_memory) return fits;
   const ClusterShape shape = shape_of(d);
@@ -73,16 +77,19 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
   const std::string range = "; it must lie between 0 and " + std::to_string(d.ranks - 1);
   require(d.ranks >= 1, d, "the number of ranks is " + std::to_string(d.ranks) + "; it must be at least 1");
   require(is_rank(me), d, "the rank is " + std::to_string(me.value) + range);
-  require(d.operation != Operation::broadcast || is_rank(d.root), d,
-          "the root is " + std::to_string(d.root.value) + range);
+  const bool has_root = d.operation == Operation::broadcast || d.operation == Operation::reduce;
+  require(!has_root || is_rank(d.root), d, "the root is " + std::to_string(d.root.value) + range);
   require(d.count.value >= 0, d, "the count is " + std::to_string(d.count.value) + "; it must not be negative");
   require(d.operation != Operation::barrier || d.count.value == 0, d,
           "the count is " + std::to_string(d.count.value) + "; a barrier has no elements");
   require(segment.value >= 1, d, "the segment has " + std::to_string(segment.value) + " elements; give at least 1");
   require(d.own.leaves >= 0, d,
           "the number of leaves is " + std::to_string(d.own.leaves) + "; it must not be negative");
-  require((d.operation != Operation::all_gather && !uses_shared_memory(algorithm)) || d.own.leaves == 1, d,
-          "a rank brings one leaf to an all_gather or to shared memory, not " + std::to_string(d.own.leaves));
+  const bool takes_one_leaf = d.operation == Operation::all_gather || d.operation == Operation::all_to_all;
+  require((!takes_one_leaf && !uses_shared_memory(algorithm)) || d.own.leaves == 1, d,
+          "a rank brings one leaf to an " + std::string(name(takes_one_leaf ? d.operation : Operation::all_gather)) +
+              " or to shared memory, not " + std::to_string(d.own.leaves));
+  require(d.operation != Operation::all_to_all || !d.own.in_place, d, "an all_to_all cannot be done in place");
   require(d.shape.ranks() == 0 || d.shape.ranks() == d.ranks, d,
           "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
   const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
@@ -115,6 +122,8 @@ Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
       return contribute(ring_all_gather(me, d.ranks, d.count), d.own,
                         {Memory::output, me.value * d.count.value, d.count.value});
     case Operation::reduce_scatter: return ring_reduce_scatter(me, d.ranks, d.count, d.own);
+    case Operation::reduce: return binomial_reduce(me, d.ranks, d.count, d.root, d.own);
+    case Operation::all_to_all: return pairwise_all_to_all(me, d.ranks, d.count);
     case Operation::barrier: return dissemination_barrier(me, d.ranks);
   }
   return {};

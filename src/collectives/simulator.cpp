@@ -143,7 +143,7 @@ std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial,
   std::vector<std::vector<Piece>> outputs;
   outputs.reserve(plans.size());
   for (int rank = 0; rank < ranks; ++rank)
-    outputs.push_back(replay.result(rank, {Memory::output, 0, output_count(trial, ranks)}));
+    outputs.push_back(replay.result(rank, {Memory::output, 0, output_count(trial, ranks, rank)}));
   if (auto fault = find_wrong_result(outputs, trial, simulation.expressions)) return fault;
   const int fillers = first_leaf(trial, ranks);
   for (const auto& output : outputs) {

@@ -10,8 +10,13 @@ constexpr int scratch_memory = 1;
 constexpr int staging_memory = 2;
 constexpr int first_input_memory = 3;
 
-bool starts_in_output(const Trial& trial) {
-  return trial.in_place && (trial.operation == Operation::all_reduce || trial.operation == Operation::all_gather);
+bool starts_in_output(const Trial& trial, int rank) {
+  switch (trial.operation) {
+    case Operation::all_reduce:
+    case Operation::all_gather: return trial.in_place;
+    case Operation::reduce: return trial.in_place && rank == trial.root.value;
+    default: return false;
+  }
 }
 
 }  // namespace
@@ -19,7 +24,9 @@ bool starts_in_output(const Trial& trial) {
 std::int64_t input_count(const Trial& trial, int ranks) {
   switch (trial.operation) {
     case Operation::all_reduce:
+    case Operation::reduce:
     case Operation::all_gather: return trial.count.value;
+    case Operation::all_to_all:
     case Operation::reduce_scatter: return ranks * trial.count.value;
     case Operation::broadcast:
     case Operation::barrier: return 0;
@@ -27,8 +34,13 @@ std::int64_t input_count(const Trial& trial, int ranks) {
   return 0;
 }
 
-std::int64_t output_count(const Trial& trial, int ranks) {
-  return trial.operation == Operation::all_gather ? ranks * trial.count.value : trial.count.value;
+std::int64_t output_count(const Trial& trial, int ranks, int rank) {
+  switch (trial.operation) {
+    case Operation::all_gather:
+    case Operation::all_to_all: return ranks * trial.count.value;
+    case Operation::reduce: return rank == trial.root.value ? trial.count.value : 0;
+    default: return trial.count.value;
+  }
 }
 
 int inputs_of(const Trial& trial, int rank) {
@@ -46,7 +58,7 @@ Place place(const Trial& trial, int rank, const Range& range) {
       trial.operation == Operation::reduce_scatter && trial.in_place && inputs_of(trial, rank) > 0;
   switch (range.memory) {
     case Memory::input: {
-      if (range.leaf > 0 || !starts_in_output(trial)) return {first_input_memory + range.leaf, range.offset, end};
+      if (range.leaf > 0 || !starts_in_output(trial, rank)) return {first_input_memory + range.leaf, range.offset, end};
       const std::int64_t own_part = trial.operation == Operation::all_gather ? rank * trial.count.value : 0;
       return {output_memory, own_part + range.offset, own_part + end};
     }
@@ -75,7 +87,7 @@ SymbolicMemory::SymbolicMemory(const Trial& trial, int ranks, int rank, Expressi
   const auto bring = [&](const Range& where, int leaf) { write(where, {{0, where.count, {expressions.leaf(leaf)}}}); };
   for (int i = 0; i < inputs_of(trial, rank); ++i) {
     const std::int64_t own_part = trial.operation == Operation::all_gather ? rank * trial.count.value : 0;
-    if (i == 0 && starts_in_output(trial)) {
+    if (i == 0 && starts_in_output(trial, rank)) {
       bring({Memory::output, own_part, trial.count.value}, first);
     } else {
       bring({Memory::input, 0, input_count(trial, ranks), i}, first + i);

@@ -34,7 +34,7 @@ struct Place {
 
 /// Number of elements of the memories that a trial gives to each rank.
 std::int64_t input_count(const Trial& trial, int ranks);
-std::int64_t output_count(const Trial& trial, int ranks);
+std::int64_t output_count(const Trial& trial, int ranks, int rank);
 /// How many inputs `rank` has.
 int inputs_of(const Trial& trial, int rank);
 

@@ -41,12 +41,17 @@ class Judge {
   [[nodiscard]] Promise promised(int rank, std::int64_t element) const {
     const std::int64_t n = trial_.count.value;
     switch (trial_.operation) {
-      case Operation::all_reduce: return {all_leaves_, 0, n - element};
+      case Operation::all_reduce:
+      case Operation::reduce: return {all_leaves_, 0, n - element};
       case Operation::reduce_scatter: return {all_leaves_, rank * n, n - element};
       case Operation::broadcast: return {leaf_of(trial_.root.value), 0, n - element};
       case Operation::all_gather: {
         const auto part = static_cast<int>(element / n);
         return {leaf_of(part), -part * n, n - element % n};
+      }
+      case Operation::all_to_all: {
+        const auto from = static_cast<int>(element / n);
+        return {leaf_of(from), (rank - from) * n, n - element % n};
       }
       case Operation::barrier: break;
     }
@@ -93,6 +98,11 @@ class Judge {
   std::set<std::int32_t> known_complete_;  ///< expressions seen to hold all leaves once
 };
 
+/// Whether every rank ends with the same output.
+bool is_for_all(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::broadcast || operation == Operation::all_gather;
+}
+
 bool is_same(const Piece& a, const Piece& b) {
   return a.offset == b.offset && a.count == b.count && a.symbol.value == b.symbol.value;
 }
@@ -106,8 +116,7 @@ std::optional<Fault> find_wrong_result(const std::vector<std::vector<Piece>>& ou
   for (std::size_t rank = 0; rank < outputs.size(); ++rank) {
     const auto& output = outputs[rank];
     if (auto fault = judge.judge(static_cast<int>(rank), output)) return fault;
-    if (trial.operation != Operation::reduce_scatter &&
-        !std::equal(first.begin(), first.end(), output.begin(), output.end(), is_same))
+    if (is_for_all(trial.operation) && !std::equal(first.begin(), first.end(), output.begin(), output.end(), is_same))
       return Fault{FaultKind::unequal, static_cast<int>(rank), -1, "was added in another order than on rank 0"};
   }
   return std::nullopt;

@@ -1,5 +1,6 @@
 #include "lockstep/comm/communicator.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -13,6 +14,8 @@ std::string_view name(CollectiveKind kind) {
     case CollectiveKind::broadcast: return "broadcast";
     case CollectiveKind::all_gather: return "all_gather";
     case CollectiveKind::reduce_scatter: return "reduce_scatter";
+    case CollectiveKind::reduce: return "reduce";
+    case CollectiveKind::all_to_all: return "all_to_all";
     case CollectiveKind::barrier: return "barrier";
   }
   return "unknown";
@@ -34,6 +37,16 @@ Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, Queue
   return check_and_submit({CollectiveKind::reduce_scatter, in, out, op, {0}, queue, label});
 }
 
+Work Communicator::reduce(ConstBuffer in, Buffer out, ReduceOp op, Rank root, Queue queue, std::string_view label) {
+  // Only the root's is checked; what the others pass must not reach a back end.
+  if (rank_ != root) out = {nullptr, {0}, in.dtype, in.kind};
+  return check_and_submit({CollectiveKind::reduce, in, out, op, root, queue, label});
+}
+
+Work Communicator::all_to_all(ConstBuffer in, Buffer out, Queue queue, std::string_view label) {
+  return check_and_submit({CollectiveKind::all_to_all, in, out, ReduceOp::sum, {0}, queue, label});
+}
+
 Work Communicator::barrier(std::string_view label) {
   return check_and_submit({CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
 }
@@ -53,6 +66,31 @@ bool overlap(const ConstBuffer& a, const ConstBuffer& b) {
   return a_begin < b_begin + b.bytes().value && b_begin < a_begin + a.bytes().value;
 }
 
+bool counts_fit(const Collective& c, Rank rank, int size) {
+  const std::int64_t in = c.in.count.value;
+  const std::int64_t out = c.out.count.value;
+  switch (c.kind) {
+    case CollectiveKind::all_gather: return in * size == out;
+    case CollectiveKind::reduce_scatter: return in == out * size;
+    case CollectiveKind::reduce: return rank != c.root || in == out;
+    case CollectiveKind::all_to_all: return in == out && in % size == 0;
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::barrier: return in == out;
+  }
+  return false;
+}
+
+/// What is wrong with where the buffers lie, or an empty text.
+std::string overlap_complaint(const Collective& c, Rank rank) {
+  if (!overlap(c.in, c.out)) return {};
+  if (c.kind == CollectiveKind::all_to_all) return "in and out overlap; an all_to_all cannot be done in place";
+  const ConstBuffer out = c.out;
+  const ConstBuffer in_place = c.kind == CollectiveKind::all_gather ? own_part(out, c.in, rank) : out;
+  const ConstBuffer expected = c.kind == CollectiveKind::reduce_scatter ? own_part(c.in, out, rank) : c.in;
+  return in_place.data == expected.data ? "" : "in and out overlap without being the same memory";
+}
+
 /// Why a request can never work, or an empty text.
 std::string complaint(const Collective& c, Rank rank, int size) {
   const auto n = [](const ConstBuffer& b) { return std::to_string(b.count.value); };
@@ -65,18 +103,10 @@ std::string complaint(const Collective& c, Rank rank, int size) {
   if (c.root.value < 0 || c.root.value >= size) {
     return "root " + std::to_string(c.root.value) + " is not one of the " + std::to_string(size) + " ranks";
   }
-  const bool gather = c.kind == CollectiveKind::all_gather;
-  const bool scatter = c.kind == CollectiveKind::reduce_scatter;
-  const std::int64_t in_count = c.in.count.value * (gather ? size : 1);
-  const std::int64_t out_count = c.out.count.value * (scatter ? size : 1);
-  if (in_count != out_count) {
+  if (!counts_fit(c, rank, size)) {
     return "counts do not fit for " + std::to_string(size) + " ranks: in " + n(c.in) + ", out " + n(c.out);
   }
-  const ConstBuffer out = c.out;
-  const ConstBuffer in_place = gather ? own_part(out, c.in, rank) : out;
-  const ConstBuffer expected = scatter ? own_part(c.in, out, rank) : c.in;
-  if (in_place.data != expected.data && overlap(c.in, c.out)) return "in and out overlap without being the same memory";
-  return {};
+  return overlap_complaint(c, rank);
 }
 
 }  // namespace
@@ -87,7 +117,7 @@ Work Communicator::check_and_submit(const Collective& collective) {
                  {.operation = std::string(name(collective.kind)),
                   .label = std::string(collective.label),
                   .rank = rank_.value,
-                  .bytes = collective.out.bytes().value});
+                  .bytes = std::max(collective.in.bytes(), collective.out.bytes()).value});
   };
   const std::string wrong = complaint(collective, rank_, size_);
   if (!wrong.empty()) throw refuse(ErrorCode::invalid_argument, wrong);

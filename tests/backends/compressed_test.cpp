@@ -107,6 +107,34 @@ TEST_P(CompressedAt, ScatteredSumsAreThoseOfTheInputsAndLeaveThemUnchanged) {
   });
 }
 
+TEST_P(CompressedAt, ReducedSumsAreRoundedToo) {
+  run([&](Communicator& c) {
+    constexpr std::size_t elements = 1000;
+    const Rank root{c.size() - 1};
+    std::vector<float> values = numbers_of(c.rank().value, elements);
+    std::vector<float> sums(elements);
+    c.reduce(view(values, DType::float32), view(sums, DType::float32), ReduceOp::sum, root).wait();
+    EXPECT_EQ(values, numbers_of(c.rank().value, elements));
+    if (c.rank() != root) {
+      EXPECT_EQ(sums, std::vector<float>(elements));
+      return;
+    }
+    std::size_t inexact = 0;
+    for (std::size_t i = 0; i < elements; ++i) {
+      double sum = 0;
+      double magnitude = 0;
+      for (int rank = 0; rank < c.size(); ++rank) {
+        const float number = numbers_of(rank, elements)[i];
+        sum += number;
+        magnitude += std::abs(number);
+      }
+      ASSERT_LE(std::abs(sums[i] - sum), (std::pow(1 + unit(), c.size()) - 1) * magnitude);
+      if (std::abs(sums[i] - sum) > 1e-5 * magnitude) ++inexact;
+    }
+    EXPECT_GT(inexact, elements / 2) << "nothing was rounded";
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, CompressedAt,
                          testing::Combine(testing::Values(WireFormat::bfloat16, WireFormat::float16),
                                           testing::Values(Algorithm::ring, Algorithm::double_tree,

@@ -216,6 +216,56 @@ inline void check_reduce_scatter(Communicator& c, const Memory& memory, DType dt
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
+/// Away from the root there is no output, or one that must stay as it is.
+inline void check_reduce(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, std::int64_t count, Rank root,
+                         bool in_place) {
+  const bool is_root = c.rank() == root;
+  Values in(memory, dtype, count);
+  Values out(memory, dtype, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    in.set(i, input_of(c.rank().value, i, 4, op));
+    out.set(i, 100);
+  }
+  Values& target = in_place ? in : out;
+  const bool without_output = !is_root && in_place;
+  c.reduce(in.buffer(), without_output ? Buffer{} : target.buffer(), op, root).wait();
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (is_root) {
+      ASSERT_EQ(target.get(i), reduced(c.size(), i, 4, op))
+          << label_of(c, dtype, count) << " " << name(op) << " root " << root.value;
+    } else {
+      ASSERT_EQ(out.get(i), 100) << "an output was changed away from root " << root.value;
+    }
+    ASSERT_TRUE((is_root && in_place) || in.get(i) == input_of(c.rank().value, i, 4, op)) << "the input was changed";
+  }
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+/// Every root with each placement, and every operator with each of them.
+inline void check_reduces(Communicator& c, const Memory& memory, DType dtype, std::int64_t count) {
+  int root = 0;
+  for (const bool in_place : {true, false}) {
+    for (const ReduceOp op : all_ops) check_reduce(c, memory, dtype, op, count, {root++ % c.size()}, in_place);
+    for (int every = 0; every < c.size(); ++every)
+      check_reduce(c, memory, dtype, ReduceOp::sum, count, {every}, in_place);
+  }
+}
+
+inline void check_all_to_all(Communicator& c, const Memory& memory, DType dtype, std::int64_t part) {
+  const std::int64_t count = part * c.size();
+  const std::int64_t mine = part * c.rank().value;
+  Values in(memory, dtype, count);
+  Values out(memory, dtype, count);
+  for (std::int64_t i = 0; i < count; ++i) in.set(i, value_of(c.rank().value, i, 5));
+  c.all_to_all(in.buffer(), out.buffer()).wait();
+  for (int rank = 0; rank < c.size(); ++rank)
+    for (std::int64_t i = 0; i < part; ++i)
+      ASSERT_EQ(out.get(part * rank + i), value_of(rank, mine + i, 5)) << label_of(c, dtype, part) << " from " << rank;
+  for (std::int64_t i = 0; i < count; ++i)
+    ASSERT_EQ(in.get(i), value_of(c.rank().value, i, 5)) << "the input was changed";
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
 inline std::vector<std::int64_t> interesting_counts(int ranks) { return {0, 1, ranks - 1, ranks, ranks + 1, 1009}; }
 
 inline void check_every_operation(Communicator& c, const Memory& memory) {
@@ -229,6 +279,8 @@ inline void check_every_operation(Communicator& c, const Memory& memory) {
         check_all_gather(c, memory, dtype, count, in_place);
       }
       for (int root = 0; root < c.size(); ++root) check_broadcast(c, memory, dtype, count, {root});
+      check_reduces(c, memory, dtype, count);
+      check_all_to_all(c, memory, dtype, count);
     }
   }
   c.barrier().wait();
@@ -242,6 +294,9 @@ inline void check_long_buffers(Communicator& c, const Memory& memory) {
     check_all_gather(c, memory, DType::uint8, 300'007, in_place);
   }
   check_broadcast(c, memory, DType::float64, 100'003, {c.size() - 1});
+  check_reduce(c, memory, DType::float64, ReduceOp::sum, 100'003, {c.size() - 1}, true);
+  check_reduce(c, memory, DType::int32, ReduceOp::min, 200'003, {c.size() / 2}, false);
+  check_all_to_all(c, memory, DType::float32, 70'001);
 }
 
 /// Many operations under way at once, waited for in another order than they were submitted in.
@@ -270,6 +325,31 @@ inline void check_back_to_back(Communicator& c, const Memory& memory, int operat
 }
 
 /// Refused before anything is sent: the communicator goes on working.
+inline void check_refusals_of_reduce_and_all_to_all(Communicator& c, const Memory& memory) {
+  const auto expect_refused = [](const auto& call) {
+    try {
+      call();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+    }
+  };
+  const int p = c.size();
+  Values values(memory, DType::float32, 4 * p + 2);
+  const Buffer whole = values.buffer();
+  const Buffer first = slice(whole, {0}, {2 * p});
+  const Buffer second = slice(whole, {2 * p}, {2 * p});
+  expect_refused([&] { (void)c.all_to_all(first, first); });
+  expect_refused([&] { (void)c.all_to_all(first, slice(whole, {1}, {2 * p})); });
+  expect_refused([&] { (void)c.all_to_all(first, slice(second, {0}, {p})); });
+  if (p > 1) expect_refused([&] { (void)c.all_to_all(slice(first, {0}, {p + 1}), slice(second, {0}, {p + 1})); });
+  expect_refused([&] { (void)c.reduce(first, second, ReduceOp::sum, {p}); });
+  expect_refused([&] { (void)c.reduce(first, second, ReduceOp::sum, {-1}); });
+  // Each rank as its own root, since elsewhere nobody looks at the output.
+  expect_refused([&] { (void)c.reduce(first, slice(second, {0}, {1}), ReduceOp::sum, c.rank()); });
+  expect_refused([&] { (void)c.reduce(first, slice(whole, {1}, {2 * p}), ReduceOp::sum, c.rank()); });
+}
+
 inline void check_refusals(Communicator& c, const Memory& memory) {
   float data[64] = {};
   const auto code_of = [](const auto& call) {
@@ -320,6 +400,7 @@ inline void check_all(Communicator& c, const Memory& memory = host_memory()) {
   check_many_at_once(c, memory);
   check_back_to_back(c, memory, 1000);
   check_refusals(c, memory);
+  check_refusals_of_reduce_and_all_to_all(c, memory);
   check_close(c);
 }
 

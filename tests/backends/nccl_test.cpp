@@ -100,7 +100,7 @@ TEST_F(Nccl, EveryOperatorOfAllReduceKeepsTheOnlyRanksValues) {
   }
 }
 
-TEST_F(Nccl, GatherScatterAndBroadcastOfOneRankCopy) {
+TEST_F(Nccl, TheOtherOperationsOfOneRankCopy) {
   for (const DType dtype : contract::all_dtypes) {
     DeviceArray in(communicator(), {257}, dtype);
     DeviceArray out(communicator(), {257}, dtype);
@@ -111,6 +111,12 @@ TEST_F(Nccl, GatherScatterAndBroadcastOfOneRankCopy) {
     out.clear();
     communicator().reduce_scatter(in.buffer(), out.buffer(), ReduceOp::sum).wait();
     EXPECT_EQ(out.bytes(), expected) << name(dtype) << " reduce_scatter";
+    out.clear();
+    communicator().reduce(in.buffer(), out.buffer(), ReduceOp::sum, {0}).wait();
+    EXPECT_EQ(out.bytes(), expected) << name(dtype) << " reduce";
+    out.clear();
+    communicator().all_to_all(in.buffer(), out.buffer()).wait();
+    EXPECT_EQ(out.bytes(), expected) << name(dtype) << " all_to_all";
     communicator().broadcast(in.buffer(), {0}).wait();
     EXPECT_EQ(in.bytes(), expected) << name(dtype) << " broadcast";
   }

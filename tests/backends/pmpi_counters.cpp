@@ -103,6 +103,10 @@ COUNTED_COLLECTIVE(Scatter,
                    (in, n, t, out, m, u, root, c))
 COUNTED_COLLECTIVE(Alltoall, (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, MPI_Comm c),
                    (in, n, t, out, m, u, c))
+COUNTED_COLLECTIVE(Ialltoall,
+                   (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, MPI_Comm c,
+                    MPI_Request* r),
+                   (in, n, t, out, m, u, c, r))
 
 }  // extern "C"
 

@@ -48,11 +48,14 @@ std::vector<float> input_of(int rank, std::int64_t count) {
   return values;
 }
 
-/// One rank's buffers for one operation of `count` elements (all_gather, reduce_scatter: per part), not in place.
+bool has_parts_in(Operation o) { return o == Operation::reduce_scatter || o == Operation::all_to_all; }
+bool has_parts_out(Operation o) { return o == Operation::all_gather || o == Operation::all_to_all; }
+
+/// One rank's buffers for one operation of `count` elements (of each part, where there are parts), not in place.
 struct Operands {
   Operands(Operation operation, Rank me, int ranks, std::int64_t count)
-      : in(input_of(me.value, operation == Operation::reduce_scatter ? count * ranks : count)),
-        out(static_cast<std::size_t>(operation == Operation::all_gather ? count * ranks : count)) {}
+      : in(input_of(me.value, has_parts_in(operation) ? count * ranks : count)),
+        out(static_cast<std::size_t>(has_parts_out(operation) ? count * ranks : count)) {}
 
   static Buffer view(std::vector<float>& values) {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, DType::float32};
@@ -69,6 +72,8 @@ void run(Communicator& c, Operation operation, Operands& operands) {
     case Operation::broadcast: return c.broadcast(in, {c.size() - 1}).wait();
     case Operation::all_gather: return c.all_gather(in, out).wait();
     case Operation::reduce_scatter: return c.reduce_scatter(in, out, ReduceOp::sum).wait();
+    case Operation::reduce: return c.reduce(in, out, ReduceOp::sum, {c.size() - 1}).wait();
+    case Operation::all_to_all: return c.all_to_all(in, out).wait();
     case Operation::barrier: return c.barrier().wait();
   }
 }
@@ -185,8 +190,9 @@ TEST_P(MpiPlanSums, AreBitEqualToTheSimulatorsOrder) {
       }
       const auto all = schedules(p, c.size(), count, segment);
       for (std::int64_t block = 0; block < all[0].size(); ++block) {
-        const auto simulation = collectives::simulate(plans_of(all, block),
-                                                      {.operation = p.operation, .count = {all[0].block(block).count}});
+        const auto simulation = collectives::simulate(
+            plans_of(all, block),
+            {.operation = p.operation, .count = {all[0].block(block).count}, .root = {c.size() - 1}});
         ASSERT_FALSE(simulation.fault.has_value()) << simulation.fault->text;
         expect_folds(simulation, all[0], block, c.rank(), inputs, operands.out,
                      p.operation == Operation::reduce_scatter);
@@ -200,8 +206,9 @@ TEST(PmpiCounters, SeeTheMpiLibrarysCollectives) {
   World world;
   Progress progress({.spins_before_yield = 0});
   const auto c = make_mpi_native(world.group(), world.host(), progress);
-  for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
-                                    Operation::reduce_scatter, Operation::barrier}) {
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
+        Operation::reduce, Operation::all_to_all, Operation::barrier}) {
     Operands operands(operation, c->rank(), c->size(), 10);
     pmpi::reset();
     run(*c, operation, operands);
@@ -216,8 +223,9 @@ constexpr Parameter all_reduces[] = {{Operation::all_reduce, Algorithm::ring},
                                      {Operation::all_reduce, Algorithm::halving_doubling},
                                      {Operation::all_reduce, Algorithm::recursive_doubling},
                                      {Operation::all_reduce, Algorithm::tree_order}};
-constexpr Parameter others[] = {{Operation::broadcast}, {Operation::all_gather}, {Operation::barrier}};
-constexpr Parameter scatter[] = {{Operation::reduce_scatter}};
+constexpr Parameter others[] = {
+    {Operation::broadcast}, {Operation::all_gather}, {Operation::all_to_all}, {Operation::barrier}};
+constexpr Parameter other_sums[] = {{Operation::reduce_scatter}, {Operation::reduce}};
 
 std::string parameter_name(const testing::TestParamInfo<Parameter>& info) {
   std::string text(name(info.param.operation));
@@ -228,9 +236,9 @@ std::string parameter_name(const testing::TestParamInfo<Parameter>& info) {
 
 INSTANTIATE_TEST_SUITE_P(AllReduce, MpiPlanOnTheWire, testing::ValuesIn(all_reduces), parameter_name);
 INSTANTIATE_TEST_SUITE_P(Others, MpiPlanOnTheWire, testing::ValuesIn(others), parameter_name);
-INSTANTIATE_TEST_SUITE_P(ReduceScatter, MpiPlanOnTheWire, testing::ValuesIn(scatter), parameter_name);
+INSTANTIATE_TEST_SUITE_P(OtherSums, MpiPlanOnTheWire, testing::ValuesIn(other_sums), parameter_name);
 INSTANTIATE_TEST_SUITE_P(AllReduce, MpiPlanSums, testing::ValuesIn(all_reduces), parameter_name);
-INSTANTIATE_TEST_SUITE_P(ReduceScatter, MpiPlanSums, testing::ValuesIn(scatter), parameter_name);
+INSTANTIATE_TEST_SUITE_P(OtherSums, MpiPlanSums, testing::ValuesIn(other_sums), parameter_name);
 
 }  // namespace
 }  // namespace lockstep::backends

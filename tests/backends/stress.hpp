@@ -50,6 +50,13 @@ struct Request {
   int salt = 0;
 };
 
+inline bool has_parts_in(CollectiveKind kind) {
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all;
+}
+inline bool has_parts_out(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::all_to_all;
+}
+
 /// Mostly small, up to 64 KiB in all.
 inline std::int64_t draw_bytes(std::mt19937& random) {
   const auto kind = random() % 100;
@@ -60,7 +67,8 @@ inline std::int64_t draw_bytes(std::mt19937& random) {
 inline std::vector<Request> draw(unsigned seed, int operations, const std::vector<Members>& groups) {
   constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce,     CollectiveKind::all_reduce,
                                       CollectiveKind::broadcast,      CollectiveKind::all_gather,
-                                      CollectiveKind::reduce_scatter, CollectiveKind::barrier};
+                                      CollectiveKind::reduce_scatter, CollectiveKind::reduce,
+                                      CollectiveKind::all_to_all,     CollectiveKind::barrier};
   constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
   constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
   std::mt19937 random(seed);
@@ -73,7 +81,7 @@ inline std::vector<Request> draw(unsigned seed, int operations, const std::vecto
     r.dtype = dtypes[random() % std::size(dtypes)];
     r.op = ops[random() % std::size(ops)];
     r.root = static_cast<int>(random() % static_cast<unsigned>(size));
-    const bool parts = r.kind == CollectiveKind::all_gather || r.kind == CollectiveKind::reduce_scatter;
+    const bool parts = has_parts_in(r.kind) || has_parts_out(r.kind);
     const std::int64_t count = draw_bytes(random) / size_of(r.dtype) / (parts ? size : 1);
     r.count = r.kind == CollectiveKind::barrier ? 0 : count;
     r.in_place = random() % 2 == 0;
@@ -92,6 +100,9 @@ inline int expected(const Request& r, int size, int me, std::int64_t i) {
   if (r.kind == CollectiveKind::broadcast) return brought(r, r.root, i);
   if (r.kind == CollectiveKind::all_gather) {
     return brought(r, static_cast<int>(i / r.count), i % r.count);
+  }
+  if (r.kind == CollectiveKind::all_to_all) {
+    return brought(r, static_cast<int>(i / r.count), me * r.count + i % r.count);
   }
   const std::int64_t at = r.kind == CollectiveKind::reduce_scatter ? me * r.count + i : i;
   int result = brought(r, 0, at);
@@ -147,10 +158,10 @@ class Pending {
 
  private:
   [[nodiscard]] std::int64_t in_count() const {
-    return request_.kind == CollectiveKind::reduce_scatter ? request_.count * size_ : request_.count;
+    return has_parts_in(request_.kind) ? request_.count * size_ : request_.count;
   }
   [[nodiscard]] std::int64_t out_count() const {
-    return request_.kind == CollectiveKind::all_gather ? request_.count * size_ : request_.count;
+    return has_parts_out(request_.kind) ? request_.count * size_ : request_.count;
   }
   [[nodiscard]] std::vector<std::int64_t> allocate(std::int64_t count) const {
     return std::vector<std::int64_t>(static_cast<std::size_t>(count * size_of(request_.dtype) / 8 + 1));
@@ -171,7 +182,11 @@ class Pending {
       case CollectiveKind::broadcast: return whole_in();
       case CollectiveKind::all_reduce: return request_.in_place ? whole_in() : whole_out();
       case CollectiveKind::reduce_scatter: return request_.in_place ? own_part(whole_in()) : whole_out();
+      case CollectiveKind::reduce:
+        if (me_ != request_.root) return {};
+        return request_.in_place ? whole_in() : whole_out();
       case CollectiveKind::all_gather:
+      case CollectiveKind::all_to_all:
       case CollectiveKind::barrier: break;
     }
     return whole_out();
@@ -190,6 +205,8 @@ class Pending {
       case CollectiveKind::broadcast: return c.broadcast(result(), {request_.root});
       case CollectiveKind::all_gather: return c.all_gather(source(), result());
       case CollectiveKind::reduce_scatter: return c.reduce_scatter(source(), result(), request_.op);
+      case CollectiveKind::reduce: return c.reduce(source(), result(), request_.op, {request_.root});
+      case CollectiveKind::all_to_all: return c.all_to_all(source(), result());
       case CollectiveKind::barrier: break;
     }
     return c.barrier();

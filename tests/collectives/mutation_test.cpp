@@ -27,8 +27,8 @@ std::ostream& operator<<(std::ostream& out, const Subject& s) {
 /// Operations of ranks that share memory: on one node, and all-reduces on several. Where data are staged, other
 /// operations than all-reduce wait for more than they need, so that one plan serves any reach of the others.
 void add_shared(int ranks, std::vector<Subject>& all) {
-  for (const Operation operation :
-       {Operation::all_reduce, Operation::broadcast, Operation::all_gather, Operation::reduce_scatter})
+  for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
+                                    Operation::reduce_scatter, Operation::reduce, Operation::all_to_all})
     all.push_back({{.operation = operation, .count = {2 * ranks + 1}, .root = {1}, .in_place = true},
                    ranks,
                    Algorithm::shared_memory});
@@ -53,11 +53,16 @@ std::vector<Subject> subjects() {
         if (count < ranks) leaves.back() = 0;
         all.push_back({{.count = {count}, .leaves = leaves}, ranks, algorithm});
       }
-    for (const Operation operation :
-         {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter, Operation::barrier})
+    for (const Operation operation : {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
+                                      Operation::reduce, Operation::all_to_all, Operation::barrier})
       all.push_back({{.operation = operation, .count = {operation == Operation::barrier ? 0 : 3}, .root = {1}},
                      ranks,
                      Algorithm::ring});
+    std::vector<int> leaves(static_cast<std::size_t>(ranks), 1);
+    leaves.back() = 2;
+    all.push_back({{.operation = Operation::reduce, .count = {3}, .root = {1}, .leaves = leaves, .in_place = true},
+                   ranks,
+                   Algorithm::ring});
     add_shared(ranks, all);
   }
   return all;

@@ -54,7 +54,8 @@ TEST(SharedMemoryAllReduce, AddsFromLeftToRight) {
 }
 
 TEST(SharedMemory, MovesDataForAllRankCountsAndCounts) {
-  for (const Operation operation : {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter})
+  for (const Operation operation : {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
+                                    Operation::reduce, Operation::all_to_all})
     for (const Reaches& reach : by_slices)
       for (const bool in_place : {true, false})
         for (int ranks = 1; ranks <= (in_place ? 64 : 17); ++ranks)
@@ -63,6 +64,21 @@ TEST(SharedMemory, MovesDataForAllRankCountsAndCounts) {
             ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks, Algorithm::shared_memory, {}, reach), trial)))
                 << name(operation) << ", " << ranks << " ranks, " << count << " elements";
           }
+}
+
+TEST(SharedMemory, ReducesToEveryRootFromLeftToRight) {
+  for (const Reaches& reach : by_slices)
+    for (const bool in_place : {true, false})
+      for (int ranks = 1; ranks <= 9; ++ranks)
+        for (int root = 0; root < ranks; ++root) {
+          const Trial trial{
+              .operation = Operation::reduce, .count = {2 * ranks + 1}, .root = {root}, .in_place = in_place};
+          Simulation simulation = simulate(plans_of(trial, ranks, Algorithm::shared_memory, {}, reach), trial);
+          ASSERT_TRUE(is_right(simulation)) << ranks << " ranks, root " << root;
+          const auto brought = contributions(simulation.expressions, trial, ranks);
+          for (const ResultPiece& piece : simulation.results[static_cast<std::size_t>(root)])
+            EXPECT_EQ(piece.value, simulation.expressions.left_fold(brought));
+        }
 }
 
 TEST(SharedMemory, BarrierEndsAfterAllHaveBegun) {
@@ -160,6 +176,20 @@ TEST(Price, OfSharedMemoryIsTheFormula) {
     };
     EXPECT_DOUBLE_EQ(price(Reach::direct), shared_memory_all_reduce_seconds(ranks, bytes, rates)) << ranks;
     EXPECT_DOUBLE_EQ(price(Reach::pulled), pull_all_reduce_seconds(ranks, bytes, rates)) << ranks;
+  }
+}
+
+TEST(Price, OfReduceAndAllToAllInSharedMemoryIsAsStated) {
+  constexpr CostModel model{.local = {5, 0.25}, .remote = {500, 25}, .gamma_seconds_per_byte = 0.125};
+  for (int ranks = 2; ranks <= 64; ++ranks) {
+    const Count count{64 * ranks};
+    const double n = 4.0 * static_cast<double>(count.value);
+    const auto price = [&](Operation operation) {
+      const Trial trial{.operation = operation, .count = count};
+      return run(plans_of(trial, ranks, Algorithm::shared_memory), 4, model).seconds;
+    };
+    EXPECT_DOUBLE_EQ(price(Operation::reduce), 2 * 5 + n * 0.25 + (ranks - 1) * n / ranks * 0.125) << ranks;
+    EXPECT_DOUBLE_EQ(price(Operation::all_to_all), 2 * 5 + (ranks - 1) * n * 0.25) << ranks;
   }
 }
 

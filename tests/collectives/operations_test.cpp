@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/trials.hpp"
+#include "lockstep/collectives/binomial.hpp"
 #include "lockstep/collectives/ring.hpp"
 
 namespace lockstep::collectives {
@@ -69,6 +70,91 @@ TEST(RingReduceScatter, KeepsScratchToTwoParts) {
   EXPECT_EQ(ring_reduce_scatter({0}, 2, {100}).scratch, Count{0});
   EXPECT_EQ(ring_reduce_scatter({0}, 8, {100}).scratch, Count{200});
   EXPECT_EQ(ring_reduce_scatter({0}, 8, {100}, {.leaves = 0}).scratch, Count{200});
+}
+
+/// Proves a reduce and compares the order of addition with the one it claims.
+void prove_reduce(const Trial& trial, int ranks) {
+  SCOPED_TRACE(testing::Message() << ranks << " ranks, root " << trial.root.value << ", " << trial.count.value
+                                  << " elements");
+  Simulation simulation = simulate(plans_of(trial, ranks), trial);
+  ASSERT_TRUE(is_right(simulation));
+  const auto brought = contributions(simulation.expressions, trial, ranks);
+  const Expression claimed = binomial_reduce_order(simulation.expressions, brought, trial.root);
+  std::int64_t covered = 0;
+  for (int rank = 0; rank < ranks; ++rank)
+    for (const ResultPiece& piece : simulation.results[static_cast<std::size_t>(rank)]) {
+      EXPECT_EQ(rank, trial.root.value);
+      ASSERT_EQ(piece.value, claimed) << simulation.expressions.to_string(piece.value);
+      covered += piece.count;
+    }
+  EXPECT_EQ(covered, trial.count.value);
+}
+
+TEST(BinomialReduce, LeavesTheSumOnEveryRoot) {
+  for (int ranks = 1; ranks <= 64; ++ranks) {
+    const std::set<int> roots{0, 1 % ranks, ranks / 2, ranks - 1};
+    for (const int root : roots)
+      for (const std::int64_t count : counts_for(ranks))
+        for (const bool in_place : placements(ranks))
+          prove_reduce({.operation = Operation::reduce, .count = {count}, .root = {root}, .in_place = in_place}, ranks);
+  }
+}
+
+TEST(BinomialReduce, TakesNoneOrSeveralLeavesFromARank) {
+  for (int ranks = 1; ranks <= 17; ++ranks)
+    for (int variant = 0; variant < 3; ++variant)
+      for (const bool in_place : {false, true}) {
+        std::vector<int> leaves;
+        for (int rank = 0; rank < ranks; ++rank) leaves.push_back((rank + variant) % 3);
+        prove_reduce(
+            {.operation = Operation::reduce, .count = {7}, .root = {ranks / 2}, .leaves = leaves, .in_place = in_place},
+            ranks);
+      }
+}
+
+TEST(BinomialReduce, AddsFromTheRootOn) {
+  const auto order = [](int ranks, int root) {
+    Expressions e;
+    std::vector<Expression> contributions;
+    for (int rank = 0; rank < ranks; ++rank) contributions.push_back(e.leaf(rank));
+    return e.to_string(binomial_reduce_order(e, contributions, {root}));
+  };
+  EXPECT_EQ(order(8, 0), "((0+1)+(2+3))+((4+5)+(6+7))");
+  EXPECT_EQ(order(5, 0), "((0+1)+(2+3))+4");
+  EXPECT_EQ(order(5, 2), "((0+4)+(2+3))+1");
+}
+
+TEST(BinomialReduce, NeedsScratchOnlyBetweenTheRootAndTheLeavesOfTheTree) {
+  EXPECT_EQ(binomial_reduce({0}, 8, {100}, {0}).scratch, Count{0});
+  EXPECT_EQ(binomial_reduce({4}, 8, {100}, {0}).scratch, Count{100});
+  EXPECT_EQ(binomial_reduce({7}, 8, {100}, {0}).scratch, Count{0});
+}
+
+TEST(BinomialReduce, WritingToAnOutputAwayFromTheRootIsAFault) {
+  const Trial trial{.operation = Operation::reduce, .count = {4}};
+  std::vector<Plan> plans = plans_of(trial, 2);
+  plans[1].steps.emplace_back(Fill{{Memory::output, 0, 4}});
+  const Simulation simulation = simulate(plans, trial);
+  ASSERT_TRUE(simulation.fault);
+  EXPECT_EQ(simulation.fault->kind, FaultKind::malformed);
+}
+
+TEST(PairwiseAllToAll, PutsEveryPartInItsPlace) {
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    for (const std::int64_t count : counts_for(ranks)) {
+      const Trial trial{.operation = Operation::all_to_all, .count = {count}};
+      ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks), trial))) << ranks << " ranks, " << count << " elements";
+    }
+}
+
+/// Each part is of the rank it comes from, but the one that the sender meant for another.
+TEST(PairwiseAllToAll, SendingAnotherRanksPartIsAFault) {
+  const Trial trial{.operation = Operation::all_to_all, .count = {4}};
+  std::vector<Plan> plans = plans_of(trial, 3);
+  std::get<Send>(plans[0].steps.front()).from.offset = 8;
+  const Simulation simulation = simulate(plans, trial);
+  ASSERT_TRUE(simulation.fault);
+  EXPECT_EQ(simulation.fault->kind, FaultKind::misplaced);
 }
 
 TEST(DisseminationBarrier, EndsAfterAllHaveBegun) {

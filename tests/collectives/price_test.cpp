@@ -83,6 +83,11 @@ TEST(Price, OfTheOtherOperationsIsTheFormula) {
     const double scatter = ring_reduce_scatter_seconds(ranks, bytes, rates);
     EXPECT_NEAR(simulated({.operation = Operation::reduce_scatter, .count = count}, ranks), scatter,
                 tolerance(scatter));
+    const double reduce = binomial_reduce_seconds(ranks, bytes, rates);
+    EXPECT_NEAR(simulated({.operation = Operation::reduce, .count = count, .root = {ranks / 3}}, ranks), reduce,
+                tolerance(reduce));
+    const double exchange = pairwise_all_to_all_seconds(ranks, bytes, rates);
+    EXPECT_NEAR(simulated({.operation = Operation::all_to_all, .count = count}, ranks), exchange, tolerance(exchange));
     EXPECT_EQ(simulated({.operation = Operation::barrier}, ranks), dissemination_barrier_seconds(ranks, rates));
   }
 }

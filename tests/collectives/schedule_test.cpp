@@ -28,7 +28,7 @@ TEST(Blocks, CoverTheBufferExactly) {
 
 TEST(Schedule, ViewsCoverEveryPartExactly) {
   constexpr int ranks = 3;
-  for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter})
+  for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all})
     for (const std::int64_t part : {1, 4, 5, 13}) {
       const Schedule schedule =
           make_schedule({1}, {.operation = operation, .ranks = ranks, .count = {part}}, Algorithm::ring, {4});
@@ -50,7 +50,7 @@ TEST(Schedule, ViewMapsPartsOfABlockIntoThePartsOfTheBuffer) {
 }
 
 TEST(Schedule, RangesOfAPlanStayInsideOnePart) {
-  for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter}) {
+  for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all}) {
     const std::int64_t part = 7;
     const Plan plan = make_plan({1}, {.operation = operation, .ranks = 4, .count = {part}}, Algorithm::ring);
     for (const Step& step : plan.steps)
@@ -118,6 +118,8 @@ TEST(Schedule, RefusesWhatCannotWork) {
   EXPECT_EQ(message({2}, {.ranks = 2}), "the rank is 2; it must lie between 0 and 1");
   EXPECT_EQ(message({0}, {.operation = Operation::broadcast, .ranks = 2, .root = {-1}}),
             "the root is -1; it must lie between 0 and 1");
+  EXPECT_EQ(message({0}, {.operation = Operation::reduce, .ranks = 2, .root = {2}}),
+            "the root is 2; it must lie between 0 and 1");
   EXPECT_EQ(message({0}, {.ranks = 0}), "the number of ranks is 0; it must be at least 1");
   EXPECT_EQ(message({0}, {.count = {-1}}), "the count is -1; it must not be negative");
   EXPECT_EQ(message({0}, {.operation = Operation::barrier, .count = {1}}), "the count is 1; a barrier has no elements");
@@ -125,6 +127,8 @@ TEST(Schedule, RefusesWhatCannotWork) {
   EXPECT_EQ(message({0}, {.own = {.leaves = -1}}), "the number of leaves is -1; it must not be negative");
   EXPECT_EQ(message({0}, {.operation = Operation::all_gather, .own = {.leaves = 2}}),
             "a rank brings one leaf to an all_gather or to shared memory, not 2");
+  EXPECT_EQ(message({0}, {.operation = Operation::all_to_all, .own = {.in_place = true}}),
+            "an all_to_all cannot be done in place");
 }
 
 }  // namespace

@@ -55,8 +55,9 @@ TEST(ShapeSummary, KnowsWhatIsPossible) {
 
 TEST(Candidates, AreApplicableAndNamed) {
   for (const ShapeSummary& shape : {on_one_node(1), two_on_one, eight_on_two, ShapeSummary{2, 5, 2, 3}}) {
-    for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
-                                      Operation::reduce_scatter, Operation::barrier}) {
+    for (const Operation operation :
+         {Operation::all_reduce, Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
+          Operation::reduce, Operation::all_to_all, Operation::barrier}) {
       const auto found = candidates(operation, shape);
       ASSERT_FALSE(found.empty());
       EXPECT_EQ(parse_operation(name(operation)), operation);
@@ -167,8 +168,9 @@ TEST(Choose, WithoutATableAgreesWithTheTextbook) {
 }
 
 TEST(Choose, SharesMemoryWhereItCan) {
-  for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
-                                    Operation::reduce_scatter, Operation::barrier}) {
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
+        Operation::reduce, Operation::all_to_all, Operation::barrier}) {
     EXPECT_EQ(choose({.shape = on_one_node(4)}, operation, {1 << 20}).choice.algorithm, Algorithm::shared_memory);
   }
   const Selection two_levels{.shape = eight_on_two};
@@ -206,8 +208,8 @@ TEST(Candidates, ShareMemoryWithinANodeAndInAHierarchyOfThem) {
 }
 
 TEST(Choose, IsAnsweredForEveryOperation) {
-  for (const Operation operation :
-       {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter, Operation::barrier}) {
+  for (const Operation operation : {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
+                                    Operation::reduce, Operation::all_to_all, Operation::barrier}) {
     const Decision decision = choose({.shape = one_on_each(8)}, operation, {1 << 20});
     EXPECT_EQ(decision.choice, Choice{}) << name(operation);
     EXPECT_GT(decision.predicted_seconds, 0) << name(operation);

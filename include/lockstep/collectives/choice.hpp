@@ -47,7 +47,7 @@ void require_applicable(Algorithm algorithm, const ShapeSummary& shape);
 std::vector<Algorithm> candidates(Operation operation, const ShapeSummary& shape);
 
 /// What runs the operation, by its name: an all-reduce's algorithm; "shared-memory"; else the one way there is to run
-/// the operation by messages: "binomial", "ring", "dissemination".
+/// the operation by messages: "binomial", "ring", "pairwise", "dissemination".
 std::string_view algorithm_name(Operation operation, Algorithm algorithm);
 /// The opposite. @throws Error{invalid_argument} that suggests the nearest name
 Algorithm parse_algorithm(Operation operation, std::string_view text);

@@ -52,6 +52,12 @@ double ring_all_gather_seconds(int ranks, Bytes part, const Rates& rates);
 /// (p−1)(α + nβ + nγ), n the bytes of one rank's part. Exact where each rank brings one leaf.
 double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates);
 
+/// ⌈log₂p⌉(α + nβ + nγ). Exact where each rank brings one leaf.
+double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+
+/// (p−1)(α + nβ), n the bytes of one part. Exact.
+double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates);
+
 /// ⌈log₂p⌉·α. Exact.
 double dissemination_barrier_seconds(int ranks, const Rates& rates);
 

@@ -45,6 +45,18 @@ Plan node_all_gather(Rank me, int ranks, Count count, Reach reach, bool in_place
 /// @cost   2α + nβ
 Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach);
 
+/// Reduce: each rank adds up a slice straight out of the others' inputs, in the order of ranks, and writes it into the
+/// root's output; no other output is touched.
+/// @param in_place  of the root: its own input is its output
+/// @cost   2α + nβ + (p−1)/p·nγ
+Plan node_reduce(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
+
+/// All-to-all: each rank copies its part out of every other's input, beginning with the next rank's, so that they do
+/// not all read from one. Input and output must not overlap.
+/// @param count  elements of each part
+/// @cost   2α (staged: α) + (p−1)·nβ
+Plan node_all_to_all(Rank me, int ranks, Count count, Reach reach);
+
 /// Barrier: each rank publishes that it has come and awaits all others.
 /// @cost   α
 Plan node_barrier(Rank me, int ranks);

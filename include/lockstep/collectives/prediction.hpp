@@ -25,7 +25,7 @@ constexpr Prices default_prices() {
 /// All messages count as remote where there are several nodes: a round is as slow as its slowest message. A
 /// hierarchical all-reduce is one of shared memory in the fullest node, and one of messages by lanes of the emptiest
 /// node's ranks.
-/// @param bytes  of the buffer; in all_gather and reduce_scatter of one rank's part; of no meaning to a barrier
+/// @param bytes  of the buffer; of one part where there is one for each rank; of no meaning to a barrier
 double predicted_seconds(const Choice& choice, Operation operation, Bytes bytes, const ShapeSummary& shape,
                          const Prices& prices);
 

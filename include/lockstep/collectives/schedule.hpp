@@ -18,10 +18,11 @@ namespace lockstep::collectives {
 struct CollectiveDescription {
   Operation operation = Operation::all_reduce;
   int ranks = 1;
-  Count count;  ///< elements of the buffer; for all_gather and reduce_scatter of each rank's part; 0 for a barrier
-  Rank root;    ///< broadcast only
-  Contribution
-      own;  ///< what the rank brings; exactly one leaf to an all_gather, of no meaning to broadcast and barrier
+  Count count;  ///< elements of the buffer; of each part where there is one for each rank; 0 for a barrier
+  Rank root;    ///< broadcast and reduce only
+  /// What the rank brings; exactly one leaf to an all_gather or all_to_all, which is never in place; of no meaning to
+  /// broadcast and barrier.
+  Contribution own;
   ClusterShape shape{};         ///< for algorithms that share memory; empty: all ranks on one node
   Reach reach = Reach::direct;  ///< of this rank's data, for algorithms that share memory
 };
@@ -65,13 +66,13 @@ Plan make_plan(Rank me, const CollectiveDescription& description, Algorithm algo
 Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::span<const Expression> contributions,
                             Count count, std::int64_t element, const ClusterShape& shape = {});
 
-/// @param algorithm  for all_reduce; broadcast is binomial, all_gather and reduce_scatter are rings, barrier is
-///                   dissemination
+/// @param algorithm  for all_reduce; broadcast and reduce are binomial, all_gather and reduce_scatter are rings,
+///                   all_to_all is pairwise, barrier is dissemination
 /// @param segment    how many elements a message should have
 /// @param staging    how large a block's staging area may be; without messages a block is as large as that
 /// @throws Error{invalid_argument} for a rank or root outside 0 … ranks−1, a negative count, a barrier with elements, a
-///         segment below 1, an all_gather, or anything in shared memory, with another number of leaves than one, or a
-///         shape of another number of ranks
+///         segment below 1, an all_gather, an all_to_all or anything in shared memory with another number of leaves
+///         than one, an all_to_all in place, or a shape of another number of ranks
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging = {std::numeric_limits<std::int64_t>::max()});
 

@@ -16,11 +16,12 @@ namespace lockstep::collectives {
 
 /// The situation that plans are tried in.
 ///
-/// Leaves are numbered over all ranks, rank by rank. A broadcast is of the root's leaf.
+/// Leaves are numbered over all ranks, rank by rank. A broadcast is of the root's leaf. In a reduce only the root has
+/// an output, and only it is in place.
 struct Trial {
   Operation operation = Operation::all_reduce;
   Count count;              ///< as in CollectiveDescription
-  Rank root;                ///< broadcast only
+  Rank root;                ///< broadcast and reduce only
   std::vector<int> leaves;  ///< how many each rank brings; empty: one each
   bool in_place = false;
 };

@@ -8,18 +8,25 @@
 
 namespace lockstep {
 
-enum class CollectiveKind { all_reduce, broadcast, all_gather, reduce_scatter, barrier };
+enum class CollectiveKind { all_reduce, broadcast, all_gather, reduce_scatter, reduce, all_to_all, barrier };
 std::string_view name(CollectiveKind kind);
 
 /// A collective operation as submitted to a back end, already validated.
 struct Collective {
   CollectiveKind kind = CollectiveKind::barrier;
   ConstBuffer in;  ///< equals `out` (or the caller's part of it) where the operation is in place
-  Buffer out;
+  Buffer out;      ///< of a reduce: no elements on other ranks than the root
   ReduceOp op = ReduceOp::sum;
-  Rank root;  ///< broadcast only
+  Rank root;  ///< broadcast and reduce only
   Queue queue = Queue::host();
   std::string_view label;  ///< the caller's name for it; valid during submission only
 };
+
+/// Elements of the buffer; of each part where there is one for each rank.
+inline Count part_of(const Collective& collective, int ranks) {
+  if (collective.kind == CollectiveKind::reduce_scatter) return collective.out.count;
+  if (collective.kind == CollectiveKind::all_to_all) return {collective.in.count.value / ranks};
+  return collective.in.count;
+}
 
 }  // namespace lockstep

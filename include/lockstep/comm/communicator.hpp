@@ -48,6 +48,14 @@ class Communicator {
   /// `out` is the caller's part of `in`.
   Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(),
                       std::string_view label = {});
+  /// Root: out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i]; overwrites; in place where `in` and `out` are the same memory. The other
+  /// ranks' `out` is neither looked at nor touched and may be `{}`, and their `in` is not changed.
+  Work reduce(ConstBuffer in, Buffer out, ReduceOp op, Rank root, Queue queue = Queue::host(),
+              std::string_view label = {});
+  /// Part j of rank i's `in` becomes part i of rank j's `out`; overwrites (p parts of n elements in each, n the same on
+  /// all ranks). Never in place: a part would be overwritten before it is sent.
+  /// @throws also Error{invalid_argument} if the buffers overlap in any way, or do not divide into p equal parts
+  Work all_to_all(ConstBuffer in, Buffer out, Queue queue = Queue::host(), std::string_view label = {});
   /// Done when every rank has submitted it.
   Work barrier(std::string_view label = {});
 

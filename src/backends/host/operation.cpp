@@ -1,11 +1,13 @@
 #include "backends/host/operation.hpp"
 
+#include <algorithm>
+
 namespace lockstep::backends {
 
 void HostOperation::submit(const Collective& collective) {
   restart();
   kind_ = collective.kind;
-  bytes_ = collective.out.bytes();
+  bytes_ = std::max(collective.in.bytes(), collective.out.bytes());
   label_ = collective.label;
   begun_ = false;
   submitted_ = last_advance_ = Clock::now();

@@ -15,49 +15,61 @@ namespace {
               {.operation = std::string(name(collective.kind)), .bytes = collective.out.bytes().value});
 }
 
-int int_count(const Collective& collective) {
-  const std::int64_t count =
-      collective.kind == CollectiveKind::all_gather ? collective.in.count.value : collective.out.count.value;
+/// Elements of the buffer, or of each part.
+int int_count(const Collective& collective, int ranks) {
+  const std::int64_t count = part_of(collective, ranks).value;
   if (count > INT_MAX) {
     refuse(collective, std::to_string(count) + " elements are more than one blocking MPI call can take; measure fewer");
   }
   return static_cast<int>(count);
 }
 
-void all_reduce(MPI_Comm comm, const Collective& c, MpiOperators& operators) {
+void all_reduce(MPI_Comm comm, int count, const Collective& c, MpiOperators& operators) {
   const void* in = c.in.data == c.out.data ? MPI_IN_PLACE : c.in.data;
-  LOCKSTEP_MPI(
-      MPI_Allreduce(in, c.out.data, int_count(c), mpi_type(c.out.dtype), operators.get(c.out.dtype, c.op), comm));
+  LOCKSTEP_MPI(MPI_Allreduce(in, c.out.data, count, mpi_type(c.out.dtype), operators.get(c.out.dtype, c.op), comm));
 }
 
-void all_gather(MPI_Comm comm, Rank me, const Collective& c) {
+void all_gather(MPI_Comm comm, Rank me, int count, const Collective& c) {
   const bool in_place = c.in.data == slice(c.out, {me.value * c.in.count.value}, c.in.count).data;
   const MPI_Datatype type = mpi_type(c.out.dtype);
-  const int count = int_count(c);
   LOCKSTEP_MPI(MPI_Allgather(in_place ? MPI_IN_PLACE : c.in.data, count, type, c.out.data, count, type, comm));
 }
 
-void reduce_scatter(MPI_Comm comm, Rank me, const Collective& c, MpiOperators& operators) {
+void reduce_scatter(MPI_Comm comm, Rank me, int count, const Collective& c, MpiOperators& operators) {
   if (c.out.count.value > 0 && c.out.data == slice(c.in, {me.value * c.out.count.value}, c.out.count).data) {
     refuse(c, "MPI's reduce_scatter in place means something else; give it an output of its own");
   }
-  LOCKSTEP_MPI(MPI_Reduce_scatter_block(c.in.data, c.out.data, int_count(c), mpi_type(c.out.dtype),
+  LOCKSTEP_MPI(MPI_Reduce_scatter_block(c.in.data, c.out.data, count, mpi_type(c.out.dtype),
                                         operators.get(c.out.dtype, c.op), comm));
+}
+
+void reduce(MPI_Comm comm, Rank me, int count, const Collective& c, MpiOperators& operators) {
+  const bool in_place = me == c.root && c.in.data == c.out.data;
+  void* result = me == c.root ? c.out.data : nullptr;
+  LOCKSTEP_MPI(MPI_Reduce(in_place ? MPI_IN_PLACE : c.in.data, result, count, mpi_type(c.in.dtype),
+                          operators.get(c.in.dtype, c.op), c.root.value, comm));
+}
+
+void all_to_all(MPI_Comm comm, int count, const Collective& c) {
+  const MPI_Datatype type = mpi_type(c.out.dtype);
+  LOCKSTEP_MPI(MPI_Alltoall(c.in.data, count, type, c.out.data, count, type, comm));
 }
 
 }  // namespace
 
 void mpi_blocking(const MpiGroup& group, const Collective& collective) {
   MPI_Comm comm = communicator(group);
+  const int count = int_count(collective, group.size());
   MpiOperators operators;
   switch (collective.kind) {
-    case CollectiveKind::all_reduce: all_reduce(comm, collective, operators); break;
-    case CollectiveKind::all_gather: all_gather(comm, group.rank(), collective); break;
-    case CollectiveKind::reduce_scatter: reduce_scatter(comm, group.rank(), collective, operators); break;
+    case CollectiveKind::all_reduce: all_reduce(comm, count, collective, operators); break;
+    case CollectiveKind::all_gather: all_gather(comm, group.rank(), count, collective); break;
+    case CollectiveKind::reduce_scatter: reduce_scatter(comm, group.rank(), count, collective, operators); break;
+    case CollectiveKind::reduce: reduce(comm, group.rank(), count, collective, operators); break;
+    case CollectiveKind::all_to_all: all_to_all(comm, count, collective); break;
     case CollectiveKind::barrier: LOCKSTEP_MPI(MPI_Barrier(comm)); break;
     case CollectiveKind::broadcast:
-      LOCKSTEP_MPI(MPI_Bcast(collective.out.data, int_count(collective), mpi_type(collective.out.dtype),
-                             collective.root.value, comm));
+      LOCKSTEP_MPI(MPI_Bcast(collective.out.data, count, mpi_type(collective.out.dtype), collective.root.value, comm));
       break;
   }
   operators.close();

@@ -6,9 +6,6 @@
 #include "platform/mpi.hpp"
 
 namespace lockstep::backends {
-std::int64_t NativeOperation::part() const {
-  return collective_.kind == CollectiveKind::reduce_scatter ? collective_.out.count.value : collective_.in.count.value;
-}
 
 void NativeOperation::begin(int /*slot*/) {
   mark_begun();
@@ -47,6 +44,8 @@ MPI_Request NativeOperation::post(const Piece& piece) {
     case CollectiveKind::all_reduce: return all_reduce(piece);
     case CollectiveKind::all_gather: return all_gather(piece);
     case CollectiveKind::reduce_scatter: return reduce_scatter(piece);
+    case CollectiveKind::reduce: return reduce(piece);
+    case CollectiveKind::all_to_all: return all_to_all(piece);
     case CollectiveKind::broadcast: break;
     case CollectiveKind::barrier: return MPI_REQUEST_NULL;
   }
@@ -66,21 +65,49 @@ MPI_Request NativeOperation::all_reduce(const Piece& piece) {
   return request;
 }
 
+MPI_Request NativeOperation::reduce(const Piece& piece) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
+  const Rank root = collective_.root;
+  // Elsewhere there is no output, not even one to count elements from.
+  void* result = me_ == root ? slice(collective_.out, {piece.offset}, {piece.count}).data : nullptr;
+  const void* send = in.data == result ? MPI_IN_PLACE : in.data;
+  LOCKSTEP_MPI(MPI_Ireduce(send, result, piece.count, mpi_type(in.dtype), operators_->get(in.dtype, collective_.op),
+                           root.value, communicator_, &request));
+  return request;
+}
+
+/// A rank's piece lies `part` elements behind the one before it: one element of a type whose extent is a whole part.
+/// To be freed; MPI keeps it until the operations that use it are done.
+MPI_Datatype NativeOperation::spread(const Piece& piece) const {
+  MPI_Datatype contiguous = MPI_DATATYPE_NULL;
+  MPI_Datatype spread = MPI_DATATYPE_NULL;
+  LOCKSTEP_MPI(MPI_Type_contiguous(piece.count, mpi_type(collective_.in.dtype), &contiguous));
+  LOCKSTEP_MPI(MPI_Type_create_resized(contiguous, 0, part() * size_of(collective_.in.dtype), &spread));
+  LOCKSTEP_MPI(MPI_Type_commit(&spread));
+  LOCKSTEP_MPI(MPI_Type_free(&contiguous));
+  return spread;
+}
+
 MPI_Request NativeOperation::all_gather(const Piece& piece) {
   MPI_Request request = MPI_REQUEST_NULL;
   const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
   const Buffer out = slice(collective_.out, {piece.offset}, {0});
   const bool in_place = in.data == slice(out, {part() * me_.value}, {0}).data;
-  // A rank's piece lands `part` elements behind the one before it: one element of a type whose extent is a whole part.
-  MPI_Datatype contiguous = MPI_DATATYPE_NULL;
-  MPI_Datatype spread = MPI_DATATYPE_NULL;
-  LOCKSTEP_MPI(MPI_Type_contiguous(piece.count, mpi_type(out.dtype), &contiguous));
-  LOCKSTEP_MPI(MPI_Type_create_resized(contiguous, 0, part() * size_of(out.dtype), &spread));
-  LOCKSTEP_MPI(MPI_Type_commit(&spread));
-  LOCKSTEP_MPI(MPI_Iallgather(in_place ? MPI_IN_PLACE : in.data, piece.count, mpi_type(out.dtype), out.data, 1, spread,
+  MPI_Datatype type = spread(piece);
+  LOCKSTEP_MPI(MPI_Iallgather(in_place ? MPI_IN_PLACE : in.data, piece.count, mpi_type(out.dtype), out.data, 1, type,
                               communicator_, &request));
-  LOCKSTEP_MPI(MPI_Type_free(&contiguous));
-  LOCKSTEP_MPI(MPI_Type_free(&spread));  // freed once the operation that uses it is done
+  LOCKSTEP_MPI(MPI_Type_free(&type));
+  return request;
+}
+
+MPI_Request NativeOperation::all_to_all(const Piece& piece) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const ConstBuffer in = slice(collective_.in, {piece.offset}, {0});
+  const Buffer out = slice(collective_.out, {piece.offset}, {0});
+  MPI_Datatype type = spread(piece);
+  LOCKSTEP_MPI(MPI_Ialltoall(in.data, 1, type, out.data, 1, type, communicator_, &request));
+  LOCKSTEP_MPI(MPI_Type_free(&type));
   return request;
 }
 

@@ -34,8 +34,11 @@ class NativeOperation : public HostOperation {
   MPI_Request all_reduce(const Piece& piece);
   MPI_Request all_gather(const Piece& piece);
   MPI_Request reduce_scatter(const Piece& piece);
+  MPI_Request reduce(const Piece& piece);
+  MPI_Request all_to_all(const Piece& piece);
+  [[nodiscard]] MPI_Datatype spread(const Piece& piece) const;
   void finish();
-  [[nodiscard]] std::int64_t part() const;
+  [[nodiscard]] std::int64_t part() const { return part_of(collective_, ranks_).value; }
 
   MPI_Comm communicator_;
   Rank me_;

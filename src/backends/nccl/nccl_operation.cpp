@@ -58,8 +58,8 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
     LOCKSTEP_NCCL_CHECK(ncclAllReduce(token, token, 1, ncclInt32, ncclSum, communicator, stream), communicator);
     return;
   }
-  if (out_count == 0) return;
-  const ncclDataType_t type = nccl_type(c.out.dtype);
+  if (in_count == 0) return;
+  const ncclDataType_t type = nccl_type(c.in.dtype);
   const ncclRedOp_t op = nccl_op(c.op);
   switch (c.kind) {
     case CollectiveKind::all_reduce:
@@ -77,8 +77,32 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
       LOCKSTEP_NCCL_CHECK(ncclReduceScatter(c.in.data, c.out.data, out_count, type, op, communicator, stream),
                           communicator);
       break;
+    case CollectiveKind::reduce:
+      LOCKSTEP_NCCL_CHECK(ncclReduce(c.in.data, c.out.data, in_count, type, op, c.root.value, communicator, stream),
+                          communicator);
+      break;
+    case CollectiveKind::all_to_all: all_to_all(communicator, stream, type); break;
     case CollectiveKind::barrier: break;
   }
+}
+
+/// A send and a receive for each rank, its own part included. The group is closed even if one of them is refused: an
+/// open one would swallow every later call of this thread.
+void NcclOperation::all_to_all(ncclComm_t communicator, cudaStream_t stream, ncclDataType_t type) const {
+  const int ranks = owner_->size();
+  const Count part = part_of(collective_, ranks);
+  const auto count = static_cast<std::size_t>(part.value);
+  ncclResult_t result = ncclSuccess;
+  const auto going = [&] { return result == ncclSuccess || result == ncclInProgress; };
+  LOCKSTEP_NCCL_CHECK(ncclGroupStart(), communicator);
+  for (int peer = 0; peer < ranks && going(); ++peer) {
+    const Count at{peer * part.value};
+    result = ncclSend(slice(collective_.in, at, part).data, count, type, peer, communicator, stream);
+    if (going()) result = ncclRecv(slice(collective_.out, at, part).data, count, type, peer, communicator, stream);
+  }
+  const ncclResult_t closed = ncclGroupEnd();
+  LOCKSTEP_NCCL_CHECK(result, communicator);
+  LOCKSTEP_NCCL_CHECK(closed, communicator);
 }
 
 void NcclOperation::mark_launched(Queue stream) {

@@ -45,6 +45,7 @@ class NcclOperation : public Operation {
 
  private:
   void call_nccl(ncclComm_t communicator, cudaStream_t stream, void* token) const;
+  void all_to_all(ncclComm_t communicator, cudaStream_t stream, ncclDataType_t type) const;
 
   NcclCommunicator* owner_;
   Collective collective_;

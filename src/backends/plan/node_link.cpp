@@ -25,9 +25,12 @@ std::string describe(std::uint64_t call) {
   std::string text(name(kind));
   if (kind == CollectiveKind::barrier) return text;
   text += " of " + std::to_string(call >> 24U) + " " + std::string(name(static_cast<DType>(call >> 4U & 0xfU)));
-  if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter)
-    text += " (" + std::string(name(static_cast<ReduceOp>(call >> 8U & 0xfU))) + ")";
-  if (kind == CollectiveKind::broadcast) text += " from rank " + std::to_string(call >> 12U & 0xfffU);
+  const bool adds =
+      kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce;
+  if (adds) text += " (" + std::string(name(static_cast<ReduceOp>(call >> 8U & 0xfU))) + ")";
+  const std::string root = std::to_string(call >> 12U & 0xfffU);
+  if (kind == CollectiveKind::broadcast) text += " from rank " + root;
+  if (kind == CollectiveKind::reduce) text += " to rank " + root;
   return text;
 }
 

@@ -110,7 +110,8 @@ void PlanCommunicator::prepare(HostOperation& operation, const Collective& colle
   Announcement announcement = announce(collective);
   const NodeMemory& memory = link_->memory();
   const auto input = memory.locate(collective.in.data, collective.in.bytes());
-  const auto output = memory.locate(collective.out.data, collective.out.bytes());
+  const bool has_output = collective.out.count.value > 0;  // only the root of a reduce does
+  const auto output = has_output ? memory.locate(collective.out.data, collective.out.bytes()) : input;
   Reach reach = Reach::staged;
   if (is_pulled(collective)) {
     reach = Reach::pulled;

@@ -11,6 +11,8 @@ collectives::Operation operation_of(CollectiveKind kind) {
     case CollectiveKind::broadcast: return collectives::Operation::broadcast;
     case CollectiveKind::all_gather: return collectives::Operation::all_gather;
     case CollectiveKind::reduce_scatter: return collectives::Operation::reduce_scatter;
+    case CollectiveKind::reduce: return collectives::Operation::reduce;
+    case CollectiveKind::all_to_all: return collectives::Operation::all_to_all;
     case CollectiveKind::barrier: break;
   }
   return collectives::Operation::barrier;
@@ -29,16 +31,15 @@ const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make(const
 }
 
 ScheduleCache::Key ScheduleCache::key(const Collective& collective, collectives::Reach reach) const {
-  const bool scatter = collective.kind == CollectiveKind::reduce_scatter;
   const bool gather = collective.kind == CollectiveKind::all_gather;
-  const Count part = scatter ? collective.out.count : collective.in.count;
+  const Count part = part_of(collective, shape_.ranks());
   const ConstBuffer out = collective.out;
   const ConstBuffer own = gather ? slice(out, {part.value * me_.value}, part) : out;
   return {.kind = collective.kind,
           .count = part.value,
           .root = collective.root.value,
           .element_bytes = size_of(out.dtype),
-          .in_place = own.data == collective.in.data,
+          .in_place = part.value > 0 && own.data == collective.in.data,
           .reach = reach};
 }
 

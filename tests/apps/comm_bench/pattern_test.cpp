@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -100,7 +102,8 @@ TEST(Pattern, SumsOf255RanksAreExactIn16Bits) {
 class ExerciseOfEveryKind : public testing::TestWithParam<CollectiveKind> {};
 
 TEST_P(ExerciseOfEveryKind, FindsThatNothingWasDone) {
-  const Exercise::Shape shape{.kind = GetParam(), .dtype = DType::float32, .me = {1}, .ranks = 3, .part = {2000}};
+  const Rank me{GetParam() == CollectiveKind::reduce ? 0 : 1};  // only the root has a result
+  const Exercise::Shape shape{.kind = GetParam(), .dtype = DType::float32, .me = me, .ranks = 3, .part = {2000}};
   const Allocation memory = allocate_host(Exercise::memory_needed(shape));
   Exercise exercise(shape, memory.data());
   exercise.refill(4);
@@ -109,7 +112,43 @@ TEST_P(ExerciseOfEveryKind, FindsThatNothingWasDone) {
 
 INSTANTIATE_TEST_SUITE_P(All, ExerciseOfEveryKind,
                          testing::Values(CollectiveKind::all_reduce, CollectiveKind::broadcast,
-                                         CollectiveKind::all_gather, CollectiveKind::reduce_scatter));
+                                         CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                         CollectiveKind::reduce, CollectiveKind::all_to_all));
+
+TEST(Exercise, FindsThatAReduceTouchedABufferAwayFromTheRoot) {
+  std::vector<float> memory(2000);
+  const Exercise::Shape shape{
+      .kind = CollectiveKind::reduce, .dtype = DType::float32, .me = {1}, .ranks = 3, .part = {2000}};
+  Exercise exercise(shape, memory.data());
+  exercise.refill(4);
+  EXPECT_EQ(exercise.wrong(4), 0);
+  ++memory[7];
+  EXPECT_EQ(exercise.wrong(4), 1);
+}
+
+TEST(Exercise, ExpectsOfAnAllToAllTheRanksOwnPartOfEveryInput) {
+  constexpr int ranks = 3;
+  constexpr std::int64_t part = 700;
+  const auto shape = [](int me) {
+    return Exercise::Shape{
+        .kind = CollectiveKind::all_to_all, .dtype = DType::int32, .me = {me}, .ranks = ranks, .part = {part}};
+  };
+  std::vector<std::vector<std::int32_t>> memories(ranks, std::vector<std::int32_t>(2 * ranks * part));
+  std::deque<Exercise> exercises;
+  for (int me = 0; me < ranks; ++me) {
+    exercises.emplace_back(shape(me), memories[static_cast<std::size_t>(me)].data());
+    exercises.back().refill(4);
+  }
+  for (int from = 0; from < ranks; ++from)
+    for (int to = 0; to < ranks; ++to) {
+      const auto source = memories[static_cast<std::size_t>(from)].begin() + to * part;
+      std::copy_n(source, part, memories[static_cast<std::size_t>(to)].begin() + (ranks + from) * part);
+    }
+  for (Exercise& exercise : exercises) EXPECT_EQ(exercise.wrong(4), 0);
+  std::swap_ranges(memories[1].begin() + ranks * part, memories[1].begin() + (ranks + 1) * part,
+                   memories[1].begin() + (ranks + 1) * part);
+  EXPECT_GT(exercises[1].wrong(4), 1200);
+}
 
 }  // namespace
 }  // namespace lockstep::comm_bench

@@ -70,7 +70,8 @@ TEST_F(CommBench, MeasuresEveryAlgorithmAtEverySize) {
 
 TEST_F(CommBench, MeasuresTheOtherOperations) {
   const std::pair<std::string, double> operations[] = {
-      {"broadcast", 1}, {"all_gather", 2.0 / 3}, {"reduce_scatter", 2.0 / 3}, {"barrier", 0}};
+      {"broadcast", 1}, {"all_gather", 2.0 / 3}, {"reduce_scatter", 2.0 / 3},
+      {"reduce", 1},    {"all_to_all", 2.0 / 3}, {"barrier", 0}};
   for (const auto& [op, factor] : operations) {
     const auto all = results(3, "--max 300K --min 300K --dtype uint8 --op " + op);
     EXPECT_EQ(all.size(), 5U) << op;

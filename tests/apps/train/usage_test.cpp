@@ -88,7 +88,7 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
                              "weight-decay",    "seed",    "threads",  "workers",   "bucket-mb",
                              "algorithm",       "device",  "ops",      "precision", "timeout",
                              "log-every",       "metrics", "trace",    "help",      "version",
-                             "progress-thread", "tuning", "explain", "compress"}) {
+                             "progress-thread", "tuning",  "explain",  "compress"}) {
     EXPECT_EQ(occurrences(result.output, "\n  --" + std::string(option) + ' '), 1) << option << result.output;
   }
 }
