@@ -1,0 +1,146 @@
+// What ranks that share memory promise beyond the contract: who does something else is named before data are touched,
+// who does not come is named at the deadline, and MPI is not called.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "backends/pmpi_counters.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SharedMemory : public testing::Test {
+ protected:
+  std::unique_ptr<Communicator> make(std::chrono::duration<double> deadline = 60s) {
+    return make_mpi_plan(world_.group(), world_.host(), progress_,
+                         {.algorithm = collectives::Algorithm::shared_memory, .deadline = deadline});
+  }
+  void TearDown() override { world_.close(); }
+  [[nodiscard]] bool is_last() const { return world_.rank().value == world_.size() - 1; }
+
+  World world_;
+  Progress progress_{{.spins_before_yield = 0}};
+};
+
+/// Elements in a communicator's memory, 0, 1, 2, ….
+struct Counting {
+  Counting(Communicator& c, std::int64_t count) : memory(c.allocate({count * 4})), view(memory.as(DType::int32)) {
+    std::iota(begin(), begin() + count, 0);
+  }
+  [[nodiscard]] std::int32_t* begin() const { return static_cast<std::int32_t*>(view.data); }
+  [[nodiscard]] bool is_untouched() const {
+    for (std::int64_t i = 0; i < view.count.value; ++i)
+      if (begin()[i] != i) return false;
+    return true;
+  }
+
+  Allocation memory;
+  Buffer view;
+};
+
+/// The error of an operation; a success fails the test.
+Error error_of(const std::function<Work()>& submit) {
+  try {
+    submit().wait();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorCode::io, "nothing was thrown");
+}
+
+/// Most ranks do one thing, the last another: all see it, and no data are touched.
+void expect_mismatch(Communicator& c, bool is_last, const std::function<Work(Buffer)>& most,
+                     const std::function<Work(Buffer)>& last, const std::string& word) {
+  Counting data(c, 1 << 16);
+  const Error error = error_of([&] { return is_last ? last(data.view) : most(data.view); });
+  EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();
+  EXPECT_NE(error.message().find(word), std::string::npos) << error.what();
+  const int odd = c.size() - 1;
+  if (!is_last) {
+    EXPECT_EQ(error.context().peers, std::vector{odd}) << error.what();
+  }
+  EXPECT_TRUE(data.is_untouched());
+  EXPECT_THROW((void)c.barrier(), Error) << "the ranks no longer agree about what has been done";
+}
+
+TEST_F(SharedMemory, NamesWhoCallsAnotherOperation) {
+  const auto c = make();
+  expect_mismatch(
+      *c, is_last(), [&](Buffer b) { return c->all_reduce(b, b, ReduceOp::sum); },
+      [&](Buffer b) { return c->broadcast(b, {0}); }, "broadcast");
+}
+
+TEST_F(SharedMemory, NamesWhoBringsAnotherCount) {
+  const auto c = make();
+  expect_mismatch(
+      *c, is_last(), [&](Buffer b) { return c->all_reduce(b, b, ReduceOp::sum); },
+      [&](Buffer b) { return c->all_reduce(slice(b, {0}, {40'000}), slice(b, {0}, {40'000}), ReduceOp::sum); },
+      "40000");
+}
+
+TEST_F(SharedMemory, NamesWhoBringsAnotherDtypeOrOperator) {
+  const auto as_float = [](Buffer b) { return Buffer{b.data, b.count, DType::float32, b.kind}; };
+  const auto c = make();
+  expect_mismatch(
+      *c, is_last(), [&](Buffer b) { return c->all_reduce(b, b, ReduceOp::sum); },
+      [&](Buffer b) { return c->all_reduce(as_float(b), as_float(b), ReduceOp::sum); }, "float32");
+  const auto d = make();
+  expect_mismatch(
+      *d, is_last(), [&](Buffer b) { return d->all_reduce(b, b, ReduceOp::sum); },
+      [&](Buffer b) { return d->all_reduce(b, b, ReduceOp::max); }, "max");
+}
+
+TEST_F(SharedMemory, NamesWhoGivesAnotherLabel) {
+  const auto c = make();
+  expect_mismatch(
+      *c, is_last(), [&](Buffer b) { return c->all_reduce(b, b, ReduceOp::sum, Queue::host(), "weights"); },
+      [&](Buffer b) { return c->all_reduce(b, b, ReduceOp::sum, Queue::host(), "biases"); }, "another label");
+}
+
+TEST_F(SharedMemory, NamesWhoDoesNotCome) {
+  const auto c = make(200ms);
+  Counting data(*c, 1 << 16);
+  if (is_last()) return;  // its communicator stays as it is: the others' last look is at what it has published
+  const Error error = error_of([&] { return c->all_reduce(data.view, data.view, ReduceOp::sum); });
+  EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
+  EXPECT_EQ(error.context().peers, std::vector{c->size() - 1}) << error.what();
+}
+
+TEST_F(SharedMemory, CallsNothingOfMpiOnceItIsMade) {
+  const auto c = make();
+  for (const std::int64_t count : {1, 100, 10'000, 1'000'000}) {
+    Counting own(*c, count);
+    std::vector<std::int32_t> ordinary(static_cast<std::size_t>(count), 1);
+    pmpi::reset();
+    c->all_reduce(own.view, own.view, ReduceOp::max).wait();
+    const Buffer user{ordinary.data(), {count}, DType::int32};
+    c->all_reduce(user, user, ReduceOp::sum).wait();
+    c->broadcast(own.view, {0}).wait();
+    c->barrier().wait();
+    const pmpi::Counters seen = pmpi::counters();
+    EXPECT_EQ(seen.collectives + seen.messages_sent + seen.messages_received, 0);
+    EXPECT_TRUE(own.is_untouched()) << "the largest of equal numbers is the same number";
+    EXPECT_EQ(ordinary.back(), c->size());
+  }
+  c->close();
+}
+
+TEST_F(SharedMemory, AllocatesWhatTheOthersSee) {
+  const auto c = make();
+  EXPECT_EQ(c->allocate({100}).kind(), MemoryKind::shared);
+  c->barrier().wait();
+  c->close();
+}
+
+}  // namespace
+}  // namespace lockstep::backends
