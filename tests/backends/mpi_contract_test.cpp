@@ -32,8 +32,7 @@ TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
 
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, PlanContract,
                          testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                         Algorithm::recursive_doubling, Algorithm::tree_order, Algorithm::shared_memory,
-                                         Algorithm::hierarchical_ring));
+                                         Algorithm::recursive_doubling, Algorithm::tree_order));
 
 /// The communicator's own memory: what the node's ranks reach into without copies.
 class OwnMemory : public contract::Memory {
