@@ -42,6 +42,7 @@ po::options_description description() {
       ("buffers", text("allocate"), "allocate: the communicator's own memory; user: ordinary memory")      //
       ("segment", text("128K"), "longest message of lockstep's own algorithms")                            //
       ("in-flight", number(2), "blocks under way at a time in lockstep's own algorithms")                  //
+      ("radix", number(2), "most ranks that exchange in one round of halving- and recursive-doubling")     //
       ("timeout", po::value<double>()->default_value(300), "seconds without any progress that end a run")  //
       ("json", po::value<std::string>(), "write the results to this file")                                 //
       ("tuning", po::value<std::string>(), "selection table that auto goes by; else a cost model")         //
@@ -96,6 +97,7 @@ void check(const Options& o) {
   require(o.repetitions >= 0, "--repetitions is " + std::to_string(o.repetitions) + "; it must not be negative");
   require(o.warmup >= 1, "--warmup is " + std::to_string(o.warmup) + "; it must be at least 1");
   require(o.seconds > 0, "--seconds must be positive");
+  require(o.radix >= 2, "--radix is " + std::to_string(o.radix) + "; it must be at least 2");
   require(o.in_flight >= 1, "--in-flight is " + std::to_string(o.in_flight) + "; it must be at least 1");
   require(o.timeout_seconds > 0, "--timeout must be positive");
   const bool chooses = std::find(o.algorithms.begin(), o.algorithms.end(), automatic) != o.algorithms.end();
@@ -123,6 +125,7 @@ Options parse_options(int argc, const char* const* argv) {
   options.buffers = text("buffers") == "user" ? Buffers::user : Buffers::allocate;
   options.segment = parse_size(text("segment"));
   options.in_flight = flags["in-flight"].as<int>();
+  options.radix = flags["radix"].as<int>();
   options.timeout_seconds = flags["timeout"].as<double>();
   if (flags.count("json") != 0) options.json = text("json");
   if (flags.count("tuning") != 0) options.tuning = text("tuning");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,12 @@ struct Options {
   Buffers buffers = Buffers::allocate;
   Bytes segment{128 * 1024};
   int in_flight = 2;
+  int radix = 2;
   double timeout_seconds = 300;
-  std::string json;      ///< a file to write; empty: none
-  std::string tuning;    ///< the selection table that "auto" goes by; empty: the cost model
-  std::string tune;      ///< tune instead of measuring, and write to this file
-  bool explain = false;  ///< say what is chosen instead of measuring
+  std::string json;                              ///< a file to write; empty: none
+  std::string tuning;                            ///< the selection table that "auto" goes by; empty: the cost model
+  std::string tune;                              ///< tune instead of measuring, and write to this file
+  bool explain = false;                          ///< say what is chosen instead of measuring
   bool help = false;
   bool version = false;
 };

@@ -47,8 +47,9 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
 }
 
 Selection selection_for(std::string_view contender, const World& world, const Options& options) {
-  Selection selection{.shape = collectives::summarize(world.shape()),
-                      .untuned = {.segment = options.segment, .blocks_in_flight = options.in_flight}};
+  Selection selection{
+      .shape = collectives::summarize(world.shape()),
+      .untuned = {.segment = options.segment, .blocks_in_flight = options.in_flight, .radix = options.radix}};
   if (contender == automatic) {
     if (!options.tuning.empty()) selection.table = backends::agreed_selection_table(world.group(), options.tuning);
     return selection;

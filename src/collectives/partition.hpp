@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "lockstep/collectives/plan.hpp"
 
@@ -49,5 +50,16 @@ inline int floor_log2(int ranks) { return std::bit_width(static_cast<unsigned>(r
 
 /// ⌈log₂ ranks⌉ for ranks ≥ 1.
 inline int ceil_log2(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
+
+/// Powers of two, none above `radix` (≥ 2) and nearly equal, whose product is `participants`, a power of two. The
+/// larger ones come first.
+inline std::vector<int> radices(int participants, int radix) {
+  const int bits = floor_log2(participants);
+  const int widest = floor_log2(radix);
+  const int rounds = (bits + widest - 1) / widest;
+  std::vector<int> result;
+  for (int round = 0; round < rounds; ++round) result.push_back(1 << (bits / rounds + (round < bits % rounds ? 1 : 0)));
+  return result;
+}
 
 }  // namespace lockstep::collectives

@@ -1,14 +1,36 @@
 #include "lockstep/collectives/recursive_doubling.hpp"
 
+#include <vector>
+
 #include "collectives/fold.hpp"
-#include "collectives/plan_builder.hpp"
+#include "collectives/group_sum.hpp"
 
 namespace lockstep::collectives {
 
-Plan recursive_doubling_all_reduce(Rank me, int ranks, Count count) {
+namespace {
+
+/// All members of a group send each other all they have, and each adds it up.
+void exchange(PlanBuilder& plan, const Fold& fold, const Group& group, const Range& whole) {
+  std::vector<Range> pieces;
+  for (int i = 0; i < group.size; ++i) {
+    const int slot = i < group.index() ? i : i - 1;
+    pieces.push_back(i == group.index() ? whole : Range{Memory::scratch, slot * whole.count, whole.count});
+  }
+  // In each turn the members form pairs, so that nobody waits for a port.
+  for (int turn = 1; turn < group.size; ++turn) {
+    const int peer = group.index() ^ turn;
+    plan.send(fold.rank(group.member(peer)), whole);
+    // Not receive_reduce into `whole`: it would have to await the send that reads `whole`, on both sides at once.
+    plan.receive(fold.rank(group.member(peer)), pieces[static_cast<std::size_t>(peer)]);
+  }
+  sum_balanced(plan, pieces, group.index());
+}
+
+}  // namespace
+
+Plan recursive_doubling_all_reduce(Rank me, int ranks, Count count, int radix) {
   const Fold fold(ranks);
   const Range whole{Memory::output, 0, count.value};
-  const Range received{Memory::scratch, 0, count.value};
   PlanBuilder plan;
   if (fold.hands_over(me.value)) {
     plan.send(me.value + 1, whole);
@@ -17,13 +39,12 @@ Plan recursive_doubling_all_reduce(Rank me, int ranks, Count count) {
   }
   if (fold.takes_over(me.value)) plan.receive_reduce(me.value - 1, whole);
 
-  // Not receive_reduce into `whole`: it would have to await the send that reads `whole`, on both sides at once.
-  if (fold.participants() > 1) plan.scratch(count);
-  for (int distance = 1; distance < fold.participants(); distance *= 2) {
-    const int partner = fold.rank(fold.participant(me.value) ^ distance);
-    plan.send(partner, whole);
-    plan.receive(partner, received);
-    plan.reduce(whole, received);
+  const std::vector<int> sizes = radices(fold.participants(), radix);
+  if (!sizes.empty()) plan.scratch({(sizes.front() - 1) * count.value});
+  int distance = 1;
+  for (const int size : sizes) {
+    exchange(plan, fold, {fold.participant(me.value), distance, size}, whole);
+    distance *= size;
   }
 
   if (fold.takes_over(me.value)) plan.send(me.value - 1, whole);

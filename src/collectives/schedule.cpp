@@ -19,13 +19,13 @@
 namespace lockstep::collectives {
 namespace {
 
-Plan all_reduce(Rank me, int ranks, Count count, Algorithm algorithm) {
+Plan all_reduce(Rank me, int ranks, Count count, Algorithm algorithm, int radix) {
   switch (algorithm) {
     case Algorithm::ring: return ring_all_reduce(me, ranks, count);
     case Algorithm::double_tree: return double_tree_all_reduce(me, ranks, count);
-    case Algorithm::halving_doubling: return halving_doubling_all_reduce(me, ranks, count);
+    case Algorithm::halving_doubling: return halving_doubling_all_reduce(me, ranks, count, radix);
     case Algorithm::tree_order: return tree_order_all_reduce(me, ranks, count);
-    default: return recursive_doubling_all_reduce(me, ranks, count);
+    default: return recursive_doubling_all_reduce(me, ranks, count, radix);
   }
 }
 
@@ -45,7 +45,9 @@ Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
       if (d.reach == Reach::pulled) return pull_all_reduce(me, d.ranks, d.count, d.own.in_place);
       return hierarchical_all_reduce(
           me, shape_of(d), d.count,
-          [&](Rank node, int nodes, Count count) { return all_reduce(node, nodes, count, across_nodes(algorithm)); },
+          [&](Rank node, int nodes, Count count) {
+            return all_reduce(node, nodes, count, across_nodes(algorithm), d.radix);
+          },
           d.reach, d.own.in_place);
     case Operation::broadcast: return node_broadcast(me, d.ranks, d.count, d.root, d.reach);
     case Operation::all_gather: return node_all_gather(me, d.ranks, d.count, d.reach, d.own.in_place);
@@ -83,6 +85,7 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
   require(d.operation != Operation::barrier || d.count.value == 0, d,
           "the count is " + std::to_string(d.count.value) + "; a barrier has no elements");
   require(segment.value >= 1, d, "the segment has " + std::to_string(segment.value) + " elements; give at least 1");
+  require(d.radix >= 2, d, "the radix is " + std::to_string(d.radix) + "; it must be at least 2");
   require(d.own.leaves >= 0, d,
           "the number of leaves is " + std::to_string(d.own.leaves) + "; it must not be negative");
   const bool takes_one_leaf = d.operation == Operation::all_gather || d.operation == Operation::all_to_all;
@@ -116,7 +119,8 @@ Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   if (is_shared(d.operation, algorithm)) return shared_plan(me, d, algorithm);
   switch (d.operation) {
     case Operation::all_reduce:
-      return contribute(all_reduce(me, d.ranks, d.count, algorithm), d.own, {Memory::output, 0, d.count.value});
+      return contribute(all_reduce(me, d.ranks, d.count, algorithm, d.radix), d.own,
+                        {Memory::output, 0, d.count.value});
     case Operation::broadcast: return binomial_broadcast(me, d.ranks, d.count, d.root);
     case Operation::all_gather:
       return contribute(ring_all_gather(me, d.ranks, d.count), d.own,

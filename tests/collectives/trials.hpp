@@ -21,7 +21,8 @@ using Reaches = std::vector<Reach>;
 
 /// The plans of all ranks in a trial.
 inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algorithm = Algorithm::ring,
-                                  const ClusterShape& shape = {}, const Reaches& reaches = {Reach::direct}) {
+                                  const ClusterShape& shape = {}, const Reaches& reaches = {Reach::direct},
+                                  int radix = 2) {
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank) {
     const int leaves = trial.leaves.empty() ? 1 : trial.leaves[static_cast<std::size_t>(rank)];
@@ -31,6 +32,7 @@ inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algor
                                .count = trial.count,
                                .root = trial.root,
                                .own = {.leaves = leaves, .in_place = trial.in_place},
+                               .radix = radix,
                                .shape = shape,
                                .reach = reaches[static_cast<std::size_t>(rank) % reaches.size()]},
                               algorithm));

@@ -33,6 +33,7 @@ struct Choice {
   Algorithm algorithm = Algorithm::ring;
   Bytes segment{128 * 1024};  ///< longest message
   int blocks_in_flight = 2;
+  int radix = 2;  ///< of halving-doubling and recursive doubling: how many ranks exchange in one round, at most
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 

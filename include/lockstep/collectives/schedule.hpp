@@ -23,6 +23,7 @@ struct CollectiveDescription {
   /// What the rank brings; exactly one leaf to an all_gather or all_to_all, which is never in place; of no meaning to
   /// broadcast and barrier.
   Contribution own;
+  int radix = 2;                ///< largest group of halving-doubling and recursive doubling, across nodes too
   ClusterShape shape{};         ///< for algorithms that share memory; empty: all ranks on one node
   Reach reach = Reach::direct;  ///< of this rank's data, for algorithms that share memory
 };
@@ -71,8 +72,8 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
 /// @param segment    how many elements a message should have
 /// @param staging    how large a block's staging area may be; without messages a block is as large as that
 /// @throws Error{invalid_argument} for a rank or root outside 0 … ranks−1, a negative count, a barrier with elements, a
-///         segment below 1, an all_gather, an all_to_all or anything in shared memory with another number of leaves
-///         than one, an all_to_all in place, or a shape of another number of ranks
+///         segment below 1, a radix below 2, an all_gather, an all_to_all or anything in shared memory with another
+///         number of leaves than one, an all_to_all in place, or a shape of another number of ranks
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging = {std::numeric_limits<std::int64_t>::max()});
 

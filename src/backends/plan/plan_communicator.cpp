@@ -15,17 +15,19 @@ const PlanOptions& checked(const PlanOptions& options, int ranks) {
     if (value >= 1) return;
     throw Error(ErrorCode::invalid_argument, std::string(what) + " must be at least 1; it is " + std::to_string(value));
   };
-  const auto check_setting = [&](Bytes segment, int blocks_in_flight) {
-    at_least_one("the segment (bytes)", segment.value);
-    at_least_one("the number of blocks in flight", blocks_in_flight);
+  const auto check_setting = [&](const collectives::Choice& choice) {
+    at_least_one("the segment (bytes)", choice.segment.value);
+    at_least_one("the number of blocks in flight", choice.blocks_in_flight);
+    if (choice.radix >= 2) return;
+    throw Error(ErrorCode::invalid_argument, "the radix must be at least 2; it is " + std::to_string(choice.radix));
   };
-  check_setting(options.segment, options.blocks_in_flight);
+  check_setting({options.algorithm, options.segment, options.blocks_in_flight, options.radix});
   at_least_one("the number of operations in flight", options.operations_in_flight);
   at_least_one("the staging area (bytes)", options.node.staging.value);
   if (!options.selection) return options;
   const collectives::Selection& selection = *options.selection;
-  check_setting(selection.untuned.segment, selection.untuned.blocks_in_flight);
-  if (selection.forced) check_setting(selection.forced->segment, selection.forced->blocks_in_flight);
+  check_setting(selection.untuned);
+  if (selection.forced) check_setting(*selection.forced);
   if (selection.shape.ranks != ranks) {
     throw Error(ErrorCode::invalid_argument, "the selection is for " + describe(selection.shape) +
                                                  "; the communicator has " + std::to_string(ranks));
@@ -37,9 +39,8 @@ ScheduleCache::Choose chooser(const PlanOptions& options) {
   using collectives::Choice;
   using collectives::Operation;
   if (!options.selection) {
-    return [choice = Choice{options.algorithm, options.segment, options.blocks_in_flight}](Operation, Bytes) {
-      return choice;
-    };
+    return [choice = Choice{options.algorithm, options.segment, options.blocks_in_flight, options.radix}](
+               Operation, Bytes) { return choice; };
   }
   return [selection = *options.selection](Operation operation, Bytes bytes) {
     return choose(selection, operation, bytes).choice;

@@ -25,8 +25,8 @@ class PlanCommunicator : public HostCommunicator {
     std::string host;
   };
   /// @param node  what this rank shares with the others of its node; null where the algorithm does without
-  /// @throws Error{invalid_argument} unless segment, blocks and operations in flight are at least 1 and a selection is
-  ///         for as many ranks
+  /// @throws Error{invalid_argument} unless segment, blocks and operations in flight are at least 1, the radix 2, and
+  ///         a selection is for as many ranks
   PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium, std::shared_ptr<NodeMemory> node,
                    Progress& progress, const PlanOptions& options);
   ~PlanCommunicator() override;

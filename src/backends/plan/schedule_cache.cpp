@@ -53,6 +53,7 @@ CompiledSchedule ScheduleCache::make(const Key& key) const {
                                                        .count = {key.count},
                                                        .root = {key.root},
                                                        .own = {.leaves = 1, .in_place = key.in_place},
+                                                       .radix = choice.radix,
                                                        .shape = shape_,
                                                        .reach = key.reach};
   return {collectives::make_schedule(me_, description, choice.algorithm, segment, staging), choice.blocks_in_flight};

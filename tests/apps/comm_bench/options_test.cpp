@@ -52,6 +52,7 @@ TEST(Options, NameTheNearestOfAMisspeltWord) {
 TEST(Options, RefuseWhatCannotBeMeasured) {
   expect_complaint({"--min", "8K", "--max", "4K"}, "--min (8192 bytes) is larger than --max (4096)");
   expect_complaint({"--factor", "1"}, "--factor is 1; it must be at least 2");
+  expect_complaint({"--radix", "1"}, "--radix is 1; it must be at least 2");
   expect_complaint({"--warmup", "0"}, "--warmup is 0");
   expect_complaint({"--repetitions", "-1"}, "--repetitions is -1");
   expect_complaint({"--seconds", "0"}, "--seconds must be positive");

@@ -25,7 +25,8 @@ struct PlanOptions {
   collectives::Algorithm algorithm = collectives::Algorithm::ring;  ///< of all_reduce
   Bytes segment{128 * 1024};  ///< longest message: pipelining unit, small enough to stay in cache
   int blocks_in_flight = 2;   ///< pieces of one operation that are under way at a time
-  /// Decides for each operation and size instead of the three above. For as many ranks as the communicator has.
+  int radix = 2;              ///< of halving-doubling and recursive doubling: how many exchange in one round, at most
+  /// Decides for each operation and size instead of the four above. For as many ranks as the communicator has.
   std::optional<collectives::Selection> selection;
   int operations_in_flight = 4;  ///< later operations wait for their turn
   NodeOptions node;
