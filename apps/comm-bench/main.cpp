@@ -101,6 +101,10 @@ int main(int argc, char** argv) {
     lockstep::print_once(options.help ? lockstep::comm_bench::help_text() : lockstep::version_text("comm-bench"));
     return lockstep::exit_success;
   }
+  if (options.prediction) {
+    lockstep::print_once(lockstep::comm_bench::prediction_text(*options.prediction));
+    return lockstep::exit_success;
+  }
   return lockstep::run_app("comm-bench", {}, [&](lockstep::World& world) {
     if (mistake) throw lockstep::UsageError(*mistake);
     return lockstep::comm_bench::run(world, options);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/prediction_options.hpp"
 #include "apps/common/command_line.hpp"
 #include "lockstep/base/nearest.hpp"
 
@@ -50,7 +51,7 @@ po::options_description description() {
       ("explain", po::bool_switch(), "say what is chosen for each size, and why; no measuring")            //
       ("version", po::bool_switch(), "print the versions of lockstep and of its libraries")                //
       ("help", po::bool_switch(), "print this text");
-  return flags;
+  return flags.add(prediction_flags());
 }
 
 /// @throws UsageError with the nearest of `words` unless `word` is one of them
@@ -134,6 +135,8 @@ Options parse_options(int argc, const char* const* argv) {
   options.version = flags["version"].as<bool>();
   options.help = flags["help"].as<bool>();
   check(options);
+  options.prediction = parse_prediction(flags, options.sizes, size_of(options.dtype));
+  require(!options.prediction || options.op == CollectiveKind::all_reduce, "--predict knows all_reduce only");
   return options;
 }
 

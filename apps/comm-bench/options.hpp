@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/comm-bench/prediction.hpp"
 #include "apps/comm-bench/sizes.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/comm/collective.hpp"
@@ -32,6 +33,7 @@ struct Options {
   std::string tuning;                            ///< the selection table that "auto" goes by; empty: the cost model
   std::string tune;                              ///< tune instead of measuring, and write to this file
   bool explain = false;                          ///< say what is chosen instead of measuring
+  std::optional<PredictionQuestion> prediction;  ///< asked for instead of a measurement
   bool help = false;
   bool version = false;
 };

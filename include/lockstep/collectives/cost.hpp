@@ -3,7 +3,12 @@
 #include "lockstep/collectives/algorithm.hpp"
 #include "lockstep/collectives/timeline.hpp"
 
-/// Closed formulas for the price of one block alone between equal links. Tests hold them against the simulator.
+/// Closed formulas for the price of one block alone between equal links. Tests hold them against the simulator up to
+/// 1,024 ranks.
+///
+/// Several equal blocks of a ring, halving-doubling or recursive doubling keep every port busy from the first message
+/// to the last, for α occupies a port as well: having them in flight together can hide additions, and nothing else.
+/// So they cost at most their sum, and exactly that where γ = 0. There is no formula for several blocks of a tree.
 namespace lockstep::collectives {
 
 /// Prices of one rank's ports and adder where all links are alike.

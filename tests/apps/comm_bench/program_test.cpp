@@ -151,6 +151,15 @@ TEST_F(CommBench, ATableThatIsNoneIsReportedOnceBeforeAnythingIsMeasured) {
   EXPECT_EQ(occurrences(nowhere.output, "cannot write '" + file("missing/table.json")), 1) << nowhere.output;
 }
 
+TEST_F(CommBench, PredictsWithoutALauncher) {
+  const auto run = run_program(std::string(LOCKSTEP_COMM_BENCH) +
+                               " --predict --nodes 8192 --ranks-per-node 8 --latency 2us --bandwidth 400Gbit"
+                               " --bytes 100M --compute-seconds 0.2 2>&1");
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_EQ(occurrences(run.output, " * "), 2) << run.output;
+  EXPECT_EQ(occurrences(run.output, "efficiency"), 2) << run.output;
+}
+
 TEST_F(CommBench, AMistakeOnTheCommandLineIsReportedOnce) {
   const auto run = comm_bench(2, "--algorithm rign");
   EXPECT_EQ(run.exit_code, 2);
