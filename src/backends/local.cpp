@@ -51,7 +51,7 @@ std::shared_ptr<LocalGroup> make_local_group(ClusterShape shape) {
   return std::make_shared<LocalGroup>(std::move(shape));
 }
 
-std::unique_ptr<Communicator> make_local(std::shared_ptr<LocalGroup> group, Rank rank, Progress& progress,
+std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& group, Rank rank, Progress& progress,
                                          const PlanOptions& options) {
   const ClusterShape& shape = group->shape();
   if (rank.value < 0 || rank.value >= shape.ranks()) {

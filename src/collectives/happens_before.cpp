@@ -39,7 +39,7 @@ class Order {
       total += plan.steps.size() + 2;
     }
     before_.assign(total, Set(total));
-    for (std::size_t rank = 0; rank < plans.size(); ++rank) waits_for_.push_back(dependencies(plans[rank]));
+    for (const Plan& plan : plans) waits_for_.push_back(dependencies(plan));
     publishers_.resize(total);
     for (const Wait& wait : match_phases(plans))
       if (wait.publish) publishers_[number(wait.await)].push_back(number(*wait.publish));

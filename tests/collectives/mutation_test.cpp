@@ -11,11 +11,14 @@ namespace lockstep::collectives {
 namespace {
 
 struct Subject {
+  Subject(Trial trial_in, int ranks_in, Algorithm algorithm_in)
+      : trial(std::move(trial_in)), ranks(ranks_in), algorithm(algorithm_in) {}
+
   Trial trial;
   int ranks;
   Algorithm algorithm;
-  ClusterShape shape{};
-  Reaches reaches{Reach::direct};
+  ClusterShape shape;
+  Reaches reaches = Reaches(1, Reach::direct);
 };
 
 std::ostream& operator<<(std::ostream& out, const Subject& s) {
@@ -27,19 +30,29 @@ std::ostream& operator<<(std::ostream& out, const Subject& s) {
 /// Operations of ranks that share memory: on one node, and all-reduces on several. Where data are staged, other
 /// operations than all-reduce wait for more than they need, so that one plan serves any reach of the others.
 void add_shared(int ranks, std::vector<Subject>& all) {
+  Subject subject({}, ranks, Algorithm::shared_memory);
+  subject.trial.root = {1};
+  subject.trial.count = {2 * ranks + 1};
   for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
-                                    Operation::reduce_scatter, Operation::reduce, Operation::all_to_all})
-    all.push_back({{.operation = operation, .count = {2 * ranks + 1}, .root = {1}, .in_place = true},
-                   ranks,
-                   Algorithm::shared_memory});
-  const Trial trial{.count = {4 * ranks}, .in_place = true};
-  all.push_back({trial, ranks, Algorithm::shared_memory, {}, {Reach::pulled}});
-  all.push_back({trial, ranks, Algorithm::shared_memory, {}, {Reach::direct, Reach::staged}});
-  ClusterShape two_nodes;
-  for (int rank = 0; rank < ranks; ++rank) two_nodes.node_of_rank.push_back(rank < (ranks + 1) / 2 ? 0 : 1);
+                                    Operation::reduce_scatter, Operation::reduce, Operation::all_to_all}) {
+    subject.trial.operation = operation;
+    subject.trial.in_place = operation != Operation::all_to_all;
+    all.push_back(subject);
+  }
+  subject.trial.operation = Operation::all_reduce;
+  subject.trial.in_place = true;
+  subject.trial.count = {4 * ranks};
+  for (const Reaches& reaches : {Reaches{Reach::pulled}, Reaches{Reach::direct, Reach::staged}}) {
+    subject.reaches = reaches;
+    all.push_back(subject);
+  }
+  for (int rank = 0; rank < ranks; ++rank) subject.shape.node_of_rank.push_back(rank < (ranks + 1) / 2 ? 0 : 1);
   for (const Algorithm algorithm : {Algorithm::hierarchical_ring, Algorithm::hierarchical_recursive_doubling})
-    for (const Reach reach : {Reach::direct, Reach::staged})
-      all.push_back({trial, ranks, algorithm, two_nodes, {reach}});
+    for (const Reach reach : {Reach::direct, Reach::staged}) {
+      subject.algorithm = algorithm;
+      subject.reaches = {reach};
+      all.push_back(subject);
+    }
 }
 
 std::vector<Subject> subjects() {

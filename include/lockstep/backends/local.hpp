@@ -19,7 +19,7 @@ std::shared_ptr<LocalGroup> make_local_group(ClusterShape shape);
 /// One thread's end of a group: lockstep's own algorithms, with memory copies for messages. Each thread has a Progress
 /// of its own. All give the same options.
 /// @throws Error{invalid_argument} if `rank` is not in the group or an option is out of range
-std::unique_ptr<Communicator> make_local(std::shared_ptr<LocalGroup> group, Rank rank, Progress& progress,
+std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& group, Rank rank, Progress& progress,
                                          const PlanOptions& options = {});
 
 }  // namespace lockstep::backends

@@ -1,0 +1,104 @@
+// The hierarchical all-reduce without shared memory, which SMPI does not simulate: what a rank would read from the
+// memory of its node's ranks they send it, and what it would write there it sends them. These messages go through the
+// simulated node's loopback. Lanes, slices, the plans across nodes and the order of addition are the library's, in
+// front of whose function this one stands.
+#include "collectives/partition.hpp"
+#include "collectives/plan_builder.hpp"
+#include "lockstep/collectives/hierarchical.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+class Builder {
+ public:
+  Builder(Rank me, const ClusterShape& shape, Count count)
+      : shape_(shape),
+        node_(shape.node_of_rank[static_cast<std::size_t>(me.value)]),
+        locals_(shape.ranks_on(node_)),
+        count_(count),
+        lanes_(lanes(shape)) {
+    while (locals_[static_cast<std::size_t>(local_)] != me.value) ++local_;
+  }
+
+  Plan build(const AcrossNodes& across) {
+    const Plan lane = local_ < lanes_ ? across({node_}, shape_.nodes(), {slice(local_).count}) : Plan{};
+    first_slot_ = lane.scratch.value;
+    plan_.scratch({first_slot_ + (local_ < lanes_ ? size() * slice(local_).count : 0)});
+    give_slices();
+    if (local_ < lanes_) add_up();
+    for (const Step& step : lane.steps) append(step);
+    hand_out();
+    return plan_.take();
+  }
+
+ private:
+  [[nodiscard]] int size() const { return static_cast<int>(locals_.size()); }
+  [[nodiscard]] int rank(int local) const { return locals_[static_cast<std::size_t>(local)]; }
+  [[nodiscard]] Range slice(int lane) const { return chunk(count_, lanes_, lane); }
+  /// Where the contribution of a local rank to this rank's slice arrives.
+  [[nodiscard]] Range slot(int local) const {
+    const std::int64_t length = slice(local_).count;
+    return {Memory::scratch, first_slot_ + local * length, length};
+  }
+
+  void give_slices() {
+    for (int turn = 1; turn < size(); ++turn) {
+      const int to = (local_ + turn) % size();
+      const int from = (local_ + size() - turn) % size();
+      if (to < lanes_) plan_.send(rank(to), slice(to));
+      if (local_ < lanes_) plan_.receive(rank(from), slot(from));
+    }
+  }
+
+  /// From left to right; as a ⊕ b is b ⊕ a, the sum can pass into the rank's own slice where it stands.
+  void add_up() {
+    for (int i = 1; i < local_; ++i) plan_.reduce(slot(0), slot(i));
+    if (local_ > 0) plan_.reduce(slice(local_), slot(0));
+    for (int i = local_ + 1; i < size(); ++i) plan_.reduce(slice(local_), slot(i));
+  }
+
+  void hand_out() {
+    for (int turn = 1; turn < size(); ++turn) {
+      const int to = (local_ + turn) % size();
+      const int from = (local_ + size() - turn) % size();
+      if (local_ < lanes_) plan_.send(rank(to), slice(local_));
+      if (from < lanes_) plan_.receive(rank(from), slice(from));
+    }
+  }
+
+  /// A step of the plan across nodes, in terms of the whole.
+  void append(const Step& step) {
+    if (const auto* send = std::get_if<Send>(&step)) plan_.send(in_lane(send->peer), moved(send->from));
+    if (const auto* receive = std::get_if<Receive>(&step)) plan_.receive(in_lane(receive->peer), moved(receive->to));
+    if (const auto* sum = std::get_if<ReceiveReduce>(&step))
+      plan_.receive_reduce(in_lane(sum->peer), moved(sum->to), moved(sum->own));
+    if (const auto* sum = std::get_if<Reduce>(&step)) plan_.reduce(moved(sum->to), moved(sum->from));
+  }
+  /// The rank of this lane on a node: nodes of equal size are numbered one after the other.
+  [[nodiscard]] int in_lane(int node) const { return node * size() + local_; }
+  [[nodiscard]] Range moved(Range range) const {
+    if (range.memory == Memory::output) range.offset += slice(local_).offset;
+    return range;
+  }
+
+  const ClusterShape& shape_;
+  int node_;
+  std::vector<int> locals_;
+  int local_ = 0;
+  Count count_;
+  int lanes_;
+  std::int64_t first_slot_ = 0;
+  PlanBuilder plan_;
+};
+
+}  // namespace
+
+/// @pre all nodes have as many ranks, numbered node by node; the operation is in place
+Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
+                             Reach /*reach*/, bool /*in_place*/) {
+  return Builder(me, shape, count).build(across);
+}
+
+int lanes(const ClusterShape& shape) { return shape.ranks() / shape.nodes(); }
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,176 @@
+// Times all-reduces between simulated ranks: mpi-scripts/simulate.sh runs it under smpirun.
+//   simulate-data-… RANKS_PER_NODE BYTES,BYTES,… CONTENDER…
+// A contender is "mpi", which is whatever smpi/coll-selector makes of MPI_Allreduce, or an algorithm of lockstep with
+// segment, blocks in flight and radix: ring:131072:2:2. One line of CSV for each:
+//   contender,ranks,bytes,seconds,wrong
+#include <mpi.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "apps/smpi/data.hpp"
+#include "backends/plan/message_medium.hpp"
+#include "backends/plan/plan_communicator.hpp"
+#include "platform/mpi.hpp"
+
+namespace lockstep::smpi {
+namespace {
+
+constexpr Bytes unlimited{std::int64_t{1} << 40};  // bytes to stage, where nothing is staged
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> words;
+  std::istringstream list(text);
+  for (std::string word; std::getline(list, word, separator);) words.push_back(word);
+  return words;
+}
+
+/// A way to run an all-reduce.
+class Contender {
+ public:
+  virtual ~Contender() = default;
+  virtual void run(const Buffer& buffer) = 0;
+  virtual void close() {}
+};
+
+/// What smpi/coll-selector makes of MPI_Allreduce.
+class Selector : public Contender {
+ public:
+  /// SMPI tells nodes apart when a communicator is first used, at the cost of an all-gather.
+  Selector() {
+    int one = 1;
+    int sum = 0;
+    MPI_Bcast(&one, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&one, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  }
+
+  /// Not in place, for which SMPI would make a copy of real data.
+  void run(const Buffer& in) override {
+    const Allocation out = allocate_host(in.bytes());
+    MPI_Allreduce(in.data, out.data(), static_cast<int>(in.count.value), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+};
+
+/// All ranks; not `World`, whose gathering of host names would take most of the time at a thousand ranks.
+MpiGroup all_ranks() {
+  auto handle = std::make_unique<MpiGroup::Handle>();
+  LOCKSTEP_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &handle->communicator));
+  return MpiGroup(std::move(handle));
+}
+
+backends::PlanOptions parse_options(const std::string& name) {
+  const std::vector<std::string> words = split(name, ':');
+  return {.algorithm = collectives::parse_algorithm(words.at(0)),
+          .segment = {std::stoll(words.at(1))},
+          .blocks_in_flight = std::stoi(words.at(2)),
+          .radix = std::stoi(words.at(3)),
+          .node = {.staging = unlimited},
+          .deadline = std::chrono::hours(24)};
+}
+
+/// lockstep's executor over messages. As by make_mpi_plan, which would want ranks that share memory to do so in
+/// earnest.
+class Lockstep : public Contender {
+ public:
+  Lockstep(const std::string& name, int ranks_per_node) {
+    MpiGroup group = all_ranks();
+    ClusterShape shape;
+    for (int rank = 0; rank < group.size(); ++rank) shape.node_of_rank.push_back(rank / ranks_per_node);
+    communicator_ = std::make_unique<backends::PlanCommunicator>(
+        backends::PlanCommunicator::Identity{
+            .backend = "smpi", .rank = group.rank(), .shape = shape, .host = "simulated"},
+        std::make_unique<backends::MessageMedium>(group), nullptr, progress_, parse_options(name));
+    group.close();
+  }
+
+  void run(const Buffer& buffer) override { communicator_->all_reduce(buffer, buffer, ReduceOp::sum).wait(); }
+  void close() override { communicator_->close(); }
+
+ private:
+  Progress progress_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+std::unique_ptr<Contender> make_contender(const std::string& name, int ranks_per_node) {
+  if (name == "mpi") return std::make_unique<Selector>();
+  return std::make_unique<Lockstep>(name, ranks_per_node);
+}
+
+/// What the ranks find, kept where all of them see it: they are coroutines of one process, whose globals they share
+/// (smpirun -no-privatize). Communicating for it would take longer than what is measured.
+struct Result {
+  int ranks_done = 0;
+  double seconds = 0;  ///< until the last rank is done
+  std::int64_t wrong = 0;
+};
+
+/// Runs the all-reduce on all ranks at the same instant: measurement k at simulated second 1000·(k+1).
+/// @return seconds until this rank is done
+double time(int measurement, Contender& contender, const Buffer& buffer) {
+  const double start = 1000.0 * (measurement + 1);
+  const double rest = start - MPI_Wtime();
+  timespec pause{};
+  pause.tv_sec = static_cast<time_t>(rest);
+  pause.tv_nsec = static_cast<long>((rest - std::floor(rest)) * 1e9);
+  nanosleep(&pause, nullptr);  // SMPI's, in simulated time
+  contender.run(buffer);
+  return MPI_Wtime() - start;
+}
+
+void measure(int measurement, const std::string& name, Contender& contender, Bytes bytes) {
+  static std::map<int, Result> results;
+  int me = 0;
+  int ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const Allocation memory = allocate_host(bytes);
+  const Buffer buffer{memory.data(), {bytes.value / size_of(DType::float32)}, DType::float32};
+  fill(buffer, me);
+  const double seconds = time(measurement, contender, buffer);
+  Result& result = results[measurement];
+  result.seconds = std::max(result.seconds, seconds);
+  result.wrong += wrong(buffer, ranks);
+  if (++result.ranks_done < ranks) return;
+  std::printf("%s,%d,%lld,%.9f,%lld\n", name.c_str(), ranks, static_cast<long long>(bytes.value), result.seconds,
+              static_cast<long long>(result.wrong));
+  std::fflush(stdout);
+}
+
+void measure_all(int ranks_per_node, const std::vector<std::string>& sizes, const std::vector<std::string>& names) {
+  std::vector<std::unique_ptr<Contender>> contenders;
+  for (const std::string& name : names) contenders.push_back(make_contender(name, ranks_per_node));
+  leave_data_out();
+  int measurement = 0;
+  for (const std::string& bytes : sizes)
+    for (std::size_t i = 0; i < names.size(); ++i)
+      measure(measurement++, names[i], *contenders[i], {std::stoll(bytes)});
+  for (const auto& contender : contenders) contender->close();
+}
+
+}  // namespace
+}  // namespace lockstep::smpi
+
+int main(int argc, char** argv) {
+  try {
+    LOCKSTEP_MPI(MPI_Init(&argc, &argv));
+    if (argc < 4) throw std::invalid_argument("usage: simulate-data-… RANKS_PER_NODE BYTES,… CONTENDER…");
+    lockstep::smpi::measure_all(std::stoi(argv[1]), lockstep::smpi::split(argv[2], ','), {argv + 3, argv + argc});
+    LOCKSTEP_MPI(MPI_Finalize());
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "simulate: %s\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

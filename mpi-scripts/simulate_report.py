@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Tables and curves of what simulate.sh has measured.
+
+  simulate_report.py RESULTS.csv DIR     RESULTS: platform,contender,ranks,bytes,seconds
+writes DIR/results.csv, sorted, and DIR/PLATFORM.svg; prints Markdown.
+"""
+import collections
+import csv
+import math
+import pathlib
+import sys
+
+SELECTORS = ["ompi", "mpich", "mvapich2", "impi"]
+SELECTOR_COLOURS = dict(zip(SELECTORS, ["#999999", "#b8860b", "#7a5195", "#4d7f17"]))
+COLOURS = ["#d62728", "#1f77b4", "#ff7f0e", "#17a2a2", "#e377c2", "#2ca02c", "#111111", "#8c564b"]
+TITLES = {"flat": "one rank a node", "nodes": "eight ranks a node"}
+LEGEND_COLUMNS = 4
+PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP, GAP = 300, 300, 70, 60, 75
+
+
+def read(path):
+    """{platform: {bytes: {contender: {ranks: seconds}}}}"""
+    tree = lambda: collections.defaultdict(tree)  # noqa: E731
+    table = tree()
+    for platform, contender, ranks, size, seconds in csv.reader(path.open()):
+        if platform != "platform":
+            table[platform][int(size)][contender][int(ranks)] = float(seconds)
+    return table
+
+
+def write(path, table):
+    with path.open("w") as file:
+        file.write("platform,contender,ranks,bytes,seconds\n")
+        for platform in sorted(table):
+            for size in sorted(table[platform]):
+                for contender in sorted(table[platform][size]):
+                    for ranks, seconds in sorted(table[platform][size][contender].items()):
+                        file.write(f"{platform},{contender},{ranks},{size},{seconds:.9f}\n")
+
+
+def size_text(size):
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def time_text(seconds):
+    for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def algorithm(contender):
+    name, *settings = contender.split(":")
+    radix = settings[2] if len(settings) > 2 else "2"
+    return name if radix == "2" else f"{name}, radix {radix}"
+
+
+def best(times, ranks, ours):
+    """The least seconds of lockstep's contenders (or the selectors), and whose they are."""
+    found = [(by_ranks[ranks], contender) for contender, by_ranks in times.items()
+             if ranks in by_ranks and (contender not in SELECTORS) == ours]
+    return min(found, default=None)
+
+
+def print_tables(table):
+    for platform in sorted(table):
+        print(f"### {TITLES[platform].capitalize()}\n")
+        print("| ranks | bytes | lockstep's best | | " + " | ".join(SELECTORS) + " | best of them ÷ lockstep |")
+        print("|---|---|---|---|" + "---|" * len(SELECTORS) + "---|")
+        largest, ratios = 0, {}
+        for ranks in sorted({r for sizes in table[platform].values() for c in sizes.values() for r in c}):
+            for size, times in sorted(table[platform].items()):
+                ours, theirs = best(times, ranks, True), best(times, ranks, False)
+                if not ours or not theirs:
+                    continue
+                ratio = theirs[0] / ours[0]
+                largest = max(largest, ranks)
+                ratios.setdefault(ranks, []).append(ratio)
+                cells = [time_text(times[s][ranks]) if ranks in times[s] else "–" for s in SELECTORS]
+                print(f"| {ranks:,} | {size_text(size)} | {time_text(ours[0])} | {algorithm(ours[1])} | "
+                      + " | ".join(cells) + f" | {ratio:.2f} |")
+        if largest:
+            mean = math.exp(sum(map(math.log, ratios[largest])) / len(ratios[largest]))
+            print(f"\nGeometric mean at {largest:,} ranks: {mean:.2f}.\n")
+
+
+class Panel:
+    """One size: time over ranks, both logarithmic."""
+
+    def __init__(self, index, times):
+        self.x0, self.y0 = LEFT + index * (PANEL_WIDTH + GAP), TOP
+        ranks = sorted({r for by_ranks in times.values() for r in by_ranks})
+        seconds = [s for by_ranks in times.values() for s in by_ranks.values()]
+        self.ranks = ranks
+        self.low, self.high = math.floor(math.log10(min(seconds))), math.ceil(math.log10(max(seconds)))
+
+    def x(self, ranks):
+        span = math.log(self.ranks[-1] / self.ranks[0]) or 1
+        return self.x0 + PANEL_WIDTH * math.log(ranks / self.ranks[0]) / span
+
+    def y(self, seconds):
+        return self.y0 + PANEL_HEIGHT * (self.high - math.log10(seconds)) / (self.high - self.low)
+
+    def frame(self, title):
+        parts = [f'<text x="{self.x0 + PANEL_WIDTH / 2}" y="{self.y0 - 12}" text-anchor="middle" '
+                 f'font-weight="bold">{title}</text>']
+        marks = [digit * 10.0 ** exponent for exponent in range(self.low, self.high) for digit in (1, 2, 5)]
+        for seconds in marks + [10.0 ** self.high]:
+            y = self.y(seconds)
+            parts.append(f'<line x1="{self.x0}" x2="{self.x0 + PANEL_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" '
+                         f'stroke="#dddddd"/>')
+            parts.append(f'<text x="{self.x0 - 6}" y="{y + 4:.1f}" text-anchor="end">{time_text(seconds)}</text>')
+        bottom = self.y0 + PANEL_HEIGHT
+        for ranks in self.ranks:
+            x = self.x(ranks)
+            parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{self.y0}" stroke="#eeeeee"/>')
+            parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{ranks:,}</text>')
+        parts.append(f'<rect x="{self.x0}" y="{self.y0}" width="{PANEL_WIDTH}" height="{PANEL_HEIGHT}" fill="none" '
+                     f'stroke="#666666"/>')
+        parts.append(f'<text x="{self.x0 + PANEL_WIDTH / 2}" y="{bottom + 36}" text-anchor="middle">ranks</text>')
+        return parts
+
+    def curve(self, by_ranks, style):
+        points = [(self.x(r), self.y(s)) for r, s in sorted(by_ranks.items())]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{style[0]}"/>' for x, y in points]
+        return [f'<polyline points="{path}" fill="none" stroke="{style[0]}" stroke-width="2" '
+                f'stroke-dasharray="{style[1]}"/>'] + dots
+
+
+def curves(times):
+    """{name: {ranks: seconds}} of the selectors and of each algorithm of lockstep at its best radix."""
+    result = {}
+    for contender, by_ranks in times.items():
+        curve = result.setdefault(contender.split(":")[0], {})
+        for ranks, seconds in by_ranks.items():
+            curve[ranks] = min(seconds, curve.get(ranks, seconds))
+    return result
+
+
+def styles(names):
+    """{name: (colour, dashes)}; the selectors' curves are dashed."""
+    ours = sorted(name for name in names if name not in SELECTORS)
+    result = {name: (COLOURS[index % len(COLOURS)], "none") for index, name in enumerate(ours)}
+    result.update({s: (SELECTOR_COLOURS[s], "6 4") for s in SELECTORS if s in names})
+    return result
+
+
+def legend(entries, y):
+    parts = []
+    for index, (name, (colour, dashes)) in enumerate(entries.items()):
+        x, line = LEFT + index % LEGEND_COLUMNS * 275, y + index // LEGEND_COLUMNS * 22
+        parts.append(f'<line x1="{x}" x2="{x + 30}" y1="{line}" y2="{line}" stroke="{colour}" stroke-width="2" '
+                     f'stroke-dasharray="{dashes}"/>')
+        text = f"SMPI's {name}" if name in SELECTORS else name
+        parts.append(f'<text x="{x + 36}" y="{line + 4}">{text}</text>')
+    return parts
+
+
+def draw(path, platform, sizes):
+    panels = {size: curves(times) for size, times in sizes.items()}
+    style = styles({name for panel in panels.values() for name in panel})
+    width = LEFT + len(sizes) * (PANEL_WIDTH + GAP)
+    height = TOP + PANEL_HEIGHT + 70 + 22 * math.ceil(len(style) / LEGEND_COLUMNS)
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+             f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+             f'<rect width="{width}" height="{height}" fill="white"/>',
+             f'<text x="{LEFT}" y="22" font-size="15">Simulated all-reduce, fat tree of 100 Gbit/s and 2 µs a link, '
+             f'{TITLES[platform]}: time until the last rank is done, each algorithm at its best radix</text>']
+    for index, (size, times) in enumerate(sorted(panels.items())):
+        panel = Panel(index, times)
+        parts += panel.frame(size_text(size))
+        for name, by_ranks in sorted(times.items()):
+            parts += panel.curve(by_ranks, style[name])
+    parts += legend(style, TOP + PANEL_HEIGHT + 62)
+    path.write_text("\n".join(parts + ["</svg>"]) + "\n")
+
+
+def main(arguments):
+    if len(arguments) != 2:
+        sys.exit(__doc__)
+    table, directory = read(pathlib.Path(arguments[0])), pathlib.Path(arguments[1])
+    directory.mkdir(parents=True, exist_ok=True)
+    write(directory / "results.csv", table)
+    for platform, sizes in table.items():
+        draw(directory / f"{platform}.svg", platform, sizes)
+    print_tables(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
