@@ -4,6 +4,8 @@
 #include <cstring>
 #include <variant>
 
+#include "lockstep/kernels/reduce.hpp"
+
 namespace lockstep::backends {
 
 using collectives::Await;
@@ -161,7 +163,7 @@ void BlockRun::combine(const Combine& step) {
   sources_.clear();
   for (const NodeRange& to : step.to) targets_.push_back(address_of(to));
   for (const NodeRange& from : step.from) sources_.push_back(address_of(from));
-  kernels::combine(targets_, sources_, {step.to.front().range.count}, operands_.dtype, operands_.op, operands_.stores);
+  kernels::combine(targets_, sources_, {step.to.front().range.count}, operands_.dtype, operands_.op);
 }
 
 void BlockRun::finish(int step) {

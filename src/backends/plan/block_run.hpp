@@ -8,7 +8,6 @@
 #include "backends/plan/node_link.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/collectives/blocks.hpp"
-#include "lockstep/kernels/reduce.hpp"
 
 namespace lockstep::backends {
 
@@ -19,7 +18,6 @@ struct Operands {
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
   Announcement announcement{};  ///< to the node's ranks
-  kernels::Stores stores = kernels::Stores::cached;
 };
 
 /// Drives a plan over one block of the buffer: posts every step that may start, and takes up what has arrived.

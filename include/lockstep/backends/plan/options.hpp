@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <limits>
 #include <optional>
 
 #include "lockstep/base/observer.hpp"
@@ -16,8 +15,6 @@ struct NodeOptions {
   Bytes staging{512 * 1024};  ///< of a block: operations are cut into blocks of this size
   /// Up to this size each rank adds up a whole all-reduce by itself, for a single synchronisation.
   Bytes pull_limit{512};
-  /// From this size on results are written past the cache: they would be gone from it before they are read.
-  Bytes streaming_from{std::numeric_limits<std::int64_t>::max()};
 };
 
 /// How plans are driven. Equal on all ranks of a communicator: sizes decide what is sent.
