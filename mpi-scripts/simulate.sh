@@ -142,8 +142,11 @@ run_one() {
   [ ${#missing[@]} != 0 ] || return 0
   case " ${selectors[*]} " in *" $contender "*) selector=$contender name=mpi ;; esac
   echo "$platform, $ranks ranks: $contender"
-  simulate simulate-data-absent "$platform" "$ranks" "$ranks" "$selector" "$(IFS=,; echo "${missing[*]}")" "$name" |
-    while IFS=, read -r _ _ bytes seconds _; do echo "$platform,$contender,$ranks,$bytes,$seconds" >>"$results"; done
+  # Kept apart until it has ended well: a simulation that dies must leave no half a line among the results.
+  simulate simulate-data-absent "$platform" "$ranks" "$ranks" "$selector" "$(IFS=,; echo "${missing[*]}")" "$name" \
+    >"$out/run.csv" || fail "the simulation failed: $(tail -n 3 "$out/run.csv")"
+  while IFS=, read -r _ _ bytes seconds _; do echo "$platform,$contender,$ranks,$bytes,$seconds"; done \
+    <"$out/run.csv" >>"$results"
 }
 
 run() {
