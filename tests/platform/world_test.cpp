@@ -116,7 +116,7 @@ TEST_F(WorldTest, AnMpiErrorBecomesATransportErrorThatNamesTheCall) {
     FAIL() << "sending to a rank outside the world succeeded";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::transport);
-    EXPECT_NE(error.message().find("MPI_ERR_RANK"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("nvalid rank"), std::string::npos) << error.what();
     EXPECT_NE(error.message().find("MPI_Send(&value"), std::string::npos) << error.what();
     EXPECT_EQ(error.context().operation, "hello");
   }
