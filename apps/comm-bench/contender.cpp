@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/comm-bench/selection.hpp"
+#include "lockstep/backends/membership.hpp"
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_native/blocking.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
@@ -76,19 +77,12 @@ std::unique_ptr<Contender> make_contender(const std::string& name, const World& 
 }  // namespace
 
 std::span<const std::string_view> contender_names(CollectiveKind op) {
-  static constexpr std::array<std::string_view, 13> all_reduce = {"auto",
-                                                                  "ring",
-                                                                  "tree",
-                                                                  "halving-doubling",
-                                                                  "recursive-doubling",
-                                                                  "tree-order",
-                                                                  "shared-memory",
-                                                                  "hierarchical-ring",
-                                                                  "hierarchical-tree",
-                                                                  "hierarchical-halving-doubling",
-                                                                  "hierarchical-recursive-doubling",
-                                                                  "mpi",
-                                                                  "mpi-native"};
+  static const auto all_reduce = [] {
+    const auto known = backends::algorithm_names();
+    std::vector<std::string_view> all(known.begin(), known.end());
+    all.emplace_back("mpi-native");
+    return all;
+  }();
   static constexpr std::array<std::string_view, 5> rooted = {"auto", "binomial", "shared-memory", "mpi", "mpi-native"};
   static constexpr std::array<std::string_view, 5> parts = {"auto", "ring", "shared-memory", "mpi", "mpi-native"};
   static constexpr std::array<std::string_view, 5> all_to_all = {"auto", "pairwise", "shared-memory", "mpi",

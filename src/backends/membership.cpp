@@ -1,8 +1,8 @@
 #include "lockstep/backends/membership.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
+#include <vector>
 
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
@@ -16,20 +16,8 @@ namespace {
 
 using collectives::Selection;
 
-constexpr std::array<std::string_view, 12> names = {"auto",
-                                                    "ring",
-                                                    "tree",
-                                                    "halving-doubling",
-                                                    "recursive-doubling",
-                                                    "tree-order",
-                                                    "shared-memory",
-                                                    "hierarchical-ring",
-                                                    "hierarchical-tree",
-                                                    "hierarchical-halving-doubling",
-                                                    "hierarchical-recursive-doubling",
-                                                    "mpi"};
-
 void check_name(const std::string& algorithm) {
+  const std::span<const std::string_view> names = algorithm_names();
   if (std::find(names.begin(), names.end(), algorithm) != names.end()) return;
   std::string list;
   for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
@@ -67,7 +55,16 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
 
 }  // namespace
 
-std::span<const std::string_view> algorithm_names() { return names; }
+std::span<const std::string_view> algorithm_names() {
+  static const auto names = [] {
+    const auto own = collectives::algorithm_names();
+    std::vector<std::string_view> all{"auto"};
+    all.insert(all.end(), own.begin(), own.end());
+    all.emplace_back("mpi");
+    return all;
+  }();
+  return names;
+}
 
 std::optional<Selection> agree_on_selection(const MpiGroup& group, const MembershipOptions& options) {
   check_name(options.algorithm);

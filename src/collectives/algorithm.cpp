@@ -1,8 +1,8 @@
 #include "lockstep/collectives/algorithm.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string>
-#include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/nearest.hpp"
@@ -66,14 +66,21 @@ bool uses_shared_memory(Algorithm algorithm) {
   return algorithm == Algorithm::shared_memory || across_nodes(algorithm) != algorithm;
 }
 
+std::span<const std::string_view> algorithm_names() {
+  static const auto names = [] {
+    std::array<std::string_view, algorithms.size()> all;
+    std::transform(algorithms.begin(), algorithms.end(), all.begin(), [](Algorithm a) { return name(a); });
+    return all;
+  }();
+  return names;
+}
+
 Algorithm parse_algorithm(std::string_view text) {
-  std::vector<std::string_view> names;
+  const std::span<const std::string_view> names = algorithm_names();
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found != names.end()) return algorithms[static_cast<std::size_t>(found - names.begin())];
   std::string all;
-  for (const Algorithm algorithm : algorithms) {
-    if (name(algorithm) == text) return algorithm;
-    names.push_back(name(algorithm));
-    all += (all.empty() ? "" : ", ") + std::string(names.back());
-  }
+  for (const std::string_view known : names) all += (all.empty() ? "" : ", ") + std::string(known);
   throw Error(ErrorCode::invalid_argument, "no algorithm is called '" + std::string(text) + "'; did you mean '" +
                                                nearest(text, names) + "'? There are: " + all);
 }

@@ -2,14 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "backends/pmpi_counters.hpp"
+#include "backends/stated_order.hpp"
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/collectives/schedule.hpp"
@@ -35,26 +34,13 @@ struct Parameter {
   Algorithm algorithm = Algorithm::ring;
 };
 
-/// Random numbers over seven orders of magnitude and of both signs, so that sums in different orders differ; the same
-/// wherever they are drawn for one rank.
-std::vector<float> input_of(int rank, std::int64_t count) {
-  std::mt19937 generator(static_cast<unsigned>(1000 + rank));
-  std::uniform_real_distribution<float> exponent(-3, 4);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    const float magnitude = std::pow(10.0F, exponent(generator));
-    value = generator() % 2 == 0 ? magnitude : -magnitude;
-  }
-  return values;
-}
-
 bool has_parts_in(Operation o) { return o == Operation::reduce_scatter || o == Operation::all_to_all; }
 bool has_parts_out(Operation o) { return o == Operation::all_gather || o == Operation::all_to_all; }
 
 /// One rank's buffers for one operation of `count` elements (of each part, where there are parts), not in place.
 struct Operands {
   Operands(Operation operation, Rank me, int ranks, std::int64_t count)
-      : in(input_of(me.value, has_parts_in(operation) ? count * ranks : count)),
+      : in(stated_order::input_of(me.value, has_parts_in(operation) ? count * ranks : count)),
         out(static_cast<std::size_t>(has_parts_out(operation) ? count * ranks : count)) {}
 
   static Buffer view(std::vector<float>& values) {

@@ -19,9 +19,12 @@
 
 namespace lockstep::stated_order {
 
-inline constexpr collectives::Algorithm all_algorithms[] = {
-    collectives::Algorithm::ring, collectives::Algorithm::double_tree, collectives::Algorithm::halving_doubling,
-    collectives::Algorithm::recursive_doubling, collectives::Algorithm::tree_order};
+inline constexpr collectives::Algorithm all_algorithms[] = {collectives::Algorithm::ring,
+                                                            collectives::Algorithm::double_tree,
+                                                            collectives::Algorithm::halving_doubling,
+                                                            collectives::Algorithm::recursive_doubling,
+                                                            collectives::Algorithm::tree_order,
+                                                            collectives::Algorithm::shared_memory};
 
 inline constexpr std::int64_t segments[] = {7, 64, 4096};  // elements
 inline std::vector<std::int64_t> counts(int ranks) { return {1, ranks, ranks + 1, 97, 1009, 5003}; }

@@ -21,8 +21,9 @@ namespace {
 using collectives::Algorithm;
 
 constexpr int operations = 10'000;
-constexpr Algorithm algorithms[] = {Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                    Algorithm::recursive_doubling, Algorithm::tree_order};
+constexpr Algorithm algorithms[] = {
+    Algorithm::ring,       Algorithm::double_tree,  Algorithm::halving_doubling, Algorithm::recursive_doubling,
+    Algorithm::tree_order, Algorithm::shared_memory};
 
 struct Group {
   stress::Members members;

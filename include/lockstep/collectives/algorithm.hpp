@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace lockstep::collectives {
@@ -29,6 +30,8 @@ Algorithm across_nodes(Algorithm algorithm);
 
 /// "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "shared-memory", "hierarchical-ring", ….
 std::string_view name(Algorithm algorithm);
+/// The names of all of them.
+std::span<const std::string_view> algorithm_names();
 /// The opposite of `name`.
 /// @throws Error{invalid_argument} that suggests the nearest name and lists all
 Algorithm parse_algorithm(std::string_view text);

@@ -6,29 +6,10 @@
 #include <vector>
 
 #include "apps/comm-bench/bandwidth.hpp"
-#include "apps/common/run_app.hpp"
+#include "apps/comm_bench/command_line.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
-
-Options parse(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "comm-bench");
-  return parse_options(static_cast<int>(arguments.size()), arguments.data());
-}
-
-std::string complaint(const std::vector<const char*>& arguments) {
-  try {
-    parse(arguments);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-void expect_complaint(const std::vector<const char*>& arguments, const std::string& part) {
-  const std::string text = complaint(arguments);
-  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' does not say: " << part;
-}
 
 TEST(Options, TakesTheDocumentedCommand) {
   const Options o = parse({"--op", "all_reduce", "--min", "4", "--max", "256M", "--factor", "4", "--algorithm",

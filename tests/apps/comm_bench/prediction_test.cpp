@@ -6,7 +6,7 @@
 
 #include "apps/comm-bench/options.hpp"
 #include "apps/comm-bench/units.hpp"
-#include "apps/common/run_app.hpp"
+#include "apps/comm_bench/command_line.hpp"
 #include "lockstep/collectives/cost.hpp"
 #include "support/run_program.hpp"
 
@@ -14,25 +14,6 @@ namespace lockstep::comm_bench {
 namespace {
 
 using testing_support::occurrences;
-
-Options parse(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "comm-bench");
-  return parse_options(static_cast<int>(arguments.size()), arguments.data());
-}
-
-std::string complaint(const std::vector<const char*>& arguments) {
-  try {
-    parse(arguments);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-void expect_complaint(const std::vector<const char*>& arguments, const std::string& part) {
-  const std::string text = complaint(arguments);
-  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' does not say: " << part;
-}
 
 std::vector<const char*> documented(std::initializer_list<const char*> more = {}) {
   std::vector<const char*> arguments = {"--predict", "--nodes", "8192",        "--ranks-per-node", "8",
