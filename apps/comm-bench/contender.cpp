@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "apps/comm-bench/selection.hpp"
@@ -56,11 +55,6 @@ class BlockingContender : public Contender {
   MpiGroup group_;
 };
 
-WaitPolicy wait_policy(const World& world) {
-  const bool crowded = world.place().local_size > static_cast<int>(std::thread::hardware_concurrency());
-  return crowded ? WaitPolicy{.spins_before_yield = 0} : WaitPolicy{};
-}
-
 std::chrono::duration<double> deadline(const Options& options) {
   return std::chrono::duration<double>(options.timeout_seconds);
 }
@@ -68,7 +62,7 @@ std::chrono::duration<double> deadline(const Options& options) {
 std::unique_ptr<Contender> make_contender(const std::string& name, const World& world, const Options& options) {
   if (name == "mpi") return std::make_unique<BlockingContender>(name, world.group().dup());
   if (name != "mpi-native") return make_plan_contender(name, world, selection_for(name, world, options), options);
-  auto progress = std::make_unique<Progress>(wait_policy(world));
+  auto progress = std::make_unique<Progress>(options.wait);
   auto communicator =
       backends::make_mpi_native(world.group(), world.host(), *progress, {.deadline = deadline(options)});
   return std::make_unique<CommunicatorContender>(name, std::move(progress), std::move(communicator));
@@ -103,7 +97,7 @@ std::span<const std::string_view> contender_names(CollectiveKind op) {
 
 std::unique_ptr<Contender> make_plan_contender(std::string name, const World& world,
                                                const collectives::Selection& selection, const Options& options) {
-  auto progress = std::make_unique<Progress>(wait_policy(world));
+  auto progress = std::make_unique<Progress>(options.wait);
   auto communicator = backends::make_mpi_plan(world.group(), world.host(), *progress,
                                               {.selection = selection, .deadline = deadline(options)});
   return std::make_unique<CommunicatorContender>(std::move(name), std::move(progress), std::move(communicator));

@@ -50,7 +50,7 @@ std::unique_ptr<Contender> make_plan_contender(std::string name, const World& wo
                                                const collectives::Selection& selection, const Options& options);
 
 /// Those that the options name, in that order. Each makes its own progress, so that none pays for polling the others.
-/// With more ranks than cores they yield the core at once while they wait. Collective.
+/// Collective.
 /// @throws Error{transport}; Error{invalid_argument} for a segment or number in flight out of range; as selection_for
 Contenders make_contenders(const World& world, const Options& options);
 

@@ -20,6 +20,7 @@
 #include "apps/common/run_app.hpp"
 #include "apps/common/version.hpp"
 #include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/cluster_view.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -107,6 +108,8 @@ int main(int argc, char** argv) {
   }
   return lockstep::run_app("comm-bench", {}, [&](lockstep::World& world) {
     if (mistake) throw lockstep::UsageError(*mistake);
+    const lockstep::NodeView node = lockstep::gather_node(world, lockstep::discover_topology());
+    options.wait = lockstep::make_wait_policy(options.waiting, node.spins_before_yield);
     return lockstep::comm_bench::run(world, options);
   });
 }

@@ -44,6 +44,7 @@ po::options_description description() {
       ("segment", text("128K"), "longest message of lockstep's own algorithms")                            //
       ("in-flight", number(2), "blocks under way at a time in lockstep's own algorithms")                  //
       ("radix", number(2), "most ranks that exchange in one round of halving- and recursive-doubling")     //
+      ("wait", text("auto"), "auto, spin, yield or sleep: what own algorithms do while they wait")         //
       ("timeout", po::value<double>()->default_value(300), "seconds without any progress that end a run")  //
       ("json", po::value<std::string>(), "write the results to this file")                                 //
       ("tuning", po::value<std::string>(), "selection table that auto goes by; else a cost model")         //
@@ -127,6 +128,8 @@ Options parse_options(int argc, const char* const* argv) {
   options.segment = parse_size(text("segment"));
   options.in_flight = flags["in-flight"].as<int>();
   options.radix = flags["radix"].as<int>();
+  options.waiting = text("wait");
+  require_known("way to wait", options.waiting, wait_names());
   options.timeout_seconds = flags["timeout"].as<double>();
   if (flags.count("json") != 0) options.json = text("json");
   if (flags.count("tuning") != 0) options.tuning = text("tuning");

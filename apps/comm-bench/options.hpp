@@ -8,6 +8,7 @@
 #include "apps/comm-bench/sizes.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/comm/collective.hpp"
+#include "lockstep/comm/progress.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -29,6 +30,8 @@ struct Options {
   int in_flight = 2;
   int radix = 2;
   double timeout_seconds = 300;
+  std::string waiting = "auto";  ///< of wait_names()
+  WaitPolicy wait;               ///< what that is on this node, once it is known
   std::string json;                              ///< a file to write; empty: none
   std::string tuning;                            ///< the selection table that "auto" goes by; empty: the cost model
   std::string tune;                              ///< tune instead of measuring, and write to this file

@@ -9,6 +9,7 @@
 #include "apps/common/version.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/backends/membership.hpp"
+#include "lockstep/comm/progress.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/nn/models.hpp"
 
@@ -54,6 +55,7 @@ po::options_description describe() {
       ("tuning", value<std::string>("FILE"), "what is best, as comm-bench --tune found it; by a cost model unless given")
       ("explain", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "print which algorithm each bucket of gradients is all-reduced by, and why")
       ("progress-thread", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "a thread moves gradients while layers compute, where there is a processor to spare (default no: polls between layers)")
+      ("wait", choice(wait_names()), "what a rank does while it waits; auto spins while there is a processor for each rank, then yields, then sleeps (default auto)")
       ("device", choice(devices), "(default cpu)")
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
       ("precision", choice(precisions), "(default float32)")
@@ -161,6 +163,7 @@ Options checked(const Given& given) {
   options.tuning = given.get<std::string>("tuning", "");
   options.explain = given.get("explain", false);
   options.progress_thread = given.get("progress-thread", false);
+  options.wait = given.choose("wait", wait_names(), "auto");
   options.device = given.choose("device", devices, "cpu");
   const bool wide = given.choose("precision", precisions, "float32") == "float64";
   options.ops = given.choose("ops", op_libraries, wide ? "reference" : "onednn");

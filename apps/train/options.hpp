@@ -21,6 +21,7 @@ struct Options {
   std::string ops;
   double timeout_seconds = 0;
   bool progress_thread = false;
+  std::string wait = "auto";
   int threads = 0;  ///< 0: as many as this rank has processors to itself
   std::string metrics;
   std::string trace;

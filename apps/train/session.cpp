@@ -209,7 +209,7 @@ int run_session(World& world, const Options& options) {
   backends::Membership membership(world.group(), {.algorithm = options.algorithm,
                                                   .tuning = options.tuning,
                                                   .host = world.host(),
-                                                  .wait = {.spins_before_yield = node.spins_before_yield},
+                                                  .wait = make_wait_policy(options.wait, node.spins_before_yield),
                                                   .progress_thread = options.progress_thread,
                                                   .deadline = std::chrono::duration<double>(options.timeout_seconds),
                                                   .observer = observer,

@@ -1,9 +1,30 @@
 #include "lockstep/comm/progress.hpp"
 
 #include <algorithm>
+#include <array>
 #include <thread>
 
 namespace lockstep {
+namespace {
+
+constexpr std::array<std::string_view, 4> names = {"auto", "spin", "yield", "sleep"};
+
+// Whoever sleeps looks round now and then: for a peer that has died, at the deadline, and, where several communicators
+// are waited for, of which only one can wake it, at the others.
+constexpr std::chrono::milliseconds sleep_for_one_source{20};
+constexpr std::chrono::milliseconds sleep_for_several{1};
+
+}  // namespace
+
+std::span<const std::string_view> wait_names() { return names; }
+
+WaitPolicy make_wait_policy(std::string_view name, int spins_advised) {
+  constexpr int always = WaitPolicy::always;
+  if (name == "spin") return {.spins_before_yield = always, .yields_before_sleep = always, .adaptive = false};
+  if (name == "yield") return {.spins_before_yield = 0, .yields_before_sleep = always, .adaptive = false};
+  if (name == "sleep") return {.spins_before_yield = 0, .yields_before_sleep = 0, .adaptive = false};
+  return {.spins_before_yield = spins_advised};
+}
 
 void Progress::add(ProgressSource& source) {
   const Exclusive exclusive(*this);
@@ -29,11 +50,37 @@ bool Progress::poll_sources() {
 void Progress::wait(const std::function<bool()>& done) {
   if (done()) return;
   const Exclusive exclusive(*this);
-  int fruitless = 0;
+  const int spins = spins_;
+  bool in_vain = false;
+  int fruitless = 0;  // polls, of which so many were spins
+  int yields = 0;
   while (!done()) {
-    fruitless = poll() ? 0 : fruitless + 1;
-    if (fruitless > policy_.spins_before_yield) std::this_thread::yield();
+    if (poll()) {
+      fruitless = yields = 0;
+    } else if (fruitless < spins) {
+      ++fruitless;
+    } else {
+      in_vain = true;
+      if (yields >= policy_.yields_before_sleep && sleep()) continue;
+      if (yields < WaitPolicy::always) ++yields;
+      std::this_thread::yield();
+    }
   }
+  adapt(in_vain);
+}
+
+/// Sleeps on one of the sources that have something under way. @return whether it could
+bool Progress::sleep() {
+  const auto busy = [](const ProgressSource* source) { return !source->idle(); };
+  const auto first = std::find_if(sources_.begin(), sources_.end(), busy);
+  if (first == sources_.end()) return false;
+  const bool alone = std::find_if(first + 1, sources_.end(), busy) == sources_.end();
+  return (*first)->sleep(alone ? sleep_for_one_source : sleep_for_several);
+}
+
+void Progress::adapt(bool in_vain) {
+  if (!policy_.adaptive) return;
+  spins_ = in_vain ? spins_ / 2 : std::min(policy_.spins_before_yield, 2 * spins_ + 1);
 }
 
 void Progress::enter() {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <ctime>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -76,6 +78,24 @@ TEST(Local, TheContractHoldsWithAProgressThread) {
         make_local_group(ranks), ranks, {.segment = {256}, .blocks_in_flight = 3},
         [](Communicator& c) { contract::check_all(c); }, Helper::progress_thread);
   }
+}
+
+/// What a thread has computed so far.
+std::chrono::nanoseconds time_on_a_processor() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+TEST(LocalWait, SleepsUntilTheOthersOfItsNodeHaveCome) {
+  constexpr std::chrono::milliseconds late{300};
+  run_ranks(make_local_group(2), 2, {.algorithm = Algorithm::shared_memory}, [&](Communicator& c) {
+    c.barrier().wait();
+    if (c.rank() == Rank{1}) std::this_thread::sleep_for(late);
+    const auto begin = time_on_a_processor();
+    c.barrier().wait();
+    EXPECT_LT(time_on_a_processor() - begin, late / 2);
+  });
 }
 
 TEST(LocalSelection, HoldsWhereTheAlgorithmChangesWithTheSize) {

@@ -63,7 +63,7 @@ TEST_P(Stress, RandomMixesEndAndAreRight) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank, help = helper] {
-      Progress progress({.spins_before_yield = 0});
+      Progress progress({.spins_before_yield = 0, .yields_before_sleep = rank});
       std::optional<ProgressThread> thread;
       // Before the communicators: these may come and go while it runs.
       if (help == Helper::progress_thread) thread.emplace(progress, ProgressThreadOptions{.spins_before_nap = 10});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <set>
@@ -70,6 +71,92 @@ TEST(Progress, AWaitForWhatIsThereDoesNotPoll) {
   Countdown source(progress);
   progress.wait([] { return true; });
   EXPECT_EQ(source.polls, 0);
+}
+
+/// Moves by itself after so many polls, or when it has slept.
+class Sleeper : public ProgressSource {
+ public:
+  explicit Sleeper(Progress& progress) : progress_(&progress) { progress_->add(*this); }
+  ~Sleeper() override { progress_->remove(*this); }
+
+  bool progress() noexcept override {
+    ++polls;
+    return polls == moves_at;
+  }
+  [[nodiscard]] bool idle() const noexcept override { return polls >= moves_at; }
+  bool sleep(std::chrono::nanoseconds at_most) noexcept override {
+    if (!can_sleep) return false;
+    ++sleeps;
+    longest = std::max(longest, at_most);
+    polls = moves_at;
+    return true;
+  }
+  void wait(int after_polls) {
+    polls = sleeps = 0;
+    moves_at = after_polls;
+    progress_->wait([this] { return idle(); });
+  }
+
+  bool can_sleep = true;
+  int polls = 0;
+  int moves_at = 0;
+  int sleeps = 0;
+  std::chrono::nanoseconds longest{0};
+
+ private:
+  Progress* progress_;
+};
+
+TEST(Progress, SpinsThenYieldsThenSleeps) {
+  Progress progress({.spins_before_yield = 5, .yields_before_sleep = 7, .adaptive = false});
+  Sleeper source(progress);
+  source.wait(12);
+  EXPECT_EQ(source.sleeps, 0);
+  source.wait(1000);
+  EXPECT_EQ(source.sleeps, 1);
+}
+
+TEST(Progress, DoesNotSleepWhereNobodyWouldWakeIt) {
+  Progress progress({.spins_before_yield = 0, .yields_before_sleep = 0});
+  Sleeper source(progress);
+  source.can_sleep = false;
+  source.wait(1000);
+  EXPECT_EQ(source.polls, 1000);
+}
+
+TEST(Progress, SleepsShorterWhereOnlyOneOfSeveralCanWakeIt) {
+  Progress progress({.spins_before_yield = 0, .yields_before_sleep = 0});
+  Sleeper source(progress);
+  source.wait(1000);
+  const auto alone = source.longest;
+  source.longest = {};
+  Countdown other(progress);
+  other.submit(1'000'000);
+  source.wait(1'000'000);
+  EXPECT_LT(source.longest, alone);
+}
+
+TEST(Progress, SpinsLessWhereItIsInVainAndMoreAgainWhereItIsNot) {
+  Progress progress({.spins_before_yield = 64, .yields_before_sleep = 0});
+  Sleeper source(progress);
+  source.wait(1000);
+  EXPECT_EQ(progress.spins(), 32);
+  for (int i = 0; i < 10; ++i) source.wait(1000);
+  EXPECT_EQ(progress.spins(), 0);
+  for (int i = 0; i < 10; ++i) source.wait(1);
+  EXPECT_EQ(progress.spins(), 64);
+}
+
+TEST(WaitPolicy, FollowsItsName) {
+  for (const std::string_view name : wait_names()) {
+    Progress progress(make_wait_policy(name, 100));
+    Sleeper source(progress);
+    source.wait(50);
+    EXPECT_EQ(source.sleeps > 0, name == "sleep") << name;
+    source.wait(10'000);
+    EXPECT_EQ(source.sleeps > 0, name == "sleep" || name == "auto") << name;
+    EXPECT_EQ(progress.spins() == 0, name == "sleep" || name == "yield") << name;
+  }
 }
 
 TEST(ProgressThread, MovesWhatIsUnderWayWhileTheOwnerIsBusy) {

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <limits>
 #include <mutex>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -17,12 +21,29 @@ class ProgressSource {
   virtual bool progress() noexcept = 0;
   /// Whether nothing is under way: a progress thread sleeps while all sources are idle.
   [[nodiscard]] virtual bool idle() const noexcept = 0;
+  /// Sleeps, at most `at_most`, until somebody it waits for has gone on; moves operations as `progress` does.
+  /// @return false, without having slept, if nobody would wake it
+  virtual bool sleep(std::chrono::nanoseconds /*at_most*/) noexcept { return false; }
 };
 
-/// How a rank waits. With more ranks than cores a spinning rank keeps the one it waits for from running.
+/// How a rank waits: first it spins, then it yields the core between polls, and at last, where those it waits for share
+/// memory with it and will wake it, it sleeps. With more ranks than cores a spinning rank keeps the one it waits for
+/// from running; so all ranks of a node should spin, or none.
 struct WaitPolicy {
-  int spins_before_yield = 2000;  ///< fruitless polls before each further one yields the core; 0 yields at once
+  static constexpr int always = std::numeric_limits<int>::max();
+
+  int spins_before_yield = 2000;   ///< fruitless polls before each further one yields the core; 0 yields at once
+  int yields_before_sleep = 2000;  ///< and how often it yields before it sleeps
+  /// Whether a rank whose spins are in vain spins less from then on, until they are not. So the ranks of two nodes that
+  /// are the same machine, as namespaces or containers, find out that they share its cores.
+  bool adaptive = true;
 };
+
+/// "auto", "spin", "yield" and "sleep": what a user can ask for.
+std::span<const std::string_view> wait_names();
+/// @param spins_advised  for "auto": what is known of cores and ranks; `NodeView` does
+/// @pre `name` is one of wait_names()
+WaitPolicy make_wait_policy(std::string_view name, int spins_advised);
 
 /// The operations of one rank, over all its communicators: whoever waits for one moves them all,
 /// so no order of waiting can deadlock. One value per rank, passed to each communicator; never global.
@@ -47,7 +68,7 @@ class Progress {
     Progress* progress_;
   };
 
-  explicit Progress(WaitPolicy policy = {}) : policy_(policy) {}
+  explicit Progress(WaitPolicy policy = {}) : policy_(policy), spins_(policy.spins_before_yield) {}
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -58,16 +79,21 @@ class Progress {
   bool poll();
   /// Polls until `done` returns true. A progress thread stays away meanwhile: its owner has nothing better to do.
   void wait(const std::function<bool()>& done);
+  /// Fruitless polls before it yields, as it finds right at present.
+  [[nodiscard]] int spins() const { return spins_; }
 
  private:
   friend class ProgressThread;
   void enter();
   void leave();
   bool poll_sources();
+  bool sleep();
+  void adapt(bool in_vain);
   [[nodiscard]] bool idle() const;
 
   std::vector<ProgressSource*> sources_;
   WaitPolicy policy_;
+  int spins_;
 
   // The owner alone reads and writes these two.
   bool shared_ = false;  // with a progress thread

@@ -91,6 +91,21 @@ bool HostCommunicator::progress() noexcept {
   return true;
 }
 
+bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
+  NodeMemory* const memory = bell();
+  if (memory == nullptr) return false;
+  for (const auto& operation : under_way_) {
+    if (operation->begun() && operation->state() == Operation::State::pending && !operation->is_woken()) return false;
+  }
+  memory->prepare_sleep();
+  if (progress()) {
+    memory->cancel_sleep();
+  } else {
+    memory->sleep(at_most);
+  }
+  return true;
+}
+
 bool HostCommunicator::advance_all() {
   bool moved = false;
   for (const auto& operation : under_way_) {

@@ -11,6 +11,7 @@
 #include "backends/host/operation.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/platform/node_memory.hpp"
 
 namespace lockstep::backends {
 
@@ -40,6 +41,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
   /// Called now and then while this rank waits. @throws Error{transport} if a peer is known to be gone
   virtual void check_peers() {}
+  /// What the node's ranks wake each other by; null where they do not.
+  [[nodiscard]] virtual NodeMemory* bell() { return nullptr; }
   /// Releases the handles. Collective.
   virtual void release() = 0;
   /// For what touches the state of operations otherwise than in `prepare` and `release`: see `Progress::Exclusive`.
@@ -53,6 +56,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
  private:
   bool progress() noexcept override;
   [[nodiscard]] bool idle() const noexcept override;
+  bool sleep(std::chrono::nanoseconds at_most) noexcept override;
   void register_once();
   bool advance_all();
   void retire();

@@ -21,6 +21,8 @@ class HostOperation : public Operation {
   virtual void begin(int slot) = 0;
   /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport}
   virtual bool advance() = 0;
+  /// Whether all that it waits for is announced by a ring of the node's bell.
+  [[nodiscard]] virtual bool is_woken() const { return false; }
 
   /// What it is and, as far as is known, which peer and step it waits for.
   [[nodiscard]] ErrorContext context() const;

@@ -110,6 +110,10 @@ int BlockRun::awaited(const Await& step) const {
   return -1;
 }
 
+bool BlockRun::awaits_no_message() const {
+  return std::none_of(flights_.begin(), flights_.end(), [](const Flight& flight) { return flight.ticket.slot >= 0; });
+}
+
 BlockRun::Pending BlockRun::pending() const {
   int step = static_cast<int>(next_in_order_);
   if (!plan_->is_in_order()) {

@@ -34,6 +34,9 @@ class BlockRun {
   bool advance();
   [[nodiscard]] bool done() const { return plan_ == nullptr || left_ == 0; }
 
+  /// Whether it waits for nothing but ranks of its node. @pre !done()
+  [[nodiscard]] bool awaits_no_message() const;
+
   /// What it waits for: the earliest message under way, or the first rank that is awaited. @pre !done()
   struct Pending {
     int step;

@@ -42,6 +42,7 @@ class PlanCommunicator : public HostCommunicator {
   void prepare(HostOperation& operation, const Collective& collective) override;
   void release() override;
   void check_peers() override;
+  [[nodiscard]] NodeMemory* bell() override { return link_ ? &link_->memory() : nullptr; }
 
  private:
   [[nodiscard]] bool is_pulled(const Collective& collective) const;

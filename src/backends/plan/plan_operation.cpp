@@ -1,5 +1,6 @@
 #include "backends/plan/plan_operation.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep::backends {
@@ -42,6 +43,11 @@ bool PlanOperation::advance() {
   if (moved) mark_advance();
   if (blocks_left_ == 0) complete();
   return moved;
+}
+
+bool PlanOperation::is_woken() const {
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const BlockRun& lane) { return lane.done() || lane.awaits_no_message(); });
 }
 
 /// Starts the lane's next block, and the one after it where a block has nothing to wait for.

@@ -23,6 +23,7 @@ class PlanOperation : public HostOperation {
                const Announcement& announcement);
   void begin(int slot) override;
   bool advance() override;
+  [[nodiscard]] bool is_woken() const override;
 
  private:
   void add_pending(ErrorContext& context) const override;
