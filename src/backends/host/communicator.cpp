@@ -101,7 +101,10 @@ bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
   if (progress()) {
     memory->cancel_sleep();
   } else {
-    memory->sleep(at_most);
+    constexpr int looks_before_the_deadline = 20;
+    memory->sleep(std::min(
+        at_most, std::chrono::duration_cast<std::chrono::nanoseconds>(options_.deadline) / looks_before_the_deadline));
+    last_check_ = Clock::now();  // to sleep is to wait, not to be away
   }
   return true;
 }
