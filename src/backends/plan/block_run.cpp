@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <variant>
 
 #include "lockstep/kernels/reduce.hpp"
@@ -167,7 +168,10 @@ void BlockRun::combine(const Combine& step) {
   sources_.clear();
   for (const NodeRange& to : step.to) targets_.push_back(address_of(to));
   for (const NodeRange& from : step.from) sources_.push_back(address_of(from));
-  kernels::combine(targets_, sources_, {step.to.front().range.count}, operands_.dtype, operands_.op);
+  const bool in_place = std::find_first_of(targets_.begin(), targets_.end(), sources_.begin(), sources_.end(),
+                                           std::equal_to<const void*>()) != targets_.end();
+  kernels::combine(targets_, sources_, {step.to.front().range.count}, operands_.dtype, operands_.op,
+                   in_place ? kernels::Stores::cached : operands_.stores);
 }
 
 void BlockRun::finish(int step) {

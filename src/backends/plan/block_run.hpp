@@ -8,6 +8,7 @@
 #include "backends/plan/node_link.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/collectives/blocks.hpp"
+#include "lockstep/kernels/reduce.hpp"
 
 namespace lockstep::backends {
 
@@ -18,6 +19,8 @@ struct Operands {
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
   Announcement announcement{};  ///< to the node's ranks
+  /// How a Combine writes where it has not read: into lines that are not in the cache.
+  kernels::Stores stores = kernels::Stores::cached;
 };
 
 /// Drives a plan over one block of the buffer: posts every step that may start, and takes up what has arrived.

@@ -105,7 +105,7 @@ void PlanCommunicator::prepare(HostOperation& operation, const Collective& colle
   using collectives::Reach;
   auto& plan = static_cast<PlanOperation&>(operation);
   if (!link_) {
-    plan.prepare(collective, schedules_.find_or_make(collective, Reach::direct), {});
+    plan.prepare(collective, schedules_.find_or_make(collective, Reach::direct), {}, kernels::Stores::cached);
     return;
   }
   Announcement announcement = announce(collective);
@@ -121,7 +121,13 @@ void PlanCommunicator::prepare(HostOperation& operation, const Collective& colle
     announcement.input = *input;
     announcement.output = *output;
   }
-  plan.prepare(collective, schedules_.find_or_make(collective, reach), announcement);
+  plan.prepare(collective, schedules_.find_or_make(collective, reach), announcement, stores(collective, reach));
+}
+
+/// The staging area is read soon after it has been written.
+kernels::Stores PlanCommunicator::stores(const Collective& collective, collectives::Reach reach) const {
+  const bool is_large = std::max(collective.in.bytes(), collective.out.bytes()) >= node_options_.streaming_from;
+  return is_large && reach == collectives::Reach::direct ? kernels::Stores::streaming : kernels::Stores::cached;
 }
 
 /// All ranks find the same: it depends on what they agree on.

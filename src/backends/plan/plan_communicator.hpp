@@ -10,6 +10,7 @@
 #include "backends/plan/schedule_cache.hpp"
 #include "lockstep/backends/plan/options.hpp"
 #include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/kernels/reduce.hpp"
 #include "lockstep/platform/node_memory.hpp"
 
 namespace lockstep::backends {
@@ -46,6 +47,7 @@ class PlanCommunicator : public HostCommunicator {
 
  private:
   [[nodiscard]] bool is_pulled(const Collective& collective) const;
+  [[nodiscard]] kernels::Stores stores(const Collective& collective, collectives::Reach reach) const;
 
   std::unique_ptr<Medium> medium_;
   std::unique_ptr<NodeLink> link_;  // null where there are only messages

@@ -12,11 +12,15 @@ PlanOperation::PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_f
 }
 
 void PlanOperation::prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule,
-                            const Announcement& announcement) {
+                            const Announcement& announcement, kernels::Stores stores) {
   schedule_ = std::move(schedule);
   lanes_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
-  operands_ = {static_cast<const std::byte*>(collective.in.data), static_cast<std::byte*>(collective.out.data),
-               collective.out.dtype, collective.op, announcement};
+  operands_ = {static_cast<const std::byte*>(collective.in.data),
+               static_cast<std::byte*>(collective.out.data),
+               collective.out.dtype,
+               collective.op,
+               announcement,
+               stores};
 }
 
 void PlanOperation::begin(int slot) {

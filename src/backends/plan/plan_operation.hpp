@@ -19,8 +19,9 @@ class PlanOperation : public HostOperation {
   PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight);
 
   /// @param announcement  to the node's ranks, where the schedule shares memory
+  /// @param stores        where results go to other memory than they come from
   void prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule,
-               const Announcement& announcement);
+               const Announcement& announcement, kernels::Stores stores);
   void begin(int slot) override;
   bool advance() override;
   [[nodiscard]] bool is_woken() const override;

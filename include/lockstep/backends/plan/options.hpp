@@ -12,9 +12,14 @@ namespace lockstep::backends {
 
 /// How ranks that share memory go about it.
 struct NodeOptions {
-  Bytes staging{512 * 1024};  ///< of a block: operations are cut into blocks of this size
+  /// Of a block: operations are cut into blocks of this size. Ordinary memory passes through it, and should find it in
+  /// the cache.
+  Bytes staging{128 * 1024};
   /// Up to this size each rank adds up a whole all-reduce by itself, for a single synchronisation.
   Bytes pull_limit{512};
+  /// From this size of the larger buffer on, what is written to memory that the operation does not read goes past the
+  /// cache. Smaller results are found in the cache by whoever uses them next.
+  Bytes streaming_from{16 * 1024 * 1024};
 };
 
 /// How plans are driven. Equal on all ranks of a communicator: sizes decide what is sent.
