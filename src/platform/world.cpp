@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "lockstep/platform/bootstrap.hpp"
 #include "lockstep/platform/launch.hpp"
@@ -135,6 +137,8 @@ void World::close() {
 
 void World::abort(int exit_code) const {
   std::fflush(nullptr);
+  // MPICH's launcher throws away what it has not read when a job is aborted, and with it the reason.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);  // where MPI_Abort returns, against the standard
 }

@@ -23,6 +23,8 @@ std::string script(const std::string& arguments) {
 class Hosts : public testing::Test {
  protected:
   void SetUp() override {
+    if (!is_open_mpi(LOCKSTEP_MPIEXEC))
+      GTEST_SKIP() << "between namespaces of one machine MPICH now and then does not return from MPI_Finalize";
     const ProgramResult probe = run_program(script("exec true 2>&1"));
     if (probe.exit_code == not_permitted) GTEST_SKIP() << probe.output;
     ASSERT_EQ(probe.exit_code, 0) << probe.output;

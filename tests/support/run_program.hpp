@@ -35,4 +35,10 @@ inline int occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
+/// Whether this launcher is Open MPI's.
+inline bool is_open_mpi(const std::string& mpiexec) {
+  const std::string version = run_program(mpiexec + " --version 2>&1").output;
+  return occurrences(version, "Open MPI") + occurrences(version, "OpenRTE") > 0;
+}
+
 }  // namespace lockstep::testing_support
