@@ -63,8 +63,8 @@ std::unique_ptr<Contender> make_contender(const std::string& name, const World& 
   if (name == "mpi") return std::make_unique<BlockingContender>(name, world.group().dup());
   if (name != "mpi-native") return make_plan_contender(name, world, selection_for(name, world, options), options);
   auto progress = std::make_unique<Progress>(options.wait);
-  auto communicator =
-      backends::make_mpi_native(world.group(), world.host(), *progress, {.deadline = deadline(options)});
+  auto communicator = backends::make_mpi_native(world.group(), world.host(), *progress,
+                                                {.check = options.check, .deadline = deadline(options)});
   return std::make_unique<CommunicatorContender>(name, std::move(progress), std::move(communicator));
 }
 

@@ -46,6 +46,7 @@ po::options_description description() {
       ("radix", number(2), "most ranks that exchange in one round of halving- and recursive-doubling")     //
       ("wait", text("auto"), "auto, spin, yield or sleep: what own algorithms do while they wait")         //
       ("timeout", po::value<double>()->default_value(300), "seconds without any progress that end a run")  //
+      ("check", po::bool_switch(), "mpi-native compares what ranks call first; the own look anyway")       //
       ("json", po::value<std::string>(), "write the results to this file")                                 //
       ("tuning", po::value<std::string>(), "selection table that auto goes by; else a cost model")         //
       ("tune", po::value<std::string>(), "find what is fastest and write it to this table")                //
@@ -134,6 +135,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (flags.count("json") != 0) options.json = text("json");
   if (flags.count("tuning") != 0) options.tuning = text("tuning");
   if (flags.count("tune") != 0) options.tune = text("tune");
+  options.check = flags["check"].as<bool>();
   options.explain = flags["explain"].as<bool>();
   options.version = flags["version"].as<bool>();
   options.help = flags["help"].as<bool>();

@@ -30,8 +30,9 @@ struct Options {
   int in_flight = 2;
   int radix = 2;
   double timeout_seconds = 300;
-  std::string waiting = "auto";  ///< of wait_names()
-  WaitPolicy wait;               ///< what that is on this node, once it is known
+  std::string waiting = "auto";                  ///< of wait_names()
+  WaitPolicy wait;                               ///< what that is on this node, once it is known
+  bool check = false;                            ///< the MPI library's nonblocking call compares what ranks call
   std::string json;                              ///< a file to write; empty: none
   std::string tuning;                            ///< the selection table that "auto" goes by; empty: the cost model
   std::string tune;                              ///< tune instead of measuring, and write to this file

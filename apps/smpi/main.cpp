@@ -80,6 +80,13 @@ backends::PlanOptions parse_options(const std::string& name) {
           .deadline = std::chrono::hours(24)};
 }
 
+/// All ranks call the same, and SMPI has nothing to look at other messages with.
+class UncheckedMedium : public backends::MessageMedium {
+ public:
+  using MessageMedium::MessageMedium;
+  void look(const backends::MessageTag& /*ours*/) override {}
+};
+
 /// lockstep's executor over messages. As by make_mpi_plan, which would want ranks that share memory to do so in
 /// earnest.
 class Lockstep : public Contender {
@@ -88,10 +95,12 @@ class Lockstep : public Contender {
     MpiGroup group = all_ranks();
     ClusterShape shape;
     for (int rank = 0; rank < group.size(); ++rank) shape.node_of_rank.push_back(rank / ranks_per_node);
+    const backends::PlanOptions options = parse_options(name);
     communicator_ = std::make_unique<backends::PlanCommunicator>(
         backends::PlanCommunicator::Identity{
             .backend = "smpi", .rank = group.rank(), .shape = shape, .host = "simulated"},
-        std::make_unique<backends::MessageMedium>(group), nullptr, progress_, parse_options(name));
+        std::make_unique<UncheckedMedium>(group, backends::PlanCommunicator::lanes(options)), nullptr, progress_,
+        options);
     group.close();
   }
 

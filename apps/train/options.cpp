@@ -56,6 +56,7 @@ po::options_description describe() {
       ("explain", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "print which algorithm each bucket of gradients is all-reduced by, and why")
       ("progress-thread", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "a thread moves gradients while layers compute, where there is a processor to spare (default no: polls between layers)")
       ("wait", choice(wait_names()), "what a rank does while it waits; auto spins while there is a processor for each rank, then yields, then sleeps (default auto)")
+      ("check", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "ranks compare what they call before each operation of --algorithm mpi; the others look anyway, so there it changes nothing (default no)")
       ("device", choice(devices), "(default cpu)")
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
       ("precision", choice(precisions), "(default float32)")
@@ -164,6 +165,7 @@ Options checked(const Given& given) {
   options.explain = given.get("explain", false);
   options.progress_thread = given.get("progress-thread", false);
   options.wait = given.choose("wait", wait_names(), "auto");
+  options.check = given.get("check", false);
   options.device = given.choose("device", devices, "cpu");
   const bool wide = given.choose("precision", precisions, "float32") == "float64";
   options.ops = given.choose("ops", op_libraries, wide ? "reference" : "onednn");

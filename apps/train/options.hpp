@@ -22,7 +22,8 @@ struct Options {
   double timeout_seconds = 0;
   bool progress_thread = false;
   std::string wait = "auto";
-  int threads = 0;  ///< 0: as many as this rank has processors to itself
+  bool check = false;  ///< ranks compare what they call, where that is not seen anyway
+  int threads = 0;     ///< 0: as many as this rank has processors to itself
   std::string metrics;
   std::string trace;
   trainer::TrainerOptions trainer;

@@ -212,6 +212,7 @@ int run_session(World& world, const Options& options) {
                                                   .wait = make_wait_policy(options.wait, node.spins_before_yield),
                                                   .progress_thread = options.progress_thread,
                                                   .deadline = std::chrono::duration<double>(options.timeout_seconds),
+                                                  .check = options.check,
                                                   .observer = observer,
                                                   .compress = backends::parse_compression(options.compress)});
   if (world.rank() == Rank{0}) print_header(options, world, threads, data);

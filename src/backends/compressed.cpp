@@ -47,7 +47,7 @@ class CompressedOperation : public HostOperation {
   /// @pre begun before the collective's label ends
   void prepare(const Collective& collective) { collective_ = collective; }
 
-  void begin(int /*slot*/) override {
+  void begin(const Turn& /*turn*/) override {
     mark_begun();
     mark_advance();
     const CollectiveKind kind = collective_.kind;

@@ -47,7 +47,8 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
                                                 const MembershipOptions& options,
                                                 const std::optional<Selection>& selection) {
   if (!selection) {
-    return make_mpi_native(group, options.host, progress, {.deadline = options.deadline, .observer = options.observer});
+    return make_mpi_native(group, options.host, progress,
+                           {.check = options.check, .deadline = options.deadline, .observer = options.observer});
   }
   return make_mpi_plan(group, options.host, progress,
                        {.selection = selection, .deadline = options.deadline, .observer = options.observer});

@@ -52,7 +52,7 @@ std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, std::string h
   }
   return std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{.backend = "mpi_plan", .rank = group.rank(), .shape = shape, .host = std::move(host)},
-      std::make_unique<MessageMedium>(group), std::move(memory), progress, able);
+      std::make_unique<MessageMedium>(group, PlanCommunicator::lanes(able)), std::move(memory), progress, able);
 }
 
 }  // namespace lockstep::backends

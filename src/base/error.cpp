@@ -38,6 +38,15 @@ Error Error::in_step(std::int64_t step) const {
   return copy;
 }
 
+Error Error::of_operation(const ErrorContext& operation) const {
+  Error copy = *this;
+  if (copy.context_.operation.empty()) copy.context_.operation = operation.operation;
+  if (copy.context_.label.empty()) copy.context_.label = operation.label;
+  if (!copy.context_.bytes) copy.context_.bytes = operation.bytes;
+  copy.compose();
+  return copy;
+}
+
 Error Error::on_every_rank() const {
   Error copy = *this;
   copy.on_every_rank_ = true;

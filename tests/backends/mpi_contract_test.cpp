@@ -95,6 +95,14 @@ TEST(NativeContract, HoldsWhereEveryOperationIsCutIntoPieces) {
   world.close();
 }
 
+TEST(NativeContract, HoldsWhereRanksCompareWhatTheyCall) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const auto c = make_mpi_native(world.group(), world.host(), progress, {.message_limit = {4096}, .check = true});
+  contract::check_all(*c);
+  world.close();
+}
+
 TEST(TwoCommunicators, MayBeWaitedForInDifferentOrdersOnDifferentRanks) {
   World world;
   Progress progress({.spins_before_yield = 0});

@@ -5,12 +5,15 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backends/contract.hpp"
+#include "comm/signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/gpu.hpp"
 
@@ -50,6 +53,29 @@ class DeviceArray {
   Buffer buffer_;
 };
 
+/// The exchange of one rank, and of one more that always calls a barrier where there are `others`.
+class Signatures : public Exchange {
+ public:
+  explicit Signatures(bool others = false) : others_(others) {}
+  void begin(std::span<const std::byte> own) override {
+    all_.assign(own.begin(), own.end());
+    const auto barrier = signature_of({.kind = CollectiveKind::barrier});
+    if (others_) all_.insert(all_.end(), barrier.bytes().begin(), barrier.bytes().end());
+    polls_ = 0;
+  }
+  std::span<const std::byte> poll() override {
+    return ++polls_ < 3 ? std::span<const std::byte>() : std::span<const std::byte>(all_);
+  }
+  void close() override { closed = true; }
+
+  bool closed = false;
+
+ private:
+  bool others_;
+  int polls_ = 0;
+  std::vector<std::byte> all_;
+};
+
 /// The contract's buffers in the GPU's memory.
 class DeviceMemory : public contract::Memory {
  public:
@@ -83,6 +109,30 @@ class Nccl : public testing::Test {
 TEST_F(Nccl, KeepsTheContractOfEveryCommunicator) {
   const DeviceMemory memory;
   contract::check_all(communicator(), memory);
+}
+
+TEST_F(Nccl, KeepsTheContractWhereRanksCompareWhatTheyCall) {
+  const auto check = std::make_shared<Signatures>();
+  const auto c = make_nccl(alone(), progress(), {.check = check});
+  contract::check_all(*c, DeviceMemory());
+  EXPECT_TRUE(check->closed);
+}
+
+TEST_F(Nccl, AnotherCallOfAnotherRankIsAMismatchAndTouchesNothing) {
+  const auto c = make_nccl(alone(), progress(), {.check = std::make_shared<Signatures>(true)});
+  c->barrier().wait();
+  DeviceArray in(*c, {1000}, DType::float32);
+  DeviceArray out(*c, {1000}, DType::float32);
+  out.clear();
+  const std::vector<std::uint8_t> before = out.bytes();
+  try {
+    c->all_reduce(in.buffer(), out.buffer(), ReduceOp::sum).wait();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();
+    EXPECT_EQ(error.context().operation, "all_reduce");
+  }
+  EXPECT_EQ(out.bytes(), before);
 }
 
 TEST_F(Nccl, EveryOperatorOfAllReduceKeepsTheOnlyRanksValues) {

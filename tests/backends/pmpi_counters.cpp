@@ -59,6 +59,8 @@ COUNTED_RECEIVE(Recv, (void* data, int count, MPI_Datatype type, int from, int t
                 (data, count, type, from, tag, c, s))
 COUNTED_RECEIVE(Irecv, (void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm c, MPI_Request* r),
                 (data, count, type, from, tag, c, r))
+COUNTED_RECEIVE(Imrecv, (void* data, int count, MPI_Datatype type, MPI_Message* m, MPI_Request* r),
+                (data, count, type, m, r))
 
 COUNTED_COLLECTIVE(Barrier, (MPI_Comm c), (c))
 COUNTED_COLLECTIVE(Ibarrier, (MPI_Comm c, MPI_Request* r), (c, r))

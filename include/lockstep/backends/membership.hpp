@@ -31,6 +31,9 @@ struct MembershipOptions {
   /// operations are under way, unless MPI was initialised with MPI_THREAD_MULTIPLE. Not of `make_communicator`.
   bool progress_thread = false;
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  /// All ranks compare what they call before each operation; as MpiNativeOptions. Plans carry signatures with
+  /// what they exchange, and do without.
+  bool check = false;
   Observer* observer = nullptr;  ///< of the gradients' communicator; outlives the membership
   /// What float32 gradients are rounded to for the way; nothing: they travel as they are.
   std::optional<WireFormat> compress = std::nullopt;

@@ -14,6 +14,9 @@ namespace lockstep::backends {
 struct MpiNativeOptions {
   /// Larger operations are cut into pieces: MPI's counts are ints.
   Bytes message_limit{1 << 30};
+  /// All ranks compare what they call before each operation, and fail with Error{mismatch} before data are touched.
+  /// Operations then run one at a time, each after an exchange of a few bytes.
+  bool check = false;
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
   Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator
 };

@@ -11,6 +11,7 @@
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
+#include "lockstep/platform/exchange.hpp"
 
 namespace lockstep::backends {
 
@@ -30,6 +31,10 @@ struct NcclOptions {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   /// An operation that could run and does not advance for so long fails with Error{timeout}; so does the start.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  /// By what all ranks compare what they call before each operation, to fail with Error{mismatch} before data are
+  /// touched; null: they do not. As many ranks, in the same order. An operation then reaches its stream when all ranks
+  /// have submitted it, and `Work::then` waits for that on the host.
+  std::shared_ptr<Exchange> check = nullptr;
   std::string host;              ///< this rank's, for error messages
   Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator
 };

@@ -52,6 +52,8 @@ class Error : public std::exception {
   [[nodiscard]] Error reported_by(int rank, std::string_view host) const;
   /// The same error with the step filled in where it was unknown.
   [[nodiscard]] Error in_step(std::int64_t step) const;
+  /// The same error with operation, label and bytes filled in where they were unknown.
+  [[nodiscard]] Error of_operation(const ErrorContext& operation) const;
   /// The same error, known to be thrown by every rank at the same point: it needs to be reported only once, and the job
   /// can end in good order.
   [[nodiscard]] Error on_every_rank() const;

@@ -9,6 +9,19 @@
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
+namespace {
+
+/// An error of the action says which operation it was for.
+template <typename Action>
+auto on_behalf_of(const HostOperation& operation, const Action& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    throw error.of_operation(operation.identity());
+  }
+}
+
+}  // namespace
 
 HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Options options)
     : Communicator(rank, size),
@@ -113,7 +126,8 @@ bool HostCommunicator::advance_all() {
   bool moved = false;
   for (const auto& operation : under_way_) {
     if (!operation->begun()) break;
-    if (operation->state() == Operation::State::pending) moved |= operation->advance();
+    if (operation->state() != Operation::State::pending) continue;
+    moved |= on_behalf_of(*operation, [&] { return operation->advance(); });
   }
   if (moved) start_next();
   return moved;
@@ -137,7 +151,8 @@ void HostCommunicator::start_next() {
     const std::size_t width = std::min(under_way_.size(), static_cast<std::size_t>(options_.operations_in_flight));
     for (std::size_t i = 0; i < width; ++i) {
       if (under_way_[i]->begun()) continue;
-      under_way_[i]->begin(static_cast<int>(begun_++ % static_cast<std::uint64_t>(options_.operations_in_flight)));
+      const auto slot = static_cast<int>(begun_ % static_cast<std::uint64_t>(options_.operations_in_flight));
+      on_behalf_of(*under_way_[i], [&] { under_way_[i]->begin({slot, begun_++}); });
       changed = true;
     }
   }
@@ -149,7 +164,8 @@ void HostCommunicator::check_deadline() {
   const bool was_away = now - last_check_ > options_.deadline / 10;
   last_check_ = now;
   constexpr std::chrono::milliseconds between_looks{20};
-  if (now - last_look_at_peers_ > between_looks) {
+  const bool looks = now - last_look_at_peers_ > between_looks;
+  if (looks) {
     last_look_at_peers_ = now;
     check_peers();
   }
@@ -157,6 +173,7 @@ void HostCommunicator::check_deadline() {
     if (!operation->begun() || operation->state() != Operation::State::pending) continue;
     if (was_away) operation->mark_advance();
     const std::chrono::duration<double> silent = now - operation->last_advance();
+    if (looks && silent > between_looks) on_behalf_of(*operation, [&] { operation->look_at_peers(); });
     if (silent < options_.deadline) continue;
     char text[128];
     std::snprintf(text, sizeof text,

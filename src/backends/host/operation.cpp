@@ -13,8 +13,12 @@ void HostOperation::submit(const Collective& collective) {
   submitted_ = last_advance_ = Clock::now();
 }
 
+ErrorContext HostOperation::identity() const {
+  return {.operation = std::string(name(kind_)), .label = label_, .bytes = bytes_.value};
+}
+
 ErrorContext HostOperation::context() const {
-  ErrorContext context{.operation = std::string(name(kind_)), .label = label_, .bytes = bytes_.value};
+  ErrorContext context = identity();
   if (begun_) add_pending(context);
   return context;
 }

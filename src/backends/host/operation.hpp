@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <string>
 
@@ -17,14 +18,24 @@ class HostOperation : public Operation {
 
   /// Takes note of what to do; nothing is sent before `begin`.
   void submit(const Collective& collective);
-  /// Posts what can be posted. @param slot  a number below `operations_in_flight` that no other begun operation has
-  virtual void begin(int slot) = 0;
+  /// Its place among those that are begun, the same on all ranks.
+  struct Turn {
+    int slot = 0;              ///< a number below `operations_in_flight` that no other begun operation has
+    std::uint64_t number = 0;  ///< of the operation
+  };
+  /// Posts what can be posted.
+  virtual void begin(const Turn& turn) = 0;
   /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport}
   virtual bool advance() = 0;
   /// Whether all that it waits for is announced by a ring of the node's bell.
   [[nodiscard]] virtual bool is_woken() const { return false; }
+  /// Called now and then while it has not advanced for long: looks whether a peer does something else.
+  /// @throws Error{transport | mismatch}
+  virtual void look_at_peers() {}
 
-  /// What it is and, as far as is known, which peer and step it waits for.
+  /// Its kind, label and size.
+  [[nodiscard]] ErrorContext identity() const;
+  /// That and, as far as is known, which peer and step it waits for.
   [[nodiscard]] ErrorContext context() const;
   [[nodiscard]] Span span() const;
   [[nodiscard]] bool begun() const { return begun_; }

@@ -5,6 +5,7 @@
 #include "backends/host/communicator.hpp"
 #include "backends/mpi_native/native_operation.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/platform/exchange.hpp"
 #include "platform/mpi.hpp"
 
 namespace lockstep::backends {
@@ -16,29 +17,36 @@ class MpiNative : public HostCommunicator {
       : HostCommunicator(group.rank(), group.size(), progress,
                          {.backend = "mpi_native",
                           .host = std::move(host),
-                          .operations_in_flight = 4,
+                          // MPI matches collectives by their order, which would not be the same on all ranks if
+                          // several were compared at a time.
+                          .operations_in_flight = options.check ? 1 : 4,
                           .deadline = options.deadline,
                           .observer = options.observer}),
         group_(std::move(group)),
-        limit_(options.message_limit) {}
+        limit_(options.message_limit),
+        check_(options.check ? make_exchange(group_) : nullptr) {}
 
-  ~MpiNative() override { (void)closed_or_parked(); }
+  ~MpiNative() override {
+    if (!closed_or_parked()) park(std::shared_ptr<Exchange>(std::move(check_)));
+  }
 
  protected:
   std::shared_ptr<HostOperation> make_operation() override {
-    return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_, operators_);
+    return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_, operators_, check_.get());
   }
   void prepare(HostOperation& operation, const Collective& collective) override {
     static_cast<NativeOperation&>(operation).prepare(collective);
   }
   void release() override {
     operators_.close();
+    if (check_) check_->close();
     group_.close();
   }
 
  private:
   MpiGroup group_;
   Bytes limit_;
+  std::unique_ptr<Exchange> check_;  // null: operations are not compared
   MpiOperators operators_;
 };
 

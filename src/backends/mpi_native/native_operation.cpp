@@ -7,9 +7,18 @@
 
 namespace lockstep::backends {
 
-void NativeOperation::begin(int /*slot*/) {
+void NativeOperation::begin(const Turn& /*turn*/) {
   mark_begun();
   mark_advance();
+  is_comparing_ = check_ != nullptr;
+  if (is_comparing_) {
+    check_->begin(signature_.bytes());
+  } else {
+    post_all();
+  }
+}
+
+void NativeOperation::post_all() {
   requests_.clear();
   const std::int64_t width = size_of(collective_.out.dtype);
   if (collective_.kind == CollectiveKind::reduce_scatter) {
@@ -27,6 +36,15 @@ void NativeOperation::begin(int /*slot*/) {
 }
 
 bool NativeOperation::advance() {
+  if (is_comparing_) {
+    const auto signatures = check_->poll();
+    if (signatures.empty()) return false;
+    require_agreement(signatures);
+    is_comparing_ = false;
+    mark_advance();
+    post_all();
+    return true;
+  }
   int complete_count = 0;
   for (MPI_Request& request : requests_) {
     int complete_now = 0;

@@ -7,7 +7,9 @@
 
 #include "backends/host/operation.hpp"
 #include "backends/mpi_native/mpi_types.hpp"
+#include "comm/signature.hpp"
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/platform/exchange.hpp"
 
 namespace lockstep::backends {
 
@@ -17,11 +19,15 @@ namespace lockstep::backends {
 class NativeOperation : public HostOperation {
  public:
   /// @param operators  outlive the operation's use
-  NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit, MpiOperators& operators)
-      : communicator_(communicator), me_(me), ranks_(ranks), limit_(limit), operators_(&operators) {}
+  /// @param check      by which all ranks compare what they call, before anything else; null: they do not
+  NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit, MpiOperators& operators, Exchange* check)
+      : communicator_(communicator), me_(me), ranks_(ranks), limit_(limit), operators_(&operators), check_(check) {}
 
-  void prepare(const Collective& collective) { collective_ = collective; }
-  void begin(int slot) override;
+  void prepare(const Collective& collective) {
+    collective_ = collective;
+    signature_ = signature_of(collective);
+  }
+  void begin(const Turn& turn) override;
   bool advance() override;
 
  private:
@@ -30,6 +36,7 @@ class NativeOperation : public HostOperation {
     std::int64_t offset;
     int count;
   };
+  void post_all();
   MPI_Request post(const Piece& piece);
   MPI_Request all_reduce(const Piece& piece);
   MPI_Request all_gather(const Piece& piece);
@@ -45,7 +52,10 @@ class NativeOperation : public HostOperation {
   int ranks_;
   Bytes limit_;
   MpiOperators* operators_;
+  Exchange* check_;
+  bool is_comparing_ = false;
   Collective collective_;
+  Signature signature_;
   std::vector<MPI_Request> requests_;
   std::vector<std::byte> staging_;  // reduce_scatter: the pieces' inputs one after another, then the result
 };

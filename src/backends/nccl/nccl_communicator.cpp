@@ -29,6 +29,7 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
     abort();
     throw;
   }
+  resources_->check = options_.check;
   progress_->add(*this);
 }
 
@@ -69,6 +70,7 @@ void NcclCommunicator::close() {
     LOCKSTEP_NCCL_CHECK(ncclCommFinalize(communicator_), communicator_);
     wait_until_idle("close");
     LOCKSTEP_NCCL_CHECK(ncclCommDestroy(std::exchange(communicator_, nullptr)), nullptr);
+    if (options_.check) options_.check->close();
   } catch (...) {
     poison_with_current();
     std::rethrow_exception(poison_);
@@ -131,11 +133,30 @@ bool NcclCommunicator::launch_next() {
   if (launched_ == under_way_.size() || busy()) return false;
   NcclOperation& next = *under_way_[launched_];
   const Queue stream = resources_->stream.queue();
+  if (options_.check && next.stage() == NcclOperation::Stage::queued && !compare(next)) return false;
   select_gpu(gpu_);  // a progress thread has selected none
   if (next.stage() == NcclOperation::Stage::queued) next.launch(communicator_, stream, resources_->token.data());
   if (busy()) return false;
   next.mark_launched(stream);
   ++launched_;
+  return true;
+}
+
+/// Whether all ranks are known to call the same; the host finds out, while the stream and the caller's go on. What
+/// they call they know at submission, which is in the order of the program, so the exchanges are in that order too and
+/// need not wait for the data: the operation's place after the caller's queue was marked when it was submitted, however
+/// late it is launched. @throws Error{mismatch}, on all ranks
+bool NcclCommunicator::compare(const NcclOperation& next) {
+  if (!is_comparing_) options_.check->begin(next.signature().bytes());
+  is_comparing_ = true;
+  const auto signatures = options_.check->poll();
+  if (signatures.empty()) return false;
+  is_comparing_ = false;
+  try {
+    require_agreement(signatures);
+  } catch (const Error& error) {
+    throw error.of_operation(next.context());
+  }
   return true;
 }
 

@@ -36,6 +36,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
     Stream stream;
     Allocation token = allocate_device({static_cast<std::int64_t>(sizeof(std::int32_t))});  // what barriers reduce
     std::vector<std::shared_ptr<NcclOperation>> pool;
+    std::shared_ptr<Exchange> check;
   };
 
   Work submit(const Collective& collective) override;
@@ -45,6 +46,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   bool advance();
   bool advance_front();
   bool launch_next();
+  bool compare(const NcclOperation& next);
   void check_health();
   void check_deadline();
   void poison(std::exception_ptr error);
@@ -61,6 +63,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   std::unique_ptr<Resources> resources_;
   ncclComm_t communicator_ = nullptr;
   std::deque<std::shared_ptr<NcclOperation>> under_way_;  // in the order of submission
+  bool is_comparing_ = false;                             // the first that the stream does not have
   std::size_t launched_ = 0;                              // of under_way_, those that the stream has
   Clock::time_point last_advance_;
   Clock::time_point last_check_;

@@ -37,6 +37,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 void NcclOperation::submit(const Collective& collective) {
   restart();
   collective_ = collective;
+  signature_ = signature_of(collective);
   label_.assign(collective.label);
   collective_.label = label_;
   stage_ = Stage::queued;

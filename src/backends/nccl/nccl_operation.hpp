@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "comm/signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/collective.hpp"
@@ -38,6 +39,7 @@ class NcclOperation : public Operation {
   /// Whether nothing that it was ordered after is still to be done.
   [[nodiscard]] bool could_run() const { return collective_.queue.is_host() || ready_.reached(); }
   [[nodiscard]] Stage stage() const { return stage_; }
+  [[nodiscard]] const Signature& signature() const { return signature_; }
   [[nodiscard]] ErrorContext context() const;
   [[nodiscard]] Span span() const;
 
@@ -49,6 +51,7 @@ class NcclOperation : public Operation {
 
   NcclCommunicator* owner_;
   Collective collective_;
+  Signature signature_;
   std::string label_;
   Stage stage_ = Stage::queued;
   Event ready_;

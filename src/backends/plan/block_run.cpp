@@ -5,6 +5,7 @@
 #include <functional>
 #include <variant>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/kernels/reduce.hpp"
 
 namespace lockstep::backends {
@@ -36,13 +37,13 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int tag) {
+void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int lane) {
   plan_ = &plan;
   view_ = view;
   operands_ = operands;
-  tag_ = tag;
+  lane_ = lane;
   left_ = static_cast<int>(plan.steps().size());
-  if (plan.shares_memory()) link_->open(tag, operands.announcement);
+  if (plan.shares_memory()) link_->open(lane, operands.announcement);
   if (plan.is_in_order()) {
     next_in_order_ = 0;
     advance_in_order();
@@ -90,8 +91,8 @@ bool BlockRun::advance_in_order() {
   const auto& steps = plan_->steps();
   for (; next_in_order_ < steps.size(); ++next_in_order_, --left_, moved = true) {
     const Step& step = steps[next_in_order_];
-    if (const auto* await = std::get_if<Await>(&step)) {
-      if (awaited(*await) >= 0) return moved;
+    if (std::holds_alternative<Await>(step)) {
+      if (!test({static_cast<int>(next_in_order_), {}})) return moved;
     } else {
       execute(step);
     }
@@ -100,14 +101,18 @@ bool BlockRun::advance_in_order() {
 }
 
 bool BlockRun::test(const Flight& flight) {
-  if (flight.ticket.slot >= 0) return medium_->test(flight.ticket);
-  return awaited(std::get<Await>(plan_->steps()[static_cast<std::size_t>(flight.step)])) < 0;
+  try {
+    if (flight.ticket.slot >= 0) return medium_->test(flight.ticket);
+    return awaited(std::get<Await>(plan_->steps()[static_cast<std::size_t>(flight.step)])) < 0;
+  } catch (const Error& error) {
+    throw error.in_step(flight.step);
+  }
 }
 
 /// The first rank that has not published yet; −1 if all have.
 int BlockRun::awaited(const Await& step) const {
   for (const int peer : step.peers)
-    if (!link_->has_published(tag_, peer, step.phase)) return peer;
+    if (!link_->has_published(lane_, peer, step.phase)) return peer;
   return -1;
 }
 
@@ -136,14 +141,15 @@ void BlockRun::post_ready() {
 void BlockRun::post(int step) {
   const auto message = [&](Medium::Ticket ticket) { flights_.push_back({step, ticket}); };
   std::visit(
-      Overloaded{[&](const Send& s) { message(medium_->send({s.peer}, tag_, source(s.from), bytes(s.from))); },
-                 [&](const Receive& r) { message(medium_->receive({r.peer}, tag_, address(r.to), bytes(r.to))); },
-                 [&](const ReceiveReduce& r) { message(medium_->receive({r.peer}, tag_, landing(step), bytes(r.to))); },
-                 [&](const Await&) { message({}); },
-                 [&](const auto& local) {
-                   execute(local);
-                   finish(step);
-                 }},
+      Overloaded{
+          [&](const Send& s) { message(medium_->send({s.peer}, tag(), source(s.from), bytes(s.from))); },
+          [&](const Receive& r) { message(medium_->receive({r.peer}, tag(), address(r.to), bytes(r.to))); },
+          [&](const ReceiveReduce& r) { message(medium_->receive({r.peer}, tag(), landing(step), bytes(r.to))); },
+          [&](const Await&) { message({}); },
+          [&](const auto& local) {
+            execute(local);
+            finish(step);
+          }},
       plan_->steps()[static_cast<std::size_t>(step)]);
   release(plan_->after_started(step));
 }
@@ -158,7 +164,7 @@ void BlockRun::execute(const Step& step) {
             kernels::reduce(address(r.to), address(r.to), source(r.from), {r.to.count}, operands_.dtype, operands_.op);
           },
           [&](const Fill& f) { kernels::fill_neutral(address(f.to), {f.to.count}, operands_.dtype, operands_.op); },
-          [&](const Publish& p) { link_->publish(tag_, p.phase); }, [&](const Combine& c) { combine(c); },
+          [&](const Publish& p) { link_->publish(lane_, p.phase); }, [&](const Combine& c) { combine(c); },
           [](const auto&) {}},
       step);
 }
@@ -191,7 +197,7 @@ void BlockRun::release(const std::vector<int>& followers) {
 std::byte* BlockRun::address(const Range& range) const {
   const std::int64_t width = size_of(operands_.dtype);
   if (range.memory == Memory::scratch) return scratch_ + range.offset * width;
-  if (range.memory == Memory::staging) return link_->staging(tag_) + range.offset * width;
+  if (range.memory == Memory::staging) return link_->staging(lane_) + range.offset * width;
   return operands_.output + view_(range.offset) * width;
 }
 
@@ -204,7 +210,7 @@ std::byte* BlockRun::address_of(const NodeRange& at) const {
   // What is written to lies in the output, so an input is only ever read.
   if (at.rank == collectives::self) return const_cast<std::byte*>(source(at.range));
   const NodeLink::Shown shown =
-      at.range.memory == Memory::input ? link_->input_of(tag_, at.rank) : link_->output_of(tag_, at.rank);
+      at.range.memory == Memory::input ? link_->input_of(lane_, at.rank) : link_->output_of(lane_, at.rank);
   const std::int64_t offset = shown.is_staged ? at.range.offset : view_(at.range.offset);
   return shown.data + offset * size_of(operands_.dtype);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "backends/plan/compiled_plan.hpp"
@@ -18,7 +19,8 @@ struct Operands {
   std::byte* output = nullptr;
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
-  Announcement announcement{};  ///< to the node's ranks
+  Announcement announcement{};  ///< to the node's ranks; its signature goes with every message
+  std::uint64_t number = 0;     ///< of the operation
   /// How a Combine writes where it has not read: into lines that are not in the cache.
   kernels::Stores stores = kernels::Stores::cached;
 };
@@ -30,11 +32,13 @@ class BlockRun {
   /// @param link  to the ranks of the node; null where plans have only messages
   explicit BlockRun(Medium& medium, NodeLink* link = nullptr) : medium_(&medium), link_(link) {}
 
-  /// @param tag  of its messages, and its channel of the link
+  /// @param lane  of its messages, and its channel of the link
   /// @pre the run before it is done. @throws Error{transport | mismatch}
-  void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int tag);
+  void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int lane);
   /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport | mismatch}
   bool advance();
+  /// Lets the medium look whether anybody does something else. @pre !done(). @throws Error{transport | mismatch}
+  void look() { medium_->look(tag()); }
   [[nodiscard]] bool done() const { return plan_ == nullptr || left_ == 0; }
 
   /// Whether it waits for nothing but ranks of its node. @pre !done()
@@ -67,6 +71,7 @@ class BlockRun {
   [[nodiscard]] std::byte* address(const collectives::Range& range) const;
   [[nodiscard]] const std::byte* source(const collectives::Range& range) const;
   [[nodiscard]] std::byte* landing(int step);
+  [[nodiscard]] MessageTag tag() const { return {lane_, operands_.number, operands_.announcement.signature}; }
   [[nodiscard]] Bytes bytes(const collectives::Range& range) const { return {range.count * size_of(operands_.dtype)}; }
 
   Medium* medium_;
@@ -74,7 +79,7 @@ class BlockRun {
   const CompiledPlan* plan_ = nullptr;
   collectives::BlockView view_{1, 0, 0};
   Operands operands_;
-  int tag_ = 0;
+  int lane_ = 0;
   int left_ = 0;
   std::size_t next_in_order_ = 0;  // of a plan without messages
   std::vector<int> waits_;         // per step, events still to come

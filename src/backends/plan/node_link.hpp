@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/comm/collective.hpp"
+#include "comm/signature.hpp"
 #include "lockstep/platform/node_memory.hpp"
 
 namespace lockstep::backends {
@@ -18,12 +18,8 @@ struct Announcement {
 
   std::uint64_t input = staged;
   std::uint64_t output = staged;
-  std::uint64_t call = 0;       ///< kind, dtype, operator, root and count, for error messages
-  std::uint32_t signature = 0;  ///< equal on all ranks that do the same
+  Signature signature;
 };
-
-/// The call and the signature of a collective; the label is a part of the signature.
-Announcement announce(const Collective& collective);
 
 /// Through what the ranks of a node tell each other how far they are: one rank's end.
 ///
@@ -32,8 +28,8 @@ Announcement announce(const Collective& collective);
 /// comes. A slot is a flag, the announcement, and the staging area behind them, which begins on the flag's cache line:
 /// a few bytes of data come with the flag.
 ///
-/// The flag is one word: how far the rank is, and its signature. So a peer that does something else is found out when
-/// it is awaited, at no cost.
+/// The flag is one word: how far the rank is, and 32 bits of its signature. So a peer that does something else is found
+/// out when it is awaited, at no cost.
 class NodeLink {
  public:
   static constexpr int phases = 4;  ///< of a block, at most
@@ -76,8 +72,7 @@ class NodeLink {
   };
   struct Channel {
     std::uint32_t block = 0;  // how many have been opened
-    std::uint32_t signature = 0;
-    std::uint64_t call = 0;
+    Signature signature;
     [[nodiscard]] std::uint32_t first_phase() const { return block * phases; }
   };
   static Bytes slot_bytes(Bytes staging);
@@ -87,7 +82,6 @@ class NodeLink {
   }
   [[nodiscard]] Shown shown(int local_rank, int channel, std::uint64_t location) const;
   [[nodiscard]] int local(int rank) const { return local_of_rank_[static_cast<std::size_t>(rank)]; }
-  [[noreturn]] void refuse(int rank, std::uint64_t their_call, const Channel& own) const;
 
   std::shared_ptr<NodeMemory> memory_;
   std::vector<int> ranks_;

@@ -54,21 +54,21 @@ int max_blocks(const PlanOptions& options) {
 /// Of a block; a small all-reduce is one block.
 Bytes staging(const PlanOptions& options) { return std::max(options.node.staging, options.node.pull_limit); }
 
-int channels(const PlanOptions& options) { return options.operations_in_flight * max_blocks(options); }
-
 /// The link to the others of this rank's node.
 std::unique_ptr<NodeLink> make_link(std::shared_ptr<NodeMemory> memory, const ClusterShape& shape, Rank me,
                                     const PlanOptions& options) {
   if (!memory) return nullptr;
   return std::make_unique<NodeLink>(std::move(memory),
                                     shape.ranks_on(shape.node_of_rank[static_cast<std::size_t>(me.value)]),
-                                    channels(options), staging(options));
+                                    PlanCommunicator::lanes(options), staging(options));
 }
 
 }  // namespace
 
+int PlanCommunicator::lanes(const PlanOptions& options) { return options.operations_in_flight * max_blocks(options); }
+
 Bytes PlanCommunicator::control_bytes(const PlanOptions& options) {
-  return NodeLink::control_bytes(channels(options), staging(options));
+  return NodeLink::control_bytes(lanes(options), staging(options));
 }
 
 PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium,
@@ -104,11 +104,11 @@ std::shared_ptr<HostOperation> PlanCommunicator::make_operation() {
 void PlanCommunicator::prepare(HostOperation& operation, const Collective& collective) {
   using collectives::Reach;
   auto& plan = static_cast<PlanOperation&>(operation);
+  Announcement announcement{.signature = signature_of(collective)};
   if (!link_) {
-    plan.prepare(collective, schedules_.find_or_make(collective, Reach::direct), {}, kernels::Stores::cached);
+    plan.prepare(collective, schedules_.find_or_make(collective, Reach::direct), announcement, kernels::Stores::cached);
     return;
   }
-  Announcement announcement = announce(collective);
   const NodeMemory& memory = link_->memory();
   const auto input = memory.locate(collective.in.data, collective.in.bytes());
   const bool has_output = collective.out.count.value > 0;  // only the root of a reduce does

@@ -15,18 +15,19 @@ void PlanOperation::prepare(const Collective& collective, std::shared_ptr<const 
                             const Announcement& announcement, kernels::Stores stores) {
   schedule_ = std::move(schedule);
   lanes_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
-  operands_ = {static_cast<const std::byte*>(collective.in.data),
-               static_cast<std::byte*>(collective.out.data),
-               collective.out.dtype,
-               collective.op,
-               announcement,
-               stores};
+  operands_ = {.input = static_cast<const std::byte*>(collective.in.data),
+               .output = static_cast<std::byte*>(collective.out.data),
+               .dtype = collective.out.dtype,
+               .op = collective.op,
+               .announcement = announcement,
+               .stores = stores};
 }
 
-void PlanOperation::begin(int slot) {
+void PlanOperation::begin(const Turn& turn) {
   mark_begun();
   mark_advance();
-  first_tag_ = slot * static_cast<int>(lanes_.size());
+  operands_.number = turn.number;
+  first_lane_ = turn.slot * static_cast<int>(lanes_.size());
   blocks_left_ = schedule_->size();
   for (std::size_t lane = 0; lane < lanes_in_use_; ++lane) {
     next_block_[lane] = static_cast<std::int64_t>(lane);
@@ -54,12 +55,17 @@ bool PlanOperation::is_woken() const {
                      [](const BlockRun& lane) { return lane.done() || lane.awaits_no_message(); });
 }
 
+void PlanOperation::look_at_peers() {
+  const auto waiting = std::find_if(lanes_.begin(), lanes_.end(), [](const BlockRun& lane) { return !lane.done(); });
+  if (waiting != lanes_.end()) waiting->look();
+}
+
 /// Starts the lane's next block, and the one after it where a block has nothing to wait for.
 void PlanOperation::feed(std::size_t lane) {
   while (next_block_[lane] < schedule_->size()) {
     const std::int64_t block = next_block_[lane];
     next_block_[lane] += static_cast<std::int64_t>(lanes_in_use_);
-    lanes_[lane].start(schedule_->plan(block), schedule_->view(block), operands_, first_tag_ + static_cast<int>(lane));
+    lanes_[lane].start(schedule_->plan(block), schedule_->view(block), operands_, first_lane_ + static_cast<int>(lane));
     if (!lanes_[lane].done()) return;
     --blocks_left_;
   }

@@ -18,24 +18,25 @@ class PlanOperation : public HostOperation {
   /// @param max_blocks_in_flight  the same on all ranks; no schedule may have more
   PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight);
 
-  /// @param announcement  to the node's ranks, where the schedule shares memory
+  /// @param announcement  to the node's ranks, where the schedule shares memory; its signature in any case
   /// @param stores        where results go to other memory than they come from
   void prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule,
                const Announcement& announcement, kernels::Stores stores);
-  void begin(int slot) override;
+  void begin(const Turn& turn) override;
   bool advance() override;
   [[nodiscard]] bool is_woken() const override;
+  void look_at_peers() override;
 
  private:
   void add_pending(ErrorContext& context) const override;
   void feed(std::size_t lane);
 
-  std::vector<BlockRun> lanes_;  // of those in use, block b runs in lane b mod lanes: one tag on every rank
+  std::vector<BlockRun> lanes_;  // of those in use, block b runs in lane b mod lanes: the same on every rank
   std::size_t lanes_in_use_ = 0;
   std::vector<std::int64_t> next_block_;  // per lane
   std::shared_ptr<const CompiledSchedule> schedule_;
   Operands operands_;
-  int first_tag_ = 0;
+  int first_lane_ = 0;
   std::int64_t blocks_left_ = 0;
 };
 

@@ -8,17 +8,18 @@
 
 namespace lockstep::backends {
 
-void LetterBoxes::put(Rank from, Rank to, int tag, Letter letter) {
+void LetterBoxes::put(Rank from, Rank to, Letter letter) {
   Box& box = boxes_[static_cast<std::size_t>(to.value)];
   const std::scoped_lock lock(box.mutex);
-  box.letters[{from.value, tag}].push_back(std::move(letter));
+  box.letters[{from.value, letter.tag.lane}].push_back(std::move(letter));
 }
 
-bool LetterBoxes::take(Rank from, Rank to, int tag, void* data, Bytes bytes) {
+bool LetterBoxes::take(Rank from, Rank to, const MessageTag& tag, void* data, Bytes bytes) {
   Box& box = boxes_[static_cast<std::size_t>(to.value)];
   const std::scoped_lock lock(box.mutex);
-  auto& letters = box.letters[{from.value, tag}];
-  if (letters.empty()) return false;
+  auto& letters = box.letters[{from.value, tag.lane}];
+  // What is of somebody who calls something else stays; `look` finds it.
+  if (letters.empty() || letters.front().tag != tag) return false;
   const Letter letter = std::move(letters.front());
   letters.pop_front();
   if (letter.bytes != bytes) {
@@ -32,15 +33,29 @@ bool LetterBoxes::take(Rank from, Rank to, int tag, void* data, Bytes bytes) {
   return true;
 }
 
-Medium::Ticket ThreadMedium::send(Rank peer, int tag, const void* data, Bytes bytes) {
+void LetterBoxes::look(Rank me, const MessageTag& ours) {
+  const std::scoped_lock complaining(mutex_);
+  if (complaint_) throw mismatch_after(*complaint_, ours.signature);
+  Box& box = boxes_[static_cast<std::size_t>(me.value)];
+  const std::scoped_lock lock(box.mutex);
+  for (const auto& [from_and_lane, letters] : box.letters) {
+    for (const Letter& letter : letters) {
+      if (!letter.tag.contradicts(ours)) continue;
+      complaint_ = {me.value, from_and_lane.first, ours.signature};
+      throw disagreement(complaint_->about, letter.tag.signature, ours.signature);
+    }
+  }
+}
+
+Medium::Ticket ThreadMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {
   const Ticket ticket = free_slot();
   Slot& slot = slots_[static_cast<std::size_t>(ticket.slot)];
   slot.taken = std::make_shared<std::atomic<bool>>(false);
-  boxes_->put(me_, peer, tag, {data, bytes, slot.taken});
+  boxes_->put(me_, peer, {tag, data, bytes, slot.taken});
   return ticket;
 }
 
-Medium::Ticket ThreadMedium::receive(Rank peer, int tag, void* data, Bytes bytes) {
+Medium::Ticket ThreadMedium::receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) {
   const Ticket ticket = free_slot();
   Slot& slot = slots_[static_cast<std::size_t>(ticket.slot)];
   slot.complete = false;
@@ -49,24 +64,24 @@ Medium::Ticket ThreadMedium::receive(Rank peer, int tag, void* data, Bytes bytes
   slot.tag = tag;
   slot.data = data;
   slot.bytes = bytes;
-  posted_[{peer.value, tag}].push_back(ticket.slot);
+  posted_[{peer.value, tag.lane}].push_back(ticket.slot);
   return ticket;
 }
 
 bool ThreadMedium::test(Ticket ticket) {
   Slot& slot = slots_[static_cast<std::size_t>(ticket.slot)];
-  if (!slot.taken) deliver(slot.peer, slot.tag);
+  if (!slot.taken) deliver(slot.peer, slot.tag.lane);
   const bool complete = slot.taken ? slot.taken->load(std::memory_order_acquire) : slot.complete;
   if (complete) slot.used = false;
   return complete;
 }
 
-/// Serves the receives of one sender and tag in the order in which they were posted.
-void ThreadMedium::deliver(Rank peer, int tag) {
-  auto& posted = posted_[{peer.value, tag}];
+/// Serves the receives of one sender and lane in the order in which they were posted.
+void ThreadMedium::deliver(Rank peer, int lane) {
+  auto& posted = posted_[{peer.value, lane}];
   while (!posted.empty()) {
     Slot& oldest = slots_[static_cast<std::size_t>(posted.front())];
-    if (!boxes_->take(peer, me_, tag, oldest.data, oldest.bytes)) return;
+    if (!boxes_->take(peer, me_, oldest.tag, oldest.data, oldest.bytes)) return;
     oldest.complete = true;
     posted.pop_front();
   }

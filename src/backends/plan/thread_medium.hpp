@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace lockstep::backends {
 class LetterBoxes {
  public:
   struct Letter {
+    MessageTag tag;
     const void* data;
     Bytes bytes;
     std::shared_ptr<std::atomic<bool>> taken;
@@ -24,16 +26,20 @@ class LetterBoxes {
 
   explicit LetterBoxes(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
   [[nodiscard]] int ranks() const { return static_cast<int>(boxes_.size()); }
-  void put(Rank from, Rank to, int tag, Letter letter);
+  void put(Rank from, Rank to, Letter letter);
   /// Copies the oldest letter to `data` if there is one. @throws Error{mismatch} if it has another size
-  bool take(Rank from, Rank to, int tag, void* data, Bytes bytes);
+  bool take(Rank from, Rank to, const MessageTag& tag, void* data, Bytes bytes);
+  /// As Medium::look. @throws Error{mismatch}
+  void look(Rank me, const MessageTag& ours);
 
  private:
   struct Box {
     std::mutex mutex;
-    std::map<std::pair<int, int>, std::deque<Letter>> letters;  // by sender and tag
+    std::map<std::pair<int, int>, std::deque<Letter>> letters;  // by sender and lane
   };
   std::vector<Box> boxes_;
+  std::mutex mutex_;                    // of the complaint
+  std::optional<Complaint> complaint_;  // the first
 };
 
 /// Messages between threads of one process.
@@ -41,9 +47,10 @@ class ThreadMedium : public Medium {
  public:
   ThreadMedium(std::shared_ptr<LetterBoxes> boxes, Rank me) : boxes_(std::move(boxes)), me_(me) {}
 
-  Ticket send(Rank peer, int tag, const void* data, Bytes bytes) override;
-  Ticket receive(Rank peer, int tag, void* data, Bytes bytes) override;
+  Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) override;
+  Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
   bool test(Ticket ticket) override;
+  void look(const MessageTag& ours) override { boxes_->look(me_, ours); }
   void close() override {}
 
  private:
@@ -52,17 +59,17 @@ class ThreadMedium : public Medium {
     bool complete = false;                     // of a receive
     std::shared_ptr<std::atomic<bool>> taken;  // of a send; empty for a receive
     Rank peer;
-    int tag = 0;
+    MessageTag tag;
     void* data = nullptr;
     Bytes bytes;
   };
   Ticket free_slot();
-  void deliver(Rank peer, int tag);
+  void deliver(Rank peer, int lane);
 
   std::shared_ptr<LetterBoxes> boxes_;
   Rank me_;
   std::vector<Slot> slots_;
-  std::map<std::pair<int, int>, std::deque<int>> posted_;  // receives not yet served, by sender and tag, oldest first
+  std::map<std::pair<int, int>, std::deque<int>> posted_;  // receives not yet served, by sender and lane, oldest first
 };
 
 }  // namespace lockstep::backends

@@ -44,6 +44,11 @@ TEST(Options, RefuseWhatCannotBeMeasured) {
   expect_complaint({"256M"}, "'256M' belongs to no option");
 }
 
+TEST(Options, CheckIsOffUnlessAskedFor) {
+  EXPECT_FALSE(parse({}).check);
+  EXPECT_TRUE(parse({"--check", "--algorithm", "ring,mpi-native"}).check);
+}
+
 TEST(Options, TuningIsForTheAlgorithmThatChooses) {
   const Options o = parse({"--tuning", "file"});
   EXPECT_EQ(o.algorithms.front(), "auto");

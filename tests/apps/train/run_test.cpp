@@ -96,7 +96,7 @@ TEST(Run, EveryAlgorithmGivesTheSameLossButForRounding) {
   const SmallDigits digits;
   std::map<std::string, double> losses;
   for (const std::string algorithm :
-       {"auto", "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "mpi"}) {
+       {"auto", "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "mpi", "mpi --check"}) {
     const auto epoch = last_epoch(digits, 3, digits.arguments() + " --batch 16 --epochs 1 --algorithm " + algorithm);
     losses[algorithm] = epoch.at("train_loss").get<double>();
   }

@@ -21,6 +21,7 @@ const Mistake mistakes[] = {
     {"MisspeltOption", "--batchsize 64", {"no option '--batchsize'", "did you mean '--batch'?"}},
     {"MisspeltOptionWithValue", "--bucket_mb=2", {"no option '--bucket_mb'", "did you mean '--bucket-mb'?"}},
     {"AbbreviatedOption", "--epoch 2", {"no option '--epoch'", "did you mean '--epochs'?"}},
+    {"CheckOfWhat", "--check maybe", {"'maybe'", "'--check'"}},
     {"Word", "lenet", {"'lenet' belongs to no option"}},
     {"MissingValue", "--steps", {"required argument for option '--steps' is missing"}},
     {"NoNumber", "--batch many", {"'many'", "'--batch'"}},

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/comm/collective.hpp"
+
+namespace lockstep {
+
+/// What a rank calls, in few bytes for ranks to compare: equal on all that do the same.
+struct Signature {
+  std::uint64_t call = 0;  ///< kind, dtype, operator, root and count, for error messages
+  std::uint64_t hash = 0;  ///< of all that and the label; every bit depends on everything
+  friend bool operator==(const Signature&, const Signature&) = default;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return std::as_bytes(std::span(this, 1)); }
+};
+
+Signature signature_of(const Collective& collective);
+
+/// "all_reduce of 100 float32 (sum)"
+std::string describe(const Signature& signature);
+
+/// Error{mismatch} that says what `rank` calls and what this rank does.
+Error disagreement(int rank, const Signature& theirs, const Signature& ours);
+
+/// @param signatures  the `bytes` of every rank's, by rank
+/// @throws Error{mismatch}, in the same words on every rank, unless all are equal: it names the ranks that differ from
+///         the majority, and where there is none all groups
+void require_agreement(std::span<const std::byte> signatures);
+
+}  // namespace lockstep

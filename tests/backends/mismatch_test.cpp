@@ -1,0 +1,156 @@
+// A rank that calls something else than the others: all ranks get an error of that kind, and not that of the deadline.
+// Over messages, and by the MPI library's collectives where ranks compare what they call; between ranks that share
+// memory see shared_memory_test.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "lockstep/backends/mpi_native.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::Algorithm;
+
+constexpr auto deadline = std::chrono::seconds(90);  // beyond the test's time: whoever comes to it has failed
+constexpr std::int64_t eager = 60;                   // elements
+constexpr std::int64_t large = 1 << 18;              // messages of 128 KiB, above any eager limit
+
+using Call = std::function<Work(Communicator&, Buffer)>;
+
+/// What most ranks call and what the last one does.
+struct Difference {
+  std::string name;
+  Call most;
+  Call odd;
+};
+
+Work add(Communicator& c, const Buffer& b, ReduceOp op = ReduceOp::sum, std::string_view label = "weights") {
+  return c.all_reduce(b, b, op, Queue::host(), label);
+}
+
+const Difference differences[] = {
+    {"Kind", [](Communicator& c, Buffer b) { return add(c, b); },
+     [](Communicator& c, Buffer b) { return c.broadcast(b, {0}, Queue::host(), "weights"); }},
+    {"Count", [](Communicator& c, Buffer b) { return add(c, b); },
+     [](Communicator& c, Buffer b) { return add(c, slice(b, {0}, {b.count.value - 1})); }},
+    {"Dtype", [](Communicator& c, Buffer b) { return add(c, b); },
+     [](Communicator& c, Buffer b) {
+       return add(c, {b.data, b.count, DType::int32, b.kind});
+     }},
+    {"Operator", [](Communicator& c, Buffer b) { return add(c, b); },
+     [](Communicator& c, Buffer b) { return add(c, b, ReduceOp::max); }},
+    {"Label", [](Communicator& c, Buffer b) { return add(c, b); },
+     [](Communicator& c, Buffer b) { return add(c, b, ReduceOp::sum, "biases"); }},
+    {"RootOfABroadcast", [](Communicator& c, Buffer b) { return c.broadcast(b, {0}); },
+     [](Communicator& c, Buffer b) { return c.broadcast(b, {1}); }},
+    {"OneMoreBefore", [](Communicator& c, Buffer b) { return add(c, b); },
+     [](Communicator& c, Buffer b) {
+       static auto* const kept = new std::vector<Work>;
+       kept->push_back(c.barrier());
+       return add(c, b);
+     }},
+};
+
+/// The error of an operation or, where this rank's part of it could be done, of the barrier after it.
+std::optional<Error> error_of(Communicator& c, const Call& call, const Buffer& buffer) {
+  try {
+    call(c, buffer).wait();
+    c.barrier().wait();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+/// What is under way stays so: requests and the memory they point to live until the process ends.
+template <typename T>
+void keep(T thing) {
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  kept->push_back(std::make_shared<T>(std::move(thing)));
+}
+
+class Mismatch : public testing::TestWithParam<std::tuple<Difference, Algorithm, std::int64_t>> {};
+
+TEST_P(Mismatch, IsFoundByEveryRank) {
+  const auto& [difference, algorithm, count] = GetParam();
+  World world;
+  if (difference.name == "RootOfABroadcast" && count == eager && world.size() == 2) {
+    world.close();
+    GTEST_SKIP() << "both ranks only send, which is done at once: nobody waits";
+  }
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = make_mpi_plan(world.group(), world.host(), *progress, {.algorithm = algorithm, .deadline = deadline});
+  std::vector<float> data(static_cast<std::size_t>(count), 1.0F);
+  const Buffer buffer{data.data(), {count}, DType::float32};
+  const int odd = world.size() - 1;
+  const bool is_odd = world.rank().value == odd;
+  const auto error = error_of(*c, is_odd ? difference.odd : difference.most, buffer);
+  ASSERT_TRUE(error) << "nothing was thrown";
+  EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
+  const std::vector<int>& peers = error->context().peers;
+  EXPECT_TRUE(is_odd || std::find(peers.begin(), peers.end(), odd) != peers.end()) << error->what();
+  EXPECT_FALSE(error->context().operation.empty()) << error->what();
+  EXPECT_EQ(error->context().rank, world.rank().value);
+  EXPECT_FALSE(error->context().host.empty());
+  EXPECT_THROW((void)c->barrier(), Error) << "the ranks no longer agree about what has been done";
+  barrier(world.group());
+  keep(std::move(c));
+  keep(std::move(progress));
+  keep(std::move(data));
+  world.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(, Mismatch,
+                         testing::Combine(testing::ValuesIn(differences),
+                                          testing::Values(Algorithm::ring, Algorithm::double_tree,
+                                                          Algorithm::halving_doubling, Algorithm::recursive_doubling),
+                                          testing::Values(eager, large)),
+                         [](const auto& parameter) {
+                           std::string algorithm(name(std::get<1>(parameter.param)));
+                           std::replace(algorithm.begin(), algorithm.end(), '-', '_');
+                           return std::get<0>(parameter.param).name + "_" + algorithm +
+                                  (std::get<2>(parameter.param) == eager ? "_eager" : "_large");
+                         });
+
+class ComparedMismatch : public testing::TestWithParam<Difference> {};
+
+TEST_P(ComparedMismatch, IsFoundByEveryRankBeforeDataAreTouched) {
+  const Difference& difference = GetParam();
+  constexpr std::int64_t count = large;
+  World world;
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = make_mpi_native(world.group(), world.host(), *progress, {.check = true, .deadline = deadline});
+  std::vector<float> data(static_cast<std::size_t>(count), static_cast<float>(world.rank().value));
+  const Buffer buffer{data.data(), {count}, DType::float32};
+  const int odd = world.size() - 1;
+  const auto error = error_of(*c, world.rank().value == odd ? difference.odd : difference.most, buffer);
+  ASSERT_TRUE(error) << "nothing was thrown";
+  EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
+  EXPECT_EQ(error->context().peers, world.size() > 2 ? std::vector{odd} : (std::vector{0, 1})) << error->what();
+  EXPECT_FALSE(error->context().operation.empty()) << error->what();
+  EXPECT_EQ(std::count(data.begin(), data.end(), static_cast<float>(world.rank().value)), count);
+  EXPECT_THROW((void)c->barrier(), Error);
+  barrier(world.group());
+  keep(std::move(c));
+  keep(std::move(progress));
+  keep(std::move(data));
+  world.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(, ComparedMismatch, testing::ValuesIn(differences),
+                         [](const auto& parameter) { return parameter.param.name; });
+
+}  // namespace
+}  // namespace lockstep::backends

@@ -1,0 +1,93 @@
+#include "comm/signature.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+Collective all_reduce(std::int64_t count, ReduceOp op = ReduceOp::sum, std::string_view label = "weights") {
+  static float data = 0;
+  const Buffer buffer{&data, {count}, DType::float32};
+  return {CollectiveKind::all_reduce, buffer, buffer, op, {0}, Queue::host(), label};
+}
+
+Collective broadcast(Rank root) {
+  Collective result = all_reduce(7);
+  result.kind = CollectiveKind::broadcast;
+  result.root = root;
+  return result;
+}
+
+TEST(Signature, DiffersInWhateverTheCallsDifferIn) {
+  Collective wide = all_reduce(100);
+  wide.in.dtype = wide.out.dtype = DType::int32;
+  const std::vector<Collective> calls{
+      all_reduce(100),
+      all_reduce(101),
+      all_reduce(100, ReduceOp::max),
+      all_reduce(100, ReduceOp::sum, "biases"),
+      wide,
+      broadcast({0}),
+      broadcast({1}),
+      broadcast({4096}),
+  };
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    for (std::size_t j = 0; j < calls.size(); ++j) {
+      EXPECT_EQ(signature_of(calls[i]).hash == signature_of(calls[j]).hash, i == j) << i << " and " << j;
+    }
+  }
+}
+
+TEST(Signature, OfAReduceIsTheSameOnTheRootAndElsewhere) {
+  Collective root = all_reduce(7);
+  root.kind = CollectiveKind::reduce;
+  Collective elsewhere = root;
+  elsewhere.out = {nullptr, {0}, DType::float32};
+  EXPECT_EQ(signature_of(root), signature_of(elsewhere));
+}
+
+Error disagreement_of(const std::vector<Collective>& calls) {
+  std::vector<std::byte> all;
+  for (const Collective& call : calls) {
+    const Signature signature = signature_of(call);
+    all.insert(all.end(), signature.bytes().begin(), signature.bytes().end());
+  }
+  try {
+    require_agreement(all);
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorCode::io, "they agree");
+}
+
+TEST(RequireAgreement, NamesWhoDiffersFromTheMajority) {
+  const Error one = disagreement_of({all_reduce(7), broadcast({1}), all_reduce(7)});
+  EXPECT_EQ(one.code(), ErrorCode::mismatch);
+  EXPECT_EQ(one.context().peers, std::vector{1});
+  EXPECT_EQ(one.message(),
+            "rank 1 calls broadcast of 7 float32 from rank 1 where the others call all_reduce of 7 float32 (sum) (what "
+            "reads the same differs in its label)");
+  const Error two = disagreement_of({all_reduce(8), all_reduce(7), all_reduce(7), all_reduce(8), all_reduce(7)});
+  EXPECT_EQ(two.context().peers, (std::vector{0, 3}));
+}
+
+TEST(RequireAgreement, NamesAllWhereThereIsNoMajority) {
+  const Error error = disagreement_of({all_reduce(7), all_reduce(7, ReduceOp::max)});
+  EXPECT_EQ(error.context().peers, (std::vector{0, 1}));
+  EXPECT_NE(error.message().find("rank 0 calls all_reduce of 7 float32 (sum); rank 1 calls all_reduce of 7 float32 "
+                                 "(max)"),
+            std::string::npos)
+      << error.what();
+}
+
+TEST(RequireAgreement, IsContentWhereAllCallTheSame) {
+  EXPECT_EQ(disagreement_of({all_reduce(7)}).message(), "they agree");
+  EXPECT_EQ(disagreement_of({all_reduce(7), all_reduce(7), all_reduce(7)}).message(), "they agree");
+}
+
+}  // namespace
+}  // namespace lockstep
