@@ -31,7 +31,8 @@ Json name_event(std::string_view what, int rank, int track, std::string_view nam
 
 void TraceRecorder::span(const Span& span) {
   const std::lock_guard lock(mutex_);
-  events_.push_back({number_of(tracks_, span.track), number_of(names_, span.name), span.begin, span.end, span.bytes});
+  events_.push_back({number_of(tracks_, span.track), number_of(names_, span.name), span.begin, span.end, span.bytes,
+                     number_of(names_, span.algorithm)});
 }
 
 std::string TraceRecorder::events_json() const {
@@ -50,7 +51,9 @@ std::string TraceRecorder::events_json() const {
                  {"tid", event.track},
                  {"ts", microseconds(event.begin - options_.origin)},
                  {"dur", microseconds(event.end - event.begin)}};
-    if (event.bytes.value != 0) json["args"] = {{"bytes", event.bytes.value}};
+    if (event.bytes.value != 0) json["args"]["bytes"] = event.bytes.value;
+    const std::string_view algorithm = names[static_cast<std::size_t>(event.algorithm)];
+    if (!algorithm.empty()) json["args"]["algorithm"] = algorithm;
     text += ",\n" + one_line(json);
   }
   return text;

@@ -24,7 +24,7 @@ json events_of(const TraceRecorder& recorder) { return json::parse("[" + recorde
 TEST(TraceRecorder, WritesCompleteEventsInMicrosecondsFromTheOrigin) {
   TraceRecorder recorder({.rank = {3}, .host = "node7", .origin = origin});
   recorder.span({"compute", "backward", origin + microseconds(10), origin + microseconds(35), {}});
-  recorder.span({"communication", "bucket 0", origin + microseconds(20), origin + microseconds(60), {4096}});
+  recorder.span({"communication", "bucket 0", origin + microseconds(20), origin + microseconds(60), {4096}, "ring"});
   recorder.span({"compute", "forward", origin - microseconds(5), origin, {}});
   const json events = events_of(recorder);
   ASSERT_EQ(events.size(), 6U);
@@ -35,7 +35,7 @@ TEST(TraceRecorder, WritesCompleteEventsInMicrosecondsFromTheOrigin) {
             json::parse(R"({"ph":"M","name":"thread_name","pid":3,"tid":1,"args":{"name":"communication"}})"));
   EXPECT_EQ(events[3], json::parse(R"({"ph":"X","name":"backward","pid":3,"tid":0,"ts":10.0,"dur":25.0})"));
   EXPECT_EQ(events[4], json::parse(R"({"ph":"X","name":"bucket 0","pid":3,"tid":1,"ts":20.0,"dur":40.0,
-                                       "args":{"bytes":4096}})"));
+                                       "args":{"bytes":4096,"algorithm":"ring"}})"));
   EXPECT_EQ(events[5], json::parse(R"({"ph":"X","name":"forward","pid":3,"tid":0,"ts":-5.0,"dur":5.0})"));
 }
 

@@ -15,7 +15,8 @@ struct Span {
   std::string_view name;   ///< e.g. "backward conv2", "all_reduce bucket 3"
   Clock::time_point begin;
   Clock::time_point end;
-  Bytes bytes;  ///< 0 where it moves no data
+  Bytes bytes;                      ///< 0 where it moves no data
+  std::string_view algorithm = {};  ///< by which an operation ran, e.g. "shared-memory"; empty where nobody says
 };
 
 /// Receives what the lower floors do. Implementations may be called from several threads.

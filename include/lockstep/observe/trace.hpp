@@ -39,6 +39,7 @@ class TraceRecorder : public Observer {
     Clock::time_point begin;
     Clock::time_point end;
     Bytes bytes;
+    int algorithm = 0;
   };
   /// Names numbered in order of appearance, so that a span costs no string.
   using Names = std::map<std::string, int, std::less<>>;

@@ -28,7 +28,8 @@ Span HostOperation::span() const {
           .name = label_.empty() ? name(kind_) : std::string_view(label_),
           .begin = submitted_,
           .end = last_advance_,
-          .bytes = bytes_};
+          .bytes = bytes_,
+          .algorithm = algorithm()};
 }
 
 }  // namespace lockstep::backends

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
@@ -52,6 +53,8 @@ class HostOperation : public Operation {
 
  private:
   virtual void add_pending(ErrorContext& /*context*/) const {}
+  /// By which it runs, for the observer; lives as long as the program.
+  [[nodiscard]] virtual std::string_view algorithm() const { return {}; }
 
   CollectiveKind kind_ = CollectiveKind::barrier;
   Bytes bytes_;

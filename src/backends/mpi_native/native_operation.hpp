@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "backends/host/operation.hpp"
@@ -45,6 +46,7 @@ class NativeOperation : public HostOperation {
   MPI_Request all_to_all(const Piece& piece);
   [[nodiscard]] MPI_Datatype spread(const Piece& piece) const;
   void finish();
+  [[nodiscard]] std::string_view algorithm() const override { return "mpi"; }
   [[nodiscard]] std::int64_t part() const { return part_of(collective_, ranks_).value; }
 
   MPI_Comm communicator_;

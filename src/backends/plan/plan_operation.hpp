@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "backends/host/operation.hpp"
@@ -29,6 +30,7 @@ class PlanOperation : public HostOperation {
 
  private:
   void add_pending(ErrorContext& context) const override;
+  [[nodiscard]] std::string_view algorithm() const override { return schedule_->algorithm(); }
   void feed(std::size_t lane);
 
   std::vector<BlockRun> lanes_;  // of those in use, block b runs in lane b mod lanes: the same on every rank

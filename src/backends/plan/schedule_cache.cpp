@@ -56,7 +56,8 @@ CompiledSchedule ScheduleCache::make(const Key& key) const {
                                                        .radix = choice.radix,
                                                        .shape = shape_,
                                                        .reach = key.reach};
-  return {collectives::make_schedule(me_, description, choice.algorithm, segment, staging), choice.blocks_in_flight};
+  return {collectives::algorithm_name(operation, choice.algorithm),
+          collectives::make_schedule(me_, description, choice.algorithm, segment, staging), choice.blocks_in_flight};
 }
 
 }  // namespace lockstep::backends

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "backends/plan/compiled_plan.hpp"
@@ -16,12 +17,15 @@ namespace lockstep::backends {
 /// A schedule whose plans are ready to be driven.
 class CompiledSchedule {
  public:
-  CompiledSchedule(collectives::Schedule schedule, int blocks_in_flight)
-      : schedule_(std::move(schedule)),
+  /// @param algorithm  its name, which lives as long as the program
+  CompiledSchedule(std::string_view algorithm, collectives::Schedule schedule, int blocks_in_flight)
+      : algorithm_(algorithm),
+        schedule_(std::move(schedule)),
         full_(schedule_.full()),
         tail_(schedule_.tail()),
         blocks_in_flight_(blocks_in_flight) {}
 
+  [[nodiscard]] std::string_view algorithm() const { return algorithm_; }
   [[nodiscard]] bool shares_memory() const { return full_.shares_memory(); }
   [[nodiscard]] std::int64_t size() const { return schedule_.size(); }
   [[nodiscard]] int blocks_in_flight() const { return blocks_in_flight_; }
@@ -29,6 +33,7 @@ class CompiledSchedule {
   [[nodiscard]] const CompiledPlan& plan(std::int64_t block) const { return schedule_.is_tail(block) ? tail_ : full_; }
 
  private:
+  std::string_view algorithm_;
   collectives::Schedule schedule_;
   CompiledPlan full_;
   CompiledPlan tail_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "apps/train/train_program.hpp"
 
@@ -11,6 +12,9 @@ struct Event {
   std::string name;
   double begin_us = 0;
   double end_us = 0;
+  std::string algorithm;
+
+  [[nodiscard]] bool is_bucket() const { return track == "communication" && name.starts_with("bucket "); }
 };
 
 /// The spans of each rank, in the order in which they were recorded.
@@ -24,8 +28,11 @@ std::map<int, std::vector<Event>> read_trace(const std::filesystem::path& path) 
     if (event.at("name") == "thread_name") tracks[track] = event.at("args").at("name").get<std::string>();
     if (event.at("ph") != "X") continue;
     const double begin = event.at("ts").get<double>();
-    ranks[rank].push_back(
-        {tracks.at(track), event.at("name").get<std::string>(), begin, begin + event.at("dur").get<double>()});
+    ranks[rank].push_back({.track = tracks.at(track),
+                           .name = event.at("name").get<std::string>(),
+                           .begin_us = begin,
+                           .end_us = begin + event.at("dur").get<double>(),
+                           .algorithm = event.value("/args/algorithm"_json_pointer, "")});
   }
   return ranks;
 }
@@ -52,8 +59,7 @@ std::vector<Step> steps_of(const std::vector<Event>& events) {
 
 bool has_bucket_within(const std::vector<Event>& events, const Step& step) {
   return std::any_of(events.begin(), events.end(), [&step](const Event& event) {
-    return event.track == "communication" && event.name.starts_with("bucket ") &&
-           event.begin_us > step.backward_begin_us && event.end_us < step.backward_end_us;
+    return event.is_bucket() && event.begin_us > step.backward_begin_us && event.end_us < step.backward_end_us;
   });
 }
 
@@ -75,6 +81,32 @@ TEST(Overlap, ABucketIsReducedWhileBackwardGoesOn) {
               1)
         << "rank " << rank;
   }
+}
+
+/// By which algorithms the buckets of a short run on two ranks of one node were summed.
+std::set<std::string> algorithms_of_buckets(const std::string& arguments) {
+  const data::TemporaryDirectory directory;
+  const auto path = directory.path() / "trace.json";
+  const auto result = run_train(2, "--steps 3 --threads 1 --bucket-mb 0.05 --trace " + path.string() + arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  std::set<std::string> algorithms;
+  std::set<std::string> buckets;
+  for (const auto& [rank, events] : read_trace(path)) {
+    for (const Event& event : events) {
+      if (!event.is_bucket()) continue;
+      buckets.insert(event.name);
+      algorithms.insert(event.algorithm);
+    }
+  }
+  EXPECT_GT(buckets.size(), 2U) << "large ones and small ones";
+  return algorithms;
+}
+
+TEST(Trace, SaysByWhichAlgorithmABucketWasReduced) {
+  using Names = std::set<std::string>;
+  EXPECT_EQ(algorithms_of_buckets(" --algorithm auto"), Names{"shared-memory"}) << "the ranks of one node";
+  EXPECT_EQ(algorithms_of_buckets(" --algorithm ring"), Names{"ring"});
+  EXPECT_EQ(algorithms_of_buckets(" --algorithm mpi"), Names{"mpi"});
 }
 
 }  // namespace
