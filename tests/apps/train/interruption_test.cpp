@@ -1,10 +1,13 @@
-#include "apps/train/background_job.hpp"
 #include "apps/train/train_program.hpp"
+#include "support/background_job.hpp"
 
 namespace lockstep::train {
 namespace {
 
 using std::chrono::seconds;
+using testing_support::BackgroundJob;
+using testing_support::becomes_true;
+using testing_support::processes;
 
 /// Three ranks that would train for hours; the metrics file's name marks their processes.
 class Interruption : public testing::Test {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-namespace lockstep::train {
+namespace lockstep::testing_support {
 
 /// Asks every 10 ms until the answer is yes. @return whether it was before the time was over
 template <typename Question>
@@ -80,4 +80,4 @@ inline std::vector<pid_t> processes(const std::string& program, const std::strin
   return found;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::testing_support

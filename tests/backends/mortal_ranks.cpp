@@ -1,0 +1,97 @@
+// Ranks that share memory, to be killed, under mpiexec with 2 or more.
+//   mortal_ranks await FOLDER spin|sleep SECONDS   the last rank kills itself while the others wait for it in an
+//                                                  all_reduce with this deadline; it writes FOLDER/death, they write
+//                                                  FOLDER/<rank>
+//   mortal_ranks repeat MARKER                     makes communicators, adds up with them and closes them, for ever; by
+//                                                  the marker its processes are found
+// Times are nanoseconds of the clock that all processes of a host read.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace {
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+
+std::unique_ptr<Communicator> make(const World& world, Progress& progress, std::chrono::seconds deadline = 60s) {
+  return backends::make_mpi_plan(world.group(), world.host(), progress,
+                                 {.algorithm = collectives::Algorithm::shared_memory, .deadline = deadline});
+}
+
+void add_up(Communicator& c, const Buffer& values) { c.all_reduce(values, values, ReduceOp::max).wait(); }
+
+/// Whole or not at all, as others see it. @param words  what comes after the time
+void write_down(const std::filesystem::path& file, const std::string& words) {
+  const std::filesystem::path draft = file.string() + ".draft";
+  std::ofstream(draft) << Clock::now().time_since_epoch() / 1ns << ' ' << words << std::flush;
+  std::filesystem::rename(draft, file);
+}
+
+/// Ends without MPI's consent, which the dead cannot give, and not before all have written: a rank that has ended too
+/// would be named as well.
+[[noreturn]] void end_together(const std::filesystem::path& folder, int survivors) {
+  for (int rank = 0; rank < survivors; ++rank)
+    for (int i = 0; i < 3000 && !std::filesystem::exists(folder / std::to_string(rank)); ++i)
+      std::this_thread::sleep_for(10ms);
+  _exit(0);
+}
+
+[[noreturn]] void await(const std::filesystem::path& folder, const std::string& manner, std::chrono::seconds deadline) {
+  const World world;
+  Progress progress(make_wait_policy(manner, 0));
+  const auto c = make(world, progress, deadline);
+  const Allocation memory = c->allocate({1 << 20});
+  const Buffer values = memory.as(DType::float32);
+  for (int i = 0; i < 10; ++i) add_up(*c, values);
+  const int victim = world.size() - 1;
+  if (world.rank().value == victim) {
+    std::this_thread::sleep_for(300ms);  // by then the others wait in the manner that they were told
+    write_down(folder / "death", "");
+    raise(SIGKILL);
+  }
+  std::string outcome = "completed";
+  try {
+    add_up(*c, values);
+  } catch (const Error& error) {
+    outcome = std::string(name(error.code())) + ' ' +
+              (error.context().peers == std::vector{victim} ? "names" : "does-not-name") +
+              " the victim: " + error.what();
+  }
+  write_down(folder / std::to_string(world.rank().value), outcome);
+  end_together(folder, victim);
+}
+
+[[noreturn]] void repeat() {
+  const World world;
+  Progress progress({.spins_before_yield = 0});
+  for (;;) {
+    const auto c = make(world, progress);
+    const Allocation shared = c->allocate({1 << 20});
+    std::vector<float> ordinary(1 << 18);
+    for (int i = 0; i < 20; ++i) {
+      for (const std::int64_t count : {1, 5'000, 1 << 18}) {
+        add_up(*c, slice(shared.as(DType::float32), {0}, {count}));
+        add_up(*c, Buffer{ordinary.data(), {count}, DType::float32});
+      }
+    }
+    c->close();
+  }
+}
+
+}  // namespace
+
+int main(int /*argc*/, char** argv) {
+  if (std::string(argv[1]) == "repeat") repeat();
+  await(argv[2], argv[3], std::chrono::seconds(std::stoi(argv[4])));
+}

@@ -1,0 +1,137 @@
+// What becomes of a job one of whose ranks is killed: those that wait for it in shared memory are told who it was, and
+// nothing is left of any of them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/background_job.hpp"
+#include "support/run_program.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+using testing_support::BackgroundJob;
+using testing_support::becomes_true;
+using testing_support::processes;
+
+constexpr int ranks = 3;
+constexpr int deadline_seconds = 20;
+
+class RankDeath : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directory(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  static std::string command(const std::string& mpiexec_flags, const std::string& arguments) {
+    return std::string(LOCKSTEP_MPIEXEC) + mpiexec_flags + " -n " + std::to_string(ranks) + ' ' +
+           LOCKSTEP_MORTAL_RANKS + ' ' + arguments;
+  }
+
+ private:
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("lockstep-rank-death-" + std::to_string(getpid()));
+};
+
+/// What tells mpiexec to let the other ranks live when one has died; empty where it is not known.
+std::string recovery_flag() {
+  const std::string version = testing_support::run_program(std::string(LOCKSTEP_MPIEXEC) + " --version 2>&1").output;
+  const auto is_of = [&](const char* name) { return version.find(name) != std::string::npos; };
+  if (is_of("Open MPI") || is_of("OpenRTE") || is_of("PRTE")) return " --enable-recovery";
+  if (is_of("HYDRA")) return " -disable-auto-cleanup";
+  return "";
+}
+
+struct Note {
+  std::int64_t nanoseconds = 0;
+  std::string words;
+};
+Note read(const std::filesystem::path& path) {
+  Note note;
+  std::ifstream file(path);
+  file >> note.nanoseconds >> std::ws;
+  std::getline(file, note.words);
+  return note;
+}
+
+class RankDeathIn : public RankDeath, public testing::WithParamInterface<const char*> {};
+
+TEST_P(RankDeathIn, IsToldByNameToWhoeverWaits) {
+  const std::string flag = recovery_flag();
+  if (flag.empty()) GTEST_SKIP() << LOCKSTEP_MPIEXEC << " is not known to let ranks outlive another";
+  const auto job = testing_support::run_program(
+      command(flag, "await " + folder().string() + ' ' + GetParam() + ' ' + std::to_string(deadline_seconds)) +
+      " 2>&1");
+  const Note death = read(folder() / "death");
+  ASSERT_GT(death.nanoseconds, 0) << job.output;
+  for (int rank = 0; rank < ranks - 1; ++rank) {
+    const Note note = read(folder() / std::to_string(rank));
+    ASSERT_GT(note.nanoseconds, 0) << "rank " << rank << " wrote nothing\n" << job.output;
+    EXPECT_TRUE(note.words.starts_with("transport names")) << note.words;
+    const double milliseconds = static_cast<double>(note.nanoseconds - death.nanoseconds) / 1e6;
+    std::printf("rank %d knew after %.1f ms: %s\n", rank, milliseconds, note.words.c_str());
+    EXPECT_LT(milliseconds, deadline_seconds * 1000 / 4) << "not much sooner than at the deadline";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, RankDeathIn, testing::Values("spin", "sleep"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+/// What is in /dev/shm but for the files of MPI libraries, which a killed rank leaves behind and their names tell. Of
+/// lockstep's nothing ever is, not even for a moment: its memory has no name.
+std::set<std::string> named_memory() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    const auto is_of = [&](const char* library) { return name.find(library) != std::string::npos; };
+    const bool open_mpi = is_of("vader_segment") || is_of("sm_segment") || is_of("pmix") || is_of("ompi");
+    const bool mpich = is_of("mpich");
+    if (!open_mpi && !mpich) names.insert(name);
+  }
+  return names;
+}
+
+unsigned number_from(const char* variable, unsigned otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : static_cast<unsigned>(std::stoul(text));
+}
+
+/// Any rank at any instant: while MPI starts, while the ranks find each other, while they add up, while they close.
+TEST_F(RankDeath, LeavesNothingBehind) {
+  const unsigned kills = number_from("LOCKSTEP_KILLS", 10);
+  const unsigned seed = number_from("LOCKSTEP_KILL_SEED", std::random_device()());
+  std::printf("%u kills, LOCKSTEP_KILL_SEED=%u\n", kills, seed);
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> after_ms(0, 1000);
+  const std::string marker = folder().string();
+  const std::set<std::string> before = named_memory();
+  const auto is_empty = [&] { return processes("", marker).empty(); };
+  for (unsigned k = 0; k < kills; ++k) {
+    BackgroundJob job(command("", "repeat " + marker), folder() / "output");
+    const auto alive = [&] { return processes(LOCKSTEP_MORTAL_RANKS, marker); };
+    ASSERT_TRUE(becomes_true(60s, [&] { return alive().size() == ranks || job.has_ended(); }));
+    ASSERT_FALSE(job.has_ended()) << "kill " << k << " found none to kill";
+    std::this_thread::sleep_for(std::chrono::milliseconds(after_ms(random)));
+    ASSERT_EQ(kill(alive().at(random() % ranks), SIGKILL), 0);
+    EXPECT_TRUE(becomes_true(60s, [&] { return job.has_ended() && is_empty(); })) << "after kill " << k;
+    for (const pid_t left : processes("", marker)) kill(left, SIGKILL);
+  }
+  std::vector<std::string> made;
+  const std::set<std::string> after = named_memory();
+  std::set_difference(after.begin(), after.end(), before.begin(), before.end(), std::back_inserter(made));
+  EXPECT_EQ(made, std::vector<std::string>{});
+}
+
+}  // namespace
+}  // namespace lockstep
