@@ -1,0 +1,55 @@
+// More elements than an int counts. Opt-in: two ranks need 9 GB between them.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::Algorithm;
+
+constexpr std::int64_t elements = (std::int64_t{1} << 31) + 1009;
+
+/// The period divides no power of two: an offset that is cut off to 31 or 32 bits brings another value.
+constexpr int period = 113;
+
+class Large : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("LOCKSTEP_LARGE_TESTS") == nullptr) GTEST_SKIP() << "set LOCKSTEP_LARGE_TESTS=1; it needs 9 GB";
+  }
+
+  /// @param own_memory  of the communicator, else the C library's
+  static void check(Algorithm algorithm, bool own_memory) {
+    World world;
+    Progress progress({.spins_before_yield = 0});
+    const auto c = make_mpi_plan(world.group(), world.host(), progress, {.algorithm = algorithm});
+    {
+      const Allocation memory = own_memory ? c->allocate({elements}) : allocate_host({elements});
+      auto* values = static_cast<std::uint8_t*>(memory.data());
+      for (std::int64_t i = 0; i < elements; ++i)
+        values[i] = static_cast<std::uint8_t>(i % period + world.rank().value);
+      c->all_reduce(memory.as(DType::uint8), memory.as(DType::uint8), ReduceOp::sum).wait();
+      const int p = world.size();
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < elements; ++i)
+        wrong += values[i] != static_cast<std::uint8_t>(p * (i % period) + p * (p - 1) / 2);
+      EXPECT_EQ(wrong, 0);
+    }
+    c->close();
+    world.close();
+  }
+};
+
+TEST_F(Large, InMemoryThatRanksShare) { check(Algorithm::shared_memory, true); }
+
+TEST_F(Large, StagedThroughMemoryThatRanksShare) { check(Algorithm::shared_memory, false); }
+
+TEST_F(Large, InMessages) { check(Algorithm::ring, false); }
+
+}  // namespace
+}  // namespace lockstep::backends
