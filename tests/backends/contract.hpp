@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -66,14 +68,16 @@ inline const Memory& host_memory() {
 }
 
 /// Elements of a dtype, read and written as small integers through a copy on the host. They are not aligned to more
-/// than an element, and have a guard behind them that no operation may touch.
+/// than an element, those of a byte lie at odd addresses, and have a guard behind them that no operation may touch.
 class Values {
  public:
-  Values(const Memory& memory, DType dtype, std::int64_t count)
+  /// @param skipped  elements between the memory's beginning, which is aligned, and the first
+  Values(const Memory& memory, DType dtype, std::int64_t count, std::int64_t skipped = 1)
       : memory_(&memory),
         dtype_(dtype),
         count_(count),
-        host_(static_cast<std::size_t>((count + 1) * size_of(dtype)) + guard, std::byte{0x5a}),
+        skipped_(skipped),
+        host_(static_cast<std::size_t>((count + skipped) * size_of(dtype)) + guard, std::byte{0x5a}),
         allocation_(memory.allocate({static_cast<std::int64_t>(host_.size())})) {}
 
   /// The elements as last set.
@@ -81,7 +85,7 @@ class Values {
     if (!up_to_date_) memory_->copy(allocation_.data(), host_.data(), whole());
     up_to_date_ = true;
     changed_ = true;
-    return slice(Buffer{allocation_.data(), {count_ + 1}, dtype_, allocation_.kind()}, {1}, {count_});
+    return slice(Buffer{allocation_.data(), {skipped_ + count_}, dtype_, allocation_.kind()}, {skipped_}, {count_});
   }
   [[nodiscard]] std::int64_t count() const { return count_; }
   void set(std::int64_t i, int value) {
@@ -108,7 +112,7 @@ class Values {
  private:
   static constexpr std::ptrdiff_t guard = 64;
   [[nodiscard]] Bytes whole() const { return {static_cast<std::int64_t>(host_.size())}; }
-  std::byte* at(std::int64_t i) { return host_.data() + (i + 1) * size_of(dtype_); }
+  std::byte* at(std::int64_t i) { return host_.data() + (skipped_ + i) * size_of(dtype_); }
   void fetch() {
     if (changed_) memory_->copy(host_.data(), allocation_.data(), whole());
     changed_ = false;
@@ -147,6 +151,7 @@ class Values {
   const Memory* memory_;
   DType dtype_;
   std::int64_t count_;
+  std::int64_t skipped_;
   std::vector<std::byte> host_;
   Allocation allocation_;
   bool up_to_date_ = false;  // the memory has what was set
@@ -286,6 +291,54 @@ inline void check_every_operation(Communicator& c, const Memory& memory) {
   c.barrier().wait();
 }
 
+/// Input and output lie differently to the width of a vector, and on every rank otherwise.
+inline void check_unaligned(Communicator& c, const Memory& memory) {
+  for (const DType dtype : {DType::uint8, DType::bfloat16, DType::float32}) {
+    for (const std::int64_t count : {31, 65, 1009, 9001}) {
+      for (int shift = 1; shift <= 3; ++shift) {
+        Values in(memory, dtype, count, shift + c.rank().value);
+        Values out(memory, dtype, count, 2 * shift + 1);
+        for (std::int64_t i = 0; i < count; ++i) in.set(i, input_of(c.rank().value, i, shift, ReduceOp::sum));
+        c.all_reduce(in.buffer(), out.buffer(), ReduceOp::sum).wait();
+        for (std::int64_t i = 0; i < count; ++i)
+          ASSERT_EQ(out.get(i), reduced(c.size(), i, shift, ReduceOp::sum)) << label_of(c, dtype, count) << " at " << i;
+        ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+      }
+    }
+  }
+}
+
+/// What has no elements needs no memory.
+inline void check_nothing(Communicator& c) {
+  const MemoryKind kind = c.capabilities().host_memory ? MemoryKind::host : MemoryKind::device;
+  for (const DType dtype : all_dtypes) {
+    const Buffer nothing{nullptr, {0}, dtype, kind};
+    c.all_reduce(nothing, nothing, ReduceOp::sum).wait();
+    c.broadcast(nothing, {c.size() - 1}).wait();
+    c.all_gather(nothing, nothing).wait();
+    c.reduce_scatter(nothing, nothing, ReduceOp::sum).wait();
+    c.reduce(nothing, nothing, ReduceOp::sum, {0}).wait();
+    c.all_to_all(nothing, nothing).wait();
+  }
+}
+
+/// A rank that stalls holds the others up, before it submits and between submitting and waiting, and harms nothing.
+inline void check_a_rank_that_stalls(Communicator& c, const Memory& memory) {
+  const auto stall = [&](int rank) {
+    if (c.rank().value == rank) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  const int last = c.size() - 1;
+  stall(last);
+  check_all_reduce(c, memory, DType::float32, ReduceOp::sum, 20'011, true, 5);
+  Values values(memory, DType::int32, 20'011);
+  for (std::int64_t i = 0; i < values.count(); ++i) values.set(i, value_of(c.rank().value, i, 6));
+  Work work = c.all_reduce(values.buffer(), values.buffer(), ReduceOp::sum);
+  stall(0);
+  work.wait();
+  for (std::int64_t i = 0; i < values.count(); ++i)
+    ASSERT_EQ(values.get(i), reduced(c.size(), i, 6, ReduceOp::sum)) << label_of(c, DType::int32, values.count());
+}
+
 /// Longer than every segment and not a multiple of any.
 inline void check_long_buffers(Communicator& c, const Memory& memory) {
   for (const bool in_place : {true, false}) {
@@ -397,6 +450,9 @@ inline void check_close(Communicator& c) {
 inline void check_all(Communicator& c, const Memory& memory = host_memory()) {
   check_every_operation(c, memory);
   check_long_buffers(c, memory);
+  check_unaligned(c, memory);
+  check_nothing(c);
+  check_a_rank_that_stalls(c, memory);
   check_many_at_once(c, memory);
   check_back_to_back(c, memory, 1000);
   check_refusals(c, memory);

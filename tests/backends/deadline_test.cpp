@@ -96,7 +96,9 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
   World world;
   for (const int k : {2, 5}) {
     auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-    auto c = make_mpi_plan(world.group(), world.host(), *progress, {.algorithm = GetParam(), .deadline = deadline});
+    // Small blocks, so that ranks that share memory have so many steps too.
+    auto c = make_mpi_plan(world.group(), world.host(), *progress,
+                           {.algorithm = GetParam(), .node = {.staging = {32 * 1024}}, .deadline = deadline});
     std::vector<float> data(elements, 1.0F);
     const Buffer buffer{data.data(), {elements}, DType::float32};
     Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
@@ -116,7 +118,8 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
 
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, Deadline,
                          testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                         Algorithm::recursive_doubling, Algorithm::tree_order));
+                                         Algorithm::recursive_doubling, Algorithm::tree_order, Algorithm::shared_memory,
+                                         Algorithm::hierarchical_ring));
 
 TEST(NativeDeadline, APeerThatNeverSubmits) {
   World world;
