@@ -98,8 +98,7 @@ LOCKSTEP_INLINE void combine_block(const InstructionSet::Operands& o, const In& 
   }
 }
 
-/// Of inputs that another core has just written. Of the distances tried between two ranks this gained most, at 64 KiB,
-/// and lost nothing at other sizes.
+/// In bytes. Of the distances tried between two ranks this gained most, at 64 KiB.
 constexpr std::int64_t prefetch_distance = 1024;
 
 template <std::int64_t bytes, typename In>
@@ -133,7 +132,8 @@ void combine(const InstructionSet::Operands& operands) {
       for (; offset < head && offset < end; offset += step) combine_block<Format, Op, 1, 1>(o, in, offset, false);
     }
     for (; offset + packs * lanes * step <= end; offset += packs * lanes * step) {
-      if (offset + prefetch_distance < end) prefetch<packs * lanes * step>(in, offset + prefetch_distance);
+      if (o.prefetch && offset + prefetch_distance < end)
+        prefetch<packs * lanes * step>(in, offset + prefetch_distance);
       combine_block<Format, Op, lanes, packs>(o, in, offset, o.streaming);
     }
     for (; offset + lanes * step <= end; offset += lanes * step) {

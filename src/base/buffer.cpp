@@ -10,19 +10,6 @@
 
 namespace lockstep {
 
-std::int64_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-    case DType::int32: return 4;
-    case DType::float64:
-    case DType::int64: return 8;
-    case DType::uint8: return 1;
-    case DType::float16:
-    case DType::bfloat16: return 2;
-  }
-  return 0;
-}
-
 std::string_view name(DType dtype) {
   switch (dtype) {
     case DType::float32: return "float32";

@@ -21,7 +21,8 @@ struct InstructionSet {
     const void* const* ins;
     std::int64_t in_count;
     std::int64_t elements;
-    bool streaming;
+    bool streaming;  ///< stores go past the cache
+    bool prefetch;   ///< inputs, ahead of what is read
   };
   using Combine = void (*)(const Operands& operands);
   /// For two, three and four inputs, and for any number.

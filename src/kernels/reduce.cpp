@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 #include "kernels/instruction_set.hpp"
@@ -34,19 +35,28 @@ Half narrowed(float value) {
   return half;
 }
 
+/// Of an input that another core has just written. From some length on the processor does better by itself, until
+/// what it reads is in no cache: so it was found between two ranks.
+constexpr std::int64_t longest_prefetched = 64 * 1024;
+
 }  // namespace
 
 void combine(std::span<void* const> outs, std::span<const void* const> ins, Count count, DType dtype, ReduceOp op,
-             Stores stores) {
+             Residence residence) {
   const bool copy = ins.size() == 1;
+  const std::int64_t elements = copy ? count.value * size_of(dtype) : count.value;
+  const bool far = residence == Residence::memory;
+  const bool in_place =
+      std::find_first_of(outs.begin(), outs.end(), ins.begin(), ins.end(), std::equal_to<const void*>()) != outs.end();
   if (copy && outs.size() == 1 && outs[0] == ins[0]) return;
   combine(widest_instruction_set(),
           {.outs = outs.data(),
            .out_count = static_cast<std::int64_t>(outs.size()),
            .ins = ins.data(),
            .in_count = static_cast<std::int64_t>(ins.size()),
-           .elements = copy ? count.value * size_of(dtype) : count.value,
-           .streaming = stores == Stores::streaming},
+           .elements = elements,
+           .streaming = far && !in_place,
+           .prefetch = far || count.value * size_of(dtype) <= longest_prefetched},
           dtype, op);
 }
 

@@ -45,7 +45,7 @@ TEST_P(LocalContract, Holds) {
             {.algorithm = algorithm,
              .segment = {256},
              .blocks_in_flight = 3,
-             .node = {.staging = {1024}, .pull_limit = {512}, .streaming_from = {1500}}},
+             .node = {.staging = {1024}, .pull_limit = {512}, .cache = {1500}}},
             [](Communicator& c) { contract::check_all(c); });
 }
 

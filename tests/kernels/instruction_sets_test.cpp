@@ -110,7 +110,8 @@ void run(const InstructionSet& set, const Case& c, Arrays& arrays) {
            .ins = ins.data(),
            .in_count = static_cast<std::int64_t>(c.ins),
            .elements = c.elements * width,
-           .streaming = c.streaming},
+           .streaming = c.streaming,
+           .prefetch = c.streaming},
           c.dtype, c.op);
 }
 

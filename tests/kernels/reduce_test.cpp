@@ -149,7 +149,7 @@ TEST(Combine, AddsFromLeftToRight) {
 }
 
 TEST(Combine, WritesEveryOutputOfWhichSomeAreInputs) {
-  for (const Stores stores : {Stores::cached, Stores::streaming}) {
+  for (const Residence residence : {Residence::cache, Residence::memory}) {
     for (std::size_t n = 1; n <= 6; ++n) {
       std::vector<std::vector<float>> arrays;
       std::vector<float> expected(1000);
@@ -162,7 +162,7 @@ TEST(Combine, WritesEveryOutputOfWhichSomeAreInputs) {
       std::vector<void*> outs;
       for (std::size_t k = 0; k < n; ++k) ins.push_back(arrays[k].data());
       for (auto& array : arrays) outs.push_back(array.data());
-      combine(outs, ins, {1000}, DType::float32, ReduceOp::sum, stores);
+      combine(outs, ins, {1000}, DType::float32, ReduceOp::sum, residence);
       for (const auto& array : arrays) EXPECT_EQ(array, expected) << n << " inputs";
     }
   }

@@ -16,7 +16,18 @@ enum class ReduceOp { sum, min, max, product };
 enum class MemoryKind { host, shared, pinned, device };
 
 /// Bytes per element.
-std::int64_t size_of(DType dtype);
+constexpr std::int64_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32:
+    case DType::int32: return 4;
+    case DType::float64:
+    case DType::int64: return 8;
+    case DType::uint8: return 1;
+    case DType::float16:
+    case DType::bfloat16: return 2;
+  }
+  return 0;
+}
 std::string_view name(DType dtype);
 std::string_view name(ReduceOp op);
 std::string_view name(MemoryKind kind);

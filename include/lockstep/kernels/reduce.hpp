@@ -11,15 +11,16 @@ namespace lockstep::kernels {
 // max gives a NaN, and zeros of either sign are equal there. float16 and bfloat16 are computed in float32 and rounded
 // to nearest, ties to even, once per call; their NaNs become quiet.
 
-/// How results are written: through the cache, or past it (for memory that is not read again soon).
-enum class Stores { cached, streaming };
+/// Where most of the operands are: in some cache, or, since they are larger, in memory. What is read from there is
+/// fetched early, and what has not been read is written past the cache.
+enum class Residence { cache, memory };
 
 /// outs[k][i] = ins[0][i] ⊕ ins[1][i] ⊕ …, added left to right, for every k and i < count; overwrites. With one input
 /// it is a copy (NaNs and all, bit for bit). Each of `outs` may be any of `ins`; no other overlap. Allocates nothing.
 /// @pre   neither list is empty
 /// @cost  each input is read once, each output written once
 void combine(std::span<void* const> outs, std::span<const void* const> ins, Count count, DType dtype, ReduceOp op,
-             Stores stores = Stores::cached);
+             Residence residence = Residence::cache);
 
 /// out[i] = a[i] ⊕ b[i], element by element; `out` may be `a` or `b`, no other overlap.
 /// @cost  3 memory streams: n bytes read twice, written once

@@ -71,9 +71,10 @@ Work HostCommunicator::submit(const Collective& collective) {
   }
   register_once();
   std::shared_ptr<HostOperation> operation = idle_operation();
-  operation->submit(collective);
+  operation->submit(collective, options_.observer != nullptr ? Clock::now() : Clock::time_point());
   prepare(*operation, collective);
-  under_way_.push_back(operation);
+  operation->set_under_way(true);
+  under_way_.push_back(operation.get());
   try {
     start_next();
   } catch (...) {
@@ -107,7 +108,7 @@ bool HostCommunicator::progress() noexcept {
 bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
   NodeMemory* const memory = bell();
   if (memory == nullptr) return false;
-  for (const auto& operation : under_way_) {
+  for (HostOperation* const operation : under_way_) {
     if (operation->begun() && operation->state() == Operation::State::pending && !operation->is_woken()) return false;
   }
   memory->prepare_sleep();
@@ -124,7 +125,7 @@ bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
 
 bool HostCommunicator::advance_all() {
   bool moved = false;
-  for (const auto& operation : under_way_) {
+  for (HostOperation* const operation : under_way_) {
     if (!operation->begun()) break;
     if (operation->state() != Operation::State::pending) continue;
     moved |= on_behalf_of(*operation, [&] { return operation->advance(); });
@@ -136,7 +137,8 @@ bool HostCommunicator::advance_all() {
 /// Lets go of the operations that are done, in their order.
 void HostCommunicator::retire() {
   while (!under_way_.empty() && under_way_.front()->state() == Operation::State::done) {
-    if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span());
+    if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span(Clock::now()));
+    under_way_.front()->set_under_way(false);
     under_way_.erase(under_way_.begin());
   }
 }
@@ -169,10 +171,10 @@ void HostCommunicator::check_deadline() {
     last_look_at_peers_ = now;
     check_peers();
   }
-  for (const auto& operation : under_way_) {
+  for (HostOperation* const operation : under_way_) {
     if (!operation->begun() || operation->state() != Operation::State::pending) continue;
     if (was_away) operation->mark_advance();
-    const std::chrono::duration<double> silent = now - operation->last_advance();
+    const std::chrono::duration<double> silent = operation->silence(now);
     if (looks && silent > between_looks) on_behalf_of(*operation, [&] { operation->look_at_peers(); });
     if (silent < options_.deadline) continue;
     char text[128];
@@ -185,7 +187,7 @@ void HostCommunicator::check_deadline() {
 
 void HostCommunicator::poison(std::exception_ptr error) {
   poison_ = std::move(error);
-  for (const auto& operation : under_way_) {
+  for (HostOperation* const operation : under_way_) {
     if (operation->state() == Operation::State::pending) operation->abandon(poison_);
   }
 }
@@ -195,7 +197,7 @@ void HostCommunicator::poison(std::exception_ptr error) {
 std::shared_ptr<HostOperation> HostCommunicator::idle_operation() {
   retire();
   for (const auto& operation : pool_) {
-    if (operation.use_count() == 1) return operation;
+    if (!operation->is_under_way() && operation.use_count() == 1) return operation;
   }
   pool_.push_back(make_operation());
   under_way_.reserve(pool_.size());

@@ -69,8 +69,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   Options options_;
   Progress* progress_;
   std::vector<std::shared_ptr<HostOperation>> pool_;
-  std::vector<std::shared_ptr<HostOperation>> under_way_;  // in the order of submission
-  std::uint64_t begun_ = 0;                                // operations begun so far
+  std::vector<HostOperation*> under_way_;  // of the pool, in the order of submission
+  std::uint64_t begun_ = 0;                // operations begun so far
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;
   std::exception_ptr poison_;

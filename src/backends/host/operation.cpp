@@ -4,13 +4,14 @@
 
 namespace lockstep::backends {
 
-void HostOperation::submit(const Collective& collective) {
+void HostOperation::submit(const Collective& collective, Clock::time_point now) {
   restart();
   kind_ = collective.kind;
   bytes_ = std::max(collective.in.bytes(), collective.out.bytes());
   label_ = collective.label;
   begun_ = false;
-  submitted_ = last_advance_ = Clock::now();
+  has_advanced_ = true;
+  submitted_ = now;
 }
 
 ErrorContext HostOperation::identity() const {
@@ -23,11 +24,11 @@ ErrorContext HostOperation::context() const {
   return context;
 }
 
-Span HostOperation::span() const {
+Span HostOperation::span(Clock::time_point now) const {
   return {.track = "communication",
           .name = label_.empty() ? name(kind_) : std::string_view(label_),
           .begin = submitted_,
-          .end = last_advance_,
+          .end = now,
           .bytes = bytes_,
           .algorithm = algorithm()};
 }

@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
@@ -17,8 +18,8 @@ class HostOperation : public Operation {
  public:
   HostOperation() { label_.reserve(128); }
 
-  /// Takes note of what to do; nothing is sent before `begin`.
-  void submit(const Collective& collective);
+  /// Takes note of what to do; nothing is sent before `begin`. @param now  for the observer, if there is one
+  void submit(const Collective& collective, Clock::time_point now);
   /// Its place among those that are begun, the same on all ranks.
   struct Turn {
     int slot = 0;              ///< a number below `operations_in_flight` that no other begun operation has
@@ -38,13 +39,22 @@ class HostOperation : public Operation {
   [[nodiscard]] ErrorContext identity() const;
   /// That and, as far as is known, which peer and step it waits for.
   [[nodiscard]] ErrorContext context() const;
-  [[nodiscard]] Span span() const;
+  /// @param now  at which it has ended
+  [[nodiscard]] Span span(Clock::time_point now) const;
   [[nodiscard]] bool begun() const { return begun_; }
-  [[nodiscard]] Clock::time_point last_advance() const { return last_advance_; }
+  /// Whether its communicator has still to do with it.
+  void set_under_way(bool under_way) { under_way_ = under_way; }
+  [[nodiscard]] bool is_under_way() const { return under_way_; }
+  /// For how long it has not advanced, as far as those who asked have seen: to read the clock at each advance would
+  /// take a good part of the time of a short operation.
+  [[nodiscard]] Clock::duration silence(Clock::time_point now) {
+    if (std::exchange(has_advanced_, false)) last_advance_ = now;
+    return now - last_advance_;
+  }
   /// Ends as failed; what is under way stays so.
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
   /// The deadline counts from here.
-  void mark_advance() { last_advance_ = Clock::now(); }
+  void mark_advance() { has_advanced_ = true; }
 
   bool order_after(Queue /*queue*/) override { return false; }
 
@@ -60,6 +70,8 @@ class HostOperation : public Operation {
   Bytes bytes_;
   std::string label_;
   bool begun_ = false;
+  bool under_way_ = false;
+  bool has_advanced_ = false;  // since last_advance_
   Clock::time_point submitted_;
   Clock::time_point last_advance_;
 };

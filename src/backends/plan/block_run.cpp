@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <variant>
 
 #include "lockstep/base/error.hpp"
@@ -174,10 +173,8 @@ void BlockRun::combine(const Combine& step) {
   sources_.clear();
   for (const NodeRange& to : step.to) targets_.push_back(address_of(to));
   for (const NodeRange& from : step.from) sources_.push_back(address_of(from));
-  const bool in_place = std::find_first_of(targets_.begin(), targets_.end(), sources_.begin(), sources_.end(),
-                                           std::equal_to<const void*>()) != targets_.end();
   kernels::combine(targets_, sources_, {step.to.front().range.count}, operands_.dtype, operands_.op,
-                   in_place ? kernels::Stores::cached : operands_.stores);
+                   operands_.residence);
 }
 
 void BlockRun::finish(int step) {

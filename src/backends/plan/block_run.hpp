@@ -21,8 +21,7 @@ struct Operands {
   ReduceOp op = ReduceOp::sum;
   Announcement announcement{};  ///< to the node's ranks; its signature goes with every message
   std::uint64_t number = 0;     ///< of the operation
-  /// How a Combine writes where it has not read: into lines that are not in the cache.
-  kernels::Stores stores = kernels::Stores::cached;
+  kernels::Residence residence = kernels::Residence::cache;  ///< of what a Combine reads and writes
 };
 
 /// Drives a plan over one block of the buffer: posts every step that may start, and takes up what has arrived.

@@ -106,7 +106,8 @@ void PlanCommunicator::prepare(HostOperation& operation, const Collective& colle
   auto& plan = static_cast<PlanOperation&>(operation);
   Announcement announcement{.signature = signature_of(collective)};
   if (!link_) {
-    plan.prepare(collective, schedules_.find_or_make(collective, Reach::direct), announcement, kernels::Stores::cached);
+    plan.prepare(collective, schedules_.find_or_make(collective, Reach::direct), announcement,
+                 kernels::Residence::cache);
     return;
   }
   const NodeMemory& memory = link_->memory();
@@ -121,19 +122,19 @@ void PlanCommunicator::prepare(HostOperation& operation, const Collective& colle
     announcement.input = *input;
     announcement.output = *output;
   }
-  plan.prepare(collective, schedules_.find_or_make(collective, reach), announcement, stores(collective, reach));
+  plan.prepare(collective, schedules_.find_or_make(collective, reach), announcement, residence(collective, reach));
 }
 
 /// The staging area is read soon after it has been written.
-kernels::Stores PlanCommunicator::stores(const Collective& collective, collectives::Reach reach) const {
-  const bool is_large = std::max(collective.in.bytes(), collective.out.bytes()) >= node_options_.streaming_from;
-  return is_large && reach == collectives::Reach::direct ? kernels::Stores::streaming : kernels::Stores::cached;
+kernels::Residence PlanCommunicator::residence(const Collective& collective, collectives::Reach reach) const {
+  const bool is_large = std::max(collective.in.bytes(), collective.out.bytes()) > node_options_.cache;
+  return is_large && reach == collectives::Reach::direct ? kernels::Residence::memory : kernels::Residence::cache;
 }
 
 /// All ranks find the same: it depends on what they agree on.
 bool PlanCommunicator::is_pulled(const Collective& collective) const {
   return collective.kind == CollectiveKind::all_reduce && is_one_node_ &&
-         collective.in.bytes() <= node_options_.pull_limit;
+         Bytes{(size() - 1) * collective.in.bytes().value} <= node_options_.pull_limit;
 }
 
 void PlanCommunicator::release() {

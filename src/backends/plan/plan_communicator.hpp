@@ -49,7 +49,7 @@ class PlanCommunicator : public HostCommunicator {
 
  private:
   [[nodiscard]] bool is_pulled(const Collective& collective) const;
-  [[nodiscard]] kernels::Stores stores(const Collective& collective, collectives::Reach reach) const;
+  [[nodiscard]] kernels::Residence residence(const Collective& collective, collectives::Reach reach) const;
 
   std::unique_ptr<Medium> medium_;
   std::unique_ptr<NodeLink> link_;  // null where there are only messages

@@ -11,16 +11,16 @@ PlanOperation::PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_f
   next_block_.resize(lanes_.size());
 }
 
-void PlanOperation::prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule,
-                            const Announcement& announcement, kernels::Stores stores) {
-  schedule_ = std::move(schedule);
+void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<const CompiledSchedule>& schedule,
+                            const Announcement& announcement, kernels::Residence residence) {
+  if (schedule_ != schedule) schedule_ = schedule;  // counting references takes longer than to compare
   lanes_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
   operands_ = {.input = static_cast<const std::byte*>(collective.in.data),
                .output = static_cast<std::byte*>(collective.out.data),
                .dtype = collective.out.dtype,
                .op = collective.op,
                .announcement = announcement,
-               .stores = stores};
+               .residence = residence};
 }
 
 void PlanOperation::begin(const Turn& turn) {

@@ -20,9 +20,9 @@ class PlanOperation : public HostOperation {
   PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight);
 
   /// @param announcement  to the node's ranks, where the schedule shares memory; its signature in any case
-  /// @param stores        where results go to other memory than they come from
-  void prepare(const Collective& collective, std::shared_ptr<const CompiledSchedule> schedule,
-               const Announcement& announcement, kernels::Stores stores);
+  /// @param residence     of the buffers
+  void prepare(const Collective& collective, const std::shared_ptr<const CompiledSchedule>& schedule,
+               const Announcement& announcement, kernels::Residence residence);
   void begin(const Turn& turn) override;
   bool advance() override;
   [[nodiscard]] bool is_woken() const override;

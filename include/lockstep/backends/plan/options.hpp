@@ -14,12 +14,13 @@ namespace lockstep::backends {
 struct NodeOptions {
   /// Of a block: operations are cut into blocks of this size. Ordinary memory passes through it, and should find it in
   /// the cache.
-  Bytes staging{128 * 1024};
-  /// Up to this size each rank adds up a whole all-reduce by itself, for a single synchronisation.
-  Bytes pull_limit{512};
-  /// From this size of the larger buffer on, what is written to memory that the operation does not read goes past the
-  /// cache. Smaller results are found in the cache by whoever uses them next.
-  Bytes streaming_from{16 * 1024 * 1024};
+  Bytes staging{256 * 1024};
+  /// Each rank adds up a whole all-reduce by itself, for a single synchronisation, where it reads no more than this of
+  /// all the others'.
+  Bytes pull_limit{4096};
+  /// Larger buffers are taken not to be in the cache, nor to be wanted there. Found by measuring: what a virtual
+  /// machine says of its caches is not what it gets.
+  Bytes cache{8 * 1024 * 1024};
 };
 
 /// How plans are driven. Equal on all ranks of a communicator: sizes decide what is sent.
