@@ -122,9 +122,13 @@ TEST_F(RankDeath, LeavesNothingBehind) {
     const auto alive = [&] { return processes(LOCKSTEP_MORTAL_RANKS, marker); };
     ASSERT_TRUE(becomes_true(60s, [&] { return alive().size() == ranks || job.has_ended(); }));
     ASSERT_FALSE(job.has_ended()) << "kill " << k << " found none to kill";
-    std::this_thread::sleep_for(std::chrono::milliseconds(after_ms(random)));
+    const int delay_ms = after_ms(random);
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
     ASSERT_EQ(kill(alive().at(random() % ranks), SIGKILL), 0);
-    EXPECT_TRUE(becomes_true(60s, [&] { return job.has_ended() && is_empty(); })) << "after kill " << k;
+    EXPECT_TRUE(becomes_true(60s, [&] { return job.has_ended() && is_empty(); }))
+        << "kill " << k << ", " << delay_ms << " ms after the ranks had started: " << alive().size()
+        << " ranks are left, and mpiexec has " << (job.has_ended() ? "ended" : "not ended") << '\n'
+        << std::ifstream(folder() / "output").rdbuf();
     for (const pid_t left : processes("", marker)) kill(left, SIGKILL);
   }
   std::vector<std::string> made;
