@@ -5,6 +5,7 @@
 #include "collectives/partition.hpp"
 #include "collectives/plan_builder.hpp"
 #include "collectives/step.hpp"
+#include "lockstep/collectives/sliced.hpp"
 
 namespace lockstep::collectives {
 namespace {
@@ -37,26 +38,8 @@ class Lane {
   }
 
   [[nodiscard]] Step translate(const Step& step) const {
-    return std::visit(Overloaded{
-                          [&](const Send& s) -> Step {
-                            return Send{rank(s.peer), range(s.from)};
-                          },
-                          [&](const Receive& s) -> Step {
-                            return Receive{rank(s.peer), range(s.to)};
-                          },
-                          [&](const ReceiveReduce& s) -> Step {
-                            return ReceiveReduce{rank(s.peer), range(s.to), range(s.own)};
-                          },
-                          [&](const Copy& s) -> Step {
-                            return Copy{range(s.to), range(s.from)};
-                          },
-                          [&](const Reduce& s) -> Step {
-                            return Reduce{range(s.to), range(s.from)};
-                          },
-                          [&](const Fill& s) -> Step { return Fill{range(s.to)}; },
-                          [](const auto& s) -> Step { return s; },
-                      },
-                      step);
+    return translated(
+        step, [this](int node) { return rank(node); }, [this](const Range& r) { return range(r); });
   }
 
  private:
@@ -73,14 +56,16 @@ class Lane {
 /// Builds one rank's plan.
 class Builder {
  public:
-  Builder(Rank me, const ClusterShape& shape, Count count, Reach reach, bool in_place)
+  /// @param with_function  whether it is a reduce_then
+  Builder(Rank me, const ClusterShape& shape, Count count, Reach reach, bool in_place, bool with_function)
       : shape_(shape),
         seat_(seat_of(me, shape)),
         peers_(without(seat_.locals, me.value)),
         count_(count),
         lanes_(lanes(shape)),
         reach_(reach),
-        in_place_(in_place) {}
+        in_place_(in_place),
+        with_function_(with_function) {}
 
   Plan build(Rank me, const AcrossNodes& across) {
     const bool alone = peers_.empty();
@@ -90,7 +75,7 @@ class Builder {
     if (seat_.local < lanes_) {
       plan_.await(peers_, 0);
       add_up(me);
-      if (shape_.nodes() > 1) {
+      if (!adds_into_all()) {
         exchange(across);
         hand_out();
       }
@@ -124,13 +109,22 @@ class Builder {
     }
   }
 
+  /// Whether the sum is the result, so that it goes to all in the pass that makes it.
+  [[nodiscard]] bool adds_into_all() const { return shape_.nodes() == 1 && !with_function_; }
+
+  /// Where the node's sum of this rank's slice goes.
+  [[nodiscard]] Range sum() const {
+    const Range mine = slice(seat_.local);
+    return with_function_ && !in_place_ ? sums_of({mine.count}, false) : mine;
+  }
+
   void add_up(Rank me) {
     Range own = slice(seat_.local);
     own.memory = Memory::input;
     std::vector<NodeRange> from;
     for (const int rank : seat_.locals) from.push_back({rank == me.value ? self : rank, own});
-    std::vector<NodeRange> to{{self, slice(seat_.local)}};
-    if (shape_.nodes() == 1)
+    std::vector<NodeRange> to{{self, sum()}};
+    if (adds_into_all())
       for (const int peer : peers_) to.push_back({peer, slice(seat_.local)});
     if (from.size() > 1 || !in_place_) plan_.combine(to, from);
   }
@@ -161,6 +155,7 @@ class Builder {
   int lanes_;
   Reach reach_;
   bool in_place_;
+  bool with_function_;
   PlanBuilder plan_;
 };
 
@@ -174,7 +169,12 @@ int lanes(const ClusterShape& shape) {
 
 Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across, Reach reach,
                              bool in_place) {
-  return Builder(me, shape, count, reach, in_place).build(me, across);
+  return Builder(me, shape, count, reach, in_place, false).build(me, across);
+}
+
+Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across, Reach reach,
+                              bool in_place) {
+  return Builder(me, shape, count, reach, in_place, true).build(me, across);
 }
 
 Expression hierarchical_all_reduce_order(

@@ -64,20 +64,23 @@ class PartialSums {
 
 }  // namespace
 
-Plan ring_all_reduce(Rank me, int ranks, Count count) {
+SlicedAllReduce ring_in_halves(Rank me, int ranks, Count count) {
   const int next = wrap(me.value + 1, ranks);
   const int previous = wrap(me.value - 1, ranks);
-  PlanBuilder plan;
+  PlanBuilder scatter;
   for (int round = 0; round < ranks - 1; ++round) {
-    plan.send(next, chunk(count, ranks, sent_in_round(me.value, ranks, round)));
-    plan.receive_reduce(previous, chunk(count, ranks, received_in_round(me.value, ranks, round)));
+    scatter.send(next, chunk(count, ranks, sent_in_round(me.value, ranks, round)));
+    scatter.receive_reduce(previous, chunk(count, ranks, received_in_round(me.value, ranks, round)));
   }
+  PlanBuilder gather;
   for (int round = 0; round < ranks - 1; ++round) {
-    plan.send(next, chunk(count, ranks, wrap(me.value - round, ranks)));
-    plan.receive(previous, chunk(count, ranks, wrap(me.value - round - 1, ranks)));
+    gather.send(next, chunk(count, ranks, wrap(me.value - round, ranks)));
+    gather.receive(previous, chunk(count, ranks, wrap(me.value - round - 1, ranks)));
   }
-  return plan.take();
+  return {scatter.take(), chunk(count, ranks, me.value), gather.take()};
 }
+
+Plan ring_all_reduce(Rank me, int ranks, Count count) { return all_reduce(ring_in_halves(me, ranks, count)); }
 
 Expression ring_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions, Count count,
                                  std::int64_t element) {

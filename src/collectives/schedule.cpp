@@ -14,6 +14,7 @@
 #include "lockstep/collectives/pairwise.hpp"
 #include "lockstep/collectives/recursive_doubling.hpp"
 #include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/sliced.hpp"
 #include "lockstep/collectives/tree_order.hpp"
 
 namespace lockstep::collectives {
@@ -29,6 +30,15 @@ Plan all_reduce(Rank me, int ranks, Count count, Algorithm algorithm, int radix)
   }
 }
 
+/// @pre with_slices(algorithm) == algorithm
+SlicedAllReduce in_halves(Rank me, int ranks, Count count, Algorithm algorithm, int radix) {
+  switch (algorithm) {
+    case Algorithm::halving_doubling: return halving_doubling_in_halves(me, ranks, count, radix);
+    case Algorithm::tree_order: return tree_order_in_halves(me, ranks, count);
+    default: return ring_in_halves(me, ranks, count);
+  }
+}
+
 /// A hierarchy is of all-reduces; other operations send messages there.
 bool is_shared(Operation operation, Algorithm algorithm) {
   return uses_shared_memory(algorithm) && (algorithm == Algorithm::shared_memory || operation == Operation::all_reduce);
@@ -38,10 +48,20 @@ ClusterShape shape_of(const CollectiveDescription& d) {
   return d.shape.ranks() > 0 ? d.shape : ClusterShape{std::vector<int>(static_cast<std::size_t>(d.ranks))};
 }
 
+Plan shared_reduce_then(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
+  return hierarchical_reduce_then(
+      me, shape_of(d), d.count,
+      [&](Rank node, int nodes, Count count) {
+        return reduce_then(in_halves(node, nodes, count, across_nodes(algorithm), d.radix), count, d.own.in_place);
+      },
+      d.reach, d.own.in_place);
+}
+
 /// The plan of a node, or of a hierarchy of them.
 Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   switch (d.operation) {
     case Operation::all_reduce:
+      if (d.with_function) return shared_reduce_then(me, d, algorithm);
       if (d.reach == Reach::pulled) return pull_all_reduce(me, d.ranks, d.count, d.own.in_place);
       return hierarchical_all_reduce(
           me, shape_of(d), d.count,
@@ -95,6 +115,8 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
   require(d.operation != Operation::all_to_all || !d.own.in_place, d, "an all_to_all cannot be done in place");
   require(d.shape.ranks() == 0 || d.shape.ranks() == d.ranks, d,
           "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
+  require(!d.with_function || (d.operation == Operation::all_reduce && d.reach != Reach::pulled), d,
+          "a function is applied to the slices of an all_reduce, not to this");
   const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
   require(!needs_one_node || d.shape.nodes() <= 1, d,
           "ranks of " + std::to_string(d.shape.nodes()) + " nodes share no memory");
@@ -115,10 +137,25 @@ BlockView Schedule::view(std::int64_t index) const {
   return {std::max<std::int64_t>(b.count, 1), part_stride_, b.offset};
 }
 
+Algorithm with_slices(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::double_tree: return Algorithm::ring;
+    case Algorithm::recursive_doubling: return Algorithm::halving_doubling;
+    case Algorithm::hierarchical_double_tree: return Algorithm::hierarchical_ring;
+    case Algorithm::hierarchical_recursive_doubling: return Algorithm::hierarchical_halving_doubling;
+    default: return algorithm;
+  }
+}
+
 Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
+  if (d.with_function) algorithm = with_slices(algorithm);
   if (is_shared(d.operation, algorithm)) return shared_plan(me, d, algorithm);
   switch (d.operation) {
     case Operation::all_reduce:
+      if (d.with_function) {
+        return contribute(reduce_then(in_halves(me, d.ranks, d.count, algorithm, d.radix), d.count, d.own.in_place),
+                          d.own, sums_of(d.count, d.own.in_place));
+      }
       return contribute(all_reduce(me, d.ranks, d.count, algorithm, d.radix), d.own,
                         {Memory::output, 0, d.count.value});
     case Operation::broadcast: return binomial_broadcast(me, d.ranks, d.count, d.root);
@@ -156,6 +193,7 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging) {
   check(me, description, algorithm, segment);
+  if (description.with_function) algorithm = with_slices(algorithm);
   const std::int64_t total = description.count.value;
   const auto plan_of = [&](Count count) {
     CollectiveDescription block = description;

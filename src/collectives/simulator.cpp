@@ -16,7 +16,11 @@ namespace {
 class Replay {
  public:
   Replay(std::span<const Plan> plans, const Trial& trial, Expressions& expressions)
-      : plans_(plans), expressions_(expressions), all_leaves_(first_leaf(trial, static_cast<int>(plans.size()))) {
+      : plans_(plans),
+        expressions_(expressions),
+        all_leaves_(first_leaf(trial, static_cast<int>(plans.size()))),
+        first_applied_(first_applied(trial, static_cast<int>(plans.size()))),
+        in_place_(trial.in_place) {
     for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank)
       memories_.emplace_back(trial, static_cast<int>(plans.size()), rank, expressions);
   }
@@ -28,6 +32,7 @@ class Replay {
                      [&](const Copy& s) { write(s.to, read(s.from)); },
                      [&](const Reduce& s) { write(s.to, sum(read(s.to), read(s.from))); },
                      [&](const Combine& s) { combine(s); },
+                     [&](const Apply& s) { apply(s); },
                      [&](const Fill& s) {
                        const Expression own = expressions_.leaf(filler(all_leaves_, at_.rank));
                        write(s.to, {{0, s.to.count, {.value = own, .filled = true}}});
@@ -68,6 +73,21 @@ class Replay {
       const auto [owner, range] = seen(plans_, at_.rank, to);
       overwrite(range, result, owner);
     }
+  }
+
+  void apply(const Apply& step) {
+    std::vector<Piece> result = read(step.from);
+    for (Piece& piece : result)
+      if (piece.symbol.written()) piece.symbol.value = expressions_.leaf(applied(first_applied_, piece.symbol.value));
+    if (!in_place_)
+      for (const Piece& piece : memory(at_.rank).read(step.to))
+        if (piece.symbol.written())
+          report(FaultKind::overwritten, "the function finds another output than the caller's");
+    applied_.visit(step.to.offset, step.to.offset + step.to.count, [&](auto, auto, bool& done) {
+      if (std::exchange(done, true))
+        report(FaultKind::doubled, "applies the function to elements that have been through it");
+    });
+    write(step.to, result);
   }
 
   std::vector<Piece> read(const Range& range) { return read(range, at_.rank); }
@@ -111,7 +131,10 @@ class Replay {
   std::span<const Plan> plans_;
   Expressions& expressions_;
   int all_leaves_;
+  int first_applied_;
+  bool in_place_;
   std::vector<SymbolicMemory> memories_;
+  IntervalMap<bool> applied_;  ///< elements that the function has been applied to, on whichever rank
   StepId at_{0, 0};
   std::optional<Fault> fault_;
 };
@@ -148,9 +171,12 @@ std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial,
   const int fillers = first_leaf(trial, ranks);
   for (const auto& output : outputs) {
     auto& pieces = simulation.results.emplace_back();
-    for (const Piece& piece : output)
-      pieces.push_back(
-          {piece.offset, piece.count, simulation.expressions.without_leaves_from(fillers, piece.symbol.value)});
+    for (const Piece& piece : output) {
+      const Expression value =
+          trial.with_function ? *sum_applied_to(simulation.expressions, first_applied(trial, ranks), piece.symbol.value)
+                              : piece.symbol.value;
+      pieces.push_back({piece.offset, piece.count, simulation.expressions.without_leaves_from(fillers, value)});
+    }
   }
   return std::nullopt;
 }
@@ -169,6 +195,7 @@ std::string_view name(FaultKind kind) {
     case FaultKind::redundant: return "redundant";
     case FaultKind::missing: return "missing";
     case FaultKind::doubled: return "doubled";
+    case FaultKind::overwritten: return "overwritten";
     case FaultKind::unequal: return "unequal";
   }
   return "unknown";

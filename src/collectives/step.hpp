@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,6 +33,9 @@ class Accesses {
   std::vector<NodeRange> reads_;
   std::vector<NodeRange> writes_;
 };
+
+/// The step between other ranks and on other ranges of this rank. @pre it does not touch the memory of others
+Step translated(const Step& step, const std::function<int(int)>& rank, const std::function<Range(Range)>& range);
 
 /// For std::visit over lambdas, one for each kind of step.
 template <class... F>

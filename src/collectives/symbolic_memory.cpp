@@ -81,6 +81,13 @@ Seen seen(std::span<const Plan> plans, int rank, const NodeRange& at) {
   return result;
 }
 
+std::optional<Expression> sum_applied_to(const Expressions& expressions, int first, Expression value) {
+  if (expressions.size(value) != 1) return std::nullopt;
+  const int leaf = expressions.leaves(value).front();
+  if (leaf < first) return std::nullopt;
+  return Expression{leaf - first};
+}
+
 SymbolicMemory::SymbolicMemory(const Trial& trial, int ranks, int rank, Expressions& expressions)
     : trial_(&trial), rank_(rank), memories_(static_cast<std::size_t>(first_input_memory + inputs_of(trial, rank))) {
   const int first = first_leaf(trial, rank);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "collectives/interval_map.hpp"
@@ -69,5 +70,12 @@ class SymbolicMemory {
 int first_leaf(const Trial& trial, int rank);
 /// The leaf that stands for what a rank fills in, so that it is followed like the others. Higher than any true leaf.
 inline int filler(int all_leaves, int rank) { return all_leaves + rank; }
+
+/// The number of the first leaf that stands for what a function makes of a sum. Higher than any filler.
+inline int first_applied(const Trial& trial, int ranks) { return filler(first_leaf(trial, ranks), ranks); }
+/// The leaf for this sum: nothing is known of it but that it is the same for the same sum.
+inline int applied(int first, Expression sum) { return first + sum.id; }
+/// The opposite: nothing if `value` is something else.
+std::optional<Expression> sum_applied_to(const Expressions& expressions, int first, Expression value);
 
 }  // namespace lockstep::collectives

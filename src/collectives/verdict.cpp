@@ -69,20 +69,28 @@ class Judge {
     if (!symbol.written()) return fault(FaultKind::unwritten, "is not written");
     if (!symbol.filled && symbol.shift != promise.shift)
       return fault(FaultKind::misplaced, "holds element " + std::to_string(element + symbol.shift));
-    const bool is_whole = promise.leaves.size() == all_leaves_.size();
-    if (is_whole && known_complete_.contains(symbol.value.id)) return std::nullopt;
+    if (!trial_.with_function) return judge(fault, symbol.value, promise);
+    const auto sum = sum_applied_to(expressions_, first_applied(trial_, ranks_), symbol.value);
+    if (!sum) return fault(FaultKind::missing, "is " + expressions_.to_string(symbol.value) + ", not the function's");
+    return judge(fault, *sum, promise);
+  }
 
-    if (expressions_.size(symbol.value) > static_cast<std::int64_t>(all_leaves_.size()) + ranks_)
+  template <class MakeFault>
+  std::optional<Fault> judge(const MakeFault& fault, Expression value, const Promise& promise) {
+    const bool is_whole = promise.leaves.size() == all_leaves_.size();
+    if (is_whole && known_complete_.contains(value.id)) return std::nullopt;
+
+    if (expressions_.size(value) > static_cast<std::int64_t>(all_leaves_.size()) + ranks_)
       return fault(FaultKind::doubled, "holds leaves more than once");
-    const std::vector<int> held = expressions_.leaves(symbol.value);
-    const std::string sum = "is " + expressions_.to_string(symbol.value);
+    const std::vector<int> held = expressions_.leaves(value);
+    const std::string sum = "is " + expressions_.to_string(value);
     if (std::adjacent_find(held.begin(), held.end()) != held.end()) return fault(FaultKind::doubled, sum);
     const auto fillers = std::lower_bound(held.begin(), held.end(), filler(first_leaf(trial_, ranks_), 0));
     if (!std::equal(held.begin(), fillers, promise.leaves.begin(), promise.leaves.end()))
       return fault(FaultKind::missing, sum);
     if (trial_.operation == Operation::all_reduce && held.end() - fillers != ranks_without_leaves())
       return fault(FaultKind::missing, sum);
-    if (is_whole) known_complete_.insert(symbol.value.id);
+    if (is_whole) known_complete_.insert(value.id);
     return std::nullopt;
   }
 

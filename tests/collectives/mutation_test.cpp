@@ -22,9 +22,9 @@ struct Subject {
 };
 
 std::ostream& operator<<(std::ostream& out, const Subject& s) {
-  return out << name(s.trial.operation) << " " << name(s.algorithm) << ", " << s.ranks << " ranks, "
-             << s.trial.count.value << " elements, root " << s.trial.root.value << ", " << s.shape.nodes()
-             << " nodes, reach " << static_cast<int>(s.reaches.back());
+  return out << name(s.trial.operation) << (s.trial.with_function ? " with a function " : " ") << name(s.algorithm)
+             << ", " << s.ranks << " ranks, " << s.trial.count.value << " elements, root " << s.trial.root.value << ", "
+             << s.shape.nodes() << " nodes, reach " << static_cast<int>(s.reaches.back());
 }
 
 /// Operations of ranks that share memory: on one node, and all-reduces on several. Where data are staged, other
@@ -46,12 +46,26 @@ void add_shared(int ranks, std::vector<Subject>& all) {
     subject.reaches = reaches;
     all.push_back(subject);
   }
+  Subject then = subject;
+  then.trial.with_function = true;
+  for (const bool in_place : {true, false})
+    for (const Reaches& reaches : {Reaches{Reach::direct}, Reaches{Reach::direct, Reach::staged}}) {
+      then.trial.in_place = in_place;
+      then.reaches = reaches;
+      all.push_back(then);
+    }
   for (int rank = 0; rank < ranks; ++rank) subject.shape.node_of_rank.push_back(rank < (ranks + 1) / 2 ? 0 : 1);
   for (const Algorithm algorithm : {Algorithm::hierarchical_ring, Algorithm::hierarchical_recursive_doubling})
     for (const Reach reach : {Reach::direct, Reach::staged}) {
       subject.algorithm = algorithm;
       subject.reaches = {reach};
       all.push_back(subject);
+      then = subject;
+      then.trial.with_function = true;
+      for (const bool in_place : {true, false}) {
+        then.trial.in_place = in_place;
+        all.push_back(then);
+      }
     }
 }
 
@@ -65,6 +79,8 @@ std::vector<Subject> subjects() {
         leaves.front() = 3;
         if (count < ranks) leaves.back() = 0;
         all.push_back({{.count = {count}, .leaves = leaves}, ranks, algorithm});
+        for (const bool in_place : {true, false})
+          all.push_back({{.count = {count}, .in_place = in_place, .with_function = true}, ranks, algorithm});
       }
     for (const Operation operation : {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
                                       Operation::reduce, Operation::all_to_all, Operation::barrier})
@@ -166,6 +182,22 @@ TEST(Mutation, DoubledHalfOfAMessageIsDetected) {
         const Step step = steps[static_cast<std::size_t>(half.step)];
         steps.insert(steps.begin() + half.step, step);
         EXPECT_TRUE(detector.sees(mutant)) << subject << ": step " << half.step << " of rank " << half.rank << " twice";
+      }
+  }
+}
+
+TEST(Mutation, AFunctionAppliedTwiceIsDetected) {
+  for (const Subject& subject : subjects()) {
+    if (!subject.trial.with_function) continue;
+    const Detector detector(subject);
+    for (int rank = 0; rank < subject.ranks; ++rank)
+      for (std::size_t s = 0; s < detector.plans()[static_cast<std::size_t>(rank)].steps.size(); ++s) {
+        auto mutant = detector.plans();
+        auto& steps = steps_of(mutant, rank);
+        const Step step = steps[s];
+        if (!std::holds_alternative<Apply>(step)) continue;
+        steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(s), step);
+        EXPECT_TRUE(detector.sees(mutant)) << subject << ": rank " << rank << " with step " << s << " twice";
       }
   }
 }

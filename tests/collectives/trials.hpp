@@ -31,6 +31,7 @@ inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algor
                                .ranks = ranks,
                                .count = trial.count,
                                .root = trial.root,
+                               .with_function = trial.with_function,
                                .own = {.leaves = leaves, .in_place = trial.in_place},
                                .radix = radix,
                                .shape = shape,

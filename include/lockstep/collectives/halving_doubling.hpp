@@ -4,6 +4,7 @@
 
 #include "lockstep/collectives/expression.hpp"
 #include "lockstep/collectives/plan.hpp"
+#include "lockstep/collectives/sliced.hpp"
 
 namespace lockstep::collectives {
 
@@ -22,6 +23,8 @@ namespace lockstep::collectives {
 /// @source Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004; radix: Kolmakov & Zhang, A
 ///         Generalization of the Allreduce Operation, arXiv:2004.09362, 2020
 Plan halving_doubling_all_reduce(Rank me, int ranks, Count count, int radix = 2);
+/// The same in halves. A rank that is folded into its neighbour has an empty slice.
+SlicedAllReduce halving_doubling_in_halves(Rank me, int ranks, Count count, int radix = 2);
 
 /// The order it adds in, the same for all elements: see `recursive_doubling_all_reduce_order`.
 Expression halving_doubling_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,

@@ -28,6 +28,12 @@ using AcrossNodes = std::function<Plan(Rank me, int ranks, Count count)>;
 Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across, Reach reach,
                              bool in_place);
 
+/// The same with a function applied to each slice, or piece of a slice, where its sum is complete: before it is handed
+/// out on one node, between the halves of the exchange across several.
+/// @param across  a reduce_then among the nodes, also of one: a plan whose contributions lie where `sums_of` says
+Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across, Reach reach,
+                              bool in_place);
+
 /// The order it adds in: the ranks of each node from left to right, then the nodes' sums as `across` has it.
 /// @param across  the order of an element of a slice, over the nodes' sums
 Expression hierarchical_all_reduce_order(

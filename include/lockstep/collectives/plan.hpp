@@ -53,6 +53,12 @@ struct Reduce {
   Range to;
   Range from;
 };
+/// to = what the caller's function makes of the complete sum `from` and of what the caller had in `to`, which lies in
+/// the output. The two may be equal; then the function sees the sum only.
+struct Apply {
+  Range to;
+  Range from;
+};
 /// to = the operation's neutral element: a rank without a contribution takes part all the same.
 struct Fill {
   Range to;
@@ -85,7 +91,7 @@ struct Combine {
   std::vector<NodeRange> from;
 };
 
-using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Fill, Publish, Await, Combine>;
+using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Apply, Fill, Publish, Await, Combine>;
 
 /// One rank's part of a collective.
 ///

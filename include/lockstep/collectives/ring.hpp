@@ -5,6 +5,7 @@
 #include "lockstep/collectives/contribution.hpp"
 #include "lockstep/collectives/expression.hpp"
 #include "lockstep/collectives/plan.hpp"
+#include "lockstep/collectives/sliced.hpp"
 
 namespace lockstep::collectives {
 
@@ -16,6 +17,8 @@ namespace lockstep::collectives {
 /// @throws std::bad_alloc only; nothing is communicated here
 /// @source Patarasuk & Yuan, J. Parallel Distrib. Comput. 69(2), 2009
 Plan ring_all_reduce(Rank me, int ranks, Count count);
+/// The same in halves. A rank's slice is its chunk.
+SlicedAllReduce ring_in_halves(Rank me, int ranks, Count count);
 
 /// The order it adds in: the sum of chunk c starts on rank c+1, goes round and ends on rank c.
 /// @param contributions  one for each rank

@@ -20,6 +20,9 @@ struct CollectiveDescription {
   int ranks = 1;
   Count count;  ///< elements of the buffer; of each part where there is one for each rank; 0 for a barrier
   Rank root;    ///< broadcast and reduce only
+  /// Of an all_reduce: it is a reduce_then, with a function applied once to every element of the sum. What the output
+  /// held before is kept for the function, unless the operation is in place.
+  bool with_function = false;
   /// What the rank brings; exactly one leaf to an all_gather or all_to_all, which is never in place; of no meaning to
   /// broadcast and barrier.
   Contribution own;
@@ -56,6 +59,10 @@ class Schedule {
   Plan tail_;
 };
 
+/// What runs a reduce_then where `algorithm` would run an all-reduce: another one where that never has the sums in
+/// slices. For the double tree it is the ring, for recursive doubling halving-doubling, which adds in the same order.
+Algorithm with_slices(Algorithm algorithm);
+
 /// The plan of one block of `description.count` elements: contributions, then the exchange.
 /// @throws std::bad_alloc only
 Plan make_plan(Rank me, const CollectiveDescription& description, Algorithm algorithm);
@@ -72,8 +79,9 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
 /// @param segment    how many elements a message should have
 /// @param staging    how large a block's staging area may be; without messages a block is as large as that
 /// @throws Error{invalid_argument} for a rank or root outside 0 … ranks−1, a negative count, a barrier with elements, a
-///         segment below 1, a radix below 2, an all_gather, an all_to_all or anything in shared memory with another
-///         number of leaves than one, an all_to_all in place, or a shape of another number of ranks
+///         segment below 1, a radix below 2, a function with anything but an all_reduce by slices, an all_gather, an
+///         all_to_all or anything in shared memory with another number of leaves than one, an all_to_all in place, or a
+///         shape of another number of ranks
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging = {std::numeric_limits<std::int64_t>::max()});
 

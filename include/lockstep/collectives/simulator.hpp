@@ -24,6 +24,7 @@ struct Trial {
   Rank root;                ///< broadcast and reduce only
   std::vector<int> leaves;  ///< how many each rank brings; empty: one each
   bool in_place = false;
+  bool with_function = false;  ///< an all_reduce that is a reduce_then
 };
 
 enum class FaultKind : std::uint8_t {
@@ -35,8 +36,9 @@ enum class FaultKind : std::uint8_t {
   unwritten,       ///< elements read, or left in the result, that nothing has been written to
   misplaced,       ///< an element added to, or ending as, another element
   redundant,       ///< a message that brings what is there already
-  missing,         ///< a leaf that is not in a result, or a rank whose signal has not been heard of
-  doubled,         ///< a leaf that is in a result more than once
+  missing,         ///< a leaf or the function that is not in a result, or a rank whose signal has not been heard of
+  doubled,         ///< a leaf that is in a result more than once, or an element that a function is applied to again
+  overwritten,     ///< what a function should have seen of the caller's output
   unequal,         ///< results that differ between ranks in value or in order of addition
 };
 std::string_view name(FaultKind kind);
@@ -52,7 +54,7 @@ struct Fault {
 struct ResultPiece {
   std::int64_t offset;
   std::int64_t count;
-  Expression value;
+  Expression value;  ///< of a reduce_then: of the sum that the function was applied to
   friend bool operator==(const ResultPiece&, const ResultPiece&) = default;
 };
 
@@ -65,8 +67,10 @@ struct Simulation {
 /// Proves for these plans, one for each rank: messages match in number and length; nothing blocks though every send is
 /// synchronous; no two steps that may run at once conflict; no element is read before it is written; each element of
 /// each result is written and holds each leaf it should exactly once; results of an all-reduce were added in the same
-/// order on every rank; no message is superfluous. One run is enough: without races the values do not depend on timing,
-/// nor does it whether all steps can run.
+/// order on every rank; in a reduce_then they are what the function, a symbol of its own for each sum, makes of
+/// complete sums, applied once to every element over all ranks, and it saw the output as the caller left it; no message
+/// is superfluous. One run is enough: without races the values do not depend on timing, nor does it whether all steps
+/// can run.
 /// @cost  O(s log s) for s steps in all, whatever the count
 Simulation simulate(std::span<const Plan> plans, const Trial& trial);
 

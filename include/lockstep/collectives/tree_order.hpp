@@ -4,6 +4,7 @@
 
 #include "lockstep/collectives/expression.hpp"
 #include "lockstep/collectives/plan.hpp"
+#include "lockstep/collectives/sliced.hpp"
 
 namespace lockstep::collectives {
 
@@ -20,6 +21,8 @@ namespace lockstep::collectives {
 /// @source Rabenseifner & Träff, More Efficient Reduction Algorithms for Non-Power-of-Two Number of Processors in
 ///         Message-Passing Parallel Systems, EuroPVM/MPI 2004
 Plan tree_order_all_reduce(Rank me, int ranks, Count count);
+/// The same in halves. Ranks of the largest block have a slice each, the others none.
+SlicedAllReduce tree_order_in_halves(Rank me, int ranks, Count count);
 
 /// The order it adds in, the same for all elements: `canonical_tree_order`. @param contributions  one for each rank
 Expression tree_order_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions, Count count,
