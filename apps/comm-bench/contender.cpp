@@ -35,6 +35,7 @@ class CommunicatorContender : public Contender {
       case CollectiveKind::reduce_scatter: return communicator_->reduce_scatter(c.in, c.out, c.op);
       case CollectiveKind::reduce: return communicator_->reduce(c.in, c.out, c.op, c.root);
       case CollectiveKind::all_to_all: return communicator_->all_to_all(c.in, c.out);
+      case CollectiveKind::reduce_then:  // not offered
       case CollectiveKind::barrier: break;
     }
     return communicator_->barrier();
@@ -84,6 +85,7 @@ std::span<const std::string_view> contender_names(CollectiveKind op) {
   static constexpr std::array<std::string_view, 5> barrier = {"auto", "dissemination", "shared-memory", "mpi",
                                                               "mpi-native"};
   switch (op) {
+    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce: return all_reduce;
     case CollectiveKind::broadcast:
     case CollectiveKind::reduce: return rooted;

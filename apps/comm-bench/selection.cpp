@@ -15,6 +15,7 @@ using collectives::Selection;
 
 Operation operation_of(CollectiveKind kind) {
   switch (kind) {
+    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce: return Operation::all_reduce;
     case CollectiveKind::broadcast: return Operation::broadcast;
     case CollectiveKind::all_gather: return Operation::all_gather;

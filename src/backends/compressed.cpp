@@ -94,6 +94,7 @@ class CompressedOperation : public HostOperation {
       case CollectiveKind::all_to_all: return inner_->all_to_all(c.in, c.out, c.queue, c.label);
       case CollectiveKind::broadcast: return inner_->broadcast(c.out, c.root, c.queue, c.label);
       case CollectiveKind::all_gather: return inner_->all_gather(c.in, c.out, c.queue, c.label);
+      case CollectiveKind::reduce_then:  // refused
       case CollectiveKind::barrier: break;
     }
     return inner_->barrier(c.label);
@@ -119,7 +120,9 @@ class Compressed : public HostCommunicator {
       : HostCommunicator(inner->rank(), inner->size(), progress,
                          {.backend = "compressed",
                           .operations_in_flight = std::numeric_limits<int>::max(),
-                          .deadline = std::chrono::hours(24 * 365)}),
+                          .deadline = std::chrono::hours(24 * 365),
+                          .no_reduce_then = "what the function makes must arrive as it is, not rounded; use "
+                                            "reduce_scatter and all_gather"}),
         inner_(std::move(inner)),
         format_(format) {}
 

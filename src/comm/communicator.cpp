@@ -17,12 +17,18 @@ std::string_view name(CollectiveKind kind) {
     case CollectiveKind::reduce: return "reduce";
     case CollectiveKind::all_to_all: return "all_to_all";
     case CollectiveKind::barrier: return "barrier";
+    case CollectiveKind::reduce_then: return "reduce_then";
   }
   return "unknown";
 }
 
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
   return check_and_submit({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
+}
+
+Work Communicator::reduce_then(ConstBuffer in, Buffer out, ReduceOp op, const SliceFunction& function, Queue queue,
+                               std::string_view label) {
+  return check_and_submit({CollectiveKind::reduce_then, in, out, op, {0}, queue, label, &function});
 }
 
 Work Communicator::broadcast(Buffer buffer, Rank root, Queue queue, std::string_view label) {
@@ -76,7 +82,8 @@ bool counts_fit(const Collective& c, Rank rank, int size) {
     case CollectiveKind::all_to_all: return in == out && in % size == 0;
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
-    case CollectiveKind::barrier: return in == out;
+    case CollectiveKind::barrier:
+    case CollectiveKind::reduce_then: return in == out;
   }
   return false;
 }
@@ -106,6 +113,7 @@ std::string complaint(const Collective& c, Rank rank, int size) {
   if (!counts_fit(c, rank, size)) {
     return "counts do not fit for " + std::to_string(size) + " ranks: in " + n(c.in) + ", out " + n(c.out);
   }
+  if (c.kind == CollectiveKind::reduce_then && !*c.function) return "the function is empty";
   return overlap_complaint(c, rank);
 }
 
@@ -128,6 +136,10 @@ Work Communicator::check_and_submit(const Collective& collective) {
       throw refuse(ErrorCode::unsupported,
                    std::string(can.backend) + " does not take buffers in " + std::string(name(kind)) + " memory");
     }
+  }
+  if (collective.kind == CollectiveKind::reduce_then && !can.no_reduce_then.empty()) {
+    throw refuse(ErrorCode::unsupported,
+                 std::string(can.backend) + " does no reduce_then: " + std::string(can.no_reduce_then));
   }
   return submit(collective);
 }

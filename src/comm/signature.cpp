@@ -64,8 +64,8 @@ std::string describe(const Signature& signature) {
   std::string text(name(kind));
   if (kind == CollectiveKind::barrier) return text;
   text += " of " + std::to_string(call >> 24U) + " " + std::string(name(static_cast<DType>(call >> 4U & 0xfU)));
-  const bool adds =
-      kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce;
+  const bool adds = kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||
+                    kind == CollectiveKind::reduce || kind == CollectiveKind::reduce_then;
   if (adds) text += " (" + std::string(name(static_cast<ReduceOp>(call >> 8U & 0xfU))) + ")";
   const std::string root = std::to_string(call >> 12U & 0xfffU);
   if (kind == CollectiveKind::broadcast) text += " from rank " + root;

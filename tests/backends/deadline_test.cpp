@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -135,6 +136,57 @@ TEST(NativeDeadline, APeerThatNeverSubmits) {
   keep(std::move(c));
   keep(std::move(progress));
   keep(std::move(data));
+  world.close();
+}
+
+/// The second rank's function throws when it first gets a slice: all ranks end, that one with what was thrown.
+void check_function_that_throws(const World& world, std::unique_ptr<Communicator> c,
+                                std::unique_ptr<Progress> progress) {
+  const bool throws = world.rank().value == 1;
+  std::vector<float> data(elements, 1.0F);
+  const Buffer buffer{data.data(), {elements}, DType::float32};
+  const SliceFunction function = [throws](const ConstBuffer&, const Buffer&, Count) {
+    if (throws) throw std::runtime_error("the loss scale is 0");
+  };
+  Work work = c->reduce_then(buffer, buffer, ReduceOp::sum, function, Queue::host(), "layer3.weight");
+  const Outcome outcome = outcome_of(work);
+  ASSERT_TRUE(outcome.error) << "completed without the results of a rank";
+  const Error& error = *outcome.error;
+  EXPECT_EQ(error.code(), throws ? ErrorCode::invalid_argument : ErrorCode::timeout) << error.what();
+  EXPECT_EQ(error.context().operation, "reduce_then");
+  EXPECT_EQ(error.context().label, "layer3.weight");
+  EXPECT_EQ(error.context().rank, world.rank().value);
+  EXPECT_EQ(throws, error.message().find("the loss scale is 0") != std::string::npos) << error.what();
+  EXPECT_LE(outcome.seconds, 2 * deadline.count()) << error.what();
+  EXPECT_THROW((void)c->barrier(), Error) << "the communicator goes on";
+  wait_for_the_others(world);
+  keep(std::move(c));
+  keep(std::move(progress));
+  keep(std::move(data));
+}
+
+TEST_P(Deadline, AFunctionThatThrows) {
+  World world;
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = make_mpi_plan(world.group(), world.host(), *progress, {.algorithm = GetParam(), .deadline = deadline});
+  check_function_that_throws(world, std::move(c), std::move(progress));
+  world.close();
+}
+
+TEST(SharedMemoryDeadline, AFunctionThatThrows) {
+  World world;
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = make_mpi_plan(world.group(), world.host(), *progress,
+                         {.algorithm = Algorithm::shared_memory, .deadline = deadline});
+  check_function_that_throws(world, std::move(c), std::move(progress));
+  world.close();
+}
+
+TEST(NativeDeadline, AFunctionThatThrows) {
+  World world;
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = make_mpi_native(world.group(), world.host(), *progress, {.deadline = deadline});
+  check_function_that_throws(world, std::move(c), std::move(progress));
   world.close();
 }
 

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <random>
 #include <span>
@@ -83,6 +84,19 @@ inline std::vector<float> all_reduced(Communicator& c, std::int64_t count) {
   return values;
 }
 
+/// The sums as the function of a reduce_then sees them, its operation in place or not.
+inline std::vector<float> reduced_then(Communicator& c, std::int64_t count, bool in_place) {
+  std::vector<float> values = input_of(c.rank().value, count);
+  std::vector<float> apart(in_place ? 0 : values.size());
+  std::vector<float>& result = in_place ? values : apart;
+  const auto keep = [](const ConstBuffer& sum, const Buffer& out, Count) {
+    std::memmove(out.data, sum.data, static_cast<std::size_t>(sum.bytes().value));
+  };
+  const auto view = [&](std::vector<float>& data) { return Buffer{data.data(), {count}, DType::float32}; };
+  c.reduce_then(view(values), view(result), ReduceOp::sum, keep).wait();
+  return result;
+}
+
 inline std::vector<std::uint32_t> bits(const std::vector<float>& values) {
   std::vector<std::uint32_t> result;
   for (const float value : values) result.push_back(std::bit_cast<std::uint32_t>(value));
@@ -101,6 +115,8 @@ inline void check(Communicator& c, collectives::Algorithm algorithm, std::int64_
     if (algorithm == collectives::Algorithm::tree_order) {
       ASSERT_EQ(result, bits(canonical_sums(inputs)));
     }
+    const auto stated = bits(stated_sums(with_slices(algorithm), segment, inputs));
+    for (const bool in_place : {true, false}) ASSERT_EQ(bits(reduced_then(c, count, in_place)), stated);
   }
 }
 

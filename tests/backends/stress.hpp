@@ -65,10 +65,10 @@ inline std::int64_t draw_bytes(std::mt19937& random) {
 }
 
 inline std::vector<Request> draw(unsigned seed, int operations, const std::vector<Members>& groups) {
-  constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce,     CollectiveKind::all_reduce,
-                                      CollectiveKind::broadcast,      CollectiveKind::all_gather,
-                                      CollectiveKind::reduce_scatter, CollectiveKind::reduce,
-                                      CollectiveKind::all_to_all,     CollectiveKind::barrier};
+  constexpr CollectiveKind kinds[] = {
+      CollectiveKind::all_reduce, CollectiveKind::all_reduce,     CollectiveKind::broadcast,
+      CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::reduce,
+      CollectiveKind::all_to_all, CollectiveKind::barrier,        CollectiveKind::reduce_then};
   constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
   constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
   std::mt19937 random(seed);
@@ -112,7 +112,7 @@ inline int expected(const Request& r, int size, int me, std::int64_t i) {
              : r.op == ReduceOp::min ? std::min(result, value)
                                      : std::max(result, value);
   }
-  return result;
+  return r.kind == CollectiveKind::reduce_then ? result + 1 : result;
 }
 
 template <typename F>
@@ -125,6 +125,15 @@ void with_type(DType dtype, const F& f) {
     case DType::uint8: return f(std::uint8_t{});
     default: FAIL() << name(dtype) << " is not drawn";
   }
+}
+
+/// What a reduce_then does to the sums.
+inline void add_one(const ConstBuffer& sum, const Buffer& out, Count /*offset*/) {
+  with_type(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto* from = static_cast<const T*>(sum.data);
+    std::transform(from, from + sum.count.value, static_cast<T*>(out.data), [](T v) { return static_cast<T>(v + 1); });
+  });
 }
 
 /// An operation under way with its buffers.
@@ -180,6 +189,7 @@ class Pending {
   [[nodiscard]] Buffer result() {
     switch (request_.kind) {
       case CollectiveKind::broadcast: return whole_in();
+      case CollectiveKind::reduce_then:
       case CollectiveKind::all_reduce: return request_.in_place ? whole_in() : whole_out();
       case CollectiveKind::reduce_scatter: return request_.in_place ? own_part(whole_in()) : whole_out();
       case CollectiveKind::reduce:
@@ -207,6 +217,7 @@ class Pending {
       case CollectiveKind::reduce_scatter: return c.reduce_scatter(source(), result(), request_.op);
       case CollectiveKind::reduce: return c.reduce(source(), result(), request_.op, {request_.root});
       case CollectiveKind::all_to_all: return c.all_to_all(source(), result());
+      case CollectiveKind::reduce_then: return c.reduce_then(source(), result(), request_.op, add_one);
       case CollectiveKind::barrier: break;
     }
     return c.barrier();

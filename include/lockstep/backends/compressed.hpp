@@ -23,7 +23,8 @@ std::optional<WireFormat> parse_compression(std::string_view name);
 /// `inner`, but all_reduce, reduce and reduce_scatter of float32 send half the bytes: inputs are rounded to `format`
 /// when they are submitted, `inner` reduces in that format, and results are widened when it is done. All ranks have the
 /// same bits if they have them of `inner`. Everything else passes unchanged, among it all_gather and broadcast: they
-/// hand on values that must arrive as they are (weights), where a sum of gradients is an estimate anyway.
+/// hand on values that must arrive as they are (weights), where a sum of gradients is an estimate anyway. A reduce_then
+/// does both at once and is refused.
 ///
 /// Each input and each partial sum that `inner` sends on is rounded: at p ranks the error is at most about p·u·Σ|x|,
 /// u = 2⁻⁸ (bfloat16) or 2⁻¹¹ (float16). The sums of float16 overflow beyond 65,504. What order the partial sums are

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "lockstep/base/buffer.hpp"
@@ -8,8 +9,24 @@
 
 namespace lockstep {
 
-enum class CollectiveKind { all_reduce, broadcast, all_gather, reduce_scatter, reduce, all_to_all, barrier };
+enum class CollectiveKind {
+  all_reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  reduce,
+  all_to_all,
+  barrier,
+  reduce_then,
+};
 std::string_view name(CollectiveKind kind);
+
+/// Makes a slice of a reduce_then's result: out[i] = f(sum[i], out[i]).
+/// @param sum     elements `offset` … of the sum over all ranks; the same memory as `out` where the operation is in
+/// place
+/// @param out     the same elements of the caller's output, as the caller left them; to be overwritten
+/// @param offset  of the slice in the whole buffer
+using SliceFunction = std::function<void(ConstBuffer sum, Buffer out, Count offset)>;
 
 /// A collective operation as submitted to a back end, already validated.
 struct Collective {
@@ -19,7 +36,8 @@ struct Collective {
   ReduceOp op = ReduceOp::sum;
   Rank root;  ///< broadcast and reduce only
   Queue queue = Queue::host();
-  std::string_view label;  ///< the caller's name for it; valid during submission only
+  std::string_view label;                   ///< the caller's name for it; valid during submission only
+  const SliceFunction* function = nullptr;  ///< reduce_then only; valid during submission only
 };
 
 /// Elements of the buffer; of each part where there is one for each rank.

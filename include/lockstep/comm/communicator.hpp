@@ -13,9 +13,10 @@ namespace lockstep {
 
 /// What a back end can do. A request outside of it is refused as `unsupported` before anything is sent.
 struct Capabilities {
-  std::string_view backend;    ///< "mpi_plan", "mpi_native", "local", "nccl"
-  bool host_memory = true;     ///< takes buffers in host (and shared, pinned) memory
-  bool device_memory = false;  ///< takes buffers in GPU memory
+  std::string_view backend;           ///< "mpi_plan", "mpi_native", "local", "nccl"
+  bool host_memory = true;            ///< takes buffers in host (and shared, pinned) memory
+  bool device_memory = false;         ///< takes buffers in GPU memory
+  std::string_view no_reduce_then{};  ///< why it does no reduce_then; empty where it does
 };
 
 /// A group of ranks that operate on buffers together.
@@ -40,6 +41,25 @@ class Communicator {
 
   /// out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i] on every rank; overwrites. In place where `in` and `out` are the same memory.
   Work all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(), std::string_view label = {});
+  /// An all_reduce whose sums pass through `function` on their way: each element once, on one of the ranks, when its
+  /// sum is complete and before anybody else sees it. Then every rank's `out` holds what the function made, the same
+  /// bits on all. It is for a step of an optimizer that each rank makes for its slice of the weights: `in` are the
+  /// gradients, `out` the weights, and the function finds both while they are in cache.
+  ///
+  /// How the buffer is cut is the algorithm's matter: a rank is called for any number of slices, or none, in any order
+  /// but one after the other. The slices of all ranks are disjoint and cover the buffer, and are the same ones in every
+  /// reduce_then of this count and dtype on this communicator.
+  ///
+  /// The function runs on whichever thread moves the operation on: one that submits, waits or polls, or the progress
+  /// thread. It must not use this rank's communicators. What it throws becomes this operation's failure; the other
+  /// ranks fail at their deadline.
+  /// @param function  kept by the operation, at least until it has ended; one that captures no more than two pointers
+  /// is
+  ///                  kept without an allocation
+  /// @throws also Error{unsupported} where `Capabilities::no_reduce_then` says why
+  /// @cost  of the all_reduce that would be chosen, or of the one that stands for it (docs/algorithms.md)
+  Work reduce_then(ConstBuffer in, Buffer out, ReduceOp op, const SliceFunction& function, Queue queue = Queue::host(),
+                   std::string_view label = {});
   /// Overwrites `buffer` with the root's.
   Work broadcast(Buffer buffer, Rank root, Queue queue = Queue::host(), std::string_view label = {});
   /// out = in_0 | in_1 | … (n elements each, p·n in all). In place where `in` is the caller's part of `out`.

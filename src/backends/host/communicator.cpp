@@ -25,7 +25,7 @@ auto on_behalf_of(const HostOperation& operation, const Action& action) {
 
 HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Options options)
     : Communicator(rank, size),
-      capabilities_{.backend = options.backend},
+      capabilities_{.backend = options.backend, .no_reduce_then = options.no_reduce_then},
       options_(std::move(options)),
       progress_(&progress) {}
 
@@ -78,7 +78,7 @@ Work HostCommunicator::submit(const Collective& collective) {
   try {
     start_next();
   } catch (...) {
-    poison(std::current_exception());
+    poison_with_current();
   }
   return {std::move(operation), *progress_};
 }
@@ -97,10 +97,8 @@ bool HostCommunicator::progress() noexcept {
     const bool moved = advance_all();
     if (!moved) check_deadline();
     return moved;
-  } catch (const Error& error) {
-    poison(std::make_exception_ptr(error.reported_by(rank().value, options_.host)));
   } catch (...) {
-    poison(std::current_exception());
+    poison_with_current();
   }
   return true;
 }
@@ -182,6 +180,16 @@ void HostCommunicator::check_deadline() {
                   "nothing has moved for %.2f s: is the peer alive, and does it submit the same operations?",
                   silent.count());
     throw Error(ErrorCode::timeout, text, operation->context());
+  }
+}
+
+void HostCommunicator::poison_with_current() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    poison(std::make_exception_ptr(error.reported_by(rank().value, options_.host)));
+  } catch (...) {
+    poison(std::current_exception());
   }
 }
 

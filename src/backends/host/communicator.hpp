@@ -25,6 +25,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
     int operations_in_flight = 1;
     std::chrono::duration<double> deadline{};
     Observer* observer = nullptr;
+    std::string_view no_reduce_then{};  ///< as in Capabilities
   };
   HostCommunicator(Rank rank, int size, Progress& progress, Options options);
   ~HostCommunicator() override;
@@ -63,6 +64,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void start_next();
   void check_deadline();
   void poison(std::exception_ptr error);
+  void poison_with_current();
   [[nodiscard]] std::shared_ptr<HostOperation> idle_operation();
 
   Capabilities capabilities_;

@@ -53,6 +53,8 @@ class HostOperation : public Operation {
   }
   /// Ends as failed; what is under way stays so.
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
+  /// Calls the function of a reduce_then. @throws Error that names the operation, whatever the function throws
+  void apply(const ConstBuffer& sum, const Buffer& out, Count offset) const;
   /// The deadline counts from here.
   void mark_advance() { has_advanced_ = true; }
 
@@ -69,6 +71,7 @@ class HostOperation : public Operation {
   CollectiveKind kind_ = CollectiveKind::barrier;
   Bytes bytes_;
   std::string label_;
+  SliceFunction function_;
   bool begun_ = false;
   bool under_way_ = false;
   bool has_advanced_ = false;  // since last_advance_

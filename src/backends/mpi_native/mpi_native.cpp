@@ -23,6 +23,8 @@ class MpiNative : public HostCommunicator {
                           .deadline = options.deadline,
                           .observer = options.observer}),
         group_(std::move(group)),
+        gather_group_(group_.dup()),
+        gathers_{communicator(gather_group_)},
         limit_(options.message_limit),
         check_(options.check ? make_exchange(group_) : nullptr) {}
 
@@ -32,7 +34,8 @@ class MpiNative : public HostCommunicator {
 
  protected:
   std::shared_ptr<HostOperation> make_operation() override {
-    return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_, operators_, check_.get());
+    return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_, operators_, gathers_,
+                                             check_.get());
   }
   void prepare(HostOperation& operation, const Collective& collective) override {
     static_cast<NativeOperation&>(operation).prepare(collective);
@@ -40,11 +43,14 @@ class MpiNative : public HostCommunicator {
   void release() override {
     operators_.close();
     if (check_) check_->close();
+    gather_group_.close();
     group_.close();
   }
 
  private:
   MpiGroup group_;
+  MpiGroup gather_group_;
+  OrderedGathers gathers_;
   Bytes limit_;
   std::unique_ptr<Exchange> check_;  // null: operations are not compared
   MpiOperators operators_;

@@ -19,6 +19,7 @@ void NativeOperation::begin(const Turn& /*turn*/) {
 }
 
 void NativeOperation::post_all() {
+  if (collective_.kind == CollectiveKind::reduce_then) return begin_reduce_then();
   requests_.clear();
   const std::int64_t width = size_of(collective_.out.dtype);
   if (collective_.kind == CollectiveKind::reduce_scatter) {
@@ -45,6 +46,7 @@ bool NativeOperation::advance() {
     post_all();
     return true;
   }
+  if (collective_.kind == CollectiveKind::reduce_then) return advance_reduce_then();
   int complete_count = 0;
   for (MPI_Request& request : requests_) {
     int complete_now = 0;
@@ -57,6 +59,19 @@ bool NativeOperation::advance() {
   return complete_count > 0;
 }
 
+void NativeOperation::begin_reduce_then() {
+  reduce_then_.begin(communicator_, collective_, operators_->get(collective_.in.dtype, collective_.op),
+                     {std::max<std::int64_t>(1, limit_.value / size_of(collective_.in.dtype))});
+  if (reduce_then_.done()) complete();
+}
+
+bool NativeOperation::advance_reduce_then() {
+  const bool moved = reduce_then_.advance(*this);
+  if (moved) mark_advance();
+  if (reduce_then_.done()) complete();
+  return moved;
+}
+
 MPI_Request NativeOperation::post(const Piece& piece) {
   switch (collective_.kind) {
     case CollectiveKind::all_reduce: return all_reduce(piece);
@@ -65,6 +80,7 @@ MPI_Request NativeOperation::post(const Piece& piece) {
     case CollectiveKind::reduce: return reduce(piece);
     case CollectiveKind::all_to_all: return all_to_all(piece);
     case CollectiveKind::broadcast: break;
+    case CollectiveKind::reduce_then:
     case CollectiveKind::barrier: return MPI_REQUEST_NULL;
   }
   MPI_Request request = MPI_REQUEST_NULL;

@@ -8,6 +8,7 @@
 
 #include "backends/host/operation.hpp"
 #include "backends/mpi_native/mpi_types.hpp"
+#include "backends/mpi_native/native_reduce_then.hpp"
 #include "comm/signature.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/platform/exchange.hpp"
@@ -19,10 +20,17 @@ namespace lockstep::backends {
 /// ranks.
 class NativeOperation : public HostOperation {
  public:
-  /// @param operators  outlive the operation's use
+  /// @param operators  outlive the operation's use, as `gathers` do
   /// @param check      by which all ranks compare what they call, before anything else; null: they do not
-  NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit, MpiOperators& operators, Exchange* check)
-      : communicator_(communicator), me_(me), ranks_(ranks), limit_(limit), operators_(&operators), check_(check) {}
+  NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit, MpiOperators& operators,
+                  OrderedGathers& gathers, Exchange* check)
+      : communicator_(communicator),
+        me_(me),
+        ranks_(ranks),
+        limit_(limit),
+        operators_(&operators),
+        check_(check),
+        reduce_then_(me, ranks, gathers) {}
 
   void prepare(const Collective& collective) {
     collective_ = collective;
@@ -38,6 +46,8 @@ class NativeOperation : public HostOperation {
     int count;
   };
   void post_all();
+  void begin_reduce_then();
+  bool advance_reduce_then();
   MPI_Request post(const Piece& piece);
   MPI_Request all_reduce(const Piece& piece);
   MPI_Request all_gather(const Piece& piece);
@@ -58,6 +68,7 @@ class NativeOperation : public HostOperation {
   bool is_comparing_ = false;
   Collective collective_;
   Signature signature_;
+  NativeReduceThen reduce_then_;
   std::vector<MPI_Request> requests_;
   std::vector<std::byte> staging_;  // reduce_scatter: the pieces' inputs one after another, then the result
 };

@@ -56,7 +56,12 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   void wait_until_idle(const char* doing);
   [[nodiscard]] std::shared_ptr<NcclOperation> idle_operation();
 
-  Capabilities capabilities_{.backend = "nccl", .host_memory = false, .device_memory = true};
+  Capabilities capabilities_{.backend = "nccl",
+                             .host_memory = false,
+                             .device_memory = true,
+                             .no_reduce_then =
+                                 "a function on the host cannot work on device memory; use reduce_scatter, "
+                                 "a kernel and all_gather"};
   NcclOptions options_;
   int gpu_;
   Progress* progress_;

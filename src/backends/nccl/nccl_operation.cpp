@@ -83,6 +83,7 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
                           communicator);
       break;
     case CollectiveKind::all_to_all: all_to_all(communicator, stream, type); break;
+    case CollectiveKind::reduce_then:  // refused
     case CollectiveKind::barrier: break;
   }
 }

@@ -9,6 +9,7 @@
 
 namespace lockstep::backends {
 
+using collectives::Apply;
 using collectives::Await;
 using collectives::Combine;
 using collectives::Copy;
@@ -43,6 +44,7 @@ void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& vie
   lane_ = lane;
   left_ = static_cast<int>(plan.steps().size());
   if (plan.shares_memory()) link_->open(lane, operands.announcement);
+  make_room();
   if (plan.is_in_order()) {
     next_in_order_ = 0;
     advance_in_order();
@@ -53,16 +55,19 @@ void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& vie
   ready_.reserve(plan.steps().size());
   flights_.reserve(plan.steps().size());
   next_ready_ = 0;
-  const std::int64_t width = size_of(operands.dtype);
-  const std::int64_t scratch_bytes = aligned(plan.scratch().value * width);
-  const std::int64_t needed = scratch_bytes + collectives::landing_buffers * aligned(plan.landing().value * width);
-  if (memory_.bytes().value < needed) memory_ = allocate_host({needed});
-  scratch_ = static_cast<std::byte*>(memory_.data());
-  landings_ = scratch_ + scratch_bytes;
   for (int step = 0; step < left_; ++step) {
     if (waits_[static_cast<std::size_t>(step)] == 0) ready_.push_back(step);
   }
   post_ready();
+}
+
+void BlockRun::make_room() {
+  const std::int64_t width = size_of(operands_.dtype);
+  const std::int64_t scratch_bytes = aligned(plan_->scratch().value * width);
+  const std::int64_t needed = scratch_bytes + collectives::landing_buffers * aligned(plan_->landing().value * width);
+  if (memory_.bytes().value < needed) memory_ = allocate_host({needed});
+  scratch_ = static_cast<std::byte*>(memory_.data());
+  landings_ = scratch_ + scratch_bytes;
 }
 
 bool BlockRun::advance() {
@@ -164,7 +169,7 @@ void BlockRun::execute(const Step& step) {
           },
           [&](const Fill& f) { kernels::fill_neutral(address(f.to), {f.to.count}, operands_.dtype, operands_.op); },
           [&](const Publish& p) { link_->publish(lane_, p.phase); }, [&](const Combine& c) { combine(c); },
-          [](const auto&) {}},
+          [&](const Apply& a) { apply(a); }, [](const auto&) {}},
       step);
 }
 
@@ -175,6 +180,11 @@ void BlockRun::combine(const Combine& step) {
   for (const NodeRange& from : step.from) sources_.push_back(address_of(from));
   kernels::combine(targets_, sources_, {step.to.front().range.count}, operands_.dtype, operands_.op,
                    operands_.residence);
+}
+
+void BlockRun::apply(const Apply& step) {
+  operands_.operation->apply({source(step.from), {step.from.count}, operands_.dtype},
+                             {address(step.to), {step.to.count}, operands_.dtype}, {view_(step.to.offset)});
 }
 
 void BlockRun::finish(int step) {

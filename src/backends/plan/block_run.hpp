@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/host/operation.hpp"
 #include "backends/plan/compiled_plan.hpp"
 #include "backends/plan/medium.hpp"
 #include "backends/plan/node_link.hpp"
@@ -21,6 +22,7 @@ struct Operands {
   ReduceOp op = ReduceOp::sum;
   Announcement announcement{};  ///< to the node's ranks; its signature goes with every message
   std::uint64_t number = 0;     ///< of the operation
+  const HostOperation* operation = nullptr;                  ///< whose function an Apply calls
   kernels::Residence residence = kernels::Residence::cache;  ///< of what a Combine reads and writes
 };
 
@@ -32,7 +34,7 @@ class BlockRun {
   explicit BlockRun(Medium& medium, NodeLink* link = nullptr) : medium_(&medium), link_(link) {}
 
   /// @param lane  of its messages, and its channel of the link
-  /// @pre the run before it is done. @throws Error{transport | mismatch}
+  /// @pre the run before it is done. @throws Error{transport | mismatch}; what a function throws
   void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int lane);
   /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport | mismatch}
   bool advance();
@@ -56,11 +58,14 @@ class BlockRun {
     Medium::Ticket ticket;
   };
 
+  /// For scratch and landing buffers.
+  void make_room();
   bool advance_in_order();
   void post_ready();
   /// A step that is done when it returns.
   void execute(const collectives::Step& step);
   void combine(const collectives::Combine& step);
+  void apply(const collectives::Apply& step);
   [[nodiscard]] bool test(const Flight& flight);
   [[nodiscard]] int awaited(const collectives::Await& step) const;
   [[nodiscard]] std::byte* address_of(const collectives::NodeRange& at) const;

@@ -20,6 +20,7 @@ void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<
                .dtype = collective.out.dtype,
                .op = collective.op,
                .announcement = announcement,
+               .operation = this,
                .residence = residence};
 }
 

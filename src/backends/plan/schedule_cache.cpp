@@ -7,6 +7,7 @@ namespace {
 
 collectives::Operation operation_of(CollectiveKind kind) {
   switch (kind) {
+    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce: return collectives::Operation::all_reduce;
     case CollectiveKind::broadcast: return collectives::Operation::broadcast;
     case CollectiveKind::all_gather: return collectives::Operation::all_gather;
@@ -52,6 +53,7 @@ CompiledSchedule ScheduleCache::make(const Key& key) const {
                                                        .ranks = shape_.ranks(),
                                                        .count = {key.count},
                                                        .root = {key.root},
+                                                       .with_function = key.kind == CollectiveKind::reduce_then,
                                                        .own = {.leaves = 1, .in_place = key.in_place},
                                                        .radix = choice.radix,
                                                        .shape = shape_,
