@@ -22,8 +22,7 @@ enum class CollectiveKind {
 std::string_view name(CollectiveKind kind);
 
 /// Makes a slice of a reduce_then's result: out[i] = f(sum[i], out[i]).
-/// @param sum     elements `offset` … of the sum over all ranks; the same memory as `out` where the operation is in
-/// place
+/// @param sum     the sums over all ranks; the same memory as `out` where the operation is in place
 /// @param out     the same elements of the caller's output, as the caller left them; to be overwritten
 /// @param offset  of the slice in the whole buffer
 using SliceFunction = std::function<void(ConstBuffer sum, Buffer out, Count offset)>;

@@ -44,7 +44,7 @@ class Communicator {
   /// An all_reduce whose sums pass through `function` on their way: each element once, on one of the ranks, when its
   /// sum is complete and before anybody else sees it. Then every rank's `out` holds what the function made, the same
   /// bits on all. It is for a step of an optimizer that each rank makes for its slice of the weights: `in` are the
-  /// gradients, `out` the weights, and the function finds both while they are in cache.
+  /// gradients, `out` the weights, and the function gets the sums while they are in cache.
   ///
   /// How the buffer is cut is the algorithm's matter: a rank is called for any number of slices, or none, in any order
   /// but one after the other. The slices of all ranks are disjoint and cover the buffer, and are the same ones in every
@@ -53,9 +53,8 @@ class Communicator {
   /// The function runs on whichever thread moves the operation on: one that submits, waits or polls, or the progress
   /// thread. It must not use this rank's communicators. What it throws becomes this operation's failure; the other
   /// ranks fail at their deadline.
-  /// @param function  kept by the operation, at least until it has ended; one that captures no more than two pointers
-  /// is
-  ///                  kept without an allocation
+  /// @param function  kept by the operation at least until that has ended; without an allocation if it captures no more
+  ///                  than two pointers
   /// @throws also Error{unsupported} where `Capabilities::no_reduce_then` says why
   /// @cost  of the all_reduce that would be chosen, or of the one that stands for it (docs/algorithms.md)
   Work reduce_then(ConstBuffer in, Buffer out, ReduceOp op, const SliceFunction& function, Queue queue = Queue::host(),
