@@ -104,20 +104,14 @@ bool HostCommunicator::progress() noexcept {
 }
 
 bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
-  NodeMemory* const memory = bell();
-  if (memory == nullptr) return false;
   for (HostOperation* const operation : under_way_) {
     if (operation->begun() && operation->state() == Operation::State::pending && !operation->is_woken()) return false;
   }
-  memory->prepare_sleep();
-  if (progress()) {
-    memory->cancel_sleep();
-  } else {
-    constexpr int looks_before_the_deadline = 20;
-    memory->sleep(std::min(
-        at_most, std::chrono::duration_cast<std::chrono::nanoseconds>(options_.deadline) / looks_before_the_deadline));
-    last_check_ = Clock::now();  // to sleep is to wait, not to be away
-  }
+  constexpr int looks_before_the_deadline = 20;
+  const auto deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(options_.deadline);
+  if (!sleep_unless([this] { return progress(); }, std::min(at_most, deadline / looks_before_the_deadline)))
+    return false;
+  last_check_ = Clock::now();  // to sleep is to wait, not to be away
   return true;
 }
 

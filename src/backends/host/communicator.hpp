@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,7 +12,6 @@
 #include "backends/host/operation.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/platform/node_memory.hpp"
 
 namespace lockstep::backends {
 
@@ -42,8 +42,11 @@ class HostCommunicator : public Communicator, private ProgressSource {
   virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
   /// Called now and then while this rank waits. @throws Error{transport} if a peer is known to be gone
   virtual void check_peers() {}
-  /// What the node's ranks wake each other by; null where they do not.
-  [[nodiscard]] virtual NodeMemory* bell() { return nullptr; }
+  /// Sleeps, at most `at_most`, until a rank of the node rings, unless `moved` is true once all others would ring.
+  /// @return false, without having asked, where ranks do not wake each other
+  virtual bool sleep_unless(const std::function<bool()>& /*moved*/, std::chrono::nanoseconds /*at_most*/) {
+    return false;
+  }
   /// Releases the handles. Collective.
   virtual void release() = 0;
   /// For what touches the state of operations otherwise than in `prepare` and `release`: see `Progress::Exclusive`.

@@ -20,9 +20,9 @@ struct Operands {
   std::byte* output = nullptr;
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
-  Announcement announcement{};  ///< to the node's ranks; its signature goes with every message
-  std::uint64_t number = 0;     ///< of the operation
-  const HostOperation* operation = nullptr;                  ///< whose function an Apply calls
+  Announcement announcement{};               ///< to the node's ranks; its signature goes with every message
+  std::uint64_t number = 0;                  ///< of the operation
+  const HostOperation* operation = nullptr;  ///< whose function an Apply calls
   kernels::Residence residence = kernels::Residence::cache;  ///< of what a Combine reads and writes
 };
 

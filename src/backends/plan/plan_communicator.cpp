@@ -142,6 +142,18 @@ void PlanCommunicator::release() {
   if (link_) link_->memory().close();
 }
 
+bool PlanCommunicator::sleep_unless(const std::function<bool()>& moved, std::chrono::nanoseconds at_most) {
+  if (!link_) return false;
+  NodeMemory& memory = link_->memory();
+  memory.prepare_sleep();
+  if (moved()) {
+    memory.cancel_sleep();
+  } else {
+    memory.sleep(at_most);
+  }
+  return true;
+}
+
 void PlanCommunicator::check_peers() {
   if (link_) link_->check_alive();
 }

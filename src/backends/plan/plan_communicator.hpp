@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,7 +47,7 @@ class PlanCommunicator : public HostCommunicator {
   void prepare(HostOperation& operation, const Collective& collective) override;
   void release() override;
   void check_peers() override;
-  [[nodiscard]] NodeMemory* bell() override { return link_ ? &link_->memory() : nullptr; }
+  bool sleep_unless(const std::function<bool()>& moved, std::chrono::nanoseconds at_most) override;
 
  private:
   [[nodiscard]] bool is_pulled(const Collective& collective) const;
