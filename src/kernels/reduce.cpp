@@ -47,7 +47,7 @@ void combine(std::span<void* const> outs, std::span<const void* const> ins, Coun
   const std::int64_t elements = copy ? count.value * size_of(dtype) : count.value;
   const bool far = residence == Residence::memory;
   const bool in_place =
-      std::find_first_of(outs.begin(), outs.end(), ins.begin(), ins.end(), std::equal_to<const void*>()) != outs.end();
+      std::find_first_of(outs.begin(), outs.end(), ins.begin(), ins.end(), std::equal_to<>()) != outs.end();
   if (copy && outs.size() == 1 && outs[0] == ins[0]) return;
   combine(widest_instruction_set(),
           {.outs = outs.data(),
