@@ -19,19 +19,6 @@ std::uint64_t mix(int rank, std::int64_t element, std::int64_t repetition) {
   return x ^ (x >> 31);
 }
 
-template <typename F>
-void with_type(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::float32: return f(float{});
-    case DType::float64: return f(double{});
-    case DType::int32: return f(std::int32_t{});
-    case DType::int64: return f(std::int64_t{});
-    case DType::uint8: return f(std::uint8_t{});
-    case DType::float16: return f(kernels::Float16{});
-    case DType::bfloat16: return f(kernels::BFloat16{});
-  }
-}
-
 template <typename T>
 T element_of(std::uint64_t value) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -66,7 +53,7 @@ void Pattern::set_sum(std::int64_t repetition) { set(0, ranks_ - 1, repetition);
 
 void Pattern::set(int first_rank, int last_rank, std::int64_t repetition) {
   const auto values = static_cast<std::uint64_t>(std::clamp(256 / ranks_, 2, 128));  // 0 … values−1
-  with_type(dtype_, [&](auto zero) {
+  kernels::with_type(dtype_, [&](auto zero) {
     for (std::int64_t i = 0; i < period; ++i) {
       std::uint64_t sum = 0;
       for (int rank = first_rank; rank <= last_rank; ++rank) sum += mix(rank, i, repetition) % values;

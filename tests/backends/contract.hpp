@@ -68,22 +68,9 @@ inline const Memory& host_memory() {
   return memory;
 }
 
-template <typename F>
-void with_type(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::float32: return f(float{});
-    case DType::float64: return f(double{});
-    case DType::int32: return f(std::int32_t{});
-    case DType::int64: return f(std::int64_t{});
-    case DType::uint8: return f(std::uint8_t{});
-    case DType::float16: return f(kernels::Float16{});
-    case DType::bfloat16: return f(kernels::BFloat16{});
-  }
-}
-
 /// Element i of host memory, at any alignment.
 inline void store(void* data, DType dtype, std::int64_t i, double value) {
-  with_type(dtype, [&](auto element) {
+  kernels::with_type(dtype, [&](auto element) {
     if constexpr (std::is_arithmetic_v<decltype(element)>) {
       element = static_cast<decltype(element)>(value);
     } else {
@@ -96,7 +83,7 @@ inline void store(void* data, DType dtype, std::int64_t i, double value) {
 
 inline double load(const void* data, DType dtype, std::int64_t i) {
   double result = 0;
-  with_type(dtype, [&](auto element) {
+  kernels::with_type(dtype, [&](auto element) {
     std::memcpy(&element, static_cast<const std::byte*>(data) + i * size_of(dtype), sizeof element);
     if constexpr (std::is_arithmetic_v<decltype(element)>) {
       result = static_cast<double>(element);

@@ -125,24 +125,12 @@ TEST(PullAllReduce, NeedsTwoStagingAreasInSuccessionAndNoMore) {
   }
 }
 
-std::vector<ClusterShape> shapes() {
-  return {{{0, 0, 0, 0}},
-          {{0, 1}},
-          {{0, 0, 1, 1}},
-          {{0, 1, 0, 1}},
-          {{0, 0, 0, 1, 1}},
-          {{0, 1, 1, 1, 2, 2}},
-          {{0, 0, 1, 1, 2, 2, 3, 3}},
-          {{0, 1, 2, 0, 1, 2, 0, 1, 2, 0}},
-          {{0, 0, 0, 1, 2}}};
-}
-
 TEST(HierarchicalAllReduce, IsRightOnEqualAndUnequalNodes) {
   for (const Algorithm algorithm :
        {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree, Algorithm::hierarchical_halving_doubling,
         Algorithm::hierarchical_recursive_doubling})
     for (const Reaches& reach : by_slices)
-      for (const ClusterShape& shape : shapes())
+      for (const ClusterShape& shape : equal_and_unequal_nodes())
         for (const std::int64_t count : counts_for(shape.ranks()))
           for (const bool in_place : {true, false})
             prove({.count = {count}, .in_place = in_place}, shape.ranks(), algorithm, shape, reach);

@@ -80,20 +80,11 @@ TEST(ReduceThenInSharedMemory, IsRightForAllRankCountsAndCounts) {
 }
 
 TEST(ReduceThenInAHierarchy, IsRightOnEqualAndUnequalNodes) {
-  const std::vector<ClusterShape> shapes = {{{0, 0, 0, 0}},
-                                            {{0, 1}},
-                                            {{0, 0, 1, 1}},
-                                            {{0, 1, 0, 1}},
-                                            {{0, 0, 0, 1, 1}},
-                                            {{0, 1, 1, 1, 2, 2}},
-                                            {{0, 0, 1, 1, 2, 2, 3, 3}},
-                                            {{0, 1, 2, 0, 1, 2, 0, 1, 2, 0}},
-                                            {{0, 0, 0, 1, 2}}};
   for (const Algorithm algorithm :
        {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree, Algorithm::hierarchical_halving_doubling,
         Algorithm::hierarchical_recursive_doubling})
     for (const Reaches& reach : reaches)
-      for (const ClusterShape& shape : shapes)
+      for (const ClusterShape& shape : equal_and_unequal_nodes())
         for (const std::int64_t count : counts_for(shape.ranks()))
           for (const bool in_place : {true, false})
             prove(reduce_then_of(count, in_place), shape.ranks(), algorithm, shape, reach);

@@ -19,6 +19,18 @@ inline constexpr std::array all_algorithms{Algorithm::ring, Algorithm::double_tr
 /// How others reach the data of each rank, in turn.
 using Reaches = std::vector<Reach>;
 
+inline std::vector<ClusterShape> equal_and_unequal_nodes() {
+  return {{{0, 0, 0, 0}},
+          {{0, 1}},
+          {{0, 0, 1, 1}},
+          {{0, 1, 0, 1}},
+          {{0, 0, 0, 1, 1}},
+          {{0, 1, 1, 1, 2, 2}},
+          {{0, 0, 1, 1, 2, 2, 3, 3}},
+          {{0, 1, 2, 0, 1, 2, 0, 1, 2, 0}},
+          {{0, 0, 0, 1, 2}}};
+}
+
 /// The plans of all ranks in a trial.
 inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algorithm = Algorithm::ring,
                                   const ClusterShape& shape = {}, const Reaches& reaches = {Reach::direct},

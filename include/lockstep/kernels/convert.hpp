@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "lockstep/base/buffer.hpp"
+
 namespace lockstep::kernels {
 
 /// Elements of DType::float16 (IEEE 754 binary16) and DType::bfloat16 (the upper half of a float32), as they lie in
@@ -13,6 +15,20 @@ struct Float16 {
 struct BFloat16 {
   std::uint16_t bits;
 };
+
+/// Calls f with a value of the element's type.
+template <typename F>
+void with_type(DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::float32: return f(float{});
+    case DType::float64: return f(double{});
+    case DType::int32: return f(std::int32_t{});
+    case DType::int64: return f(std::int64_t{});
+    case DType::uint8: return f(std::uint8_t{});
+    case DType::float16: return f(Float16{});
+    case DType::bfloat16: return f(BFloat16{});
+  }
+}
 
 /// to[i] = from[i], exactly; overwrites. A NaN stays one; of float16 it becomes quiet.
 /// @pre  the same number of elements, no overlap

@@ -63,6 +63,7 @@ MessageMedium::MessageMedium(const MpiGroup& group, int lanes)
   constexpr std::size_t plenty = 256;
   slots_.reserve(plenty);
   free_.reserve(plenty);
+  early_.reserve(plenty);
 }
 
 Medium::Ticket MessageMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {
