@@ -1,8 +1,10 @@
 #include "apps/common/run_app.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <thread>
 
 #include "apps/common/exit_codes.hpp"
 #include "lockstep/base/error.hpp"
@@ -11,6 +13,10 @@
 
 namespace lockstep {
 namespace {
+
+/// What the rank that reports the cause of an error, and its launcher, have for ending this process. One that they do
+/// not end reports what it knows.
+constexpr std::chrono::seconds time_to_be_ended{3};
 
 /// One write, so that lines of several ranks do not mix.
 void report(std::string_view app, const std::string& what) {
@@ -46,6 +52,7 @@ int run_body(std::string_view app, World& world, const std::function<int(World&)
     return end_in_order(app, world, error.what(), exit_usage);
   } catch (const Error& error) {
     if (error.is_on_every_rank()) return end_in_order(app, world, error.what(), exit_error);
+    if (error.is_consequence()) std::this_thread::sleep_for(time_to_be_ended);
     return end_job(app, world, error.reported_by(world.rank().value, world.host()).what());
   } catch (const std::exception& error) {
     return end_job(app, world,

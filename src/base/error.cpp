@@ -53,6 +53,12 @@ Error Error::on_every_rank() const {
   return copy;
 }
 
+Error Error::as_consequence() const {
+  Error copy = *this;
+  copy.is_consequence_ = true;
+  return copy;
+}
+
 void Error::compose() {
   text_.clear();
   if (context_.rank) text_ += "rank " + std::to_string(*context_.rank);

@@ -11,7 +11,13 @@ namespace lockstep {
 
 NodeMemory::NodeMemory(const View& view, std::shared_ptr<Store> store) : view_(view), store_(std::move(store)) {}
 
-NodeMemory::~NodeMemory() = default;
+NodeMemory::~NodeMemory() { give_up(); }
+
+void NodeMemory::give_up() noexcept {
+  if (store_ == nullptr) return;
+  store_->leave(Departure::gave_up);
+  wake();
+}
 
 Allocation NodeMemory::allocate(Bytes bytes) {
   if (store_ == nullptr) throw Error(ErrorCode::invalid_argument, "the node's memory is closed");
@@ -39,16 +45,16 @@ bool NodeMemory::sleep(std::chrono::nanoseconds at_most) {
   return rung;
 }
 
-void NodeMemory::wake() const {
+void NodeMemory::wake() const noexcept {
   view_.doorbell->rings.fetch_add(1, std::memory_order_release);
   futex_wake_all(view_.doorbell->rings);
 }
 
-std::optional<int> NodeMemory::dead_peer() const { return store_->dead_peer(); }
+std::optional<LostPeer> NodeMemory::lost_peer() const { return store_->lost_peer(); }
 
 void NodeMemory::close() {
   if (store_ == nullptr) return;
-  store_->leave();
+  store_->leave(Departure::in_order);
   store_.reset();
 }
 

@@ -20,10 +20,17 @@ inline Bytes whole_pages(Bytes bytes) {
   return {bytes.value < 1 ? page_bytes() : rounded_up(bytes.value, page_bytes())};
 }
 
+/// How a rank left, if it did so by itself.
+enum class Departure : std::uint32_t {
+  none,
+  in_order,  ///< by close(): it may end now without being dead
+  gave_up,   ///< after an error
+};
+
 /// What each rank writes about itself for the others to read.
 struct NodeMember {
   std::atomic<std::uint64_t> greeting{0};  ///< the nonce of this memory, once the rank is in it
-  std::atomic<std::uint32_t> has_left{0};  ///< by close(): it may end now without being dead
+  std::atomic<Departure> departure{Departure::none};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share these words");
 

@@ -89,15 +89,18 @@ Allocation ProcessMemory::allocate(Bytes bytes) {
   }
 }
 
-std::optional<int> ProcessMemory::dead_peer() const {
+std::optional<LostPeer> ProcessMemory::lost_peer() const {
   for (int peer = 0; peer < layout_.ranks; ++peer) {
-    if (peer == rank_ || file_.marked_by_other(peer)) continue;
+    if (peer == rank_) continue;
+    const bool lives = file_.marked_by_other(peer);
     // Looked at second: who leaves says so before the mark goes.
-    if (member(peer).has_left.load(std::memory_order_acquire) == 0) return peer;
+    const Departure departure = member(peer).departure.load(std::memory_order_acquire);
+    if (departure == Departure::gave_up) return LostPeer{peer, true};
+    if (!lives && departure == Departure::none) return LostPeer{peer, false};
   }
   return std::nullopt;
 }
 
-void ProcessMemory::leave() { member(rank_).has_left.store(1, std::memory_order_release); }
+void ProcessMemory::leave(Departure how) noexcept { member(rank_).departure.store(how, std::memory_order_release); }
 
 }  // namespace lockstep

@@ -25,8 +25,8 @@ class ProcessMemory final : public NodeMemory::Store, public std::enable_shared_
   [[nodiscard]] int descriptor() const { return file_.descriptor(); }
 
   Allocation allocate(Bytes bytes) override;
-  [[nodiscard]] std::optional<int> dead_peer() const override;
-  void leave() override;
+  [[nodiscard]] std::optional<LostPeer> lost_peer() const override;
+  void leave(Departure how) noexcept override;
 
  private:
   std::int64_t reserve(Bytes length);

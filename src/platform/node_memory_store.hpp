@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "lockstep/platform/node_memory.hpp"
+#include "platform/node_memory_layout.hpp"
 
 namespace lockstep {
 
@@ -16,9 +17,9 @@ class NodeMemory::Store {
 
   /// @pre bytes > 0
   virtual Allocation allocate(Bytes bytes) = 0;
-  [[nodiscard]] virtual std::optional<int> dead_peer() const = 0;
-  /// This rank goes in good order.
-  virtual void leave() = 0;
+  [[nodiscard]] virtual std::optional<LostPeer> lost_peer() const = 0;
+  /// This rank goes.
+  virtual void leave(Departure how) noexcept = 0;
 };
 
 }  // namespace lockstep

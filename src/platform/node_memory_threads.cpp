@@ -26,8 +26,8 @@ class OneProcess final : public NodeMemory::Store {
     void* data = memory->data();
     return {data, bytes, MemoryKind::shared, [memory](void*) {}};
   }
-  [[nodiscard]] std::optional<int> dead_peer() const override { return std::nullopt; }
-  void leave() override {}
+  [[nodiscard]] std::optional<LostPeer> lost_peer() const override { return std::nullopt; }
+  void leave(Departure /*how*/) noexcept override {}
 
   [[nodiscard]] std::byte* controls() const { return controls_.data(); }
   [[nodiscard]] Doorbell* doorbell() { return &doorbell_; }

@@ -11,6 +11,7 @@
 #include "backends/pmpi_counters.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/platform/bootstrap.hpp"
 #include "lockstep/platform/world.hpp"
 
 namespace lockstep::backends {
@@ -110,10 +111,27 @@ TEST_F(SharedMemory, NamesWhoGivesAnotherLabel) {
 TEST_F(SharedMemory, NamesWhoDoesNotCome) {
   const auto c = make(200ms);
   Counting data(*c, 1 << 16);
-  if (is_last()) return;  // its communicator stays as it is: the others' last look is at what it has published
-  const Error error = error_of([&] { return c->all_reduce(data.view, data.view, ReduceOp::sum); });
-  EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
-  EXPECT_EQ(error.context().peers, std::vector{c->size() - 1}) << error.what();
+  if (!is_last()) {
+    const Error error = error_of([&] { return c->all_reduce(data.view, data.view, ReduceOp::sum); });
+    EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
+    EXPECT_EQ(error.context().peers, std::vector{c->size() - 1}) << error.what();
+  }
+  barrier(world_.group());
+}
+
+TEST_F(SharedMemory, NamesWhoHasGivenUp) {
+  auto c = make();
+  Counting data(*c, 1 << 16);
+  barrier(world_.group());
+  if (is_last()) {
+    c.reset();
+  } else {
+    const Error error = error_of([&] { return c->all_reduce(data.view, data.view, ReduceOp::sum); });
+    EXPECT_EQ(error.code(), ErrorCode::transport) << error.what();
+    EXPECT_TRUE(error.is_consequence()) << error.what();
+    EXPECT_EQ(error.context().peers, std::vector{c->size() - 1}) << error.what();
+  }
+  barrier(world_.group());
 }
 
 TEST_F(SharedMemory, CallsNothingOfMpiOnceItIsMade) {

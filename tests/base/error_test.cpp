@@ -39,6 +39,8 @@ TEST(Error, IsOnEveryRankOnlyWhereThatWasSaid) {
   const Error error(ErrorCode::io, "m");
   EXPECT_FALSE(error.is_on_every_rank());
   EXPECT_TRUE(error.on_every_rank().is_on_every_rank());
+  EXPECT_FALSE(error.is_consequence());
+  EXPECT_TRUE(error.as_consequence().is_consequence());
   EXPECT_TRUE(error.on_every_rank().in_step(1).reported_by(0, "h").is_on_every_rank());
 }
 

@@ -198,14 +198,14 @@ TEST_F(NodeMemoryTest, RanksMustAskForTheSameControlArea) {
   EXPECT_NE(why_not.find("12288 bytes, local rank 0 one of 4096"), std::string::npos) << why_not;
 }
 
-TEST_F(NodeMemoryTest, OnlyARankThatGoesWithoutLeaveIsDead) {
+TEST_F(NodeMemoryTest, OnlyARankThatGoesWithoutLeaveIsLost) {
   NodeMemory& memory = make();
-  EXPECT_EQ(memory.dead_peer(), std::nullopt);
+  EXPECT_EQ(memory.lost_peer(), std::nullopt);
   barrier(node());
   if (rank() == size() - 1) memory.close();
   barrier(node());
   if (rank() != size() - 1) {
-    EXPECT_EQ(memory.dead_peer(), std::nullopt);
+    EXPECT_EQ(memory.lost_peer(), std::nullopt);
   }
   barrier(node());
   const NodeMemory& again = make();  // destroys the first, which only some have closed, when all are in the second
@@ -213,7 +213,7 @@ TEST_F(NodeMemoryTest, OnlyARankThatGoesWithoutLeaveIsDead) {
   if (rank() == 0) memory_.reset();
   barrier(node());
   if (rank() != 0) {
-    EXPECT_EQ(again.dead_peer(), 0);
+    EXPECT_EQ(again.lost_peer(), (LostPeer{.rank = 0, .gave_up = true}));
   }
   barrier(node());
 }

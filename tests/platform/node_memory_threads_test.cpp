@@ -62,7 +62,7 @@ TEST(NodeMemoryThreads, AllocationsAreZeroedAlignedAndShared) {
   }
   EXPECT_EQ(views[0]->allocate({0}).data(), nullptr);
   EXPECT_THROW((void)views[0]->allocate({-1}), Error);
-  EXPECT_EQ(views[0]->dead_peer(), std::nullopt);
+  EXPECT_EQ(views[0]->lost_peer(), std::nullopt);
 }
 
 TEST(NodeMemoryThreads, AnAllocationOutlivesItsNodeMemory) {

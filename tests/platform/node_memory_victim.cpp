@@ -24,8 +24,8 @@ void watch(const lockstep::NodeMemory& memory, const std::filesystem::path& repo
   const std::filesystem::path draft = report.string() + ".draft";
   std::ofstream file(draft);
   for (int i = 0; i < 10'000; ++i) {
-    if (const auto dead = memory.dead_peer()) {
-      file << *dead << std::flush;
+    if (const auto lost = memory.lost_peer()) {
+      file << lost->rank << std::flush;
       break;
     }
     std::this_thread::sleep_for(1ms);
@@ -40,7 +40,7 @@ int main(int /*argc*/, char** argv) {
   const lockstep::World world;
   std::string why_not;
   const auto memory = lockstep::make_node_memory(world.node_group(), {}, why_not);
-  if (memory == nullptr || memory->dead_peer()) {
+  if (memory == nullptr || memory->lost_peer()) {
     std::printf("%s\n", why_not.c_str());
     world.abort(3);
   }

@@ -58,6 +58,9 @@ class Error : public std::exception {
   /// can end in good order.
   [[nodiscard]] Error on_every_rank() const;
   [[nodiscard]] bool is_on_every_rank() const noexcept { return on_every_rank_; }
+  /// The same error, known to follow from an error of another rank, which reports the cause and ends the job.
+  [[nodiscard]] Error as_consequence() const;
+  [[nodiscard]] bool is_consequence() const noexcept { return is_consequence_; }
 
  private:
   void compose();
@@ -67,6 +70,7 @@ class Error : public std::exception {
   ErrorContext context_;
   SourceLocation location_;
   bool on_every_rank_ = false;
+  bool is_consequence_ = false;
   std::string text_;
 };
 

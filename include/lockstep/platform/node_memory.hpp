@@ -23,6 +23,13 @@ struct Doorbell {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "processes share these words");
 
+/// A rank that left without taking leave.
+struct LostPeer {
+  int rank;
+  bool gave_up;  ///< by give_up() or by destroying its NodeMemory without close(); else its process ended
+  bool operator==(const LostPeer&) const = default;
+};
+
 /// Memory that the ranks of a node share, as one of them sees it. Ranks are processes or threads; who uses it need not
 /// know which.
 ///
@@ -105,16 +112,19 @@ class NodeMemory {
     wake();
   }
 
-  /// Some rank of the node whose process ended, or destroyed its NodeMemory without close(). System calls, one for each
-  /// peer. Nothing where ranks are threads, none of which can die alone.
-  [[nodiscard]] std::optional<int> dead_peer() const;
+  /// Some rank of the node that will take part no more, although it did not close(). System calls, one for each peer.
+  /// Nothing where ranks are threads, none of which can die alone.
+  [[nodiscard]] std::optional<LostPeer> lost_peer() const;
 
-  /// Takes leave: peers do not count this rank as dead from here on. Unmaps and closes, as soon as no allocation lives.
+  /// Tells the peers that this rank, after an error, will take part no more. The memory stays as it is.
+  void give_up() noexcept;
+
+  /// Takes leave: peers do not count this rank as lost from here on. Unmaps and closes, as soon as no allocation lives.
   /// Not collective. Afterwards only rank(), size(), control_bytes(), locate() and close() may be called.
   void close();
 
  private:
-  void wake() const;
+  void wake() const noexcept;
 
   View view_;
   std::shared_ptr<Store> store_;

@@ -82,11 +82,14 @@ NodeLink::Shown NodeLink::output_of(int channel, int rank) const {
 }
 
 void NodeLink::check_alive() const {
-  const std::optional<int> dead = memory_->dead_peer();
-  if (!dead) return;
-  const int rank = ranks_[static_cast<std::size_t>(*dead)];
-  throw Error(ErrorCode::transport, "rank " + std::to_string(rank) + ", a process on this host, has ended",
-              {.peers = {rank}});
+  const std::optional<LostPeer> lost = memory_->lost_peer();
+  if (!lost) return;
+  const int rank = ranks_[static_cast<std::size_t>(lost->rank)];
+  // What it did last may tell why. This rank may be waiting for another one, and not have looked.
+  for (int channel = 0; channel < static_cast<int>(channels_.size()); ++channel) (void)has_published(channel, rank, 0);
+  const std::string who = "rank " + std::to_string(rank) + ", a process on this host, has ";
+  if (!lost->gave_up) throw Error(ErrorCode::transport, who + "ended", {.peers = {rank}});
+  throw Error(ErrorCode::transport, who + "given up after an error of its own", {.peers = {rank}}).as_consequence();
 }
 
 }  // namespace lockstep::backends

@@ -60,7 +60,8 @@ class NodeLink {
   [[nodiscard]] Shown input_of(int channel, int rank) const;
   [[nodiscard]] Shown output_of(int channel, int rank) const;
 
-  /// @throws Error{transport} naming a rank of the node whose process has ended
+  /// @throws Error{transport} naming a rank of the node whose process has ended, or that gave up: then a consequence;
+  ///         Error{mismatch} if that rank did something else before
   void check_alive() const;
 
  private:

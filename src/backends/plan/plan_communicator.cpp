@@ -88,6 +88,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
 
 PlanCommunicator::~PlanCommunicator() {
   if (closed_or_parked()) return;
+  if (link_) link_->memory().give_up();
   park(std::shared_ptr<Medium>(std::move(medium_)));
   park(std::shared_ptr<NodeLink>(std::move(link_)));
 }
