@@ -5,7 +5,7 @@
 #     node            2 ranks; lockstep in memory of its own, and in the user's, against every MPI library
 #     oversubscribed  two ranks for each core, with yielding waits
 #     hosts           2 hosts (hosts.sh), 1 and 2 ranks on each; Open MPI also with other algorithms; lockstep goes by a
-#                     table that comm-bench --tune finds first
+#                     table that comm-bench --tune finds first. With 1 rank on each also what bare TCP takes
 #     gloo            2 ranks, against Gloo
 #     limit           2 ranks, against the same reads and writes without arithmetic and flags; 1 and 64 MiB
 #   ROUNDS (5)             how often each program runs
@@ -40,12 +40,12 @@ command=()
 # shellcheck disable=SC2016  # expanded by the rank's shell
 bound=(bash -c 'exec taskset -c $((${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} % $(getconf _NPROCESSORS_ONLN))) "$@"' bound)
 
-is_open_mpi() { [[ $1 == lockstep* || $1 == *openmpi* || $1 == gloo || $1 == limit ]]; }
+is_open_mpi() { [[ $1 == lockstep* || $1 == *openmpi* || $1 == gloo || $1 == *limit ]]; }
 
 # Prints the build whose launcher a contender uses: openmpi of openmpi-han.
 library_of() {
   case $1 in
-    lockstep* | gloo | limit) echo debian-openmpi ;;
+    lockstep* | gloo | *limit) echo debian-openmpi ;;
     *openmpi-*) echo "${1%%openmpi-*}openmpi" ;;
     *) echo "$1" ;;
   esac
@@ -96,6 +96,7 @@ program_of() {
     lockstep-*) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --buffers "${1#lockstep-}" "${tuning[@]}") ;;
     gloo) command+=(build/peers/gloo_allreduce) ;;
     limit) command+=(build/peers/memory_limit) ;;
+    tcp-limit) command+=(build/peers/tcp_limit) ;;
     *) command+=("build/peers/$(library_of "$1")/mpi_allreduce") ;;
   esac
 }
@@ -150,7 +151,7 @@ setting_oversubscribed() {
   measure oversubscribed $((2 * $(nproc))) 0 "$(best_lockstep)" "${libraries[@]}"
 }
 setting_hosts() {
-  local bind=${BIND:-none} per_host variant library peers=("${libraries[@]}")
+  local bind=${BIND:-none} per_host variant library limit peers=("${libraries[@]}")
   for library in debian-openmpi openmpi; do
     for variant in han ring segmented rabenseifner; do peers+=("$library-$variant"); done
   done
@@ -159,7 +160,9 @@ setting_hosts() {
   trap "mpi-scripts/hosts.sh down" EXIT
   for per_host in 1 2; do
     tune $((2 * per_host)) "$per_host"
-    measure "hosts-$per_host" $((2 * per_host)) "$per_host" "$(best_lockstep)" "${peers[@]}"
+    limit=()
+    [ "$per_host" != 1 ] || limit=(tcp-limit)
+    measure "hosts-$per_host" $((2 * per_host)) "$per_host" "$(best_lockstep)" "${peers[@]}" "${limit[@]}"
   done
   tuning=()
 }

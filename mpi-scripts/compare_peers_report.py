@@ -14,6 +14,8 @@ import sys
 KIB, MIB = 1 << 10, 1 << 20
 # lockstep ÷ limit that is allowed.
 MOST_OF_LIMIT = 1.15
+# Is no peer: it moves the bytes and adds nothing up.
+BARE_TCP = "tcp-limit"
 # Fastest peer ÷ lockstep that is asked for, from each size up; None: nothing is asked for there.
 TARGETS = {
     "node": {0: 1.0, 4 * KIB: 1.4, 16 * KIB: 2.0, MIB: 3.0},
@@ -87,28 +89,30 @@ def row_target(row):
     return f"{row['target']:.1f}"
 
 
-def print_table(subject, ours, peers, rows):
+def print_table(subject, ours, peers, rows, floor):
     print(f"\n**{subject}**: {ours}\n")
     ratio = "lockstep ÷ limit" if subject == "limit" else "fastest peer ÷ lockstep"
-    print("| size | lockstep | " + " | ".join(peers) + f" | {ratio} | asked for |")
-    print("|---|---|" + "---|" * len(peers) + "---|---|")
+    columns = list(peers) + (["bare TCP"] if floor else [])
+    print("| size | lockstep | " + " | ".join(columns) + f" | {ratio} | asked for |")
+    print("|---|---|" + "---|" * len(columns) + "---|---|")
     for row in rows:
-        times = " | ".join(microseconds(row["peers_us"].get(peer)) for peer in peers)
-        print(f"| {size_name(row['bytes'])} | {microseconds(row['lockstep_us'])} | {times} "
+        times = [row["peers_us"].get(peer) for peer in peers] + ([floor.get(row["bytes"])] if floor else [])
+        print(f"| {size_name(row['bytes'])} | {microseconds(row['lockstep_us'])} | {' | '.join(map(microseconds, times))} "
               f"| {ratio_and_verdict(subject, row)} |")
 
 
 def report(directory):
     contenders = (directory / "contenders").read_text().split()
     ours = [name for name in contenders if name.startswith("lockstep")]
-    peers = {name: fastest(directory, name) for name in contenders if name not in ours}
+    floor = fastest(directory, BARE_TCP)
+    peers = {name: fastest(directory, name) for name in contenders if name not in ours and name != BARE_TCP}
     tables = {}
     for name in ours:
         subject = f"{directory.name}, user's memory" if name == "lockstep-user" else directory.name
         rows = compare(subject, fastest(directory, name), peers)
-        print_table(subject, name, list(peers), rows)
+        print_table(subject, name, list(peers), rows, floor)
         tables[name] = rows
-    result = {"processor": processor(), "setting": directory.name, "tables": tables}
+    result = {"processor": processor(), "setting": directory.name, "tables": tables, "bare_tcp_us": floor}
     (directory / "result.json").write_text(json.dumps(result, indent=2) + "\n")
 
 

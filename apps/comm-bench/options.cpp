@@ -41,8 +41,8 @@ po::options_description description() {
       ("seconds", po::value<double>()->default_value(0.5, "0.5"), "aimed at for each size and algorithm")  //
       ("warmup", number(2), "rounds before those that count")                                              //
       ("buffers", text("allocate"), "allocate: the communicator's own memory; user: ordinary memory")      //
-      ("segment", text("128K"), "longest message of lockstep's own algorithms")                            //
-      ("in-flight", number(2), "blocks under way at a time in lockstep's own algorithms")                  //
+      ("segment", text("63K"), "longest message of lockstep's own algorithms")                             //
+      ("in-flight", number(4), "blocks under way at a time in lockstep's own algorithms")                  //
       ("radix", number(2), "most ranks that exchange in one round of halving- and recursive-doubling")     //
       ("wait", text("auto"), "auto, spin, yield or sleep: what own algorithms do while they wait")         //
       ("timeout", po::value<double>()->default_value(300), "seconds without any progress that end a run")  //

@@ -7,6 +7,7 @@
 #include "apps/comm-bench/prediction.hpp"
 #include "apps/comm-bench/sizes.hpp"
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/collectives/choice.hpp"
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/progress.hpp"
 
@@ -26,8 +27,8 @@ struct Options {
   double seconds = 0.5;  ///< aimed at for each size and algorithm
   int warmup = 2;
   Buffers buffers = Buffers::allocate;
-  Bytes segment{128 * 1024};
-  int in_flight = 2;
+  Bytes segment = collectives::Choice{}.segment;
+  int in_flight = collectives::Choice{}.blocks_in_flight;
   int radix = 2;
   double timeout_seconds = 300;
   std::string waiting = "auto";                  ///< of wait_names()

@@ -57,6 +57,7 @@ Selection selection_for(std::string_view contender, const World& world, const Op
   }
   selection.forced = selection.untuned;
   selection.forced->algorithm = collectives::parse_algorithm(operation_of(options.op), contender);
+  selection.forced = with_useful_blocks(*selection.forced);
   require_applicable(selection.forced->algorithm, selection.shape);
   return selection;
 }

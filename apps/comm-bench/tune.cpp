@@ -94,7 +94,8 @@ class Tuner {
     shape_.part = part;
     const Operation operation = operation_of(options_->op);
     std::vector<Choice> usual;
-    for (const auto algorithm : candidates(operation, cluster_)) usual.push_back({.algorithm = algorithm});
+    for (const auto algorithm : candidates(operation, cluster_))
+      usual.push_back(collectives::with_useful_blocks({.algorithm = algorithm}));
     std::vector<Choice> settings;
     for (const Timed& t : fastest(heat(usual, long_heat), 2, 1.5)) {
       const auto more = settings_of(operation, t.choice.algorithm, cluster_.ranks, bytes());

@@ -18,12 +18,13 @@ using collectives::TableEntry;
 
 namespace {
 
-constexpr std::array<std::int64_t, 4> segments = {32 << 10, 64 << 10, 128 << 10, 512 << 10};
-constexpr std::array numbers_in_flight = {1, 2, 4};
+constexpr std::array<std::int64_t, 4> segments = {32 << 10, 63 << 10, 128 << 10, 512 << 10};
+constexpr std::array numbers_in_flight = {2, 4, 8};
 constexpr double within_noise = 1.02;
 
 /// What decides how a choice runs at a size: segment and blocks in flight, as far as there are blocks.
 std::pair<std::int64_t, std::int64_t> run_of(Operation operation, const Choice& choice, int ranks, Bytes bytes) {
+  if (choice.algorithm == Algorithm::shared_memory) return {0, choice.blocks_in_flight};  // sends nothing
   const std::int64_t block = collectives::block_count(operation, choice.algorithm, ranks, {choice.segment.value}).value;
   const std::int64_t blocks = operation == Operation::barrier ? 1 : (bytes.value + block - 1) / block;
   if (blocks <= 1) return {0, 1};
@@ -37,9 +38,10 @@ Bytes middle(Bytes a, Bytes b) {
 }  // namespace
 
 std::vector<Choice> settings_of(Operation operation, Algorithm algorithm, int ranks, Bytes bytes) {
-  std::vector<Choice> all = {{.algorithm = algorithm}};
+  std::vector<Choice> all = {collectives::with_useful_blocks({.algorithm = algorithm})};
   for (const std::int64_t segment : segments) {
-    for (const int in_flight : numbers_in_flight) all.push_back({algorithm, {segment}, in_flight});
+    for (const int in_flight : numbers_in_flight)
+      all.push_back(collectives::with_useful_blocks({algorithm, {segment}, in_flight}));
   }
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
   const auto known = [&](const Choice& choice) { return !seen.insert(run_of(operation, choice, ranks, bytes)).second; };

@@ -65,6 +65,14 @@ std::string describe(const ShapeSummary& s) {
   return text;
 }
 
+Choice with_useful_blocks(Choice choice) {
+  constexpr int in_shared_memory = 2;
+  if (choice.algorithm == Algorithm::shared_memory) {
+    choice.blocks_in_flight = std::min(choice.blocks_in_flight, in_shared_memory);
+  }
+  return choice;
+}
+
 bool applicable(Algorithm algorithm, const ShapeSummary& shape) {
   switch (algorithm) {
     case Algorithm::ring:

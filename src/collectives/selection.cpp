@@ -79,6 +79,7 @@ Decision choose(const Selection& s, Operation operation, Bytes bytes) {
     if (!possible(algorithm)) continue;
     Choice choice = s.untuned;
     choice.algorithm = algorithm;
+    choice = with_useful_blocks(choice);
     const double seconds = predicted(choice);
     if (seconds < best.predicted_seconds) best = {choice, Reason::cost_model, {}, seconds};
   }

@@ -144,16 +144,22 @@ TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
       const Selection selection{.shape = shape, .untuned = {.segment = {1 << 16}, .blocks_in_flight = 4}};
       const Decision decision = choose(selection, Operation::all_reduce, {bytes});
       EXPECT_EQ(decision.reason, Reason::cost_model);
-      EXPECT_EQ(decision.choice.segment, Bytes{1 << 16});
-      EXPECT_EQ(decision.choice.blocks_in_flight, 4);
+      EXPECT_EQ(decision.choice, with_useful_blocks({decision.choice.algorithm, {1 << 16}, 4}));
       for (const Algorithm algorithm : candidates(Operation::all_reduce, shape)) {
-        const Choice other{algorithm, {1 << 16}, 4};
+        const Choice other = with_useful_blocks({algorithm, {1 << 16}, 4});
         EXPECT_LE(decision.predicted_seconds,
                   predicted_seconds(other, Operation::all_reduce, {bytes}, shape, selection.prices))
             << name(algorithm) << " at " << bytes << " bytes on " << describe(shape);
       }
     }
   }
+}
+
+TEST(Choose, HasTwoBlocksInFlightThroughSharedMemory) {
+  const auto in_flight = [](const Choice& choice) { return with_useful_blocks(choice).blocks_in_flight; };
+  EXPECT_EQ(in_flight({.algorithm = Algorithm::shared_memory, .blocks_in_flight = 4}), 2);
+  EXPECT_EQ(in_flight({.algorithm = Algorithm::shared_memory, .blocks_in_flight = 1}), 1);
+  EXPECT_EQ(in_flight({.algorithm = Algorithm::hierarchical_ring, .blocks_in_flight = 4}), 4);
 }
 
 TEST(Choose, WithoutATableAgreesWithTheTextbook) {

@@ -31,11 +31,17 @@ std::string describe(const ShapeSummary& shape);
 struct Choice {
   /// Operations other than all_reduce only distinguish shared_memory from all others, which run by messages.
   Algorithm algorithm = Algorithm::ring;
-  Bytes segment{128 * 1024};  ///< longest message
-  int blocks_in_flight = 2;
+  /// Longest message: stays in the cache, and just below the 64 KiB from which on TCP transports of MPI ask the receiver
+  /// before they send.
+  Bytes segment{63 * 1024};
+  int blocks_in_flight = 4;
   int radix = 2;  ///< of halving-doubling and recursive doubling: how many ranks exchange in one round, at most
   friend bool operator==(const Choice&, const Choice&) = default;
 };
+
+/// The choice with no more blocks in flight than are of use: through shared memory one is written while another is
+/// read, and more would only take more of the cache.
+Choice with_useful_blocks(Choice choice);
 
 /// Whether ranks that are placed so can run the algorithm.
 bool applicable(Algorithm algorithm, const ShapeSummary& shape);

@@ -34,7 +34,12 @@ TEST(Settings, OfALargeBufferAllRunDifferently) {
 TEST(Settings, BeyondTheNumberOfBlocksAreLeftOut) {
   // With 4 ranks a block is 4 segments: two blocks of 32 KiB segments, one of any longer ones.
   const auto settings = settings_of(Operation::all_reduce, Algorithm::ring, 4, {200 << 10});
-  EXPECT_EQ(settings, (std::vector<Choice>{ring, {Algorithm::ring, {32 << 10}, 1}, {Algorithm::ring, {32 << 10}, 2}}));
+  EXPECT_EQ(settings, (std::vector<Choice>{ring, {Algorithm::ring, {32 << 10}, 2}}));
+}
+
+TEST(Settings, OfSharedMemoryAreOne) {
+  const auto settings = settings_of(Operation::all_reduce, Algorithm::shared_memory, 4, {64 << 20});
+  EXPECT_EQ(settings, std::vector<Choice>{collectives::with_useful_blocks({Algorithm::shared_memory})});
 }
 
 TEST(Fastest, AreSortedAndFew) {

@@ -26,9 +26,10 @@ struct NodeOptions {
 /// How plans are driven. Equal on all ranks of a communicator: sizes decide what is sent.
 struct PlanOptions {
   collectives::Algorithm algorithm = collectives::Algorithm::ring;  ///< of all_reduce
-  Bytes segment{128 * 1024};  ///< longest message: pipelining unit, small enough to stay in cache
-  int blocks_in_flight = 2;   ///< pieces of one operation that are under way at a time
-  int radix = 2;              ///< of halving-doubling and recursive doubling: how many exchange in one round, at most
+  Bytes segment = collectives::Choice{}.segment;                    ///< longest message: pipelining unit
+  /// Pieces of one operation that are under way at a time.
+  int blocks_in_flight = collectives::Choice{}.blocks_in_flight;
+  int radix = 2;  ///< of halving-doubling and recursive doubling: how many exchange in one round, at most
   /// Decides for each operation and size instead of the four above. For as many ranks as the communicator has.
   std::optional<collectives::Selection> selection;
   int operations_in_flight = 4;  ///< later operations wait for their turn
