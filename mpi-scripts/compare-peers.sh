@@ -130,7 +130,7 @@ tune() {
   tuning=(--tuning "$PWD/$out/tuning.json")
   echo "tuning for $1 ranks, $2 on each host"
   start_with lockstep "$1" "$2"
-  "${command[@]}" "build/$preset/bin/comm-bench" --tune "${tuning[1]}" "${sizes[@]}" >"$out/tuning-$2.log"
+  "${command[@]}" "build/$preset/bin/comm-bench" "--tune=${tuning[1]}" "${sizes[@]}" >"$out/tuning-$2.log"
 }
 
 # lockstep_with BUFFERS: its name as a contender, unless BUFFERS leaves these out.

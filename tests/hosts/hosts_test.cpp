@@ -4,6 +4,9 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -66,6 +69,24 @@ TEST_F(Hosts, HaveLinksOfTheRateAskedFor) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "tbf"), 1) << result.output;
   EXPECT_EQ(occurrences(result.output, "rate 1Gbit"), 1) << result.output;
+}
+
+/// Both ranks of a host send at a time, and there is always something on its way.
+TEST_F(Hosts, KeepTheirLinkBusyInAHierarchicalAllReduce) {
+  constexpr double bytes = 64 << 20;
+  constexpr double bytes_per_second = 1e9 / 8;
+  const auto file = std::filesystem::temp_directory_path() / ("lockstep-link-" + std::to_string(getpid()) + ".json");
+  const auto result =
+      run_program(script(std::string("--rate 1gbit run 2 ") + LOCKSTEP_COMM_BENCH +
+                         " --min 64M --max 64M --algorithm hierarchical-ring --repetitions 3 --warmup 1 --json " +
+                         file.string() + " 2>&1"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const auto measured = nlohmann::json::parse(std::ifstream(file)).at("results").at(0);
+  std::filesystem::remove(file);
+  const double busy = bytes / bytes_per_second / (measured.at("min_us").get<double>() * 1e-6);
+  std::printf("the link was busy %.1f %% of the time\n", 100 * busy);
+  EXPECT_GE(busy, 0.9) << result.output;
+  EXPECT_LE(busy, 1.05) << "the rate is not what was asked for";
 }
 
 TEST_F(Hosts, PassOnTheCommandsExitCode) {

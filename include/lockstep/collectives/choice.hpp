@@ -31,8 +31,8 @@ std::string describe(const ShapeSummary& shape);
 struct Choice {
   /// Operations other than all_reduce only distinguish shared_memory from all others, which run by messages.
   Algorithm algorithm = Algorithm::ring;
-  /// Longest message: stays in the cache, and just below the 64 KiB from which on TCP transports of MPI ask the receiver
-  /// before they send.
+  /// Longest message: stays in the cache, and is just below the 64 KiB from which on TCP transports of MPI ask the
+  /// receiver before they send.
   Bytes segment{63 * 1024};
   int blocks_in_flight = 4;
   int radix = 2;  ///< of halving-doubling and recursive doubling: how many ranks exchange in one round, at most
