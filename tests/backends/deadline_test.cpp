@@ -22,8 +22,9 @@ namespace {
 
 using collectives::Algorithm;
 
-constexpr std::chrono::duration<double> deadline = std::chrono::seconds(1);
-constexpr std::int64_t elements = 1 << 20;  // messages of 128 KiB: far above any eager limit
+constexpr std::chrono::duration<double> deadline = std::chrono::milliseconds(1500);
+constexpr std::int64_t elements = 1 << 20;
+constexpr Bytes segment{128 * 1024};  // far above any eager limit
 
 struct Outcome {
   std::optional<Error> error;
@@ -76,7 +77,8 @@ class Deadline : public testing::TestWithParam<Algorithm> {};
 TEST_P(Deadline, APeerThatNeverSubmits) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), world.host(), *progress, {.algorithm = GetParam(), .deadline = deadline});
+  auto c = make_mpi_plan(world.group(), world.host(), *progress,
+                         {.algorithm = GetParam(), .segment = segment, .deadline = deadline});
   const int silent = world.size() - 1;
   std::vector<float> data(elements, 1.0F);
   const Buffer buffer{data.data(), {elements}, DType::float32};
@@ -98,8 +100,9 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
   for (const int k : {2, 5}) {
     auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
     // Small blocks, so that ranks that share memory have so many steps too.
-    auto c = make_mpi_plan(world.group(), world.host(), *progress,
-                           {.algorithm = GetParam(), .node = {.staging = {32 * 1024}}, .deadline = deadline});
+    auto c = make_mpi_plan(
+        world.group(), world.host(), *progress,
+        {.algorithm = GetParam(), .segment = segment, .node = {.staging = {32 * 1024}}, .deadline = deadline});
     std::vector<float> data(elements, 1.0F);
     const Buffer buffer{data.data(), {elements}, DType::float32};
     Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
@@ -168,7 +171,8 @@ void check_function_that_throws(const World& world, std::unique_ptr<Communicator
 TEST_P(Deadline, AFunctionThatThrows) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), world.host(), *progress, {.algorithm = GetParam(), .deadline = deadline});
+  auto c = make_mpi_plan(world.group(), world.host(), *progress,
+                         {.algorithm = GetParam(), .segment = segment, .deadline = deadline});
   check_function_that_throws(world, std::move(c), std::move(progress));
   world.close();
 }

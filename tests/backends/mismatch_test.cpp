@@ -25,7 +25,8 @@ using collectives::Algorithm;
 
 constexpr auto deadline = std::chrono::seconds(90);  // beyond the test's time: whoever comes to it has failed
 constexpr std::int64_t eager = 60;                   // elements
-constexpr std::int64_t large = 1 << 18;              // messages of 128 KiB, above any eager limit
+constexpr std::int64_t large = 1 << 18;              // messages as long as a segment
+constexpr Bytes segment{128 * 1024};                 // above any eager limit
 
 using Call = std::function<Work(Communicator&, Buffer)>;
 
@@ -91,7 +92,8 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
     GTEST_SKIP() << "both ranks only send, which is done at once: nobody waits";
   }
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), world.host(), *progress, {.algorithm = algorithm, .deadline = deadline});
+  auto c = make_mpi_plan(world.group(), world.host(), *progress,
+                         {.algorithm = algorithm, .segment = segment, .deadline = deadline});
   std::vector<float> data(static_cast<std::size_t>(count), 1.0F);
   const Buffer buffer{data.data(), {count}, DType::float32};
   const int odd = world.size() - 1;
