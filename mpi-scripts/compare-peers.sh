@@ -8,6 +8,8 @@
 #                     table that comm-bench --tune finds first. With 1 rank on each also what bare TCP takes
 #     gloo            2 ranks, against Gloo
 #     limit           2 ranks, against the same reads and writes without arithmetic and flags; 1 and 64 MiB
+#     selection       lockstep alone, tuned for each of 2 ranks, two for each core, and 2 hosts with 1 and 2 ranks on
+#                     each: auto beside its own single algorithms, in turn
 #   ROUNDS (5)             how often each program runs
 #   SECONDS_EACH (0.2)     spent on each size in each round
 #   MIN (4) MAX (256M) FACTOR (4)      the sizes
@@ -101,6 +103,16 @@ program_of() {
   esac
 }
 
+# run_logged NAME FILE: runs `command` with its output in FILE.log; if it fails, FILE.json goes.
+run_logged() {
+  local name=$1 file=$2
+  timeout 900 "${command[@]}" >"$file.log" 2>&1 || {
+    printf '%s failed with code %d: %s\n%s\n' "$name" $? "${command[*]}" "$(tail -n 5 "$file.log")" >&2
+    failures=$((failures + 1))
+    rm -f "$file.json"
+  }
+}
+
 # measure FOLDER RANKS PER_HOST CONTENDER...
 measure() {
   local folder=$out/$1 ranks=$2 per_host=$3 round contender file
@@ -115,11 +127,7 @@ measure() {
       start_with "$contender" "$ranks" "$per_host"
       program_of "$contender"
       command+=("${sizes[@]}" --seconds "${SECONDS_EACH:-0.2}" --json "$PWD/$file.json")
-      timeout 900 "${command[@]}" >"$file.log" 2>&1 || {
-        printf '%s failed with code %d: %s\n%s\n' "$contender" $? "${command[*]}" "$(tail -n 5 "$file.log")" >&2
-        failures=$((failures + 1))
-        rm -f "$file.json"
-      }
+      run_logged "$contender" "$file"
     done
   done
 }
@@ -175,12 +183,35 @@ setting_limit() {
   measure limit 2 0 "$(best_lockstep)" limit
 }
 
-[ $# -gt 0 ] || set -- node oversubscribed hosts gloo limit
+# sweep NAME RANKS PER_HOST
+sweep() {
+  local folder=$out/selection-$1 ranks=$2 per_host=$3
+  mkdir -p "$folder"
+  rm -f "$folder"/*
+  tune "$ranks" "$per_host"
+  echo "all algorithms in turn"
+  start_with lockstep "$ranks" "$per_host"
+  command+=("build/$preset/bin/comm-bench" "${tuning[@]}" "${sizes[@]}" --seconds "${SECONDS_EACH:-0.2}"
+    --json "$PWD/$folder/sweep.json")
+  run_logged "$1" "$folder/sweep"
+  tuning=()
+}
+setting_selection() {
+  local bind=${BIND:-core}
+  sweep node 2 0
+  sweep oversubscribed $((2 * $(nproc))) 0
+  bind=${BIND:-none}
+  mpi-scripts/hosts.sh --rate "${RATE:-}" up
+  # shellcheck disable=SC2064  # what there is now
+  trap "mpi-scripts/hosts.sh down" EXIT
+  sweep hosts-1 2 1
+  sweep hosts-2 4 2
+}
+
+settings=(node oversubscribed hosts gloo limit selection)
+[ $# -gt 0 ] || set -- "${settings[@]}"
 for setting in "$@"; do
-  case $setting in
-    node | oversubscribed | hosts | gloo | limit) ;;
-    *) fail "unknown setting '$setting'; there are node oversubscribed hosts gloo limit" ;;
-  esac
+  [[ " ${settings[*]} " == *" $setting "* ]] || fail "unknown setting '$setting'; there are ${settings[*]}"
 done
 
 PRESET=$preset mpi-scripts/peers.sh >&2
@@ -192,7 +223,7 @@ for setting in "$@"; do
 done
 folders=()
 for setting in "$@"; do
-  for folder in "$out/$setting" "$out/$setting"-?; do [ ! -d "$folder" ] || folders+=("$folder"); done
+  for folder in "$out/$setting" "$out/$setting"-*; do [ ! -d "$folder" ] || folders+=("$folder"); done
 done
 python3 mpi-scripts/compare_peers_report.py "${folders[@]}"
 [ "$failures" = 0 ] || fail "$failures runs failed"

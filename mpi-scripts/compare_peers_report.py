@@ -2,7 +2,7 @@
 """Sums up the rounds of compare-peers.sh: Markdown tables, and the same as JSON.
 
   compare_peers_report.py DIR...     reads DIR/contenders and DIR/CONTENDER-ROUND.json (comm-bench --json and the
-                                     programs of apps/peers), writes DIR/result.json
+                                     programs of apps/peers), writes DIR/result.json; of selection-NAME, DIR/sweep.json
 """
 import collections
 import json
@@ -14,6 +14,8 @@ import sys
 KIB, MIB = 1 << 10, 1 << 20
 # lockstep ÷ limit that is allowed.
 MOST_OF_LIMIT = 1.15
+# auto ÷ best single algorithm that is allowed.
+MOST_OF_BEST_SINGLE = 1.1
 # Is no peer: it moves the bytes and adds nothing up.
 BARE_TCP = "tcp-limit"
 # Fastest peer ÷ lockstep that is asked for, from each size up; None: nothing is asked for there.
@@ -101,6 +103,28 @@ def print_table(subject, ours, peers, rows, floor):
               f"| {ratio_and_verdict(subject, row)} |")
 
 
+def own_algorithms(results):
+    return [r for r in results if r["algorithm"] not in ("auto", "mpi", "mpi-native")]
+
+
+def report_sweep(directory):
+    """auto beside lockstep's single algorithms, of one interleaved sweep"""
+    print(f"\n**{directory.name}**\n")
+    if not (directory / "sweep.json").exists():
+        print("has no results")
+        return
+    results = json.loads((directory / "sweep.json").read_text())["results"]
+    print("| size | auto | best single algorithm | | auto ÷ best | asked for |\n|---|---|---|---|---|---|")
+    for size in sorted({r["bytes"] for r in results}):
+        here = [r for r in results if r["bytes"] == size]
+        auto = next(r["median_us"] for r in here if r["algorithm"] == "auto")
+        best = min(own_algorithms(here), key=lambda r: r["median_us"])
+        ratio = auto / best["median_us"]
+        met = "met" if ratio <= MOST_OF_BEST_SINGLE else "not met"
+        print(f"| {size_name(size)} | {microseconds(auto)} | {microseconds(best['median_us'])} | {best['algorithm']} "
+              f"| {ratio:.2f} | ≤ {MOST_OF_BEST_SINGLE:.2f}: {met} |")
+
+
 def report(directory):
     contenders = (directory / "contenders").read_text().split()
     ours = [name for name in contenders if name.startswith("lockstep")]
@@ -121,7 +145,11 @@ def main(arguments):
         sys.exit(__doc__)
     print(f"{processor()}\nall-reduce, float32 sum in place; µs, median of the rounds' medians")
     for directory in arguments:
-        report(pathlib.Path(directory))
+        directory = pathlib.Path(directory)
+        if directory.name.startswith("selection"):
+            report_sweep(directory)
+        else:
+            report(directory)
 
 
 if __name__ == "__main__":
