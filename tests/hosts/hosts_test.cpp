@@ -78,7 +78,7 @@ TEST_F(Hosts, KeepTheirLinkBusyInAHierarchicalAllReduce) {
   const auto file = std::filesystem::temp_directory_path() / ("lockstep-link-" + std::to_string(getpid()) + ".json");
   const auto result =
       run_program(script(std::string("--rate 1gbit run 2 ") + LOCKSTEP_COMM_BENCH +
-                         " --min 64M --max 64M --algorithm hierarchical-ring --repetitions 3 --warmup 1 --json " +
+                         " --min 64M --max 64M --algorithm hierarchical-ring --repetitions 5 --warmup 1 --json " +
                          file.string() + " 2>&1"));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const auto measured = nlohmann::json::parse(std::ifstream(file)).at("results").at(0);
