@@ -19,8 +19,9 @@ asan() {
 
 tsan() {
   export TSAN_OPTIONS=suppressions=$suppressions/threads.supp:halt_on_error=1:second_deadlock_stack=1
-  build tsan --target collectives_{collectives,mutation,plans}_test backends_{local,order,stress}_test \
-    comm_progress_test platform_node_memory_threads_test reducer_reducer_test data_{batch,idx,prefetcher,sampler,synthetic}_test
+  build tsan --target collectives_{collectives,mutation,plans,radix,scale}_test \
+    backends_{local,order,stress}_test comm_{progress,signature}_test platform_node_memory_threads_test \
+    reducer_reducer_test data_{batch,idx,prefetcher,sampler,synthetic}_test
   ctest --preset tsan -R \
     '^(collectives|comm)\.|^platform\.node_memory_threads|^backends\.(local|order|stress)_test|^reducer\.reducer|^data\.(batch|idx|prefetcher|sampler|synthetic)_test'
 }

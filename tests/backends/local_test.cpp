@@ -157,14 +157,15 @@ TEST(Hierarchical, WhoCallsSomethingElseOnAnotherNodeIsNamedByAll) {
   const ClusterShape shape{{0, 0, 1, 1}};
   const auto group = make_local_group(shape);
   std::vector<std::string> outcomes(4);
+  // Outlives the threads: who gives up does not know whether others of its node still read what it shows.
+  std::vector<std::vector<float>> data(4, std::vector<float>(10'000));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 4; ++rank) {
     threads.emplace_back([&, rank] {
       Progress progress({.spins_before_yield = 0});
       const auto c = make_local(group, {rank}, progress,
                                 {.algorithm = Algorithm::hierarchical_ring, .deadline = std::chrono::seconds(60)});
-      std::vector<float> data(10'000);
-      const Buffer buffer{data.data(), {10'000}, DType::float32};
+      const Buffer buffer{data[static_cast<std::size_t>(rank)].data(), {10'000}, DType::float32};
       try {
         c->all_reduce(buffer, buffer, rank < 2 ? ReduceOp::sum : ReduceOp::max).wait();
       } catch (const Error& error) {
