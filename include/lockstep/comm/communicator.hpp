@@ -24,8 +24,8 @@ struct Capabilities {
 /// All ranks submit the same operations in the same order with the same counts, dtypes, operators and roots. Operations
 /// are numbered as they are submitted, by one thread; any number may be under way. Buffers stay untouched by the caller
 /// until `Work::wait` returns. An operation that fails poisons its communicator: later submissions throw the same
-/// error. The buffers of a failed operation must live until its ranks have ended or agreed to go on: other ranks may still
-/// read them, and messages under way fill them.
+/// error. The buffers of a failed operation must live until its ranks have ended or agreed to go on: other ranks may
+/// still read them, and messages under way fill them.
 ///
 /// Every operation @throws Error{invalid_argument} for negative counts, null data, unequal dtypes, partial overlap or a
 /// root outside the group; Error{unsupported} outside the capabilities; Error{transport} on a closed or poisoned
