@@ -42,12 +42,12 @@ command=()
 # shellcheck disable=SC2016  # expanded by the rank's shell
 bound=(bash -c 'exec taskset -c $((${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} % $(getconf _NPROCESSORS_ONLN))) "$@"' bound)
 
-is_open_mpi() { [[ $1 == lockstep* || $1 == *openmpi* || $1 == gloo || $1 == *limit ]]; }
+is_open_mpi() { [[ $1 == lockstep* || $1 == *openmpi* || $1 == gloo || $1 == limit || $1 == tcp-exchange ]]; }
 
 # Prints the build whose launcher a contender uses: openmpi of openmpi-han.
 library_of() {
   case $1 in
-    lockstep* | gloo | *limit) echo debian-openmpi ;;
+    lockstep* | gloo | limit | tcp-exchange) echo debian-openmpi ;;
     *openmpi-*) echo "${1%%openmpi-*}openmpi" ;;
     *) echo "$1" ;;
   esac
@@ -98,7 +98,7 @@ program_of() {
     lockstep-*) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --buffers "${1#lockstep-}" "${tuning[@]}") ;;
     gloo) command+=(build/peers/gloo_allreduce) ;;
     limit) command+=(build/peers/memory_limit) ;;
-    tcp-limit) command+=(build/peers/tcp_limit) ;;
+    tcp-exchange) command+=(build/peers/tcp_exchange) ;;
     *) command+=("build/peers/$(library_of "$1")/mpi_allreduce") ;;
   esac
 }
@@ -159,7 +159,7 @@ setting_oversubscribed() {
   measure oversubscribed $((2 * $(nproc))) 0 "$(best_lockstep)" "${libraries[@]}"
 }
 setting_hosts() {
-  local bind=${BIND:-none} per_host variant library limit peers=("${libraries[@]}")
+  local bind=${BIND:-none} per_host variant library bare peers=("${libraries[@]}")
   for library in debian-openmpi openmpi; do
     for variant in han ring segmented rabenseifner; do peers+=("$library-$variant"); done
   done
@@ -168,9 +168,9 @@ setting_hosts() {
   trap "mpi-scripts/hosts.sh down" EXIT
   for per_host in 1 2; do
     tune $((2 * per_host)) "$per_host"
-    limit=()
-    [ "$per_host" != 1 ] || limit=(tcp-limit)
-    measure "hosts-$per_host" $((2 * per_host)) "$per_host" "$(best_lockstep)" "${peers[@]}" "${limit[@]}"
+    bare=()
+    [ "$per_host" != 1 ] || bare=(tcp-exchange)
+    measure "hosts-$per_host" $((2 * per_host)) "$per_host" "$(best_lockstep)" "${peers[@]}" "${bare[@]}"
   done
   tuning=()
 }

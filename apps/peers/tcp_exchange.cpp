@@ -1,6 +1,6 @@
-// tcp_limit: the least that an all-reduce between two hosts can take over TCP. Each rank sends its buffer to the other
-// one through a bare, non-blocking connection, polls for the other's, and adds nothing up. Flags and exit codes:
-// run_peer.
+// tcp_exchange: what moving the bytes of an all-reduce between two hosts takes without any library. Each rank sends its
+// buffer to the other one through a bare, non-blocking connection, polls for the other's, and adds nothing up. Flags
+// and exit codes: run_peer.
 #include <fcntl.h>
 #include <mpi.h>
 #include <netdb.h>
@@ -148,9 +148,9 @@ class Exchanged : public comm_bench::Exercise {
   comm_bench::Pattern pattern_;
 };
 
-class TcpLimit : public Peer {
+class TcpExchange : public Peer {
  public:
-  [[nodiscard]] std::string title() const override { return "TCP limit"; }
+  [[nodiscard]] std::string title() const override { return "TCP exchange"; }
   void* allocate(Bytes bytes) override {
     in_ = allocate_host(bytes);
     return Peer::allocate(bytes);
@@ -176,5 +176,5 @@ class TcpLimit : public Peer {
 }  // namespace lockstep::peers
 
 int main(int argc, char** argv) {
-  return lockstep::peers::run_peer(argc, argv, [] { return std::make_unique<lockstep::peers::TcpLimit>(); });
+  return lockstep::peers::run_peer(argc, argv, [] { return std::make_unique<lockstep::peers::TcpExchange>(); });
 }
