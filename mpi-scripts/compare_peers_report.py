@@ -91,14 +91,14 @@ def row_target(row):
     return f"{row['target']:.1f}"
 
 
-def print_table(subject, ours, peers, rows, floor):
+def print_table(subject, ours, peers, rows, bare_tcp):
     print(f"\n**{subject}**: {ours}\n")
     ratio = "lockstep ÷ limit" if subject == "limit" else "fastest peer ÷ lockstep"
-    columns = list(peers) + (["bare TCP"] if floor else [])
+    columns = list(peers) + (["bare TCP"] if bare_tcp else [])
     print("| size | lockstep | " + " | ".join(columns) + f" | {ratio} | asked for |")
     print("|---|---|" + "---|" * len(columns) + "---|---|")
     for row in rows:
-        times = [row["peers_us"].get(peer) for peer in peers] + ([floor.get(row["bytes"])] if floor else [])
+        times = [row["peers_us"].get(peer) for peer in peers] + ([bare_tcp.get(row["bytes"])] if bare_tcp else [])
         print(f"| {size_name(row['bytes'])} | {microseconds(row['lockstep_us'])} | {' | '.join(map(microseconds, times))} "
               f"| {ratio_and_verdict(subject, row)} |")
 
@@ -128,15 +128,15 @@ def report_sweep(directory):
 def report(directory):
     contenders = (directory / "contenders").read_text().split()
     ours = [name for name in contenders if name.startswith("lockstep")]
-    floor = fastest(directory, BARE_TCP)
+    bare_tcp = fastest(directory, BARE_TCP)
     peers = {name: fastest(directory, name) for name in contenders if name not in ours and name != BARE_TCP}
     tables = {}
     for name in ours:
         subject = f"{directory.name}, user's memory" if name == "lockstep-user" else directory.name
         rows = compare(subject, fastest(directory, name), peers)
-        print_table(subject, name, list(peers), rows, floor)
+        print_table(subject, name, list(peers), rows, bare_tcp)
         tables[name] = rows
-    result = {"processor": processor(), "setting": directory.name, "tables": tables, "bare_tcp_us": floor}
+    result = {"processor": processor(), "setting": directory.name, "tables": tables, "bare_tcp_us": bare_tcp}
     (directory / "result.json").write_text(json.dumps(result, indent=2) + "\n")
 
 
