@@ -48,17 +48,14 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
 }
 
 Selection selection_for(std::string_view contender, const World& world, const Options& options) {
-  Selection selection{
-      .shape = collectives::summarize(world.shape()),
-      .untuned = {.segment = options.segment, .blocks_in_flight = options.in_flight, .radix = options.radix}};
-  if (contender == automatic) {
-    if (!options.tuning.empty()) selection.table = backends::agreed_selection_table(world.group(), options.tuning);
-    return selection;
+  collectives::Choice choice{.segment = options.segment, .blocks_in_flight = options.in_flight, .radix = options.radix};
+  if (contender != automatic) {
+    choice.algorithm = collectives::parse_algorithm(operation_of(options.op), contender);
+    return selection_on(world.shape(), choice);
   }
-  selection.forced = selection.untuned;
-  selection.forced->algorithm = collectives::parse_algorithm(operation_of(options.op), contender);
-  selection.forced = with_useful_blocks(*selection.forced);
-  require_applicable(selection.forced->algorithm, selection.shape);
+  Selection selection = collectives::selection_on(world.shape());
+  selection.untuned = choice;
+  if (!options.tuning.empty()) selection.table = backends::agreed_selection_table(world.group(), options.tuning);
   return selection;
 }
 

@@ -95,10 +95,10 @@ class Tuner {
     const Operation operation = operation_of(options_->op);
     std::vector<Choice> usual;
     for (const auto algorithm : candidates(operation, cluster_))
-      usual.push_back(collectives::with_useful_blocks({.algorithm = algorithm}));
+      usual.push_back(with_useful_blocks({.algorithm = algorithm}, cluster_));
     std::vector<Choice> settings;
     for (const Timed& t : fastest(heat(usual, long_heat), 2, 1.5)) {
-      const auto more = settings_of(operation, t.choice.algorithm, cluster_.ranks, bytes());
+      const auto more = settings_of(operation, t.choice.algorithm, cluster_, bytes());
       settings.insert(settings.end(), more.begin(), more.end());
     }
     std::vector<Choice> finalists;

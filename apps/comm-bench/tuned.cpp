@@ -37,14 +37,17 @@ Bytes middle(Bytes a, Bytes b) {
 
 }  // namespace
 
-std::vector<Choice> settings_of(Operation operation, Algorithm algorithm, int ranks, Bytes bytes) {
-  std::vector<Choice> all = {collectives::with_useful_blocks({.algorithm = algorithm})};
+std::vector<Choice> settings_of(Operation operation, Algorithm algorithm, const collectives::ShapeSummary& shape,
+                                Bytes bytes) {
+  std::vector<Choice> all = {with_useful_blocks({.algorithm = algorithm}, shape)};
   for (const std::int64_t segment : segments) {
     for (const int in_flight : numbers_in_flight)
-      all.push_back(collectives::with_useful_blocks({algorithm, {segment}, in_flight}));
+      all.push_back(with_useful_blocks({algorithm, {segment}, in_flight}, shape));
   }
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
-  const auto known = [&](const Choice& choice) { return !seen.insert(run_of(operation, choice, ranks, bytes)).second; };
+  const auto known = [&](const Choice& choice) {
+    return !seen.insert(run_of(operation, choice, shape.ranks, bytes)).second;
+  };
   std::vector<Choice> distinct;
   std::remove_copy_if(all.begin(), all.end(), std::back_inserter(distinct), known);
   return distinct;

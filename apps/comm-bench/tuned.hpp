@@ -12,7 +12,7 @@ namespace lockstep::comm_bench {
 /// around it. Of those that would run alike only the first.
 /// @param bytes  as in collectives::predicted_seconds
 std::vector<collectives::Choice> settings_of(collectives::Operation operation, collectives::Algorithm algorithm,
-                                             int ranks, Bytes bytes);
+                                             const collectives::ShapeSummary& shape, Bytes bytes);
 
 /// A choice and how long it took.
 struct Timed {

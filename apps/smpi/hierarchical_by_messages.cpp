@@ -4,6 +4,7 @@
 // front of whose function this one stands.
 #include "collectives/partition.hpp"
 #include "collectives/plan_builder.hpp"
+#include "lockstep/collectives/canonical_order.hpp"
 #include "lockstep/collectives/hierarchical.hpp"
 
 namespace lockstep::collectives {
@@ -11,8 +12,9 @@ namespace {
 
 class Builder {
  public:
-  Builder(Rank me, const ClusterShape& shape, Count count)
+  Builder(Rank me, const ClusterShape& shape, Count count, AdditionOrder order)
       : shape_(shape),
+        order_(order),
         node_(shape.node_of_rank[static_cast<std::size_t>(me.value)]),
         locals_(shape.ranks_on(node_)),
         count_(count),
@@ -50,11 +52,20 @@ class Builder {
     }
   }
 
-  /// From left to right; as a ⊕ b is b ⊕ a, the sum can pass into the rank's own slice where it stands.
+  /// As a ⊕ b is b ⊕ a, the sum can pass into the rank's own slice where it stands.
   void add_up() {
-    for (int i = 1; i < local_; ++i) plan_.reduce(slot(0), slot(i));
-    if (local_ > 0) plan_.reduce(slice(local_), slot(0));
-    for (int i = local_ + 1; i < size(); ++i) plan_.reduce(slice(local_), slot(i));
+    const auto operand = [this](int local) { return local == local_ ? slice(local_) : slot(local); };
+    const auto add = [this](const Range& a, const Range& b) {
+      const bool is_own = b == slice(local_);
+      plan_.reduce(is_own ? b : a, is_own ? a : b);
+      return is_own ? b : a;
+    };
+    if (order_ == AdditionOrder::canonical) {
+      canonical_tree_fold(size(), operand, add);
+    } else {
+      Range sum = operand(0);
+      for (int local = 1; local < size(); ++local) sum = add(sum, operand(local));
+    }
   }
 
   void hand_out() {
@@ -82,6 +93,7 @@ class Builder {
   }
 
   const ClusterShape& shape_;
+  AdditionOrder order_;
   int node_;
   std::vector<int> locals_;
   int local_ = 0;
@@ -95,8 +107,8 @@ class Builder {
 
 /// @pre all nodes have as many ranks, numbered node by node; the operation is in place
 Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
-                             Reach /*reach*/, bool /*in_place*/) {
-  return Builder(me, shape, count).build(across);
+                             const NodePart& part) {
+  return Builder(me, shape, count, part.order).build(across);
 }
 
 int lanes(const ClusterShape& shape) { return shape.ranks() / shape.nodes(); }

@@ -127,10 +127,10 @@ void refuse_contradictions(const Given& given, const Options& options) {
   if (options.compress != "none" && options.trainer.precision == DType::float64) {
     throw UsageError("--compress " + options.compress + " is for float32: gradients in float64 would go uncompressed");
   }
-  if (options.compress != "none" && options.algorithm == "tree-order") {
-    throw UsageError("--compress " + options.compress +
-                     " with --algorithm tree-order: how often a sum is rounded on the wire depends on the number of "
-                     "ranks, and so would the bits, which tree-order keeps the same");
+  if (options.compress != "none" && backends::promises_bits(options.algorithm)) {
+    throw UsageError("--compress " + options.compress + " with --algorithm " + options.algorithm +
+                     ": how often a sum is rounded on the wire depends on the number of ranks, and so would the bits, "
+                     "which it keeps the same");
   }
   if (options.trainer.sgd.nesterov && options.trainer.sgd.momentum == 0) {
     throw UsageError("--nesterov needs a momentum above 0");

@@ -34,12 +34,12 @@ void check_thread_level() {
 }
 
 void check_compression(const MembershipOptions& options) {
-  if (options.compress && options.algorithm == "tree-order") {
+  if (options.compress && promises_bits(options.algorithm)) {
     throw Error(ErrorCode::invalid_argument,
-                "compression (" + std::string(name(*options.compress)) +
-                    ") cannot be had with the algorithm tree-order: how often a sum is rounded on the wire depends on "
-                    "the number of ranks, and so would the bits, which tree-order keeps the same; leave one of them "
-                    "out");
+                "compression (" + std::string(name(*options.compress)) + ") cannot be had with the algorithm " +
+                    options.algorithm +
+                    ": how often a sum is rounded on the wire depends on the number of ranks, and so would the bits, "
+                    "which it keeps the same; leave one of them out");
   }
 }
 
@@ -67,16 +67,20 @@ std::span<const std::string_view> algorithm_names() {
   return names;
 }
 
+bool promises_bits(std::string_view algorithm) {
+  using collectives::Algorithm;
+  return algorithm == name(Algorithm::tree_order) || algorithm == name(Algorithm::hierarchical_tree_order);
+}
+
 std::optional<Selection> agree_on_selection(const MpiGroup& group, const MembershipOptions& options) {
   check_name(options.algorithm);
   if (options.algorithm == "mpi") return std::nullopt;
-  Selection selection{.shape = collectives::summarize(discover_shape(group))};
+  const ClusterShape shape = discover_shape(group);
   if (options.algorithm != "auto") {
-    selection.forced = collectives::Choice{.algorithm = collectives::parse_algorithm(options.algorithm)};
-    require_applicable(selection.forced->algorithm, selection.shape);
-  } else if (!options.tuning.empty()) {
-    selection.table = agreed_selection_table(group, options.tuning);
+    return collectives::selection_on(shape, {.algorithm = collectives::parse_algorithm(options.algorithm)});
   }
+  Selection selection = collectives::selection_on(shape);
+  if (!options.tuning.empty()) selection.table = agreed_selection_table(group, options.tuning);
   return selection;
 }
 

@@ -33,6 +33,12 @@ bool may_share_memory(const PlanOptions& options) {
   return options.selection ? may_share_memory(*options.selection) : collectives::uses_shared_memory(options.algorithm);
 }
 
+/// Whether there is no doing without it.
+bool is_shared_memory_demanded(const PlanOptions& options) {
+  if (!options.selection) return true;
+  return options.selection->forced && collectives::uses_shared_memory(options.selection->forced->algorithm);
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, std::string host, Progress& progress,
@@ -43,7 +49,7 @@ std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, std::string h
   if (may_share_memory(options)) {
     std::string why_not;
     memory = share_memory(group, shape, options, why_not);
-    if (!memory && (!options.selection || options.selection->forced)) {
+    if (!memory && is_shared_memory_demanded(options)) {
       throw Error(ErrorCode::unsupported, "the ranks of a node cannot share memory (" + why_not +
                                               "); choose an algorithm that sends messages, such as ring")
           .on_every_rank();

@@ -19,7 +19,8 @@ constexpr std::array algorithms{Algorithm::ring,
                                 Algorithm::hierarchical_ring,
                                 Algorithm::hierarchical_double_tree,
                                 Algorithm::hierarchical_halving_doubling,
-                                Algorithm::hierarchical_recursive_doubling};
+                                Algorithm::hierarchical_recursive_doubling,
+                                Algorithm::hierarchical_tree_order};
 
 }  // namespace
 
@@ -48,6 +49,7 @@ std::string_view name(Algorithm algorithm) {
     case Algorithm::hierarchical_double_tree: return "hierarchical-tree";
     case Algorithm::hierarchical_halving_doubling: return "hierarchical-halving-doubling";
     case Algorithm::hierarchical_recursive_doubling: return "hierarchical-recursive-doubling";
+    case Algorithm::hierarchical_tree_order: return "hierarchical-tree-order";
   }
   return "unknown";
 }
@@ -58,6 +60,7 @@ Algorithm across_nodes(Algorithm algorithm) {
     case Algorithm::hierarchical_double_tree: return Algorithm::double_tree;
     case Algorithm::hierarchical_halving_doubling: return Algorithm::halving_doubling;
     case Algorithm::hierarchical_recursive_doubling: return Algorithm::recursive_doubling;
+    case Algorithm::hierarchical_tree_order: return Algorithm::tree_order;
     default: return algorithm;
   }
 }
@@ -65,6 +68,8 @@ Algorithm across_nodes(Algorithm algorithm) {
 bool uses_shared_memory(Algorithm algorithm) {
   return algorithm == Algorithm::shared_memory || across_nodes(algorithm) != algorithm;
 }
+
+bool is_canonical(Algorithm algorithm) { return across_nodes(algorithm) == Algorithm::tree_order; }
 
 std::span<const std::string_view> algorithm_names() {
   static const auto names = [] {

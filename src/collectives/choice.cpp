@@ -65,9 +65,9 @@ std::string describe(const ShapeSummary& s) {
   return text;
 }
 
-Choice with_useful_blocks(Choice choice) {
+Choice with_useful_blocks(Choice choice, const ShapeSummary& shape) {
   constexpr int in_shared_memory = 2;
-  if (choice.algorithm == Algorithm::shared_memory) {
+  if (uses_shared_memory(choice.algorithm) && shape.nodes == 1) {
     choice.blocks_in_flight = std::min(choice.blocks_in_flight, in_shared_memory);
   }
   return choice;
@@ -83,7 +83,8 @@ bool applicable(Algorithm algorithm, const ShapeSummary& shape) {
     case Algorithm::hierarchical_ring:
     case Algorithm::hierarchical_double_tree:
     case Algorithm::hierarchical_halving_doubling:
-    case Algorithm::hierarchical_recursive_doubling: return shape.ranks >= 1;
+    case Algorithm::hierarchical_recursive_doubling:
+    case Algorithm::hierarchical_tree_order: return shape.ranks >= 1;
     case Algorithm::shared_memory: return shape.nodes == 1;
   }
   return false;

@@ -57,19 +57,18 @@ class Lane {
 class Builder {
  public:
   /// @param with_function  whether it is a reduce_then
-  Builder(Rank me, const ClusterShape& shape, Count count, Reach reach, bool in_place, bool with_function)
+  Builder(Rank me, const ClusterShape& shape, Count count, const NodePart& part, bool with_function)
       : shape_(shape),
         seat_(seat_of(me, shape)),
         peers_(without(seat_.locals, me.value)),
         count_(count),
         lanes_(lanes(shape)),
-        reach_(reach),
-        in_place_(in_place),
+        part_(part),
         with_function_(with_function) {}
 
   Plan build(Rank me, const AcrossNodes& across) {
     const bool alone = peers_.empty();
-    const bool staged = reach_ == Reach::staged && !alone;
+    const bool staged = part_.reach == Reach::staged && !alone;
     if (staged) show_contribution();
     if (!alone) plan_.publish(0);
     if (seat_.local < lanes_) {
@@ -115,7 +114,7 @@ class Builder {
   /// Where the node's sum of this rank's slice goes.
   [[nodiscard]] Range sum() const {
     const Range mine = slice(seat_.local);
-    return with_function_ && !in_place_ ? sums_of({mine.count}, false) : mine;
+    return with_function_ && !part_.in_place ? sums_of({mine.count}, false) : mine;
   }
 
   void add_up(Rank me) {
@@ -126,7 +125,7 @@ class Builder {
     std::vector<NodeRange> to{{self, sum()}};
     if (adds_into_all())
       for (const int peer : peers_) to.push_back({peer, slice(seat_.local)});
-    if (from.size() > 1 || !in_place_) plan_.combine(to, from);
+    if (from.size() > 1 || !part_.in_place) plan_.combine(to, from, part_.order);
   }
 
   void exchange(const AcrossNodes& across) {
@@ -153,8 +152,7 @@ class Builder {
   std::vector<int> peers_;
   Count count_;
   int lanes_;
-  Reach reach_;
-  bool in_place_;
+  NodePart part_;
   bool with_function_;
   PlanBuilder plan_;
 };
@@ -167,14 +165,14 @@ int lanes(const ClusterShape& shape) {
   return *std::min_element(sizes.begin(), sizes.end());
 }
 
-Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across, Reach reach,
-                             bool in_place) {
-  return Builder(me, shape, count, reach, in_place, false).build(me, across);
+Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
+                             const NodePart& part) {
+  return Builder(me, shape, count, part, false).build(me, across);
 }
 
-Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across, Reach reach,
-                              bool in_place) {
-  return Builder(me, shape, count, reach, in_place, true).build(me, across);
+Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
+                              const NodePart& part) {
+  return Builder(me, shape, count, part, true).build(me, across);
 }
 
 Expression hierarchical_all_reduce_order(

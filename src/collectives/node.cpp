@@ -34,14 +34,15 @@ void show_parts(PlanBuilder& plan, Rank me, int ranks, Count count) {
 
 }  // namespace
 
-Plan pull_all_reduce(Rank me, int ranks, Count count, bool in_place) {
+Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part) {
   const Range input{Memory::input, 0, count.value};
   PlanBuilder plan;
   plan.staging(count);
   if (ranks > 1) plan.copy({Memory::staging, 0, count.value}, input);
   plan.publish(0);
   plan.await(others(me, ranks), 0);
-  if (ranks > 1 || !in_place) plan.combine({{self, {Memory::output, 0, count.value}}}, everyones(me, ranks, input));
+  if (ranks > 1 || !part.in_place)
+    plan.combine({{self, {Memory::output, 0, count.value}}}, everyones(me, ranks, input), part.order);
   return plan.take();
 }
 

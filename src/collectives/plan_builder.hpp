@@ -28,9 +28,10 @@ class PlanBuilder {
     if (!peers.empty()) plan_.steps.emplace_back(Await{std::move(peers), phase});
   }
   /// each of `to` = the sum of `from`
-  void combine(std::vector<NodeRange> to, std::vector<NodeRange> from) {
+  void combine(std::vector<NodeRange> to, std::vector<NodeRange> from,
+               AdditionOrder order = AdditionOrder::left_to_right) {
     const bool moves = to.front().range.count > 0 && (from.size() > 1 || to != from);
-    if (moves) plan_.steps.emplace_back(Combine{std::move(to), std::move(from)});
+    if (moves) plan_.steps.emplace_back(Combine{std::move(to), std::move(from), order});
   }
   void staging(Count count) { plan_.staging = count; }
 

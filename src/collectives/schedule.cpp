@@ -48,13 +48,17 @@ ClusterShape shape_of(const CollectiveDescription& d) {
   return d.shape.ranks() > 0 ? d.shape : ClusterShape{std::vector<int>(static_cast<std::size_t>(d.ranks))};
 }
 
+NodePart node_part(const CollectiveDescription& d, Algorithm algorithm) {
+  return {d.reach, d.own.in_place, is_canonical(algorithm) ? AdditionOrder::canonical : AdditionOrder::left_to_right};
+}
+
 Plan shared_reduce_then(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   return hierarchical_reduce_then(
       me, shape_of(d), d.count,
       [&](Rank node, int nodes, Count count) {
         return reduce_then(in_halves(node, nodes, count, across_nodes(algorithm), d.radix), count, d.own.in_place);
       },
-      d.reach, d.own.in_place);
+      node_part(d, algorithm));
 }
 
 /// The plan of a node, or of a hierarchy of them.
@@ -62,13 +66,13 @@ Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   switch (d.operation) {
     case Operation::all_reduce:
       if (d.with_function) return shared_reduce_then(me, d, algorithm);
-      if (d.reach == Reach::pulled) return pull_all_reduce(me, d.ranks, d.count, d.own.in_place);
+      if (d.reach == Reach::pulled) return pull_all_reduce(me, d.ranks, d.count, node_part(d, algorithm));
       return hierarchical_all_reduce(
           me, shape_of(d), d.count,
           [&](Rank node, int nodes, Count count) {
             return all_reduce(node, nodes, count, across_nodes(algorithm), d.radix);
           },
-          d.reach, d.own.in_place);
+          node_part(d, algorithm));
     case Operation::broadcast: return node_broadcast(me, d.ranks, d.count, d.root, d.reach);
     case Operation::all_gather: return node_all_gather(me, d.ranks, d.count, d.reach, d.own.in_place);
     case Operation::reduce_scatter: return node_reduce_scatter(me, d.ranks, d.count, d.reach, d.own.in_place);
@@ -84,8 +88,8 @@ Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Co
   const bool stages_parts = d.operation == Operation::reduce_scatter || d.operation == Operation::all_to_all;
   const std::int64_t parts = stages_parts ? d.ranks : 1;
   const Count fits{std::max<std::int64_t>(staging.value / parts, 1)};
-  if (algorithm == Algorithm::shared_memory) return fits;
   const ClusterShape shape = shape_of(d);
+  if (shape.nodes() == 1) return fits;
   const Count across = block_count(d.operation, across_nodes(algorithm), shape.nodes(), segment);
   return across.value < fits.value / lanes(shape) ? Count{lanes(shape) * across.value} : fits;
 }
@@ -117,6 +121,8 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
           "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
   require(!d.with_function || (d.operation == Operation::all_reduce && d.reach != Reach::pulled), d,
           "a function is applied to the slices of an all_reduce, not to this");
+  require(algorithm != Algorithm::hierarchical_tree_order || keeps_canonical_order(shape_of(d)), d,
+          "these nodes' ranks are no subtrees of the canonical tree; tree-order then sends messages");
   const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
   require(!needs_one_node || d.shape.nodes() <= 1, d,
           "ranks of " + std::to_string(d.shape.nodes()) + " nodes share no memory");
@@ -179,7 +185,9 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
       return halving_doubling_all_reduce_order(expressions, contributions, count, element);
     case Algorithm::recursive_doubling:
       return recursive_doubling_all_reduce_order(expressions, contributions, count, element);
-    case Algorithm::tree_order: return tree_order_all_reduce_order(expressions, contributions, count, element);
+    case Algorithm::tree_order:
+    case Algorithm::hierarchical_tree_order:
+      return tree_order_all_reduce_order(expressions, contributions, count, element);
     default: break;
   }
   const ClusterShape nodes = shape.ranks() > 0 ? shape : ClusterShape{std::vector<int>(contributions.size())};

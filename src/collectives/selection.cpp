@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/collectives/tree_order.hpp"
 
 namespace lockstep::collectives {
 namespace {
@@ -38,7 +39,27 @@ void check(const TableEntry& entry) {
               std::to_string(SelectionTable::max_blocks_in_flight));
 }
 
+/// Whether a tree_order that is forced may be done in shared memory as well.
+bool may_add_in_nodes(const Selection& s) {
+  return s.forced->algorithm == Algorithm::tree_order && s.canonical_nodes && s.shape.max_ranks_per_node > 1;
+}
+
 }  // namespace
+
+Selection selection_on(const ClusterShape& shape) {
+  return {.shape = summarize(shape), .canonical_nodes = keeps_canonical_order(shape)};
+}
+
+Selection selection_on(const ClusterShape& shape, const Choice& forced) {
+  Selection selection = selection_on(shape);
+  require_applicable(forced.algorithm, selection.shape);
+  require(forced.algorithm != Algorithm::hierarchical_tree_order || selection.canonical_nodes,
+          "the algorithm '" + std::string(name(forced.algorithm)) +
+              "' needs nodes of 2^k consecutive ranks each, the last of which may have fewer; tree-order gives the "
+              "same bits wherever ranks are placed");
+  selection.forced = with_useful_blocks(forced, selection.shape);
+  return selection;
+}
 
 void SelectionTable::add(const TableEntry& entry) {
   check(entry);
@@ -68,7 +89,12 @@ Decision choose(const Selection& s, Operation operation, Bytes bytes) {
   const auto predicted = [&](const Choice& choice) {
     return predicted_seconds(choice, operation, bytes, s.shape, s.prices);
   };
-  if (s.forced) return {*s.forced, Reason::forced, {}, predicted(*s.forced)};
+  if (s.forced) {
+    Choice choice = *s.forced;
+    if (s.shared_memory && may_add_in_nodes(s)) choice.algorithm = Algorithm::hierarchical_tree_order;
+    choice = with_useful_blocks(choice, s.shape);
+    return {choice, Reason::forced, {}, predicted(choice)};
+  }
   const auto possible = [&](Algorithm algorithm) { return s.shared_memory || !uses_shared_memory(algorithm); };
   const TableEntry* entry = s.table.find(operation, s.shape, bytes);
   if (entry != nullptr && possible(entry->choice.algorithm)) {
@@ -79,7 +105,7 @@ Decision choose(const Selection& s, Operation operation, Bytes bytes) {
     if (!possible(algorithm)) continue;
     Choice choice = s.untuned;
     choice.algorithm = algorithm;
-    choice = with_useful_blocks(choice);
+    choice = with_useful_blocks(choice, s.shape);
     const double seconds = predicted(choice);
     if (seconds < best.predicted_seconds) best = {choice, Reason::cost_model, {}, seconds};
   }
@@ -87,8 +113,9 @@ Decision choose(const Selection& s, Operation operation, Bytes bytes) {
 }
 
 bool may_share_memory(const Selection& s) {
-  if (s.forced) return uses_shared_memory(s.forced->algorithm);
+  if (s.forced && uses_shared_memory(s.forced->algorithm)) return true;
   if (!s.shared_memory) return false;
+  if (s.forced) return may_add_in_nodes(s);
   const std::vector<Algorithm> able = candidates(Operation::all_reduce, s.shape);
   const std::vector<TableEntry>& entries = s.table.entries();
   return std::any_of(able.begin(), able.end(), uses_shared_memory) ||

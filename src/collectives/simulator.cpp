@@ -7,6 +7,7 @@
 #include "collectives/step.hpp"
 #include "collectives/symbolic_memory.hpp"
 #include "collectives/verdict.hpp"
+#include "lockstep/collectives/canonical_order.hpp"
 #include "lockstep/collectives/timeline.hpp"
 
 namespace lockstep::collectives {
@@ -63,11 +64,18 @@ class Replay {
   }
 
   void combine(const Combine& step) {
+    const auto operand = [&](int source) {
+      const auto [owner, range] = seen(plans_, at_.rank, step.from[static_cast<std::size_t>(source)]);
+      return read(range, owner);
+    };
+    const auto add = [&](const std::vector<Piece>& a, const std::vector<Piece>& b) { return sum(a, b); };
+    const auto sources = static_cast<int>(step.from.size());
     std::vector<Piece> result;
-    for (const NodeRange& from : step.from) {
-      const auto [owner, range] = seen(plans_, at_.rank, from);
-      const std::vector<Piece> operand = read(range, owner);
-      result = &from == &step.from.front() ? operand : sum(result, operand);
+    switch (step.order) {
+      case AdditionOrder::canonical: result = canonical_tree_fold(sources, operand, add); break;
+      case AdditionOrder::left_to_right:
+        result = operand(0);
+        for (int source = 1; source < sources; ++source) result = sum(result, operand(source));
     }
     for (const NodeRange& to : step.to) {
       const auto [owner, range] = seen(plans_, at_.rank, to);

@@ -77,4 +77,14 @@ Expression tree_order_all_reduce_order(Expressions& expressions, std::span<const
   return canonical_tree_order(expressions, contributions);
 }
 
+bool keeps_canonical_order(const ClusterShape& shape) {
+  if (shape.nodes() <= 1) return true;
+  const auto& nodes = shape.node_of_rank;
+  const auto width = static_cast<int>(shape.ranks_on(nodes.front()).size());
+  if (floor_power_of_two(width) != width) return false;
+  for (int rank = 0; rank < shape.ranks(); ++rank)
+    if (nodes[static_cast<std::size_t>(rank)] != rank / width) return false;
+  return true;
+}
+
 }  // namespace lockstep::collectives

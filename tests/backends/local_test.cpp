@@ -52,7 +52,8 @@ TEST_P(LocalContract, Holds) {
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalContract,
                          testing::Combine(testing::Values(Algorithm::ring, Algorithm::double_tree,
                                                           Algorithm::halving_doubling, Algorithm::recursive_doubling,
-                                                          Algorithm::tree_order, Algorithm::shared_memory),
+                                                          Algorithm::tree_order, Algorithm::shared_memory,
+                                                          Algorithm::hierarchical_tree_order),
                                           testing::Values(1, 2, 3, 4, 5, 8)));
 
 class HierarchicalContract : public testing::TestWithParam<std::tuple<Algorithm, ClusterShape>> {};
@@ -71,6 +72,11 @@ INSTANTIATE_TEST_SUITE_P(
                                      Algorithm::hierarchical_recursive_doubling),
                      testing::Values(ClusterShape{{0, 0, 0}}, ClusterShape{{0, 0, 1, 1}}, ClusterShape{{0, 0, 0, 1, 1}},
                                      ClusterShape{{0, 1, 0, 1, 2}})));
+
+INSTANTIATE_TEST_SUITE_P(TreeOrder, HierarchicalContract,
+                         testing::Combine(testing::Values(Algorithm::hierarchical_tree_order),
+                                          testing::Values(ClusterShape{{0, 0, 1, 1, 2}},
+                                                          ClusterShape{{0, 0, 0, 0, 1, 1, 1}})));
 
 TEST(Local, TheContractHoldsWithAProgressThread) {
   for (const int ranks : {1, 2, 3}) {

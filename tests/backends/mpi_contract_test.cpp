@@ -77,7 +77,8 @@ TEST_P(SharedContract, HoldsInMixedMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, SharedContract,
-                         testing::Values(Algorithm::shared_memory, Algorithm::hierarchical_ring));
+                         testing::Values(Algorithm::shared_memory, Algorithm::hierarchical_ring,
+                                         Algorithm::hierarchical_tree_order));
 
 TEST(NativeContract, Holds) {
   World world;

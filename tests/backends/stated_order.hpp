@@ -25,7 +25,8 @@ inline constexpr collectives::Algorithm all_algorithms[] = {collectives::Algorit
                                                             collectives::Algorithm::halving_doubling,
                                                             collectives::Algorithm::recursive_doubling,
                                                             collectives::Algorithm::tree_order,
-                                                            collectives::Algorithm::shared_memory};
+                                                            collectives::Algorithm::shared_memory,
+                                                            collectives::Algorithm::hierarchical_tree_order};
 
 inline constexpr std::int64_t segments[] = {7, 64, 4096};  // elements
 inline std::vector<std::int64_t> counts(int ranks) { return {1, ranks, ranks + 1, 97, 1009, 5003}; }
@@ -112,7 +113,7 @@ inline void check(Communicator& c, collectives::Algorithm algorithm, std::int64_
     const auto inputs = inputs_of(c.size(), count);
     const auto result = bits(all_reduced(c, count));
     ASSERT_EQ(result, bits(stated_sums(algorithm, segment, inputs)));
-    if (algorithm == collectives::Algorithm::tree_order) {
+    if (is_canonical(algorithm)) {
       ASSERT_EQ(result, bits(canonical_sums(inputs)));
     }
     const auto stated = bits(stated_sums(with_slices(algorithm), segment, inputs));

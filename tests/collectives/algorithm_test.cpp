@@ -21,7 +21,7 @@ TEST(Algorithm, UnknownNameIsRefusedWithTheNearest) {
     EXPECT_EQ(error.message(),
               "no algorithm is called 'halving-dubling'; did you mean 'halving-doubling'? There are: ring, tree, "
               "halving-doubling, recursive-doubling, tree-order, shared-memory, hierarchical-ring, hierarchical-tree, "
-              "hierarchical-halving-doubling, hierarchical-recursive-doubling");
+              "hierarchical-halving-doubling, hierarchical-recursive-doubling, hierarchical-tree-order");
   }
 }
 

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "collectives/trials.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/collectives/cost.hpp"
 #include "lockstep/collectives/hierarchical.hpp"
 #include "lockstep/collectives/timeline.hpp"
+#include "lockstep/collectives/tree_order.hpp"
 
 namespace lockstep::collectives {
 namespace {
@@ -95,7 +97,7 @@ Plan succession(Rank me, int ranks, Count count, int operations, int areas) {
   const Range own{Memory::output, 0, count.value};
   for (int k = 0; k < operations; ++k) {
     const std::int64_t area = k % areas * count.value;
-    for (Step step : pull_all_reduce(me, ranks, count, true).steps) {
+    for (Step step : pull_all_reduce(me, ranks, count, {.in_place = true}).steps) {
       if (auto* copy = std::get_if<Copy>(&step)) *copy = {{Memory::staging, area, count.value}, own};
       if (auto* combine = std::get_if<Combine>(&step))
         for (NodeRange& from : combine->from) {
@@ -143,6 +145,34 @@ TEST(HierarchicalAllReduce, IsRightOnManyNodes) {
       for (int rank = 0; rank < nodes * ranks_per_node; ++rank) shape.node_of_rank.push_back(rank / ranks_per_node);
       prove({.count = {1009}, .in_place = true}, shape.ranks(), Algorithm::hierarchical_ring, shape, {Reach::direct});
     }
+}
+
+TEST(TreeOrderOfNodes, IsCanonicalOnOneNodeForAllRankCountsAndCounts) {
+  for (const Reaches& reach : every_reach)
+    for (int ranks = 1; ranks <= 64; ++ranks)
+      for (const std::int64_t count : counts_for(ranks))
+        prove({.count = {count}, .in_place = ranks % 2 == 0}, ranks, Algorithm::hierarchical_tree_order, {}, reach);
+}
+
+TEST(TreeOrderOfNodes, IsCanonicalWhereTheirRanksAreSubtrees) {
+  for (const int ranks_per_node : {1, 2, 4, 8})
+    for (int ranks = ranks_per_node + 1; ranks <= 5 * ranks_per_node; ++ranks) {
+      ClusterShape shape;
+      for (int rank = 0; rank < ranks; ++rank) shape.node_of_rank.push_back(rank / ranks_per_node);
+      ASSERT_TRUE(keeps_canonical_order(shape));
+      for (const Reaches& reach : by_slices)
+        for (const std::int64_t count : {1, 7, 1009})
+          prove({.count = {count}, .in_place = true}, ranks, Algorithm::hierarchical_tree_order, shape, reach);
+    }
+}
+
+TEST(TreeOrderOfNodes, IsRefusedWhereTheirRanksAreNot) {
+  for (const ClusterShape& shape : {ClusterShape{{0, 0, 0, 1, 1, 1}}, ClusterShape{{0, 1, 0, 1}}}) {
+    EXPECT_FALSE(keeps_canonical_order(shape));
+    EXPECT_THROW((void)make_schedule({0}, {.ranks = shape.ranks(), .count = {8}, .shape = shape},
+                                     Algorithm::hierarchical_tree_order, {8}),
+                 Error);
+  }
 }
 
 TEST(HierarchicalAllReduce, HasAsManyLanesAsTheSmallestNodeHasRanks) {

@@ -171,7 +171,7 @@ TEST(ReduceThenFault, AFunctionAppliedToTheSameElementsOnEveryRank) {
   const Trial trial = reduce_then_of(8, true);
   std::vector<Plan> plans;
   for (int rank = 0; rank < 2; ++rank) {
-    plans.push_back(pull_all_reduce({rank}, 2, trial.count, true));
+    plans.push_back(pull_all_reduce({rank}, 2, trial.count, {.in_place = true}));
     const Range whole{Memory::output, 0, 8};
     plans.back().steps.emplace_back(Apply{whole, whole});
   }

@@ -144,9 +144,9 @@ TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
       const Selection selection{.shape = shape, .untuned = {.segment = {1 << 16}, .blocks_in_flight = 4}};
       const Decision decision = choose(selection, Operation::all_reduce, {bytes});
       EXPECT_EQ(decision.reason, Reason::cost_model);
-      EXPECT_EQ(decision.choice, with_useful_blocks({decision.choice.algorithm, {1 << 16}, 4}));
+      EXPECT_EQ(decision.choice, with_useful_blocks({decision.choice.algorithm, {1 << 16}, 4}, shape));
       for (const Algorithm algorithm : candidates(Operation::all_reduce, shape)) {
-        const Choice other = with_useful_blocks({algorithm, {1 << 16}, 4});
+        const Choice other = with_useful_blocks({algorithm, {1 << 16}, 4}, shape);
         EXPECT_LE(decision.predicted_seconds,
                   predicted_seconds(other, Operation::all_reduce, {bytes}, shape, selection.prices))
             << name(algorithm) << " at " << bytes << " bytes on " << describe(shape);
@@ -156,10 +156,53 @@ TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
 }
 
 TEST(Choose, HasTwoBlocksInFlightThroughSharedMemory) {
-  const auto in_flight = [](const Choice& choice) { return with_useful_blocks(choice).blocks_in_flight; };
-  EXPECT_EQ(in_flight({.algorithm = Algorithm::shared_memory, .blocks_in_flight = 4}), 2);
-  EXPECT_EQ(in_flight({.algorithm = Algorithm::shared_memory, .blocks_in_flight = 1}), 1);
-  EXPECT_EQ(in_flight({.algorithm = Algorithm::hierarchical_ring, .blocks_in_flight = 4}), 4);
+  const auto in_flight = [](const Choice& choice, const ShapeSummary& shape) {
+    return with_useful_blocks(choice, shape).blocks_in_flight;
+  };
+  EXPECT_EQ(in_flight({.algorithm = Algorithm::shared_memory, .blocks_in_flight = 4}, two_on_one), 2);
+  EXPECT_EQ(in_flight({.algorithm = Algorithm::shared_memory, .blocks_in_flight = 1}, two_on_one), 1);
+  EXPECT_EQ(in_flight({.algorithm = Algorithm::hierarchical_ring, .blocks_in_flight = 4}, eight_on_two), 4);
+  EXPECT_EQ(in_flight({.algorithm = Algorithm::hierarchical_ring, .blocks_in_flight = 4}, two_on_one), 2);
+  EXPECT_EQ(in_flight({.algorithm = Algorithm::ring, .blocks_in_flight = 4}, two_on_one), 4);
+}
+
+/// Ranks of `nodes` nodes, as many on each.
+ClusterShape nodes_of(int nodes, int ranks_per_node) {
+  ClusterShape shape;
+  for (int rank = 0; rank < nodes * ranks_per_node; ++rank) shape.node_of_rank.push_back(rank / ranks_per_node);
+  return shape;
+}
+
+TEST(Choose, AddsInTreeOrderThroughSharedMemoryWhereThatKeepsTheOrder) {
+  const auto chosen = [](const ClusterShape& shape, bool shared_memory) {
+    Selection selection = selection_on(shape, {.algorithm = Algorithm::tree_order});
+    selection.shared_memory = shared_memory;
+    EXPECT_EQ(may_share_memory(selection),
+              uses_shared_memory(choose(selection, Operation::all_reduce, {1000}).choice.algorithm));
+    return choose(selection, Operation::all_reduce, {1000}).choice.algorithm;
+  };
+  for (const ClusterShape& shape : {nodes_of(1, 3), nodes_of(1, 8), nodes_of(3, 4), ClusterShape{{0, 0, 1}}}) {
+    EXPECT_EQ(chosen(shape, true), Algorithm::hierarchical_tree_order);
+    EXPECT_EQ(chosen(shape, false), Algorithm::tree_order);
+  }
+  for (const ClusterShape& shape :
+       {nodes_of(2, 3), ClusterShape{{0, 1, 1}}, ClusterShape{{0, 0, 1, 1, 1, 1}}, ClusterShape{{0, 1, 0, 1}}})
+    EXPECT_EQ(chosen(shape, true), Algorithm::tree_order) << "the nodes' ranks are no subtrees";
+  EXPECT_EQ(chosen(nodes_of(1, 1), true), Algorithm::tree_order) << "nobody to share memory with";
+}
+
+TEST(SelectionOn, RefusesATreeOrderOfNodesThatBreaksTheOrder) {
+  const Choice nodewise{.algorithm = Algorithm::hierarchical_tree_order};
+  EXPECT_EQ(selection_on(nodes_of(2, 4), nodewise).forced->algorithm, Algorithm::hierarchical_tree_order);
+  try {
+    (void)selection_on(nodes_of(2, 3), nodewise);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'hierarchical-tree-order' needs nodes of 2^k consecutive ranks"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW((void)selection_on(nodes_of(2, 1), {.algorithm = Algorithm::shared_memory}), Error);
 }
 
 TEST(Choose, WithoutATableAgreesWithTheTextbook) {

@@ -21,6 +21,9 @@ namespace lockstep::backends {
 /// The all-reduce algorithms that a user can name: "auto" for the best known at each size, those of plans, and "mpi"
 /// for the MPI library's own collectives.
 std::span<const std::string_view> algorithm_names();
+/// Whether the algorithm of this name promises the same bits whatever the medium and the placement, so that nothing may
+/// round sums on the way.
+bool promises_bits(std::string_view algorithm);
 
 struct MembershipOptions {
   std::string algorithm = "auto";  ///< one of algorithm_names()

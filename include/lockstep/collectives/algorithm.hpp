@@ -21,12 +21,16 @@ enum class Algorithm : std::uint8_t {
   hierarchical_double_tree,
   hierarchical_halving_doubling,
   hierarchical_recursive_doubling,
+  hierarchical_tree_order,  ///< also on one node; only where `keeps_canonical_order`, see tree_order.hpp
 };
 
 /// Whether ranks of one node reach into each other's memory.
 bool uses_shared_memory(Algorithm algorithm);
 /// What a hierarchical algorithm runs across nodes; any other is itself.
 Algorithm across_nodes(Algorithm algorithm);
+
+/// Whether it gives the bits of the canonical order, see canonical_order.hpp.
+bool is_canonical(Algorithm algorithm);
 
 /// "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "shared-memory", "hierarchical-ring", ….
 std::string_view name(Algorithm algorithm);

@@ -41,7 +41,7 @@ struct Choice {
 
 /// The choice with no more blocks in flight than are of use: through shared memory one is written while another is
 /// read, and more would only take more of the cache.
-Choice with_useful_blocks(Choice choice);
+Choice with_useful_blocks(Choice choice, const ShapeSummary& shape);
 
 /// Whether ranks that are placed so can run the algorithm.
 bool applicable(Algorithm algorithm, const ShapeSummary& shape);

@@ -19,22 +19,21 @@ using AcrossNodes = std::function<Plan(Rank me, int ranks, Count count)>;
 /// many lanes as the smallest node has ranks: slice i belongs to local rank i of every node.
 ///
 /// On one node there are no messages, and each rank writes its slice to all in the pass that adds it up.
-/// @param in_place  the rank's own input is its output
 /// @pre    0 ≤ me < shape.ranks()
 /// @cost   for s ranks a node, n bytes, L lanes: 2α + 2(s−1)/L·nβ + (s−1)/L·nγ in the node, and what `across` costs for
 ///         n/L bytes
 /// @throws std::bad_alloc; nothing is communicated here
 /// @source Träff & Hunold, Decomposing MPI Collectives for Exploiting Multi-lane Communication, CLUSTER 2020
-Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across, Reach reach,
-                             bool in_place);
+Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
+                             const NodePart& part);
 
 /// The same with a function applied to each slice, or piece of a slice, where its sum is complete: before it is handed
 /// out on one node, between the halves of the exchange across several.
 /// @param across  a reduce_then among the nodes, also of one: a plan whose contributions lie where `sums_of` says
-Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across, Reach reach,
-                              bool in_place);
+Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
+                              const NodePart& part);
 
-/// The order it adds in: the ranks of each node from left to right, then the nodes' sums as `across` has it.
+/// The order it adds in from left to right: the ranks of each node, then the nodes' sums as `across` has it.
 /// @param across  the order of an element of a slice, over the nodes' sums
 Expression hierarchical_all_reduce_order(
     Expressions& expressions, std::span<const Expression> contributions, const ClusterShape& shape, Count count,

@@ -17,17 +17,24 @@ enum class Reach : std::uint8_t {
   pulled,  ///< staged, and all ranks add up everything by themselves, for a single synchronisation; of all or none
 };
 
+/// How a rank takes part in an all-reduce of its node.
+struct NodePart {
+  Reach reach = Reach::direct;                         ///< of its data
+  bool in_place = false;                               ///< its own input is its output
+  AdditionOrder order = AdditionOrder::left_to_right;  ///< of the addition; the same on all ranks
+};
+
 /// All-reduce with a single synchronisation: each rank shows its whole contribution in its staging area, and adds up
 /// all of them by itself. Best for small buffers.
 ///
 /// A rank may begin the next operation while others still read its staging area: so two operations in succession need
 /// two areas. The third may use the first again, since nobody is two operations ahead where all await all.
-/// @param in_place  the rank's own input is its output
+/// @param part  of which the reach is of no meaning
 /// @pre    0 ≤ me < ranks; ranks share memory
 /// @cost   α + (p−1)·nβ + (p−1)·nγ
 /// @throws std::bad_alloc only; nothing is communicated here
 /// @source Li, Hoefler & Snir, NUMA-aware shared-memory collective communication for MPI, HPDC 2013
-Plan pull_all_reduce(Rank me, int ranks, Count count, bool in_place);
+Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part);
 
 /// Reduce-scatter: each rank adds up its part straight out of the others' inputs.
 /// @param count     elements per rank

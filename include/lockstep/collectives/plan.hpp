@@ -84,11 +84,18 @@ struct Await {
   std::vector<int> peers;
   int phase;
 };
-/// Every one of `to` = the sum of `from`, added from left to right: straight out of and into the memory of the node's
-/// ranks. One source is copied. Any of `to` may equal any of `from`.
+/// The order in which a Combine adds up its sources.
+enum class AdditionOrder : std::uint8_t {
+  left_to_right,
+  canonical,  ///< see canonical_order.hpp; every sum is rounded to the type, as it is where messages carry it
+};
+
+/// Every one of `to` = the sum of `from`: straight out of and into the memory of the node's ranks. One source is
+/// copied. Any of `to` may equal any of `from`.
 struct Combine {
   std::vector<NodeRange> to;
   std::vector<NodeRange> from;
+  AdditionOrder order = AdditionOrder::left_to_right;
 };
 
 using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Apply, Fill, Publish, Await, Combine>;

@@ -80,8 +80,8 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
 /// @param staging    how large a block's staging area may be; without messages a block is as large as that
 /// @throws Error{invalid_argument} for a rank or root outside 0 … ranks−1, a negative count, a barrier with elements, a
 ///         segment below 1, a radix below 2, a function with anything but an all_reduce by slices, an all_gather, an
-///         all_to_all or anything in shared memory with another number of leaves than one, an all_to_all in place, or a
-///         shape of another number of ranks
+///         all_to_all or anything in shared memory with another number of leaves than one, an all_to_all in place, a
+///         shape of another number of ranks, or hierarchical_tree_order on nodes that break the canonical order
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging = {std::numeric_limits<std::int64_t>::max()});
 

@@ -54,8 +54,14 @@ struct Selection {
   SelectionTable table;
   Choice untuned;  ///< gives segment and blocks in flight where the table has no entry
   Prices prices = default_prices();
-  bool shared_memory = true;  ///< false where the ranks of a node cannot share any: then all is done by messages
+  bool shared_memory = true;     ///< false where the ranks of a node cannot share any: then all is done by messages
+  bool canonical_nodes = false;  ///< `keeps_canonical_order`: a tree_order that is forced can share memory
 };
+
+/// What there is to know about a cluster before anything is measured or forced.
+Selection selection_on(const ClusterShape& shape);
+/// The same with an algorithm forced. @throws Error{invalid_argument} unless it is applicable there
+Selection selection_on(const ClusterShape& shape, const Choice& forced);
 
 enum class Reason { forced, table, cost_model };
 
@@ -66,9 +72,9 @@ struct Decision {
   double predicted_seconds = 0;
 };
 
-/// What is forced; else what the table says, unless it takes shared memory that there is none of; else, among the
-/// candidates, the one with the lowest predicted time, the first of equals. The same on every rank with an equal
-/// selection.
+/// What is forced, a tree_order through shared memory where that gives the same bits; else what the table says, unless
+/// it takes shared memory that there is none of; else, among the candidates, the one with the lowest predicted time,
+/// the first of equals. The same on every rank with an equal selection.
 /// @param bytes  as in `predicted_seconds`
 Decision choose(const Selection& selection, Operation operation, Bytes bytes);
 

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/collectives/expression.hpp"
 #include "lockstep/collectives/plan.hpp"
 #include "lockstep/collectives/sliced.hpp"
@@ -27,5 +28,9 @@ SlicedAllReduce tree_order_in_halves(Rank me, int ranks, Count count);
 /// The order it adds in, the same for all elements: `canonical_tree_order`. @param contributions  one for each rank
 Expression tree_order_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions, Count count,
                                        std::int64_t element);
+
+/// Whether each node's ranks are a subtree of the canonical tree, so that nodes can add up by themselves: all ranks on
+/// one node, or nodes of 2^k consecutive ranks each, of which the last may have fewer.
+bool keeps_canonical_order(const ClusterShape& shape);
 
 }  // namespace lockstep::collectives

@@ -178,8 +178,12 @@ void BlockRun::combine(const Combine& step) {
   sources_.clear();
   for (const NodeRange& to : step.to) targets_.push_back(address_of(to));
   for (const NodeRange& from : step.from) sources_.push_back(address_of(from));
-  kernels::combine(targets_, sources_, {step.to.front().range.count}, operands_.dtype, operands_.op,
-                   operands_.residence);
+  const Count count{step.to.front().range.count};
+  if (step.order == collectives::AdditionOrder::canonical) {
+    canonical_combine_(targets_, sources_, count, operands_.dtype, operands_.op, operands_.residence);
+  } else {
+    kernels::combine(targets_, sources_, count, operands_.dtype, operands_.op, operands_.residence);
+  }
 }
 
 void BlockRun::apply(const Apply& step) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/host/operation.hpp"
+#include "backends/plan/canonical_combine.hpp"
 #include "backends/plan/compiled_plan.hpp"
 #include "backends/plan/medium.hpp"
 #include "backends/plan/node_link.hpp"
@@ -95,6 +96,7 @@ class BlockRun {
   std::byte* landings_ = nullptr;
   std::vector<void*> targets_;  // of a Combine
   std::vector<const void*> sources_;
+  CanonicalCombine canonical_combine_;
 };
 
 }  // namespace lockstep::backends
