@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <random>
 
 #include "apps/comm-bench/start_line.hpp"
 #include "lockstep/base/observer.hpp"
@@ -19,18 +21,27 @@ std::int64_t nanoseconds_since(Clock::time_point begin) {
 class Series {
  public:
   Series(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises)
-      : start_line_(ranks), contenders_(&contenders), exercises_(exercises), wrong_(contenders.size()) {}
+      : start_line_(ranks),
+        contenders_(&contenders),
+        exercises_(exercises),
+        order_(contenders.size()),
+        wrong_(contenders.size()) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+  }
 
   /// Each contender once; appends this rank's nanoseconds, in the contenders' order.
   void round(std::vector<std::int64_t>& nanoseconds) {
-    for (std::size_t i = 0; i < contenders_->size(); ++i) {
+    std::shuffle(order_.begin(), order_.end(), random_);
+    const std::size_t first = nanoseconds.size();
+    nanoseconds.resize(first + order_.size());
+    for (const std::size_t i : order_) {
       ++repetition_;  // differs between contenders too: none can pass with the result of the one before
       Exercise& exercise = *exercises_[exercises_.size() == 1 ? 0 : i];
       exercise.refill(repetition_);
       const Collective collective = exercise.collective();
       const Clock::time_point begin = start_line_.wait();
       (*contenders_)[i]->run(collective);
-      nanoseconds.push_back(nanoseconds_since(begin));
+      nanoseconds[first + i] = nanoseconds_since(begin);
       wrong_[i] += exercise.wrong(repetition_);
     }
   }
@@ -41,6 +52,8 @@ class Series {
   StartLine start_line_;
   const Contenders* contenders_;
   std::span<Exercise* const> exercises_;
+  std::vector<std::size_t> order_;
+  std::minstd_rand random_;  // draws the same on all ranks
   std::int64_t repetition_ = 0;
   std::vector<std::int64_t> wrong_;
 };

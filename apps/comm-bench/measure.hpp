@@ -29,10 +29,11 @@ struct Effort {
   int min_repetitions = 5;  ///< for a median that is worth something
 };
 
-/// Times the contenders in turn (A B C A B C …), so that whatever else the machine does meets all of them alike. A
-/// repetition: rewrite the buffers, line up (`StartLine`), the operation, which alone is timed, check the result. Its
-/// time is from the common start until the slowest rank is done; without a common clock, the slowest rank's own time.
-/// Collective. Every program that lockstep is compared with is timed by this function.
+/// Times the contenders in turn, so that whatever else the machine does meets all of them alike, and in another order
+/// each time, so that what one leaves in the caches is not always found by the same next. A repetition: rewrite the
+/// buffers, line up (`StartLine`), the operation, which alone is timed, check the result. Its time is from the common
+/// start until the slowest rank is done; without a common clock, the slowest rank's own time. Collective. Every program
+/// that lockstep is compared with is timed by this function.
 /// @param exercises  of one size; one for each contender, refilled before each of its operations, or one for all
 /// @throws Error as the contenders and the ranks do
 std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises,

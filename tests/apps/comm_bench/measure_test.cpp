@@ -65,11 +65,14 @@ class Measure : public testing::Test {
   Contenders contenders_;
 };
 
-TEST_F(Measure, TakesContendersInTurn) {
+TEST_F(Measure, TakesContendersInTurnInAnotherOrderEachTime) {
   add("A");
   add("B");
-  const auto results = measured({.warmup = 1, .repetitions = 3});
-  EXPECT_EQ(log_, "ABABABAB");
+  const auto results = measured({.warmup = 1, .repetitions = 30});
+  std::set<std::string> rounds;
+  for (std::size_t at = 0; at < log_.size(); at += 2) rounds.insert(log_.substr(at, 2));
+  EXPECT_EQ(log_.size(), 2U * 31U);
+  EXPECT_EQ(rounds, (std::set<std::string>{"AB", "BA"}));
   ASSERT_EQ(results.size(), 2U);
   EXPECT_EQ(results[1].algorithm, "B");
   EXPECT_EQ(results[1].bytes, Bytes{4000});
