@@ -2,6 +2,7 @@
 # and one that says why the part is missing; the reason is LOCKSTEP_CUDA_MISSING, empty where nothing is.
 # They are plain C++ against the runtime, but for the kernels in kernels/cuda. Those ask LOCKSTEP_HAS_CUDA_COMPILER; without
 # a compiler the nccl back end is built too and refuses what needs them, for LOCKSTEP_CUDA_COMPILER_MISSING.
+# Reasons have no semicolon: they become compile definitions, which CMake would cut in two there.
 set(LOCKSTEP_HAS_CUDA FALSE)
 set(lockstep_missing "")
 if(LOCKSTEP_CUDA STREQUAL "OFF")
@@ -10,13 +11,13 @@ else()
   # A toolkit without its compiler is enough, and not all versions of CMake find such a one by themselves.
   find_package(CUDAToolkit QUIET)
   if(NOT CUDAToolkit_FOUND)
-    set(lockstep_missing "the CUDA toolkit was not found; install it or set CUDAToolkit_ROOT")
+    set(lockstep_missing "the CUDA toolkit was not found: install it or set CUDAToolkit_ROOT")
   elseif(NOT TARGET CUDA::cudart)
     set(lockstep_missing "the CUDA toolkit in ${CUDAToolkit_BIN_DIR} has no runtime library (package cuda-cudart-dev)")
   else()
     find_package(NCCL 2.18 QUIET)
     if(NOT NCCL_FOUND)
-      set(lockstep_missing "NCCL 2.18 or newer was not found (package libnccl-dev); if it lies apart, set NCCL_ROOT")
+      set(lockstep_missing "NCCL 2.18 or newer was not found (package libnccl-dev), or lies apart: set NCCL_ROOT")
     else()
       set(LOCKSTEP_HAS_CUDA TRUE)
     endif()
@@ -32,7 +33,7 @@ if(LOCKSTEP_HAS_CUDA)
   endif()
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
-    set(lockstep_compiler_missing "none was found that works (package cuda-nvcc); set CMAKE_CUDA_COMPILER")
+    set(lockstep_compiler_missing "none was found that works (package cuda-nvcc), or it lies apart: set CMAKE_CUDA_COMPILER")
   else()
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
       # Machine code for the two that every CUDA from 12 on compiles for, and what newer ones translate when they load it.
@@ -41,7 +42,7 @@ if(LOCKSTEP_HAS_CUDA)
     set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # CUDA::cudart is linked, as to everything else: a process has one runtime
     enable_language(CUDA)
     if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12)
-      set(lockstep_compiler_missing "that of CUDA ${CMAKE_CUDA_COMPILER_VERSION} knows no C++20; CUDA 12 does")
+      set(lockstep_compiler_missing "that of CUDA ${CMAKE_CUDA_COMPILER_VERSION} knows no C++20, CUDA 12 does")
     else()
       set(LOCKSTEP_HAS_CUDA_COMPILER TRUE)
     endif()
