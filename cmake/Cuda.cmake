@@ -1,6 +1,8 @@
 # Decides whether the parts that need CUDA and NCCL are built. Rooms ask LOCKSTEP_HAS_CUDA and choose between a real file
 # and one that says why the part is missing; the reason is LOCKSTEP_CUDA_MISSING, empty where nothing is.
-# They are plain C++ against the runtime: no CUDA compiler is needed.
+# They are plain C++ against the runtime, but for the kernels in kernels/cuda. Those ask LOCKSTEP_HAS_CUDA_COMPILER; without
+# a compiler the nccl back end is built too and refuses what needs them, for LOCKSTEP_CUDA_COMPILER_MISSING.
+# Reasons have no semicolon: they become compile definitions, which CMake would cut in two there.
 set(LOCKSTEP_HAS_CUDA FALSE)
 set(lockstep_missing "")
 if(LOCKSTEP_CUDA STREQUAL "OFF")
@@ -9,24 +11,53 @@ else()
   # A toolkit without its compiler is enough, and not all versions of CMake find such a one by themselves.
   find_package(CUDAToolkit QUIET)
   if(NOT CUDAToolkit_FOUND)
-    set(lockstep_missing "the CUDA toolkit was not found; install it or set CUDAToolkit_ROOT")
+    set(lockstep_missing "the CUDA toolkit was not found: install it or set CUDAToolkit_ROOT")
   elseif(NOT TARGET CUDA::cudart)
     set(lockstep_missing "the CUDA toolkit in ${CUDAToolkit_BIN_DIR} has no runtime library (package cuda-cudart-dev)")
   else()
     find_package(NCCL 2.18 QUIET)
     if(NOT NCCL_FOUND)
-      set(lockstep_missing "NCCL 2.18 or newer was not found (package libnccl-dev); if it lies apart, set NCCL_ROOT")
+      set(lockstep_missing "NCCL 2.18 or newer was not found (package libnccl-dev), or lies apart: set NCCL_ROOT")
     else()
       set(LOCKSTEP_HAS_CUDA TRUE)
     endif()
   endif()
 endif()
 
+set(LOCKSTEP_HAS_CUDA_COMPILER FALSE)
+set(lockstep_compiler_missing "")
+if(LOCKSTEP_HAS_CUDA)
+  include(CheckLanguage)
+  if(NOT DEFINED ENV{CUDACXX} AND EXISTS ${CUDAToolkit_BIN_DIR}/nvcc)
+    set(ENV{CUDACXX} ${CUDAToolkit_BIN_DIR}/nvcc)  # where it is not in the path
+  endif()
+  check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(lockstep_compiler_missing "none was found that works (package cuda-nvcc), or it lies apart: set CMAKE_CUDA_COMPILER")
+  else()
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+      # Machine code for the two that every CUDA from 12 on compiles for, and what newer ones translate when they load it.
+      set(CMAKE_CUDA_ARCHITECTURES 80 90 CACHE STRING "What the kernels for GPUs are compiled for")
+    endif()
+    set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # CUDA::cudart is linked, as to everything else: a process has one runtime
+    enable_language(CUDA)
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12)
+      set(lockstep_compiler_missing "that of CUDA ${CMAKE_CUDA_COMPILER_VERSION} knows no C++20, CUDA 12 does")
+    else()
+      set(LOCKSTEP_HAS_CUDA_COMPILER TRUE)
+    endif()
+  endif()
+endif()
+
 if(LOCKSTEP_HAS_CUDA)
   message(STATUS "CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}: building the nccl back end")
+  if(NOT LOCKSTEP_HAS_CUDA_COMPILER)
+    message(STATUS "No kernels for GPUs, hence no nccl in tree order, for want of a CUDA compiler: ${lockstep_compiler_missing}")
+  endif()
 elseif(LOCKSTEP_CUDA STREQUAL "ON")
   message(FATAL_ERROR "LOCKSTEP_CUDA=ON, but ${lockstep_missing}")
 else()
   message(STATUS "No nccl back end: ${lockstep_missing}")
 endif()
 set(LOCKSTEP_CUDA_MISSING "${lockstep_missing}" CACHE INTERNAL "Why the parts that need CUDA are not built")
+set(LOCKSTEP_CUDA_COMPILER_MISSING "${lockstep_compiler_missing}" CACHE INTERNAL "Why the kernels for GPUs are not built")

@@ -7,10 +7,15 @@ include(GNUInstallDirs)
 add_library(lockstep_flags INTERFACE)
 target_compile_features(lockstep_flags INTERFACE cxx_std_20)
 # -ffp-contract=off: a vector body and its scalar tail must round alike, so that sums do not depend on where they are cut.
+set(lockstep_warnings
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers)
 target_compile_options(lockstep_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -ffp-contract=off
-  $<$<CXX_COMPILER_ID:GNU>:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>  # gcc 12 and 13 mistake "text" + std::string for an overlap when they optimise
-  $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
+  "$<$<COMPILE_LANGUAGE:CXX>:${lockstep_warnings};-ffp-contract=off>"
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # gcc 12 and 13 mistake "text" + std::string for an overlap when they optimise
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror>
+  # Fewer warnings: the host compiler gets to see what nvcc makes of the source. --fmad: as -ffp-contract.
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--fmad=false>"
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror=all-warnings>)
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})

@@ -251,6 +251,80 @@ TEST_F(Nccl, ARankOutsideTheGroupIsRefused) {
   EXPECT_THROW(make_nccl(group, progress()), Error);
 }
 
+/// Beside the fixture's communicator, which is a ring. Skipped in a build without a CUDA compiler.
+class NcclTreeOrder : public Nccl {
+ protected:
+  void SetUp() override {
+    Nccl::SetUp();
+    if (IsSkipped()) return;
+    try {
+      tree_order_ = make();
+    } catch (const Error& error) {
+      const bool no_compiler = error.message().find("without a CUDA compiler") != std::string::npos;
+      if (error.code() != ErrorCode::unsupported || !no_compiler) throw;
+      GTEST_SKIP() << error.message();
+    }
+  }
+  void TearDown() override {
+    if (tree_order_) tree_order_->close();
+    Nccl::TearDown();
+  }
+  std::unique_ptr<Communicator> make(std::shared_ptr<Exchange> check = nullptr) {
+    return make_nccl(alone(), progress(), {.algorithm = NcclAlgorithm::tree_order, .check = std::move(check)});
+  }
+  Communicator& tree_order() { return *tree_order_; }
+
+ private:
+  std::unique_ptr<Communicator> tree_order_;
+};
+
+TEST_F(NcclTreeOrder, KeepsTheContractOfEveryCommunicator) { contract::check_all(tree_order(), DeviceMemory()); }
+
+TEST_F(NcclTreeOrder, KeepsTheContractWhereRanksCompareWhatTheyCall) {
+  contract::check_all(*make(std::make_shared<Signatures>()), DeviceMemory());
+}
+
+TEST_F(NcclTreeOrder, EveryOperatorKeepsTheOnlyRanksValuesInAndOutOfPlace) {
+  for (const DType dtype : contract::all_dtypes) {
+    for (const ReduceOp op : contract::all_ops) {
+      DeviceArray in(tree_order(), {1000}, dtype);
+      DeviceArray out(tree_order(), {1000}, dtype);
+      const std::vector<std::uint8_t> expected = in.bytes();
+      out.clear();
+      tree_order().all_reduce(in.buffer(), out.buffer(), op).wait();
+      EXPECT_EQ(out.bytes(), expected) << name(dtype) << " " << name(op);
+      tree_order().all_reduce(in.buffer(), in.buffer(), op).wait();
+      EXPECT_EQ(in.bytes(), expected) << name(dtype) << " " << name(op) << " in place";
+    }
+  }
+}
+
+TEST_F(NcclTreeOrder, StandsBesideARing) {
+  DeviceArray a(communicator(), {100000}, DType::float32);
+  DeviceArray b(tree_order(), {100000}, DType::float32);
+  const std::vector<std::uint8_t> expected = a.bytes();
+  Work by_ring = communicator().all_reduce(a.buffer(), a.buffer(), ReduceOp::sum);
+  Work by_tree_order = tree_order().all_reduce(b.buffer(), b.buffer(), ReduceOp::sum);
+  by_tree_order.wait();
+  by_ring.wait();
+  EXPECT_EQ(a.bytes(), expected);
+  EXPECT_EQ(b.bytes(), expected);
+}
+
+TEST(NcclWithoutGpu, RefusesTreeOrderForWantOfThatOrOfACompiler) {
+  if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU";
+  Progress progress;
+  try {
+    make_nccl(alone(), progress, {.algorithm = NcclAlgorithm::tree_order});
+    FAIL() << "was made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_TRUE(error.message().find(why_no_gpu()) != std::string::npos ||
+                error.message().find("without a CUDA compiler") != std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(NcclWithoutGpu, SaysWhyItCannotBeMade) {
   if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU";
   Progress progress;

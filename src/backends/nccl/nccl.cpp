@@ -10,6 +10,7 @@
 
 #include "backends/nccl/nccl_check.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
+#include "kernels/cuda/launch.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/gpu.hpp"
 
@@ -17,8 +18,9 @@ namespace lockstep::backends {
 namespace {
 
 /// NCCL reads NCCL_ALGO when a process makes its first communicator, and never again. The bare form, "Ring", would
-/// apply to the other collectives too, which have no tree, and make them fail.
+/// apply to the other collectives too, which have no tree, and make them fail. Tree order asks nothing of NCCL.
 void choose_algorithm(NcclAlgorithm algorithm) {
+  if (algorithm == NcclAlgorithm::tree_order) return;
   static std::mutex mutex;
   static std::optional<NcclAlgorithm> chosen;
   const std::lock_guard lock(mutex);
@@ -52,6 +54,10 @@ void validate(const NcclGroup& group, const NcclOptions& options) {
   const ErrorContext context{.operation = "make_nccl", .rank = group.rank.value, .host = options.host};
   if (group.size < 1 || group.rank.value < 0 || group.rank.value >= group.size) {
     throw Error(ErrorCode::invalid_argument, "there is no such rank among " + std::to_string(group.size), context);
+  }
+  if (const std::string why = kernels::cuda::why_no_kernels();
+      options.algorithm == NcclAlgorithm::tree_order && !why.empty()) {
+    throw Error(ErrorCode::unsupported, "no tree order: " + why, context);
   }
   const int gpus = gpu_count();
   if (gpus == 0) throw Error(ErrorCode::unsupported, "no GPU: " + why_no_gpu(), context);

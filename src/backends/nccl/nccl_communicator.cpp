@@ -20,6 +20,11 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
       gpu_(group.gpu),
       progress_(&progress),
       resources_(std::make_unique<Resources>()) {
+  // Now and not when it is first used: allocating waits for the GPU, and that might be waiting for other ranks then.
+  // One rank has nobody to add to.
+  if (options_.algorithm == NcclAlgorithm::tree_order && group.size > 1) {
+    resources_->scratch = allocate_device(TreeOrderAllReduce::scratch_bytes);
+  }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   try {
@@ -86,7 +91,7 @@ Work NcclCommunicator::submit(const Collective& collective) {
                 {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
   }
   std::shared_ptr<NcclOperation> operation = idle_operation();
-  operation->submit(collective);
+  operation->submit(collective, resources_->scratch.data());
   if (under_way_.empty()) last_advance_ = last_check_ = Clock::now();
   under_way_.push_back(operation);
   try {
@@ -128,17 +133,19 @@ bool NcclCommunicator::advance_front() {
   return true;
 }
 
-/// Takes the oldest operation that the stream does not have one stage on.
+/// Takes the oldest operation that the stream does not have one part on.
 bool NcclCommunicator::launch_next() {
   if (launched_ == under_way_.size() || busy()) return false;
   NcclOperation& next = *under_way_[launched_];
   const Queue stream = resources_->stream.queue();
   if (options_.check && next.stage() == NcclOperation::Stage::queued && !compare(next)) return false;
   select_gpu(gpu_);  // a progress thread has selected none
-  if (next.stage() == NcclOperation::Stage::queued) next.launch(communicator_, stream, resources_->token.data());
-  if (busy()) return false;
-  next.mark_launched(stream);
-  ++launched_;
+  if (!next.all_launched()) {
+    next.launch_next_part(communicator_, stream, resources_->token.data());
+  } else {  // and NCCL is no longer busy with the last part
+    next.mark_launched(stream);
+    ++launched_;
+  }
   return true;
 }
 

@@ -15,8 +15,8 @@
 
 namespace lockstep::backends {
 
-/// Operations reach NCCL one by one, because a non-blocking communicator takes no call while it is busy with another;
-/// its stream then runs them in that order.
+/// Operations reach NCCL one by one, and part by part, because a non-blocking communicator takes no call while it is
+/// busy with another; its stream then runs them in that order.
 class NcclCommunicator : public Communicator, private ProgressSource {
  public:
   /// Waits for all ranks. @throws as make_nccl
@@ -35,6 +35,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   struct Resources {
     Stream stream;
     Allocation token = allocate_device({static_cast<std::int64_t>(sizeof(std::int32_t))});  // what barriers reduce
+    Allocation scratch;  // of all-reduces in tree order, which use it one after the other, as the stream runs them
     std::vector<std::shared_ptr<NcclOperation>> pool;
     std::shared_ptr<Exchange> check;
   };

@@ -2,25 +2,13 @@
 
 #include <algorithm>
 
+#include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_check.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {
 namespace {
-
-ncclDataType_t nccl_type(DType dtype) {
-  switch (dtype) {
-    case DType::float32: return ncclFloat32;
-    case DType::float64: return ncclFloat64;
-    case DType::int32: return ncclInt32;
-    case DType::int64: return ncclInt64;
-    case DType::uint8: return ncclUint8;
-    case DType::float16: return ncclFloat16;
-    case DType::bfloat16: return ncclBfloat16;
-  }
-  throw Error(ErrorCode::unsupported, "NCCL has no type for " + std::string(name(dtype)));
-}
 
 ncclRedOp_t nccl_op(ReduceOp op) {
   switch (op) {
@@ -34,21 +22,33 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 }  // namespace
 
-void NcclOperation::submit(const Collective& collective) {
+void NcclOperation::submit(const Collective& collective, void* tree_order_scratch) {
   restart();
   collective_ = collective;
   signature_ = signature_of(collective);
   label_.assign(collective.label);
   collective_.label = label_;
+  tree_order_.reset();
+  if (tree_order_scratch != nullptr && collective.kind == CollectiveKind::all_reduce) {
+    tree_order_.emplace(collective, owner_->rank(), owner_->size(), tree_order_scratch);
+  }
   stage_ = Stage::queued;
   submitted_ = Clock::now();
   if (!collective.queue.is_host()) ready_.record(collective.queue);
 }
 
-void NcclOperation::launch(ncclComm_t communicator, Queue stream, void* token) {
-  if (!collective_.queue.is_host()) ready_.hold_back(stream);
+void NcclOperation::launch_next_part(ncclComm_t communicator, Queue stream, void* token) {
+  if (stage_ == Stage::queued && !collective_.queue.is_host()) ready_.hold_back(stream);
   stage_ = Stage::launching;
-  call_nccl(communicator, cuda_stream(stream), token);
+  if (!tree_order_) {
+    call_nccl(communicator, cuda_stream(stream), token);
+  } else if (!tree_order_->all_launched()) {
+    tree_order_->launch_next_part(communicator, cuda_stream(stream));
+  }
+}
+
+bool NcclOperation::all_launched() const {
+  return stage_ != Stage::queued && (!tree_order_ || tree_order_->all_launched());
 }
 
 void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void* token) const {
@@ -82,29 +82,22 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
       LOCKSTEP_NCCL_CHECK(ncclReduce(c.in.data, c.out.data, in_count, type, op, c.root.value, communicator, stream),
                           communicator);
       break;
-    case CollectiveKind::all_to_all: all_to_all(communicator, stream, type); break;
+    case CollectiveKind::all_to_all: all_to_all(communicator, stream); break;
     case CollectiveKind::reduce_then:  // refused
     case CollectiveKind::barrier: break;
   }
 }
 
-/// A send and a receive for each rank, its own part included. The group is closed even if one of them is refused: an
-/// open one would swallow every later call of this thread.
-void NcclOperation::all_to_all(ncclComm_t communicator, cudaStream_t stream, ncclDataType_t type) const {
-  const int ranks = owner_->size();
-  const Count part = part_of(collective_, ranks);
-  const auto count = static_cast<std::size_t>(part.value);
-  ncclResult_t result = ncclSuccess;
-  const auto going = [&] { return result == ncclSuccess || result == ncclInProgress; };
-  LOCKSTEP_NCCL_CHECK(ncclGroupStart(), communicator);
-  for (int peer = 0; peer < ranks && going(); ++peer) {
+/// A send and a receive for each rank, its own part included.
+void NcclOperation::all_to_all(ncclComm_t communicator, cudaStream_t stream) const {
+  const Count part = part_of(collective_, owner_->size());
+  MessageGroup group(communicator, stream);
+  for (int peer = 0; peer < owner_->size(); ++peer) {
     const Count at{peer * part.value};
-    result = ncclSend(slice(collective_.in, at, part).data, count, type, peer, communicator, stream);
-    if (going()) result = ncclRecv(slice(collective_.out, at, part).data, count, type, peer, communicator, stream);
+    group.send(slice(collective_.in, at, part), peer);
+    group.receive(slice(collective_.out, at, part), peer);
   }
-  const ncclResult_t closed = ncclGroupEnd();
-  LOCKSTEP_NCCL_CHECK(result, communicator);
-  LOCKSTEP_NCCL_CHECK(closed, communicator);
+  group.close();
 }
 
 void NcclOperation::mark_launched(Queue stream) {

@@ -3,8 +3,10 @@
 #include <nccl.h>
 
 #include <exception>
+#include <optional>
 #include <string>
 
+#include "backends/nccl/tree_order_all_reduce.hpp"
 #include "comm/signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
@@ -18,8 +20,9 @@ class NcclCommunicator;
 
 /// One collective on the communicator's stream. Reused, with its events, so that a step of training creates none.
 ///
-/// queued: an earlier one is still being launched. launching: NCCL has it, and may be making connections in the
-/// background. running: the stream has it, and ends with `finished_`.
+/// queued: an earlier one is still being launched. launching: NCCL has its first part, and may be making connections in
+/// the background; all but an all-reduce in tree order are one part. running: the stream has all of it, and ends with
+/// `finished_`.
 class NcclOperation : public Operation {
  public:
   enum class Stage { queued, launching, running };
@@ -27,10 +30,13 @@ class NcclOperation : public Operation {
   explicit NcclOperation(NcclCommunicator& owner) : owner_(&owner) { label_.reserve(128); }
 
   /// Takes note of what to do, and of what the caller's queue holds by now.
-  void submit(const Collective& collective);
-  /// Hands it to NCCL, after the caller's queue. @param token  an int32 of device memory, for barriers
-  void launch(ncclComm_t communicator, Queue stream, void* token);
-  /// To be called when NCCL has put it on the stream.
+  /// @param tree_order_scratch  where an all-reduce adds in tree order, what it needs for that; else nullptr
+  void submit(const Collective& collective, void* tree_order_scratch);
+  /// Hands the next part to NCCL, the first one after the caller's queue. @param token  an int32 of device memory, for
+  /// barriers @pre NCCL has put the part before on the stream
+  void launch_next_part(ncclComm_t communicator, Queue stream, void* token);
+  [[nodiscard]] bool all_launched() const;
+  /// To be called when NCCL has put the last part on the stream.
   void mark_launched(Queue stream);
   /// Completes if the stream is past it. @return whether it is
   bool check_finished();
@@ -47,12 +53,13 @@ class NcclOperation : public Operation {
 
  private:
   void call_nccl(ncclComm_t communicator, cudaStream_t stream, void* token) const;
-  void all_to_all(ncclComm_t communicator, cudaStream_t stream, ncclDataType_t type) const;
+  void all_to_all(ncclComm_t communicator, cudaStream_t stream) const;
 
   NcclCommunicator* owner_;
   Collective collective_;
   Signature signature_;
   std::string label_;
+  std::optional<TreeOrderAllReduce> tree_order_;
   Stage stage_ = Stage::queued;
   Event ready_;
   Event finished_;

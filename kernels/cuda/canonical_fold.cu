@@ -1,0 +1,37 @@
+#include <algorithm>
+
+#include "kernels/cuda/canonical_fold.hpp"
+#include "kernels/cuda/launch.hpp"
+
+namespace lockstep::kernels::cuda {
+namespace {
+
+constexpr int threads = 256;
+/// Enough to fill any GPU; the threads of longer slices take several elements each.
+constexpr std::int64_t most_blocks = 2048;
+
+/// Neighbouring threads read and write neighbouring elements, of one contribution after the other.
+template <typename Format, typename Op>
+__global__ void __launch_bounds__(threads) fold(Contributions in, typename Format::Stored* out) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (std::int64_t i = first; i < in.count; i += step) out[i] = fold_element<Format, Op>(in, i);
+}
+
+}  // namespace
+
+std::string why_no_kernels() { return {}; }
+
+cudaError_t launch_canonical_fold(const Contributions& in, void* out, DType dtype, ReduceOp op, cudaStream_t stream) {
+  if (in.ranks < 1 || in.ranks > CanonicalSum<Plain<float>, Sum>::max_leaves) return cudaErrorInvalidValue;
+  if (in.count == 0) return cudaSuccess;
+  const auto blocks = static_cast<unsigned>(std::min((in.count + threads - 1) / threads, most_blocks));
+  with_arithmetic(dtype, op, [&](auto format, auto combine) {
+    using Format = decltype(format);
+    using Op = decltype(combine);
+    fold<Format, Op><<<blocks, threads, 0, stream>>>(in, static_cast<typename Format::Stored*>(out));
+  });
+  return cudaGetLastError();
+}
+
+}  // namespace lockstep::kernels::cuda

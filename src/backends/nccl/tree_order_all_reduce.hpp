@@ -1,0 +1,53 @@
+#pragma once
+
+#include <nccl.h>
+
+#include <cstdint>
+
+#include "backends/nccl/sliced_blocks.hpp"
+#include "lockstep/comm/collective.hpp"
+
+namespace lockstep::backends {
+
+/// An all-reduce in the canonical order, out of messages and a kernel, because NCCL's own states no order. Each block
+/// of the buffer is two parts:
+///
+/// - every rank sends slice j of its input to rank j, and has all contributions to its own slice then;
+/// - a kernel adds those up, in the canonical order, into the output, and the result goes to all.
+///
+/// A part may be handed to NCCL when the one before is on the stream. In place the second part overwrites only what the
+/// first has sent.
+///
+/// @cost  2(p−1)/p·nβ each way, as many as 2(p−1) messages a block; the kernel reads n bytes and writes n/p
+/// @source Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004, for reduce-scatter and all-gather;
+///         the halves are direct, since only a rank that has every contribution can add in any order
+class TreeOrderAllReduce {
+ public:
+  /// Of scratch, a communicator's whole. Long enough for bandwidth: with 8 ranks messages are of 4.6 MiB.
+  static constexpr Bytes scratch_bytes{std::int64_t{32} << 20};
+
+  /// @param scratch  device memory of scratch_bytes, for whatever the stream runs at the time
+  /// @pre ranks ≥ 2
+  TreeOrderAllReduce(const Collective& collective, Rank me, int ranks, void* scratch);
+
+  void launch_next_part(ncclComm_t communicator, cudaStream_t stream);
+  [[nodiscard]] bool all_launched() const { return next_ == 2 * blocks_.size(); }
+
+ private:
+  void send_contributions(std::int64_t block, ncclComm_t communicator, cudaStream_t stream) const;
+  void add_up(std::int64_t block, cudaStream_t stream) const;
+  void send_results(std::int64_t block, ncclComm_t communicator, cudaStream_t stream) const;
+  [[nodiscard]] ConstBuffer input(std::int64_t block, int rank) const;
+  [[nodiscard]] Buffer output(std::int64_t block, int rank) const;
+
+  ConstBuffer in_;
+  Buffer out_;
+  ReduceOp op_;
+  int me_;
+  int ranks_;
+  void* scratch_;
+  SlicedBlocks blocks_;
+  std::int64_t next_ = 0;  // part
+};
+
+}  // namespace lockstep::backends

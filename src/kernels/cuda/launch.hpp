@@ -1,0 +1,24 @@
+#pragma once
+
+// The kernels for GPUs, for rooms that speak CUDA. They alone need a CUDA compiler; a build without one says so here.
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "kernels/cuda/canonical_fold.hpp"
+#include "lockstep/base/buffer.hpp"
+
+namespace lockstep::kernels::cuda {
+
+/// Why this build has no kernels for GPUs; empty where it has.
+std::string why_no_kernels();
+
+/// Queues on `stream`: out[i] = the sum of the contributions to element i in the canonical order, every sum rounded to
+/// the type; overwrites. The bits are those of the CPU's kernels. `out` may be the own contribution; no other overlap.
+/// @pre   elements are aligned to their size; why_no_kernels() is empty
+/// @return what CUDA says of the launch
+/// @cost  each contribution is read once, the sum written once
+cudaError_t launch_canonical_fold(const Contributions& in, void* out, DType dtype, ReduceOp op, cudaStream_t stream);
+
+}  // namespace lockstep::kernels::cuda
