@@ -36,8 +36,8 @@ if(LOCKSTEP_HAS_CUDA)
     set(lockstep_compiler_missing "none was found that works (package cuda-nvcc), or it lies apart: set CMAKE_CUDA_COMPILER")
   else()
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-      # Machine code for the two that every CUDA from 12 on compiles for, and what newer ones translate when they load it.
-      set(CMAKE_CUDA_ARCHITECTURES 80 90 CACHE STRING "What the kernels for GPUs are compiled for")
+      # The oldest that is served; newer ones translate the same code when they load it. Each more takes most of a minute.
+      set(CMAKE_CUDA_ARCHITECTURES 80 CACHE STRING "What the kernels for GPUs are compiled for")
     endif()
     set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # CUDA::cudart is linked, as to everything else: a process has one runtime
     enable_language(CUDA)

@@ -82,4 +82,14 @@ void Error::compose() {
   if (!details.empty()) text_ += details + ")";
 }
 
+std::exception_ptr current_exception_of(int rank, std::string_view host) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return std::make_exception_ptr(error.reported_by(rank, host));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 }  // namespace lockstep

@@ -54,8 +54,7 @@ struct NcclOptions {
 /// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator (and for a progress
 /// thread, where there is one).
 /// @throws Error{unsupported} in a build without NCCL, without a GPU, for a second algorithm of NCCL's in one process,
-/// or
-///         for tree order in a build without a CUDA compiler; Error{invalid_argument} for two ranks on one GPU;
+///         or for tree order in a build without a CUDA compiler; Error{invalid_argument} for two ranks on one GPU;
 ///         Error{transport | device | timeout}
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options = {});
 

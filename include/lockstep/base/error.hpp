@@ -74,4 +74,8 @@ class Error : public std::exception {
   std::string text_;
 };
 
+/// The exception that is being handled; an Error with the reporting rank and host filled in where they were unknown.
+/// @pre in a catch clause
+std::exception_ptr current_exception_of(int rank, std::string_view host);
+
 }  // namespace lockstep

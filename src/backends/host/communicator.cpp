@@ -78,7 +78,7 @@ Work HostCommunicator::submit(const Collective& collective) {
   try {
     start_next();
   } catch (...) {
-    poison_with_current();
+    poison(current_exception_of(rank().value, options_.host));
   }
   return {std::move(operation), *progress_};
 }
@@ -98,7 +98,7 @@ bool HostCommunicator::progress() noexcept {
     if (!moved) check_deadline();
     return moved;
   } catch (...) {
-    poison_with_current();
+    poison(current_exception_of(rank().value, options_.host));
   }
   return true;
 }
@@ -174,16 +174,6 @@ void HostCommunicator::check_deadline() {
                   "nothing has moved for %.2f s: is the peer alive, and does it submit the same operations?",
                   silent.count());
     throw Error(ErrorCode::timeout, text, operation->context());
-  }
-}
-
-void HostCommunicator::poison_with_current() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    poison(std::make_exception_ptr(error.reported_by(rank().value, options_.host)));
-  } catch (...) {
-    poison(std::current_exception());
   }
 }
 

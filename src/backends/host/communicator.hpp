@@ -67,7 +67,6 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void start_next();
   void check_deadline();
   void poison(std::exception_ptr error);
-  void poison_with_current();
   [[nodiscard]] std::shared_ptr<HostOperation> idle_operation();
 
   Capabilities capabilities_;

@@ -77,7 +77,7 @@ void NcclCommunicator::close() {
     LOCKSTEP_NCCL_CHECK(ncclCommDestroy(std::exchange(communicator_, nullptr)), nullptr);
     if (options_.check) options_.check->close();
   } catch (...) {
-    poison_with_current();
+    poison(current_exception_of(rank().value, options_.host));
     std::rethrow_exception(poison_);
   }
   closed_ = true;
@@ -98,7 +98,7 @@ Work NcclCommunicator::submit(const Collective& collective) {
     while (launch_next()) {
     }
   } catch (...) {
-    poison_with_current();
+    poison(current_exception_of(rank().value, options_.host));
   }
   return {std::move(operation), *progress_};
 }
@@ -110,7 +110,7 @@ bool NcclCommunicator::progress() noexcept {
     if (!moved) check_deadline();
     return moved;
   } catch (...) {
-    poison_with_current();
+    poison(current_exception_of(rank().value, options_.host));
   }
   return true;
 }
@@ -212,16 +212,6 @@ void NcclCommunicator::wait_until_idle(const char* doing) {
                   {.operation = doing, .rank = rank().value, .host = options_.host});
     }
     std::this_thread::yield();
-  }
-}
-
-void NcclCommunicator::poison_with_current() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    poison(std::make_exception_ptr(error.reported_by(rank().value, options_.host)));
-  } catch (...) {
-    poison(std::current_exception());
   }
 }
 

@@ -51,7 +51,6 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   void check_health();
   void check_deadline();
   void poison(std::exception_ptr error);
-  void poison_with_current();
   void abort();
   [[nodiscard]] bool busy() const;
   void wait_until_idle(const char* doing);
