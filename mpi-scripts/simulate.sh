@@ -119,7 +119,7 @@ left_out() {
 
 # Real data and arithmetic, in memory that ranks do not share: does every algorithm add up what it should?
 check() {
-  local where names=()
+  local where names=("tree-order:$whole:1:2" "hierarchical-tree-order:$whole:1:2") # right, and not meant to be fast
   section "Checking sums"
   for entry in "${lockstep[@]}"; do names+=("${entry%% *}"); done
   for where in "flat 16 13" "flat 16 16" "nodes 64 64"; do
