@@ -80,6 +80,11 @@ constexpr Heat long_heat{0.5, 2, 5};
 constexpr Heat short_heat{0.1, 1, 2};  // of many contenders, only to find those worth a closer look
 constexpr Heat final_heat{1, 2, 5};
 
+/// More warm-up rounds for small buffers, until a new communicator has touched its memory and knows how to wait. With
+/// large ones they would take long, and what they save does not show.
+constexpr int settling_rounds = 20;
+constexpr Bytes small{1 << 20};
+
 class Tuner {
  public:
   Tuner(const World& world, const Options& options, const Exercise::Shape& shape)
@@ -120,7 +125,8 @@ class Tuner {
     for (const Choice& choice : choices) {
       contenders.push_back(make_plan_contender("tuning", *world_, {.shape = cluster_, .forced = choice}, *options_));
     }
-    const Effort effort{.warmup = std::min(heat.max_warmup, options_->warmup),
+    const int settling = bytes() <= small ? settling_rounds : 0;
+    const Effort effort{.warmup = settling + std::min(heat.max_warmup, options_->warmup),
                         .repetitions = options_->repetitions,
                         .seconds = heat.share * options_->seconds,
                         .min_repetitions = heat.min_repetitions};
