@@ -89,6 +89,22 @@ class DeviceMemory : public contract::Memory {
   mutable Stream stream_;
 };
 
+/// With every type and operator, in and out of place. @pre one rank
+void expect_all_reduces_keep_values(Communicator& c) {
+  for (const DType dtype : contract::all_dtypes) {
+    for (const ReduceOp op : contract::all_ops) {
+      DeviceArray in(c, {1000}, dtype);
+      DeviceArray out(c, {1000}, dtype);
+      const std::vector<std::uint8_t> expected = in.bytes();
+      out.clear();
+      c.all_reduce(in.buffer(), out.buffer(), op).wait();
+      EXPECT_EQ(out.bytes(), expected) << name(dtype) << " " << name(op);
+      c.all_reduce(in.buffer(), in.buffer(), op).wait();
+      EXPECT_EQ(in.bytes(), expected) << name(dtype) << " " << name(op) << " in place";
+    }
+  }
+}
+
 class Nccl : public testing::Test {
  protected:
   void SetUp() override {
@@ -135,20 +151,7 @@ TEST_F(Nccl, AnotherCallOfAnotherRankIsAMismatchAndTouchesNothing) {
   EXPECT_EQ(out.bytes(), before);
 }
 
-TEST_F(Nccl, EveryOperatorOfAllReduceKeepsTheOnlyRanksValues) {
-  for (const DType dtype : contract::all_dtypes) {
-    for (const ReduceOp op : contract::all_ops) {
-      DeviceArray in(communicator(), {1000}, dtype);
-      DeviceArray out(communicator(), {1000}, dtype);
-      const std::vector<std::uint8_t> expected = in.bytes();
-      out.clear();
-      communicator().all_reduce(in.buffer(), out.buffer(), op).wait();
-      EXPECT_EQ(out.bytes(), expected) << name(dtype) << " " << name(op);
-      communicator().all_reduce(in.buffer(), in.buffer(), op).wait();
-      EXPECT_EQ(in.bytes(), expected) << name(dtype) << " " << name(op) << " in place";
-    }
-  }
-}
+TEST_F(Nccl, EveryOperatorOfAllReduceKeepsTheOnlyRanksValues) { expect_all_reduces_keep_values(communicator()); }
 
 TEST_F(Nccl, TheOtherOperationsOfOneRankCopy) {
   for (const DType dtype : contract::all_dtypes) {
@@ -285,18 +288,7 @@ TEST_F(NcclTreeOrder, KeepsTheContractWhereRanksCompareWhatTheyCall) {
 }
 
 TEST_F(NcclTreeOrder, EveryOperatorKeepsTheOnlyRanksValuesInAndOutOfPlace) {
-  for (const DType dtype : contract::all_dtypes) {
-    for (const ReduceOp op : contract::all_ops) {
-      DeviceArray in(tree_order(), {1000}, dtype);
-      DeviceArray out(tree_order(), {1000}, dtype);
-      const std::vector<std::uint8_t> expected = in.bytes();
-      out.clear();
-      tree_order().all_reduce(in.buffer(), out.buffer(), op).wait();
-      EXPECT_EQ(out.bytes(), expected) << name(dtype) << " " << name(op);
-      tree_order().all_reduce(in.buffer(), in.buffer(), op).wait();
-      EXPECT_EQ(in.bytes(), expected) << name(dtype) << " " << name(op) << " in place";
-    }
-  }
+  expect_all_reduces_keep_values(tree_order());
 }
 
 TEST_F(NcclTreeOrder, StandsBesideARing) {
