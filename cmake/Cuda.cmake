@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Decides whether the parts that need CUDA and NCCL are built. Rooms ask LOCKSTEP_HAS_CUDA and choose between a real file
 # and one that says why the part is missing; the reason is LOCKSTEP_CUDA_MISSING, empty where nothing is.
 # They are plain C++ against the runtime, but for the kernels in kernels/cuda. Those ask LOCKSTEP_HAS_CUDA_COMPILER; without

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Every library lockstep links, found once. mpi-scripts/install-deps.sh installs the Debian packages.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Target DNNL::dnnl. Debian's own dnnl-config.cmake demands OpenCL's development files, which lockstep has no use for.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp)
 find_library(DNNL_LIBRARY dnnl)

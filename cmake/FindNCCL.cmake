@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Target NCCL::nccl; NCCL_VERSION. Looks beside the CUDA toolkit too.
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib64 lib)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake --install, and find_package(lockstep) for whoever has it installed: lockstep::<room>, or lockstep::lockstep for all.
 include(CMakePackageConfigHelpers)
 set(lockstep_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)

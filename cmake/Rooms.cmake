@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One target per room: lockstep_room(base SOURCES error.cpp DEPENDS … LINKS …) makes lockstep::base.
 #   DEPENDS  rooms of lower floors, visible to whoever uses this one
 #   LINKS    vendor libraries; private, no public header includes theirs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # lockstep_test(ring_test SOURCES ring_test.cpp DEPENDS collectives)             one process
 # lockstep_test(ring_test … RANKS 1 2 3 4 LABELS gpu TIMEOUT 120 ARGUMENTS …)    once per rank count, under mpiexec
 # PROCESSORS 2 keeps others from running beside a test whose threads wait for each other.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sources that say what was built: lockstep_build_info(<target>) adds to it the commit, read at every build, and the
 # versions of the libraries found, read when CMake runs. apps/common/build_info.hpp declares both.
 function(lockstep_build_info target)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Run at every build (cmake -DSOURCE=… -DOUTPUT=… -P): writes the commit the sources are at, if it has changed since.
 set(commit "unknown")
 find_package(Git QUIET)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Somebody's own model and training loop, made data-parallel: mpirun -np 2 ddp_any_loop
 // Logistic regression by hand; the library's three calls are marked.
 #include <cmath>

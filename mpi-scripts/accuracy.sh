@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Trains lenet on MNIST on two ranks, three epochs, with the default seed and two others. Each run must classify at
 # least 99.0 % of the test images correctly. Prints a table; exit code 1 if a run does not, 77 without the data.
 #   accuracy.sh --compress    the same seeds with gradients as float32, bf16 and fp16 on the wire: a run must come within

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Sourced by the other scripts: the repository's root as working directory, and what they all need to know.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compares the speed of lockstep and of PyTorch's DistributedDataParallel over Gloo, at its defaults: two ranks with one
 # thread each, total batch 128, in turn. Prints a Markdown table; everything is kept in build/compare-ddp.
 #   compare-ddp.sh [lenet] [resnet20]    both where none is named

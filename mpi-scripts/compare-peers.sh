@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compares lockstep's all-reduce with that of other libraries: float sum in place, all programs timed by the same code
 # (apps/comm-bench/measure.hpp), in turn, bound alike. Prints a Markdown table for each setting.
 #   compare-peers.sh [SETTING]...     all where none is named

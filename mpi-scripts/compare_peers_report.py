@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Sums up the rounds of compare-peers.sh: Markdown tables, and the same as JSON.
 
   compare_peers_report.py DIR...     reads DIR/contenders and DIR/CONTENDER-ROUND.json (comm-bench --json and the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains a model with PyTorch's DistributedDataParallel over Gloo, both at their defaults, one thread a rank, and
 measures images per second. Rank 0 prints one JSON line. compare-ddp.sh starts it:
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Sums up the rounds of compare-ddp.sh: a Markdown table, and the same as JSON.
 
   ddp_report.py DIR BIND     reads DIR/MODEL-lockstep-ROUND.jsonl (train --metrics) and DIR/MODEL-ddp-ROUND.json,

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fills carry/packages (ignored by git) with the Debian packages that lockstep is built with, for a machine with a GPU on
 # which nothing can be installed. Run it on the same Debian release. gpu-check.sh unpacks them there, into carry/usr;
 # packed they are a seventh of the size.

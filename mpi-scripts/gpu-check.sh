@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # On a machine with a GPU: builds the preset cuda, runs the tests that need a GPU, and notes what they ran on.
 #   gpu-check.sh [--out FILE]      FILE gets everything that is printed (default build/gpu-check.txt)
 # Nothing is installed. Where the packages of install-deps.sh are not, a folder made by gpu-carry.sh takes their place:

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Stands in for ssh among the hosts that hosts.sh makes: hosts-agent.sh [-OPTION]... HOST COMMAND...
 # The host shares neither memory nor processes with another: libraries that look for the fastest way would find one.
 while [[ ${1:-} == -* ]]; do shift; done

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Several hosts on one machine: namespaces with names, networks, processes and /dev/shm of their own, joined by a bridge.
 # All lies in a private world of namespaces that ends, with whatever still runs in it, when its first process does.
 #   hosts.sh [OPTION]... run N_PER_HOST COMMAND...   COMMAND under mpirun, N_PER_HOST ranks on each host

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that lockstep needs and that are not installed yet.
 #   install-deps.sh [--build-only]    --build-only leaves out what only linting and the documentation need
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

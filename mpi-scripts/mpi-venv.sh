@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Sourced, after common.sh: MPI libraries from PyPI. Each has an environment of its own, since they bring commands of the
 # same names.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds with another compiler or MPI library and runs the tests.
 #   other-toolchains.sh [clang] [mpich] [openmpi5]    all where none is named; openmpi5 is the newest Open MPI from PyPI
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

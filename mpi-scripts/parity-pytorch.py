@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Does in PyTorch what nn_parity did, from the same weights and batches, and compares.
 
   parity-pytorch.py train RUN

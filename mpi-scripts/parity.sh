@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compares both models with PyTorch: reference operators in float64 over a training run, oneDNN in float32 gradient by
 # gradient. Prints a table; the exit code is 1 if a bound is broken.
 #   PYTHON  an interpreter with torch and numpy; without it torch-venv.sh makes one

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what lockstep is compared with and builds the programs of apps/peers against each, into build/peers:
 #   NAME/mpi_allreduce   for each MPI library, run by the launcher that NAME/mpirun names
 #   gloo_allreduce, memory_limit, tcp_exchange   with Debian's Open MPI as launcher

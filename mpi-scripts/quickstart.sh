@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # From a fresh clone to a trained network: installs the packages, builds, trains a small CNN on two MPI ranks.
 # BUILD_JOBS limits the compiler processes.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds with sanitizers and runs the tests under them.
 #   sanitize.sh [asan] [tsan]    both where none is named
 # asan: address and undefined behaviour, every test. tsan: where threads meet, that is node memory, the back end whose

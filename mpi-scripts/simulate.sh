@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Times all-reduces on clusters that do not exist: lockstep's algorithms and SMPI's imitations of four MPI libraries run
 # under SimGrid's SMPI. docs/scale.md says what is simulated.
 #   simulate.sh [install | build | check | run | draw]...     all of them where none is named

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tables and curves of what simulate.sh has measured.
 
   simulate_report.py RESULTS.csv DIR     RESULTS: platform,contender,ranks,bytes,seconds

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Everything that has to hold before a change goes in.
 #   test.sh [all | deps | format | build | tidy | cuda | docs | unit]...     (lint = format, build, tidy)
 # BUILD_JOBS limits the compiler processes. CTest's summary comes last.
@@ -7,9 +8,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deps() { mpi-scripts/install-deps.sh; }
 
 format() {
-  section "clang-format, shellcheck"
+  section "clang-format, shellcheck, licence"
   git ls-files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
   shellcheck .ci/run mpi-scripts/*.sh
+  local unlicensed
+  unlicensed=$(git ls-files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.in' '*.cmake' '*.sh' '*.py' '*CMakeLists.txt' .ci/run |
+    xargs grep -L 'SPDX-License-Identifier: Apache-2.0' || [ $? = 123 ])
+  [ -z "$unlicensed" ] || fail "no line 'SPDX-License-Identifier: Apache-2.0' in: $unlicensed"
 }
 
 build() {

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # clang-tidy on one file, silent unless it finds something. Called by test.sh for each file.
 report=$(clang-tidy --quiet -p build/dev "$1" 2>&1) && exit 0
 printf '%s\n' "$report" | grep -v ' warnings.* generated\.$' >&2

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Prints the Python interpreter that the comparisons with PyTorch run on.
 #   PYTHON  an interpreter with torch and numpy; without it a virtual environment with the newest PyTorch from PyPI is
 #           made in build/torch-venv, once (a minute, several GB)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """lockstep's models in PyTorch, with the same names of parameters; image is (channels, height, width)."""
 from torch import nn
 from torch.nn import functional as F

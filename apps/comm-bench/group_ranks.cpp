@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "apps/comm-bench/group_ranks.hpp"
 
 #include "lockstep/backends/mpi_native/blocking.hpp"

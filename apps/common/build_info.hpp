@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// What CMake knew when it configured and built this program; see cmake/Version.cmake. Empty where a library is not in

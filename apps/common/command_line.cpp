@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "apps/common/command_line.hpp"
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "apps/common/version.hpp"
 
 #include "apps/common/build_info.hpp"

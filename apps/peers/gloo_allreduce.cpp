@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gloo_allreduce: times Gloo's all-reduces between processes of one machine, over its TCP transport; MPI starts them
 // and lines them up. Flags and exit codes: run_peer.
 #include <gloo/allreduce.h>

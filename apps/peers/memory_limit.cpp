@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory_limit: the least that an all-reduce in memory shared by two ranks can take. Each rank reads its half of its
 // own and of the peer's buffer and writes that half of both, as an all-reduce does, without its arithmetic and without
 // flags. What it writes differs from what was there, as sums do: some processors do not carry a line back to memory

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tcp_exchange: what moving the bytes of an all-reduce between two hosts takes without any library. Each rank sends its
 // buffer to the other one through a bare, non-blocking connection, polls for the other's, and adds nothing up. Flags
 // and exit codes: run_peer.

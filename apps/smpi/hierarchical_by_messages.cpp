@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hierarchical all-reduce without shared memory, which SMPI does not simulate: what a rank would read from the
 // memory of its node's ranks they send it, and what it would write there it sends them. These messages go through the
 // simulated node's loopback. Lanes, slices, the plans across nodes and the order of addition are the library's, in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times all-reduces between simulated ranks: mpi-scripts/simulate.sh runs it under smpirun.
 //   simulate-data-… RANKS_PER_NODE BYTES,BYTES,… CONTENDER…
 // A contender is "mpi", which is whatever smpi/coll-selector makes of MPI_Allreduce, or an algorithm of lockstep with

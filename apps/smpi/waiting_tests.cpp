@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MPI_Test that waits. Simulated time stands still while a rank computes, so a rank that polls would poll for ever;
 // SMPI therefore lets a fixed time pass in each MPI_Test, which is neither exact nor fast. Here the test after a whole
 // round of fruitless ones, one for each message under way, waits until the first of them has arrived. For a rank that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // topo: prints the cluster as the processes of a job see it. Exit codes: apps/common/exit_codes.hpp.
 #include <boost/program_options.hpp>
 #include <cstdio>

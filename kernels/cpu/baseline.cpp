@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #define LOCKSTEP_VECTOR_BYTES 16
 #include "combine.hpp"
 

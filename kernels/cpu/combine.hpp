@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The loops over elements. An element's inputs are added up in registers, then every output is written from there.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // How an element lies in memory (Stored), and what arithmetic is done in (Value).

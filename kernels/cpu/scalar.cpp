@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #define LOCKSTEP_VECTOR_BYTES 0
 #include "combine.hpp"
 

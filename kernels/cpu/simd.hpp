@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Vectors of one instruction set, for the files that include this: LOCKSTEP_VECTOR_BYTES is their width, 0 for none.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/symbolic_memory.hpp"
 
 #include <numeric>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/collectives/tree_order.hpp"
 
 #include "collectives/partition.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // For rooms that speak MPI: the checked call, and the communicator inside a group. Never included by a public header.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "platform/node_memory_processes.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An app for run_app_test: behaves as its argument says, mostly badly.
 #include <mpi.h>
 

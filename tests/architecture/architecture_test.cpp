@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the #include lines of the whole repository and compares them with the table in docs/architecture.md.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compression on the wire over MPI, and where a membership puts it.
 #include <gtest/gtest.h>
 

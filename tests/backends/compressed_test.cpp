@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compression on the wire over threads: what it sends, how far off the sums may be, and that all ranks have the same.
 #include "lockstep/backends/compressed.hpp"
 

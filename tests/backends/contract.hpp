@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // What every communicator must do, whatever stands behind it. A test file per back end runs `contract::check_all` on

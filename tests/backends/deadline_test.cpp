@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A peer that does not answer: every rank that waits for it ends with an error that says for what, within 1.2
 // deadlines.
 #include <gtest/gtest.h>

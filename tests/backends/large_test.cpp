@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // More elements than an int counts. Opt-in: two ranks need 9 GB between them.
 #include <gtest/gtest.h>
 

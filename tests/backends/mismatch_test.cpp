@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank that calls something else than the others: all ranks get an error of that kind, and not that of the deadline.
 // Over messages, and by the MPI library's collectives where ranks compare what they call; between ranks that share
 // memory see shared_memory_test.

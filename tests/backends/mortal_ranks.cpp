@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks that share memory, to be killed, under mpiexec with 2 or more.
 //   mortal_ranks await FOLDER spin|sleep SECONDS   the last rank kills itself while the others wait for it in an
 //                                                  all_reduce with this deadline; it writes FOLDER/death, they write

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contract over MPI: lockstep's own algorithms and the MPI library's collectives.
 #include <gtest/gtest.h>
 

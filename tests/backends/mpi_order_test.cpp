@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every algorithm adds in the order it states, over MPI.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // No order of submission over several communicators, and none of waiting, can deadlock: over MPI.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank on one GPU: what NCCL does with the calls. Skipped where there is no GPU.
 #include "lockstep/backends/nccl.hpp"
 

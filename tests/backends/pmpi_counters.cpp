@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The profiling interface: these definitions take the place of the MPI library's, which stay reachable as PMPI_….
 #include "backends/pmpi_counters.hpp"
 

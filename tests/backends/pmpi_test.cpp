@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What lockstep's own algorithms do to MPI, against what the simulator says of the same plans.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of a job one of whose ranks is killed: those that wait for it in shared memory are told who it was, and
 // nothing is left of any of them.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The selection is rank 0's, on every rank.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks that share memory promise beyond the contract: who does something else is named before data are touched,
 // who does not come is named at the deadline, and MPI is not called.
 #include <gtest/gtest.h>

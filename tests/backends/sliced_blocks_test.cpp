@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the nccl back end cuts a buffer that it adds up in tree order.
 #include "backends/nccl/sliced_blocks.hpp"
 

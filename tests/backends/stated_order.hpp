@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Holds a communicator to the order of addition that its algorithm states: random float32 data, compared bit for bit.

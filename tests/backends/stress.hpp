@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Random operations on several overlapping communicators. On each communicator all ranks submit the same ones in the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A world of its own, without mpiexec, because the level is asked for when MPI starts.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives of ranks that share memory, and hierarchical ones.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Halving-doubling and recursive doubling in larger groups: proofs, sums and rounds.
 #include <gtest/gtest.h>
 

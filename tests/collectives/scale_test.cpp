@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The closed formulas at scale, against the simulator.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "comm/signature.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel gives the bits of the CPU's kernels. One GPU, whatever the number of contributions; skipped without.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The code that a GPU runs, run here: it adds in the canonical order, and gives the bits of the CPU's kernels.
 #include "kernels/cuda/canonical_fold.hpp"
 

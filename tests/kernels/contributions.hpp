@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // What ranks bring to a fold in the canonical order, and what the CPU's kernels make of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every instruction set gives the scalar kernels' bits: random elements, half of them taken from the awkward ones, at
 // every alignment of the vectors and with every remainder.
 #include <gtest/gtest.h>

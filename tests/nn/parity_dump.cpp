@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nn_parity: trains a model for some steps, or takes its gradients at given weights, and writes down all that
 // mpi-scripts/parity-pytorch.py needs to do the same in PyTorch.
 #include <boost/program_options.hpp>

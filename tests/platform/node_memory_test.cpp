@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/platform/node_memory.hpp"
 
 #include <gtest/gtest.h>

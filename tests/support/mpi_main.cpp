@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // main() of tests that run under mpiexec: every rank runs every test; rank 0 reports, the others only what failed.
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // After the first steps, training allocates nothing: every call of operator new in the process is counted, but for
 // those out of oneDNN's own code, which allocates whenever it runs a primitive.
 #include <dlfcn.h>

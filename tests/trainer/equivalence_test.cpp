@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One step is the same step on any number of ranks: total batch 100, and in the last step 3 samples for up to 4 ranks.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who trains changes at step boundaries, 4 → 3 → 2 → 4 ranks; the loss goes on as if nothing had happened.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/mpi_native/mpi_types.hpp"
 
 #include "lockstep/kernels/reduce.hpp"

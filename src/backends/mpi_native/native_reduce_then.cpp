@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/mpi_native/native_reduce_then.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for the nccl back end in builds without CUDA.
 #include "lockstep/backends/nccl.hpp"
 #include "lockstep/base/error.hpp"

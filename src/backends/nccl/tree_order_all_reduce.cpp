@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/nccl/tree_order_all_reduce.hpp"
 
 #include "backends/nccl/message_group.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The canonical order of addition (lockstep/collectives/canonical_order.hpp) as a thread of a GPU follows it: leaf

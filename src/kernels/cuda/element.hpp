@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The arithmetic of elements, bit for bit as the CPU's kernels do it (kernels/cpu/formats.hpp, combine.hpp), for a GPU.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The kernels for GPUs, for rooms that speak CUDA. They alone need a CUDA compiler; a build without one says so here.

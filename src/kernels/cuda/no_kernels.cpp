@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for the kernels in builds with CUDA's runtime and without its compiler.
 #include "kernels/cuda/launch.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
 #include "ops/shapes.hpp"

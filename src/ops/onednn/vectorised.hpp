@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Marks a function that is compiled for several instruction sets; the loader takes the best that the processor has.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/reference/operators.hpp"
 #include "ops/shapes.hpp"
 #include "ops/softmax_cross_entropy.hpp"

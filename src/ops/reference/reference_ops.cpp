@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/reference.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/sgd.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // For rooms that speak CUDA: the checked call. Never included by a public header.

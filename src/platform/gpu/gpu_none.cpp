@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for gpu_cuda.cpp in builds without CUDA.
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/gpu.hpp"

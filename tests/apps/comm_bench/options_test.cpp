@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "apps/comm-bench/options.hpp"
 
 #include <gtest/gtest.h>

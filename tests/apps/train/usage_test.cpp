@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "apps/train/train_program.hpp"
 
 namespace lockstep::train {
