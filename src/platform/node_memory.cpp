@@ -1,23 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/platform/node_memory.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
 #include "platform/futex.hpp"
+#include "platform/node_memory_layout.hpp"
 #include "platform/node_memory_store.hpp"
 
 namespace lockstep {
 
 NodeMemory::NodeMemory(const View& view, std::shared_ptr<Store> store) : view_(view), store_(std::move(store)) {}
 
-NodeMemory::~NodeMemory() { give_up(); }
+NodeMemory::~NodeMemory() { give_up("it was destroyed before it was closed"); }
 
-void NodeMemory::give_up() noexcept {
+void NodeMemory::give_up(std::string_view reason) noexcept {
   if (store_ == nullptr) return;
-  store_->leave(Departure::gave_up);
+  NodeMember& own = view_.members[view_.rank];
+  Departure before = Departure::none;
+  if (!own.departure.compare_exchange_strong(before, Departure::giving_up, std::memory_order_relaxed)) return;
+  const std::size_t length = std::min(reason.size(), longest_reason);
+  std::copy_n(reason.data(), length, own.reason.data());
+  own.reason_length = static_cast<std::uint32_t>(length);
+  own.departure.store(Departure::gave_up, std::memory_order_release);
+  std::uint32_t nobody = 0;
+  view_.alarm->compare_exchange_strong(nobody, static_cast<std::uint32_t>(view_.rank) + 1, std::memory_order_release);
   wake();
+}
+
+LostPeer NodeMemory::departed(int rank) const {
+  const NodeMember& peer = view_.members[rank];
+  if (peer.departure.load(std::memory_order_acquire) != Departure::gave_up) return {rank, false, {}};
+  return {rank, true, std::string(peer.reason.data(), std::min<std::size_t>(peer.reason_length, longest_reason))};
 }
 
 Allocation NodeMemory::allocate(Bytes bytes) {
@@ -51,11 +67,22 @@ void NodeMemory::wake() const noexcept {
   futex_wake_all(view_.doorbell->rings);
 }
 
-std::optional<LostPeer> NodeMemory::lost_peer() const { return store_->lost_peer(); }
+std::optional<LostPeer> NodeMemory::lost_peer() const {
+  if (!store_->has_mortal_ranks()) return std::nullopt;
+  if (auto who = given_up(); who && who->rank != rank()) return who;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank() || !store_->has_ended(peer)) continue;
+    // Looked at second: who leaves says so before its process ends.
+    const Departure how = view_.members[peer].departure.load(std::memory_order_acquire);
+    if (how != Departure::in_order) return departed(peer);
+  }
+  return std::nullopt;
+}
 
 void NodeMemory::close() {
   if (store_ == nullptr) return;
-  store_->leave(Departure::in_order);
+  Departure before = Departure::none;  // who gave up has left already
+  view_.members[rank()].departure.compare_exchange_strong(before, Departure::in_order, std::memory_order_release);
   store_.reset();
 }
 

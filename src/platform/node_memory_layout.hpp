@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -24,25 +25,28 @@ inline Bytes whole_pages(Bytes bytes) {
 /// How a rank left, if it did so by itself.
 enum class Departure : std::uint32_t {
   none,
-  in_order,  ///< by close(): it may end now without being dead
-  gave_up,   ///< after an error
+  in_order,   ///< by close(): it may end now without being dead
+  giving_up,  ///< is writing down why
+  gave_up,    ///< after an error
 };
 
-/// What each rank writes about itself for the others to read.
 struct NodeMember {
   std::atomic<std::uint64_t> greeting{0};  ///< the nonce of this memory, once the rank is in it
   std::atomic<Departure> departure{Departure::none};
+  std::uint32_t reason_length = 0;  ///< of the reason why it gave up, valid from Departure::gave_up on
+  std::array<char, NodeMemory::longest_reason> reason{};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share these words");
 
-/// One file for all ranks: the doorbell, members, control areas, heaps.
+/// One file for all ranks: the doorbell, the alarm, members, control areas, heaps.
 struct NodeLayout {
   int ranks = 1;
   Bytes control;  ///< of a rank, in whole pages
   Bytes heap;     ///< of a rank, in whole huge pages
 
   static constexpr std::int64_t doorbell = 0;
-  static constexpr std::int64_t members = sizeof(Doorbell);
+  static constexpr std::int64_t alarm = sizeof(Doorbell);
+  static constexpr std::int64_t members = alarm + static_cast<std::int64_t>(alignof(Doorbell));
   [[nodiscard]] std::int64_t controls() const {
     return rounded_up(members + ranks * static_cast<std::int64_t>(sizeof(NodeMember)), page_bytes());
   }

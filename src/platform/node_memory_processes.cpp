@@ -54,6 +54,8 @@ NodeMemory::View ProcessMemory::view(bool membarrier) const {
           .own_heap = reinterpret_cast<std::uintptr_t>(data + layout_.heap_of(rank_)),
           .own_heap_bytes = static_cast<std::uintptr_t>(layout_.heap.value),
           .doorbell = reinterpret_cast<Doorbell*>(data + NodeLayout::doorbell),
+          .members = reinterpret_cast<NodeMember*>(data + NodeLayout::members),
+          .alarm = reinterpret_cast<std::atomic<std::uint32_t>*>(data + NodeLayout::alarm),
           .membarrier = membarrier};
 }
 
@@ -89,19 +91,5 @@ Allocation ProcessMemory::allocate(Bytes bytes) {
     throw Error(error.code(), local_rank_name(rank_) + error.message(), std::move(context), error.location());
   }
 }
-
-std::optional<LostPeer> ProcessMemory::lost_peer() const {
-  for (int peer = 0; peer < layout_.ranks; ++peer) {
-    if (peer == rank_) continue;
-    const bool lives = file_.marked_by_other(peer);
-    // Looked at second: who leaves says so before the mark goes.
-    const Departure departure = member(peer).departure.load(std::memory_order_acquire);
-    if (departure == Departure::gave_up) return LostPeer{peer, true};
-    if (!lives && departure == Departure::none) return LostPeer{peer, false};
-  }
-  return std::nullopt;
-}
-
-void ProcessMemory::leave(Departure how) noexcept { member(rank_).departure.store(how, std::memory_order_release); }
 
 }  // namespace lockstep

@@ -26,8 +26,8 @@ class ProcessMemory final : public NodeMemory::Store, public std::enable_shared_
   [[nodiscard]] int descriptor() const { return file_.descriptor(); }
 
   Allocation allocate(Bytes bytes) override;
-  [[nodiscard]] std::optional<LostPeer> lost_peer() const override;
-  void leave(Departure how) noexcept override;
+  [[nodiscard]] bool has_mortal_ranks() const override { return true; }
+  [[nodiscard]] bool has_ended(int peer) const override { return !file_.marked_by_other(peer); }
 
  private:
   std::int64_t reserve(Bytes length);

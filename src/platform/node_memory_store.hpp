@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-
 #include "lockstep/platform/node_memory.hpp"
-#include "platform/node_memory_layout.hpp"
 
 namespace lockstep {
 
@@ -18,9 +15,10 @@ class NodeMemory::Store {
 
   /// @pre bytes > 0
   virtual Allocation allocate(Bytes bytes) = 0;
-  [[nodiscard]] virtual std::optional<LostPeer> lost_peer() const = 0;
-  /// This rank goes.
-  virtual void leave(Departure how) noexcept = 0;
+  /// Whether a rank can go alone, so that the others have to look.
+  [[nodiscard]] virtual bool has_mortal_ranks() const = 0;
+  /// Whether the process of `peer`, another rank, is known to have ended.
+  [[nodiscard]] virtual bool has_ended(int peer) const = 0;
 };
 
 }  // namespace lockstep

@@ -14,7 +14,8 @@ namespace {
 
 class OneProcess final : public NodeMemory::Store {
  public:
-  OneProcess(int ranks, Bytes control_bytes) : controls_(Mapping::anonymous({ranks * control_bytes.value})) {}
+  OneProcess(int ranks, Bytes control_bytes)
+      : controls_(Mapping::anonymous({ranks * control_bytes.value})), members_(static_cast<std::size_t>(ranks)) {}
 
   // Small ones from the C library, where the address sanitizer guards their ends; large ones in huge pages.
   Allocation allocate(Bytes bytes) override {
@@ -27,15 +28,19 @@ class OneProcess final : public NodeMemory::Store {
     void* data = memory->data();
     return {data, bytes, MemoryKind::shared, [memory](void*) {}};
   }
-  [[nodiscard]] std::optional<LostPeer> lost_peer() const override { return std::nullopt; }
-  void leave(Departure /*how*/) noexcept override {}
+  [[nodiscard]] bool has_mortal_ranks() const override { return false; }
+  [[nodiscard]] bool has_ended(int /*peer*/) const override { return false; }
 
   [[nodiscard]] std::byte* controls() const { return controls_.data(); }
   [[nodiscard]] Doorbell* doorbell() { return &doorbell_; }
+  [[nodiscard]] NodeMember* members() { return members_.data(); }
+  [[nodiscard]] std::atomic<std::uint32_t>* alarm() { return &alarm_; }
 
  private:
   Mapping controls_;
   Doorbell doorbell_;
+  std::vector<NodeMember> members_;
+  alignas(Doorbell) std::atomic<std::uint32_t> alarm_{0};
 };
 
 }  // namespace
@@ -50,6 +55,8 @@ std::vector<std::shared_ptr<NodeMemory>> make_node_memory_of_threads(int ranks, 
       .control_bytes = control_bytes,
       .own_heap_bytes = std::numeric_limits<std::uintptr_t>::max(),  // from 0 on: a location is an address
       .doorbell = store->doorbell(),
+      .members = store->members(),
+      .alarm = store->alarm(),
       .membarrier = options.membarrier && register_for_barriers()};
   std::vector<std::shared_ptr<NodeMemory>> views;
   for (view.rank = 0; view.rank < ranks; ++view.rank) views.push_back(std::make_shared<NodeMemory>(view, store));

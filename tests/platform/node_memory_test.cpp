@@ -214,8 +214,20 @@ TEST_F(NodeMemoryTest, OnlyARankThatGoesWithoutLeaveIsLost) {
   if (rank() == 0) memory_.reset();
   barrier(node());
   if (rank() != 0) {
-    EXPECT_EQ(again.lost_peer(), (LostPeer{.rank = 0, .gave_up = true}));
+    EXPECT_EQ(again.lost_peer(), (LostPeer{0, true, "it was destroyed before it was closed"}));
   }
+  barrier(node());
+}
+
+TEST_F(NodeMemoryTest, WhyARankGaveUpIsReadByTheOthers) {
+  NodeMemory& memory = make();
+  EXPECT_EQ(memory.given_up(), std::nullopt);
+  barrier(node());
+  const int last = size() - 1;
+  if (rank() == last) memory.give_up("the disk of rank 7 is full");
+  barrier(node());
+  EXPECT_EQ(memory.given_up(), (LostPeer{last, true, "the disk of rank 7 is full"}));
+  EXPECT_EQ(memory.lost_peer(), rank() == last ? std::nullopt : memory.given_up());
   barrier(node());
 }
 

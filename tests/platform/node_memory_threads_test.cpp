@@ -76,6 +76,24 @@ TEST(NodeMemoryThreads, AnAllocationOutlivesItsNodeMemory) {
   static_cast<char*>(memory.data())[99] = 1;
 }
 
+TEST(NodeMemoryThreads, WhatWasSaidFirstStaysTheReason) {
+  auto views = make_node_memory_of_threads(3, {});
+  EXPECT_EQ(views[0]->given_up(), std::nullopt);
+  const std::string long_reason(NodeMemory::longest_reason + 50, 'x');
+  views[1]->give_up(long_reason);
+  views[2]->give_up("later");
+  views[1]->give_up("in vain");
+  views[1]->close();
+  EXPECT_EQ(views[0]->given_up(), (LostPeer{1, true, long_reason.substr(0, NodeMemory::longest_reason)}));
+}
+
+TEST(NodeMemoryThreads, WhoGivesUpWakesThoseThatSleep) {
+  const auto views = make_node_memory_of_threads(2, {});
+  views[0]->prepare_sleep();
+  views[1]->give_up("no more");
+  EXPECT_TRUE(views[0]->sleep(testing_support::sleep_limit));
+}
+
 TEST(NodeMemoryThreads, RefusesANodeOfNobody) { EXPECT_THROW((void)make_node_memory_of_threads(0, {}), Error); }
 
 TEST(NodeMemoryThreads, ASleepThatNobodyRingsEndsByItsLimit) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/buffer.hpp"
@@ -24,10 +25,14 @@ struct Doorbell {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "processes share these words");
 
+/// What each rank writes about itself for the others to read; defined in src/platform/node_memory_layout.hpp.
+struct NodeMember;
+
 /// A rank that left without taking leave.
 struct LostPeer {
   int rank;
-  bool gave_up;  ///< by give_up() or by destroying its NodeMemory without close(); else its process ended
+  bool gave_up;        ///< by give_up() or by destroying its NodeMemory without close(); else its process ended
+  std::string reason;  ///< what it said when it gave up
   bool operator==(const LostPeer&) const = default;
 };
 
@@ -52,6 +57,8 @@ class NodeMemory {
     std::uintptr_t own_heap = 0;
     std::uintptr_t own_heap_bytes = 0;
     Doorbell* doorbell = nullptr;
+    NodeMember* members = nullptr;                ///< one for each rank
+    std::atomic<std::uint32_t>* alarm = nullptr;  ///< 1 + the rank that gave up first; 0 while nobody has
     bool membarrier = false;  ///< whether who goes to sleep pays for the fence, so that who rings need not
   };
 
@@ -113,12 +120,25 @@ class NodeMemory {
     wake();
   }
 
-  /// Some rank of the node that will take part no more, although it did not close(). System calls, one for each peer.
-  /// Nothing where ranks are threads, none of which can die alone.
+  /// The rank, maybe this one, that was the first to give up; nothing while nobody has. One load of a word that is
+  /// written once, so that it may be asked at every poll. @pre not closed
+  [[nodiscard]] std::optional<LostPeer> given_up() const {
+    const std::uint32_t by = view_.alarm->load(std::memory_order_acquire);
+    if (by == 0) return std::nullopt;
+    return departed(static_cast<int>(by) - 1);
+  }
+
+  /// Another rank of the node that will take part no more, although it did not close(): as given_up(), or one whose
+  /// process has ended. System calls, one for each peer. Nothing where ranks are threads, none of which can die alone:
+  /// given_up() tells of those too. @pre not closed
   [[nodiscard]] std::optional<LostPeer> lost_peer() const;
 
-  /// Tells the peers that this rank, after an error, will take part no more. The memory stays as it is.
-  void give_up() noexcept;
+  /// Longest reason that give_up() passes on; what is longer is cut.
+  static constexpr std::size_t longest_reason = 200;
+
+  /// Tells the peers, and wakes those that sleep, that this rank will take part no more, and why. What it said first
+  /// stays. The memory stays as it is. Does nothing after close(). Any thread, as long as none closes meanwhile.
+  void give_up(std::string_view reason) noexcept;
 
   /// Takes leave: peers do not count this rank as lost from here on. Unmaps and closes, as soon as no allocation lives.
   /// Not collective. Afterwards only rank(), size(), control_bytes(), locate() and close() may be called.
@@ -126,6 +146,7 @@ class NodeMemory {
 
  private:
   void wake() const noexcept;
+  [[nodiscard]] LostPeer departed(int rank) const;
 
   View view_;
   std::shared_ptr<Store> store_;

@@ -90,7 +90,7 @@ void NodeLink::check_alive() const {
   for (int channel = 0; channel < static_cast<int>(channels_.size()); ++channel) (void)has_published(channel, rank, 0);
   const std::string who = "rank " + std::to_string(rank) + ", a process on this host, has ";
   if (!lost->gave_up) throw Error(ErrorCode::transport, who + "ended", {.peers = {rank}});
-  throw Error(ErrorCode::transport, who + "given up after an error of its own", {.peers = {rank}}).as_consequence();
+  throw Error(ErrorCode::transport, who + "given up: " + lost->reason, {.peers = {rank}}).as_consequence();
 }
 
 }  // namespace lockstep::backends

@@ -89,7 +89,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
 
 PlanCommunicator::~PlanCommunicator() {
   if (closed_or_parked()) return;
-  if (link_) link_->memory().give_up();
+  if (link_) link_->memory().give_up("its communicator was destroyed without close(), as after an error of its own");
   park(std::shared_ptr<Medium>(std::move(medium_)));
   park(std::shared_ptr<NodeLink>(std::move(link_)));
 }
