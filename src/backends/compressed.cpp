@@ -61,7 +61,7 @@ class CompressedOperation : public HostOperation {
   }
 
   bool advance() override {
-    if (!work_->done()) return false;
+    if (state_of(*work_) == Operation::State::pending) return false;
     work_->wait();
     if (compressed_) widen(result_, collective_.out);
     mark_advance();

@@ -138,6 +138,11 @@ Work Communicator::check_and_submit(const Collective& collective) {
                    std::string(can.backend) + " does not take buffers in " + std::string(name(kind)) + " memory");
     }
   }
+  if (!collective.queue.is_host() && !can.device_memory) {
+    throw refuse(ErrorCode::unsupported, std::string(can.backend) +
+                                             " works on the host, which does not wait for a stream: synchronise the "
+                                             "stream before, and pass Queue::host()");
+  }
   if (collective.kind == CollectiveKind::reduce_then && !can.no_reduce_then.empty()) {
     throw refuse(ErrorCode::unsupported,
                  std::string(can.backend) + " does no reduce_then: " + std::string(can.no_reduce_then));

@@ -48,35 +48,45 @@ bool Progress::poll_sources() {
   return moved;
 }
 
-void Progress::wait(const std::function<bool()>& done) {
-  if (done()) return;
+bool Progress::wait_until(const std::function<bool()>& done, Clock::time_point until) {
+  if (done()) return true;
   const Exclusive exclusive(*this);
   const int spins = spins_;
   bool in_vain = false;
   int fruitless = 0;  // polls, of which so many were spins
   int yields = 0;
-  while (!done()) {
-    if (poll()) {
+  do {
+    const bool moved = poll();
+    if (until != Clock::time_point::max() && now() >= until) return done();
+    if (moved) {
       fruitless = yields = 0;
     } else if (fruitless < spins) {
       ++fruitless;
     } else {
       in_vain = true;
-      if (yields >= policy_.yields_before_sleep && sleep()) continue;
+      if (yields >= policy_.yields_before_sleep && sleep(until)) continue;
       if (yields < WaitPolicy::always) ++yields;
-      std::this_thread::yield();
+      yield();
     }
-  }
+  } while (!done());
   adapt(in_vain);
+  return true;
+}
+
+void Progress::yield() {
+  if (time_ != nullptr) return time_->yield();
+  std::this_thread::yield();
 }
 
 /// Sleeps on one of the sources that have something under way. @return whether it could
-bool Progress::sleep() {
+bool Progress::sleep(Clock::time_point until) {
   const auto busy = [](const ProgressSource* source) { return !source->idle(); };
   const auto first = std::find_if(sources_.begin(), sources_.end(), busy);
   if (first == sources_.end()) return false;
   const bool alone = std::find_if(first + 1, sources_.end(), busy) == sources_.end();
-  return (*first)->sleep(alone ? sleep_for_one_source : sleep_for_several);
+  std::chrono::nanoseconds at_most = alone ? sleep_for_one_source : sleep_for_several;
+  if (until != Clock::time_point::max()) at_most = std::clamp<std::chrono::nanoseconds>(until - now(), {}, at_most);
+  return time_ == nullptr ? (*first)->sleep(at_most) : time_->sleep(**first, at_most);
 }
 
 void Progress::adapt(bool in_vain) {

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/work.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace lockstep {
+namespace {
+
+/// What a clock can still add to its time, however long a caller is ready to wait.
+constexpr std::chrono::duration<double> longest_wait = std::chrono::hours(24 * 365);
+
+}  // namespace
 
 Work::~Work() {
   if (operation_ && operation_->state() == Operation::State::pending) {
@@ -11,8 +18,33 @@ Work::~Work() {
   }
 }
 
+Work& Work::operator=(Work&& other) noexcept {
+  if (this != &other) {
+    const Work dropped(std::move(*this));  // says so where that is too early
+    operation_ = std::move(other.operation_);
+    progress_ = other.progress_;
+  }
+  return *this;
+}
+
+bool Work::test() {
+  if (!has_ended()) progress_->poll();
+  return has_ended();
+}
+
 void Work::wait() {
-  progress_->wait([this] { return done(); });
+  if (!has_ended()) progress_->wait([this] { return has_ended(); });
+  throw_if_failed();
+}
+
+bool Work::wait(std::chrono::duration<double> at_most) {
+  const auto bound = std::chrono::duration_cast<Clock::duration>(std::min(at_most, longest_wait));
+  if (!has_ended() && !progress_->wait_until([this] { return has_ended(); }, progress_->now() + bound)) return false;
+  throw_if_failed();
+  return true;
+}
+
+void Work::throw_if_failed() const {
   if (operation_->state() == Operation::State::failed) std::rethrow_exception(operation_->error());
 }
 

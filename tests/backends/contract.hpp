@@ -549,6 +549,11 @@ inline void check_refusals(Communicator& c, const Memory& memory) {
             {0});
       }),
       ErrorCode::unsupported);
+  if (!c.capabilities().device_memory) {  // the copy that fills pinned memory may still be under way
+    const Buffer pinned{data, {4}, DType::float32, MemoryKind::pinned};
+    EXPECT_EQ(code_of([&] { (void)c.all_reduce(pinned, pinned, ReduceOp::sum, Queue::stream(data)); }),
+              ErrorCode::unsupported);
+  }
   check_all_reduce(c, memory, DType::float32, ReduceOp::sum, 10, true);
 }
 

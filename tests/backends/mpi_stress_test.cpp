@@ -99,9 +99,9 @@ TEST(MembershipWithAProgressThread, EndsOperationsThatNobodyWaitsFor) {
   const Buffer buffer{values.data(), {300'000}, DType::float32};
   Work work = membership.gradients().all_reduce(buffer, buffer, ReduceOp::sum);
   const auto begin = std::chrono::steady_clock::now();
-  while (!work.done() && std::chrono::steady_clock::now() - begin < deadline)
+  while (!work.test() && std::chrono::steady_clock::now() - begin < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_TRUE(work.done());
+  EXPECT_TRUE(work.test());
   EXPECT_EQ(values[0], static_cast<float>(membership.size()));
   work.wait();
   membership.close();

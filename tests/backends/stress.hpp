@@ -150,7 +150,7 @@ class Pending {
     work_ = std::make_unique<Work>(submit(c));
   }
 
-  [[nodiscard]] bool done() const { return work_->done(); }
+  [[nodiscard]] bool done() { return work_->test(); }
   void wait_and_check() {
     work_->wait();
     with_type(request_.dtype, [this](auto zero) {

@@ -148,6 +148,31 @@ TEST(Progress, SpinsLessWhereItIsInVainAndMoreAgainWhereItIsNot) {
   EXPECT_EQ(progress.spins(), 64);
 }
 
+/// Goes on by a second whenever somebody yields, and does not let anybody sleep.
+class Seconds : public TimeSource {
+ public:
+  [[nodiscard]] Clock::time_point now() override { return Clock::time_point(std::chrono::seconds(yields)); }
+  void yield() override { ++yields; }
+  bool sleep(ProgressSource& /*source*/, std::chrono::nanoseconds at_most) override {
+    longest = std::max(longest, at_most);
+    return false;
+  }
+
+  int yields = 0;
+  std::chrono::nanoseconds longest{0};
+};
+
+TEST(Progress, WaitsByTheTimeThatItIsGiven) {
+  Seconds time;
+  Progress progress({.spins_before_yield = 0, .yields_before_sleep = 0}, &time);
+  Sleeper source(progress);
+  source.moves_at = 1'000'000;
+  EXPECT_FALSE(progress.wait_until([] { return false; }, progress.now() + std::chrono::hours(1)));
+  EXPECT_EQ(time.yields, 3600);
+  EXPECT_EQ(source.sleeps, 0);
+  EXPECT_GT(time.longest.count(), 0);
+}
+
 TEST(WaitPolicy, FollowsItsName) {
   for (const std::string_view name : wait_names()) {
     Progress progress(make_wait_policy(name, 100));

@@ -29,8 +29,8 @@ struct Capabilities {
 /// still read them, and messages under way fill them.
 ///
 /// Every operation @throws Error{invalid_argument} for negative counts, null data, unequal dtypes, partial overlap or a
-/// root outside the group; Error{unsupported} outside the capabilities; Error{transport} on a closed or poisoned
-/// communicator. Nothing has been sent then.
+/// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue where the back
+/// end takes no device memory; Error{transport} on a closed or poisoned communicator. Nothing has been sent then.
 class Communicator {
  public:
   Communicator(const Communicator&) = delete;

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/observer.hpp"
+
 namespace lockstep {
 
 /// Something with operations under way that move on when they are asked to.
@@ -25,6 +27,18 @@ class ProgressSource {
   /// Sleeps, at most `at_most`, until somebody it waits for has gone on; moves operations as `progress` does.
   /// @return false, without having slept, if nobody would wake it
   virtual bool sleep(std::chrono::nanoseconds /*at_most*/) noexcept { return false; }
+};
+
+/// What passes for time on a rank. A test passes one of its own: then all ranks can run on one thread, and deadlines
+/// come without anybody waiting for them.
+class TimeSource {
+ public:
+  virtual ~TimeSource() = default;
+  [[nodiscard]] virtual Clock::time_point now() = 0;
+  /// Stands in for yielding the processor, between two polls that moved nothing.
+  virtual void yield() = 0;
+  /// Stands in for `source.sleep(at_most)`, and returns what that would.
+  virtual bool sleep(ProgressSource& source, std::chrono::nanoseconds at_most) = 0;
 };
 
 /// How a rank waits: first it spins, then it yields the core between polls, and at last, where those it waits for share
@@ -69,7 +83,10 @@ class Progress {
     Progress* progress_;
   };
 
-  explicit Progress(WaitPolicy policy = {}) : policy_(policy), spins_(policy.spins_before_yield) {}
+  /// @param time  by which it waits, and the communicators tell deadlines; null: the steady clock, and the processor is
+  ///              yielded. Outlives the progress.
+  explicit Progress(WaitPolicy policy = {}, TimeSource* time = nullptr)
+      : policy_(policy), time_(time), spins_(policy.spins_before_yield) {}
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -79,7 +96,10 @@ class Progress {
   /// One round over all sources; nothing where a progress thread makes the rounds. @return whether anything moved
   bool poll();
   /// Polls until `done` returns true. A progress thread stays away meanwhile: its owner has nothing better to do.
-  void wait(const std::function<bool()>& done);
+  void wait(const std::function<bool()>& done) { (void)wait_until(done, Clock::time_point::max()); }
+  /// As `wait`, but no longer than until a time. @return whether `done` returned true
+  bool wait_until(const std::function<bool()>& done, Clock::time_point until);
+  [[nodiscard]] Clock::time_point now() { return time_ == nullptr ? Clock::now() : time_->now(); }
   /// Fruitless polls before it yields, as it finds right at present.
   [[nodiscard]] int spins() const { return spins_; }
 
@@ -88,12 +108,14 @@ class Progress {
   void enter();
   void leave();
   bool poll_sources();
-  bool sleep();
+  void yield();
+  bool sleep(Clock::time_point until);
   void adapt(bool in_vain);
   [[nodiscard]] bool idle() const;
 
   std::vector<ProgressSource*> sources_;
   WaitPolicy policy_;
+  TimeSource* time_;
   int spins_;
 
   // The owner alone reads and writes these two.

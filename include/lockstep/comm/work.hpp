@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -42,28 +43,38 @@ class Operation {
   std::exception_ptr error_;
 };
 
-/// A handle on a submitted collective. Move-only. It must be waited for: one that is destroyed before
-/// leaves the operation (and the caller's buffers) in use and says so on standard error.
+/// A handle on a submitted collective. Move-only. It must be waited for: one that is destroyed, or overwritten, before
+/// leaves the operation (and the caller's buffers) in use and says so on standard error. It may outlive its
+/// communicator: where that was destroyed without close(), the operation has failed.
 class [[nodiscard]] Work {
  public:
   Work(std::shared_ptr<Operation> operation, Progress& progress)
       : operation_(std::move(operation)), progress_(&progress) {}
   Work(Work&&) noexcept = default;
-  Work& operator=(Work&&) noexcept = default;
+  Work& operator=(Work&& other) noexcept;
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
   ~Work();
 
-  /// Whether the result is there (or the operation has failed). Makes no progress.
-  [[nodiscard]] bool done() const { return operation_->state() != Operation::State::pending; }
+  /// Moves every operation of this rank as far as it goes without waiting, unless a progress thread does.
+  /// @return whether the operation has ended; if it has failed, wait() throws
+  [[nodiscard]] bool test();
   /// Waits for the result, moving every operation of this rank meanwhile.
   /// @throws Error{timeout | transport | mismatch | device} as the operation failed
   void wait();
+  /// As wait(), for about so long and no longer. @return whether the operation has ended
+  [[nodiscard]] bool wait(std::chrono::duration<double> at_most);
   /// Orders `queue` after the operation; the host does not wait, except where the operation runs on the host.
   /// @throws as wait()
   void then(Queue queue);
 
+  /// Only looks, for a back end that is made of another one and is moved by the same progress: who loops until it
+  /// changes may loop for ever.
+  friend Operation::State state_of(const Work& work) { return work.operation_->state(); }
+
  private:
+  [[nodiscard]] bool has_ended() const { return state_of(*this) != Operation::State::pending; }
+  void throw_if_failed() const;
   bool order_after(Queue queue);
 
   std::shared_ptr<Operation> operation_;

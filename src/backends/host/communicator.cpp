@@ -47,6 +47,10 @@ bool HostCommunicator::closed_or_parked() noexcept {
                  "lockstep: rank %d: a communicator (%.*s) was destroyed without close(); its resources stay in use\n",
                  rank().value, static_cast<int>(options_.backend.size()), options_.backend.data());
   }
+  // Whoever still waits must not wait for ever for what nobody moves any more.
+  const Error error(ErrorCode::transport, "the communicator was destroyed before close()",
+                    {.rank = rank().value, .host = options_.host});
+  if (!poison_) poison(std::make_exception_ptr(error));
   for (auto& operation : pool_) park(std::move(operation));
   return false;
 }
@@ -72,7 +76,7 @@ Work HostCommunicator::submit(const Collective& collective) {
   }
   register_once();
   std::shared_ptr<HostOperation> operation = idle_operation();
-  operation->submit(collective, options_.observer != nullptr ? Clock::now() : Clock::time_point());
+  operation->submit(collective, options_.observer != nullptr ? progress_->now() : Clock::time_point());
   prepare(*operation, collective);
   operation->set_under_way(true);
   under_way_.push_back(operation.get());
@@ -112,7 +116,7 @@ bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
   const auto deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(options_.deadline);
   if (!sleep_unless([this] { return progress(); }, std::min(at_most, deadline / looks_before_the_deadline)))
     return false;
-  last_check_ = Clock::now();  // to sleep is to wait, not to be away
+  last_check_ = progress_->now();  // to sleep is to wait, not to be away
   return true;
 }
 
@@ -130,7 +134,7 @@ bool HostCommunicator::advance_all() {
 /// Lets go of the operations that are done, in their order.
 void HostCommunicator::retire() {
   while (!under_way_.empty() && under_way_.front()->state() == Operation::State::done) {
-    if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span(Clock::now()));
+    if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span(progress_->now()));
     under_way_.front()->set_under_way(false);
     under_way_.erase(under_way_.begin());
   }
@@ -155,7 +159,7 @@ void HostCommunicator::start_next() {
 
 /// Only time during which this rank polled counts: one that was busy elsewhere has not waited for anybody.
 void HostCommunicator::check_deadline() {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = progress_->now();
   const bool was_away = now - last_check_ > options_.deadline / 10;
   last_check_ = now;
   constexpr std::chrono::milliseconds between_looks{20};

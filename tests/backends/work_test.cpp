@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Work promises, over ranks on one thread.
+#include "lockstep/comm/work.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+#include "support/one_thread.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using std::chrono::seconds;
+
+/// Two ranks and a number of each.
+struct Pair {
+  Work submit(int rank) {
+    const Buffer buffer{&values[static_cast<std::size_t>(rank)], {1}, DType::float32};
+    return ranks[rank].all_reduce(buffer, buffer, ReduceOp::sum);
+  }
+
+  std::array<float, 2> values{1, 2};
+  OneThread ranks{{{0, 0}}, {.algorithm = collectives::Algorithm::shared_memory}};
+};
+
+TEST(Work, ALoopOverTestEnds) {
+  Pair pair;
+  Work first = pair.submit(0);
+  EXPECT_FALSE(first.test());
+  Work second = pair.submit(1);
+  while (!first.test() || !second.test()) {
+  }
+  EXPECT_EQ(pair.values, (std::array<float, 2>{3, 3}));
+}
+
+TEST(Work, IsWaitedForNoLongerThanAsked) {
+  Pair pair;
+  Work first = pair.submit(0);
+  const auto begin = pair.ranks.now();
+  EXPECT_FALSE(first.wait(seconds(10)));
+  EXPECT_GE(pair.ranks.now() - begin, seconds(10));
+  EXPECT_LE(pair.ranks.now() - begin, seconds(11));
+  Work second = pair.submit(1);
+  EXPECT_TRUE(first.wait(std::chrono::duration<double>::max()));
+  EXPECT_TRUE(second.wait(seconds(0)));
+  EXPECT_EQ(pair.values[0], 3);
+}
+
+TEST(Work, OutlivesItsCommunicatorAndFails) {
+  Pair pair;
+  Work work = pair.submit(0);
+  testing::internal::CaptureStderr();
+  pair.ranks.communicators[0].reset();
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("without close()"), std::string::npos);
+  try {
+    work.wait();
+    FAIL() << "nobody moved it, and it ended";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::transport);
+    EXPECT_EQ(error.context().rank, 0);
+    EXPECT_NE(error.message().find("destroyed before close()"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Work, IsNotDroppedInSilenceByAnAssignment) {
+  Pair pair;
+  Work work = pair.submit(0);
+  Work next = pair.submit(0);
+  testing::internal::CaptureStderr();
+  work = std::move(next);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("before it was waited for"), std::string::npos);
+  Work theirs = pair.submit(1);
+  Work last = pair.submit(1);
+  work.wait();
+  theirs.wait();
+  last.wait();
+  EXPECT_EQ(pair.values[0], 6);
+}
+
+}  // namespace
+}  // namespace lockstep::backends
