@@ -11,22 +11,7 @@
 
 namespace lockstep::comm_bench {
 
-using collectives::Operation;
 using collectives::Selection;
-
-Operation operation_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::reduce_then:
-    case CollectiveKind::all_reduce: return Operation::all_reduce;
-    case CollectiveKind::broadcast: return Operation::broadcast;
-    case CollectiveKind::all_gather: return Operation::all_gather;
-    case CollectiveKind::reduce_scatter: return Operation::reduce_scatter;
-    case CollectiveKind::reduce: return Operation::reduce;
-    case CollectiveKind::all_to_all: return Operation::all_to_all;
-    case CollectiveKind::barrier: break;
-  }
-  return Operation::barrier;
-}
 
 std::vector<Count> counts_of(const Options& options, int ranks) {
   if (options.op == CollectiveKind::barrier) return {{0}};
@@ -35,13 +20,13 @@ std::vector<Count> counts_of(const Options& options, int ranks) {
 
 std::vector<std::string> names_on(const World& world, const Options& options) {
   if (options.algorithms_given) return options.algorithms;
-  const Operation operation = operation_of(options.op);
-  const auto able = candidates(operation, collectives::summarize(world.shape()));
+  const CollectiveKind kind = options.op;
+  const auto able = candidates(kind, collectives::summarize(world.shape()));
   std::vector<std::string> names;
   for (const std::string& name : options.algorithms) {
-    const auto is_own = [&](collectives::Algorithm algorithm) { return algorithm_name(operation, algorithm) == name; };
+    const auto is_own = [&](collectives::Algorithm algorithm) { return algorithm_name(kind, algorithm) == name; };
     const bool is_useful = name == automatic || is_of_the_mpi_library(name) ||
-                           !uses_shared_memory(collectives::parse_algorithm(operation, name)) ||
+                           !uses_shared_memory(collectives::parse_algorithm(kind, name)) ||
                            std::any_of(able.begin(), able.end(), is_own);
     if (is_useful) names.push_back(name);
   }
@@ -51,7 +36,7 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
 Selection selection_for(std::string_view contender, const World& world, const Options& options) {
   collectives::Choice choice{.segment = options.segment, .blocks_in_flight = options.in_flight, .radix = options.radix};
   if (contender != automatic) {
-    choice.algorithm = collectives::parse_algorithm(operation_of(options.op), contender);
+    choice.algorithm = collectives::parse_algorithm(options.op, contender);
     return selection_on(world.shape(), choice);
   }
   Selection selection = collectives::selection_on(world.shape());
@@ -69,7 +54,7 @@ std::string explanation(const World& world, const Options& options) {
   for (const Count count : counts_of(options, world.size())) sizes.push_back({count.value * size_of(options.dtype)});
   std::string text;
   for (const std::string& name : names) {
-    text += explain(selection_for(name, world, options), operation_of(options.op), sizes, options.tuning);
+    text += explain(selection_for(name, world, options), options.op, sizes, options.tuning);
   }
   return text;
 }

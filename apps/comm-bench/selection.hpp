@@ -11,8 +11,6 @@
 
 namespace lockstep::comm_bench {
 
-collectives::Operation operation_of(CollectiveKind kind);
-
 /// The sizes to measure, the largest last: elements of the buffer, or of each of its parts.
 std::vector<Count> counts_of(const Options& options, int ranks);
 

@@ -26,7 +26,6 @@ namespace lockstep::comm_bench {
 namespace {
 
 using collectives::Choice;
-using collectives::Operation;
 using collectives::SelectionTable;
 using collectives::ShapeSummary;
 
@@ -98,13 +97,13 @@ class Tuner {
   /// The best choice at this size, and its median.
   Timed best_at(Count part) {
     shape_.part = part;
-    const Operation operation = operation_of(options_->op);
+    const CollectiveKind kind = options_->op;
     std::vector<Choice> usual;
-    for (const auto algorithm : candidates(operation, cluster_))
+    for (const auto algorithm : candidates(kind, cluster_))
       usual.push_back(with_useful_blocks({.algorithm = algorithm}, cluster_));
     std::vector<Choice> settings;
     for (const Timed& t : fastest(heat(usual, long_heat), 2, 1.5)) {
-      const auto more = settings_of(operation, t.choice.algorithm, cluster_, bytes());
+      const auto more = settings_of(kind, t.choice.algorithm, cluster_, bytes());
       settings.insert(settings.end(), more.begin(), more.end());
     }
     std::vector<Choice> finalists;
@@ -143,7 +142,7 @@ class Tuner {
     return timed;
   }
   [[noreturn]] void refuse(const Choice& choice) const {
-    throw Error(ErrorCode::mismatch, std::string(algorithm_name(operation_of(options_->op), choice.algorithm)) +
+    throw Error(ErrorCode::mismatch, std::string(algorithm_name(options_->op, choice.algorithm)) +
                                          " with segments of " + std::to_string(choice.segment.value) + " bytes and " +
                                          std::to_string(choice.blocks_in_flight) +
                                          " blocks in flight gives wrong results at " + std::to_string(bytes().value) +
@@ -159,17 +158,17 @@ class Tuner {
   Choice preferred_;
 };
 
-std::string head(Operation operation, const ShapeSummary& cluster) {
+std::string head(CollectiveKind kind, const ShapeSummary& cluster) {
   std::array<char, 128> text{};
   std::snprintf(text.data(), text.size(), "# %12s  %-18s %12s %9s %12s\n", "size (B)", "algorithm", "segment (B)",
                 "in flight", "median (us)");
-  return "# tuning " + std::string(name(operation)) + " on " + describe(cluster) + '\n' + text.data();
+  return "# tuning " + std::string(name(kind)) + " on " + describe(cluster) + '\n' + text.data();
 }
 
-std::string line(Operation operation, Bytes bytes, const Timed& best) {
+std::string line(CollectiveKind kind, Bytes bytes, const Timed& best) {
   std::array<char, 128> text{};
   std::snprintf(text.data(), text.size(), "  %12lld  %-18s %12lld %9d %12.2f\n", static_cast<long long>(bytes.value),
-                std::string(algorithm_name(operation, best.choice.algorithm)).c_str(),
+                std::string(algorithm_name(kind, best.choice.algorithm)).c_str(),
                 static_cast<long long>(best.choice.segment.value), best.choice.blocks_in_flight, best.seconds * 1e6);
   return text.data();
 }
@@ -187,17 +186,17 @@ void tune(const World& world, const Options& options, const std::function<void(c
   const Exercise::Shape shape{options.op, options.dtype, world.rank(), world.size(), counts.back()};
   require_memory(world, Exercise::memory_needed(shape));
   Tuner tuner(world, options, shape);
-  const Operation operation = operation_of(options.op);
-  print(head(operation, tuner.cluster()));
+  const CollectiveKind kind = options.op;
+  print(head(kind, tuner.cluster()));
   std::vector<Finding> findings;
   for (const Count count : counts) {
     const Timed best = tuner.best_at(count);
-    print(line(operation, tuner.bytes(), best));
+    print(line(kind, tuner.bytes(), best));
     findings.push_back({tuner.bytes(), best.choice});
   }
   on_first_rank(world, [&] {
-    table.erase(operation, tuner.cluster());
-    for (const auto& entry : entries_of(operation, tuner.cluster(), findings)) table.add(entry);
+    table.erase(kind, tuner.cluster());
+    for (const auto& entry : entries_of(kind, tuner.cluster(), findings)) table.add(entry);
     file.write(table);
   });
   print("# written to " + options.tune + '\n');

@@ -13,7 +13,6 @@ namespace lockstep::comm_bench {
 
 using collectives::Algorithm;
 using collectives::Choice;
-using collectives::Operation;
 using collectives::ShapeSummary;
 using collectives::TableEntry;
 
@@ -24,10 +23,10 @@ constexpr std::array numbers_in_flight = {2, 4, 8};
 constexpr double within_noise = 1.02;
 
 /// What decides how a choice runs at a size: segment and blocks in flight, as far as there are blocks.
-std::pair<std::int64_t, std::int64_t> run_of(Operation operation, const Choice& choice, int ranks, Bytes bytes) {
+std::pair<std::int64_t, std::int64_t> run_of(CollectiveKind kind, const Choice& choice, int ranks, Bytes bytes) {
   if (choice.algorithm == Algorithm::shared_memory) return {0, choice.blocks_in_flight};  // sends nothing
-  const std::int64_t block = collectives::block_count(operation, choice.algorithm, ranks, {choice.segment.value}).value;
-  const std::int64_t blocks = operation == Operation::barrier ? 1 : (bytes.value + block - 1) / block;
+  const std::int64_t block = collectives::block_count(kind, choice.algorithm, ranks, {choice.segment.value}).value;
+  const std::int64_t blocks = kind == CollectiveKind::barrier ? 1 : (bytes.value + block - 1) / block;
   if (blocks <= 1) return {0, 1};
   return {choice.segment.value, std::min<std::int64_t>(choice.blocks_in_flight, blocks)};
 }
@@ -38,7 +37,7 @@ Bytes middle(Bytes a, Bytes b) {
 
 }  // namespace
 
-std::vector<Choice> settings_of(Operation operation, Algorithm algorithm, const collectives::ShapeSummary& shape,
+std::vector<Choice> settings_of(CollectiveKind kind, Algorithm algorithm, const collectives::ShapeSummary& shape,
                                 Bytes bytes) {
   std::vector<Choice> all = {with_useful_blocks({.algorithm = algorithm}, shape)};
   for (const std::int64_t segment : segments) {
@@ -47,7 +46,7 @@ std::vector<Choice> settings_of(Operation operation, Algorithm algorithm, const 
   }
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
   const auto known = [&](const Choice& choice) {
-    return !seen.insert(run_of(operation, choice, shape.ranks, bytes)).second;
+    return !seen.insert(run_of(kind, choice, shape.ranks, bytes)).second;
   };
   std::vector<Choice> distinct;
   std::remove_copy_if(all.begin(), all.end(), std::back_inserter(distinct), known);
@@ -70,7 +69,7 @@ Choice best_of(std::vector<Timed> timed, const Choice& preferred) {
   return among ? preferred : timed.front().choice;
 }
 
-std::vector<TableEntry> entries_of(Operation operation, const ShapeSummary& shape, std::span<const Finding> findings) {
+std::vector<TableEntry> entries_of(CollectiveKind kind, const ShapeSummary& shape, std::span<const Finding> findings) {
   std::vector<TableEntry> entries;
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const Bytes below = i + 1 < findings.size() ? middle(findings[i].bytes, findings[i + 1].bytes) : TableEntry::no_end;
@@ -78,7 +77,7 @@ std::vector<TableEntry> entries_of(Operation operation, const ShapeSummary& shap
       entries.back().below = below;
     } else {
       const Bytes from = entries.empty() ? Bytes{0} : entries.back().below;
-      entries.push_back({operation, shape, from, below, findings[i].choice});
+      entries.push_back({kind, shape, from, below, findings[i].choice});
     }
   }
   return entries;

@@ -12,7 +12,7 @@ namespace lockstep::comm_bench {
 /// The settings of an algorithm that are worth trying at this size: the usual one, then segments and blocks in flight
 /// around it. Of those that would run alike only the first.
 /// @param bytes  as in collectives::predicted_seconds
-std::vector<collectives::Choice> settings_of(collectives::Operation operation, collectives::Algorithm algorithm,
+std::vector<collectives::Choice> settings_of(CollectiveKind kind, collectives::Algorithm algorithm,
                                              const collectives::ShapeSummary& shape, Bytes bytes);
 
 /// A choice and how long it took.
@@ -37,8 +37,7 @@ struct Finding {
 /// Entries for all sizes: each finding holds up to the geometric mean of its size and the next, the first from 0 on,
 /// the last without end. Neighbours of one choice are one entry.
 /// @param findings  sizes ascending
-std::vector<collectives::TableEntry> entries_of(collectives::Operation operation,
-                                                const collectives::ShapeSummary& shape,
+std::vector<collectives::TableEntry> entries_of(CollectiveKind kind, const collectives::ShapeSummary& shape,
                                                 std::span<const Finding> findings);
 
 }  // namespace lockstep::comm_bench

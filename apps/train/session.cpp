@@ -170,9 +170,8 @@ void print_explanation(const Options& options, const backends::Membership& membe
   for (const auto& bucket : trainer.replica().reducer().buckets()) {
     sizes.push_back({bucket.count.value * size_of(options.trainer.precision)});
   }
-  std::fputs(
-      (explain(*membership.selection(), collectives::Operation::all_reduce, sizes, options.tuning) + '\n').c_str(),
-      stdout);
+  std::fputs((explain(*membership.selection(), CollectiveKind::all_reduce, sizes, options.tuning) + '\n').c_str(),
+             stdout);
   std::fflush(stdout);
 }
 

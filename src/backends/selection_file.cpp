@@ -71,28 +71,28 @@ TableEntry entry_from(const json& object) {
     refuse("\"ranks_per_node\" is " + per_node.dump() + "; it must be [fewest, most]");
   }
   TableEntry entry;
-  entry.operation = collectives::parse_operation(text_of(object, "operation"));
+  entry.kind = collectives::parse_kind(text_of(object, "operation"));
   entry.shape = {.nodes = number("nodes"),
                  .ranks = number("ranks"),
                  .min_ranks_per_node = integer<int>(per_node[0], "ranks_per_node"),
                  .max_ranks_per_node = integer<int>(per_node[1], "ranks_per_node")};
   entry.from = bytes("from_bytes");
   if (!object.at("below_bytes").is_null()) entry.below = bytes("below_bytes");
-  entry.choice = {.algorithm = collectives::parse_algorithm(entry.operation, text_of(object, "algorithm")),
+  entry.choice = {.algorithm = collectives::parse_algorithm(entry.kind, text_of(object, "algorithm")),
                   .segment = bytes("segment_bytes"),
                   .blocks_in_flight = number("blocks_in_flight")};
   return entry;
 }
 
 nlohmann::ordered_json to_json(const TableEntry& entry) {
-  return {{"operation", name(entry.operation)},
+  return {{"operation", name(entry.kind)},
           {"ranks", entry.shape.ranks},
           {"nodes", entry.shape.nodes},
           {"ranks_per_node", {entry.shape.min_ranks_per_node, entry.shape.max_ranks_per_node}},
           {"from_bytes", entry.from.value},
           {"below_bytes", entry.below == TableEntry::no_end ? nlohmann::ordered_json(nullptr)
                                                             : nlohmann::ordered_json(entry.below.value)},
-          {"algorithm", algorithm_name(entry.operation, entry.choice.algorithm)},
+          {"algorithm", algorithm_name(entry.kind, entry.choice.algorithm)},
           {"segment_bytes", entry.choice.segment.value},
           {"blocks_in_flight", entry.choice.blocks_in_flight}};
 }

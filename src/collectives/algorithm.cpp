@@ -25,19 +25,6 @@ constexpr std::array algorithms{Algorithm::ring,
 
 }  // namespace
 
-std::string_view name(Operation operation) {
-  switch (operation) {
-    case Operation::all_reduce: return "all_reduce";
-    case Operation::broadcast: return "broadcast";
-    case Operation::all_gather: return "all_gather";
-    case Operation::reduce_scatter: return "reduce_scatter";
-    case Operation::reduce: return "reduce";
-    case Operation::all_to_all: return "all_to_all";
-    case Operation::barrier: return "barrier";
-  }
-  return "unknown";
-}
-
 std::string_view name(Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::ring: return "ring";

@@ -16,8 +16,8 @@ Count times(std::int64_t factor, Count segment) {
 
 }  // namespace
 
-Count block_count(Operation operation, Algorithm algorithm, int ranks, Count segment) {
-  if (operation != Operation::all_reduce) return segment;
+Count block_count(CollectiveKind kind, Algorithm algorithm, int ranks, Count segment) {
+  if (!is_all_reduce(kind)) return segment;
   switch (algorithm) {
     case Algorithm::ring: return times(ranks, segment);
     case Algorithm::double_tree: return times(2, segment);

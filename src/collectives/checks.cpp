@@ -61,7 +61,8 @@ class Inspector {
  private:
   /// A function's result belongs into the output; in place, where the sum is.
   [[nodiscard]] bool may_apply(const Apply& apply) const {
-    return trial_.with_function && apply.to.memory == Memory::output && (!trial_.in_place || apply.to == apply.from);
+    return trial_.kind == CollectiveKind::reduce_then && apply.to.memory == Memory::output &&
+           (!trial_.in_place || apply.to == apply.from);
   }
   [[nodiscard]] Place place_of(const NodeRange& at) const {
     const Seen where = seen(plans_, rank_, at);
@@ -84,9 +85,9 @@ class Inspector {
   }
   [[nodiscard]] bool crosses_parts(const Range& r) const {
     const bool has_parts =
-        (trial_.operation == Operation::reduce_scatter && r.memory == Memory::input) ||
-        (trial_.operation == Operation::all_gather && r.memory == Memory::output) ||
-        (trial_.operation == Operation::all_to_all && (r.memory == Memory::input || r.memory == Memory::output));
+        (trial_.kind == CollectiveKind::reduce_scatter && r.memory == Memory::input) ||
+        (trial_.kind == CollectiveKind::all_gather && r.memory == Memory::output) ||
+        (trial_.kind == CollectiveKind::all_to_all && (r.memory == Memory::input || r.memory == Memory::output));
     const std::int64_t part = trial_.count.value;
     return has_parts && r.count > 0 && r.offset / part != (r.offset + r.count - 1) / part;
   }

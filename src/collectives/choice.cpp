@@ -11,9 +11,9 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::array operations{Operation::all_reduce,     Operation::broadcast, Operation::all_gather,
-                                Operation::reduce_scatter, Operation::reduce,    Operation::all_to_all,
-                                Operation::barrier};
+constexpr std::array kinds{CollectiveKind::all_reduce,     CollectiveKind::broadcast, CollectiveKind::all_gather,
+                           CollectiveKind::reduce_scatter, CollectiveKind::reduce,    CollectiveKind::all_to_all,
+                           CollectiveKind::barrier};
 
 /// All-reduces whose purpose is speed; of equally fast ones the first is chosen.
 constexpr std::array fast{Algorithm::shared_memory,
@@ -97,48 +97,47 @@ void require_applicable(Algorithm algorithm, const ShapeSummary& shape) {
               "the algorithm '" + std::string(name(algorithm)) + "' cannot run on " + describe(shape));
 }
 
-std::vector<Algorithm> candidates(Operation operation, const ShapeSummary& shape) {
-  const auto of_operation = [&](Algorithm algorithm) {
-    return operation == Operation::all_reduce || algorithm == Algorithm::shared_memory ||
-           algorithm == Choice{}.algorithm;
+std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape) {
+  const auto is_of_kind = [&](Algorithm algorithm) {
+    return is_all_reduce(kind) || algorithm == Algorithm::shared_memory || algorithm == Choice{}.algorithm;
   };
   std::vector<Algorithm> able;
   std::copy_if(fast.begin(), fast.end(), std::back_inserter(able), [&](Algorithm algorithm) {
-    return of_operation(algorithm) && applicable(algorithm, shape) && is_worthwhile(algorithm, shape);
+    return is_of_kind(algorithm) && applicable(algorithm, shape) && is_worthwhile(algorithm, shape);
   });
   return able;
 }
 
-std::string_view algorithm_name(Operation operation, Algorithm algorithm) {
+std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm) {
   if (algorithm == Algorithm::shared_memory) return name(algorithm);
-  switch (operation) {
-    case Operation::all_reduce: return name(algorithm);
-    case Operation::broadcast:
-    case Operation::reduce: return "binomial";
-    case Operation::all_gather:
-    case Operation::reduce_scatter: return "ring";
-    case Operation::all_to_all: return "pairwise";
-    case Operation::barrier: return "dissemination";
+  switch (kind) {
+    case CollectiveKind::reduce_then:
+    case CollectiveKind::all_reduce: return name(algorithm);
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce: return "binomial";
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter: return "ring";
+    case CollectiveKind::all_to_all: return "pairwise";
+    case CollectiveKind::barrier: return "dissemination";
   }
   return "unknown";
 }
 
-Algorithm parse_algorithm(Operation operation, std::string_view text) {
-  if (operation == Operation::all_reduce) return parse_algorithm(text);
+Algorithm parse_algorithm(CollectiveKind kind, std::string_view text) {
+  if (is_all_reduce(kind)) return parse_algorithm(text);
   for (const Algorithm algorithm : {Choice{}.algorithm, Algorithm::shared_memory}) {
-    if (algorithm_name(operation, algorithm) == text) return algorithm;
+    if (algorithm_name(kind, algorithm) == text) return algorithm;
   }
-  throw Error(ErrorCode::invalid_argument, "no algorithm of " + std::string(name(operation)) + " is called '" +
-                                               std::string(text) + "'; there are '" +
-                                               std::string(algorithm_name(operation, Choice{}.algorithm)) +
-                                               "' and 'shared-memory'");
+  throw Error(ErrorCode::invalid_argument,
+              "no algorithm of " + std::string(name(kind)) + " is called '" + std::string(text) + "'; there are '" +
+                  std::string(algorithm_name(kind, Choice{}.algorithm)) + "' and 'shared-memory'");
 }
 
-Operation parse_operation(std::string_view text) {
-  std::array<std::string_view, operations.size()> names;
-  std::transform(operations.begin(), operations.end(), names.begin(), [](Operation o) { return name(o); });
+CollectiveKind parse_kind(std::string_view text) {
+  std::array<std::string_view, kinds.size()> names;
+  std::transform(kinds.begin(), kinds.end(), names.begin(), [](CollectiveKind kind) { return name(kind); });
   const auto found = std::find(names.begin(), names.end(), text);
-  if (found != names.end()) return operations[static_cast<std::size_t>(found - names.begin())];
+  if (found != names.end()) return kinds[static_cast<std::size_t>(found - names.begin())];
   throw Error(ErrorCode::invalid_argument,
               "no operation is called '" + std::string(text) + "'; did you mean '" + nearest(text, names) + "'?");
 }

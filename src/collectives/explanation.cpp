@@ -29,14 +29,14 @@ std::string format(const char* pattern, Arguments... arguments) {
 
 }  // namespace
 
-std::string explain(const Selection& selection, Operation operation, std::span<const Bytes> sizes,
+std::string explain(const Selection& selection, CollectiveKind kind, std::span<const Bytes> sizes,
                     std::string_view table) {
-  std::string text = "# " + std::string(name(operation)) + " on " + describe(selection.shape) + '\n';
+  std::string text = "# " + std::string(name(kind)) + " on " + describe(selection.shape) + '\n';
   text += format("# %12s  %-18s %12s %9s %14s  %s\n", "size (B)", "algorithm", "segment (B)", "in flight",
                  "predicted (us)", "why");
   for (const Bytes size : sizes) {
-    const Decision decision = choose(selection, operation, size);
-    const std::string algorithm(algorithm_name(operation, decision.choice.algorithm));
+    const Decision decision = choose(selection, kind, size);
+    const std::string algorithm(algorithm_name(kind, decision.choice.algorithm));
     text += format("  %12lld  %-18s %12lld %9d %14.2f  ", static_cast<long long>(size.value), algorithm.c_str(),
                    static_cast<long long>(decision.choice.segment.value), decision.choice.blocks_in_flight,
                    decision.predicted_seconds * 1e6);

@@ -41,8 +41,8 @@ SlicedAllReduce in_halves(Rank me, int ranks, Count count, Algorithm algorithm, 
 }
 
 /// A hierarchy is of all-reduces; other operations send messages there.
-bool is_shared(Operation operation, Algorithm algorithm) {
-  return uses_shared_memory(algorithm) && (algorithm == Algorithm::shared_memory || operation == Operation::all_reduce);
+bool is_shared(CollectiveKind kind, Algorithm algorithm) {
+  return uses_shared_memory(algorithm) && (algorithm == Algorithm::shared_memory || is_all_reduce(kind));
 }
 
 ClusterShape shape_of(const CollectiveDescription& d) {
@@ -64,9 +64,9 @@ Plan shared_reduce_then(Rank me, const CollectiveDescription& d, Algorithm algor
 
 /// The plan of a node, or of a hierarchy of them.
 Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
-  switch (d.operation) {
-    case Operation::all_reduce:
-      if (d.with_function) return shared_reduce_then(me, d, algorithm);
+  switch (d.kind) {
+    case CollectiveKind::reduce_then: return shared_reduce_then(me, d, algorithm);
+    case CollectiveKind::all_reduce:
       if (d.reach == Reach::pulled) return pull_all_reduce(me, d.ranks, d.count, node_part(d, algorithm));
       return hierarchical_all_reduce(
           me, shape_of(d), d.count,
@@ -74,29 +74,29 @@ Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
             return all_reduce(node, nodes, count, across_nodes(algorithm), d.radix);
           },
           node_part(d, algorithm));
-    case Operation::broadcast: return node_broadcast(me, d.ranks, d.count, d.root, d.reach);
-    case Operation::all_gather: return node_all_gather(me, d.ranks, d.count, d.reach, d.own.in_place);
-    case Operation::reduce_scatter: return node_reduce_scatter(me, d.ranks, d.count, d.reach, d.own.in_place);
-    case Operation::reduce: return node_reduce(me, d.ranks, d.count, d.root, d.reach, d.own.in_place);
-    case Operation::all_to_all: return node_all_to_all(me, d.ranks, d.count, d.reach);
-    case Operation::barrier: return node_barrier(me, d.ranks);
+    case CollectiveKind::broadcast: return node_broadcast(me, d.ranks, d.count, d.root, d.reach);
+    case CollectiveKind::all_gather: return node_all_gather(me, d.ranks, d.count, d.reach, d.own.in_place);
+    case CollectiveKind::reduce_scatter: return node_reduce_scatter(me, d.ranks, d.count, d.reach, d.own.in_place);
+    case CollectiveKind::reduce: return node_reduce(me, d.ranks, d.count, d.root, d.reach, d.own.in_place);
+    case CollectiveKind::all_to_all: return node_all_to_all(me, d.ranks, d.count, d.reach);
+    case CollectiveKind::barrier: return node_barrier(me, d.ranks);
   }
   return {};
 }
 
 /// Elements (of the buffer, or of each part) of a block in shared memory.
 Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Count segment, Count staging) {
-  const bool stages_parts = d.operation == Operation::reduce_scatter || d.operation == Operation::all_to_all;
+  const bool stages_parts = d.kind == CollectiveKind::reduce_scatter || d.kind == CollectiveKind::all_to_all;
   const std::int64_t parts = stages_parts ? d.ranks : 1;
   const Count fits{std::max<std::int64_t>(staging.value / parts, 1)};
   const ClusterShape shape = shape_of(d);
   if (shape.nodes() == 1) return fits;
-  const Count across = block_count(d.operation, across_nodes(algorithm), shape.nodes(), segment);
+  const Count across = block_count(d.kind, across_nodes(algorithm), shape.nodes(), segment);
   return across.value < fits.value / lanes(shape) ? Count{lanes(shape) * across.value} : fits;
 }
 
 void require(bool condition, const CollectiveDescription& d, const std::string& what) {
-  if (!condition) throw Error(ErrorCode::invalid_argument, what, {.operation = std::string(name(d.operation))});
+  if (!condition) throw Error(ErrorCode::invalid_argument, what, {.operation = std::string(name(d.kind))});
 }
 
 void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count segment) {
@@ -104,24 +104,24 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
   const std::string range = "; it must lie between 0 and " + std::to_string(d.ranks - 1);
   require(d.ranks >= 1, d, "the number of ranks is " + std::to_string(d.ranks) + "; it must be at least 1");
   require(is_rank(me), d, "the rank is " + std::to_string(me.value) + range);
-  const bool has_root = d.operation == Operation::broadcast || d.operation == Operation::reduce;
+  const bool has_root = d.kind == CollectiveKind::broadcast || d.kind == CollectiveKind::reduce;
   require(!has_root || is_rank(d.root), d, "the root is " + std::to_string(d.root.value) + range);
   require(d.count.value >= 0, d, "the count is " + std::to_string(d.count.value) + "; it must not be negative");
-  require(d.operation != Operation::barrier || d.count.value == 0, d,
+  require(d.kind != CollectiveKind::barrier || d.count.value == 0, d,
           "the count is " + std::to_string(d.count.value) + "; a barrier has no elements");
   require(segment.value >= 1, d, "the segment has " + std::to_string(segment.value) + " elements; give at least 1");
   require(d.radix >= 2, d, "the radix is " + std::to_string(d.radix) + "; it must be at least 2");
   require(d.own.leaves >= 0, d,
           "the number of leaves is " + std::to_string(d.own.leaves) + "; it must not be negative");
-  const bool takes_one_leaf = d.operation == Operation::all_gather || d.operation == Operation::all_to_all;
+  const bool takes_one_leaf = d.kind == CollectiveKind::all_gather || d.kind == CollectiveKind::all_to_all;
   require((!takes_one_leaf && !uses_shared_memory(algorithm)) || d.own.leaves == 1, d,
-          "a rank brings one leaf to an " + std::string(name(takes_one_leaf ? d.operation : Operation::all_gather)) +
+          "a rank brings one leaf to an " + std::string(name(takes_one_leaf ? d.kind : CollectiveKind::all_gather)) +
               " or to shared memory, not " + std::to_string(d.own.leaves));
-  require(d.operation != Operation::all_to_all || !d.own.in_place, d, "an all_to_all cannot be done in place");
+  require(d.kind != CollectiveKind::all_to_all || !d.own.in_place, d, "an all_to_all cannot be done in place");
   require(d.shape.ranks() == 0 || d.shape.ranks() == d.ranks, d,
           "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
-  require(!d.with_function || (d.operation == Operation::all_reduce && d.reach != Reach::pulled), d,
-          "a function is applied to the slices of an all_reduce, not to this");
+  require(d.kind != CollectiveKind::reduce_then || d.reach != Reach::pulled, d,
+          "a rank that pulls makes all sums itself; a function is applied to slices of them");
   require(algorithm != Algorithm::hierarchical_tree_order || keeps_canonical_order(shape_of(d)), d,
           "these nodes' ranks are no subtrees of the canonical tree; tree-order then sends messages");
   const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
@@ -155,24 +155,23 @@ Algorithm with_slices(Algorithm algorithm) {
 }
 
 Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
-  if (d.with_function) algorithm = with_slices(algorithm);
-  if (is_shared(d.operation, algorithm)) return shared_plan(me, d, algorithm);
-  switch (d.operation) {
-    case Operation::all_reduce:
-      if (d.with_function) {
-        return contribute(reduce_then(in_halves(me, d.ranks, d.count, algorithm, d.radix), d.count, d.own.in_place),
-                          d.own, sums_of(d.count, d.own.in_place));
-      }
+  if (d.kind == CollectiveKind::reduce_then) algorithm = with_slices(algorithm);
+  if (is_shared(d.kind, algorithm)) return shared_plan(me, d, algorithm);
+  switch (d.kind) {
+    case CollectiveKind::reduce_then:
+      return contribute(reduce_then(in_halves(me, d.ranks, d.count, algorithm, d.radix), d.count, d.own.in_place),
+                        d.own, sums_of(d.count, d.own.in_place));
+    case CollectiveKind::all_reduce:
       return contribute(all_reduce(me, d.ranks, d.count, algorithm, d.radix), d.own,
                         {Memory::output, 0, d.count.value});
-    case Operation::broadcast: return binomial_broadcast(me, d.ranks, d.count, d.root);
-    case Operation::all_gather:
+    case CollectiveKind::broadcast: return binomial_broadcast(me, d.ranks, d.count, d.root);
+    case CollectiveKind::all_gather:
       return contribute(ring_all_gather(me, d.ranks, d.count), d.own,
                         {Memory::output, me.value * d.count.value, d.count.value});
-    case Operation::reduce_scatter: return ring_reduce_scatter(me, d.ranks, d.count, d.own);
-    case Operation::reduce: return binomial_reduce(me, d.ranks, d.count, d.root, d.own);
-    case Operation::all_to_all: return pairwise_all_to_all(me, d.ranks, d.count);
-    case Operation::barrier: return dissemination_barrier(me, d.ranks);
+    case CollectiveKind::reduce_scatter: return ring_reduce_scatter(me, d.ranks, d.count, d.own);
+    case CollectiveKind::reduce: return binomial_reduce(me, d.ranks, d.count, d.root, d.own);
+    case CollectiveKind::all_to_all: return pairwise_all_to_all(me, d.ranks, d.count);
+    case CollectiveKind::barrier: return dissemination_barrier(me, d.ranks);
   }
   return {};
 }
@@ -202,18 +201,18 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging) {
   check(me, description, algorithm, segment);
-  if (description.with_function) algorithm = with_slices(algorithm);
+  if (description.kind == CollectiveKind::reduce_then) algorithm = with_slices(algorithm);
   const std::int64_t total = description.count.value;
   const auto plan_of = [&](Count count) {
     CollectiveDescription block = description;
     block.count = count;
     return make_plan(me, block, algorithm);
   };
-  const Count block_size = is_shared(description.operation, algorithm)
+  const Count block_size = is_shared(description.kind, algorithm)
                                ? shared_block_count(description, algorithm, segment, staging)
-                               : block_count(description.operation, algorithm, description.ranks, segment);
+                               : block_count(description.kind, algorithm, description.ranks, segment);
   const Blocks blocks(description.count, block_size);
-  const std::int64_t size = description.operation == Operation::barrier ? 1 : blocks.size();
+  const std::int64_t size = description.kind == CollectiveKind::barrier ? 1 : blocks.size();
   const std::int64_t full = size > 0 ? blocks[0].count : 0;
   const std::int64_t last = size > 0 ? blocks[size - 1].count : 0;
   return {blocks, size, total, plan_of({full}), last < full ? plan_of({last}) : Plan{}};

@@ -19,10 +19,10 @@ std::string range_text(const TableEntry& entry) {
   return entry.below == TableEntry::no_end ? from + " on" : from + " to below " + std::to_string(entry.below.value);
 }
 
-auto place(const TableEntry& entry) { return std::tuple(entry.operation, entry.shape, entry.from); }
+auto place(const TableEntry& entry) { return std::tuple(entry.kind, entry.shape, entry.from); }
 
-bool about(const TableEntry& entry, Operation operation, const ShapeSummary& shape) {
-  return entry.operation == operation && entry.shape == shape;
+bool about(const TableEntry& entry, CollectiveKind kind, const ShapeSummary& shape) {
+  return (entry.kind == kind || (is_all_reduce(entry.kind) && is_all_reduce(kind))) && entry.shape == shape;
 }
 
 void check(const TableEntry& entry) {
@@ -65,30 +65,30 @@ Selection selection_on(const ClusterShape& shape, const Choice& forced) {
 void SelectionTable::add(const TableEntry& entry) {
   check(entry);
   for (const TableEntry& other : entries_) {
-    if (!about(other, entry.operation, entry.shape)) continue;
+    if (!about(other, entry.kind, entry.shape)) continue;
     require(entry.below <= other.from || other.below <= entry.from,
-            std::string(name(entry.operation)) + " on " + describe(entry.shape) + ": the sizes " + range_text(entry) +
+            std::string(name(entry.kind)) + " on " + describe(entry.shape) + ": the sizes " + range_text(entry) +
                 " overlap with those " + range_text(other));
   }
   const auto before = [](const TableEntry& a, const TableEntry& b) { return place(a) < place(b); };
   entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, before), entry);
 }
 
-void SelectionTable::erase(Operation operation, const ShapeSummary& shape) {
-  const auto goes = [&](const TableEntry& entry) { return about(entry, operation, shape); };
+void SelectionTable::erase(CollectiveKind kind, const ShapeSummary& shape) {
+  const auto goes = [&](const TableEntry& entry) { return about(entry, kind, shape); };
   entries_.erase(std::remove_if(entries_.begin(), entries_.end(), goes), entries_.end());
 }
 
-const TableEntry* SelectionTable::find(Operation operation, const ShapeSummary& shape, Bytes bytes) const {
+const TableEntry* SelectionTable::find(CollectiveKind kind, const ShapeSummary& shape, Bytes bytes) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const TableEntry& entry) {
-    return about(entry, operation, shape) && entry.covers(bytes);
+    return about(entry, kind, shape) && entry.covers(bytes);
   });
   return found == entries_.end() ? nullptr : &*found;
 }
 
-Decision choose(const Selection& s, Operation operation, Bytes bytes) {
+Decision choose(const Selection& s, CollectiveKind kind, Bytes bytes) {
   const auto predicted = [&](const Choice& choice) {
-    return predicted_seconds(choice, operation, bytes, s.shape, s.prices);
+    return predicted_seconds(choice, kind, bytes, s.shape, s.prices);
   };
   if (s.forced) {
     Choice choice = *s.forced;
@@ -97,12 +97,12 @@ Decision choose(const Selection& s, Operation operation, Bytes bytes) {
     return {choice, Reason::forced, {}, predicted(choice)};
   }
   const auto possible = [&](Algorithm algorithm) { return s.shared_memory || !uses_shared_memory(algorithm); };
-  const TableEntry* entry = s.table.find(operation, s.shape, bytes);
+  const TableEntry* entry = s.table.find(kind, s.shape, bytes);
   if (entry != nullptr && possible(entry->choice.algorithm)) {
     return {entry->choice, Reason::table, *entry, predicted(entry->choice)};
   }
   Decision best{.predicted_seconds = std::numeric_limits<double>::infinity()};
-  for (const Algorithm algorithm : candidates(operation, s.shape)) {
+  for (const Algorithm algorithm : candidates(kind, s.shape)) {
     if (!possible(algorithm)) continue;
     Choice choice = s.untuned;
     choice.algorithm = algorithm;
@@ -117,7 +117,7 @@ bool may_share_memory(const Selection& s) {
   if (s.forced && uses_shared_memory(s.forced->algorithm)) return true;
   if (!s.shared_memory) return false;
   if (s.forced) return may_add_in_nodes(s);
-  const std::vector<Algorithm> able = candidates(Operation::all_reduce, s.shape);
+  const std::vector<Algorithm> able = candidates(CollectiveKind::all_reduce, s.shape);
   const std::vector<TableEntry>& entries = s.table.entries();
   return std::any_of(able.begin(), able.end(), uses_shared_memory) ||
          std::any_of(entries.begin(), entries.end(), [&](const TableEntry& entry) {

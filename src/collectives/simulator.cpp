@@ -166,7 +166,7 @@ std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial,
     return Fault{FaultKind::deadlock, timeline.blocked.front().rank, timeline.blocked.front().step,
                  std::to_string(timeline.blocked.size()) + " steps wait for each other"};
   if (auto fault = find_race_between_ranks(plans, timeline, trial)) return fault;
-  if (trial.operation == Operation::barrier) return find_deaf(plans);
+  if (trial.kind == CollectiveKind::barrier) return find_deaf(plans);
 
   Replay replay(plans, trial, simulation.expressions);
   for (const Event& event : timeline.events) replay.execute(event);
@@ -182,8 +182,9 @@ std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial,
     auto& pieces = simulation.results.emplace_back();
     for (const Piece& piece : output) {
       const Expression value =
-          trial.with_function ? *sum_applied_to(simulation.expressions, first_applied(trial, ranks), piece.symbol.value)
-                              : piece.symbol.value;
+          trial.kind == CollectiveKind::reduce_then
+              ? *sum_applied_to(simulation.expressions, first_applied(trial, ranks), piece.symbol.value)
+              : piece.symbol.value;
       pieces.push_back({piece.offset, piece.count, simulation.expressions.without_leaves_from(fillers, value)});
     }
   }

@@ -12,10 +12,11 @@ constexpr int staging_memory = 2;
 constexpr int first_input_memory = 3;
 
 bool starts_in_output(const Trial& trial, int rank) {
-  switch (trial.operation) {
-    case Operation::all_reduce:
-    case Operation::all_gather: return trial.in_place;
-    case Operation::reduce: return trial.in_place && rank == trial.root.value;
+  switch (trial.kind) {
+    case CollectiveKind::reduce_then:
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::all_gather: return trial.in_place;
+    case CollectiveKind::reduce: return trial.in_place && rank == trial.root.value;
     default: return false;
   }
 }
@@ -23,23 +24,24 @@ bool starts_in_output(const Trial& trial, int rank) {
 }  // namespace
 
 std::int64_t input_count(const Trial& trial, int ranks) {
-  switch (trial.operation) {
-    case Operation::all_reduce:
-    case Operation::reduce:
-    case Operation::all_gather: return trial.count.value;
-    case Operation::all_to_all:
-    case Operation::reduce_scatter: return ranks * trial.count.value;
-    case Operation::broadcast:
-    case Operation::barrier: return 0;
+  switch (trial.kind) {
+    case CollectiveKind::reduce_then:
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce:
+    case CollectiveKind::all_gather: return trial.count.value;
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::reduce_scatter: return ranks * trial.count.value;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::barrier: return 0;
   }
   return 0;
 }
 
 std::int64_t output_count(const Trial& trial, int ranks, int rank) {
-  switch (trial.operation) {
-    case Operation::all_gather:
-    case Operation::all_to_all: return ranks * trial.count.value;
-    case Operation::reduce: return rank == trial.root.value ? trial.count.value : 0;
+  switch (trial.kind) {
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all: return ranks * trial.count.value;
+    case CollectiveKind::reduce: return rank == trial.root.value ? trial.count.value : 0;
     default: return trial.count.value;
   }
 }
@@ -56,11 +58,11 @@ int first_leaf(const Trial& trial, int rank) {
 Place place(const Trial& trial, int rank, const Range& range) {
   const std::int64_t end = range.offset + range.count;
   const bool output_is_input =
-      trial.operation == Operation::reduce_scatter && trial.in_place && inputs_of(trial, rank) > 0;
+      trial.kind == CollectiveKind::reduce_scatter && trial.in_place && inputs_of(trial, rank) > 0;
   switch (range.memory) {
     case Memory::input: {
       if (range.leaf > 0 || !starts_in_output(trial, rank)) return {first_input_memory + range.leaf, range.offset, end};
-      const std::int64_t own_part = trial.operation == Operation::all_gather ? rank * trial.count.value : 0;
+      const std::int64_t own_part = trial.kind == CollectiveKind::all_gather ? rank * trial.count.value : 0;
       return {output_memory, own_part + range.offset, own_part + end};
     }
     case Memory::scratch: return {scratch_memory, range.offset, end};
@@ -94,14 +96,14 @@ SymbolicMemory::SymbolicMemory(const Trial& trial, int ranks, int rank, Expressi
   const int first = first_leaf(trial, rank);
   const auto bring = [&](const Range& where, int leaf) { write(where, {{0, where.count, {expressions.leaf(leaf)}}}); };
   for (int i = 0; i < inputs_of(trial, rank); ++i) {
-    const std::int64_t own_part = trial.operation == Operation::all_gather ? rank * trial.count.value : 0;
+    const std::int64_t own_part = trial.kind == CollectiveKind::all_gather ? rank * trial.count.value : 0;
     if (i == 0 && starts_in_output(trial, rank)) {
       bring({Memory::output, own_part, trial.count.value}, first);
     } else {
       bring({Memory::input, 0, input_count(trial, ranks), i}, first + i);
     }
   }
-  if (trial.operation == Operation::broadcast && rank == trial.root.value)
+  if (trial.kind == CollectiveKind::broadcast && rank == trial.root.value)
     bring({Memory::output, 0, trial.count.value}, first);
 }
 

@@ -41,20 +41,21 @@ class Judge {
  private:
   [[nodiscard]] Promise promised(int rank, std::int64_t element) const {
     const std::int64_t n = trial_.count.value;
-    switch (trial_.operation) {
-      case Operation::all_reduce:
-      case Operation::reduce: return {all_leaves_, 0, n - element};
-      case Operation::reduce_scatter: return {all_leaves_, rank * n, n - element};
-      case Operation::broadcast: return {leaf_of(trial_.root.value), 0, n - element};
-      case Operation::all_gather: {
+    switch (trial_.kind) {
+      case CollectiveKind::reduce_then:
+      case CollectiveKind::all_reduce:
+      case CollectiveKind::reduce: return {all_leaves_, 0, n - element};
+      case CollectiveKind::reduce_scatter: return {all_leaves_, rank * n, n - element};
+      case CollectiveKind::broadcast: return {leaf_of(trial_.root.value), 0, n - element};
+      case CollectiveKind::all_gather: {
         const auto part = static_cast<int>(element / n);
         return {leaf_of(part), -part * n, n - element % n};
       }
-      case Operation::all_to_all: {
+      case CollectiveKind::all_to_all: {
         const auto from = static_cast<int>(element / n);
         return {leaf_of(from), (rank - from) * n, n - element % n};
       }
-      case Operation::barrier: break;
+      case CollectiveKind::barrier: break;
     }
     return {{}, 0, ranks_ * n};
   }
@@ -70,7 +71,7 @@ class Judge {
     if (!symbol.written()) return fault(FaultKind::unwritten, "is not written");
     if (!symbol.filled && symbol.shift != promise.shift)
       return fault(FaultKind::misplaced, "holds element " + std::to_string(element + symbol.shift));
-    if (!trial_.with_function) return judge(fault, symbol.value, promise);
+    if (trial_.kind != CollectiveKind::reduce_then) return judge(fault, symbol.value, promise);
     const auto sum = sum_applied_to(expressions_, first_applied(trial_, ranks_), symbol.value);
     if (!sum) return fault(FaultKind::missing, "is " + expressions_.to_string(symbol.value) + ", not the function's");
     return judge(fault, *sum, promise);
@@ -89,7 +90,7 @@ class Judge {
     const auto fillers = std::lower_bound(held.begin(), held.end(), filler(first_leaf(trial_, ranks_), 0));
     if (!std::equal(held.begin(), fillers, promise.leaves.begin(), promise.leaves.end()))
       return fault(FaultKind::missing, sum);
-    if (trial_.operation == Operation::all_reduce && held.end() - fillers != ranks_without_leaves())
+    if (is_all_reduce(trial_.kind) && held.end() - fillers != ranks_without_leaves())
       return fault(FaultKind::missing, sum);
     if (is_whole) known_complete_.insert(value.id);
     return std::nullopt;
@@ -108,8 +109,8 @@ class Judge {
 };
 
 /// Whether every rank ends with the same output.
-bool is_for_all(Operation operation) {
-  return operation == Operation::all_reduce || operation == Operation::broadcast || operation == Operation::all_gather;
+bool is_for_all(CollectiveKind kind) {
+  return is_all_reduce(kind) || kind == CollectiveKind::broadcast || kind == CollectiveKind::all_gather;
 }
 
 bool is_same(const Piece& a, const Piece& b) {
@@ -125,7 +126,7 @@ std::optional<Fault> find_wrong_result(const std::vector<std::vector<Piece>>& ou
   for (std::size_t rank = 0; rank < outputs.size(); ++rank) {
     const auto& output = outputs[rank];
     if (auto fault = judge.judge(static_cast<int>(rank), output)) return fault;
-    if (is_for_all(trial.operation) && !std::equal(first.begin(), first.end(), output.begin(), output.end(), is_same))
+    if (is_for_all(trial.kind) && !std::equal(first.begin(), first.end(), output.begin(), output.end(), is_same))
       return Fault{FaultKind::unequal, static_cast<int>(rank), -1, "was added in another order than on rank 0"};
   }
   return std::nullopt;

@@ -9,20 +9,6 @@
 
 namespace lockstep {
 
-std::string_view name(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce: return "all_reduce";
-    case CollectiveKind::broadcast: return "broadcast";
-    case CollectiveKind::all_gather: return "all_gather";
-    case CollectiveKind::reduce_scatter: return "reduce_scatter";
-    case CollectiveKind::reduce: return "reduce";
-    case CollectiveKind::all_to_all: return "all_to_all";
-    case CollectiveKind::barrier: return "barrier";
-    case CollectiveKind::reduce_then: return "reduce_then";
-  }
-  return "unknown";
-}
-
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
   return check_and_submit({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
 }

@@ -106,12 +106,11 @@ TEST(LocalWait, SleepsUntilTheOthersOfItsNodeHaveCome) {
 }
 
 TEST(LocalSelection, HoldsWhereTheAlgorithmChangesWithTheSize) {
-  using collectives::Operation;
   for (const int ranks : {1, 2, 3, 5, 8}) {
     collectives::Selection selection{.shape = {1, ranks, ranks, ranks}, .untuned = {.segment = {256}}};
     const auto add = [&](std::int64_t from, std::int64_t below, Algorithm algorithm, int blocks_in_flight) {
       selection.table.add(
-          {Operation::all_reduce, selection.shape, {from}, {below}, {algorithm, {128}, blocks_in_flight}});
+          {CollectiveKind::all_reduce, selection.shape, {from}, {below}, {algorithm, {128}, blocks_in_flight}});
     };
     add(0, 16, Algorithm::recursive_doubling, 1);
     add(16, 3000, Algorithm::double_tree, 7);

@@ -22,7 +22,6 @@ namespace {
 
 using collectives::Algorithm;
 using collectives::CollectiveDescription;
-using collectives::Operation;
 using collectives::Schedule;
 
 constexpr std::int64_t width = sizeof(float);
@@ -31,18 +30,18 @@ constexpr std::int64_t segments[] = {16, 251, 4096};  // elements
 std::vector<std::int64_t> counts(int ranks) { return {0, 1, ranks, ranks + 1, 97, 1009, 3001}; }
 
 struct Parameter {
-  Operation operation = Operation::all_reduce;
+  CollectiveKind kind = CollectiveKind::all_reduce;
   Algorithm algorithm = Algorithm::ring;
 };
 
-bool has_parts_in(Operation o) { return o == Operation::reduce_scatter || o == Operation::all_to_all; }
-bool has_parts_out(Operation o) { return o == Operation::all_gather || o == Operation::all_to_all; }
+bool has_parts_in(CollectiveKind o) { return o == CollectiveKind::reduce_scatter || o == CollectiveKind::all_to_all; }
+bool has_parts_out(CollectiveKind o) { return o == CollectiveKind::all_gather || o == CollectiveKind::all_to_all; }
 
 /// One rank's buffers for one operation of `count` elements (of each part, where there are parts), not in place.
 struct Operands {
-  Operands(Operation operation, Rank me, int ranks, std::int64_t count)
-      : in(stated_order::input_of(me.value, has_parts_in(operation) ? count * ranks : count)),
-        out(static_cast<std::size_t>(has_parts_out(operation) ? count * ranks : count)) {}
+  Operands(CollectiveKind kind, Rank me, int ranks, std::int64_t count)
+      : in(stated_order::input_of(me.value, has_parts_in(kind) ? count * ranks : count)),
+        out(static_cast<std::size_t>(has_parts_out(kind) ? count * ranks : count)) {}
 
   static Buffer view(std::vector<float>& values) {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, DType::float32};
@@ -51,17 +50,18 @@ struct Operands {
   std::vector<float> out;
 };
 
-void run(Communicator& c, Operation operation, Operands& operands) {
+void run(Communicator& c, CollectiveKind kind, Operands& operands) {
   const Buffer in = Operands::view(operands.in);
   const Buffer out = Operands::view(operands.out);
-  switch (operation) {
-    case Operation::all_reduce: return c.all_reduce(in, out, ReduceOp::sum).wait();
-    case Operation::broadcast: return c.broadcast(in, {c.size() - 1}).wait();
-    case Operation::all_gather: return c.all_gather(in, out).wait();
-    case Operation::reduce_scatter: return c.reduce_scatter(in, out, ReduceOp::sum).wait();
-    case Operation::reduce: return c.reduce(in, out, ReduceOp::sum, {c.size() - 1}).wait();
-    case Operation::all_to_all: return c.all_to_all(in, out).wait();
-    case Operation::barrier: return c.barrier().wait();
+  switch (kind) {
+    case CollectiveKind::all_reduce: return c.all_reduce(in, out, ReduceOp::sum).wait();
+    case CollectiveKind::broadcast: return c.broadcast(in, {c.size() - 1}).wait();
+    case CollectiveKind::all_gather: return c.all_gather(in, out).wait();
+    case CollectiveKind::reduce_scatter: return c.reduce_scatter(in, out, ReduceOp::sum).wait();
+    case CollectiveKind::reduce: return c.reduce(in, out, ReduceOp::sum, {c.size() - 1}).wait();
+    case CollectiveKind::all_to_all: return c.all_to_all(in, out).wait();
+    case CollectiveKind::barrier: return c.barrier().wait();
+    case CollectiveKind::reduce_then: break;  // MPI has none to compare it with
   }
 }
 
@@ -70,9 +70,9 @@ std::vector<Schedule> schedules(const Parameter& p, int ranks, std::int64_t coun
   std::vector<Schedule> all;
   for (int rank = 0; rank < ranks; ++rank) {
     all.push_back(make_schedule({rank},
-                                {.operation = p.operation,
+                                {.kind = p.kind,
                                  .ranks = ranks,
-                                 .count = {p.operation == Operation::barrier ? 0 : count},
+                                 .count = {p.kind == CollectiveKind::barrier ? 0 : count},
                                  .root = {ranks - 1},
                                  .own = {.leaves = 1, .in_place = false}},
                                 p.algorithm, {segment}));
@@ -130,9 +130,9 @@ TEST_P(MpiPlanOnTheWire, SendsTheSimulatorsMessagesAndCallsNoCollectiveOfMpi) {
   with_communicators([&](Communicator& c, std::int64_t segment) {
     for (const std::int64_t count : counts(c.size())) {
       SCOPED_TRACE("count " + std::to_string(count) + ", segment " + std::to_string(segment));
-      Operands operands(GetParam().operation, c.rank(), c.size(), count);
+      Operands operands(GetParam().kind, c.rank(), c.size(), count);
       pmpi::reset();
-      run(c, GetParam().operation, operands);
+      run(c, GetParam().kind, operands);
       const pmpi::Counters seen = pmpi::counters();
       const pmpi::Counters expected = simulated_messages(schedules(GetParam(), c.size(), count, segment), c.rank());
       EXPECT_EQ(seen.collectives, 0);
@@ -169,20 +169,19 @@ TEST_P(MpiPlanSums, AreBitEqualToTheSimulatorsOrder) {
   with_communicators([&](Communicator& c, std::int64_t segment) {
     for (const std::int64_t count : counts(c.size())) {
       SCOPED_TRACE("count " + std::to_string(count) + ", segment " + std::to_string(segment));
-      Operands operands(p.operation, c.rank(), c.size(), count);
-      run(c, p.operation, operands);
+      Operands operands(p.kind, c.rank(), c.size(), count);
+      run(c, p.kind, operands);
       std::vector<std::vector<float>> inputs;
       for (int rank = 0; rank < c.size(); ++rank) {
-        inputs.push_back(Operands(p.operation, {rank}, c.size(), count).in);
+        inputs.push_back(Operands(p.kind, {rank}, c.size(), count).in);
       }
       const auto all = schedules(p, c.size(), count, segment);
       for (std::int64_t block = 0; block < all[0].size(); ++block) {
         const auto simulation = collectives::simulate(
-            plans_of(all, block),
-            {.operation = p.operation, .count = {all[0].block(block).count}, .root = {c.size() - 1}});
+            plans_of(all, block), {.kind = p.kind, .count = {all[0].block(block).count}, .root = {c.size() - 1}});
         ASSERT_FALSE(simulation.fault.has_value()) << simulation.fault->text;
         expect_folds(simulation, all[0], block, c.rank(), inputs, operands.out,
-                     p.operation == Operation::reduce_scatter);
+                     p.kind == CollectiveKind::reduce_scatter);
       }
     }
   });
@@ -193,30 +192,30 @@ TEST(PmpiCounters, SeeTheMpiLibrarysCollectives) {
   World world;
   Progress progress({.spins_before_yield = 0});
   const auto c = make_mpi_native(world.group(), world.host(), progress);
-  for (const Operation operation :
-       {Operation::all_reduce, Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
-        Operation::reduce, Operation::all_to_all, Operation::barrier}) {
-    Operands operands(operation, c->rank(), c->size(), 10);
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
+        CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all, CollectiveKind::barrier}) {
+    Operands operands(kind, c->rank(), c->size(), 10);
     pmpi::reset();
-    run(*c, operation, operands);
-    EXPECT_EQ(pmpi::counters().collectives, 1) << collectives::name(operation);
+    run(*c, kind, operands);
+    EXPECT_EQ(pmpi::counters().collectives, 1) << name(kind);
   }
   c->close();
   world.close();
 }
 
-constexpr Parameter all_reduces[] = {{Operation::all_reduce, Algorithm::ring},
-                                     {Operation::all_reduce, Algorithm::double_tree},
-                                     {Operation::all_reduce, Algorithm::halving_doubling},
-                                     {Operation::all_reduce, Algorithm::recursive_doubling},
-                                     {Operation::all_reduce, Algorithm::tree_order}};
+constexpr Parameter all_reduces[] = {{CollectiveKind::all_reduce, Algorithm::ring},
+                                     {CollectiveKind::all_reduce, Algorithm::double_tree},
+                                     {CollectiveKind::all_reduce, Algorithm::halving_doubling},
+                                     {CollectiveKind::all_reduce, Algorithm::recursive_doubling},
+                                     {CollectiveKind::all_reduce, Algorithm::tree_order}};
 constexpr Parameter others[] = {
-    {Operation::broadcast}, {Operation::all_gather}, {Operation::all_to_all}, {Operation::barrier}};
-constexpr Parameter other_sums[] = {{Operation::reduce_scatter}, {Operation::reduce}};
+    {CollectiveKind::broadcast}, {CollectiveKind::all_gather}, {CollectiveKind::all_to_all}, {CollectiveKind::barrier}};
+constexpr Parameter other_sums[] = {{CollectiveKind::reduce_scatter}, {CollectiveKind::reduce}};
 
 std::string parameter_name(const testing::TestParamInfo<Parameter>& info) {
-  std::string text(name(info.param.operation));
-  if (info.param.operation == Operation::all_reduce) text += "_" + std::string(name(info.param.algorithm));
+  std::string text(name(info.param.kind));
+  if (info.param.kind == CollectiveKind::all_reduce) text += "_" + std::string(name(info.param.algorithm));
   for (char& c : text) c = c == '-' ? '_' : c;
   return text;
 }

@@ -13,16 +13,16 @@ namespace lockstep::backends {
 namespace {
 
 using collectives::Algorithm;
-using collectives::Operation;
 using collectives::SelectionTable;
 using collectives::TableEntry;
 
 SelectionTable example() {
   SelectionTable table;
-  table.add({Operation::all_reduce, {2, 5, 2, 3}, {0}, {4096}, {Algorithm::recursive_doubling, {131072}, 2}});
-  table.add({Operation::all_reduce, {2, 5, 2, 3}, {4096}, TableEntry::no_end, {Algorithm::double_tree, {65536}, 4}});
-  table.add({Operation::broadcast, {1, 2, 2, 2}, {0}, {1 << 20}, {Algorithm::ring, {65536}, 1}});
-  table.add({Operation::barrier, {1, 2, 2, 2}, {0}, TableEntry::no_end, {Algorithm::ring, {1}, 64}});
+  table.add({CollectiveKind::all_reduce, {2, 5, 2, 3}, {0}, {4096}, {Algorithm::recursive_doubling, {131072}, 2}});
+  table.add(
+      {CollectiveKind::all_reduce, {2, 5, 2, 3}, {4096}, TableEntry::no_end, {Algorithm::double_tree, {65536}, 4}});
+  table.add({CollectiveKind::broadcast, {1, 2, 2, 2}, {0}, {1 << 20}, {Algorithm::ring, {65536}, 1}});
+  table.add({CollectiveKind::barrier, {1, 2, 2, 2}, {0}, TableEntry::no_end, {Algorithm::ring, {1}, 64}});
   return table;
 }
 

@@ -20,7 +20,6 @@ namespace lockstep::backends {
 namespace {
 
 using collectives::Algorithm;
-using collectives::Operation;
 using collectives::Reason;
 using collectives::SelectionTable;
 using collectives::ShapeSummary;
@@ -51,8 +50,8 @@ class Agreement : public testing::Test {
   static void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
   [[nodiscard]] SelectionTable table(Algorithm small, Algorithm large, int blocks_in_flight) const {
     SelectionTable table;
-    table.add({Operation::all_reduce, shape(), {0}, {4096}, {small, {512}, 1}});
-    table.add({Operation::all_reduce, shape(), {4096}, TableEntry::no_end, {large, {1024}, blocks_in_flight}});
+    table.add({CollectiveKind::all_reduce, shape(), {0}, {4096}, {small, {512}, 1}});
+    table.add({CollectiveKind::all_reduce, shape(), {4096}, TableEntry::no_end, {large, {1024}, blocks_in_flight}});
     return table;
   }
 
@@ -114,8 +113,8 @@ TEST_F(Agreement, ANamedAlgorithmIsForcedAndReadsNoTable) {
   MembershipOptions named = options("missing.json");
   named.algorithm = "tree";
   const auto selection = agree_on_selection(world_.group(), named);
-  EXPECT_EQ(choose(*selection, Operation::all_reduce, {4}).reason, Reason::forced);
-  EXPECT_EQ(choose(*selection, Operation::all_reduce, {4}).choice.algorithm, Algorithm::double_tree);
+  EXPECT_EQ(choose(*selection, CollectiveKind::all_reduce, {4}).reason, Reason::forced);
+  EXPECT_EQ(choose(*selection, CollectiveKind::all_reduce, {4}).choice.algorithm, Algorithm::double_tree);
   named.algorithm = "mpi";
   EXPECT_EQ(agree_on_selection(world_.group(), named), std::nullopt);
 }
@@ -123,12 +122,12 @@ TEST_F(Agreement, ANamedAlgorithmIsForcedAndReadsNoTable) {
 TEST_F(Agreement, TheContractHoldsWhereAlgorithmsAndBlocksInFlightChangeWithTheSize) {
   Progress progress({.spins_before_yield = 0});
   SelectionTable mixed = table(Algorithm::recursive_doubling, Algorithm::double_tree, 5);
-  mixed.erase(Operation::all_reduce, shape());
-  mixed.add({Operation::all_reduce, shape(), {0}, {100}, {Algorithm::recursive_doubling, {64}, 1}});
-  mixed.add({Operation::all_reduce, shape(), {100}, {2000}, {Algorithm::double_tree, {256}, 5}});
-  mixed.add({Operation::all_reduce, shape(), {2000}, {4000}, {Algorithm::halving_doubling, {128}, 3}});
-  mixed.add({Operation::all_gather, shape(), {1}, {4000}, {Algorithm::ring, {100}, 4}});
-  mixed.add({Operation::broadcast, shape(), {5}, {4000}, {Algorithm::ring, {100}, 1}});
+  mixed.erase(CollectiveKind::all_reduce, shape());
+  mixed.add({CollectiveKind::all_reduce, shape(), {0}, {100}, {Algorithm::recursive_doubling, {64}, 1}});
+  mixed.add({CollectiveKind::all_reduce, shape(), {100}, {2000}, {Algorithm::double_tree, {256}, 5}});
+  mixed.add({CollectiveKind::all_reduce, shape(), {2000}, {4000}, {Algorithm::halving_doubling, {128}, 3}});
+  mixed.add({CollectiveKind::all_gather, shape(), {1}, {4000}, {Algorithm::ring, {100}, 4}});
+  mixed.add({CollectiveKind::broadcast, shape(), {5}, {4000}, {Algorithm::ring, {100}, 1}});
   const auto c = make_mpi_plan(world_.group(), world_.host(), progress,
                                {.selection = collectives::Selection{.shape = shape(), .table = mixed}});
   contract::check_all(*c);

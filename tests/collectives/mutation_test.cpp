@@ -23,9 +23,9 @@ struct Subject {
 };
 
 std::ostream& operator<<(std::ostream& out, const Subject& s) {
-  return out << name(s.trial.operation) << (s.trial.with_function ? " with a function " : " ") << name(s.algorithm)
-             << ", " << s.ranks << " ranks, " << s.trial.count.value << " elements, root " << s.trial.root.value << ", "
-             << s.shape.nodes() << " nodes, reach " << static_cast<int>(s.reaches.back());
+  return out << name(s.trial.kind) << " " << name(s.algorithm) << ", " << s.ranks << " ranks, " << s.trial.count.value
+             << " elements, root " << s.trial.root.value << ", " << s.shape.nodes() << " nodes, reach "
+             << static_cast<int>(s.reaches.back());
 }
 
 /// Operations of ranks that share memory: on one node, and all-reduces on several. Where data are staged, other
@@ -34,13 +34,14 @@ void add_shared(int ranks, std::vector<Subject>& all) {
   Subject subject({}, ranks, Algorithm::shared_memory);
   subject.trial.root = {1};
   subject.trial.count = {2 * ranks + 1};
-  for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
-                                    Operation::reduce_scatter, Operation::reduce, Operation::all_to_all}) {
-    subject.trial.operation = operation;
-    subject.trial.in_place = operation != Operation::all_to_all;
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
+        CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all}) {
+    subject.trial.kind = kind;
+    subject.trial.in_place = kind != CollectiveKind::all_to_all;
     all.push_back(subject);
   }
-  subject.trial.operation = Operation::all_reduce;
+  subject.trial.kind = CollectiveKind::all_reduce;
   subject.trial.in_place = true;
   subject.trial.count = {4 * ranks};
   for (const Reaches& reaches : {Reaches{Reach::pulled}, Reaches{Reach::direct, Reach::staged}}) {
@@ -48,7 +49,7 @@ void add_shared(int ranks, std::vector<Subject>& all) {
     all.push_back(subject);
   }
   Subject then = subject;
-  then.trial.with_function = true;
+  then.trial.kind = CollectiveKind::reduce_then;
   for (const bool in_place : {true, false})
     for (const Reaches& reaches : {Reaches{Reach::direct}, Reaches{Reach::direct, Reach::staged}}) {
       then.trial.in_place = in_place;
@@ -62,7 +63,7 @@ void add_shared(int ranks, std::vector<Subject>& all) {
       subject.reaches = {reach};
       all.push_back(subject);
       then = subject;
-      then.trial.with_function = true;
+      then.trial.kind = CollectiveKind::reduce_then;
       for (const bool in_place : {true, false}) {
         then.trial.in_place = in_place;
         all.push_back(then);
@@ -81,16 +82,17 @@ std::vector<Subject> subjects() {
         if (count < ranks) leaves.back() = 0;
         all.push_back({{.count = {count}, .leaves = leaves}, ranks, algorithm});
         for (const bool in_place : {true, false})
-          all.push_back({{.count = {count}, .in_place = in_place, .with_function = true}, ranks, algorithm});
+          all.push_back(
+              {{.kind = CollectiveKind::reduce_then, .count = {count}, .in_place = in_place}, ranks, algorithm});
       }
-    for (const Operation operation : {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
-                                      Operation::reduce, Operation::all_to_all, Operation::barrier})
-      all.push_back({{.operation = operation, .count = {operation == Operation::barrier ? 0 : 3}, .root = {1}},
-                     ranks,
-                     Algorithm::ring});
+    for (const CollectiveKind kind :
+         {CollectiveKind::broadcast, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::reduce,
+          CollectiveKind::all_to_all, CollectiveKind::barrier})
+      all.push_back(
+          {{.kind = kind, .count = {kind == CollectiveKind::barrier ? 0 : 3}, .root = {1}}, ranks, Algorithm::ring});
     std::vector<int> leaves(static_cast<std::size_t>(ranks), 1);
     leaves.back() = 2;
-    all.push_back({{.operation = Operation::reduce, .count = {3}, .root = {1}, .leaves = leaves, .in_place = true},
+    all.push_back({{.kind = CollectiveKind::reduce, .count = {3}, .root = {1}, .leaves = leaves, .in_place = true},
                    ranks,
                    Algorithm::ring});
     add_shared(ranks, all);
@@ -189,7 +191,7 @@ TEST(Mutation, DoubledHalfOfAMessageIsDetected) {
 
 TEST(Mutation, AFunctionAppliedTwiceIsDetected) {
   for (const Subject& subject : subjects()) {
-    if (!subject.trial.with_function) continue;
+    if (subject.trial.kind != CollectiveKind::reduce_then) continue;
     const Detector detector(subject);
     for (int rank = 0; rank < subject.ranks; ++rank)
       for (std::size_t s = 0; s < detector.plans()[static_cast<std::size_t>(rank)].steps.size(); ++s) {
@@ -207,7 +209,7 @@ TEST(Mutation, AFunctionAppliedTwiceIsDetected) {
 /// Neutral elements may be added at any time.
 bool every_dependency_matters(const Subject& subject) {
   if (!subject.trial.leaves.empty() && subject.trial.leaves.back() == 0) return false;
-  return subject.trial.operation != Operation::barrier || (subject.ranks & (subject.ranks - 1)) == 0;
+  return subject.trial.kind != CollectiveKind::barrier || (subject.ranks & (subject.ranks - 1)) == 0;
 }
 
 /// To publish or to await a little earlier or later than needed is not always wrong.

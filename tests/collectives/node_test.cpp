@@ -57,15 +57,15 @@ TEST(SharedMemoryAllReduce, AddsFromLeftToRight) {
 }
 
 TEST(SharedMemory, MovesDataForAllRankCountsAndCounts) {
-  for (const Operation operation : {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
-                                    Operation::reduce, Operation::all_to_all})
+  for (const CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::all_gather,
+                                    CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all})
     for (const Reaches& reach : by_slices)
       for (const bool in_place : {true, false})
         for (int ranks = 1; ranks <= (in_place ? 64 : 17); ++ranks)
           for (const std::int64_t count : counts_for(ranks)) {
-            const Trial trial{.operation = operation, .count = {count}, .root = {ranks / 2}, .in_place = in_place};
+            const Trial trial{.kind = kind, .count = {count}, .root = {ranks / 2}, .in_place = in_place};
             ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks, Algorithm::shared_memory, {}, reach), trial)))
-                << name(operation) << ", " << ranks << " ranks, " << count << " elements";
+                << name(kind) << ", " << ranks << " ranks, " << count << " elements";
           }
 }
 
@@ -75,7 +75,7 @@ TEST(SharedMemory, ReducesToEveryRootFromLeftToRight) {
       for (int ranks = 1; ranks <= 9; ++ranks)
         for (int root = 0; root < ranks; ++root) {
           const Trial trial{
-              .operation = Operation::reduce, .count = {2 * ranks + 1}, .root = {root}, .in_place = in_place};
+              .kind = CollectiveKind::reduce, .count = {2 * ranks + 1}, .root = {root}, .in_place = in_place};
           Simulation simulation = simulate(plans_of(trial, ranks, Algorithm::shared_memory, {}, reach), trial);
           ASSERT_TRUE(is_right(simulation)) << ranks << " ranks, root " << root;
           const auto brought = contributions(simulation.expressions, trial, ranks);
@@ -86,7 +86,7 @@ TEST(SharedMemory, ReducesToEveryRootFromLeftToRight) {
 
 TEST(SharedMemory, BarrierEndsAfterAllHaveBegun) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
-    const Trial trial{.operation = Operation::barrier};
+    const Trial trial{.kind = CollectiveKind::barrier};
     ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks, Algorithm::shared_memory), trial))) << ranks << " ranks";
   }
 }
@@ -203,12 +203,12 @@ TEST(Price, OfReduceAndAllToAllInSharedMemoryIsAsStated) {
   for (int ranks = 2; ranks <= 64; ++ranks) {
     const Count count{64 * ranks};
     const double n = 4.0 * static_cast<double>(count.value);
-    const auto price = [&](Operation operation) {
-      const Trial trial{.operation = operation, .count = count};
+    const auto price = [&](CollectiveKind kind) {
+      const Trial trial{.kind = kind, .count = count};
       return run(plans_of(trial, ranks, Algorithm::shared_memory), 4, model).seconds;
     };
-    EXPECT_DOUBLE_EQ(price(Operation::reduce), 2 * 5 + n * 0.25 + (ranks - 1) * n / ranks * 0.125) << ranks;
-    EXPECT_DOUBLE_EQ(price(Operation::all_to_all), 2 * 5 + (ranks - 1) * n * 0.25) << ranks;
+    EXPECT_DOUBLE_EQ(price(CollectiveKind::reduce), 2 * 5 + n * 0.25 + (ranks - 1) * n / ranks * 0.125) << ranks;
+    EXPECT_DOUBLE_EQ(price(CollectiveKind::all_to_all), 2 * 5 + (ranks - 1) * n * 0.25) << ranks;
   }
 }
 

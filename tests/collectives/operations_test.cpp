@@ -16,7 +16,7 @@ TEST(BinomialBroadcast, ReachesAllRanksFromEveryRoot) {
     const std::set<int> roots{0, 1 % ranks, ranks / 2, ranks - 1};
     for (const int root : roots)
       for (const std::int64_t count : counts_for(ranks)) {
-        const Trial trial{.operation = Operation::broadcast, .count = {count}, .root = {root}};
+        const Trial trial{.kind = CollectiveKind::broadcast, .count = {count}, .root = {root}};
         ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks), trial))) << ranks << " ranks, root " << root;
       }
   }
@@ -26,7 +26,7 @@ TEST(RingAllGather, PutsEveryPartInItsPlace) {
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (const std::int64_t count : counts_for(ranks))
       for (const bool in_place : placements(ranks)) {
-        const Trial trial{.operation = Operation::all_gather, .count = {count}, .in_place = in_place};
+        const Trial trial{.kind = CollectiveKind::all_gather, .count = {count}, .in_place = in_place};
         ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks), trial))) << ranks << " ranks, " << count << " elements";
       }
 }
@@ -53,7 +53,7 @@ TEST(RingReduceScatter, LeavesEachRankItsPartOfTheSum) {
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (const std::int64_t count : counts_for(ranks))
       for (const bool in_place : placements(ranks))
-        prove_reduce_scatter({.operation = Operation::reduce_scatter, .count = {count}, .in_place = in_place}, ranks);
+        prove_reduce_scatter({.kind = CollectiveKind::reduce_scatter, .count = {count}, .in_place = in_place}, ranks);
 }
 
 TEST(RingReduceScatter, TakesNoneOrSeveralLeavesFromARank) {
@@ -63,7 +63,7 @@ TEST(RingReduceScatter, TakesNoneOrSeveralLeavesFromARank) {
         std::vector<int> leaves;
         for (int rank = 0; rank < ranks; ++rank) leaves.push_back((rank + variant) % 3);
         prove_reduce_scatter(
-            {.operation = Operation::reduce_scatter, .count = {7}, .leaves = leaves, .in_place = in_place}, ranks);
+            {.kind = CollectiveKind::reduce_scatter, .count = {7}, .leaves = leaves, .in_place = in_place}, ranks);
       }
 }
 
@@ -97,7 +97,7 @@ TEST(BinomialReduce, LeavesTheSumOnEveryRoot) {
     for (const int root : roots)
       for (const std::int64_t count : counts_for(ranks))
         for (const bool in_place : placements(ranks))
-          prove_reduce({.operation = Operation::reduce, .count = {count}, .root = {root}, .in_place = in_place}, ranks);
+          prove_reduce({.kind = CollectiveKind::reduce, .count = {count}, .root = {root}, .in_place = in_place}, ranks);
   }
 }
 
@@ -108,7 +108,7 @@ TEST(BinomialReduce, TakesNoneOrSeveralLeavesFromARank) {
         std::vector<int> leaves;
         for (int rank = 0; rank < ranks; ++rank) leaves.push_back((rank + variant) % 3);
         prove_reduce(
-            {.operation = Operation::reduce, .count = {7}, .root = {ranks / 2}, .leaves = leaves, .in_place = in_place},
+            {.kind = CollectiveKind::reduce, .count = {7}, .root = {ranks / 2}, .leaves = leaves, .in_place = in_place},
             ranks);
       }
 }
@@ -132,7 +132,7 @@ TEST(BinomialReduce, NeedsScratchOnlyBetweenTheRootAndTheLeavesOfTheTree) {
 }
 
 TEST(BinomialReduce, WritingToAnOutputAwayFromTheRootIsAFault) {
-  const Trial trial{.operation = Operation::reduce, .count = {4}};
+  const Trial trial{.kind = CollectiveKind::reduce, .count = {4}};
   std::vector<Plan> plans = plans_of(trial, 2);
   plans[1].steps.emplace_back(Fill{{Memory::output, 0, 4}});
   const Simulation simulation = simulate(plans, trial);
@@ -143,14 +143,14 @@ TEST(BinomialReduce, WritingToAnOutputAwayFromTheRootIsAFault) {
 TEST(PairwiseAllToAll, PutsEveryPartInItsPlace) {
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (const std::int64_t count : counts_for(ranks)) {
-      const Trial trial{.operation = Operation::all_to_all, .count = {count}};
+      const Trial trial{.kind = CollectiveKind::all_to_all, .count = {count}};
       ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks), trial))) << ranks << " ranks, " << count << " elements";
     }
 }
 
 /// Each part is of the rank it comes from, but the one that the sender meant for another.
 TEST(PairwiseAllToAll, SendingAnotherRanksPartIsAFault) {
-  const Trial trial{.operation = Operation::all_to_all, .count = {4}};
+  const Trial trial{.kind = CollectiveKind::all_to_all, .count = {4}};
   std::vector<Plan> plans = plans_of(trial, 3);
   std::get<Send>(plans[0].steps.front()).from.offset = 8;
   const Simulation simulation = simulate(plans, trial);
@@ -160,7 +160,7 @@ TEST(PairwiseAllToAll, SendingAnotherRanksPartIsAFault) {
 
 TEST(DisseminationBarrier, EndsAfterAllHaveBegun) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
-    const Trial trial{.operation = Operation::barrier};
+    const Trial trial{.kind = CollectiveKind::barrier};
     ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks), trial))) << ranks << " ranks";
   }
 }

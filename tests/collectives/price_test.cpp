@@ -78,18 +78,18 @@ TEST(Price, OfTheOtherOperationsIsTheFormula) {
     const Count count{1009};
     const Bytes bytes{count.value * element_bytes};
     const double broadcast = binomial_broadcast_seconds(ranks, bytes, rates);
-    EXPECT_NEAR(simulated({.operation = Operation::broadcast, .count = count}, ranks), broadcast, tolerance(broadcast));
+    EXPECT_NEAR(simulated({.kind = CollectiveKind::broadcast, .count = count}, ranks), broadcast, tolerance(broadcast));
     const double gather = ring_all_gather_seconds(ranks, bytes, rates);
-    EXPECT_NEAR(simulated({.operation = Operation::all_gather, .count = count}, ranks), gather, tolerance(gather));
+    EXPECT_NEAR(simulated({.kind = CollectiveKind::all_gather, .count = count}, ranks), gather, tolerance(gather));
     const double scatter = ring_reduce_scatter_seconds(ranks, bytes, rates);
-    EXPECT_NEAR(simulated({.operation = Operation::reduce_scatter, .count = count}, ranks), scatter,
+    EXPECT_NEAR(simulated({.kind = CollectiveKind::reduce_scatter, .count = count}, ranks), scatter,
                 tolerance(scatter));
     const double reduce = binomial_reduce_seconds(ranks, bytes, rates);
-    EXPECT_NEAR(simulated({.operation = Operation::reduce, .count = count, .root = {ranks / 3}}, ranks), reduce,
+    EXPECT_NEAR(simulated({.kind = CollectiveKind::reduce, .count = count, .root = {ranks / 3}}, ranks), reduce,
                 tolerance(reduce));
     const double exchange = pairwise_all_to_all_seconds(ranks, bytes, rates);
-    EXPECT_NEAR(simulated({.operation = Operation::all_to_all, .count = count}, ranks), exchange, tolerance(exchange));
-    EXPECT_EQ(simulated({.operation = Operation::barrier}, ranks), dissemination_barrier_seconds(ranks, rates));
+    EXPECT_NEAR(simulated({.kind = CollectiveKind::all_to_all, .count = count}, ranks), exchange, tolerance(exchange));
+    EXPECT_EQ(simulated({.kind = CollectiveKind::barrier}, ranks), dissemination_barrier_seconds(ranks, rates));
   }
 }
 

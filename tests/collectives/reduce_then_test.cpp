@@ -33,7 +33,7 @@ void prove(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShap
 }
 
 Trial reduce_then_of(std::int64_t count, bool in_place) {
-  return {.count = {count}, .in_place = in_place, .with_function = true};
+  return {.kind = CollectiveKind::reduce_then, .count = {count}, .in_place = in_place};
 }
 
 class ReduceThen : public testing::TestWithParam<Algorithm> {};
@@ -192,15 +192,12 @@ TEST(ReduceThenFault, AnOutputOverwrittenBeforeTheFunctionSawIt) {
 TEST(ReduceThenFault, AFunctionWhereNoneWasAskedFor) {
   Trial trial = reduce_then_of(8, true);
   const auto plans = plans_of(trial, 4);
-  trial.with_function = false;
+  trial.kind = CollectiveKind::all_reduce;
   EXPECT_EQ(fault_of(plans, trial), FaultKind::malformed);
 }
 
-TEST(ReduceThenSchedule, RefusesAFunctionInOtherOperationsAndWhereAllAddUpEverything) {
-  EXPECT_THROW((void)make_schedule({0}, {.operation = Operation::reduce_scatter, .count = {8}, .with_function = true},
-                                   Algorithm::ring, {4}),
-               Error);
-  EXPECT_THROW((void)make_schedule({0}, {.count = {8}, .with_function = true, .reach = Reach::pulled},
+TEST(ReduceThenSchedule, RefusesToPullAsAllWouldAddUpEverything) {
+  EXPECT_THROW((void)make_schedule({0}, {.kind = CollectiveKind::reduce_then, .count = {8}, .reach = Reach::pulled},
                                    Algorithm::shared_memory, {4}),
                Error);
 }

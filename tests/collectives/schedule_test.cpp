@@ -29,10 +29,11 @@ TEST(Blocks, CoverTheBufferExactly) {
 
 TEST(Schedule, ViewsCoverEveryPartExactly) {
   constexpr int ranks = 3;
-  for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all})
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all})
     for (const std::int64_t part : {1, 4, 5, 13}) {
       const Schedule schedule =
-          make_schedule({1}, {.operation = operation, .ranks = ranks, .count = {part}}, Algorithm::ring, {4});
+          make_schedule({1}, {.kind = kind, .ranks = ranks, .count = {part}}, Algorithm::ring, {4});
       std::vector<int> touched(static_cast<std::size_t>(ranks * part));
       for (std::int64_t b = 0; b < schedule.size(); ++b)
         for (std::int64_t i = 0; i < ranks * schedule.block(b).count; ++i)
@@ -43,7 +44,7 @@ TEST(Schedule, ViewsCoverEveryPartExactly) {
 
 TEST(Schedule, ViewMapsPartsOfABlockIntoThePartsOfTheBuffer) {
   const Schedule schedule =
-      make_schedule({0}, {.operation = Operation::all_gather, .ranks = 2, .count = {10}}, Algorithm::ring, {4});
+      make_schedule({0}, {.kind = CollectiveKind::all_gather, .ranks = 2, .count = {10}}, Algorithm::ring, {4});
   ASSERT_EQ(schedule.size(), 3);
   EXPECT_EQ(schedule.view(1)(0), 4);
   EXPECT_EQ(schedule.view(1)(5), 10 + 4 + 1);  // element 1 of part 1
@@ -51,9 +52,10 @@ TEST(Schedule, ViewMapsPartsOfABlockIntoThePartsOfTheBuffer) {
 }
 
 TEST(Schedule, RangesOfAPlanStayInsideOnePart) {
-  for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all}) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
     const std::int64_t part = 7;
-    const Plan plan = make_plan({1}, {.operation = operation, .ranks = 4, .count = {part}}, Algorithm::ring);
+    const Plan plan = make_plan({1}, {.kind = kind, .ranks = 4, .count = {part}}, Algorithm::ring);
     for (const Step& step : plan.steps)
       if (const auto* send = std::get_if<Send>(&step)) {
         EXPECT_EQ(send->from.offset / part, (send->from.offset + send->from.count - 1) / part);
@@ -95,7 +97,7 @@ TEST(Schedule, LastBlockHasAPlanOfItsOwn) {
 
 TEST(Schedule, EmptyBufferHasNoBlockAndABarrierOne) {
   EXPECT_EQ(make_schedule({0}, {.ranks = 2}, Algorithm::ring, {5}).size(), 0);
-  const Schedule barrier = make_schedule({0}, {.operation = Operation::barrier, .ranks = 2}, Algorithm::ring, {5});
+  const Schedule barrier = make_schedule({0}, {.kind = CollectiveKind::barrier, .ranks = 2}, Algorithm::ring, {5});
   EXPECT_EQ(barrier.size(), 1);
   EXPECT_EQ(barrier.plan(0).steps.size(), 2u);
 }
@@ -117,18 +119,18 @@ TEST(Schedule, RefusesWhatCannotWork) {
     return "accepted";
   };
   EXPECT_EQ(message({2}, {.ranks = 2}), "the rank is 2; it must lie between 0 and 1");
-  EXPECT_EQ(message({0}, {.operation = Operation::broadcast, .ranks = 2, .root = {-1}}),
+  EXPECT_EQ(message({0}, {.kind = CollectiveKind::broadcast, .ranks = 2, .root = {-1}}),
             "the root is -1; it must lie between 0 and 1");
-  EXPECT_EQ(message({0}, {.operation = Operation::reduce, .ranks = 2, .root = {2}}),
+  EXPECT_EQ(message({0}, {.kind = CollectiveKind::reduce, .ranks = 2, .root = {2}}),
             "the root is 2; it must lie between 0 and 1");
   EXPECT_EQ(message({0}, {.ranks = 0}), "the number of ranks is 0; it must be at least 1");
   EXPECT_EQ(message({0}, {.count = {-1}}), "the count is -1; it must not be negative");
-  EXPECT_EQ(message({0}, {.operation = Operation::barrier, .count = {1}}), "the count is 1; a barrier has no elements");
+  EXPECT_EQ(message({0}, {.kind = CollectiveKind::barrier, .count = {1}}), "the count is 1; a barrier has no elements");
   EXPECT_EQ(message({0}, {}, {0}), "the segment has 0 elements; give at least 1");
   EXPECT_EQ(message({0}, {.own = {.leaves = -1}}), "the number of leaves is -1; it must not be negative");
-  EXPECT_EQ(message({0}, {.operation = Operation::all_gather, .own = {.leaves = 2}}),
+  EXPECT_EQ(message({0}, {.kind = CollectiveKind::all_gather, .own = {.leaves = 2}}),
             "a rank brings one leaf to an all_gather or to shared memory, not 2");
-  EXPECT_EQ(message({0}, {.operation = Operation::all_to_all, .own = {.in_place = true}}),
+  EXPECT_EQ(message({0}, {.kind = CollectiveKind::all_to_all, .own = {.in_place = true}}),
             "an all_to_all cannot be done in place");
 }
 

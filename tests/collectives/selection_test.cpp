@@ -21,7 +21,7 @@ ShapeSummary on_one_node(int ranks) { return {1, ranks, ranks, ranks}; }
 ShapeSummary one_on_each(int nodes) { return {nodes, nodes, 1, 1}; }
 
 TableEntry entry(std::int64_t from, std::int64_t below, Algorithm algorithm) {
-  return {Operation::all_reduce, two_on_one, {from}, {below}, {algorithm, {4096}, 3}};
+  return {CollectiveKind::all_reduce, two_on_one, {from}, {below}, {algorithm, {4096}, 3}};
 }
 
 std::string complaint(SelectionTable table, const TableEntry& wrong) {
@@ -56,35 +56,36 @@ TEST(ShapeSummary, KnowsWhatIsPossible) {
 
 TEST(Candidates, AreApplicableAndNamed) {
   for (const ShapeSummary& shape : {on_one_node(1), two_on_one, eight_on_two, ShapeSummary{2, 5, 2, 3}}) {
-    for (const Operation operation :
-         {Operation::all_reduce, Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
-          Operation::reduce, Operation::all_to_all, Operation::barrier}) {
-      const auto found = candidates(operation, shape);
+    for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
+                                      CollectiveKind::reduce_scatter, CollectiveKind::reduce,
+                                      CollectiveKind::all_to_all, CollectiveKind::barrier}) {
+      const auto found = candidates(kind, shape);
       ASSERT_FALSE(found.empty());
-      EXPECT_EQ(parse_operation(name(operation)), operation);
+      EXPECT_EQ(parse_kind(name(kind)), kind);
       for (const Algorithm algorithm : found) {
         EXPECT_TRUE(applicable(algorithm, shape));
-        EXPECT_EQ(parse_algorithm(operation, algorithm_name(operation, algorithm)), algorithm);
+        EXPECT_EQ(parse_algorithm(kind, algorithm_name(kind, algorithm)), algorithm);
       }
     }
   }
   EXPECT_THROW(require_applicable(Algorithm::ring, {0, 0, 0, 0}), Error);
-  EXPECT_THROW(parse_algorithm(Operation::broadcast, "ring"), Error);
-  EXPECT_THROW(parse_operation("allreduce"), Error);
+  EXPECT_THROW(parse_algorithm(CollectiveKind::broadcast, "ring"), Error);
+  EXPECT_THROW(parse_kind("allreduce"), Error);
 }
 
 TEST(SelectionTable, FindsTheEntryThatCoversASize) {
   SelectionTable table;
   table.add(entry(4096, TableEntry::no_end.value, Algorithm::ring));
   table.add(entry(0, 1024, Algorithm::recursive_doubling));
-  ASSERT_NE(table.find(Operation::all_reduce, two_on_one, {0}), nullptr);
-  EXPECT_EQ(table.find(Operation::all_reduce, two_on_one, {1023})->choice.algorithm, Algorithm::recursive_doubling);
-  EXPECT_EQ(table.find(Operation::all_reduce, two_on_one, {1024}), nullptr);
-  EXPECT_EQ(table.find(Operation::all_reduce, two_on_one, {4095}), nullptr);
-  EXPECT_EQ(table.find(Operation::all_reduce, two_on_one, {4096})->choice.algorithm, Algorithm::ring);
-  EXPECT_NE(table.find(Operation::all_reduce, two_on_one, TableEntry::no_end), nullptr);
-  EXPECT_EQ(table.find(Operation::all_reduce, on_one_node(3), {4096}), nullptr);
-  EXPECT_EQ(table.find(Operation::broadcast, two_on_one, {4096}), nullptr);
+  ASSERT_NE(table.find(CollectiveKind::all_reduce, two_on_one, {0}), nullptr);
+  EXPECT_EQ(table.find(CollectiveKind::all_reduce, two_on_one, {1023})->choice.algorithm,
+            Algorithm::recursive_doubling);
+  EXPECT_EQ(table.find(CollectiveKind::all_reduce, two_on_one, {1024}), nullptr);
+  EXPECT_EQ(table.find(CollectiveKind::all_reduce, two_on_one, {4095}), nullptr);
+  EXPECT_EQ(table.find(CollectiveKind::all_reduce, two_on_one, {4096})->choice.algorithm, Algorithm::ring);
+  EXPECT_NE(table.find(CollectiveKind::all_reduce, two_on_one, TableEntry::no_end), nullptr);
+  EXPECT_EQ(table.find(CollectiveKind::all_reduce, on_one_node(3), {4096}), nullptr);
+  EXPECT_EQ(table.find(CollectiveKind::broadcast, two_on_one, {4096}), nullptr);
   EXPECT_EQ(table.entries().front().from, Bytes{0}) << "entries are in order";
 }
 
@@ -95,7 +96,7 @@ TEST(SelectionTable, ErasesOneOperationOnOneShape) {
   TableEntry other = entry(0, 10, Algorithm::ring);
   other.shape = eight_on_two;
   table.add(other);
-  table.erase(Operation::all_reduce, two_on_one);
+  table.erase(CollectiveKind::all_reduce, two_on_one);
   ASSERT_EQ(table.entries().size(), 1U);
   EXPECT_EQ(table.entries().front(), other);
 }
@@ -125,15 +126,15 @@ TEST(SelectionTable, RefusesWhatContradictsOrCannotBe) {
 TEST(Choose, PrefersForceToTheTableAndTheTableToTheModel) {
   Selection selection{.shape = two_on_one};
   selection.table.add(entry(1000, 2000, Algorithm::double_tree));
-  const Decision tabled = choose(selection, Operation::all_reduce, {1500});
+  const Decision tabled = choose(selection, CollectiveKind::all_reduce, {1500});
   EXPECT_EQ(tabled.reason, Reason::table);
   EXPECT_EQ(tabled.choice, (Choice{Algorithm::double_tree, {4096}, 3}));
   EXPECT_EQ(tabled.entry, selection.table.entries().front());
-  EXPECT_EQ(choose(selection, Operation::all_reduce, {2000}).reason, Reason::cost_model);
-  EXPECT_EQ(choose(selection, Operation::broadcast, {1500}).reason, Reason::cost_model);
+  EXPECT_EQ(choose(selection, CollectiveKind::all_reduce, {2000}).reason, Reason::cost_model);
+  EXPECT_EQ(choose(selection, CollectiveKind::broadcast, {1500}).reason, Reason::cost_model);
 
   selection.forced = Choice{Algorithm::halving_doubling, {77}, 5};
-  const Decision forced = choose(selection, Operation::all_reduce, {1500});
+  const Decision forced = choose(selection, CollectiveKind::all_reduce, {1500});
   EXPECT_EQ(forced.reason, Reason::forced);
   EXPECT_EQ(forced.choice, *selection.forced);
   EXPECT_EQ(forced.entry, std::nullopt);
@@ -143,13 +144,13 @@ TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
   for (const ShapeSummary& shape : {on_one_node(1), two_on_one, on_one_node(5), eight_on_two, one_on_each(1024)}) {
     for (std::int64_t bytes = 1; bytes <= std::int64_t{1} << 40; bytes *= 8) {
       const Selection selection{.shape = shape, .untuned = {.segment = {1 << 16}, .blocks_in_flight = 4}};
-      const Decision decision = choose(selection, Operation::all_reduce, {bytes});
+      const Decision decision = choose(selection, CollectiveKind::all_reduce, {bytes});
       EXPECT_EQ(decision.reason, Reason::cost_model);
       EXPECT_EQ(decision.choice, with_useful_blocks({decision.choice.algorithm, {1 << 16}, 4}, shape));
-      for (const Algorithm algorithm : candidates(Operation::all_reduce, shape)) {
+      for (const Algorithm algorithm : candidates(CollectiveKind::all_reduce, shape)) {
         const Choice other = with_useful_blocks({algorithm, {1 << 16}, 4}, shape);
         EXPECT_LE(decision.predicted_seconds,
-                  predicted_seconds(other, Operation::all_reduce, {bytes}, shape, selection.prices))
+                  predicted_seconds(other, CollectiveKind::all_reduce, {bytes}, shape, selection.prices))
             << name(algorithm) << " at " << bytes << " bytes on " << describe(shape);
       }
     }
@@ -179,8 +180,8 @@ TEST(Choose, AddsInTreeOrderThroughSharedMemoryWhereThatKeepsTheOrder) {
     Selection selection = selection_on(shape, {.algorithm = Algorithm::tree_order});
     selection.shared_memory = shared_memory;
     EXPECT_EQ(may_share_memory(selection),
-              uses_shared_memory(choose(selection, Operation::all_reduce, {1000}).choice.algorithm));
-    return choose(selection, Operation::all_reduce, {1000}).choice.algorithm;
+              uses_shared_memory(choose(selection, CollectiveKind::all_reduce, {1000}).choice.algorithm));
+    return choose(selection, CollectiveKind::all_reduce, {1000}).choice.algorithm;
   };
   for (const ClusterShape& shape : {nodes_of(1, 3), nodes_of(1, 8), nodes_of(3, 4), ClusterShape{{0, 0, 1}}}) {
     EXPECT_EQ(chosen(shape, true), Algorithm::hierarchical_tree_order);
@@ -208,7 +209,7 @@ TEST(SelectionOn, RefusesATreeOrderOfNodesThatBreaksTheOrder) {
 
 TEST(Choose, WithoutATableAgreesWithTheTextbook) {
   const auto best = [](const ShapeSummary& shape, std::int64_t bytes) {
-    return choose({.shape = shape, .shared_memory = false}, Operation::all_reduce, {bytes}).choice.algorithm;
+    return choose({.shape = shape, .shared_memory = false}, CollectiveKind::all_reduce, {bytes}).choice.algorithm;
   };
   for (const ShapeSummary& shape : {two_on_one, on_one_node(8), one_on_each(64)}) {
     EXPECT_EQ(best(shape, 4), Algorithm::recursive_doubling) << describe(shape);
@@ -218,13 +219,13 @@ TEST(Choose, WithoutATableAgreesWithTheTextbook) {
 }
 
 TEST(Choose, SharesMemoryWhereItCan) {
-  for (const Operation operation :
-       {Operation::all_reduce, Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
-        Operation::reduce, Operation::all_to_all, Operation::barrier}) {
-    EXPECT_EQ(choose({.shape = on_one_node(4)}, operation, {1 << 20}).choice.algorithm, Algorithm::shared_memory);
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
+        CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all, CollectiveKind::barrier}) {
+    EXPECT_EQ(choose({.shape = on_one_node(4)}, kind, {1 << 20}).choice.algorithm, Algorithm::shared_memory);
   }
   const Selection two_levels{.shape = eight_on_two};
-  EXPECT_TRUE(uses_shared_memory(choose(two_levels, Operation::all_reduce, {1 << 24}).choice.algorithm));
+  EXPECT_TRUE(uses_shared_memory(choose(two_levels, CollectiveKind::all_reduce, {1 << 24}).choice.algorithm));
   EXPECT_TRUE(may_share_memory(two_levels));
   EXPECT_FALSE(may_share_memory({.shape = one_on_each(8)}));
   EXPECT_FALSE(may_share_memory({.shape = on_one_node(1)}));
@@ -235,17 +236,17 @@ TEST(Choose, SharesMemoryWhereItCan) {
 TEST(Choose, DoesWithoutSharedMemoryWhereThereIsNone) {
   Selection selection{.shape = two_on_one, .shared_memory = false};
   selection.table.add(entry(0, TableEntry::no_end.value, Algorithm::shared_memory));
-  const Decision decision = choose(selection, Operation::all_reduce, {1 << 20});
+  const Decision decision = choose(selection, CollectiveKind::all_reduce, {1 << 20});
   EXPECT_EQ(decision.reason, Reason::cost_model);
   EXPECT_FALSE(uses_shared_memory(decision.choice.algorithm));
   EXPECT_FALSE(may_share_memory(selection));
   selection.shared_memory = true;
-  EXPECT_EQ(choose(selection, Operation::all_reduce, {1 << 20}).reason, Reason::table);
+  EXPECT_EQ(choose(selection, CollectiveKind::all_reduce, {1 << 20}).reason, Reason::table);
 }
 
 TEST(Candidates, ShareMemoryWithinANodeAndInAHierarchyOfThem) {
   const auto has = [](const ShapeSummary& shape, Algorithm algorithm) {
-    const auto all = candidates(Operation::all_reduce, shape);
+    const auto all = candidates(CollectiveKind::all_reduce, shape);
     return std::find(all.begin(), all.end(), algorithm) != all.end();
   };
   EXPECT_TRUE(has(two_on_one, Algorithm::shared_memory));
@@ -258,11 +259,12 @@ TEST(Candidates, ShareMemoryWithinANodeAndInAHierarchyOfThem) {
 }
 
 TEST(Choose, IsAnsweredForEveryOperation) {
-  for (const Operation operation : {Operation::broadcast, Operation::all_gather, Operation::reduce_scatter,
-                                    Operation::reduce, Operation::all_to_all, Operation::barrier}) {
-    const Decision decision = choose({.shape = one_on_each(8)}, operation, {1 << 20});
-    EXPECT_EQ(decision.choice, Choice{}) << name(operation);
-    EXPECT_GT(decision.predicted_seconds, 0) << name(operation);
+  for (const CollectiveKind kind :
+       {CollectiveKind::broadcast, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::reduce,
+        CollectiveKind::all_to_all, CollectiveKind::barrier}) {
+    const Decision decision = choose({.shape = one_on_each(8)}, kind, {1 << 20});
+    EXPECT_EQ(decision.choice, Choice{}) << name(kind);
+    EXPECT_GT(decision.predicted_seconds, 0) << name(kind);
   }
 }
 
@@ -284,9 +286,9 @@ TEST(Prediction, OfOneBlockIsTheClosedFormula) {
   constexpr Prices model{.messages = {.local = {5, 0.25}, .remote = {7, 0.5}, .gamma_seconds_per_byte = 0.125}};
   for (const Algorithm algorithm : all_algorithms) {
     const Choice whole{algorithm, {1 << 20}, 2};
-    EXPECT_DOUBLE_EQ(predicted_seconds(whole, Operation::all_reduce, {1 << 16}, on_one_node(6), model),
+    EXPECT_DOUBLE_EQ(predicted_seconds(whole, CollectiveKind::all_reduce, {1 << 16}, on_one_node(6), model),
                      all_reduce_seconds(algorithm, 6, {1 << 16}, {5, 0.25, 0.125}));
-    EXPECT_DOUBLE_EQ(predicted_seconds(whole, Operation::all_reduce, {1 << 16}, one_on_each(6), model),
+    EXPECT_DOUBLE_EQ(predicted_seconds(whole, CollectiveKind::all_reduce, {1 << 16}, one_on_each(6), model),
                      all_reduce_seconds(algorithm, 6, {1 << 16}, {7, 0.5, 0.125}));
   }
 }
@@ -298,7 +300,7 @@ TEST(Prediction, MoreBlocksInFlightHideLatencyButNotBytes) {
     double before = std::numeric_limits<double>::infinity();
     for (const int in_flight : {1, 2, 4, 8, 1000}) {
       const Choice choice{algorithm, {1 << 15}, in_flight};
-      const double seconds = predicted_seconds(choice, Operation::all_reduce, bytes, on_one_node(16), prices);
+      const double seconds = predicted_seconds(choice, CollectiveKind::all_reduce, bytes, on_one_node(16), prices);
       EXPECT_LE(seconds, before) << name(algorithm);
       before = seconds;
     }
@@ -310,8 +312,8 @@ TEST(Prediction, MoreBlocksInFlightHideLatencyButNotBytes) {
 TEST(Prediction, OfAnEmptyBufferOrOneRankIsFinite) {
   for (const Algorithm algorithm : all_algorithms) {
     const Choice choice{algorithm};
-    EXPECT_EQ(predicted_seconds(choice, Operation::all_reduce, {1 << 30}, on_one_node(1), default_prices()), 0);
-    EXPECT_GT(predicted_seconds(choice, Operation::all_reduce, {0}, two_on_one, default_prices()), 0);
+    EXPECT_EQ(predicted_seconds(choice, CollectiveKind::all_reduce, {1 << 30}, on_one_node(1), default_prices()), 0);
+    EXPECT_GT(predicted_seconds(choice, CollectiveKind::all_reduce, {0}, two_on_one, default_prices()), 0);
   }
 }
 

@@ -73,7 +73,7 @@ TEST(Simulator, LeavesMissingOrDoubledAreFaults) {
 TEST(Simulator, MessageWithoutEffectIsAFault) {
   const std::vector<Plan> plans{{{Send{1, output(0, 4)}, Send{1, output(0, 4)}}, {}},
                                 {{Receive{0, output(0, 4)}, Receive{0, output(0, 4)}}, {}}};
-  EXPECT_EQ(fault_of(plans, {.operation = Operation::broadcast, .count = {4}}), FaultKind::redundant);
+  EXPECT_EQ(fault_of(plans, {.kind = CollectiveKind::broadcast, .count = {4}}), FaultKind::redundant);
 }
 
 TEST(Simulator, AnotherOrderOnAnotherRankIsAFault) {
@@ -93,7 +93,7 @@ TEST(Simulator, BarrierThatDoesNotWaitIsAFault) {
     plans.push_back({{Send{(me + 1) % 4, output(0, 0)}, Send{(me + 2) % 4, output(0, 0)},
                       Receive{(me + 3) % 4, output(0, 0)}, Receive{(me + 2) % 4, output(0, 0)}},
                      {}});
-  EXPECT_EQ(fault_of(plans, {.operation = Operation::barrier}), FaultKind::missing);
+  EXPECT_EQ(fault_of(plans, {.kind = CollectiveKind::barrier}), FaultKind::missing);
 }
 
 TEST(FindRace, SeesAConflictThatNobodyWaitsFor) {
@@ -108,8 +108,8 @@ TEST(FindRace, SeesAConflictThatNobodyWaitsFor) {
 TEST(FindRace, KnowsThatInPlaceTheOutputIsAPartOfTheInput) {
   // Sends its own part of the input while the result is received into the output.
   const Plan plan{{Send{1, input(0, 4)}, Receive{1, output(0, 4)}}, {}};
-  const Trial out_of_place{.operation = Operation::reduce_scatter, .count = {4}};
-  const Trial in_place{.operation = Operation::reduce_scatter, .count = {4}, .in_place = true};
+  const Trial out_of_place{.kind = CollectiveKind::reduce_scatter, .count = {4}};
+  const Trial in_place{.kind = CollectiveKind::reduce_scatter, .count = {4}, .in_place = true};
   EXPECT_FALSE(find_race(plan, dependencies(plan), 0, out_of_place));
   EXPECT_TRUE(find_race(plan, dependencies(plan), 0, in_place));
 }

@@ -40,11 +40,10 @@ inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algor
   for (int rank = 0; rank < ranks; ++rank) {
     const int leaves = trial.leaves.empty() ? 1 : trial.leaves[static_cast<std::size_t>(rank)];
     plans.push_back(make_plan({rank},
-                              {.operation = trial.operation,
+                              {.kind = trial.kind,
                                .ranks = ranks,
                                .count = trial.count,
                                .root = trial.root,
-                               .with_function = trial.with_function,
                                .own = {.leaves = leaves, .in_place = trial.in_place},
                                .radix = radix,
                                .shape = shape,

@@ -7,9 +7,6 @@
 
 namespace lockstep::collectives {
 
-enum class Operation : std::uint8_t { all_reduce, broadcast, all_gather, reduce_scatter, reduce, all_to_all, barrier };
-std::string_view name(Operation operation);
-
 /// How an all-reduce goes about it. The other operations have one algorithm for messages and one for shared memory.
 enum class Algorithm : std::uint8_t {
   ring,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lockstep/base/collective_kind.hpp"
 #include "lockstep/collectives/algorithm.hpp"
 #include "lockstep/collectives/plan.hpp"
 
@@ -54,6 +55,6 @@ struct BlockView {
 ///   segment, where a block of two segments would mean ever smaller messages on more ranks;
 /// all other operations: one.
 /// @pre ranks ≥ 1, segment > 0
-Count block_count(Operation operation, Algorithm algorithm, int ranks, Count segment);
+Count block_count(CollectiveKind kind, Algorithm algorithm, int ranks, Count segment);
 
 }  // namespace lockstep::collectives

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/base/collective_kind.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/collectives/algorithm.hpp"
 
@@ -52,15 +53,15 @@ void require_applicable(Algorithm algorithm, const ShapeSummary& shape);
 
 /// What may be chosen for the sake of speed: the applicable algorithms but those that promise something else than speed
 /// and are only ever asked for by name, and those that here do the same as a simpler one. At least one sends messages.
-std::vector<Algorithm> candidates(Operation operation, const ShapeSummary& shape);
+std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape);
 
 /// What runs the operation, by its name: an all-reduce's algorithm; "shared-memory"; else the one way there is to run
 /// the operation by messages: "binomial", "ring", "pairwise", "dissemination".
-std::string_view algorithm_name(Operation operation, Algorithm algorithm);
+std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm);
 /// The opposite. @throws Error{invalid_argument} that suggests the nearest name
-Algorithm parse_algorithm(Operation operation, std::string_view text);
+Algorithm parse_algorithm(CollectiveKind kind, std::string_view text);
 
 /// The opposite of `name(operation)`. @throws Error{invalid_argument} that suggests the nearest name
-Operation parse_operation(std::string_view text);
+CollectiveKind parse_kind(std::string_view text);
 
 }  // namespace lockstep::collectives

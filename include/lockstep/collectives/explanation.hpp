@@ -12,7 +12,7 @@ namespace lockstep::collectives {
 /// A line for each size: what is chosen, the predicted time, and why. Ends with a newline.
 /// @param sizes  as in `predicted_seconds`
 /// @param table  what to call the selection's table, e.g. its file
-std::string explain(const Selection& selection, Operation operation, std::span<const Bytes> sizes,
+std::string explain(const Selection& selection, CollectiveKind kind, std::span<const Bytes> sizes,
                     std::string_view table);
 
 }  // namespace lockstep::collectives

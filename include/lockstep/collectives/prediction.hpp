@@ -27,7 +27,7 @@ constexpr Prices default_prices() {
 /// hierarchical all-reduce is one of shared memory in the fullest node, and one of messages by lanes of the emptiest
 /// node's ranks.
 /// @param bytes  of the buffer; of one part where there is one for each rank; of no meaning to a barrier
-double predicted_seconds(const Choice& choice, Operation operation, Bytes bytes, const ShapeSummary& shape,
+double predicted_seconds(const Choice& choice, CollectiveKind kind, Bytes bytes, const ShapeSummary& shape,
                          const Prices& prices);
 
 }  // namespace lockstep::collectives

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/base/collective_kind.hpp"
 #include "lockstep/collectives/algorithm.hpp"
 #include "lockstep/collectives/blocks.hpp"
 #include "lockstep/collectives/contribution.hpp"
@@ -17,13 +18,11 @@ namespace lockstep::collectives {
 /// A collective operation as one rank takes part in it. All ranks give the same values except for `own` and
 /// `reach`.
 struct CollectiveDescription {
-  Operation operation = Operation::all_reduce;
+  /// A reduce_then keeps for its function what the output held before, unless it is in place.
+  CollectiveKind kind = CollectiveKind::all_reduce;
   int ranks = 1;
   Count count;  ///< elements of the buffer; of each part where there is one for each rank; 0 for a barrier
   Rank root;    ///< broadcast and reduce only
-  /// Of an all_reduce: it is a reduce_then, with a function applied once to every element of the sum. What the output
-  /// held before is kept for the function, unless the operation is in place.
-  bool with_function = false;
   /// What the rank brings; exactly one leaf to an all_gather or all_to_all, which is never in place; of no meaning to
   /// broadcast and barrier.
   Contribution own;

@@ -15,7 +15,7 @@ namespace lockstep::collectives {
 struct TableEntry {
   static constexpr Bytes no_end{std::numeric_limits<std::int64_t>::max()};
 
-  Operation operation = Operation::all_reduce;
+  CollectiveKind kind = CollectiveKind::all_reduce;
   ShapeSummary shape;
   Bytes from;
   Bytes below = no_end;  ///< the first size that no longer belongs to the range
@@ -36,9 +36,9 @@ class SelectionTable {
   ///         blocks in flight outside 1 … max_blocks_in_flight
   void add(const TableEntry& entry);
   /// Forgets what there is about an operation on clusters of this shape.
-  void erase(Operation operation, const ShapeSummary& shape);
+  void erase(CollectiveKind kind, const ShapeSummary& shape);
   /// The entry that covers this size; null if none does. Valid until the table changes.
-  [[nodiscard]] const TableEntry* find(Operation operation, const ShapeSummary& shape, Bytes bytes) const;
+  [[nodiscard]] const TableEntry* find(CollectiveKind kind, const ShapeSummary& shape, Bytes bytes) const;
   /// By operation, shape and size.
   [[nodiscard]] const std::vector<TableEntry>& entries() const { return entries_; }
 
@@ -77,7 +77,7 @@ struct Decision {
 /// it takes shared memory that there is none of; else, among the candidates, the one with the lowest predicted time,
 /// the first of equals. The same on every rank with an equal selection.
 /// @param bytes  as in `predicted_seconds`
-Decision choose(const Selection& selection, Operation operation, Bytes bytes);
+Decision choose(const Selection& selection, CollectiveKind kind, Bytes bytes);
 
 /// Whether `choose` can ask for an algorithm that shares memory.
 bool may_share_memory(const Selection& selection);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/collective_kind.hpp"
 #include "lockstep/collectives/algorithm.hpp"
 #include "lockstep/collectives/expression.hpp"
 #include "lockstep/collectives/plan.hpp"
@@ -20,12 +21,11 @@ namespace lockstep::collectives {
 /// Leaves are numbered over all ranks, rank by rank. A broadcast is of the root's leaf. In a reduce only the root has
 /// an output, and only it is in place.
 struct Trial {
-  Operation operation = Operation::all_reduce;
+  CollectiveKind kind = CollectiveKind::all_reduce;
   Count count;              ///< as in CollectiveDescription
   Rank root;                ///< broadcast and reduce only
   std::vector<int> leaves;  ///< how many each rank brings; empty: one each
   bool in_place = false;
-  bool with_function = false;  ///< an all_reduce that is a reduce_then
 };
 
 enum class FaultKind : std::uint8_t {

@@ -5,22 +5,11 @@
 #include <string_view>
 
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/collective_kind.hpp"
 #include "lockstep/base/queue.hpp"
 #include "lockstep/base/types.hpp"
 
 namespace lockstep {
-
-enum class CollectiveKind {
-  all_reduce,
-  broadcast,
-  all_gather,
-  reduce_scatter,
-  reduce,
-  all_to_all,
-  barrier,
-  reduce_then,
-};
-std::string_view name(CollectiveKind kind);
 
 /// Makes a slice of a reduce_then's result: out[i] = f(sum[i], out[i]).
 /// @param sum     the sums over all ranks; the same memory as `out` where the operation is in place

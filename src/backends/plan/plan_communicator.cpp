@@ -38,13 +38,12 @@ const PlanOptions& checked(const PlanOptions& options, int ranks) {
 
 ScheduleCache::Choose chooser(const PlanOptions& options) {
   using collectives::Choice;
-  using collectives::Operation;
   if (!options.selection) {
     return [choice = Choice{options.algorithm, options.segment, options.blocks_in_flight, options.radix}](
-               Operation, Bytes) { return choice; };
+               CollectiveKind, Bytes) { return choice; };
   }
-  return [selection = *options.selection](Operation operation, Bytes bytes) {
-    return choose(selection, operation, bytes).choice;
+  return [selection = *options.selection](CollectiveKind kind, Bytes bytes) {
+    return choose(selection, kind, bytes).choice;
   };
 }
 

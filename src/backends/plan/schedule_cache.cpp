@@ -4,24 +4,6 @@
 #include <algorithm>
 
 namespace lockstep::backends {
-namespace {
-
-collectives::Operation operation_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::reduce_then:
-    case CollectiveKind::all_reduce: return collectives::Operation::all_reduce;
-    case CollectiveKind::broadcast: return collectives::Operation::broadcast;
-    case CollectiveKind::all_gather: return collectives::Operation::all_gather;
-    case CollectiveKind::reduce_scatter: return collectives::Operation::reduce_scatter;
-    case CollectiveKind::reduce: return collectives::Operation::reduce;
-    case CollectiveKind::all_to_all: return collectives::Operation::all_to_all;
-    case CollectiveKind::barrier: break;
-  }
-  return collectives::Operation::barrier;
-}
-
-}  // namespace
-
 const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make(const Collective& collective,
                                                                            collectives::Reach reach) {
   const Key wanted = key(collective, reach);
@@ -46,20 +28,18 @@ ScheduleCache::Key ScheduleCache::key(const Collective& collective, collectives:
 }
 
 CompiledSchedule ScheduleCache::make(const Key& key) const {
-  const collectives::Operation operation = operation_of(key.kind);
-  const collectives::Choice choice = choose_(operation, {key.count * key.element_bytes});
+  const collectives::Choice choice = choose_(key.kind, {key.count * key.element_bytes});
   const Count segment{std::max<std::int64_t>(1, choice.segment.value / key.element_bytes)};
   const Count staging{std::max<std::int64_t>(1, staging_.value / key.element_bytes)};
-  const collectives::CollectiveDescription description{.operation = operation,
+  const collectives::CollectiveDescription description{.kind = key.kind,
                                                        .ranks = shape_.ranks(),
                                                        .count = {key.count},
                                                        .root = {key.root},
-                                                       .with_function = key.kind == CollectiveKind::reduce_then,
                                                        .own = {.leaves = 1, .in_place = key.in_place},
                                                        .radix = choice.radix,
                                                        .shape = shape_,
                                                        .reach = key.reach};
-  return {collectives::algorithm_name(operation, choice.algorithm),
+  return {collectives::algorithm_name(key.kind, choice.algorithm),
           collectives::make_schedule(me_, description, choice.algorithm, segment, staging), choice.blocks_in_flight};
 }
 

@@ -46,7 +46,7 @@ class CompiledSchedule {
 class ScheduleCache {
  public:
   /// How to run an operation on so many bytes; the same on all ranks.
-  using Choose = std::function<collectives::Choice(collectives::Operation, Bytes)>;
+  using Choose = std::function<collectives::Choice(CollectiveKind, Bytes)>;
 
   /// @param shape    of the communicator
   /// @param staging  of a block, where ranks share memory

@@ -10,7 +10,6 @@ namespace {
 
 using collectives::Algorithm;
 using collectives::Choice;
-using collectives::Operation;
 using collectives::SelectionTable;
 using collectives::TableEntry;
 
@@ -20,13 +19,13 @@ const Choice tree{Algorithm::double_tree};
 
 TEST(Settings, OfABufferThatIsOneBlockAreOne) {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::double_tree, Algorithm::recursive_doubling}) {
-    EXPECT_EQ(settings_of(Operation::all_reduce, algorithm, shape, {4096}), std::vector<Choice>{{algorithm}});
+    EXPECT_EQ(settings_of(CollectiveKind::all_reduce, algorithm, shape, {4096}), std::vector<Choice>{{algorithm}});
   }
-  EXPECT_EQ(settings_of(Operation::barrier, Algorithm::ring, shape, {0}), std::vector<Choice>{ring});
+  EXPECT_EQ(settings_of(CollectiveKind::barrier, Algorithm::ring, shape, {0}), std::vector<Choice>{ring});
 }
 
 TEST(Settings, OfALargeBufferAllRunDifferently) {
-  const auto settings = settings_of(Operation::all_reduce, Algorithm::ring, shape, {64 << 20});
+  const auto settings = settings_of(CollectiveKind::all_reduce, Algorithm::ring, shape, {64 << 20});
   EXPECT_EQ(settings.size(), 4U * 3U);
   EXPECT_EQ(settings.front(), ring) << "the usual one";
   for (const Choice& choice : settings) EXPECT_EQ(std::count(settings.begin(), settings.end(), choice), 1);
@@ -34,12 +33,12 @@ TEST(Settings, OfALargeBufferAllRunDifferently) {
 
 TEST(Settings, BeyondTheNumberOfBlocksAreLeftOut) {
   // With 4 ranks a block is 4 segments: two blocks of 32 KiB segments, one of any longer ones.
-  const auto settings = settings_of(Operation::all_reduce, Algorithm::ring, shape, {200 << 10});
+  const auto settings = settings_of(CollectiveKind::all_reduce, Algorithm::ring, shape, {200 << 10});
   EXPECT_EQ(settings, (std::vector<Choice>{ring, {Algorithm::ring, {32 << 10}, 2}}));
 }
 
 TEST(Settings, OfSharedMemoryAreOne) {
-  const auto settings = settings_of(Operation::all_reduce, Algorithm::shared_memory, shape, {64 << 20});
+  const auto settings = settings_of(CollectiveKind::all_reduce, Algorithm::shared_memory, shape, {64 << 20});
   EXPECT_EQ(settings, std::vector<Choice>{with_useful_blocks({Algorithm::shared_memory}, shape)});
 }
 
@@ -62,22 +61,22 @@ TEST(Best, IsTheFastestUnlessThePreferredIsAsGood) {
 
 TEST(Entries, CoverEverySizeAndMeetHalfWay) {
   const Finding findings[] = {{{4}, tree}, {{16}, tree}, {{64}, ring}, {{1024}, tree}};
-  const auto entries = entries_of(Operation::all_reduce, shape, findings);
+  const auto entries = entries_of(CollectiveKind::all_reduce, shape, findings);
   ASSERT_EQ(entries.size(), 3U);
-  EXPECT_EQ(entries[0], (TableEntry{Operation::all_reduce, shape, {0}, {32}, tree}));
-  EXPECT_EQ(entries[1], (TableEntry{Operation::all_reduce, shape, {32}, {256}, ring}));
-  EXPECT_EQ(entries[2], (TableEntry{Operation::all_reduce, shape, {256}, TableEntry::no_end, tree}));
+  EXPECT_EQ(entries[0], (TableEntry{CollectiveKind::all_reduce, shape, {0}, {32}, tree}));
+  EXPECT_EQ(entries[1], (TableEntry{CollectiveKind::all_reduce, shape, {32}, {256}, ring}));
+  EXPECT_EQ(entries[2], (TableEntry{CollectiveKind::all_reduce, shape, {256}, TableEntry::no_end, tree}));
   SelectionTable table;
   for (const TableEntry& entry : entries) table.add(entry);
   for (const std::int64_t bytes : {0, 31, 32, 255, 256, 1 << 30}) {
-    EXPECT_NE(table.find(Operation::all_reduce, shape, {bytes}), nullptr) << bytes;
+    EXPECT_NE(table.find(CollectiveKind::all_reduce, shape, {bytes}), nullptr) << bytes;
   }
 }
 
 TEST(Entries, OfOneSizeAreOne) {
   const Finding findings[] = {{{0}, ring}};
-  const auto entries = entries_of(Operation::barrier, shape, findings);
-  EXPECT_EQ(entries, (std::vector<TableEntry>{{Operation::barrier, shape, {0}, TableEntry::no_end, ring}}));
+  const auto entries = entries_of(CollectiveKind::barrier, shape, findings);
+  EXPECT_EQ(entries, (std::vector<TableEntry>{{CollectiveKind::barrier, shape, {0}, TableEntry::no_end, ring}}));
 }
 
 }  // namespace

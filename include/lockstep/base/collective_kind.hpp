@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace lockstep {
+
+/// What ranks can do together. The one list of them: back ends run them, plans are made, priced and chosen for them,
+/// and programs name them.
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  reduce,
+  all_to_all,
+  barrier,
+  reduce_then,  ///< an all_reduce with a function applied to its sums
+};
+
+/// "all_reduce", "broadcast", ….
+std::string_view name(CollectiveKind kind);
+
+/// Whether every rank ends with the sums of whole buffers, or with what a function makes of them. Both exchange the
+/// same, so that one algorithm, price and entry of a table serves both.
+constexpr bool is_all_reduce(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_then;
+}
+
+}  // namespace lockstep
