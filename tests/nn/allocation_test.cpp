@@ -51,15 +51,15 @@ void* counted(std::size_t bytes, const void* caller) {
 }
 }  // namespace
 
-void* operator new(std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   return counted(bytes, __builtin_return_address(0));
 }
-void* operator new[](std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace lockstep::nn {
 namespace {
