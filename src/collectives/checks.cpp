@@ -136,6 +136,25 @@ std::vector<std::vector<bool>> closure(std::span<const Dependencies> waits_for) 
   return before;
 }
 
+/// The first step that another rank of the node could notice, or that lets this rank notice another: publishing phase 0
+/// must come before it, because it tells that this rank has left the blocks before (see `NodeLink`).
+std::optional<int> first_unannounced(const Plan& plan) {
+  const auto shows_others = [](const Step& step) {
+    const Accesses touched(step);
+    const auto is_of_another = [](const NodeRange& at) { return at.rank != self; };
+    const auto* await = std::get_if<Await>(&step);
+    return (await != nullptr && !await->peers.empty()) ||
+           std::any_of(touched.reads().begin(), touched.reads().end(), is_of_another) ||
+           std::any_of(touched.writes().begin(), touched.writes().end(), is_of_another);
+  };
+  if (std::none_of(plan.steps.begin(), plan.steps.end(), shows_others)) return std::nullopt;
+  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    if (std::holds_alternative<Publish>(plan.steps[s])) return std::nullopt;
+    if (shows_others(plan.steps[s]) || message(plan.steps[s])) return static_cast<int>(s);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Fault> find_malformed(std::span<const Plan> plans, int rank, const Trial& trial) {
@@ -145,6 +164,8 @@ std::optional<Fault> find_malformed(std::span<const Plan> plans, int rank, const
     const std::string what = inspector.complaint(plan.steps[s]);
     if (!what.empty()) return Fault{FaultKind::malformed, rank, static_cast<int>(s), what};
   }
+  if (const auto step = first_unannounced(plan))
+    return Fault{FaultKind::malformed, rank, *step, "has to do with others before it publishes phase 0"};
   return std::nullopt;
 }
 

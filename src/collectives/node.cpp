@@ -86,7 +86,7 @@ Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach) {
   }
   plan.publish(0);
   if (me == root) {
-    plan.await(others(me, ranks), 1);
+    if (reach == Reach::direct) plan.await(others(me, ranks), 1);
     return plan.take();
   }
   plan.await({root.value}, 0);

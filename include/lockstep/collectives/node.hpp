@@ -49,8 +49,8 @@ Plan node_reduce_scatter(Rank me, int ranks, Count count, Reach reach, bool in_p
 /// @cost   2α (staged: α) + (p−1)·nβ
 Plan node_all_gather(Rank me, int ranks, Count count, Reach reach, bool in_place);
 
-/// Broadcast: all others copy from the root at once, which then waits until they have.
-/// @cost   2α + nβ
+/// Broadcast: all others copy from the root at once, which then waits until they have, unless it is staged.
+/// @cost   2α (staged, for the root: α) + nβ
 Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach);
 
 /// Reduce: each rank adds up a slice straight out of the others' inputs, in the order of ranks, and writes it into the

@@ -126,6 +126,9 @@ struct Dependencies {
   std::vector<int> started;  ///< must have been posted
 };
 
+/// How many blocks of a channel the ranks of a node keep apart, see `prove_succession`.
+inline constexpr int slots_of_a_channel = 2;
+
 /// One entry per step, without what follows by transitivity from the others where that is cheap to see.
 std::vector<Dependencies> dependencies(const Plan& plan);
 

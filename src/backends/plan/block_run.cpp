@@ -44,12 +44,21 @@ void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& vie
   operands_ = operands;
   lane_ = lane;
   left_ = static_cast<int>(plan.steps().size());
-  if (plan.shares_memory()) link_->open(lane, operands.announcement);
+  open();
+}
+
+bool BlockRun::open() {
+  const CompiledPlan& plan = *plan_;
+  if (plan.shares_memory()) {
+    seams::preempt();
+    awaited_to_open_ = link_->open(lane_, operands_.announcement).value_or(none);
+    if (awaited_to_open_ != none) return false;
+  }
   make_room();
   if (plan.is_in_order()) {
     next_in_order_ = 0;
     advance_in_order();
-    return;
+    return true;
   }
   waits_.assign(plan.waits().begin(), plan.waits().end());
   ready_.clear();
@@ -60,6 +69,7 @@ void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& vie
     if (waits_[static_cast<std::size_t>(step)] == 0) ready_.push_back(step);
   }
   post_ready();
+  return true;
 }
 
 void BlockRun::make_room() {
@@ -73,6 +83,7 @@ void BlockRun::make_room() {
 
 bool BlockRun::advance() {
   if (done()) return false;
+  if (awaited_to_open_ != none) return open();
   if (plan_->is_in_order()) return advance_in_order();
   bool moved = false;
   for (std::size_t i = 0; i < flights_.size();) {
@@ -108,17 +119,19 @@ bool BlockRun::advance_in_order() {
 bool BlockRun::test(const Flight& flight) {
   try {
     if (flight.ticket.slot >= 0) return medium_->test(flight.ticket);
-    return awaited(std::get<Await>(plan_->steps()[static_cast<std::size_t>(flight.step)])) < 0;
+    return awaited(std::get<Await>(plan_->steps()[static_cast<std::size_t>(flight.step)])) == none;
   } catch (const Error& error) {
     throw error.in_step(flight.step);
   }
 }
 
-/// The first rank that has not published yet; −1 if all have.
+/// The first rank that has not published yet; none if all have.
 int BlockRun::awaited(const Await& step) const {
+  seams::preempt();
   for (const int peer : step.peers)
     if (!link_->has_published(lane_, peer, step.phase)) return peer;
-  return -1;
+  link_->note_awaited(lane_, step.peers.size());
+  return none;
 }
 
 bool BlockRun::awaits_no_message() const {
@@ -126,6 +139,7 @@ bool BlockRun::awaits_no_message() const {
 }
 
 BlockRun::Pending BlockRun::pending() const {
+  if (awaited_to_open_ != none) return {-1, awaited_to_open_};
   int step = static_cast<int>(next_in_order_);
   if (!plan_->is_in_order()) {
     const auto earliest = std::min_element(flights_.begin(), flights_.end(),
@@ -160,6 +174,7 @@ void BlockRun::post(int step) {
 }
 
 void BlockRun::execute(const Step& step) {
+  seams::preempt();
   std::visit(
       Overloaded{
           [&](const Copy& c) {

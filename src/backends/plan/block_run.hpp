@@ -47,7 +47,8 @@ class BlockRun {
   /// Whether it waits for nothing but ranks of its node. @pre !done()
   [[nodiscard]] bool awaits_no_message() const;
 
-  /// What it waits for: the earliest message under way, or the first rank that is awaited. @pre !done()
+  /// What it waits for: the earliest message under way, or the first rank that is awaited; step −1 before the first.
+  /// @pre !done()
   struct Pending {
     int step;
     int peer;
@@ -55,6 +56,7 @@ class BlockRun {
   [[nodiscard]] Pending pending() const;
 
  private:
+  static constexpr int none = -1;
   struct Flight {
     int step;
     Medium::Ticket ticket;
@@ -62,6 +64,8 @@ class BlockRun {
 
   /// For scratch and landing buffers.
   void make_room();
+  /// Opens the block on the link if need be, then begins. @return whether it could be opened
+  bool open();
   bool advance_in_order();
   void post_ready();
   /// A step that is done when it returns.
@@ -87,6 +91,7 @@ class BlockRun {
   Operands operands_;
   int lane_ = 0;
   int left_ = 0;
+  int awaited_to_open_ = none;     // a rank that has still to enter an earlier block of this channel
   std::size_t next_in_order_ = 0;  // of a plan without messages
   std::vector<int> waits_;         // per step, events still to come
   std::vector<int> ready_;         // every step passes through once, in the order in which it may start

@@ -15,14 +15,24 @@ constexpr std::int64_t line_pair = 128;  // processors fetch cache lines in pair
 /// What of a signature fits into a flag.
 std::uint32_t short_form(const Signature& signature) { return static_cast<std::uint32_t>(signature.hash); }
 
+/// Of numbers that wrap.
+bool is_before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
+
+Error ahead(int rank) {
+  return Error(ErrorCode::corrupt,
+               "rank " + std::to_string(rank) +
+                   " shows a later operation in the memory that this one still needs: please report this",
+               {.peers = {rank}});
+}
+
 }  // namespace
 
 Bytes NodeLink::slot_bytes(Bytes staging) {
   const auto bytes = static_cast<std::int64_t>(sizeof(Slot)) + staging.value;
-  return {(bytes + line_pair - 1) / line_pair * line_pair};
+  return {(bytes + line_pair - 1) / line_pair * line_pair + seams::guard_bytes};
 }
 
-Bytes NodeLink::control_bytes(int channels, Bytes staging) { return {2 * channels * slot_bytes(staging).value}; }
+Bytes NodeLink::control_bytes(int channels, Bytes staging) { return {slots * channels * slot_bytes(staging).value}; }
 
 NodeLink::NodeLink(std::shared_ptr<NodeMemory> memory, std::vector<int> ranks, int channels, Bytes staging)
     : memory_(std::move(memory)),
@@ -35,24 +45,45 @@ NodeLink::NodeLink(std::shared_ptr<NodeMemory> memory, std::vector<int> ranks, i
     local_of_rank_[static_cast<std::size_t>(ranks_[i])] = static_cast<int>(i);
 }
 
-NodeLink::Slot& NodeLink::slot(int local_rank, int channel) const {
-  const std::uint32_t turn = channels_[static_cast<std::size_t>(channel)].block & 1U;
-  return *reinterpret_cast<Slot*>(memory_->control(local_rank) + (2 * channel + turn) * slot_bytes_);
+NodeLink::Slot& NodeLink::slot_of(int local_rank, int channel, std::uint32_t block) const {
+  static_assert((slots & (slots - 1)) == 0);
+  const auto turn = static_cast<int>(block & (slots - 1U));
+  return *reinterpret_cast<Slot*>(memory_->control(local_rank) + (slots * channel + turn) * slot_bytes_);
 }
 
-void NodeLink::open(int channel, const Announcement& announcement) {
+std::optional<int> NodeLink::open(int channel, const Announcement& announcement) {
   Channel& own = channels_[static_cast<std::size_t>(channel)];
+  const std::uint32_t left_when_entered = own.block + 1 - (slots - 1);
+  if (is_before(own.entered, left_when_entered) && seams::keeps_slot_rule) {
+    if (const auto late = first_not_in(channel, left_when_entered)) return late;
+    own.entered = left_when_entered;
+  }
   ++own.block;
   own.signature = announcement.signature;
   Slot& here = slot(local_rank_, channel);
+  seams::raise_guard(guard(channel));
   here.input = announcement.input;
+  seams::preempt();
   here.output = announcement.output;
   here.call = announcement.signature.call;
+  return std::nullopt;
+}
+
+/// The first rank of the node that has not entered `block` of this channel.
+std::optional<int> NodeLink::first_not_in(int channel, std::uint32_t block) const {
+  for (int local_rank = 0; local_rank < static_cast<int>(ranks_.size()); ++local_rank) {
+    if (local_rank == local_rank_) continue;
+    const std::uint64_t flag = slot_of(local_rank, channel, block).flag.load(std::memory_order_acquire);
+    if (is_before(static_cast<std::uint32_t>(flag >> 32U), block * phases))
+      return ranks_[static_cast<std::size_t>(local_rank)];
+  }
+  return std::nullopt;
 }
 
 void NodeLink::publish(int channel, int phase) {
   const Channel& own = channels_[static_cast<std::size_t>(channel)];
   const std::uint64_t reached = own.first_phase() + static_cast<std::uint32_t>(phase);
+  seams::check_guard(guard(channel));
   slot(local_rank_, channel).flag.store(reached << 32U | short_form(own.signature), std::memory_order_release);
   memory_->ring();
 }
@@ -61,12 +92,13 @@ bool NodeLink::has_published(int channel, int rank, int phase) const {
   const Channel& own = channels_[static_cast<std::size_t>(channel)];
   const Slot& there = slot(local(rank), channel);
   const std::uint64_t flag = there.flag.load(std::memory_order_acquire);
-  const auto reached = static_cast<std::int32_t>(static_cast<std::uint32_t>(flag >> 32U) - own.first_phase());
-  if (reached < 0) return false;
-  if (reached < phases && static_cast<std::uint32_t>(flag) != short_form(own.signature)) {
+  const auto reached = static_cast<std::uint32_t>(flag >> 32U);
+  if (is_before(reached, own.first_phase())) return false;
+  const bool is_ahead = reached - own.first_phase() >= phases;
+  if (is_ahead && seams::keeps_slot_rule) throw ahead(rank);
+  if (!is_ahead && static_cast<std::uint32_t>(flag) != short_form(own.signature))
     throw disagreement(rank, {.call = there.call}, own.signature);
-  }
-  return reached >= phase;
+  return !is_before(reached, own.first_phase() + static_cast<std::uint32_t>(phase));
 }
 
 NodeLink::Shown NodeLink::shown(int local_rank, int channel, std::uint64_t location) const {

@@ -8,7 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "backends/plan/seams.hpp"
 #include "comm/signature.hpp"
+#include "lockstep/collectives/plan.hpp"
 #include "lockstep/platform/node_memory.hpp"
 
 namespace lockstep::backends {
@@ -24,16 +26,28 @@ struct Announcement {
 
 /// Through what the ranks of a node tell each other how far they are: one rank's end.
 ///
-/// There are channels, one for each block that can be under way. A channel carries block after block, in two slots by
-/// turns: whoever awaits all others in each block cannot be two ahead of anybody, so that a slot is free when its turn
-/// comes. A slot is a flag, the announcement, and the staging area behind them, which begins on the flag's cache line:
-/// a few bytes of data come with the flag.
+/// There are channels, one for each block that can be under way. A channel carries block after block, in `slots` slots
+/// by turns. A slot is a flag, the announcement, and the staging area behind them, which begins on the flag's cache
+/// line: a few bytes of data come with the flag.
+///
+/// **When a slot may be opened again.** Block B uses the slot of block B − S, where S is the number of slots, so nobody
+/// may have anything to do with that one any more. A rank enters a block by publishing phase 0, its first step of a
+/// plan that others could notice, and has left all earlier blocks of the channel then. So:
+/// - B is opened only when every rank of the node has entered B − S + 1. Mostly that is known: who has awaited all
+/// others
+///   in a block knows that they entered it. Else their flags in the slot of B − S + 1 are looked at, and a number that
+///   is not lower is accepted; the block stays unopened as long as one is missing.
+/// - A flag that is awaited in block B shows the number B. It cannot show a later one, for nobody opens B + S before
+/// this
+///   rank has entered B + 1; a lower one is of a rank that has not come yet.
+/// Ranks wait only for earlier blocks by this, so it adds no deadlock. `prove_succession` proves it for what plans do.
 ///
 /// The flag is one word: how far the rank is, and 32 bits of its signature. So a peer that does something else is found
 /// out when it is awaited, at no cost.
 class NodeLink {
  public:
-  static constexpr int phases = 4;  ///< of a block, at most
+  static constexpr int phases = 4;                               ///< of a block, at most
+  static constexpr int slots = collectives::slots_of_a_channel;  ///< a power of two, because block numbers wrap
 
   /// Bytes of control area that a link needs. @param staging  of one block
   static Bytes control_bytes(int channels, Bytes staging);
@@ -43,12 +57,18 @@ class NodeLink {
 
   [[nodiscard]] NodeMemory& memory() const { return *memory_; }
 
-  /// Takes up the next block on a channel. The announcement is seen with the first phase.
-  void open(int channel, const Announcement& announcement);
+  /// Takes up the next block on a channel, if its slot is free. The announcement is seen with the first phase.
+  /// @return nothing; or a rank that has still to enter an earlier block, and then nothing has changed
+  [[nodiscard]] std::optional<int> open(int channel, const Announcement& announcement);
   /// Tells that this rank has done what it had to do up to `phase`.
   void publish(int channel, int phase);
-  /// Whether `rank` has published `phase`. @throws Error{mismatch} if it does something else
+  /// Whether `rank` has published `phase` of this block. @throws Error{mismatch} if it does something else;
+  ///         Error{corrupt} if it is in a later block, which the rule excludes
   [[nodiscard]] bool has_published(int channel, int rank, int phase) const;
+  /// Takes note that as many `peers` as an Await named have published: if they are all others, all have entered.
+  void note_awaited(int channel, std::size_t peers) {
+    if (peers + 1 == ranks_.size()) channels_[static_cast<std::size_t>(channel)].note_entered();
+  }
 
   /// This rank's staging area.
   [[nodiscard]] std::byte* staging(int channel) const { return data(local_rank_, channel); }
@@ -73,15 +93,24 @@ class NodeLink {
     std::uint64_t call;
   };
   struct Channel {
-    std::uint32_t block = 0;  // how many have been opened
+    std::uint32_t block = 0;    // how many have been opened
+    std::uint32_t entered = 0;  // the last that all ranks of the node are known to have entered
     Signature signature;
     [[nodiscard]] std::uint32_t first_phase() const { return block * phases; }
+    void note_entered() { entered = block; }
   };
   static Bytes slot_bytes(Bytes staging);
-  [[nodiscard]] Slot& slot(int local_rank, int channel) const;
+  [[nodiscard]] Slot& slot_of(int local_rank, int channel, std::uint32_t block) const;
+  [[nodiscard]] Slot& slot(int local_rank, int channel) const {
+    return slot_of(local_rank, channel, channels_[static_cast<std::size_t>(channel)].block);
+  }
   [[nodiscard]] std::byte* data(int local_rank, int channel) const {
     return reinterpret_cast<std::byte*>(&slot(local_rank, channel)) + sizeof(Slot);
   }
+  [[nodiscard]] std::byte* guard(int channel) const {
+    return reinterpret_cast<std::byte*>(&slot(local_rank_, channel)) + slot_bytes_ - seams::guard_bytes;
+  }
+  [[nodiscard]] std::optional<int> first_not_in(int channel, std::uint32_t block) const;
   [[nodiscard]] Shown shown(int local_rank, int channel, std::uint64_t location) const;
   [[nodiscard]] int local(int rank) const { return local_of_rank_[static_cast<std::size_t>(rank)]; }
 

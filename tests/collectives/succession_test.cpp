@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/succession.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "collectives/trials.hpp"
+
+/// Operations that follow each other on one channel of a node, whose slots they use by turns.
+namespace lockstep::collectives {
+namespace {
+
+/// An operation of a succession, for any number of ranks.
+struct Kind {
+  Operation operation;
+  Algorithm algorithm = Algorithm::shared_memory;
+  int root = 0;
+  bool pulled = false;
+  bool with_function = false;
+};
+
+const std::vector<Kind> kinds{
+    {Operation::all_reduce},
+    {.operation = Operation::all_reduce, .pulled = true},
+    {.operation = Operation::all_reduce, .algorithm = Algorithm::hierarchical_tree_order},
+    {.operation = Operation::all_reduce, .with_function = true},
+    {Operation::all_gather},
+    {Operation::reduce_scatter},
+    {Operation::all_to_all},
+    {Operation::barrier},
+    {Operation::broadcast},
+    {.operation = Operation::broadcast, .root = 1},
+    {Operation::reduce},
+    {.operation = Operation::reduce, .root = 1},
+};
+
+/// How the data of each rank are reached: alike, or one rank's otherwise.
+enum class Pattern { direct, staged, first_is_staged, last_is_staged, first_is_direct };
+constexpr Pattern patterns[] = {Pattern::direct, Pattern::staged, Pattern::first_is_staged, Pattern::last_is_staged,
+                                Pattern::first_is_direct};
+
+Reaches reaches(Pattern pattern, int ranks) {
+  const auto all = [&](Reach reach) { return Reaches(static_cast<std::size_t>(ranks), reach); };
+  Reaches result =
+      all(pattern == Pattern::staged || pattern == Pattern::first_is_direct ? Reach::staged : Reach::direct);
+  if (pattern == Pattern::first_is_staged) result.front() = Reach::staged;
+  if (pattern == Pattern::first_is_direct) result.front() = Reach::direct;
+  if (pattern == Pattern::last_is_staged) result.back() = Reach::staged;
+  return result;
+}
+
+Turn turn_of(const Kind& kind, int ranks, Pattern pattern, bool in_place, const ClusterShape& shape = {}) {
+  Trial trial{.operation = kind.operation,
+              .count = {kind.operation == Operation::barrier ? 0 : ranks + 1},
+              .root = {kind.root % ranks},
+              .in_place = in_place && kind.operation != Operation::all_to_all,
+              .with_function = kind.with_function};
+  const Reaches reach = kind.pulled ? Reaches{Reach::pulled} : reaches(pattern, ranks);
+  return {trial, plans_of(trial, ranks, kind.algorithm, shape, reach)};
+}
+
+std::vector<Turn> every_turn(int ranks, Pattern pattern, bool in_place) {
+  std::vector<Turn> all;
+  for (const Kind& kind : kinds) all.push_back(turn_of(kind, ranks, pattern, in_place));
+  return all;
+}
+
+std::string text(const Fault& fault) {
+  return std::string(name(fault.kind)) + " at rank " + std::to_string(fault.rank) + ", step " +
+         std::to_string(fault.step) + ": " + fault.text;
+}
+
+/// Tries every ordered choice of `slots + 1` turns. @return how many of them have a fault
+int faults_among(const std::vector<Turn>& turns, const SlotRule& rule = {}, const ClusterShape& shape = {},
+                 std::string* first = nullptr) {
+  int faults = 0;
+  for (const Turn& a : turns)
+    for (const Turn& b : turns)
+      for (const Turn& c : turns) {
+        static_assert(slots_of_a_channel + 1 == 3);
+        const Turn* const chain[] = {&a, &b, &c};
+        const auto fault = prove_succession(chain, shape, rule);
+        if (fault && faults++ == 0 && first != nullptr) *first = text(*fault);
+      }
+  return faults;
+}
+
+TEST(Succession, OfAnyKindsIsRight) {
+  for (int ranks = 1; ranks <= 6; ++ranks)
+    for (const Pattern pattern : patterns)
+      for (const bool in_place : {true, false}) {
+        std::string first;
+        EXPECT_EQ(faults_among(every_turn(ranks, pattern, in_place), {}, {}, &first), 0)
+            << ranks << " ranks, pattern " << static_cast<int>(pattern) << ", " << first;
+      }
+}
+
+TEST(Succession, OfHierarchicalAllReducesIsRight) {
+  for (const ClusterShape& shape : equal_and_unequal_nodes())
+    for (const Pattern pattern : patterns) {
+      std::vector<Turn> turns;
+      for (const Algorithm algorithm : {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree,
+                                        Algorithm::hierarchical_recursive_doubling})
+        for (const bool with_function : {true, false})
+          turns.push_back(
+              turn_of({.operation = Operation::all_reduce, .algorithm = algorithm, .with_function = with_function},
+                      shape.ranks(), pattern, with_function, shape));
+      std::string first;
+      EXPECT_EQ(faults_among(turns, {}, shape, &first), 0)
+          << shape.ranks() << " ranks on " << shape.nodes() << " nodes, " << first;
+    }
+}
+
+/// Takes parts of the rule away, and sees that each was needed.
+TEST(SlotRule, NeedsToLookAtThoseWhoAreNotKnownToHaveEntered) {
+  EXPECT_EQ(faults_among(every_turn(2, Pattern::direct, true), {.looks = false}), 0) << "they always await each other";
+  for (int ranks = 2; ranks <= 5; ++ranks)
+    EXPECT_GT(faults_among(every_turn(ranks, Pattern::staged, true), {.looks = false}), 0) << ranks;
+}
+
+TEST(SlotRule, NeedsAllToHaveEnteredNoEarlierBlock) {
+  for (int ranks = 3; ranks <= 5; ++ranks)
+    EXPECT_GT(faults_among(every_turn(ranks, Pattern::staged, true), {.slack = 1}), 0) << ranks;
+}
+
+TEST(SlotRule, NeedsAnAwaitOfAllToKnowThatAllHaveEntered) {
+  for (int ranks = 3; ranks <= 5; ++ranks)
+    EXPECT_GT(faults_among(every_turn(ranks, Pattern::staged, true), {.awaits_all = false}), 0) << ranks;
+}
+
+TEST(SlotRule, NeedsTwoSlots) {
+  const Turn turn = turn_of(kinds.front(), 3, Pattern::staged, true);
+  const Turn* const chain[] = {&turn, &turn, &turn};
+  const auto stuck = prove_succession(chain, {}, {.slots = 1});
+  ASSERT_TRUE(stuck);
+  EXPECT_EQ(stuck->kind, FaultKind::deadlock) << "one slot cannot be opened before its own block is entered";
+  const auto race = prove_succession(chain, {}, {.slots = 1, .slack = 1});
+  ASSERT_TRUE(race);
+  EXPECT_EQ(race->kind, FaultKind::race);
+}
+
+TEST(Succession, OfPlansThatDoNotPublishFirstIsMalformed) {
+  Turn turn = turn_of({Operation::barrier}, 3, Pattern::direct, false);
+  std::swap(turn.plans[1].steps[0], turn.plans[1].steps[1]);
+  const Simulation simulation = simulate(turn.plans, turn.trial);
+  ASSERT_TRUE(simulation.fault);
+  EXPECT_EQ(simulation.fault->kind, FaultKind::malformed);
+  turn.plans[1].steps.clear();
+  const Turn* const chain[] = {&turn, &turn, &turn};
+  ASSERT_TRUE(prove_succession(chain, {}));
+}
+
+/// Whether the operation by itself, or some succession that it is part of, has a fault.
+bool is_noticed(const Turn& mutant, const std::vector<Turn>& others) {
+  if (simulate(mutant.plans, mutant.trial).fault) return true;
+  for (const Turn& before : others)
+    for (const Turn& after : others)
+      for (const auto& chain : {std::vector{&mutant, &before, &after}, std::vector{&before, &mutant, &after}})
+        if (prove_succession(chain, {})) return true;
+  return false;
+}
+
+TEST(Succession, NeedsEachAwait) {
+  for (int ranks = 2; ranks <= 4; ++ranks)
+    for (const Pattern pattern : {Pattern::direct, Pattern::staged}) {
+      const std::vector<Turn> others = every_turn(ranks, pattern, true);
+      for (std::size_t k = 0; k < others.size(); ++k)
+        for (int rank = 0; rank < ranks; ++rank) {
+          const auto& steps = others[k].plans[static_cast<std::size_t>(rank)].steps;
+          for (std::size_t s = 0; s < steps.size(); ++s) {
+            const auto* await = std::get_if<Await>(&steps[s]);
+            if (await == nullptr) continue;
+            for (std::size_t peer = 0; peer < await->peers.size(); ++peer) {
+              Turn mutant = others[k];
+              auto& peers = std::get<Await>(mutant.plans[static_cast<std::size_t>(rank)].steps[s]).peers;
+              peers.erase(peers.begin() + static_cast<std::ptrdiff_t>(peer));
+              EXPECT_TRUE(is_noticed(mutant, others))
+                  << name(others[k].trial.operation) << " (" << k << "), " << ranks << " ranks, pattern "
+                  << static_cast<int>(pattern) << ": rank " << rank << " does not await rank " << await->peers[peer]
+                  << " in step " << s;
+            }
+          }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
