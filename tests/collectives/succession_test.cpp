@@ -14,7 +14,7 @@ namespace {
 
 /// An operation of a succession, for any number of ranks.
 struct Kind {
-  Operation operation;
+  CollectiveKind kind;
   Algorithm algorithm = Algorithm::shared_memory;
   int root = 0;
   bool pulled = false;
@@ -22,18 +22,18 @@ struct Kind {
 };
 
 const std::vector<Kind> kinds{
-    {Operation::all_reduce},
-    {.operation = Operation::all_reduce, .pulled = true},
-    {.operation = Operation::all_reduce, .algorithm = Algorithm::hierarchical_tree_order},
-    {.operation = Operation::all_reduce, .with_function = true},
-    {Operation::all_gather},
-    {Operation::reduce_scatter},
-    {Operation::all_to_all},
-    {Operation::barrier},
-    {Operation::broadcast},
-    {.operation = Operation::broadcast, .root = 1},
-    {Operation::reduce},
-    {.operation = Operation::reduce, .root = 1},
+    {CollectiveKind::all_reduce},
+    {.kind = CollectiveKind::all_reduce, .pulled = true},
+    {.kind = CollectiveKind::all_reduce, .algorithm = Algorithm::hierarchical_tree_order},
+    {.kind = CollectiveKind::all_reduce, .with_function = true},
+    {CollectiveKind::all_gather},
+    {CollectiveKind::reduce_scatter},
+    {CollectiveKind::all_to_all},
+    {CollectiveKind::barrier},
+    {CollectiveKind::broadcast},
+    {.kind = CollectiveKind::broadcast, .root = 1},
+    {CollectiveKind::reduce},
+    {.kind = CollectiveKind::reduce, .root = 1},
 };
 
 /// How the data of each rank are reached: alike, or one rank's otherwise.
@@ -52,10 +52,10 @@ Reaches reaches(Pattern pattern, int ranks) {
 }
 
 Turn turn_of(const Kind& kind, int ranks, Pattern pattern, bool in_place, const ClusterShape& shape = {}) {
-  Trial trial{.operation = kind.operation,
-              .count = {kind.operation == Operation::barrier ? 0 : ranks + 1},
+  Trial trial{.kind = kind.kind,
+              .count = {kind.kind == CollectiveKind::barrier ? 0 : ranks + 1},
               .root = {kind.root % ranks},
-              .in_place = in_place && kind.operation != Operation::all_to_all,
+              .in_place = in_place && kind.kind != CollectiveKind::all_to_all,
               .with_function = kind.with_function};
   const Reaches reach = kind.pulled ? Reaches{Reach::pulled} : reaches(pattern, ranks);
   return {trial, plans_of(trial, ranks, kind.algorithm, shape, reach)};
@@ -105,7 +105,7 @@ TEST(Succession, OfHierarchicalAllReducesIsRight) {
                                         Algorithm::hierarchical_recursive_doubling})
         for (const bool with_function : {true, false})
           turns.push_back(
-              turn_of({.operation = Operation::all_reduce, .algorithm = algorithm, .with_function = with_function},
+              turn_of({.kind = CollectiveKind::all_reduce, .algorithm = algorithm, .with_function = with_function},
                       shape.ranks(), pattern, with_function, shape));
       std::string first;
       EXPECT_EQ(faults_among(turns, {}, shape, &first), 0)
@@ -142,7 +142,7 @@ TEST(SlotRule, NeedsTwoSlots) {
 }
 
 TEST(Succession, OfPlansThatDoNotPublishFirstIsMalformed) {
-  Turn turn = turn_of({Operation::barrier}, 3, Pattern::direct, false);
+  Turn turn = turn_of({CollectiveKind::barrier}, 3, Pattern::direct, false);
   std::swap(turn.plans[1].steps[0], turn.plans[1].steps[1]);
   const Simulation simulation = simulate(turn.plans, turn.trial);
   ASSERT_TRUE(simulation.fault);
@@ -177,7 +177,7 @@ TEST(Succession, NeedsEachAwait) {
               auto& peers = std::get<Await>(mutant.plans[static_cast<std::size_t>(rank)].steps[s]).peers;
               peers.erase(peers.begin() + static_cast<std::ptrdiff_t>(peer));
               EXPECT_TRUE(is_noticed(mutant, others))
-                  << name(others[k].trial.operation) << " (" << k << "), " << ranks << " ranks, pattern "
+                  << name(others[k].trial.kind) << " (" << k << "), " << ranks << " ranks, pattern "
                   << static_cast<int>(pattern) << ": rank " << rank << " does not await rank " << await->peers[peer]
                   << " in step " << s;
             }
