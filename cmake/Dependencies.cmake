@@ -8,7 +8,7 @@ find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 set(MPI_CXX_SKIP_MPICXX TRUE)  # the C interface, without the C++ bindings of MPI-2
 find_package(MPI REQUIRED COMPONENTS CXX)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.5)
-find_package(DNNL REQUIRED)
+find_package(DNNL 2.6...<4 REQUIRED)
 include(Cuda)
 if(LOCKSTEP_TESTS)
   find_package(GTest REQUIRED)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "ops/onednn/descriptors.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/reordered.hpp"
 #include "ops/shapes.hpp"
@@ -17,8 +18,8 @@ class Add final : public Operator {
     const Desc first = to_desc(a);
     const Desc second = to_desc(b);
     same_layout_ = first == second;
-    const dnnl::binary::primitive_desc desc({dnnl::algorithm::binary_add, first, second, first}, attributes(relu_),
-                                            context->engine);
+    const auto desc = make_desc<dnnl::binary>(Setting{context->engine, attributes(relu_)}, dnnl::algorithm::binary_add,
+                                              first, second, first);
     forward_ = Primitive(context, dnnl::binary(desc), desc.scratchpad_desc(),
                          {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, first}});
     if (relu_) relu_backward_ = ReluBackward(context, first);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/onednn/descriptors.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/reordered.hpp"
 #include "ops/shapes.hpp"
@@ -28,11 +29,19 @@ dnnl::algorithm choose_algorithm(const Format& in, const ConvolutionShape& shape
   return faster && harmless ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
 }
 
+/// oneDNN's 1×1 kernels gather a strided image in scratch memory. Where channels do not fill their vectors, those of
+/// 2.6.3 for AVX2 write beyond what they asked for.
+std::string_view faulty_kernels(const Format& in, const ConvolutionShape& shape) {
+  const bool faulty = shape.stride > 1 && (in.shape.channels % 8 != 0 || shape.out_channels % 8 != 0);
+  return faulty ? "jit_1x1" : "";
+}
+
 class Convolution final : public Operator {
  public:
   Convolution(const ContextPtr& context, const Format& in, const ConvolutionShape& shape)
       : shape_(shape),
         algorithm_(choose_algorithm(in, shape)),
+        passed_over_(faulty_kernels(in, shape)),
         stride_{shape.stride, shape.stride},
         padding_{shape.padding, shape.padding} {
     const Shape out = output_shape(in.shape, shape);
@@ -72,15 +81,19 @@ class Convolution final : public Operator {
  private:
   using ForwardDesc = dnnl::convolution_forward::primitive_desc;
 
+  [[nodiscard]] Setting setting(const ContextPtr& context, bool relu = false) const {
+    return {context->engine, attributes(relu), passed_over_};
+  }
+
   ForwardDesc make_forward(const ContextPtr& context, const Desc& src, const Dims& weights, const Dims& dst) {
     const auto kind = dnnl::prop_kind::forward_training;
     const Desc any = describe(weights, Tag::any);
     const Desc dst_any = describe(dst, Tag::any);
-    const dnnl::convolution_forward::desc options =
-        shape_.bias
-            ? dnnl::convolution_forward::desc(kind, algorithm_, src, any, bias(), dst_any, stride_, padding_, padding_)
-            : dnnl::convolution_forward::desc(kind, algorithm_, src, any, dst_any, stride_, padding_, padding_);
-    ForwardDesc desc(options, attributes(relu()), context->engine);
+    const auto make = [&](const auto&... bias) {
+      return make_desc<dnnl::convolution_forward>(setting(context, relu()), kind, algorithm_, src, any, bias...,
+                                                  dst_any, stride_, padding_, padding_);
+    };
+    ForwardDesc desc = shape_.bias ? make(bias()) : make();
     forward_weights_ = Reordered(context, describe(weights, Tag::oihw), desc.weights_desc());
     forward_ = Primitive(context, dnnl::convolution_forward(desc), desc.scratchpad_desc(),
                          {{DNNL_ARG_SRC, desc.src_desc()},
@@ -91,9 +104,9 @@ class Convolution final : public Operator {
   }
 
   void make_backward_data(const ContextPtr& context, const ForwardDesc& hint, const Dims& weights) {
-    const dnnl::convolution_backward_data::primitive_desc desc(
-        {algorithm_, hint.src_desc(), describe(weights, Tag::any), hint.dst_desc(), stride_, padding_, padding_},
-        attributes(), context->engine, hint);
+    const auto desc = make_backward_desc<dnnl::convolution_backward_data>(setting(context), hint, algorithm_,
+                                                                          hint.src_desc(), describe(weights, Tag::any),
+                                                                          hint.dst_desc(), stride_, padding_, padding_);
     backward_weights_in_ = Reordered(context, describe(weights, Tag::oihw), desc.weights_desc());
     backward_data_ = Primitive(context, dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
                                {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
@@ -102,13 +115,13 @@ class Convolution final : public Operator {
   }
 
   void make_backward_weights(const ContextPtr& context, const ForwardDesc& hint, const Dims& weights) {
-    using Options = dnnl::convolution_backward_weights::desc;
     const Desc any = describe(weights, Tag::any);
-    const auto direct = dnnl::algorithm::convolution_direct;
-    const Options options =
-        shape_.bias ? Options(direct, hint.src_desc(), any, bias(), hint.dst_desc(), stride_, padding_, padding_)
-                    : Options(direct, hint.src_desc(), any, hint.dst_desc(), stride_, padding_, padding_);
-    const dnnl::convolution_backward_weights::primitive_desc desc(options, attributes(), context->engine, hint);
+    const auto make = [&](const auto&... bias) {
+      return make_backward_desc<dnnl::convolution_backward_weights>(
+          setting(context), hint, dnnl::algorithm::convolution_direct, hint.src_desc(), any, bias..., hint.dst_desc(),
+          stride_, padding_, padding_);
+    };
+    const auto desc = shape_.bias ? make(bias()) : make();
     weight_gradient_ = Reordered(context, describe(weights, Tag::oihw), desc.diff_weights_desc());
     backward_weights_ = Primitive(context, dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
                                   {{DNNL_ARG_SRC, desc.src_desc()},
@@ -123,6 +136,7 @@ class Convolution final : public Operator {
 
   ConvolutionShape shape_;
   dnnl::algorithm algorithm_;  ///< forward and backward data; weight gradients are always direct
+  std::string_view passed_over_;
   Dims stride_;
   Dims padding_;
   Format out_;

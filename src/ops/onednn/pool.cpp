@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/onednn/descriptors.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
 #include "ops/shapes.hpp"
@@ -13,8 +14,8 @@ class Pool final : public Operator {
       : stride_{shape.stride, shape.stride}, kernel_{shape.kernel, shape.kernel} {
     const Shape out = output_shape(in.shape, shape);
     const auto make = [&](dnnl::prop_kind kind) {
-      return ForwardDesc({kind, algorithm, to_desc(in), describe(dims_of(out), Tag::any), stride_, kernel_, none, none},
-                         attributes(), context->engine);
+      return make_desc<PoolingForward>(Setting{context->engine, attributes()}, kind, algorithm, to_desc(in),
+                                       describe(dims_of(out), Tag::any), stride_, kernel_, none, none, none);
     };
     const ForwardDesc training = make(dnnl::prop_kind::forward_training);
     out_ = to_format(training.dst_desc(), out);
@@ -22,10 +23,10 @@ class Pool final : public Operator {
     saved_bytes_ = static_cast<std::int64_t>(training.workspace_desc().get_size());
     training_ = make_forward(context, training);
     inference_ = make_forward(context, make(dnnl::prop_kind::forward_inference));
-    const dnnl::pooling_backward::primitive_desc desc(
-        {algorithm, training.src_desc(), training.dst_desc(), stride_, kernel_, none, none}, attributes(),
-        context->engine, training);
-    backward_ = Primitive(context, dnnl::pooling_backward(desc), desc.scratchpad_desc(),
+    const auto desc = make_backward_desc<PoolingBackward>(Setting{context->engine, attributes()}, training, algorithm,
+                                                          training.src_desc(), training.dst_desc(), stride_, kernel_,
+                                                          none, none, none);
+    backward_ = Primitive(context, PoolingBackward(desc), desc.scratchpad_desc(),
                           {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
                            {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()},
                            {DNNL_ARG_WORKSPACE, training.workspace_desc()}});
@@ -52,13 +53,13 @@ class Pool final : public Operator {
   }
 
  private:
-  using ForwardDesc = dnnl::pooling_forward::primitive_desc;
+  using ForwardDesc = PoolingForward::primitive_desc;
   static constexpr Arity arity{};
-  inline static const Dims none{0, 0};
+  inline static const Dims none{0, 0};  ///< of dilation and padding
 
   static Primitive make_forward(const ContextPtr& context, const ForwardDesc& desc) {
     return {context,
-            dnnl::pooling_forward(desc),
+            PoolingForward(desc),
             desc.scratchpad_desc(),
             {{DNNL_ARG_SRC, desc.src_desc()},
              {DNNL_ARG_DST, desc.dst_desc()},

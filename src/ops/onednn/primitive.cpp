@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/base/error.hpp"
+#include "ops/onednn/descriptors.hpp"
 
 namespace lockstep::ops::onednn {
 
@@ -22,7 +23,7 @@ dnnl::primitive_attr attributes(bool relu) {
   result.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (relu) {
     dnnl::post_ops after;
-    after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+    append_relu(after);
     result.set_post_ops(after);
   }
   return result;
@@ -58,10 +59,10 @@ void Primitive::bind(int index, void* data) {
 ReluBackward::ReluBackward(const ContextPtr& context, const Desc& desc) {
   // "use_dst": the sign of the output tells what the sign of the input would, and the input need not be kept.
   const auto algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-  const dnnl::eltwise_forward::primitive_desc forward({dnnl::prop_kind::forward_training, algorithm, desc, 0.0F},
-                                                      attributes(), context->engine);
-  const dnnl::eltwise_backward::primitive_desc backward({algorithm, desc, desc, 0.0F}, attributes(), context->engine,
-                                                        forward);
+  const auto forward = make_desc<dnnl::eltwise_forward>(Setting{context->engine, attributes()},
+                                                        dnnl::prop_kind::forward_training, algorithm, desc, desc, 0.0F);
+  const auto backward = make_backward_desc<dnnl::eltwise_backward>(Setting{context->engine, attributes()}, forward,
+                                                                   algorithm, desc, desc, desc, 0.0F);
   primitive_ = Primitive(context, dnnl::eltwise_backward(backward), backward.scratchpad_desc(),
                          {{DNNL_ARG_DST, desc}, {DNNL_ARG_DIFF_DST, desc}, {DNNL_ARG_DIFF_SRC, desc}});
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/onednn/descriptors.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
 #include "ops/shapes.hpp"
@@ -11,8 +12,9 @@ class Relu final : public Operator {
  public:
   Relu(const ContextPtr& context, const Format& in) : out_(in), backward_(context, to_desc(in)) {
     const Desc desc = to_desc(in);
-    const dnnl::eltwise_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_relu, desc, 0.0F}, attributes(), context->engine);
+    const auto forward =
+        make_desc<dnnl::eltwise_forward>(Setting{context->engine, attributes()}, dnnl::prop_kind::forward_training,
+                                         dnnl::algorithm::eltwise_relu, desc, desc, 0.0F);
     forward_ = Primitive(context, dnnl::eltwise_forward(forward), forward.scratchpad_desc(),
                          {{DNNL_ARG_SRC, desc}, {DNNL_ARG_DST, desc}});
   }

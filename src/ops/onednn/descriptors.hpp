@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dnnl.hpp>
+#include <string_view>
+
+#include "ops/onednn/format.hpp"
+
+/// What oneDNN 2 and 3 spell differently, and all of it: how the descriptor of a primitive is made, and two smaller
+/// things. The other files give a primitive's options in version 3's order and know no version. All functions throw
+/// dnnl::error where oneDNN has no kernel for what is asked.
+namespace lockstep::ops::onednn {
+
+/// What the descriptor of a primitive takes beside its options.
+struct Setting {
+  const dnnl::engine& engine;
+  dnnl::primitive_attr attributes;
+  std::string_view passed_over = {};  ///< how the names of kernels begin that must not be taken
+};
+
+/// Goes on to the first kernel that may be taken. Version 2 needs the options for that, so it is done while they live.
+template <typename PrimitiveDesc>
+PrimitiveDesc with_kernel(PrimitiveDesc desc, const Setting& setting) {
+  const std::string_view name = setting.passed_over;
+  while (!name.empty() && std::string_view(desc.impl_info_str()).starts_with(name)) {
+    if (!desc.next_impl()) throw dnnl::error(dnnl_unimplemented, "there are only kernels that must not be taken");
+  }
+  return desc;
+}
+
+#if DNNL_VERSION_MAJOR >= 3
+
+// With dilation.
+using PoolingForward = dnnl::pooling_forward;
+using PoolingBackward = dnnl::pooling_backward;
+
+template <typename Primitive, typename... Options>
+auto make_desc(const Setting& setting, const Options&... options) {
+  return with_kernel(typename Primitive::primitive_desc(setting.engine, options..., setting.attributes), setting);
+}
+
+/// @param hint  the descriptor of the forward primitive
+template <typename Primitive, typename Hint, typename... Options>
+auto make_backward_desc(const Setting& setting, const Hint& hint, const Options&... options) {
+  return with_kernel(typename Primitive::primitive_desc(setting.engine, options..., hint, setting.attributes), setting);
+}
+
+inline void append_relu(dnnl::post_ops& after) { after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F); }
+
+inline Dims dims_of(const Desc& desc) { return desc.get_dims(); }
+
+#else
+
+using PoolingForward = dnnl::pooling_v2_forward;
+using PoolingBackward = dnnl::pooling_v2_backward;
+
+/// Version 2 gathers the options in an object first. They are version 3's, less those that the specialisations drop.
+template <typename Primitive>
+struct Gathered {
+  template <typename... Options>
+  static auto from(const Options&... options) {
+    return typename Primitive::desc(options...);
+  }
+};
+
+template <>
+struct Gathered<dnnl::eltwise_forward> {
+  static auto from(dnnl::prop_kind kind, dnnl::algorithm algorithm, const Desc& src, const Desc& /*dst*/, float alpha) {
+    return dnnl::eltwise_forward::desc(kind, algorithm, src, alpha);
+  }
+};
+
+template <>
+struct Gathered<dnnl::eltwise_backward> {
+  static auto from(dnnl::algorithm algorithm, const Desc& /*diff_src*/, const Desc& diff_dst, const Desc& data,
+                   float alpha) {
+    return dnnl::eltwise_backward::desc(algorithm, diff_dst, data, alpha);
+  }
+};
+
+template <typename Primitive, typename... Options>
+auto make_desc(const Setting& setting, const Options&... options) {
+  const auto gathered = Gathered<Primitive>::from(options...);
+  return with_kernel(typename Primitive::primitive_desc(gathered, setting.attributes, setting.engine), setting);
+}
+
+/// @param hint  the descriptor of the forward primitive
+template <typename Primitive, typename Hint, typename... Options>
+auto make_backward_desc(const Setting& setting, const Hint& hint, const Options&... options) {
+  const auto gathered = Gathered<Primitive>::from(options...);
+  return with_kernel(typename Primitive::primitive_desc(gathered, setting.attributes, setting.engine, hint), setting);
+}
+
+inline void append_relu(dnnl::post_ops& after) {
+  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+}
+
+inline Dims dims_of(const Desc& desc) { return desc.dims(); }
+
+#endif
+
+}  // namespace lockstep::ops::onednn
