@@ -18,14 +18,13 @@ struct Kind {
   Algorithm algorithm = Algorithm::shared_memory;
   int root = 0;
   bool pulled = false;
-  bool with_function = false;
 };
 
 const std::vector<Kind> kinds{
     {CollectiveKind::all_reduce},
     {.kind = CollectiveKind::all_reduce, .pulled = true},
     {.kind = CollectiveKind::all_reduce, .algorithm = Algorithm::hierarchical_tree_order},
-    {.kind = CollectiveKind::all_reduce, .with_function = true},
+    {CollectiveKind::reduce_then},
     {CollectiveKind::all_gather},
     {CollectiveKind::reduce_scatter},
     {CollectiveKind::all_to_all},
@@ -55,8 +54,7 @@ Turn turn_of(const Kind& kind, int ranks, Pattern pattern, bool in_place, const 
   Trial trial{.kind = kind.kind,
               .count = {kind.kind == CollectiveKind::barrier ? 0 : ranks + 1},
               .root = {kind.root % ranks},
-              .in_place = in_place && kind.kind != CollectiveKind::all_to_all,
-              .with_function = kind.with_function};
+              .in_place = in_place && kind.kind != CollectiveKind::all_to_all};
   const Reaches reach = kind.pulled ? Reaches{Reach::pulled} : reaches(pattern, ranks);
   return {trial, plans_of(trial, ranks, kind.algorithm, shape, reach)};
 }
@@ -103,10 +101,9 @@ TEST(Succession, OfHierarchicalAllReducesIsRight) {
       std::vector<Turn> turns;
       for (const Algorithm algorithm : {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree,
                                         Algorithm::hierarchical_recursive_doubling})
-        for (const bool with_function : {true, false})
-          turns.push_back(
-              turn_of({.kind = CollectiveKind::all_reduce, .algorithm = algorithm, .with_function = with_function},
-                      shape.ranks(), pattern, with_function, shape));
+        for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_then})
+          turns.push_back(turn_of({.kind = kind, .algorithm = algorithm}, shape.ranks(), pattern,
+                                  kind == CollectiveKind::all_reduce, shape));
       std::string first;
       EXPECT_EQ(faults_among(turns, {}, shape, &first), 0)
           << shape.ranks() << " ranks on " << shape.nodes() << " nodes, " << first;
