@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/comm-check/member.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "apps/comm-check/pending.hpp"
+
+namespace lockstep::check {
+
+Member::Member(const Scenario& scenario, int rank, Progress& progress, Make make, std::function<void(unsigned)> between)
+    : scenario_(scenario),
+      rank_(rank),
+      progress_(progress),
+      make_(std::move(make)),
+      between_(std::move(between)),
+      random_(scenario.seed * 64 + static_cast<unsigned>(rank)),
+      communicators_(scenario.groups.size()) {}
+
+Member::~Member() = default;
+
+void Member::run() {
+  for (std::size_t round = 0; round < scenario_.rounds.size(); ++round) {
+    make_communicators(round);
+    submit(scenario_.rounds[round]);
+    while (!under_way_.empty() && random_() % 4 != 0) wait_for_any();
+    close_communicators(round);
+  }
+}
+
+bool Member::is_in(std::size_t group) const {
+  const Members& members = scenario_.groups[group].members;
+  return std::find(members.begin(), members.end(), rank_) != members.end();
+}
+
+void Member::make_communicators(std::size_t round) {
+  for (std::size_t g = 0; g < communicators_.size(); ++g)
+    if (scenario_.groups[g].first_round == round && is_in(g)) communicators_[g] = make_(g);
+}
+
+void Member::close_communicators(std::size_t round) {
+  for (std::size_t g = 0; g < communicators_.size(); ++g) {
+    if (scenario_.groups[g].last_round != round || !communicators_[g]) continue;
+    wait_for_all_of(g);
+    communicators_[g]->close();
+    communicators_[g].reset();
+    pause();
+  }
+}
+
+/// In the order of the list on each communicator, and the communicators by turns as it happens.
+void Member::submit(const std::vector<Request>& requests) {
+  std::vector<std::deque<const Request*>> queues(communicators_.size());
+  std::vector<std::size_t> turns;
+  for (const Request& request : requests) {
+    if (!is_in(request.group)) continue;
+    queues[request.group].push_back(&request);
+    turns.push_back(request.group);
+  }
+  // With fewer in flight than a round has, a rank waits between its submissions: then only the same order will do.
+  if (static_cast<std::size_t>(scenario_.in_flight) >= requests.size()) {
+    while (under_way_.size() + turns.size() > static_cast<std::size_t>(scenario_.in_flight)) wait_for_any();
+    std::shuffle(turns.begin(), turns.end(), random_);
+  }
+  for (const std::size_t group : turns) {
+    while (under_way_.size() >= static_cast<std::size_t>(scenario_.in_flight)) wait_for_any();
+    under_way_.push_back(std::make_unique<Pending>(*communicators_[group], *queues[group].front()));
+    queues[group].pop_front();
+    pause();
+  }
+}
+
+void Member::wait_for_any() {
+  std::swap(under_way_[random_() % under_way_.size()], under_way_.back());
+  const std::unique_ptr<Pending> pending = std::move(under_way_.back());
+  under_way_.pop_back();
+  pending->wait_and_check();
+  pause();
+}
+
+void Member::wait_for_all_of(std::size_t group) {
+  const auto others =
+      std::partition(under_way_.begin(), under_way_.end(), [&](const auto& p) { return p->group() != group; });
+  for (auto pending = others; pending != under_way_.end(); ++pending) (*pending)->wait_and_check();
+  under_way_.erase(others, under_way_.end());
+}
+
+/// What a program does between its calls: a poll, a look at an operation, or something else.
+void Member::pause() {
+  const auto drawn = static_cast<unsigned>(random_());
+  switch (drawn % 4) {
+    case 0: progress_.poll(); break;
+    case 1:
+      if (!under_way_.empty()) (void)under_way_[random_() % under_way_.size()]->test();
+      break;
+    default: between_(drawn / 4);
+  }
+}
+
+}  // namespace lockstep::check

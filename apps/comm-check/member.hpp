@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "apps/comm-check/scenario.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/progress.hpp"
+
+namespace lockstep::check {
+
+/// An operation has ended well and its result, or memory beside it, is not what it must be.
+class WrongResult : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Pending;
+
+/// One rank's part in a scenario.
+class Member {
+ public:
+  /// Makes this rank's communicator of a group that it is in; collective over the group's members.
+  using Make = std::function<std::unique_ptr<Communicator>(std::size_t group)>;
+
+  /// @param between  called between any two things that the rank does, with a number to decide by, for computing,
+  ///                 sleeping, or nothing
+  Member(const Scenario& scenario, int rank, Progress& progress, Make make, std::function<void(unsigned)> between);
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+  ~Member();
+
+  /// Round after round: makes the communicators that begin with it, submits its operations, with the communicators in
+  /// any order, waits for some of those under way, in any order, and closes the communicators that end with it.
+  /// Whoever waits, waits only for what everybody submits before waiting for anything later; so no schedule can make
+  /// this deadlock. @throws WrongResult; Error, as an operation failed
+  void run();
+
+ private:
+  void make_communicators(std::size_t round);
+  void close_communicators(std::size_t round);
+  void submit(const std::vector<Request>& requests);
+  void wait_for_any();
+  void wait_for_all_of(std::size_t group);
+  void pause();
+  [[nodiscard]] bool is_in(std::size_t group) const;
+
+  const Scenario& scenario_;
+  int rank_;
+  Progress& progress_;
+  Make make_;
+  std::function<void(unsigned)> between_;
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+  std::vector<std::unique_ptr<Pending>> under_way_;
+};
+
+}  // namespace lockstep::check

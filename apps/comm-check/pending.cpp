@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/comm-check/pending.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "apps/comm-check/member.hpp"
+
+namespace lockstep::check {
+namespace {
+
+constexpr std::int64_t band_bytes = 64;
+constexpr std::byte band_value{0xa5};
+
+bool is_band(const std::byte* begin) {
+  return std::all_of(begin, begin + band_bytes, [](std::byte b) { return b == band_value; });
+}
+
+template <typename F>
+void with_type(DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::float32: return f(float{});
+    case DType::float64: return f(double{});
+    case DType::int32: return f(std::int32_t{});
+    case DType::int64: return f(std::int64_t{});
+    case DType::uint8: return f(std::uint8_t{});
+    default: throw std::logic_error("no scenario has " + std::string(name(dtype)));
+  }
+}
+
+/// What a reduce_then does to the sums.
+void add_one(const ConstBuffer& sum, const Buffer& out, Count /*offset*/) {
+  with_type(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto* from = static_cast<const T*>(sum.data);
+    std::transform(from, from + sum.count.value, static_cast<T*>(out.data), [](T v) { return static_cast<T>(v + 1); });
+  });
+}
+
+Count in_count(const Request& r, int size) { return {has_parts_in(r.kind) ? r.count * size : r.count}; }
+Count out_count(const Request& r, int size) { return {has_parts_out(r.kind) ? r.count * size : r.count}; }
+
+bool is_allocated(const Request& r, int me) { return (r.allocated >> (static_cast<unsigned>(me) % 32U) & 1U) != 0; }
+
+}  // namespace
+
+GuardedBuffer::GuardedBuffer(Communicator& communicator, Count count, DType dtype, bool allocated) {
+  const std::int64_t bytes = count.value * size_of(dtype);
+  const Bytes all{bytes + 2 * band_bytes};
+  allocation_ = allocated ? communicator.allocate(all) : allocate_host(all);
+  begin_ = static_cast<std::byte*>(allocation_.data());
+  end_ = begin_ + band_bytes + bytes;
+  std::fill_n(begin_, band_bytes, band_value);
+  std::fill_n(end_, band_bytes, band_value);
+  whole_ = {begin_ + band_bytes, count, dtype, allocation_.kind()};
+}
+
+bool GuardedBuffer::is_intact() const { return is_band(begin_) && is_band(end_); }
+
+Pending::Pending(Communicator& communicator, const Request& request)
+    : request_(request),
+      size_(communicator.size()),
+      me_(communicator.rank().value),
+      in_(communicator, in_count(request, size_), request.dtype, is_allocated(request, me_)),
+      out_(communicator, out_count(request, size_), request.dtype, is_allocated(request, me_)) {
+  fill();
+  work_ = std::make_unique<Work>(submit(communicator));
+}
+
+/// Of the buffer that has room for all parts: this rank's.
+Buffer Pending::own_part(const Buffer& all) const { return slice(all, {me_ * request_.count}, {request_.count}); }
+
+Buffer Pending::source() const {
+  const bool inside = request_.kind == CollectiveKind::all_gather && request_.in_place;
+  return inside ? own_part(out_.whole()) : in_.whole();
+}
+
+Buffer Pending::result() const {
+  switch (request_.kind) {
+    case CollectiveKind::broadcast: return in_.whole();
+    case CollectiveKind::reduce_then:
+    case CollectiveKind::all_reduce: return request_.in_place ? in_.whole() : out_.whole();
+    case CollectiveKind::reduce_scatter: return request_.in_place ? own_part(in_.whole()) : out_.whole();
+    case CollectiveKind::reduce:
+      if (me_ != request_.root) return {};
+      return request_.in_place ? in_.whole() : out_.whole();
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::barrier: break;
+  }
+  return out_.whole();
+}
+
+void Pending::fill() const {
+  with_type(request_.dtype, [this](auto zero) {
+    using T = decltype(zero);
+    const Buffer in = source();
+    auto* values = static_cast<T*>(in.data);
+    for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = static_cast<T>(brought(request_, me_, i));
+  });
+}
+
+Work Pending::submit(Communicator& c) const {
+  switch (request_.kind) {
+    case CollectiveKind::all_reduce: return c.all_reduce(source(), result(), request_.op);
+    case CollectiveKind::broadcast: return c.broadcast(result(), {request_.root});
+    case CollectiveKind::all_gather: return c.all_gather(source(), result());
+    case CollectiveKind::reduce_scatter: return c.reduce_scatter(source(), result(), request_.op);
+    case CollectiveKind::reduce: return c.reduce(source(), result(), request_.op, {request_.root});
+    case CollectiveKind::all_to_all: return c.all_to_all(source(), result());
+    case CollectiveKind::reduce_then: return c.reduce_then(source(), result(), request_.op, add_one);
+    case CollectiveKind::barrier: break;
+  }
+  return c.barrier();
+}
+
+void Pending::wait_and_check() {
+  work_->wait();
+  if (request_.kind != CollectiveKind::barrier) check_values();
+  if (!in_.is_intact() || !out_.is_intact()) {
+    throw WrongResult("memory beside the buffers of " + std::string(name(request_.kind)) + " of " +
+                      std::to_string(request_.count) + " elements has been written, rank " + std::to_string(me_) +
+                      " of communicator " + std::to_string(request_.group));
+  }
+}
+
+void Pending::check_values() const {
+  with_type(request_.dtype, [this](auto zero) {
+    using T = decltype(zero);
+    const Buffer result = this->result();
+    const auto* values = static_cast<const T*>(result.data);
+    for (std::int64_t i = 0; i < result.count.value; ++i) {
+      const T right = static_cast<T>(expected(request_, size_, me_, i));
+      if (values[i] == right) continue;
+      throw WrongResult(std::string(name(request_.kind)) + " of " + std::to_string(request_.count) + " " +
+                        std::string(name(request_.dtype)) + ": element " + std::to_string(i) + " of rank " +
+                        std::to_string(me_) + " of communicator " + std::to_string(request_.group) + " is " +
+                        std::to_string(values[i]) + ", not " + std::to_string(right));
+    }
+  });
+}
+
+}  // namespace lockstep::check

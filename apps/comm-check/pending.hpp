@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "apps/comm-check/scenario.hpp"
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/comm/communicator.hpp"
+
+namespace lockstep::check {
+
+/// Memory for an operand between two bands that nobody may write.
+class GuardedBuffer {
+ public:
+  /// @param allocated  by the communicator, or ordinary memory
+  GuardedBuffer(Communicator& communicator, Count count, DType dtype, bool allocated);
+
+  [[nodiscard]] Buffer whole() const { return whole_; }
+  [[nodiscard]] bool is_intact() const;
+
+ private:
+  Allocation allocation_;
+  std::byte* begin_;
+  std::byte* end_;
+  Buffer whole_;
+};
+
+/// An operation under way with its buffers.
+class Pending {
+ public:
+  /// Submits it.
+  Pending(Communicator& communicator, const Request& request);
+
+  [[nodiscard]] std::size_t group() const { return request_.group; }
+  [[nodiscard]] bool test() { return work_->test(); }
+  /// @throws WrongResult; Error
+  void wait_and_check();
+
+ private:
+  [[nodiscard]] Buffer own_part(const Buffer& all) const;
+  [[nodiscard]] Buffer source() const;
+  [[nodiscard]] Buffer result() const;
+  void fill() const;
+  [[nodiscard]] Work submit(Communicator& communicator) const;
+  void check_values() const;
+
+  Request request_;
+  int size_;
+  int me_;
+  GuardedBuffer in_;
+  GuardedBuffer out_;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace lockstep::check

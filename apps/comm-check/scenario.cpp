@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/comm-check/scenario.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <random>
+
+namespace lockstep::check {
+namespace {
+
+using Random = std::mt19937_64;
+
+std::size_t below(Random& random, std::size_t bound) { return static_cast<std::size_t>(random() % bound); }
+
+constexpr CollectiveKind kinds[] = {
+    CollectiveKind::all_reduce,     CollectiveKind::all_reduce, CollectiveKind::broadcast,  CollectiveKind::broadcast,
+    CollectiveKind::all_gather,     CollectiveKind::reduce,     CollectiveKind::all_to_all, CollectiveKind::barrier,
+    CollectiveKind::reduce_scatter, CollectiveKind::reduce_then};
+constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
+constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
+
+/// The world's ranks, all or some, in any order.
+Members draw_members(Random& random, int ranks) {
+  Members members(static_cast<std::size_t>(ranks));
+  std::iota(members.begin(), members.end(), 0);
+  if (random() % 2 == 0) return members;
+  std::shuffle(members.begin(), members.end(), random);
+  members.resize(1 + below(random, members.size()));
+  return members;
+}
+
+std::int64_t draw_bytes(Random& random, std::int64_t most) {
+  const auto drawn = random() % 8;
+  if (drawn < 5) return static_cast<std::int64_t>(random() % 64);
+  return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(drawn < 7 ? most / 8 : most));
+}
+
+Request draw_request(Random& random, std::size_t group, int size, const Limits& limits) {
+  Request r;
+  r.group = group;
+  r.kind = kinds[below(random, std::size(kinds))];
+  r.dtype = dtypes[below(random, std::size(dtypes))];
+  r.op = ops[below(random, std::size(ops))];
+  r.root = static_cast<int>(below(random, static_cast<std::size_t>(size)));
+  const bool parts = has_parts_in(r.kind) || has_parts_out(r.kind);
+  const std::int64_t count = draw_bytes(random, limits.max_bytes) / size_of(r.dtype) / (parts ? size : 1);
+  r.count = r.kind == CollectiveKind::barrier ? 0 : count;
+  r.in_place = random() % 2 == 0;
+  const auto drawn = random();
+  r.allocated = drawn % 4 == 0 ? 0 : drawn % 4 == 1 ? ~0U : static_cast<std::uint32_t>(random());
+  r.salt = static_cast<int>(random() % 1000);
+  return r;
+}
+
+std::string list(const Members& members) {
+  std::string text;
+  for (const int member : members) text += (text.empty() ? "" : " ") + std::to_string(member);
+  return text;
+}
+
+}  // namespace
+
+Scenario draw_scenario(std::uint64_t seed, const Limits& limits) {
+  Random random(seed);
+  Scenario s;
+  s.seed = seed;
+  s.ranks = limits.min_ranks +
+            static_cast<int>(below(random, static_cast<std::size_t>(limits.max_ranks - limits.min_ranks + 1)));
+  s.in_flight = 1 + static_cast<int>(below(random, static_cast<std::size_t>(limits.max_in_flight)));
+  const std::size_t rounds = 1 + below(random, limits.max_rounds);
+  const std::size_t groups = 1 + below(random, limits.max_groups);
+  for (std::size_t g = 0; g < groups; ++g) {
+    Group group{.members = draw_members(random, s.ranks), .last_round = rounds - 1, .setting = random()};
+    if (g > 0 && random() % 2 == 0) {  // comes and goes while others live
+      group.first_round = below(random, rounds);
+      group.last_round = group.first_round + below(random, rounds - group.first_round);
+    }
+    s.groups.push_back(std::move(group));
+  }
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<std::size_t> alive;
+    for (std::size_t g = 0; g < groups; ++g)
+      if (s.groups[g].first_round <= round && round <= s.groups[g].last_round) alive.push_back(g);
+    auto& requests = s.rounds.emplace_back();
+    for (std::size_t n = 1 + below(random, limits.max_requests); n > 0; --n) {
+      const std::size_t g = alive[below(random, alive.size())];
+      requests.push_back(draw_request(random, g, static_cast<int>(s.groups[g].members.size()), limits));
+    }
+  }
+  return s;
+}
+
+std::string describe(const Scenario& s) {
+  std::string text = "seed " + std::to_string(s.seed) + ": " + std::to_string(s.ranks) + " ranks, " +
+                     std::to_string(s.in_flight) + " operations in flight\n";
+  for (std::size_t g = 0; g < s.groups.size(); ++g) {
+    const Group& group = s.groups[g];
+    text += "communicator " + std::to_string(g) + " of ranks " + list(group.members) + ", rounds " +
+            std::to_string(group.first_round) + " to " + std::to_string(group.last_round) + ", setting " +
+            std::to_string(group.setting) + "\n";
+  }
+  for (std::size_t round = 0; round < s.rounds.size(); ++round)
+    for (const Request& r : s.rounds[round]) {
+      text += "round " + std::to_string(round) + ": " + std::string(name(r.kind)) + " on " + std::to_string(r.group);
+      if (r.kind != CollectiveKind::barrier)
+        text += ", " + std::to_string(r.count) + " " + std::string(name(r.dtype)) + ", " + std::string(name(r.op)) +
+                ", root " + std::to_string(r.root) + (r.in_place ? ", in place" : "") + ", allocated " +
+                std::to_string(r.allocated & 0xffU);
+      text += "\n";
+    }
+  return text;
+}
+
+bool has_parts_in(CollectiveKind kind) {
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all;
+}
+
+bool has_parts_out(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::all_to_all;
+}
+
+int brought(const Request& request, int member, std::int64_t i) {
+  return static_cast<int>((member * 5 + i * 3 + request.salt) % 7);
+}
+
+int expected(const Request& r, int size, int me, std::int64_t i) {
+  if (r.kind == CollectiveKind::broadcast) return brought(r, r.root, i);
+  if (r.kind == CollectiveKind::all_gather) return brought(r, static_cast<int>(i / r.count), i % r.count);
+  if (r.kind == CollectiveKind::all_to_all)
+    return brought(r, static_cast<int>(i / r.count), me * r.count + i % r.count);
+  const std::int64_t at = r.kind == CollectiveKind::reduce_scatter ? me * r.count + i : i;
+  int result = brought(r, 0, at);
+  for (int member = 1; member < size; ++member) {
+    const int value = brought(r, member, at);
+    if (r.op == ReduceOp::sum) result += value;
+    if (r.op == ReduceOp::min) result = std::min(result, value);
+    if (r.op == ReduceOp::max) result = std::max(result, value);
+  }
+  return r.kind == CollectiveKind::reduce_then ? result + 1 : result;
+}
+
+}  // namespace lockstep::check

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/cluster.hpp"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "backends/plan/plan_communicator.hpp"
+#include "platform/node_memory_layout.hpp"
+#include "platform/node_memory_store.hpp"
+
+namespace lockstep::schedules {
+namespace {
+
+using backends::PlanCommunicator;
+using backends::PlanOptions;
+using collectives::Algorithm;
+
+constexpr std::int64_t cell_bytes = 16 * 1024;
+constexpr std::int64_t cells = 24;  // of a rank's heap
+
+/// Ranks of a node, all in this thread, with a heap each: what does not lie in it nobody else can reach.
+class Arena {
+ public:
+  Arena(int ranks, Bytes control)
+      : controls_(static_cast<std::size_t>(ranks * control.value / 8)),
+        heaps_(static_cast<std::size_t>(ranks * cells * cell_bytes / 8)),
+        members_(static_cast<std::size_t>(ranks)) {}
+
+  [[nodiscard]] NodeMemory::View view(int rank, int ranks, Bytes control) {
+    const auto heap_bytes = static_cast<std::uintptr_t>(cells * cell_bytes);
+    const auto heaps = reinterpret_cast<std::uintptr_t>(heaps_.data());
+    return {.rank = rank,
+            .size = ranks,
+            .controls = reinterpret_cast<std::byte*>(controls_.data()),
+            .control_bytes = control,
+            .heaps = heaps,
+            .heap_stride = heap_bytes,
+            .own_heap = heaps + static_cast<std::uintptr_t>(rank) * heap_bytes,
+            .own_heap_bytes = heap_bytes,
+            .doorbell = &doorbell_,
+            .members = members_.data(),
+            .alarm = &alarm_};
+  }
+
+ private:
+  std::vector<std::uint64_t> controls_;
+  std::vector<std::uint64_t> heaps_;
+  std::vector<NodeMember> members_;
+  Doorbell doorbell_;
+  std::atomic<std::uint32_t> alarm_{0};
+};
+
+/// One rank's part of an arena, from which it allocates.
+class Part final : public NodeMemory::Store {
+ public:
+  Part(std::shared_ptr<Arena> arena, std::uintptr_t heap)
+      : arena_(std::move(arena)), cells_(std::make_shared<Cells>(Cells{reinterpret_cast<std::byte*>(heap), {}})) {
+    cells_->used.resize(cells);
+  }
+
+  Allocation allocate(Bytes bytes) override {
+    const auto free = std::find(cells_->used.begin(), cells_->used.end(), false);
+    if (free == cells_->used.end() || bytes.value > cell_bytes) throw std::logic_error("the arena is too small");
+    *free = true;
+    const auto number = free - cells_->used.begin();
+    std::byte* const begin = cells_->begin + number * cell_bytes;
+    std::fill_n(begin, bytes.value, std::byte{0});
+    return {begin, bytes, MemoryKind::shared,
+            [of = cells_, arena = arena_, number](void*) { of->used[static_cast<std::size_t>(number)] = false; }};
+  }
+  [[nodiscard]] bool has_mortal_ranks() const override { return false; }
+  [[nodiscard]] bool has_ended(int /*peer*/) const override { return false; }
+
+ private:
+  struct Cells {
+    std::byte* begin;
+    std::vector<bool> used;
+  };
+  std::shared_ptr<Arena> arena_;
+  std::shared_ptr<Cells> cells_;
+};
+
+template <typename T, std::size_t size>
+T one_of(std::mt19937_64& random, const T (&choices)[size]) {
+  return choices[random() % size];
+}
+
+PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
+  constexpr Algorithm on_a_node[] = {Algorithm::shared_memory, Algorithm::shared_memory,
+                                     Algorithm::hierarchical_tree_order};
+  constexpr Algorithm on_nodes[] = {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree,
+                                    Algorithm::hierarchical_halving_doubling,
+                                    Algorithm::hierarchical_recursive_doubling};
+  constexpr Algorithm by_messages[] = {Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
+                                       Algorithm::recursive_doubling, Algorithm::tree_order};
+  constexpr Bytes sizes[] = {{64}, {200}, {512}, {4096}};
+  constexpr Bytes caches[] = {{100}, {1 << 20}};
+  PlanOptions options;
+  options.algorithm = random() % 4 == 0 ? one_of(random, by_messages)
+                      : is_one_node     ? one_of(random, on_a_node)
+                                        : one_of(random, on_nodes);
+  options.segment = one_of(random, sizes);
+  options.blocks_in_flight = 1 + static_cast<int>(random() % 3);
+  options.radix = 2 + static_cast<int>(random() % 3);
+  options.operations_in_flight = 1 + static_cast<int>(random() % 4);
+  options.node = {
+      .staging = one_of(random, sizes), .pull_limit = one_of(random, sizes), .cache = one_of(random, caches)};
+  return options;
+}
+
+/// The members' nodes, numbered in the order in which they occur.
+ClusterShape shape_of(const check::Members& members, const std::vector<int>& node_of_rank) {
+  std::map<int, int> numbers;
+  ClusterShape shape;
+  for (const int member : members) {
+    const int node = node_of_rank[static_cast<std::size_t>(member)];
+    shape.node_of_rank.push_back(numbers.emplace(node, static_cast<int>(numbers.size())).first->second);
+  }
+  return shape;
+}
+
+}  // namespace
+
+Cluster::Cluster(const check::Scenario& scenario) : scenario_(scenario), groups_(scenario.groups.size()) {
+  std::mt19937_64 random(scenario.seed + 1);
+  const std::uint64_t nodes = random() % 2 == 0 ? 1 : 1 + random() % 3;
+  for (int rank = 0; rank < scenario.ranks; ++rank) node_of_rank_.push_back(static_cast<int>(random() % nodes));
+}
+
+void Cluster::share(std::size_t group) {
+  Shared& shared = groups_[group];
+  shared.seed = scenario_.groups[group].setting;
+  std::mt19937_64 random(shared.seed);
+  shared.shape = shape_of(scenario_.groups[group].members, node_of_rank_);
+  shared.options = draw_options(random, shared.shape.nodes() == 1);
+  shared.boxes = std::make_shared<backends::LetterBoxes>(shared.shape.ranks());
+  shared.copies = std::make_shared<FickleMedium::Copies>();
+  shared.memories.resize(static_cast<std::size_t>(shared.shape.ranks()));
+  if (!collectives::uses_shared_memory(shared.options.algorithm)) return;
+  const Bytes control{rounded_up(PlanCommunicator::control_bytes(shared.options).value, 64)};
+  for (int node = 0; node < shared.shape.nodes(); ++node) {
+    const std::vector<int> ranks = shared.shape.ranks_on(node);
+    const auto arena = std::make_shared<Arena>(static_cast<int>(ranks.size()), control);
+    for (std::size_t local = 0; local < ranks.size(); ++local) {
+      const auto view = arena->view(static_cast<int>(local), static_cast<int>(ranks.size()), control);
+      shared.memories[static_cast<std::size_t>(ranks[local])] =
+          std::make_shared<NodeMemory>(view, std::make_shared<Part>(arena, view.own_heap));
+    }
+  }
+}
+
+std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progress& progress) {
+  Shared& shared = groups_[group];
+  if (!shared.boxes) share(group);
+  const check::Members& members = scenario_.groups[group].members;
+  const Rank me{static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin())};
+  return std::make_unique<PlanCommunicator>(
+      PlanCommunicator::Identity{.backend = "local", .rank = me, .shape = shared.shape, .host = "this process"},
+      std::make_unique<FickleMedium>(shared.boxes, shared.copies, me, PlanCommunicator::lanes(shared.options),
+                                     shared.seed),
+      shared.memories[static_cast<std::size_t>(me.value)], progress, shared.options);
+}
+
+}  // namespace lockstep::schedules

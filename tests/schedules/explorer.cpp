@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/explorer.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "apps/comm-check/member.hpp"
+#include "backends/plan/seams.hpp"
+#include "schedules/cluster.hpp"
+#include "schedules/scheduler.hpp"
+
+namespace lockstep::schedules {
+namespace {
+
+/// Everything that ranks have, so that all of it lives until the last has ended.
+struct Ranks {
+  Ranks(const check::Scenario& scenario, Scheduler& scheduler) : cluster(scenario) {
+    for (int rank = 0; rank < scenario.ranks; ++rank) {
+      progress.push_back(
+          std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0, .yields_before_sleep = 2}, &scheduler));
+      members.push_back(std::make_unique<check::Member>(
+          scenario, rank, *progress.back(),
+          [this, rank](std::size_t group) {
+            return cluster.make(group, rank, *progress[static_cast<std::size_t>(rank)]);
+          },
+          [&scheduler](unsigned drawn) {
+            for (unsigned n = drawn % 4; n > 0; --n) scheduler.preempt();
+            scheduler.note_progress();
+          }));
+    }
+  }
+
+  Cluster cluster;
+  std::vector<std::unique_ptr<Progress>> progress;
+  std::vector<std::unique_ptr<check::Member>> members;
+};
+
+/// Without a round, a request, a communicator that nothing is done on; with smaller numbers.
+std::vector<check::Scenario> smaller(const check::Scenario& scenario) {
+  std::vector<check::Scenario> all;
+  const auto add = [&](const auto& change) {
+    all.push_back(scenario);
+    if (!change(all.back())) all.pop_back();
+  };
+  for (std::size_t round = 0; round < scenario.rounds.size(); ++round)
+    add([&](check::Scenario& s) { return !s.rounds[round].empty() && (s.rounds[round].clear(), true); });
+  for (std::size_t round = 0; round < scenario.rounds.size(); ++round)
+    for (std::size_t k = 0; k < scenario.rounds[round].size(); ++k) {
+      add([&](check::Scenario& s) {
+        s.rounds[round].erase(s.rounds[round].begin() + static_cast<std::ptrdiff_t>(k));
+        return true;
+      });
+      add([&](check::Scenario& s) { return (s.rounds[round][k].count /= 2) > 0; });
+      add([&](check::Scenario& s) { return std::exchange(s.rounds[round][k].count, 1) > 1; });
+    }
+  add([](check::Scenario& s) { return std::exchange(s.in_flight, 1) > 1; });
+  return all;
+}
+
+}  // namespace
+
+WithoutSlotRule::WithoutSlotRule() { backends::seams::keeps_slot_rule = false; }
+WithoutSlotRule::~WithoutSlotRule() { backends::seams::keeps_slot_rule = true; }
+
+Outcome run(const check::Scenario& scenario, std::uint64_t seed) {
+  Scheduler scheduler(seed);
+  auto ranks = std::make_unique<Ranks>(scenario, scheduler);
+  for (const auto& member : ranks->members) scheduler.add([&member] { member->run(); });
+  try {
+    scheduler.run();
+  } catch (const std::exception& error) {
+    // Fibers that have not ended hold what they use, and are never gone on with.
+    (void)ranks.release();
+    return {error.what(), scheduler.trace()};
+  }
+  return {std::nullopt, scheduler.trace()};
+}
+
+check::Scenario shrunk(check::Scenario scenario, const std::function<bool(const check::Scenario&)>& fails) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (check::Scenario& candidate : smaller(scenario)) {
+      if (!fails(candidate)) continue;
+      scenario = std::move(candidate);
+      changed = true;
+      break;
+    }
+  }
+  return scenario;
+}
+
+std::optional<std::string> explore(std::uint64_t first_seed, std::uint64_t count, const check::Limits& limits) {
+  for (std::uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
+    const check::Scenario scenario = check::draw_scenario(seed, limits);
+    const Outcome outcome = run(scenario, seed);
+    if (!outcome.failure) continue;
+    constexpr std::uint64_t schedules_of_a_candidate = 20;
+    std::string what = *outcome.failure;
+    const auto fails = [&](const check::Scenario& candidate) {
+      for (std::uint64_t schedule = seed; schedule < seed + schedules_of_a_candidate; ++schedule)
+        if (const auto failure = run(candidate, schedule).failure) {
+          what = *failure;
+          return true;
+        }
+      return false;
+    };
+    const check::Scenario shortest = shrunk(scenario, fails);
+    return *outcome.failure + "\n" + describe(scenario) + "shortest: " + what + "\n" + describe(shortest);
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::schedules

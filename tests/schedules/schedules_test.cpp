@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "schedules/explorer.hpp"
+
+/// All ranks of a cluster in one thread; a seed decides who goes on, and for how far, after every step of a plan.
+/// LOCKSTEP_SCHEDULES says how many schedules, LOCKSTEP_FIRST_SCHEDULE which is the first.
+namespace lockstep::schedules {
+namespace {
+
+std::uint64_t number(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::stoull(text);
+}
+
+TEST(Schedules, LeaveEveryElementOfEveryResultRight) {
+  const auto failure = explore(number("LOCKSTEP_FIRST_SCHEDULE", 0), number("LOCKSTEP_SCHEDULES", 10'000), {});
+  EXPECT_FALSE(failure) << *failure;
+}
+
+TEST(Schedules, AreRepeatedExactlyByTheirSeed) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const check::Scenario scenario = check::draw_scenario(seed, {});
+    EXPECT_EQ(run(scenario, seed).trace, run(scenario, seed).trace) << seed;
+  }
+  const check::Scenario scenario = check::draw_scenario(3, {.min_ranks = 4});
+  EXPECT_NE(run(scenario, 1).trace, run(scenario, 2).trace);
+}
+
+/// What the rule for slots is for, and that this would find it missing.
+TEST(Schedules, FindThatASlotIsOpenedTooEarly) {
+  const WithoutSlotRule mistake;
+  const auto failure = explore(0, 3000, {.min_ranks = 3});
+  ASSERT_TRUE(failure);
+  EXPECT_NE(failure->find("shortest: "), std::string::npos) << *failure;
+}
+
+}  // namespace
+}  // namespace lockstep::schedules
