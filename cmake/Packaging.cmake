@@ -8,7 +8,7 @@ add_library(lockstep INTERFACE)
 add_library(lockstep::lockstep ALIAS lockstep)
 target_link_libraries(lockstep INTERFACE ${lockstep_rooms})
 
-install(TARGETS lockstep ${lockstep_rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS lockstep lockstep_mpi ${lockstep_rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${lockstep_config_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 

@@ -11,7 +11,7 @@
 
 int main() {
   lockstep::World world;
-  lockstep::backends::Membership members(world.group(), {.host = world.host()});
+  lockstep::backends::Membership members(world.group(), {});
   const int rank = members.rank().value;
 
   // The model: weights and a bias, and their gradients, one behind the other.

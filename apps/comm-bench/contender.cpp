@@ -65,8 +65,8 @@ std::unique_ptr<Contender> make_contender(const std::string& name, const World& 
   if (name == "mpi") return std::make_unique<BlockingContender>(name, world.group().dup());
   if (name != "mpi-native") return make_plan_contender(name, world, selection_for(name, world, options), options);
   auto progress = std::make_unique<Progress>(options.wait);
-  auto communicator = backends::make_mpi_native(world.group(), world.host(), *progress,
-                                                {.check = options.check, .deadline = deadline(options)});
+  auto communicator =
+      backends::make_mpi_native(world.group(), *progress, {.check = options.check, .deadline = deadline(options)});
   return std::make_unique<CommunicatorContender>(name, std::move(progress), std::move(communicator));
 }
 
@@ -101,8 +101,8 @@ std::span<const std::string_view> contender_names(CollectiveKind op) {
 std::unique_ptr<Contender> make_plan_contender(std::string name, const World& world,
                                                const collectives::Selection& selection, const Options& options) {
   auto progress = std::make_unique<Progress>(options.wait);
-  auto communicator = backends::make_mpi_plan(world.group(), world.host(), *progress,
-                                              {.selection = selection, .deadline = deadline(options)});
+  auto communicator =
+      backends::make_mpi_plan(world.group(), *progress, {.selection = selection, .deadline = deadline(options)});
   return std::make_unique<CommunicatorContender>(std::move(name), std::move(progress), std::move(communicator));
 }
 

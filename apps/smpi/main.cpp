@@ -65,10 +65,15 @@ class Selector : public Contender {
 };
 
 /// All ranks; not `World`, whose gathering of host names would take most of the time at a thousand ranks.
-MpiGroup all_ranks() {
+MpiGroup all_ranks(int ranks_per_node) {
   auto handle = std::make_unique<MpiGroup::Handle>();
   LOCKSTEP_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &handle->communicator));
-  return MpiGroup(std::move(handle));
+  int size = 0;
+  LOCKSTEP_MPI(MPI_Comm_size(handle->communicator, &size));
+  auto members = std::make_shared<MpiGroup::Members>();
+  members->hosts.assign(static_cast<std::size_t>(size), "simulated");
+  for (int rank = 0; rank < size; ++rank) members->shape.node_of_rank.push_back(rank / ranks_per_node);
+  return {std::move(handle), std::move(members)};
 }
 
 backends::PlanOptions parse_options(const std::string& name) {
@@ -93,13 +98,11 @@ class UncheckedMedium : public backends::MessageMedium {
 class Lockstep : public Contender {
  public:
   Lockstep(const std::string& name, int ranks_per_node) {
-    MpiGroup group = all_ranks();
-    ClusterShape shape;
-    for (int rank = 0; rank < group.size(); ++rank) shape.node_of_rank.push_back(rank / ranks_per_node);
+    MpiGroup group = all_ranks(ranks_per_node);
     const backends::PlanOptions options = parse_options(name);
     communicator_ = std::make_unique<backends::PlanCommunicator>(
         backends::PlanCommunicator::Identity{
-            .backend = "smpi", .rank = group.rank(), .shape = shape, .host = "simulated"},
+            .backend = "smpi", .rank = group.rank(), .shape = group.shape(), .host = group.host()},
         std::make_unique<UncheckedMedium>(group, backends::PlanCommunicator::lanes(options)), nullptr, progress_,
         options);
     group.close();

@@ -208,7 +208,6 @@ int run_session(World& world, const Options& options) {
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
   backends::Membership membership(world.group(), {.algorithm = options.algorithm,
                                                   .tuning = options.tuning,
-                                                  .host = world.host(),
                                                   .wait = make_wait_policy(options.wait, node.spins_before_yield),
                                                   .progress_thread = options.progress_thread,
                                                   .deadline = std::chrono::duration<double>(options.timeout_seconds),

@@ -48,10 +48,10 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
                                                 const MembershipOptions& options,
                                                 const std::optional<Selection>& selection) {
   if (!selection) {
-    return make_mpi_native(group, options.host, progress,
+    return make_mpi_native(group, progress,
                            {.check = options.check, .deadline = options.deadline, .observer = options.observer});
   }
-  return make_mpi_plan(group, options.host, progress,
+  return make_mpi_plan(group, progress,
                        {.selection = selection, .deadline = options.deadline, .observer = options.observer});
 }
 
@@ -76,7 +76,7 @@ bool promises_bits(std::string_view algorithm) {
 std::optional<Selection> agree_on_selection(const MpiGroup& group, const MembershipOptions& options) {
   check_name(options.algorithm);
   if (options.algorithm == "mpi") return std::nullopt;
-  const ClusterShape shape = discover_shape(group);
+  const ClusterShape shape = group.shape();
   if (options.algorithm != "auto") {
     return collectives::selection_on(shape, {.algorithm = collectives::parse_algorithm(options.algorithm)});
   }
@@ -91,7 +91,7 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
 }
 
 Membership::Membership(const MpiGroup& group, const MembershipOptions& options)
-    : host_(options.host),
+    : host_(group.host()),
       selection_(agree_on_selection(group, options)),
       progress_(std::make_unique<Progress>(options.wait)) {
   if (options.progress_thread) check_thread_level();

@@ -7,7 +7,6 @@
 #include "backends/plan/plan_communicator.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/world.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -15,10 +14,9 @@ namespace {
 /// Memory that this rank's node shares. Collective over the group.
 /// @return nothing, on every rank, where on some node there can be none
 /// @param why_not  then says why, on every rank
-std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, const ClusterShape& shape, const PlanOptions& options,
-                                         std::string& why_not) {
-  const auto me = static_cast<std::size_t>(group.rank().value);
-  std::optional<MpiGroup> node = group.split(shape.node_of_rank[me], group.rank().value);
+std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, const PlanOptions& options, std::string& why_not) {
+  std::optional<MpiGroup> node =
+      group.split(group.shape().node_of_rank[static_cast<std::size_t>(group.rank().value)], group.rank().value);
   auto memory = make_node_memory(*node, {.control_bytes = PlanCommunicator::control_bytes(options)}, why_not);
   node->close();
   for (const std::string& reason : all_gather_strings(group, memory ? "" : why_not)) {
@@ -42,14 +40,12 @@ bool is_shared_memory_demanded(const PlanOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, std::string host, Progress& progress,
-                                            const PlanOptions& options) {
-  const ClusterShape shape = discover_shape(group);
+std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, const PlanOptions& options) {
   PlanOptions able = options;
   std::shared_ptr<NodeMemory> memory;
   if (may_share_memory(options)) {
     std::string why_not;
-    memory = share_memory(group, shape, options, why_not);
+    memory = share_memory(group, options, why_not);
     if (!memory && is_shared_memory_demanded(options)) {
       throw Error(ErrorCode::unsupported, "the ranks of a node cannot share memory (" + why_not +
                                               "); choose an algorithm that sends messages, such as ring")
@@ -58,7 +54,8 @@ std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, std::string h
     if (!memory) able.selection->shared_memory = false;
   }
   return std::make_unique<PlanCommunicator>(
-      PlanCommunicator::Identity{.backend = "mpi_plan", .rank = group.rank(), .shape = shape, .host = std::move(host)},
+      PlanCommunicator::Identity{
+          .backend = "mpi_plan", .rank = group.rank(), .shape = group.shape(), .host = group.host()},
       std::make_unique<MessageMedium>(group, PlanCommunicator::lanes(able)), std::move(memory), progress, able);
 }
 

@@ -5,8 +5,10 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/source_location.hpp"
@@ -18,9 +20,21 @@ struct MpiGroup::Handle {
   MPI_Comm communicator = MPI_COMM_NULL;
 };
 
+struct MpiGroup::Members {
+  std::vector<std::string> hosts;  // by rank
+  ClusterShape shape;
+};
+
 /// The group's communicator, its errors returned. Valid until the group is closed.
 /// @throws Error{invalid_argument} if the group is closed
 inline MPI_Comm communicator(const MpiGroup& group) { return group.handle().communicator; }
+
+/// A group of the ranks of somebody else's communicator, of which nothing changes. Collective over it.
+/// @throws Error{timeout} unless all its ranks call this within `deadline`: names those that have not; Error{transport}
+MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline);
+
+/// Of this process's host.
+std::string processor_name();
 
 /// MPI's text for one of its error codes.
 std::string mpi_error_text(int code);

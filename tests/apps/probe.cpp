@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // An app for run_app_test: behaves as its argument says, mostly badly.
-#include <mpi.h>
 
 #include <cstdio>
 #include <optional>
@@ -34,7 +33,6 @@ int behave(lockstep::World& world, const std::string& manner) {
 
 int main(int argc, char** argv) {
   const std::string manner = argc > 1 ? argv[1] : "";
-  if (manner == "single") MPI_Init(&argc, &argv);  // less than the world will ask for
   if (manner == "forgetful") {
     const lockstep::World world;
     return 0;

@@ -55,13 +55,6 @@ TEST(RunApp, ProcessesThatCannotSeeEachOtherAreTold) {
   EXPECT_EQ(probe_alone("SLURM_JOB_ID=1 SLURM_NTASKS=2", "").exit_code, 0);
 }
 
-TEST(RunApp, AThreadLevelTooLowIsNamedBesideTheOneAskedFor) {
-  const auto result = probe_alone("", "single");
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(occurrences(result.output, "MPI_THREAD_MULTIPLE"), 1) << result.output;
-  EXPECT_EQ(occurrences(result.output, "MPI_THREAD_SINGLE"), 1) << result.output;
-}
-
 TEST(RunApp, KnowsWhetherItShowsOnATerminal) {
   const auto on_terminal = [](const std::string& command) {  // script(1) runs a command on a terminal of its own
     return run_program("script -qec '" + command + "' /dev/null").output;

@@ -18,8 +18,8 @@ TEST_P(CompressedOver, KeepsTheContract) {
   World world;
   Progress progress({.spins_before_yield = 0});
   for (const WireFormat format : {WireFormat::bfloat16, WireFormat::float16}) {
-    const auto c = make_compressed(
-        make_communicator(world.group(), progress, {.algorithm = GetParam(), .host = world.host()}), format, progress);
+    const auto c =
+        make_compressed(make_communicator(world.group(), progress, {.algorithm = GetParam()}), format, progress);
     contract::check_all(*c);
   }
   world.close();
@@ -29,8 +29,7 @@ INSTANTIATE_TEST_SUITE_P(EitherTransport, CompressedOver, testing::Values("ring"
 
 TEST(CompressedMembership, RoundsGradientsAndNothingElse) {
   World world;
-  Membership members(world.group(),
-                     {.host = world.host(), .wait = {.spins_before_yield = 0}, .compress = WireFormat::bfloat16});
+  Membership members(world.group(), {.wait = {.spins_before_yield = 0}, .compress = WireFormat::bfloat16});
   const float precise = 1.0F + 0x1p-20F;
   for (Communicator* c : {&members.gradients(), &members.statistics()}) {
     std::vector<float> values = {precise};
@@ -45,8 +44,7 @@ TEST(CompressedMembership, RoundsGradientsAndNothingElse) {
 TEST(CompressedMembership, IsRefusedTogetherWithTreeOrder) {
   World world;
   try {
-    const Membership members(world.group(),
-                             {.algorithm = "tree-order", .host = world.host(), .compress = WireFormat::float16});
+    const Membership members(world.group(), {.algorithm = "tree-order", .compress = WireFormat::float16});
     FAIL() << "was made";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);

@@ -77,8 +77,7 @@ class Deadline : public testing::TestWithParam<Algorithm> {};
 TEST_P(Deadline, APeerThatNeverSubmits) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), world.host(), *progress,
-                         {.algorithm = GetParam(), .segment = segment, .deadline = deadline});
+  auto c = make_mpi_plan(world.group(), *progress, {.algorithm = GetParam(), .segment = segment, .deadline = deadline});
   const int silent = world.size() - 1;
   std::vector<float> data(elements, 1.0F);
   const Buffer buffer{data.data(), {elements}, DType::float32};
@@ -101,7 +100,7 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
     auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
     // Small blocks, so that ranks that share memory have so many steps too.
     auto c = make_mpi_plan(
-        world.group(), world.host(), *progress,
+        world.group(), *progress,
         {.algorithm = GetParam(), .segment = segment, .node = {.staging = {32 * 1024}}, .deadline = deadline});
     std::vector<float> data(elements, 1.0F);
     const Buffer buffer{data.data(), {elements}, DType::float32};
@@ -126,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(EitherMedium, Deadline, testing::Values(Algorithm::ring
 TEST(NativeDeadline, APeerThatNeverSubmits) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_native(world.group(), world.host(), *progress, {.deadline = deadline});
+  auto c = make_mpi_native(world.group(), *progress, {.deadline = deadline});
   std::vector<float> data(elements, 1.0F);
   const Buffer buffer{data.data(), {elements}, DType::float32};
   if (world.rank().value != world.size() - 1) {
@@ -169,8 +168,7 @@ void check_function_that_throws(const World& world, std::unique_ptr<Communicator
 TEST_P(Deadline, AFunctionThatThrows) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), world.host(), *progress,
-                         {.algorithm = GetParam(), .segment = segment, .deadline = deadline});
+  auto c = make_mpi_plan(world.group(), *progress, {.algorithm = GetParam(), .segment = segment, .deadline = deadline});
   check_function_that_throws(world, std::move(c), std::move(progress));
   world.close();
 }
@@ -178,7 +176,7 @@ TEST_P(Deadline, AFunctionThatThrows) {
 TEST(NativeDeadline, AFunctionThatThrows) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_native(world.group(), world.host(), *progress, {.deadline = deadline});
+  auto c = make_mpi_native(world.group(), *progress, {.deadline = deadline});
   check_function_that_throws(world, std::move(c), std::move(progress));
   world.close();
 }

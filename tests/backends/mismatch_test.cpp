@@ -93,8 +93,7 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
     GTEST_SKIP() << "both ranks only send, which is done at once: nobody waits";
   }
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), world.host(), *progress,
-                         {.algorithm = algorithm, .segment = segment, .deadline = deadline});
+  auto c = make_mpi_plan(world.group(), *progress, {.algorithm = algorithm, .segment = segment, .deadline = deadline});
   std::vector<float> data(static_cast<std::size_t>(count), 1.0F);
   const Buffer buffer{data.data(), {count}, DType::float32};
   const int odd = world.size() - 1;
@@ -134,7 +133,7 @@ TEST_P(ComparedMismatch, IsFoundByEveryRankBeforeDataAreTouched) {
   constexpr std::int64_t count = large;
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_native(world.group(), world.host(), *progress, {.check = true, .deadline = deadline});
+  auto c = make_mpi_native(world.group(), *progress, {.check = true, .deadline = deadline});
   std::vector<float> data(static_cast<std::size_t>(count), static_cast<float>(world.rank().value));
   const Buffer buffer{data.data(), {count}, DType::float32};
   const int odd = world.size() - 1;

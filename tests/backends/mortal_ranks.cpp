@@ -26,7 +26,7 @@ using namespace lockstep;
 using namespace std::chrono_literals;
 
 std::unique_ptr<Communicator> make(const World& world, Progress& progress, std::chrono::seconds deadline = 60s) {
-  return backends::make_mpi_plan(world.group(), world.host(), progress,
+  return backends::make_mpi_plan(world.group(), progress,
                                  {.algorithm = collectives::Algorithm::shared_memory, .deadline = deadline});
 }
 

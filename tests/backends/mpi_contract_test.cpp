@@ -17,8 +17,8 @@ class PlanContract : public testing::TestWithParam<Algorithm> {};
 TEST_P(PlanContract, HoldsWithShortSegments) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(world.group(), world.host(), progress,
-                               {.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3});
+  const auto c =
+      make_mpi_plan(world.group(), progress, {.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3});
   contract::check_all(*c);
   world.close();
 }
@@ -26,7 +26,7 @@ TEST_P(PlanContract, HoldsWithShortSegments) {
 TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(world.group(), world.host(), progress, {.algorithm = GetParam()});
+  const auto c = make_mpi_plan(world.group(), progress, {.algorithm = GetParam()});
   contract::check_all(*c);
   world.close();
 }
@@ -62,7 +62,7 @@ class SharedContract : public testing::TestWithParam<Algorithm> {};
 TEST_P(SharedContract, HoldsInMemoryOfTheCommunicator) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(world.group(), world.host(), progress,
+  const auto c = make_mpi_plan(world.group(), progress,
                                {.algorithm = GetParam(), .node = {.staging = {4096}, .pull_limit = {256}}});
   contract::check_all(*c, OwnMemory(*c));
   world.close();
@@ -71,7 +71,7 @@ TEST_P(SharedContract, HoldsInMemoryOfTheCommunicator) {
 TEST_P(SharedContract, HoldsInMixedMemory) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(world.group(), world.host(), progress,
+  const auto c = make_mpi_plan(world.group(), progress,
                                {.algorithm = GetParam(), .node = {.staging = {4096}, .pull_limit = {256}}});
   contract::check_all(*c, MixedMemory(*c));
   world.close();
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, SharedContract,
 TEST(NativeContract, Holds) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_native(world.group(), world.host(), progress);
+  const auto c = make_mpi_native(world.group(), progress);
   contract::check_all(*c);
   world.close();
 }
@@ -92,7 +92,7 @@ TEST(NativeContract, Holds) {
 TEST(NativeContract, HoldsWhereEveryOperationIsCutIntoPieces) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_native(world.group(), world.host(), progress, {.message_limit = {4096}});
+  const auto c = make_mpi_native(world.group(), progress, {.message_limit = {4096}});
   contract::check_all(*c);
   world.close();
 }
@@ -100,7 +100,7 @@ TEST(NativeContract, HoldsWhereEveryOperationIsCutIntoPieces) {
 TEST(NativeContract, HoldsWhereRanksCompareWhatTheyCall) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_native(world.group(), world.host(), progress, {.message_limit = {4096}, .check = true});
+  const auto c = make_mpi_native(world.group(), progress, {.message_limit = {4096}, .check = true});
   contract::check_all(*c);
   world.close();
 }
@@ -108,8 +108,8 @@ TEST(NativeContract, HoldsWhereRanksCompareWhatTheyCall) {
 TEST(TwoCommunicators, MayBeWaitedForInDifferentOrdersOnDifferentRanks) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto first = make_mpi_plan(world.group(), world.host(), progress);
-  const auto second = make_mpi_native(world.group(), world.host(), progress);
+  const auto first = make_mpi_plan(world.group(), progress);
+  const auto second = make_mpi_native(world.group(), progress);
   std::vector<float> a(300'000, 1.0F);
   std::vector<float> b(300'000, 2.0F);
   const Buffer buffer_a{a.data(), {300'000}, DType::float32};

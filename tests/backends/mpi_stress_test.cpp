@@ -27,9 +27,9 @@ constexpr Algorithm algorithms[] = {Algorithm::ring, Algorithm::double_tree, Alg
                                     Algorithm::recursive_doubling, Algorithm::tree_order};
 
 /// Every third group by the MPI library's own collectives.
-std::unique_ptr<Communicator> make(const MpiGroup& group, std::size_t g, const World& world, Progress& progress) {
-  if (g % 3 == 2) return make_mpi_native(group, world.host(), progress, {.deadline = deadline});
-  return make_mpi_plan(group, world.host(), progress,
+std::unique_ptr<Communicator> make(const MpiGroup& group, std::size_t g, Progress& progress) {
+  if (g % 3 == 2) return make_mpi_native(group, progress, {.deadline = deadline});
+  return make_mpi_plan(group, progress,
                        {.algorithm = algorithms[g % std::size(algorithms)],
                         .segment = {2048},
                         .operations_in_flight = 1 + static_cast<int>(g % 4),
@@ -45,7 +45,7 @@ std::vector<std::unique_ptr<Communicator>> join(const std::vector<stress::Member
     const bool member = place != groups[g].end();
     auto group =
         world.group().split(member ? std::optional<int>(0) : std::nullopt, static_cast<int>(place - groups[g].begin()));
-    joined.push_back(group ? make(*group, g, world, progress) : nullptr);
+    joined.push_back(group ? make(*group, g, progress) : nullptr);
     if (group) group->close();
   }
   return joined;
@@ -78,8 +78,7 @@ TEST(MpiStress, RandomMixesEndAndAreRightWithAProgressThread) { run(true); }
 /// What the tests above put together by hand, as a user gets it.
 TEST(MembershipWithAProgressThread, Works) {
   World world;
-  Membership membership(world.group(),
-                        {.host = world.host(), .wait = {.spins_before_yield = 0}, .progress_thread = true});
+  Membership membership(world.group(), {.wait = {.spins_before_yield = 0}, .progress_thread = true});
   std::vector<float> values(100'000, 1.0F);
   const Buffer buffer{values.data(), {100'000}, DType::float32};
   Work work = membership.gradients().all_reduce(buffer, buffer, ReduceOp::sum);
@@ -93,8 +92,7 @@ TEST(MembershipWithAProgressThread, Works) {
 /// The point of it: nobody polls, and yet the operation ends.
 TEST(MembershipWithAProgressThread, EndsOperationsThatNobodyWaitsFor) {
   World world;
-  Membership membership(world.group(),
-                        {.host = world.host(), .wait = {.spins_before_yield = 0}, .progress_thread = true});
+  Membership membership(world.group(), {.wait = {.spins_before_yield = 0}, .progress_thread = true});
   std::vector<float> values(300'000, 1.0F);
   const Buffer buffer{values.data(), {300'000}, DType::float32};
   Work work = membership.gradients().all_reduce(buffer, buffer, ReduceOp::sum);

@@ -114,7 +114,7 @@ class MpiPlanOnTheWire : public testing::TestWithParam<Parameter> {
   void with_communicators(const Body& body) {
     for (const std::int64_t segment : segments) {
       const auto c =
-          make_mpi_plan(world_.group(), world_.host(), progress_,
+          make_mpi_plan(world_.group(), progress_,
                         {.algorithm = GetParam().algorithm, .segment = {segment * width}, .blocks_in_flight = 3});
       body(*c, segment);
       c->close();
@@ -191,7 +191,7 @@ TEST_P(MpiPlanSums, AreBitEqualToTheSimulatorsOrder) {
 TEST(PmpiCounters, SeeTheMpiLibrarysCollectives) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_native(world.group(), world.host(), progress);
+  const auto c = make_mpi_native(world.group(), progress);
   for (const CollectiveKind kind :
        {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
         CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all, CollectiveKind::barrier}) {

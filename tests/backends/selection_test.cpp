@@ -45,7 +45,7 @@ class Agreement : public testing::Test {
   [[nodiscard]] bool first() const { return world_.rank().value == 0; }
   [[nodiscard]] ShapeSummary shape() const { return collectives::summarize(world_.shape()); }
   [[nodiscard]] MembershipOptions options(const std::string& tuning) const {
-    return {.tuning = tuning, .host = world_.host(), .wait = {.spins_before_yield = 0}};
+    return {.tuning = tuning, .wait = {.spins_before_yield = 0}};
   }
   static void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
   [[nodiscard]] SelectionTable table(Algorithm small, Algorithm large, int blocks_in_flight) const {
@@ -128,8 +128,8 @@ TEST_F(Agreement, TheContractHoldsWhereAlgorithmsAndBlocksInFlightChangeWithTheS
   mixed.add({CollectiveKind::all_reduce, shape(), {2000}, {4000}, {Algorithm::halving_doubling, {128}, 3}});
   mixed.add({CollectiveKind::all_gather, shape(), {1}, {4000}, {Algorithm::ring, {100}, 4}});
   mixed.add({CollectiveKind::broadcast, shape(), {5}, {4000}, {Algorithm::ring, {100}, 1}});
-  const auto c = make_mpi_plan(world_.group(), world_.host(), progress,
-                               {.selection = collectives::Selection{.shape = shape(), .table = mixed}});
+  const auto c =
+      make_mpi_plan(world_.group(), progress, {.selection = collectives::Selection{.shape = shape(), .table = mixed}});
   contract::check_all(*c);
 }
 
@@ -143,7 +143,7 @@ TEST_F(Agreement, ASelectionForOtherRanksIsRefused) {
   Progress progress;
   const int others = world_.size() + 1;
   const collectives::Selection wrong{.shape = {1, others, others, others}};
-  EXPECT_THROW((void)make_mpi_plan(world_.group(), world_.host(), progress, {.selection = wrong}), Error);
+  EXPECT_THROW((void)make_mpi_plan(world_.group(), progress, {.selection = wrong}), Error);
 }
 
 }  // namespace

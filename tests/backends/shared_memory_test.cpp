@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 class SharedMemory : public testing::Test {
  protected:
   std::unique_ptr<Communicator> make(std::chrono::duration<double> deadline = 60s) {
-    return make_mpi_plan(world_.group(), world_.host(), progress_,
+    return make_mpi_plan(world_.group(), progress_,
                          {.algorithm = collectives::Algorithm::shared_memory, .deadline = deadline});
   }
   void TearDown() override { world_.close(); }

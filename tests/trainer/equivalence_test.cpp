@@ -49,7 +49,7 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
   if (!group) return std::nullopt;
   Record record;
   {
-    backends::Membership membership(*group, {.host = world.host(), .wait = {.spins_before_yield = 0}});
+    backends::Membership membership(*group, {.wait = {.spins_before_yield = 0}});
     const data::ImageShape& image = c.data.train.shape;
     const nn::Network network = nn::make_model("lenet", {1, image.channels, image.height, image.width}, 10);
     Trainer trainer(membership, c.ops, network, c.data,

@@ -26,7 +26,7 @@ void run_stage(const World& world, int ranks, int steps, bool resume, const data
   if (!group) return;
   const auto ops = ops::make_reference_ops();
   const nn::Network network = nn::make_model("lenet", {1, 1, 12, 12}, 10);
-  backends::Membership membership(*group, {.host = world.host(), .wait = {.spins_before_yield = 0}});
+  backends::Membership membership(*group, {.wait = {.spins_before_yield = 0}});
   {
     Trainer trainer(membership, *ops, network, data,
                     {.precision = DType::float64,
@@ -76,7 +76,7 @@ TEST(Membership, RefusesASnapshotOfAnotherModel) {
   auto group = world.group().dup();
   const auto ops = ops::make_reference_ops();
   const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
-  backends::Membership membership(group, {.host = world.host(), .wait = {.spins_before_yield = 0}});
+  backends::Membership membership(group, {.wait = {.spins_before_yield = 0}});
   {
     Trainer trainer(membership, *ops, nn::make_model("lenet", {1, 1, 12, 12}, 10), data,
                     {.precision = DType::float64, .batch = {20}});

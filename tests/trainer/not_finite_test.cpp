@@ -37,7 +37,7 @@ Error error_of_step(Replica& replica, double pixel) {
 
 TEST(NotFinite, EveryRankNamesThoseWhoseOwnLossItIsAndKeepsItsWeights) {
   World world;
-  backends::Membership membership(world.group(), {.host = world.host(), .wait = {.spins_before_yield = 0}});
+  backends::Membership membership(world.group(), {.wait = {.spins_before_yield = 0}});
   {
     const auto ops = ops::make_reference_ops();
     Replica replica(membership, *ops, nn::make_model("lenet", {1, 1, side, side}, 10), options, nullptr);

@@ -29,7 +29,6 @@ bool promises_bits(std::string_view algorithm);
 struct MembershipOptions {
   std::string algorithm = "auto";  ///< one of algorithm_names()
   std::string tuning;  ///< file of a selection table for "auto", read by rank 0; empty: go by the cost model
-  std::string host;    ///< this rank's, for error messages
   WaitPolicy wait;
   /// A thread moves operations while the program computes. The program then makes no MPI calls of its own while
   /// operations are under way, unless MPI was initialised with MPI_THREAD_MULTIPLE. Not of `make_communicator`.

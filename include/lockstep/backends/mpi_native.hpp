@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <memory>
-#include <string>
 
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
@@ -25,9 +24,8 @@ struct MpiNativeOptions {
 /// The MPI library's own nonblocking collectives; the order of addition is the library's, and so is what becomes of an
 /// integer sum that overflows (Open MPI 4.1 cuts off uint8 at 255 in reduce_scatter, where lockstep's own wrap round).
 /// Collective over `group`, which may be closed afterwards.
-/// @param host  this rank's, for error messages
 /// @throws Error{transport}; Error{invalid_argument} if the message limit is below 8 bytes
-std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, std::string host, Progress& progress,
+std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& progress,
                                               const MpiNativeOptions& options = {});
 
 }  // namespace lockstep::backends

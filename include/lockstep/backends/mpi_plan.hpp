@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "lockstep/backends/plan/options.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -13,10 +12,8 @@ namespace lockstep::backends {
 /// lockstep's own algorithms over MPI messages: after this call no MPI collective is used.
 /// Collective over `group`, which may be closed afterwards. A selection that forces nothing goes without shared memory
 /// where there can be none; whoever asks for it by name gets an error.
-/// @param host  this rank's, for error messages
 /// @throws Error{unsupported}, on every rank, where shared memory is asked for and there is none; Error{transport};
 /// Error{invalid_argument} if an option is out of range
-std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, std::string host, Progress& progress,
-                                            const PlanOptions& options = {});
+std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, const PlanOptions& options = {});
 
 }  // namespace lockstep::backends

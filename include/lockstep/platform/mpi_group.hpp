@@ -1,24 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/types.hpp"
 
 namespace lockstep {
 
-/// An MPI communicator of one's own: ranks that exchange messages which nobody else's can meet.
+/// An MPI communicator of one's own: ranks that exchange messages which nobody else's can meet. It knows on which host
+/// and node each of them runs.
 ///
 /// Move-only. The destructor does not communicate: a group destroyed without `close()` leaks its handle and says so on
 /// standard error, unless an exception is on its way, which tells more. Back ends get at the `MPI_Comm` through
 /// `platform/mpi.hpp`.
 class MpiGroup {
  public:
-  struct Handle;  ///< holds the MPI_Comm; defined in src/platform/mpi.hpp
+  struct Handle;   ///< holds the MPI_Comm; defined in src/platform/mpi.hpp
+  struct Members;  ///< where the ranks run; defined in src/platform/mpi.hpp
 
   /// Takes over the communicator in `handle`. @throws Error{transport}
-  explicit MpiGroup(std::unique_ptr<Handle> handle);
+  MpiGroup(std::unique_ptr<Handle> handle, std::shared_ptr<const Members> members);
+
+  /// A group of the ranks of a program's own communicator, which stays the program's and may be freed afterwards; so do
+  /// its error handler, its attributes and the thread level of MPI. Collective over that communicator.
+  /// `lockstep/mpi.hpp` calls it with an `MPI_Comm`.
+  /// @param fortran_handle  what `MPI_Comm_c2f` makes of the communicator
+  /// @param family          the MPI library whose headers the caller was compiled with (`platform/mpi_family.hpp`)
+  /// @param deadline        for all ranks to call this
+  /// @throws Error{timeout} that names the ranks which have not come; Error{unsupported} if lockstep was built with
+  ///         another MPI library; Error{invalid_argument} for no communicator or one between two groups, and where MPI
+  ///         is not initialised; Error{transport}
+  static MpiGroup adopt(std::int64_t fortran_handle, std::string_view family,
+                        std::chrono::duration<double> deadline = std::chrono::seconds(300));
+
   MpiGroup(MpiGroup&&) noexcept;
   MpiGroup& operator=(MpiGroup&&) noexcept;
   MpiGroup(const MpiGroup&) = delete;
@@ -28,6 +49,15 @@ class MpiGroup {
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] bool closed() const { return handle_ == nullptr; }
+
+  /// Names of the hosts, one per rank. They and the shape are known without communicating, also after close().
+  [[nodiscard]] const std::vector<std::string>& hosts() const;
+  /// Name of the host of a rank. @pre 0 ≤ rank < size()
+  [[nodiscard]] const std::string& host_of(Rank rank) const { return hosts()[static_cast<std::size_t>(rank.value)]; }
+  /// Name of this rank's host.
+  [[nodiscard]] const std::string& host() const { return host_of(rank_); }
+  /// Which ranks share a node.
+  [[nodiscard]] const ClusterShape& shape() const;
 
   /// The same ranks in a new communicator. Collective. @throws Error{transport}
   [[nodiscard]] MpiGroup dup() const;
@@ -47,6 +77,7 @@ class MpiGroup {
 
  private:
   std::unique_ptr<Handle> handle_;
+  std::shared_ptr<const Members> members_;
   Rank rank_;
   int size_ = 0;
 };

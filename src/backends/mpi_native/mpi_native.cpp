@@ -14,10 +14,10 @@ namespace {
 
 class MpiNative : public HostCommunicator {
  public:
-  MpiNative(MpiGroup group, std::string host, Progress& progress, const MpiNativeOptions& options)
+  MpiNative(MpiGroup group, Progress& progress, const MpiNativeOptions& options)
       : HostCommunicator(group.rank(), group.size(), progress,
                          {.backend = "mpi_native",
-                          .host = std::move(host),
+                          .host = group.host(),
                           // MPI matches collectives by their order, which would not be the same on all ranks if
                           // several were compared at a time.
                           .operations_in_flight = options.check ? 1 : 4,
@@ -59,13 +59,13 @@ class MpiNative : public HostCommunicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, std::string host, Progress& progress,
+std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& progress,
                                               const MpiNativeOptions& options) {
   if (options.message_limit < Bytes{8}) {
     throw Error(ErrorCode::invalid_argument, "the message limit must be at least one element, 8 bytes; it is " +
                                                  std::to_string(options.message_limit.value));
   }
-  return std::make_unique<MpiNative>(group.dup(), std::move(host), progress, options);
+  return std::make_unique<MpiNative>(group.dup(), progress, options);
 }
 
 }  // namespace lockstep::backends
