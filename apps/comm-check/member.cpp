@@ -9,10 +9,12 @@
 
 namespace lockstep::check {
 
-Member::Member(const Scenario& scenario, int rank, Progress& progress, Make make, std::function<void(unsigned)> between)
+Member::Member(const Scenario& scenario, int rank, Progress& progress, Together together, Make make,
+               std::function<void(unsigned)> between)
     : scenario_(scenario),
       rank_(rank),
       progress_(progress),
+      together_(together),
       make_(std::move(make)),
       between_(std::move(between)),
       random_(scenario.seed * 64 + static_cast<unsigned>(rank)),
@@ -35,13 +37,18 @@ bool Member::is_in(std::size_t group) const {
 }
 
 void Member::make_communicators(std::size_t round) {
-  for (std::size_t g = 0; g < communicators_.size(); ++g)
-    if (scenario_.groups[g].first_round == round && is_in(g)) communicators_[g] = make_(g);
+  for (std::size_t g = 0; g < communicators_.size(); ++g) {
+    if (scenario_.groups[g].first_round != round) continue;
+    if (together_ == Together::everybody) wait_for_all();
+    if (together_ == Together::everybody || is_in(g)) communicators_[g] = make_(g);
+  }
 }
 
 void Member::close_communicators(std::size_t round) {
   for (std::size_t g = 0; g < communicators_.size(); ++g) {
-    if (scenario_.groups[g].last_round != round || !communicators_[g]) continue;
+    if (scenario_.groups[g].last_round != round) continue;
+    if (together_ == Together::everybody) wait_for_all();
+    if (!communicators_[g]) continue;
     wait_for_all_of(g);
     communicators_[g]->close();
     communicators_[g].reset();
@@ -77,6 +84,10 @@ void Member::wait_for_any() {
   under_way_.pop_back();
   pending->wait_and_check();
   pause();
+}
+
+void Member::wait_for_all() {
+  while (!under_way_.empty()) wait_for_any();
 }
 
 void Member::wait_for_all_of(std::size_t group) {

@@ -24,12 +24,16 @@ class Pending;
 /// One rank's part in a scenario.
 class Member {
  public:
-  /// Makes this rank's communicator of a group that it is in; collective over the group's members.
+  /// Makes this rank's communicator of a group; null where it is not in it.
   using Make = std::function<std::unique_ptr<Communicator>(std::size_t group)>;
+  /// Who makes a communicator, and who closes one with whom: its members, each when it gets there; or all ranks
+  /// together, who then wait first for whatever else is under way.
+  enum class Together { members, everybody };
 
   /// @param between  called between any two things that the rank does, with a number to decide by, for computing,
   ///                 sleeping, or nothing
-  Member(const Scenario& scenario, int rank, Progress& progress, Make make, std::function<void(unsigned)> between);
+  Member(const Scenario& scenario, int rank, Progress& progress, Together together, Make make,
+         std::function<void(unsigned)> between);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
   ~Member();
@@ -45,6 +49,7 @@ class Member {
   void close_communicators(std::size_t round);
   void submit(const std::vector<Request>& requests);
   void wait_for_any();
+  void wait_for_all();
   void wait_for_all_of(std::size_t group);
   void pause();
   [[nodiscard]] bool is_in(std::size_t group) const;
@@ -52,6 +57,7 @@ class Member {
   const Scenario& scenario_;
   int rank_;
   Progress& progress_;
+  Together together_;
   Make make_;
   std::function<void(unsigned)> between_;
   std::mt19937_64 random_;

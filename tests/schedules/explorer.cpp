@@ -21,7 +21,7 @@ struct Ranks {
       progress.push_back(
           std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0, .yields_before_sleep = 2}, &scheduler));
       members.push_back(std::make_unique<check::Member>(
-          scenario, rank, *progress.back(),
+          scenario, rank, *progress.back(), check::Member::Together::members,
           [this, rank](std::size_t group) {
             return cluster.make(group, rank, *progress[static_cast<std::size_t>(rank)]);
           },

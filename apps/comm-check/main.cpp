@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// comm-check: random operations on communicators that come and go, and every element of every result compared.
+// Exit codes: apps/common/exit_codes.hpp.
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "apps/comm-check/member.hpp"
+#include "apps/common/command_line.hpp"
+#include "apps/common/exit_codes.hpp"
+#include "apps/common/run_app.hpp"
+#include "apps/common/version.hpp"
+#include "lockstep/backends/membership.hpp"
+#include "lockstep/comm/progress_thread.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+
+namespace {
+
+using namespace lockstep;
+namespace options = boost::program_options;
+
+struct Settings {
+  std::string algorithm = "any";
+  double seconds = 10;
+  std::uint64_t scenarios = 0;
+  std::uint64_t seed = 1;
+  bool progress_thread = false;
+  bool blocking = false;
+};
+
+options::options_description description() {
+  options::options_description flags("Options");
+  flags.add_options()  //
+      ("algorithm", options::value<std::string>()->default_value("any"),
+       "any: another one for each communicator; auto; mpi: the MPI library's own collectives; or one of lockstep's")  //
+      ("seconds", options::value<double>()->default_value(10), "how long to go on")                                   //
+      ("scenarios", options::value<std::uint64_t>(), "how many scenarios, instead of how long")                       //
+      ("seed", options::value<std::uint64_t>()->default_value(1), "of the first scenario")                            //
+      ("blocking", "wait for each operation before the next one is submitted")                                        //
+      ("progress-thread", "a thread of each rank moves operations too")                                               //
+      ("version", "print the versions of lockstep and of its libraries")                                              //
+      ("help", "print this text");
+  return flags;
+}
+
+std::string help_text() {
+  std::ostringstream text;
+  text << "Usage: mpirun -np RANKS comm-check [options]\n"
+       << "Submits random collective operations on communicators that come and go, with a few under way at a time,\n"
+       << "waits for them in any order, and compares every element of every result. Any difference is an error that\n"
+       << "names the seed, which repeats the scenario.\n\n"
+       << description() << "\nExit codes: 0 success, 1 error, 2 wrong command line.\n";
+  return text.str();
+}
+
+Settings settings_of(const options::variables_map& flags) {
+  Settings settings{.algorithm = flags["algorithm"].as<std::string>(),
+                    .seconds = flags["seconds"].as<double>(),
+                    .seed = flags["seed"].as<std::uint64_t>(),
+                    .progress_thread = flags.count("progress-thread") != 0,
+                    .blocking = flags.count("blocking") != 0};
+  if (flags.count("scenarios") != 0) settings.scenarios = flags["scenarios"].as<std::uint64_t>();
+  const auto names = backends::algorithm_names();
+  std::vector<std::string_view> choices{"any"};
+  choices.insert(choices.end(), names.begin(), names.end());
+  require_choice("algorithm", settings.algorithm, choices);
+  require(settings.seconds > 0, "seconds", settings.seconds, "must be positive");
+  return settings;
+}
+
+/// Those that ranks of this shape can run, the MPI library's among them.
+std::string draw_algorithm(const MpiGroup& group, std::uint64_t setting) {
+  const auto shape = collectives::summarize(group.shape());
+  const auto algorithms = collectives::candidates(CollectiveKind::all_reduce, shape);
+  const std::uint64_t drawn = setting % (algorithms.size() + 2);
+  if (drawn == algorithms.size()) return "mpi";
+  if (drawn == algorithms.size() + 1) return "auto";
+  return std::string(name(algorithms[drawn]));
+}
+
+class Run {
+ public:
+  Run(World& world, const Settings& settings)
+      : world_(world), settings_(settings), progress_(WaitPolicy{.spins_before_yield = 0}) {
+    if (settings.progress_thread) thread_.emplace(progress_, ProgressThreadOptions{.spins_before_nap = 10});
+  }
+
+  void all() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.seconds);
+    std::uint64_t scenarios = 0;
+    std::size_t operations = 0;
+    do {
+      operations += one(settings_.seed + scenarios++);
+    } while (
+        goes_on(settings_.scenarios > 0 ? scenarios < settings_.scenarios : std::chrono::steady_clock::now() < end));
+    if (world_.rank().value > 0) return;
+    std::printf("%llu scenarios, %zu operations on %d ranks: every element was right (seeds %llu to %llu)\n",
+                static_cast<unsigned long long>(scenarios), operations, world_.size(),
+                static_cast<unsigned long long>(settings_.seed),
+                static_cast<unsigned long long>(settings_.seed + scenarios - 1));
+  }
+
+ private:
+  /// Rank 0's clock counts.
+  bool goes_on(bool mine) { return broadcast_string(world_.group(), mine ? "yes" : "", {0}) == "yes"; }
+
+  /// @return how many operations it has
+  std::size_t one(std::uint64_t seed) {
+    check::Limits limits{.min_ranks = world_.size(), .max_ranks = world_.size(), .max_bytes = 64 * 1024};
+    if (settings_.blocking) limits.max_in_flight = 1;
+    const check::Scenario scenario = check::draw_scenario(seed, limits);
+    check::Member member(
+        scenario, world_.rank().value, progress_, check::Member::Together::everybody,
+        [&](std::size_t group) { return make(scenario.groups[group]); }, rest);
+    try {
+      member.run();
+    } catch (const check::WrongResult& wrong) {
+      throw Error(ErrorCode::corrupt, std::string(wrong.what()) + " (--seed " + std::to_string(seed) + ")");
+    }
+    std::size_t operations = 0;
+    for (const auto& round : scenario.rounds) operations += round.size();
+    return operations;
+  }
+
+  std::unique_ptr<Communicator> make(const check::Group& of) {
+    const auto place = std::find(of.members.begin(), of.members.end(), world_.rank().value);
+    const auto color = place == of.members.end() ? std::nullopt : std::optional(0);
+    auto group = world_.group().split(color, static_cast<int>(place - of.members.begin()));
+    if (!group) return nullptr;
+    const std::string algorithm =
+        settings_.algorithm == "any" ? draw_algorithm(*group, of.setting) : settings_.algorithm;
+    auto communicator =
+        backends::make_communicator(*group, progress_, {.algorithm = algorithm, .deadline = std::chrono::seconds(60)});
+    group->close();
+    return communicator;
+  }
+
+  /// What a program does between its calls: nothing, give way, or be away for a while.
+  static void rest(unsigned drawn) {
+    if (drawn % 8 == 0) std::this_thread::yield();
+    if (drawn % 64 == 1) std::this_thread::sleep_for(std::chrono::microseconds(drawn / 64 % 200));
+  }
+
+  World& world_;
+  const Settings& settings_;
+  Progress progress_;
+  std::optional<ProgressThread> thread_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  options::variables_map flags;
+  Settings settings;
+  std::string mistake;
+  try {
+    flags = read_command_line(argc, argv, description());
+    if (flags.count("help") == 0 && flags.count("version") == 0) settings = settings_of(flags);
+  } catch (const UsageError& error) {
+    mistake = error.what();
+  }
+  if (flags.count("help") != 0 || flags.count("version") != 0) {
+    print_once(flags.count("help") != 0 ? help_text() : version_text("comm-check"));
+    return exit_success;
+  }
+  return run_app("comm-check", {}, [&](World& world) {
+    if (!mistake.empty()) throw UsageError(mistake);
+    Run(world, settings).all();
+    return exit_success;
+  });
+}
