@@ -84,19 +84,22 @@ Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   return {};
 }
 
+void require(bool condition, const CollectiveDescription& d, const std::string& what) {
+  if (!condition) throw Error(ErrorCode::invalid_argument, what, {.operation = std::string(name(d.kind))});
+}
+
 /// Elements (of the buffer, or of each part) of a block in shared memory.
 Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Count segment, Count staging) {
   const bool stages_parts = d.kind == CollectiveKind::reduce_scatter || d.kind == CollectiveKind::all_to_all;
   const std::int64_t parts = stages_parts ? d.ranks : 1;
-  const Count fits{std::max<std::int64_t>(staging.value / parts, 1)};
+  const Count fits{staging.value / parts};
+  require(fits.value > 0, d,
+          "the staging area has " + std::to_string(staging.value) + " elements, too few for " + std::to_string(parts) +
+              " parts");
   const ClusterShape shape = shape_of(d);
   if (shape.nodes() == 1) return fits;
   const Count across = block_count(d.kind, across_nodes(algorithm), shape.nodes(), segment);
   return across.value < fits.value / lanes(shape) ? Count{lanes(shape) * across.value} : fits;
-}
-
-void require(bool condition, const CollectiveDescription& d, const std::string& what) {
-  if (!condition) throw Error(ErrorCode::invalid_argument, what, {.operation = std::string(name(d.kind))});
 }
 
 void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count segment) {

@@ -137,6 +137,15 @@ TEST(Local, RefusesOptionsBelowOne) {
       Error);
 }
 
+TEST(Local, RefusesAStagingAreaWithoutRoomForAnElementOfEachRank) {
+  Progress progress;
+  const auto group = make_local_group(3);
+  PlanOptions options{.algorithm = Algorithm::shared_memory, .node = {.staging = {3 * 8 - 1}}};
+  EXPECT_THROW((void)make_local(group, {0}, progress, options), Error);
+  options.node.staging = {3 * 8};
+  make_local(group, {0}, progress, options)->close();
+}
+
 TEST(Local, CountsThatDifferAreNamedAsAMismatch) {
   std::vector<ErrorCode> codes(2);
   const auto group = make_local_group(2);

@@ -134,5 +134,11 @@ TEST(Schedule, RefusesWhatCannotWork) {
             "an all_to_all cannot be done in place");
 }
 
+TEST(Schedule, RefusesAStagingAreaWithoutRoomForAnElementOfEachPart) {
+  const CollectiveDescription d{.kind = CollectiveKind::all_to_all, .ranks = 3, .count = {1}};
+  EXPECT_THROW((void)make_schedule({0}, d, Algorithm::shared_memory, {1}, {2}), Error);
+  EXPECT_EQ(make_schedule({0}, d, Algorithm::shared_memory, {1}, {3}).size(), 1);
+}
+
 }  // namespace
 }  // namespace lockstep::collectives

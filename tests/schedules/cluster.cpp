@@ -94,7 +94,7 @@ PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
                                     Algorithm::hierarchical_recursive_doubling};
   constexpr Algorithm by_messages[] = {Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
                                        Algorithm::recursive_doubling, Algorithm::tree_order};
-  constexpr Bytes sizes[] = {{64}, {200}, {512}, {4096}};
+  constexpr Bytes sizes[] = {{64}, {72}, {200}, {512}, {4096}};  // 64: an element for each of 8 ranks
   constexpr Bytes caches[] = {{100}, {1 << 20}};
   PlanOptions options;
   options.algorithm = random() % 4 == 0 ? one_of(random, by_messages)

@@ -25,6 +25,12 @@ const PlanOptions& checked(const PlanOptions& options, int ranks) {
   check_setting({options.algorithm, options.segment, options.blocks_in_flight, options.radix});
   at_least_one("the number of operations in flight", options.operations_in_flight);
   at_least_one("the staging area (bytes)", options.node.staging.value);
+  constexpr std::int64_t largest_element = 8;
+  if (const std::int64_t needed = ranks * largest_element; options.node.staging.value < needed) {
+    throw Error(ErrorCode::invalid_argument, "the staging area must hold an element for each of the " +
+                                                 std::to_string(ranks) + " ranks, " + std::to_string(needed) +
+                                                 " bytes; it is " + std::to_string(options.node.staging.value));
+  }
   if (!options.selection) return options;
   const collectives::Selection& selection = *options.selection;
   check_setting(selection.untuned);
