@@ -11,7 +11,8 @@
 namespace lockstep::backends {
 namespace {
 
-const PlanOptions& checked(const PlanOptions& options, int ranks) {
+const PlanOptions& checked(const PlanOptions& options, const ClusterShape& shape) {
+  const int ranks = shape.ranks();
   const auto at_least_one = [](std::string_view what, std::int64_t value) {
     if (value >= 1) return;
     throw Error(ErrorCode::invalid_argument, std::string(what) + " must be at least 1; it is " + std::to_string(value));
@@ -26,7 +27,8 @@ const PlanOptions& checked(const PlanOptions& options, int ranks) {
   at_least_one("the number of operations in flight", options.operations_in_flight);
   at_least_one("the staging area (bytes)", options.node.staging.value);
   constexpr std::int64_t largest_element = 8;
-  if (const std::int64_t needed = ranks * largest_element; options.node.staging.value < needed) {
+  const std::int64_t parts = shape.nodes() == 1 ? ranks : 1;  // across nodes, parts travel as messages
+  if (const std::int64_t needed = parts * largest_element; options.node.staging.value < needed) {
     throw Error(ErrorCode::invalid_argument, "the staging area must hold an element for each of the " +
                                                  std::to_string(ranks) + " ranks, " + std::to_string(needed) +
                                                  " bytes; it is " + std::to_string(options.node.staging.value));
@@ -82,7 +84,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
     : HostCommunicator(identity.rank, identity.shape.ranks(), progress,
                        {.backend = identity.backend,
                         .host = identity.host,
-                        .operations_in_flight = checked(options, identity.shape.ranks()).operations_in_flight,
+                        .operations_in_flight = checked(options, identity.shape).operations_in_flight,
                         .deadline = options.deadline,
                         .observer = options.observer}),
       medium_(std::move(medium)),
