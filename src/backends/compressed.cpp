@@ -129,6 +129,7 @@ class Compressed : public HostCommunicator {
 
   ~Compressed() override { (void)closed_or_parked(); }
 
+  void abort(std::string_view why) noexcept override { inner_->abort(why); }
   Allocation allocate(Bytes bytes) override { return inner_->allocate(bytes); }
 
  protected:
@@ -137,6 +138,15 @@ class Compressed : public HostCommunicator {
   }
   void prepare(HostOperation& operation, const Collective& collective) override {
     static_cast<CompressedOperation&>(operation).prepare(collective);
+  }
+  void raise(const std::exception_ptr& error) noexcept override {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& own) {
+      if (!own.is_consequence()) inner_->abort(own.message());
+    } catch (const std::exception& own) {
+      inner_->abort(own.what());
+    }
   }
   void release() override { inner_->close(); }
 
@@ -167,7 +177,9 @@ std::unique_ptr<Communicator> make_compressed(std::unique_ptr<Communicator> inne
     throw Error(ErrorCode::unsupported, "compression converts in host memory, which " +
                                             std::string(inner->capabilities().backend) + " does not take");
   }
-  return std::make_unique<Compressed>(std::move(inner), format, progress);
+  auto compressed = std::make_unique<Compressed>(std::move(inner), format, progress);
+  compressed->enlist();
+  return compressed;
 }
 
 }  // namespace lockstep::backends

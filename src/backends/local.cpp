@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/backends/local.hpp"
 
+#include <cstddef>
+#include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,11 +14,52 @@
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
+namespace {
+
+/// Where threads of different nodes leave each other texts.
+class LocalPosts {
+ public:
+  explicit LocalPosts(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
+  void put(int rank, const std::string& text) {
+    const std::scoped_lock lock(mutex_);
+    boxes_[static_cast<std::size_t>(rank)].push_back(text);
+  }
+  std::optional<std::string> take(int rank) {
+    const std::scoped_lock lock(mutex_);
+    auto& box = boxes_[static_cast<std::size_t>(rank)];
+    if (box.empty()) return std::nullopt;
+    std::optional<std::string> text(std::move(box.front()));
+    box.pop_front();
+    return text;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::deque<std::string>> boxes_;  // by receiver
+};
+
+class LocalPost final : public ControlChannel::Post {
+ public:
+  LocalPost(std::shared_ptr<LocalPosts> posts, Rank me) : posts_(std::move(posts)), me_(me) {}
+  void send(const std::vector<int>& ranks, const std::string& text) override {
+    for (const int rank : ranks) posts_->put(rank, text);
+  }
+  std::optional<std::string> receive() override { return posts_->take(me_.value); }
+  void close() override {}
+
+ private:
+  std::shared_ptr<LocalPosts> posts_;
+  Rank me_;
+};
+
+}  // namespace
 
 class LocalGroup {
  public:
   explicit LocalGroup(ClusterShape shape)
-      : shape_(std::move(shape)), boxes_(std::make_shared<LetterBoxes>(shape_.ranks())) {}
+      : shape_(std::move(shape)),
+        boxes_(std::make_shared<LetterBoxes>(shape_.ranks())),
+        channels_made_(static_cast<std::size_t>(shape_.ranks())) {}
 
   [[nodiscard]] const ClusterShape& shape() const { return shape_; }
   [[nodiscard]] const std::shared_ptr<LetterBoxes>& boxes() const { return boxes_; }
@@ -23,23 +67,47 @@ class LocalGroup {
   /// This rank's view of what its node shares. The first to ask says how large it is.
   std::shared_ptr<NodeMemory> memory(Rank rank, Bytes control_bytes) {
     const std::scoped_lock lock(mutex_);
-    if (memories_.empty()) {
-      memories_.resize(static_cast<std::size_t>(shape_.ranks()));
-      for (int node = 0; node < shape_.nodes(); ++node) share(shape_.ranks_on(node), control_bytes);
-    }
+    if (memories_.empty()) memories_ = share(control_bytes);
     return memories_[static_cast<std::size_t>(rank.value)];
   }
 
+  /// This rank's end of its next communicator's channel.
+  std::shared_ptr<ControlChannel> next_control(Rank rank, std::string host) {
+    const std::scoped_lock lock(mutex_);
+    const auto me = static_cast<std::size_t>(rank.value);
+    const std::size_t number = channels_made_[me]++;
+    if (number == channels_.size()) {
+      channels_.push_back({share(ControlChannel::control_bytes), std::make_shared<LocalPosts>(shape_.ranks())});
+    }
+    const Channel& channel = channels_[number];
+    return std::make_shared<ControlChannel>(
+        ControlChannel::Place{rank, shape_.ranks(), std::move(host), shape_.ranks_on(shape_.node_of_rank[me])},
+        channel.words[me], shape_.nodes() > 1 ? std::make_unique<LocalPost>(channel.posts, rank) : nullptr);
+  }
+
  private:
-  void share(const std::vector<int>& ranks, Bytes control_bytes) {
-    const auto views = make_node_memory_of_threads(static_cast<int>(ranks.size()), {.control_bytes = control_bytes});
-    for (std::size_t i = 0; i < ranks.size(); ++i) memories_[static_cast<std::size_t>(ranks[i])] = views[i];
+  struct Channel {
+    std::vector<std::shared_ptr<NodeMemory>> words;  // by rank
+    std::shared_ptr<LocalPosts> posts;
+  };
+
+  /// Memory for each node. @return by rank
+  [[nodiscard]] std::vector<std::shared_ptr<NodeMemory>> share(Bytes control_bytes) const {
+    std::vector<std::shared_ptr<NodeMemory>> memories(static_cast<std::size_t>(shape_.ranks()));
+    for (int node = 0; node < shape_.nodes(); ++node) {
+      const std::vector<int> ranks = shape_.ranks_on(node);
+      const auto views = make_node_memory_of_threads(static_cast<int>(ranks.size()), {.control_bytes = control_bytes});
+      for (std::size_t i = 0; i < ranks.size(); ++i) memories[static_cast<std::size_t>(ranks[i])] = views[i];
+    }
+    return memories;
   }
 
   ClusterShape shape_;
   std::shared_ptr<LetterBoxes> boxes_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<NodeMemory>> memories_;  // by rank
+  std::vector<Channel> channels_;                      // one for each communicator, in the order in which they are made
+  std::vector<std::size_t> channels_made_;             // by rank
 };
 
 std::shared_ptr<LocalGroup> make_local_group(int ranks) {
@@ -62,9 +130,13 @@ std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& grou
   std::shared_ptr<NodeMemory> memory;
   if (options.selection ? may_share_memory(*options.selection) : collectives::uses_shared_memory(options.algorithm))
     memory = group->memory(rank, PlanCommunicator::control_bytes(options));
-  return std::make_unique<PlanCommunicator>(
-      PlanCommunicator::Identity{.backend = "local", .rank = rank, .shape = shape, .host = "this process"},
+  const std::string host = "this process";
+  auto communicator = std::make_unique<PlanCommunicator>(
+      PlanCommunicator::Identity{
+          .backend = "local", .rank = rank, .shape = shape, .host = host, .control = group->next_control(rank, host)},
       std::make_unique<ThreadMedium>(group->boxes(), rank), std::move(memory), progress, options);
+  communicator->enlist();
+  return communicator;
 }
 
 }  // namespace lockstep::backends

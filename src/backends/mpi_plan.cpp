@@ -53,10 +53,15 @@ std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& pro
     }
     if (!memory) able.selection->shared_memory = false;
   }
-  return std::make_unique<PlanCommunicator>(
-      PlanCommunicator::Identity{
-          .backend = "mpi_plan", .rank = group.rank(), .shape = group.shape(), .host = group.host()},
+  auto communicator = std::make_unique<PlanCommunicator>(
+      PlanCommunicator::Identity{.backend = "mpi_plan",
+                                 .rank = group.rank(),
+                                 .shape = group.shape(),
+                                 .host = group.host(),
+                                 .control = make_control_channel(group, group.shape())},
       std::make_unique<MessageMedium>(group, PlanCommunicator::lanes(able)), std::move(memory), progress, able);
+  communicator->enlist();
+  return communicator;
 }
 
 }  // namespace lockstep::backends

@@ -15,6 +15,8 @@ constexpr std::array<std::string_view, 4> names = {"auto", "spin", "yield", "sle
 constexpr std::chrono::milliseconds sleep_for_one_source{20};
 constexpr std::chrono::milliseconds sleep_for_several{1};
 
+constexpr std::chrono::milliseconds between_looks{1};
+
 }  // namespace
 
 std::span<const std::string_view> wait_names() { return names; }
@@ -45,6 +47,18 @@ bool Progress::poll() {
 bool Progress::poll_sources() {
   bool moved = false;
   for (ProgressSource* source : sources_) moved |= source->progress();
+  // A clock is read in a time in which nothing would have moved, and now and then where something always does.
+  constexpr unsigned polls_between_looks = 256;
+  if (moved && ++polls_ % polls_between_looks != 0) return true;
+  return look_round() || moved;
+}
+
+bool Progress::look_round() {
+  const Clock::time_point time = now();
+  if (time - last_look_ < between_looks) return false;
+  last_look_ = time;
+  bool moved = false;
+  for (ProgressSource* source : sources_) moved |= source->look_round(time);
   return moved;
 }
 

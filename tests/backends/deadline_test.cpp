@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that does not answer: every rank that waits for it ends with an error that says for what, within 1.2
-// deadlines.
+// A peer that does not answer: every rank that waits for it ends within 1.2 deadlines, with an error that says for
+// what, or, if another one came to the deadline before, who that was.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -59,6 +59,11 @@ void expect_timeout(const Outcome& outcome, int self, int size, bool plan) {
   EXPECT_EQ(error.context().label, "layer3.weight");
   EXPECT_EQ(error.context().rank, self);
   EXPECT_FALSE(error.context().host.empty());
+  EXPECT_LE(outcome.seconds, 1.2 * deadline.count());
+  if (error.is_consequence()) {
+    EXPECT_NE(error.message().find("has given up: nothing has moved for"), std::string::npos) << error.what();
+    return;
+  }
   if (plan) {
     ASSERT_EQ(error.context().peers.size(), 1U) << error.what();
     EXPECT_NE(error.context().peers[0], self);
@@ -66,7 +71,6 @@ void expect_timeout(const Outcome& outcome, int self, int size, bool plan) {
     EXPECT_TRUE(error.context().step) << error.what();
   }
   EXPECT_GE(outcome.seconds, deadline.count());
-  EXPECT_LE(outcome.seconds, 1.2 * deadline.count());
 }
 
 /// The silent rank stays away until the others have given up; they tell it over MPI_COMM_WORLD.
@@ -85,7 +89,7 @@ TEST_P(Deadline, APeerThatNeverSubmits) {
     Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
     const Outcome outcome = outcome_of(work);
     expect_timeout(outcome, world.rank().value, world.size(), true);
-    EXPECT_TRUE(world.size() > 2 || outcome.error->context().peers[0] == silent);
+    EXPECT_TRUE(world.size() > 2 || outcome.error->context().peers == std::vector{silent});
   }
   wait_for_the_others(world);
   keep(std::move(c));
@@ -139,7 +143,8 @@ TEST(NativeDeadline, APeerThatNeverSubmits) {
   world.close();
 }
 
-/// The second rank's function throws when it first gets a slice: all ranks end, that one with what was thrown.
+/// The second rank's function throws when it first gets a slice: all ranks end, long before the deadline, with what was
+/// thrown.
 void check_function_that_throws(const World& world, std::unique_ptr<Communicator> c,
                                 std::unique_ptr<Progress> progress) {
   const bool throws = world.rank().value == 1;
@@ -152,12 +157,13 @@ void check_function_that_throws(const World& world, std::unique_ptr<Communicator
   const Outcome outcome = outcome_of(work);
   ASSERT_TRUE(outcome.error) << "completed without the results of a rank";
   const Error& error = *outcome.error;
-  EXPECT_EQ(error.code(), throws ? ErrorCode::invalid_argument : ErrorCode::timeout) << error.what();
+  EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+  EXPECT_EQ(error.is_consequence(), !throws) << error.what();
   EXPECT_EQ(error.context().operation, "reduce_then");
   EXPECT_EQ(error.context().label, "layer3.weight");
   EXPECT_EQ(error.context().rank, world.rank().value);
-  EXPECT_EQ(throws, error.message().find("the loss scale is 0") != std::string::npos) << error.what();
-  EXPECT_LE(outcome.seconds, 2 * deadline.count()) << error.what();
+  EXPECT_NE(error.message().find("the loss scale is 0"), std::string::npos) << error.what();
+  EXPECT_LE(outcome.seconds, deadline.count()) << error.what();
   EXPECT_THROW((void)c->barrier(), Error) << "the communicator goes on";
   wait_for_the_others(world);
   keep(std::move(c));

@@ -140,7 +140,9 @@ TEST_P(ComparedMismatch, IsFoundByEveryRankBeforeDataAreTouched) {
   const auto error = error_of(*c, world.rank().value == odd ? difference.odd : difference.most, buffer);
   ASSERT_TRUE(error) << "nothing was thrown";
   EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
-  EXPECT_EQ(error->context().peers, world.size() > 2 ? std::vector{odd} : (std::vector{0, 1})) << error->what();
+  if (!error->is_consequence()) {  // of another rank that was first to see it, and told
+    EXPECT_EQ(error->context().peers, world.size() > 2 ? std::vector{odd} : (std::vector{0, 1})) << error->what();
+  }
   EXPECT_FALSE(error->context().operation.empty()) << error->what();
   EXPECT_EQ(std::count(data.begin(), data.end(), static_cast<float>(world.rank().value)), count);
   EXPECT_THROW((void)c->barrier(), Error);

@@ -65,9 +65,11 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
   try {
     add_up(*c, values);
   } catch (const Error& error) {
-    outcome = std::string(name(error.code())) + ' ' +
-              (error.context().peers == std::vector{victim} ? "names" : "does-not-name") +
-              " the victim: " + error.what();
+    // The first to notice tells the others, who then name both.
+    const std::vector<int>& peers = error.context().peers;
+    const bool names = error.is_consequence() ? peers.back() == victim : peers == std::vector{victim};
+    outcome =
+        std::string(name(error.code())) + ' ' + (names ? "names" : "does-not-name") + " the victim: " + error.what();
   }
   write_down(folder / std::to_string(world.rank().value), outcome);
   end_together(folder, victim);

@@ -155,11 +155,13 @@ std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progres
   if (!shared.boxes) share(group);
   const check::Members& members = scenario_.groups[group].members;
   const Rank me{static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin())};
-  return std::make_unique<PlanCommunicator>(
+  auto communicator = std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{.backend = "local", .rank = me, .shape = shared.shape, .host = "this process"},
       std::make_unique<FickleMedium>(shared.boxes, shared.copies, me, PlanCommunicator::lanes(shared.options),
                                      shared.seed),
       shared.memories[static_cast<std::size_t>(me.value)], progress, shared.options);
+  communicator->enlist();
+  return communicator;
 }
 
 }  // namespace lockstep::schedules

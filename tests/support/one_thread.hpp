@@ -16,8 +16,8 @@ namespace lockstep {
 class OneThread final : public TimeSource {
  public:
   explicit OneThread(const ClusterShape& shape, const backends::PlanOptions& options = {},
-                     std::chrono::nanoseconds step = std::chrono::milliseconds(5))
-      : step_(step), group_(backends::make_local_group(shape)) {
+                     std::chrono::nanoseconds step_of_time = std::chrono::milliseconds(5))
+      : step(step_of_time), group_(backends::make_local_group(shape)) {
     const auto ranks = static_cast<std::size_t>(shape.ranks());
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       progresses.push_back(std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0}, this));
@@ -38,7 +38,7 @@ class OneThread final : public TimeSource {
   void yield() override {
     bool moved = false;
     for (std::size_t rank = 0; rank < progresses.size(); ++rank) moved |= polled[rank] && progresses[rank]->poll();
-    if (!moved) now_ += step_;
+    if (!moved) now_ += step;
   }
   bool sleep(ProgressSource& source, std::chrono::nanoseconds /*at_most*/) override {
     const bool slept = source.sleep({});
@@ -48,10 +48,10 @@ class OneThread final : public TimeSource {
 
   std::vector<std::unique_ptr<Progress>> progresses;  // by rank, as the others
   std::vector<std::unique_ptr<Communicator>> communicators;
-  std::vector<bool> polled;  ///< false: the rank does not go on while others wait
+  std::vector<bool> polled;       ///< false: the rank does not go on while others wait
+  std::chrono::nanoseconds step;  ///< by which the clock goes on where nobody moves
 
  private:
-  std::chrono::nanoseconds step_;
   Clock::time_point now_;
   std::shared_ptr<backends::LocalGroup> group_;
 };

@@ -12,6 +12,7 @@
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
+#include "lockstep/platform/control_channel.hpp"
 #include "lockstep/platform/exchange.hpp"
 
 namespace lockstep::backends {
@@ -46,6 +47,9 @@ struct NcclOptions {
   /// touched; null: they do not. As many ranks, in the same order. An operation then reaches its stream when all ranks
   /// have submitted it, and `Work::then` waits for that on the host.
   std::shared_ptr<Exchange> check = nullptr;
+  /// Through which ranks tell each other of failures, so that none waits for the deadline; null: they do not. Of this
+  /// communicator alone: it is closed with it.
+  std::shared_ptr<ControlChannel> control = nullptr;
   std::string host;              ///< this rank's, for error messages
   Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator
 };

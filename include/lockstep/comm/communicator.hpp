@@ -24,9 +24,11 @@ struct Capabilities {
 ///
 /// All ranks submit the same operations in the same order with the same counts, dtypes, operators and roots. Operations
 /// are numbered as they are submitted, by one thread; any number may be under way. Buffers stay untouched by the caller
-/// until `Work::wait` returns. An operation that fails poisons its communicator: later submissions throw the same
-/// error. The buffers of a failed operation must live until its ranks have ended or agreed to go on: other ranks may
-/// still read them, and messages under way fill them.
+/// until `Work::wait` returns. An operation that fails poisons its communicator, on all ranks: later submissions throw
+/// the same error, and the other ranks, whatever they have pending, fail at their next poll or submission, with the
+/// reason (`Error::is_consequence`). So does the destructor of a communicator that was not closed. The buffers of a
+/// failed operation must live until its ranks have ended or agreed to go on: other ranks may still read them, and
+/// messages under way fill them.
 ///
 /// Every operation @throws Error{invalid_argument} for negative counts, null data, unequal dtypes, partial overlap or a
 /// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue where the back
@@ -53,8 +55,8 @@ class Communicator {
   /// reduce_then of this count and dtype on this communicator.
   ///
   /// The function runs on whichever thread moves the operation on: one that submits, waits or polls, or the progress
-  /// thread. It must not use this rank's communicators. What it throws becomes this operation's failure; the other
-  /// ranks fail at their deadline.
+  /// thread. It must not use this rank's communicators. What it throws becomes this operation's failure,
+  /// of which the other ranks hear.
   /// @param function  kept by the operation at least until that has ended; without an allocation if it captures no more
   ///                  than two pointers
   /// @throws also Error{unsupported} where `Capabilities::no_reduce_then` says why
@@ -83,6 +85,11 @@ class Communicator {
   /// Memory from which this back end's operations are fastest; zeroed.
   /// @throws std::bad_alloc; Error{device}
   virtual Allocation allocate(Bytes bytes);
+
+  /// Lets the operations of all ranks on this communicator fail, those under way and those to come, with this reason
+  /// and this rank's name. It communicates only as this rank polls. From any thread, but not beside close() or the
+  /// destructor.
+  virtual void abort(std::string_view why) noexcept = 0;
 
   /// Ends the communicator. Collective; every Work must have been waited for. Calling it again does nothing.
   /// @throws Error{transport}

@@ -22,6 +22,9 @@ class ProgressSource {
   /// Moves every operation as far as it goes without waiting; failures are kept in the operations.
   /// @return whether anything moved
   virtual bool progress() noexcept = 0;
+  /// Called every millisecond or so while operations are waited for, also of an idle source: looks at what no operation
+  /// waits for, as a deadline, a peer that has gone, or what other ranks have to tell. @return whether anything moved
+  virtual bool look_round(Clock::time_point /*now*/) noexcept { return false; }
   /// Whether nothing is under way: a progress thread sleeps while all sources are idle.
   [[nodiscard]] virtual bool idle() const noexcept = 0;
   /// Sleeps, at most `at_most`, until somebody it waits for has gone on; moves operations as `progress` does.
@@ -108,6 +111,7 @@ class Progress {
   void enter();
   void leave();
   bool poll_sources();
+  bool look_round();
   void yield();
   bool sleep(Clock::time_point until);
   void adapt(bool in_vain);
@@ -117,6 +121,8 @@ class Progress {
   WaitPolicy policy_;
   TimeSource* time_;
   int spins_;
+  unsigned polls_ = 0;
+  Clock::time_point last_look_;
 
   // The owner alone reads and writes these two.
   bool shared_ = false;  // with a progress thread

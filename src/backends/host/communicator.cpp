@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "backends/host/last_words.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
@@ -42,56 +43,75 @@ void HostCommunicator::park(std::shared_ptr<void> thing) {
 bool HostCommunicator::closed_or_parked() noexcept {
   progress_->remove(*this);  // before anything is taken apart that a progress thread might use
   if (closed_) return true;
-  if (std::uncaught_exceptions() == 0) {
+  const bool is_unwinding = std::uncaught_exceptions() > 0;
+  if (!is_unwinding) {
     std::fprintf(stderr,
                  "lockstep: rank %d: a communicator (%.*s) was destroyed without close(); its resources stay in use\n",
                  rank().value, static_cast<int>(options_.backend.size()), options_.backend.data());
   }
-  // Whoever still waits must not wait for ever for what nobody moves any more.
-  const Error error(ErrorCode::transport, "the communicator was destroyed before close()",
+  // Neither who waits here nor who waits elsewhere must wait for ever for what nobody moves any more.
+  const Error error(ErrorCode::transport,
+                    std::string("the communicator was destroyed before close()") +
+                        (is_unwinding ? ", as an exception went through the program" : ""),
                     {.rank = rank().value, .host = options_.host});
   if (!poison_) poison(std::make_exception_ptr(error));
   for (auto& operation : pool_) park(std::move(operation));
+  if (options_.control) park(LastWords::leave(*progress_, options_.control));
   return false;
+}
+
+void HostCommunicator::abort(std::string_view why) noexcept {
+  if (options_.control) options_.control->raise(ErrorCode::transport, why, {});
+}
+
+void HostCommunicator::raise(const std::exception_ptr& error) noexcept {
+  if (options_.control) options_.control->raise(error);
 }
 
 void HostCommunicator::close() {
   const Progress::Exclusive exclusive(*progress_);
   if (closed_) return;
-  if (poison_) std::rethrow_exception(poison_);
+  check_usable("close");
   if (!under_way_.empty()) {
     throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
                 under_way_.front()->context());
   }
+  if (options_.control) options_.control->leave(submitted_);
   release();
+  if (options_.control) options_.control->close();
   closed_ = true;
 }
 
 Work HostCommunicator::submit(const Collective& collective) {
   const Progress::Exclusive exclusive(*progress_);
-  if (poison_) std::rethrow_exception(poison_);
-  if (closed_) {
-    throw Error(ErrorCode::transport, "the communicator is closed",
-                {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
-  }
-  register_once();
+  check_usable(name(collective.kind));
   std::shared_ptr<HostOperation> operation = idle_operation();
   operation->submit(collective, options_.observer != nullptr ? progress_->now() : Clock::time_point());
   prepare(*operation, collective);
   operation->set_under_way(true);
   under_way_.push_back(operation.get());
+  ++submitted_;
   try {
     start_next();
   } catch (...) {
-    poison(current_exception_of(rank().value, options_.host));
+    fail(current_exception_of(rank().value, options_.host));
   }
   return {std::move(operation), *progress_};
 }
 
-/// Not in the constructor: a progress thread must not meet an object that is still being made.
-void HostCommunicator::register_once() {
-  if (std::exchange(registered_, true)) return;
-  progress_->add(*this);
+/// Before anything is sent: whether this rank can go on, as far as it knows. The word of its node is looked at always,
+/// for messages no more often than a clock allows.
+void HostCommunicator::check_usable(std::string_view operation) {
+  if (closed_) {
+    throw Error(ErrorCode::transport, "the communicator is closed",
+                {.operation = std::string(operation), .rank = rank().value, .host = options_.host});
+  }
+  constexpr std::chrono::milliseconds between_messages{5};
+  if (options_.control && !poison_) {
+    if (options_.control->heard() || (options_.control->has_post() && progress_->now() - last_heed_ > between_messages))
+      look_round(progress_->now());
+  }
+  if (poison_) std::rethrow_exception(poison_);
 }
 
 bool HostCommunicator::idle() const noexcept { return under_way_.empty() || poison_ != nullptr; }
@@ -99,13 +119,34 @@ bool HostCommunicator::idle() const noexcept { return under_way_.empty() || pois
 bool HostCommunicator::progress() noexcept {
   if (idle()) return false;
   try {
-    const bool moved = advance_all();
-    if (!moved) check_deadline();
-    return moved;
+    return advance_all();
   } catch (...) {
-    poison(current_exception_of(rank().value, options_.host));
+    fail(current_exception_of(rank().value, options_.host));
   }
   return true;
+}
+
+bool HostCommunicator::look_round(Clock::time_point now) noexcept {
+  if (closed_) return false;
+  try {
+    heed(now);
+    if (!idle()) check_deadline(now);
+    return false;
+  } catch (...) {
+    if (!poison_) fail(current_exception_of(rank().value, options_.host));
+  }
+  return true;
+}
+
+/// Passes on what there is to tell. @throws Error if that ends this communicator
+void HostCommunicator::heed(Clock::time_point now) {
+  if (!options_.control) return;
+  last_heed_ = now;
+  options_.control->tend();
+  if (poison_) return;
+  const ErrorContext what = under_way_.empty() ? ErrorContext() : under_way_.front()->identity();
+  if (const auto alarm = options_.control->heard()) throw alarm->of_operation(what);
+  if (const auto early = options_.control->early_close(submitted_)) throw early->of_operation(what);
 }
 
 bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
@@ -158,8 +199,7 @@ void HostCommunicator::start_next() {
 }
 
 /// Only time during which this rank polled counts: one that was busy elsewhere has not waited for anybody.
-void HostCommunicator::check_deadline() {
-  const Clock::time_point now = progress_->now();
+void HostCommunicator::check_deadline(Clock::time_point now) {
   const bool was_away = now - last_check_ > options_.deadline / 10;
   last_check_ = now;
   constexpr std::chrono::milliseconds between_looks{20};
@@ -182,11 +222,18 @@ void HostCommunicator::check_deadline() {
   }
 }
 
-void HostCommunicator::poison(std::exception_ptr error) {
+void HostCommunicator::poison(std::exception_ptr error) noexcept {
   poison_ = std::move(error);
   for (HostOperation* const operation : under_way_) {
     if (operation->state() == Operation::State::pending) operation->abandon(poison_);
   }
+  raise(poison_);
+}
+
+/// Also sends what there is to tell: whoever catches the error may never poll again.
+void HostCommunicator::fail(std::exception_ptr error) noexcept {
+  poison(std::move(error));
+  look_round(progress_->now());
 }
 
 /// The first operation that nobody holds any more. So a step that submits the same operations as the one before gets

@@ -13,11 +13,12 @@
 #include "backends/host/operation.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/platform/control_channel.hpp"
 
 namespace lockstep::backends {
 
 /// What the back ends that run on the host have in common: operations in the order of their submission, a few of them
-/// begun at a time, a deadline, and poisoning after a failure.
+/// begun at a time, a deadline, poisoning after a failure, and telling the other ranks of it.
 class HostCommunicator : public Communicator, private ProgressSource {
  public:
   struct Options {
@@ -27,12 +28,18 @@ class HostCommunicator : public Communicator, private ProgressSource {
     std::chrono::duration<double> deadline{};
     Observer* observer = nullptr;
     std::string_view no_reduce_then{};  ///< as in Capabilities
+    /// Through which ranks tell each other of failures; null where another communicator does that.
+    std::shared_ptr<ControlChannel> control{};
   };
   HostCommunicator(Rank rank, int size, Progress& progress, Options options);
   ~HostCommunicator() override;
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  void abort(std::string_view why) noexcept override;
   void close() final;
+  /// Registers it with the progress. Not in the constructor: a progress thread must not meet an object that is still
+  /// being made.
+  void enlist() { progress_->add(*this); }
 
  protected:
   Work submit(const Collective& collective) final;
@@ -48,6 +55,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   virtual bool sleep_unless(const std::function<bool()>& /*moved*/, std::chrono::nanoseconds /*at_most*/) {
     return false;
   }
+  /// Lets the other ranks know of a failure of this one. It does not communicate, since destructors do it.
+  virtual void raise(const std::exception_ptr& error) noexcept;
   /// Releases the handles. Collective.
   virtual void release() = 0;
   /// For what touches the state of operations otherwise than in `prepare` and `release`: see `Progress::Exclusive`.
@@ -60,14 +69,17 @@ class HostCommunicator : public Communicator, private ProgressSource {
 
  private:
   bool progress() noexcept override;
+  bool look_round(Clock::time_point now) noexcept override;
   [[nodiscard]] bool idle() const noexcept override;
   bool sleep(std::chrono::nanoseconds at_most) noexcept override;
-  void register_once();
+  void heed(Clock::time_point now);
+  void check_usable(std::string_view operation);
   bool advance_all();
   void retire();
   void start_next();
-  void check_deadline();
-  void poison(std::exception_ptr error);
+  void check_deadline(Clock::time_point now);
+  void poison(std::exception_ptr error) noexcept;
+  void fail(std::exception_ptr error) noexcept;
   [[nodiscard]] std::shared_ptr<HostOperation> idle_operation();
 
   Capabilities capabilities_;
@@ -76,11 +88,12 @@ class HostCommunicator : public Communicator, private ProgressSource {
   std::vector<std::shared_ptr<HostOperation>> pool_;
   std::vector<HostOperation*> under_way_;  // of the pool, in the order of submission
   std::uint64_t begun_ = 0;                // operations begun so far
+  std::uint64_t submitted_ = 0;
+  Clock::time_point last_heed_;
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;
   std::exception_ptr poison_;
   bool closed_ = false;
-  bool registered_ = false;  // with the progress
 };
 
 }  // namespace lockstep::backends

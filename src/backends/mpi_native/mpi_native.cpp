@@ -14,7 +14,8 @@ namespace {
 
 class MpiNative : public HostCommunicator {
  public:
-  MpiNative(MpiGroup group, Progress& progress, const MpiNativeOptions& options)
+  MpiNative(MpiGroup group, std::shared_ptr<ControlChannel> control, Progress& progress,
+            const MpiNativeOptions& options)
       : HostCommunicator(group.rank(), group.size(), progress,
                          {.backend = "mpi_native",
                           .host = group.host(),
@@ -22,7 +23,8 @@ class MpiNative : public HostCommunicator {
                           // several were compared at a time.
                           .operations_in_flight = options.check ? 1 : 4,
                           .deadline = options.deadline,
-                          .observer = options.observer}),
+                          .observer = options.observer,
+                          .control = std::move(control)}),
         group_(std::move(group)),
         gather_group_(group_.dup()),
         gathers_{communicator(gather_group_)},
@@ -65,7 +67,10 @@ std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& p
     throw Error(ErrorCode::invalid_argument, "the message limit must be at least one element, 8 bytes; it is " +
                                                  std::to_string(options.message_limit.value));
   }
-  return std::make_unique<MpiNative>(group.dup(), progress, options);
+  auto control = make_control_channel(group, group.shape());
+  auto communicator = std::make_unique<MpiNative>(group.dup(), std::move(control), progress, options);
+  communicator->enlist();
+  return communicator;
 }
 
 }  // namespace lockstep::backends

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/host/last_words.hpp"
 #include "backends/nccl/nccl_check.hpp"
 #include "platform/gpu/cuda.hpp"
 
@@ -32,7 +33,7 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
     LOCKSTEP_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
     wait_until_idle("make_nccl");
   } catch (...) {
-    abort();
+    stop_kernels();
     throw;
   }
   resources_->check = options_.check;
@@ -47,7 +48,16 @@ NcclCommunicator::~NcclCommunicator() {
                  "lockstep: rank %d: a communicator (nccl) was destroyed without close(); its resources stay in use\n",
                  rank().value);
   }
+  // Neither who waits here nor who waits elsewhere must wait for ever for what nobody moves any more.
+  const Error error(ErrorCode::transport, "the communicator was destroyed before close()",
+                    {.rank = rank().value, .host = options_.host});
+  if (!poison_) abandon_all(std::make_exception_ptr(error));
+  if (options_.control) resources_->last_words = LastWords::leave(*progress_, options_.control);
   static_cast<void>(resources_.release());
+}
+
+void NcclCommunicator::abort(std::string_view why) noexcept {
+  if (options_.control) options_.control->raise(ErrorCode::transport, why, {});
 }
 
 Allocation NcclCommunicator::allocate(Bytes bytes) {
@@ -67,16 +77,19 @@ Allocation NcclCommunicator::allocate(Bytes bytes) {
 void NcclCommunicator::close() {
   const Progress::Exclusive exclusive(*progress_);
   if (closed_) return;
+  look_round(progress_->now());
   if (poison_) std::rethrow_exception(poison_);
   if (!under_way_.empty()) {
     throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
                 under_way_.front()->context());
   }
   try {
+    if (options_.control) options_.control->leave(submitted_);
     LOCKSTEP_NCCL_CHECK(ncclCommFinalize(communicator_), communicator_);
     wait_until_idle("close");
     LOCKSTEP_NCCL_CHECK(ncclCommDestroy(std::exchange(communicator_, nullptr)), nullptr);
     if (options_.check) options_.check->close();
+    if (options_.control) options_.control->close();
   } catch (...) {
     poison(current_exception_of(rank().value, options_.host));
     std::rethrow_exception(poison_);
@@ -86,15 +99,17 @@ void NcclCommunicator::close() {
 
 Work NcclCommunicator::submit(const Collective& collective) {
   const Progress::Exclusive exclusive(*progress_);
-  if (poison_) std::rethrow_exception(poison_);
   if (closed_) {
     throw Error(ErrorCode::transport, "the communicator is closed",
                 {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
   }
+  if (options_.control && options_.control->heard()) look_round(progress_->now());
+  if (poison_) std::rethrow_exception(poison_);
   std::shared_ptr<NcclOperation> operation = idle_operation();
   operation->submit(collective, resources_->scratch.data());
-  if (under_way_.empty()) last_advance_ = last_check_ = Clock::now();
+  if (under_way_.empty()) last_advance_ = last_check_ = progress_->now();
   under_way_.push_back(operation);
+  ++submitted_;
   try {
     while (launch_next()) {
     }
@@ -107,13 +122,33 @@ Work NcclCommunicator::submit(const Collective& collective) {
 bool NcclCommunicator::progress() noexcept {
   if (idle()) return false;
   try {
-    const bool moved = advance();
-    if (!moved) check_deadline();
-    return moved;
+    return advance();
   } catch (...) {
     poison(current_exception_of(rank().value, options_.host));
   }
   return true;
+}
+
+bool NcclCommunicator::look_round(Clock::time_point now) noexcept {
+  if (closed_) return false;
+  try {
+    heed();
+    if (!idle()) check_deadline(now);
+    return false;
+  } catch (...) {
+    if (!poison_) poison(current_exception_of(rank().value, options_.host));
+  }
+  return true;
+}
+
+/// Passes on what there is to tell. @throws Error if that ends this communicator
+void NcclCommunicator::heed() {
+  if (!options_.control) return;
+  options_.control->tend();
+  if (poison_) return;
+  const ErrorContext what = under_way_.empty() ? ErrorContext() : under_way_.front()->context();
+  if (const auto alarm = options_.control->heard()) throw alarm->of_operation(what);
+  if (const auto early = options_.control->early_close(submitted_)) throw early->of_operation(what);
 }
 
 bool NcclCommunicator::advance() {
@@ -121,7 +156,7 @@ bool NcclCommunicator::advance() {
   bool moved = false;
   while (launch_next()) moved = true;
   while (advance_front()) moved = true;
-  if (moved) last_advance_ = Clock::now();
+  if (moved) last_advance_ = progress_->now();
   return moved;
 }
 
@@ -181,15 +216,12 @@ void NcclCommunicator::check_health() {
 }
 
 void NcclCommunicator::launch_all() {
-  while (!poison_ && launched_ < under_way_.size()) {
-    if (!progress()) std::this_thread::yield();
-  }
+  progress_->wait([this] { return poison_ != nullptr || launched_ == under_way_.size(); });
 }
 
 /// Time during which the caller's queue holds the operation back does not count, nor time in which this rank did not
 /// poll: it has not waited for anybody then.
-void NcclCommunicator::check_deadline() {
-  const Clock::time_point now = Clock::now();
+void NcclCommunicator::check_deadline(Clock::time_point now) {
   const bool was_away = now - last_check_ > options_.deadline / 10;
   last_check_ = now;
   if (was_away || !under_way_.front()->could_run()) last_advance_ = now;
@@ -202,30 +234,38 @@ void NcclCommunicator::check_deadline() {
   throw Error(ErrorCode::timeout, text.data(), under_way_.front()->context());
 }
 
-/// For start and end, when there is no operation to drive.
+/// For start and end, when there is no operation of this communicator to drive; there may be of others.
 void NcclCommunicator::wait_until_idle(const char* doing) {
-  const Clock::time_point begin = Clock::now();
-  for (;;) {
+  const auto is_idle = [this] {
     check_health();
-    if (!busy()) return;
-    if (Clock::now() - begin > options_.deadline) {
-      throw Error(ErrorCode::timeout, "NCCL did not get ready within the deadline: did every rank come here?",
-                  {.operation = doing, .rank = rank().value, .host = options_.host});
+    if (options_.control) {
+      if (const auto alarm = options_.control->heard()) throw Error(*alarm);
     }
-    std::this_thread::yield();
-  }
+    return !busy();
+  };
+  const auto until = progress_->now() + std::chrono::duration_cast<Clock::duration>(options_.deadline);
+  if (progress_->wait_until(is_idle, until)) return;
+  throw Error(ErrorCode::timeout, "NCCL did not get ready within the deadline: did every rank come here?",
+              {.operation = doing, .rank = rank().value, .host = options_.host});
 }
 
-void NcclCommunicator::poison(std::exception_ptr error) {
+void NcclCommunicator::abandon_all(std::exception_ptr error) noexcept {
   poison_ = std::move(error);
   for (const auto& operation : under_way_) {
     if (operation->state() == Operation::State::pending) operation->abandon(poison_);
   }
-  abort();
+  if (options_.control) options_.control->raise(poison_);
+}
+
+/// The others are told first: to stop NCCL may take seconds.
+void NcclCommunicator::poison(std::exception_ptr error) noexcept {
+  abandon_all(std::move(error));
+  look_round(progress_->now());
+  stop_kernels();
 }
 
 /// Stops the kernels that wait for peers. NCCL may hang in it when a driver has failed; then it is left alone.
-void NcclCommunicator::abort() {
+void NcclCommunicator::stop_kernels() {
   ncclComm_t doomed = std::exchange(communicator_, nullptr);
   if (doomed == nullptr) return;
   std::packaged_task<ncclResult_t()> task([doomed] { return ncclCommAbort(doomed); });

@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "backends/nccl/nccl_operation.hpp"
@@ -26,6 +27,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   Allocation allocate(Bytes bytes) override;
+  void abort(std::string_view why) noexcept override;
   void close() override;
 
   /// Waits, no longer than the deadline, until the stream has all that was submitted, or has failed.
@@ -39,10 +41,12 @@ class NcclCommunicator : public Communicator, private ProgressSource {
     Allocation scratch;  // of all-reduces in tree order, which use it one after the other, as the stream runs them
     std::vector<std::shared_ptr<NcclOperation>> pool;
     std::shared_ptr<Exchange> check;
+    std::shared_ptr<ProgressSource> last_words;
   };
 
   Work submit(const Collective& collective) override;
   bool progress() noexcept override;
+  bool look_round(Clock::time_point now) noexcept override;
   [[nodiscard]] bool idle() const noexcept override { return under_way_.empty() || poison_ != nullptr; }
 
   bool advance();
@@ -50,9 +54,11 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   bool launch_next();
   bool compare(const NcclOperation& next);
   void check_health();
-  void check_deadline();
-  void poison(std::exception_ptr error);
-  void abort();
+  void heed();
+  void check_deadline(Clock::time_point now);
+  void abandon_all(std::exception_ptr error) noexcept;
+  void poison(std::exception_ptr error) noexcept;
+  void stop_kernels();
   [[nodiscard]] bool busy() const;
   void wait_until_idle(const char* doing);
   [[nodiscard]] std::shared_ptr<NcclOperation> idle_operation();
@@ -71,6 +77,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   std::deque<std::shared_ptr<NcclOperation>> under_way_;  // in the order of submission
   bool is_comparing_ = false;                             // the first that the stream does not have
   std::size_t launched_ = 0;                              // of under_way_, those that the stream has
+  std::uint64_t submitted_ = 0;
   Clock::time_point last_advance_;
   Clock::time_point last_check_;
   std::exception_ptr poison_;

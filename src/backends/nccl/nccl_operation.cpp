@@ -113,6 +113,7 @@ bool NcclOperation::check_finished() {
 }
 
 bool NcclOperation::order_after(Queue queue) {
+  if (state() != State::pending) return false;  // its communicator may be gone
   owner_->launch_all();
   if (state() != State::pending || stage_ != Stage::running) return false;
   finished_.hold_back(queue);

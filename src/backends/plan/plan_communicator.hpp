@@ -27,6 +27,7 @@ class PlanCommunicator : public HostCommunicator {
     Rank rank;
     ClusterShape shape;
     std::string host;
+    std::shared_ptr<ControlChannel> control{};  ///< as HostCommunicator::Options
   };
   /// @param node  what this rank shares with the others of its node; null where the algorithm does without
   /// @throws Error{invalid_argument} unless segment, blocks and operations in flight are at least 1, the radix 2, and

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank that fails, aborts, goes or closes too early: all others fail within 100 ms, whatever they have pending, and
+// say which rank it was, where, and why. All ranks are on one thread with a clock of its own; the deadline is 300 s.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "support/one_thread.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::Algorithm;
+
+constexpr int odd = 3;  // the rank that fails
+constexpr std::chrono::milliseconds soon{100};
+
+/// Four ranks, each with a buffer that outlives their communicators.
+struct Cluster {
+  Cluster(const ClusterShape& shape, Algorithm algorithm) : ranks(shape, {.algorithm = algorithm}) {}
+
+  Work submit(int rank) {
+    const Buffer buffer{data[static_cast<std::size_t>(rank)].data(), {1000}, DType::float32};
+    return ranks[rank].all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
+  }
+  std::optional<Error> error_of(Work& work) {
+    try {
+      work.wait();
+    } catch (const Error& error) {
+      return error;
+    }
+    return std::nullopt;
+  }
+  /// What a rank gets that has nothing pending and submits.
+  std::optional<Error> error_of_next(int rank) {
+    try {
+      Work work = submit(rank);
+      return error_of(work);
+    } catch (const Error& error) {
+      return error;
+    }
+  }
+
+  std::vector<std::vector<float>> data{4, std::vector<float>(1000, 1.0F)};
+  OneThread ranks;
+};
+
+struct Cause {
+  std::string name;
+  std::string reason;
+  void (*happen)(Cluster&);
+};
+
+const std::array causes = {
+    Cause{"Abort", "the loss is not a number",
+          [](Cluster& cluster) { cluster.ranks[odd].abort("the loss is not a number"); }},
+    Cause{"Destruction", "destroyed before close()",
+          [](Cluster& cluster) { cluster.ranks.communicators[odd].reset(); }},
+    Cause{"AnExceptionOfTheProgram", "an exception went through the program",
+          [](Cluster& cluster) {
+            try {
+              const auto communicator = std::move(cluster.ranks.communicators[odd]);
+              throw std::runtime_error("of the program");
+            } catch (const std::runtime_error&) {
+            }
+          }},
+};
+
+using Shape = std::tuple<ClusterShape, Algorithm>;
+class Failure : public testing::TestWithParam<std::tuple<Cause, Shape>> {};
+
+void expect_told(const std::optional<Error>& error, int rank, const std::string& reason) {
+  ASSERT_TRUE(error) << "rank " << rank << " did not hear of it";
+  EXPECT_TRUE(error->is_consequence()) << error->what();
+  EXPECT_EQ(error->context().rank, rank);
+  EXPECT_NE(error->message().find("rank 3 on this process has given up"), std::string::npos) << error->what();
+  EXPECT_NE(error->message().find(reason), std::string::npos) << error->what();
+}
+
+TEST_P(Failure, ReachesWhoHasSomethingPendingAndWhoHasNot) {
+  const auto& [cause, where] = GetParam();
+  Cluster cluster(std::get<0>(where), std::get<1>(where));
+  std::vector<Work> pending;
+  pending.push_back(cluster.submit(0));
+  pending.push_back(cluster.submit(1));
+  cluster.ranks.yield();
+  const auto begin = cluster.ranks.now();
+  cause.happen(cluster);
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto error = cluster.error_of(pending[static_cast<std::size_t>(rank)]);
+    expect_told(error, rank, cause.reason);
+    EXPECT_EQ(error->context().label, "layer3.weight");
+  }
+  expect_told(cluster.error_of_next(2), 2, cause.reason);
+  EXPECT_LE(cluster.ranks.now() - begin, soon);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Failure,
+                         testing::Combine(testing::ValuesIn(causes),
+                                          testing::Values(Shape{{{0, 0, 0, 0}}, Algorithm::shared_memory},
+                                                          Shape{{{0, 0, 1, 1}}, Algorithm::hierarchical_ring},
+                                                          Shape{{{0, 1, 2, 3}}, Algorithm::ring})),
+                         [](const auto& parameter) {
+                           const ClusterShape& shape = std::get<0>(std::get<1>(parameter.param));
+                           return std::get<0>(parameter.param).name + "_" + std::to_string(shape.nodes()) + "nodes";
+                         });
+
+TEST(FailureOfARankThatNeverPollsAgain, IsPassedOnByItsNode) {
+  for (const Cause& cause : causes) {
+    Cluster cluster({{0, 0, 1, 1}}, Algorithm::hierarchical_ring);
+    Work first = cluster.submit(0);
+    cluster.ranks.polled[odd] = false;
+    const auto begin = cluster.ranks.now();
+    cause.happen(cluster);
+    expect_told(cluster.error_of(first), 0, cause.reason);
+    EXPECT_LE(cluster.ranks.now() - begin, soon);
+  }
+}
+
+TEST(FailureOfAnOperation, ReachesAll) {
+  Cluster cluster({{0, 0, 1, 1}}, Algorithm::hierarchical_ring);
+  const auto begin = cluster.ranks.now();
+  std::vector<Work> works;
+  for (int rank = 0; rank < 4; ++rank) {
+    const Buffer buffer{cluster.data[static_cast<std::size_t>(rank)].data(), {1000}, DType::float32};
+    const SliceFunction function = [rank](const ConstBuffer&, const Buffer&, Count) {
+      if (rank == odd) throw std::runtime_error("the loss scale is 0");
+    };
+    works.push_back(cluster.ranks[rank].reduce_then(buffer, buffer, ReduceOp::sum, function));
+  }
+  for (int rank = 0; rank < odd; ++rank)
+    expect_told(cluster.error_of(works[static_cast<std::size_t>(rank)]), rank, "the loss scale is 0");
+  const auto own = cluster.error_of(works[odd]);
+  ASSERT_TRUE(own);
+  EXPECT_FALSE(own->is_consequence()) << own->what();
+  EXPECT_LE(cluster.ranks.now() - begin, soon);
+}
+
+TEST(FailureByDeadline, ReachesWhoHasNothingPending) {
+  Cluster cluster({{0, 0, 1, 1}}, Algorithm::hierarchical_ring);
+  Work work = cluster.submit(odd);
+  cluster.ranks.step = std::chrono::seconds(1);
+  const auto own = cluster.error_of(work);
+  cluster.ranks.step = std::chrono::milliseconds(5);
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->code(), ErrorCode::timeout);
+  const auto begin = cluster.ranks.now();
+  for (int rank = 0; rank < odd; ++rank) {
+    const auto error = cluster.error_of_next(rank);
+    expect_told(error, rank, "nothing has moved for");
+    EXPECT_EQ(error->code(), ErrorCode::timeout);
+  }
+  EXPECT_LE(cluster.ranks.now() - begin, soon);
+}
+
+TEST(Abort, EndsOnesOwnOperationsToo) {
+  Cluster cluster({{0, 0, 0, 0}}, Algorithm::shared_memory);
+  Work work = cluster.submit(odd);
+  cluster.ranks[odd].abort("the loss is not a number");
+  const auto error = cluster.error_of(work);
+  ASSERT_TRUE(error);
+  EXPECT_FALSE(error->is_consequence());
+  EXPECT_EQ(error->message(), "the loss is not a number");
+  EXPECT_TRUE(cluster.error_of_next(odd));
+}
+
+TEST(EarlyClose, IsNamedByWhoGoesOn) {
+  Cluster cluster({{0, 0, 0, 0}}, Algorithm::shared_memory);
+  cluster.ranks[odd].close();
+  const auto begin = cluster.ranks.now();
+  const auto error = cluster.error_of_next(0);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
+  EXPECT_EQ(error->context().peers, std::vector{odd});
+  EXPECT_NE(error->message().find("rank 3 closed the communicator after 0 operations"), std::string::npos);
+  EXPECT_LE(cluster.ranks.now() - begin, soon);
+}
+
+TEST(Arguments, ThatAreRefusedPoisonNothing) {
+  Cluster cluster({{0, 0, 1, 1}}, Algorithm::hierarchical_ring);
+  EXPECT_THROW((void)cluster.ranks[odd].broadcast({nullptr, {5}, DType::float32}, {0}), Error);
+  std::vector<Work> works;
+  for (int rank = 0; rank < 4; ++rank) works.push_back(cluster.submit(rank));
+  for (Work& work : works) EXPECT_FALSE(cluster.error_of(work));
+  for (auto& communicator : cluster.ranks.communicators) communicator->close();
+}
+
+}  // namespace
+}  // namespace lockstep::backends

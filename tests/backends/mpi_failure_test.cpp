@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// As failure_test, between processes and for every back end over MPI, also the MPI library's own collectives: a failure
+// reaches the others in milliseconds, where the deadline is minutes.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lockstep/backends/compressed.hpp"
+#include "lockstep/backends/mpi_native.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using collectives::Algorithm;
+
+constexpr auto deadline = std::chrono::minutes(5);
+constexpr auto soon = std::chrono::seconds(5);  // on a machine with more ranks than processors
+constexpr std::int64_t elements = 1 << 16;
+
+struct BackEnd {
+  std::string name;
+  std::function<std::unique_ptr<Communicator>(const World&, Progress&)> make;
+};
+
+std::unique_ptr<Communicator> make_plan(const World& world, Progress& progress, Algorithm algorithm) {
+  return make_mpi_plan(world.group(), progress, {.algorithm = algorithm, .deadline = deadline});
+}
+
+const std::vector<BackEnd> back_ends = {
+    {"Ring", [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::ring); }},
+    {"SharedMemory",
+     [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::shared_memory); }},
+    {"Native", [](const World& world,
+                  Progress& progress) { return make_mpi_native(world.group(), progress, {.deadline = deadline}); }},
+    {"Checked",
+     [](const World& world, Progress& progress) {
+       return make_mpi_native(world.group(), progress, {.check = true, .deadline = deadline});
+     }},
+    {"Compressed",
+     [](const World& world, Progress& progress) {
+       return make_compressed(make_plan(world, progress, Algorithm::ring), WireFormat::bfloat16, progress);
+     }},
+};
+
+struct Cause {
+  std::string name;
+  std::string reason;
+  void (*happen)(std::unique_ptr<Communicator>);
+};
+
+/// What is under way stays so: requests and the memory they point to live until the process ends.
+template <typename T>
+void keep(T thing) {
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  kept->push_back(std::make_shared<T>(std::move(thing)));
+}
+
+const Cause causes[] = {
+    {"Abort", "the loss is not a number",
+     [](std::unique_ptr<Communicator> c) {
+       c->abort("the loss is not a number");
+       keep(std::move(c));
+     }},
+    {"Destruction", "destroyed before close()", [](std::unique_ptr<Communicator> c) { c.reset(); }},
+    {"AnExceptionOfTheProgram", "an exception went through the program",
+     [](std::unique_ptr<Communicator> c) {
+       try {
+         const auto communicator = std::move(c);
+         throw std::runtime_error("of the program");
+       } catch (const std::runtime_error&) {
+       }
+     }},
+    {"AnEarlyClose", "closed the communicator after 0 operations", [](std::unique_ptr<Communicator> c) { c->close(); }},
+};
+
+class MpiFailure : public testing::TestWithParam<std::tuple<BackEnd, Cause>> {};
+
+TEST_P(MpiFailure, ReachesEverybody) {
+  const auto& [back_end, cause] = GetParam();
+  World world;
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = back_end.make(world, *progress);
+  std::vector<float> data(elements, 1.0F);
+  const Buffer buffer{data.data(), {elements}, DType::float32};
+  const int odd = world.size() - 1;
+  const int idle = world.size() > 2 ? 0 : -1;  // has nothing pending when it happens
+  if (world.rank().value == odd) {
+    barrier(world.group());
+    cause.happen(std::move(c));
+  } else {
+    std::optional<Work> work;
+    if (world.rank().value != idle) work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "weights");
+    barrier(world.group());
+    const auto begin = Clock::now();
+    std::optional<Error> error;
+    try {
+      if (!work) work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "weights");
+      work->wait();
+    } catch (const Error& caught) {
+      error = caught;
+    }
+    EXPECT_LT(Clock::now() - begin, soon);
+    EXPECT_TRUE(error) << "did not hear of it";
+    if (error) {
+      EXPECT_NE(error->message().find("rank " + std::to_string(odd)), std::string::npos) << error->what();
+      EXPECT_NE(error->message().find(cause.reason), std::string::npos) << error->what();
+      EXPECT_EQ(error->context().rank, world.rank().value);
+      if (cause.name != "AnEarlyClose") {
+        EXPECT_TRUE(error->is_consequence()) << error->what();
+        EXPECT_NE(error->message().find("on " + world.host()), std::string::npos) << error->what();
+      }
+    }
+    EXPECT_THROW((void)c->barrier(), Error) << "the communicator goes on";
+  }
+  barrier(world.group());
+  keep(std::move(c));
+  keep(std::move(progress));
+  keep(std::move(data));
+  world.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(, MpiFailure, testing::Combine(testing::ValuesIn(back_ends), testing::ValuesIn(causes)),
+                         [](const auto& parameter) {
+                           return std::get<0>(parameter.param).name + "_" + std::get<1>(parameter.param).name;
+                         });
+
+}  // namespace
+}  // namespace lockstep::backends
