@@ -10,6 +10,7 @@
 #include "lockstep/platform/place.hpp"
 #include "platform/arrival.hpp"
 #include "platform/mpi.hpp"
+#include "platform/node_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -47,6 +48,7 @@ void check_running() {
 MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline) {
   await_arrival(theirs, deadline);
   auto handle = std::make_unique<MpiGroup::Handle>();
+  handle->node_files = std::make_shared<NodeFiles>();
   LOCKSTEP_MPI(MPI_Comm_split(theirs, 0, 0, &handle->communicator));
   LOCKSTEP_MPI(MPI_Comm_set_errhandler(handle->communicator, MPI_ERRORS_RETURN));
   auto members = std::make_shared<MpiGroup::Members>();

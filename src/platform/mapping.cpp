@@ -33,6 +33,7 @@ bool fill(std::byte* data, std::size_t bytes, int flags, int descriptor) {
   if (mmap(data, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED | MAP_NORESERVE, descriptor, 0) == MAP_FAILED) {
     return false;
   }
+  madvise(data, bytes, MADV_DONTDUMP);
   madvise(data, bytes, MADV_HUGEPAGE);  // advice: without huge pages it is slower, not wrong
   return true;
 }
@@ -51,11 +52,16 @@ Mapping Mapping::of_file(int descriptor, Bytes bytes) {
   return mapping;
 }
 
-Mapping Mapping::anonymous(Bytes bytes) {
+Mapping Mapping::untouched(Bytes bytes) {
   const auto size = static_cast<std::size_t>((bytes.value + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes);
   Mapping mapping(reserve(size), size);
   if (mapping.data_ == nullptr || !fill(mapping.data_, size, MAP_PRIVATE | MAP_ANONYMOUS, -1)) throw std::bad_alloc();
-  if (!populate(mapping.data_, {static_cast<std::int64_t>(size)}) && errno == ENOMEM) throw std::bad_alloc();
+  return mapping;
+}
+
+Mapping Mapping::anonymous(Bytes bytes) {
+  Mapping mapping = untouched(bytes);
+  if (!populate(mapping.data_, {static_cast<std::int64_t>(mapping.bytes_)}) && errno == ENOMEM) throw std::bad_alloc();
   return mapping;
 }
 

@@ -11,13 +11,16 @@ namespace lockstep {
 
 inline constexpr std::int64_t huge_page_bytes = std::int64_t{2} << 20;
 
-/// A piece of this process's addresses, aligned to a huge page so that the kernel may use some. Move-only.
+/// A piece of this process's addresses, aligned to a huge page so that the kernel may use some, and left out of
+/// core dumps, which would be as long as all of it. Move-only.
 class Mapping {
  public:
   Mapping() = default;
   /// The first `bytes` of a file, shared with whoever maps it too. No memory is set aside.
   /// @throws Error{unsupported}
   static Mapping of_file(int descriptor, Bytes bytes);
+  /// Zeroed memory of this process that is there when it is touched. @throws std::bad_alloc
+  static Mapping untouched(Bytes bytes);
   /// Zeroed memory of this process, all of it present. @throws std::bad_alloc
   static Mapping anonymous(Bytes bytes);
 

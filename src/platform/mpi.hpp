@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,11 @@
 
 namespace lockstep {
 
+class NodeFiles;
+
 struct MpiGroup::Handle {
   MPI_Comm communicator = MPI_COMM_NULL;
+  std::shared_ptr<NodeFiles> node_files = nullptr;  // what this process shares with others of its node
 };
 
 struct MpiGroup::Members {

@@ -74,7 +74,7 @@ const std::vector<std::string>& MpiGroup::hosts() const { return members_->hosts
 const ClusterShape& MpiGroup::shape() const { return members_->shape; }
 
 MpiGroup MpiGroup::dup() const {
-  auto copy = std::make_unique<Handle>();
+  auto copy = std::make_unique<Handle>(Handle{.node_files = handle().node_files});
   LOCKSTEP_MPI(MPI_Comm_dup(handle().communicator, &copy->communicator));
   return {std::move(copy), members_};
 }
@@ -84,7 +84,7 @@ std::optional<MpiGroup> MpiGroup::split(std::optional<int> color, int key) const
     throw Error(ErrorCode::invalid_argument, "the colour of a split must be at least 0, not " + std::to_string(*color) +
                                                  "; pass no colour to join no group");
   }
-  auto part = std::make_unique<Handle>();
+  auto part = std::make_unique<Handle>(Handle{.node_files = handle().node_files});
   LOCKSTEP_MPI(MPI_Comm_split(handle().communicator, color.value_or(MPI_UNDEFINED), key, &part->communicator));
   if (part->communicator == MPI_COMM_NULL) return std::nullopt;
   auto members = chosen(*members_, ranks_in(handle().communicator, part->communicator));

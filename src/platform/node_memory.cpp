@@ -74,15 +74,17 @@ std::optional<LostPeer> NodeMemory::lost_peer() const {
     if (peer == rank() || !store_->has_ended(peer)) continue;
     // Looked at second: who leaves says so before its process ends.
     const Departure how = view_.members[peer].departure.load(std::memory_order_acquire);
-    if (how != Departure::in_order) return departed(peer);
+    if (how != Departure::in_order && how != Departure::released) return departed(peer);
   }
   return std::nullopt;
 }
 
 void NodeMemory::close() {
   if (store_ == nullptr) return;
-  Departure before = Departure::none;  // who gave up has left already
-  view_.members[rank()].departure.compare_exchange_strong(before, Departure::in_order, std::memory_order_release);
+  Departure before = Departure::none;  // who gave up has left already, and its area stays
+  if (view_.members[rank()].departure.compare_exchange_strong(before, Departure::in_order, std::memory_order_acq_rel)) {
+    store_->left_in_order();
+  }
   store_.reset();
 }
 

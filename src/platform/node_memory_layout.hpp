@@ -28,32 +28,36 @@ enum class Departure : std::uint32_t {
   in_order,   ///< by close(): it may end now without being dead
   giving_up,  ///< is writing down why
   gave_up,    ///< after an error
+  released,   ///< in order, and knows that all others left: looks at nothing of the group's any more
 };
 
 struct NodeMember {
-  std::atomic<std::uint64_t> greeting{0};  ///< the nonce of this memory, once the rank is in it
   std::atomic<Departure> departure{Departure::none};
   std::uint32_t reason_length = 0;  ///< of the reason why it gave up, valid from Departure::gave_up on
   std::array<char, NodeMemory::longest_reason> reason{};
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share these words");
+static_assert(std::atomic<Departure>::is_always_lock_free, "processes share these words");
 
-/// One file for all ranks: the doorbell, the alarm, members, control areas, heaps.
+/// A file: by which its members greet each other, and their heaps.
 struct NodeLayout {
-  int ranks = 1;
-  Bytes control;  ///< of a rank, in whole pages
-  Bytes heap;     ///< of a rank, in whole huge pages
+  int members = 1;
+  Bytes heap;  ///< of a member, in whole huge pages
 
+  [[nodiscard]] std::int64_t greetings() const { return members * static_cast<std::int64_t>(sizeof(std::uint64_t)); }
+  [[nodiscard]] std::int64_t heap_of(int member) const {
+    return rounded_up(greetings(), huge_page_bytes) + member * heap.value;
+  }
+  [[nodiscard]] Bytes file() const { return {heap_of(members)}; }
+};
+
+/// What a group has in common, before the control area of its rank 0: the doorbell, the alarm, the ranks.
+struct GroupHeader {
   static constexpr std::int64_t doorbell = 0;
   static constexpr std::int64_t alarm = sizeof(Doorbell);
   static constexpr std::int64_t members = alarm + static_cast<std::int64_t>(alignof(Doorbell));
-  [[nodiscard]] std::int64_t controls() const {
-    return rounded_up(members + ranks * static_cast<std::int64_t>(sizeof(NodeMember)), page_bytes());
+  static Bytes bytes(int ranks) {
+    return whole_pages({members + ranks * static_cast<std::int64_t>(sizeof(NodeMember))});
   }
-  [[nodiscard]] std::int64_t control_of(int rank) const { return controls() + rank * control.value; }
-  [[nodiscard]] std::int64_t heaps() const { return rounded_up(control_of(ranks), huge_page_bytes); }
-  [[nodiscard]] std::int64_t heap_of(int rank) const { return heaps() + rank * heap.value; }
-  [[nodiscard]] Bytes file() const { return {heap_of(ranks)}; }
 };
 
 }  // namespace lockstep

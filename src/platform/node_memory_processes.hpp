@@ -3,45 +3,44 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <string>
+#include <vector>
 
-#include "platform/extents.hpp"
-#include "platform/node_memory_layout.hpp"
+#include "platform/node_file.hpp"
 #include "platform/node_memory_store.hpp"
-#include "platform/shared_file.hpp"
 
 namespace lockstep {
 
-/// One process's part in a file that the ranks of a node share.
-class ProcessMemory final : public NodeMemory::Store, public std::enable_shared_from_this<ProcessMemory> {
- public:
-  ProcessMemory(SharedFile file, const NodeLayout& layout, int rank);
-
-  /// Backs this rank's control area and signs in. @throws Error{unsupported}
-  void enter(std::uint64_t nonce);
-  /// Checks that all peers have entered the same memory. @throws Error{corrupt}
-  void meet(std::uint64_t nonce) const;
-  [[nodiscard]] NodeMemory::View view(bool membarrier) const;
-  [[nodiscard]] int descriptor() const { return file_.descriptor(); }
-
-  Allocation allocate(Bytes bytes) override;
-  [[nodiscard]] bool has_mortal_ranks() const override { return true; }
-  [[nodiscard]] bool has_ended(int peer) const override { return !file_.marked_by_other(peer); }
-
- private:
-  std::int64_t reserve(Bytes length);
-  void release(std::int64_t offset, Bytes length) noexcept;
-  [[nodiscard]] NodeMember& member(int rank) const;
-
-  SharedFile file_;
-  NodeLayout layout_;
-  int rank_;
-  std::mutex mutex_;
-  Extents heap_;
+/// Where the ranks of a group find each other in a file, by rank.
+struct GroupPlan {
+  std::vector<int> member_of_rank;
+  std::vector<std::int64_t> area_of_rank;  ///< offset of its control area; before rank 0's lies the header
+  Bytes control;                           ///< of each rank, in whole pages
+  bool membarrier = false;
 };
 
-/// "local rank 1 on host h1: ", the beginning of what is said about this process.
-std::string local_rank_name(int rank);
+/// A group's part of a file, as one rank sees it.
+class ProcessMemory final : public NodeMemory::Store {
+ public:
+  ProcessMemory(std::shared_ptr<NodeFile> file, GroupPlan plan, int rank);
+
+  /// What rank `rank` of a group needs in its heap.
+  static Bytes area_bytes(int rank, int ranks, Bytes control);
+
+  [[nodiscard]] NodeMemory::View view() const;
+  Allocation allocate(Bytes bytes) override;
+  [[nodiscard]] bool has_mortal_ranks() const override { return true; }
+  [[nodiscard]] bool has_ended(int peer) const override {
+    return file_->has_ended(plan_.member_of_rank[static_cast<std::size_t>(peer)]);
+  }
+  void left_in_order() override;
+
+ private:
+  [[nodiscard]] int size() const { return static_cast<int>(plan_.member_of_rank.size()); }
+  [[nodiscard]] std::byte* header(std::int64_t offset) const { return file_->at(plan_.area_of_rank[0] + offset); }
+
+  std::shared_ptr<NodeFile> file_;
+  GroupPlan plan_;
+  int rank_;
+};
 
 }  // namespace lockstep

@@ -15,6 +15,8 @@ class NodeMemory::Store {
 
   /// @pre bytes > 0
   virtual Allocation allocate(Bytes bytes) = 0;
+  /// This rank has left in order and reaches into nothing of the group's any more.
+  virtual void left_in_order() = 0;
   /// Whether a rank can go alone, so that the others have to look.
   [[nodiscard]] virtual bool has_mortal_ranks() const = 0;
   /// Whether the process of `peer`, another rank, is known to have ended.

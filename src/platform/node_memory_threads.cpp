@@ -15,7 +15,7 @@ namespace {
 class OneProcess final : public NodeMemory::Store {
  public:
   OneProcess(int ranks, Bytes control_bytes)
-      : controls_(Mapping::anonymous({ranks * control_bytes.value})), members_(static_cast<std::size_t>(ranks)) {}
+      : controls_(Mapping::untouched({ranks * control_bytes.value})), members_(static_cast<std::size_t>(ranks)) {}
 
   // Small ones from the C library, where the address sanitizer guards their ends; large ones in huge pages.
   Allocation allocate(Bytes bytes) override {
@@ -28,6 +28,7 @@ class OneProcess final : public NodeMemory::Store {
     void* data = memory->data();
     return {data, bytes, MemoryKind::shared, [memory](void*) {}};
   }
+  void left_in_order() override {}  // the areas go with the last rank that holds them
   [[nodiscard]] bool has_mortal_ranks() const override { return false; }
   [[nodiscard]] bool has_ended(int /*peer*/) const override { return false; }
 
@@ -51,13 +52,14 @@ std::vector<std::shared_ptr<NodeMemory>> make_node_memory_of_threads(int ranks, 
   const auto store = std::make_shared<OneProcess>(ranks, control_bytes);
   NodeMemory::View view{
       .size = ranks,
-      .controls = store->controls(),
       .control_bytes = control_bytes,
       .own_heap_bytes = std::numeric_limits<std::uintptr_t>::max(),  // from 0 on: a location is an address
       .doorbell = store->doorbell(),
       .members = store->members(),
       .alarm = store->alarm(),
       .membarrier = options.membarrier && register_for_barriers()};
+  for (int rank = 0; rank < ranks; ++rank) view.controls.push_back(store->controls() + rank * control_bytes.value);
+  view.heaps.resize(static_cast<std::size_t>(ranks));  // from 0 on, of each
   std::vector<std::shared_ptr<NodeMemory>> views;
   for (view.rank = 0; view.rank < ranks; ++view.rank) views.push_back(std::make_shared<NodeMemory>(view, store));
   return views;

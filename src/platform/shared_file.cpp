@@ -45,15 +45,6 @@ struct flock one_byte(std::int64_t offset) {
   return range;
 }
 
-void check_room(Bytes wanted, Bytes available) {
-  // The rest of the system needs some too: a thirty-second of what is left stays.
-  if (wanted.value <= available.value - available.value / 32) return;
-  refuse("the node has " + std::to_string(available.value) + " bytes of memory left for " +
-         std::to_string(wanted.value) +
-         " more to be shared by its ranks; run fewer ranks on it, use smaller buffers, or "
-         "raise the memory limit of its container or batch job");
-}
-
 }  // namespace
 
 SharedFile::SharedFile(Bytes bytes)
@@ -68,11 +59,21 @@ SharedFile::SharedFile(Descriptor descriptor, Bytes bytes) : descriptor_(std::mo
   mapping_ = Mapping::of_file(descriptor_.get(), bytes);
 }
 
+void SharedFile::check_room(Bytes bytes) {
+  const Bytes available = available_memory();
+  // The rest of the system needs some too: a thirty-second of what is left stays.
+  if (bytes.value <= available.value - available.value / 32) return;
+  refuse("the node has " + std::to_string(available.value) + " bytes of memory left for " +
+         std::to_string(bytes.value) +
+         " more to be shared by its ranks; run fewer ranks on it, use smaller buffers, or "
+         "raise the memory limit of its container or batch job");
+}
+
 void SharedFile::provide(std::int64_t offset, Bytes bytes) {
-  check_room(bytes, available_memory());
+  check_room(bytes);
   for (std::int64_t done = 0; done < bytes.value; done += piece_bytes) {
     const std::int64_t piece = std::min(piece_bytes, bytes.value - done);
-    if (done > 0) check_room({piece}, available_memory());
+    if (done > 0) check_room({piece});
     if (populate(data() + offset + done, {piece})) continue;
     // Kernels that cannot: at least set the memory aside, so that nobody gets a SIGBUS for want of it later.
     int result = -1;

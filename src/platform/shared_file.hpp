@@ -21,6 +21,8 @@ class SharedFile {
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
   [[nodiscard]] std::byte* data() const { return mapping_.data(); }
 
+  /// @throws Error{unsupported} unless the node has so much memory left that `bytes` more leave something for others
+  static void check_room(Bytes bytes);
   /// Backs a range with memory, zeroed where it had none. Whole pages.
   /// @throws Error{unsupported} if the node has not enough; the range may then be backed in part
   void provide(std::int64_t offset, Bytes bytes);

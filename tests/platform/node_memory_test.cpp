@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
+#include <set>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/bootstrap.hpp"
@@ -121,7 +124,7 @@ TEST_F(NodeMemoryTest, ReleasedMemoryIsUsedAgainAndZeroed) {
 }
 
 TEST_F(NodeMemoryTest, OtherMemoryIsNotLocated) {
-  NodeMemory& memory = make({.heap_bytes = Bytes{4 * mebibyte}});
+  NodeMemory& memory = make({.heap_bytes = Bytes{6 * mebibyte}});
   const std::vector<int> ordinary(100);
   int on_stack = 0;
   EXPECT_EQ(memory.locate(ordinary.data(), {400}), std::nullopt);
@@ -130,7 +133,7 @@ TEST_F(NodeMemoryTest, OtherMemoryIsNotLocated) {
   const Allocation mine = memory.allocate({4 * mebibyte});
   EXPECT_TRUE(memory.locate(mine.data(), mine.bytes()));
   EXPECT_EQ(memory.locate(mine.data(), {4 * mebibyte + 1}), std::nullopt);
-  EXPECT_EQ(memory.locate(static_cast<char*>(mine.data()) - 1, {2}), std::nullopt);
+  EXPECT_EQ(memory.locate(static_cast<char*>(mine.data()) - 3 * mebibyte, {4 * mebibyte}), std::nullopt);
   EXPECT_EQ(memory.locate(static_cast<char*>(mine.data()) + 1, {4 * mebibyte}), std::nullopt);
   EXPECT_EQ(memory.locate(mine.data(), {-1}), std::nullopt);
 }
@@ -152,11 +155,11 @@ TEST_F(NodeMemoryTest, MoreMemoryThanTheNodeHasIsAnError) {
 }
 
 TEST_F(NodeMemoryTest, AFullHeapIsAnErrorUntilSomethingIsReleased) {
-  NodeMemory& memory = make({.heap_bytes = Bytes{4 * mebibyte}});
+  NodeMemory& memory = make({.heap_bytes = Bytes{6 * mebibyte}});
   auto most = memory.allocate({3 * mebibyte});
   EXPECT_THROW((void)memory.allocate({2 * mebibyte}), Error);
   const Allocation rest = memory.allocate({mebibyte});
-  EXPECT_THROW((void)memory.allocate({1}), Error);
+  EXPECT_THROW((void)memory.allocate({2 * mebibyte}), Error);
   most = {};
   EXPECT_NO_THROW((void)memory.allocate({2 * mebibyte}));
 }
@@ -229,6 +232,134 @@ TEST_F(NodeMemoryTest, WhyARankGaveUpIsReadByTheOthers) {
   EXPECT_EQ(memory.given_up(), (LostPeer{last, true, "the disk of rank 7 is full"}));
   EXPECT_EQ(memory.lost_peer(), rank() == last ? std::nullopt : memory.given_up());
   barrier(node());
+}
+
+/// What /proc says of the files in memory that this process holds.
+struct HeldFiles {
+  int number = 0;
+  std::int64_t bytes_present = 0;
+  HeldFiles() {
+    for (const auto& descriptor : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;  // the directory's own descriptor
+      if (std::filesystem::read_symlink(descriptor, gone).string().find("memfd:lockstep") == std::string::npos)
+        continue;
+      struct stat status {};
+      stat(descriptor.path().c_str(), &status);
+      ++number;
+      bytes_present += std::int64_t{status.st_blocks} * 512;
+    }
+  }
+};
+
+/// The flags of this process's mapping of the file.
+std::string mapping_flags() {
+  std::ifstream maps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:lockstep") != std::string::npos) inside = true;
+    if (inside && line.rfind("VmFlags:", 0) == 0) return line + ' ';
+  }
+  return {};
+}
+
+TEST_F(NodeMemoryTest, GroupsShareWhatTheirRanksHold) {
+  NodeMemory& memory = make({.control_bytes = Bytes{5000}});
+  auto reversed = node().split(0, -rank()).value();
+  auto single = node().split(rank(), 0).value();
+  std::string why_not;
+  const auto turned = make_node_memory(reversed, {.control_bytes = Bytes{100}}, why_not);
+  const auto alone = make_node_memory(single, {}, why_not);
+  ASSERT_TRUE(turned && alone) << why_not;
+  EXPECT_EQ(HeldFiles().number, 1);
+  EXPECT_NE(turned->control(turned->rank()), memory.control(rank()));
+  EXPECT_TRUE(all_are(turned->control(turned->rank()), 100, 0));
+
+  const Allocation mine = memory.allocate({100});
+  std::memset(mine.data(), rank() + 1, 100);
+  const auto location = turned->locate(mine.data(), {100});
+  ASSERT_TRUE(location);
+  const auto locations = all_gather_numbers(reversed, static_cast<std::int64_t>(*location));
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::byte* there = turned->at(peer, static_cast<std::uint64_t>(locations[static_cast<std::size_t>(peer)]));
+    EXPECT_TRUE(all_are(there, 100, static_cast<char>(size() - peer)));
+  }
+  EXPECT_EQ(alone->control(0)[0], std::byte{0});
+  barrier(node());
+  for (const auto& one : {turned, alone}) one->close();
+  reversed.close();
+  single.close();
+}
+
+TEST_F(NodeMemoryTest, AControlAreaGoesToAnotherGroupOnlyWhenAllRanksHaveLeft) {
+  make();  // keeps the file
+  std::string why_not;
+  const auto make_another = [&] { return make_node_memory(node(), {.control_bytes = Bytes{4096}}, why_not); };
+  const auto first = make_another();
+  const std::byte* area = first->control(rank());
+  std::memset(first->control(rank()), 1, 4096);
+  barrier(node());
+  if (rank() != size() - 1) first->close();
+  const auto second = make_another();
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(size() == 1 || second->control(rank()) != area);
+  if (rank() == size() - 1) first->close();
+  barrier(node());
+  second->close();
+  std::set<const std::byte*> areas;
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    const auto next = make_another();
+    areas.insert(next->control(rank()));
+    EXPECT_TRUE(all_are(next->control(rank()), 4096, 0));
+    std::memset(next->control(rank()), 1, 4096);
+    next->close();
+  }
+  EXPECT_LE(areas.size(), 4U);  // some ranks are a group or two behind
+  barrier(node());
+}
+
+TEST_F(NodeMemoryTest, AGroupWhoseRanksHoldNothingInCommonMakesItsOwnAndSaysSo) {
+  if (size() == 1) GTEST_SKIP() << "one rank holds whatever it holds";
+  auto some = node().split(rank() == 0 ? 0 : 1, rank()).value();
+  std::string why_not;
+  const auto first = make_node_memory(some, {}, why_not);
+  ASSERT_TRUE(first) << why_not;
+  std::string said;
+  (void)make({.notice = [&said](std::string_view text) { said = text; }});
+  EXPECT_EQ(HeldFiles().number, 2);
+  EXPECT_EQ(said.find(std::to_string(size()) + " ranks on host " + world_.host() + " share memory of their own"),
+            rank() == 0 ? 0 : std::string::npos)
+      << said;
+  barrier(node());
+  first->close();
+  some.close();
+}
+
+TEST_F(NodeMemoryTest, ControlAreasAreThereWhenTheyAreTouchedAndInNoCoreDump) {
+  const NodeMemory& memory = make({.control_bytes = Bytes{64 * mebibyte}});
+  barrier(node());
+  EXPECT_LT(HeldFiles().bytes_present, mebibyte);
+  barrier(node());
+  std::memset(memory.control(rank()), 1, 4 * mebibyte);
+  EXPECT_GE(HeldFiles().bytes_present, 4 * mebibyte);
+  EXPECT_NE(mapping_flags().find(" dd "), std::string::npos) << mapping_flags();
+  barrier(node());
+}
+
+TEST_F(NodeMemoryTest, SixtyFourAtOnceTakeNoMoreAddressesThanOne) {
+  (void)make({.control_bytes = Bytes{mebibyte}});
+  std::int64_t before = 0;
+  std::ifstream("/proc/self/statm") >> before;
+  std::vector<std::shared_ptr<NodeMemory>> all;
+  std::string why_not;
+  for (int i = 0; i < 64; ++i) {
+    all.push_back(make_node_memory(node(), {.control_bytes = Bytes{mebibyte}}, why_not));
+    ASSERT_TRUE(all.back()) << why_not;
+  }
+  std::int64_t after = 0;
+  std::ifstream("/proc/self/statm") >> after;
+  EXPECT_LT((after - before) * sysconf(_SC_PAGESIZE), 16 * mebibyte);
+  barrier(node());
+  for (const auto& memory : all) memory->close();
 }
 
 /// With and without membarrier.

@@ -30,17 +30,19 @@ class Arena {
   [[nodiscard]] NodeMemory::View view(int rank, int ranks, Bytes control) {
     const auto heap_bytes = static_cast<std::uintptr_t>(cells * cell_bytes);
     const auto heaps = reinterpret_cast<std::uintptr_t>(heaps_.data());
-    return {.rank = rank,
-            .size = ranks,
-            .controls = reinterpret_cast<std::byte*>(controls_.data()),
-            .control_bytes = control,
-            .heaps = heaps,
-            .heap_stride = heap_bytes,
-            .own_heap = heaps + static_cast<std::uintptr_t>(rank) * heap_bytes,
-            .own_heap_bytes = heap_bytes,
-            .doorbell = &doorbell_,
-            .members = members_.data(),
-            .alarm = &alarm_};
+    NodeMemory::View view{.rank = rank,
+                          .size = ranks,
+                          .control_bytes = control,
+                          .own_heap = heaps + static_cast<std::uintptr_t>(rank) * heap_bytes,
+                          .own_heap_bytes = heap_bytes,
+                          .doorbell = &doorbell_,
+                          .members = members_.data(),
+                          .alarm = &alarm_};
+    for (int peer = 0; peer < ranks; ++peer) {
+      view.controls.push_back(reinterpret_cast<std::byte*>(controls_.data()) + peer * control.value);
+      view.heaps.push_back(heaps + static_cast<std::uintptr_t>(peer) * heap_bytes);
+    }
+    return view;
   }
 
  private:
@@ -69,6 +71,7 @@ class Part final : public NodeMemory::Store {
     return {begin, bytes, MemoryKind::shared,
             [of = cells_, arena = arena_, number](void*) { of->used[static_cast<std::size_t>(number)] = false; }};
   }
+  void left_in_order() override {}
   [[nodiscard]] bool has_mortal_ranks() const override { return false; }
   [[nodiscard]] bool has_ended(int /*peer*/) const override { return false; }
 

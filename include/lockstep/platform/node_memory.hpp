@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,9 @@ struct LostPeer {
 /// Each rank owns a control area, zeroed at the start, that every rank reads and writes, and a heap from which it alone
 /// allocates and which every rank reads and writes. Both are mapped by all from the start, so that an allocation needs
 /// no announcement. Nothing of it has a name in the file system, and nothing outlives the processes.
+///
+/// The control areas, the bell and the departures are of this group of ranks; the heaps are the node's, and of every
+/// group that shares them: what was allocated through one of them can be located through all.
 class NodeMemory {
  public:
   class Store;  ///< what lies behind it; defined in src/platform/node_memory_store.hpp
@@ -50,10 +54,9 @@ class NodeMemory {
   struct View {
     int rank = 0;
     int size = 1;
-    std::byte* controls = nullptr;
+    std::vector<std::byte*> controls;  ///< by rank
     Bytes control_bytes;
-    std::uintptr_t heaps = 0;  ///< rank 0's heap; the others' follow at distances of `heap_stride`
-    std::uintptr_t heap_stride = 0;
+    std::vector<std::uintptr_t> heaps;  ///< by rank
     std::uintptr_t own_heap = 0;
     std::uintptr_t own_heap_bytes = 0;
     Doorbell* doorbell = nullptr;
@@ -72,7 +75,7 @@ class NodeMemory {
   [[nodiscard]] int size() const { return view_.size; }
 
   /// The control area of `peer`, aligned to a page. @pre 0 ≤ peer < size(), not closed
-  [[nodiscard]] std::byte* control(int peer) const { return view_.controls + peer * view_.control_bytes.value; }
+  [[nodiscard]] std::byte* control(int peer) const { return view_.controls[static_cast<std::size_t>(peer)]; }
   /// Size of a control area: what was asked for, rounded up to whole pages.
   [[nodiscard]] Bytes control_bytes() const { return view_.control_bytes; }
 
@@ -87,7 +90,7 @@ class NodeMemory {
   /// The address here of what `peer` located. @pre `location` came from `peer`'s locate(), this memory is not closed
   [[nodiscard]] std::byte* at(int peer, std::uint64_t location) const {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): of threads, a location is an address
-    return reinterpret_cast<std::byte*>(view_.heaps + static_cast<std::uintptr_t>(peer) * view_.heap_stride + location);
+    return reinterpret_cast<std::byte*>(view_.heaps[static_cast<std::size_t>(peer)] + location);
   }
 
   /// Zeroed memory of this rank's heap, MemoryKind::shared, aligned to a page and from 2 MiB on to 2 MiB. In whole
@@ -140,7 +143,8 @@ class NodeMemory {
   /// stays. The memory stays as it is. Does nothing after close(). Any thread, as long as none closes meanwhile.
   void give_up(std::string_view reason) noexcept;
 
-  /// Takes leave: peers do not count this rank as lost from here on. Unmaps and closes, as soon as no allocation lives.
+  /// Takes leave: peers do not count this rank as lost from here on. The control area is used again when all ranks have
+  /// closed; the node's memory is unmapped as soon as no group, allocation or MpiGroup of this process needs it.
   /// Not collective. Afterwards only rank(), size(), control_bytes(), locate() and close() may be called.
   void close();
 
@@ -154,15 +158,20 @@ class NodeMemory {
 };
 
 struct NodeMemoryOptions {
-  Bytes control_bytes{0};  ///< of each rank; the same on every rank
-  /// Address space for each heap; nothing means as much as the machine has memory, or the ranks have addresses. It
-  /// costs nothing until it is allocated. Of no effect where ranks are threads. Rank 0's counts.
+  Bytes control_bytes{0};  ///< of each rank; the same on every rank. It costs nothing until it is touched
+  /// Address space for each heap, where memory is made and not shared with other groups; nothing means as much as the
+  /// machine has memory, or the ranks have addresses. It costs nothing until it is allocated. Of no effect where ranks
+  /// are threads. Rank 0's counts.
   std::optional<Bytes> heap_bytes;
   bool membarrier = true;                      ///< false: do without it, as on a machine that has none
   std::chrono::milliseconds deadline{10'000};  ///< for passing a descriptor to a peer
+  /// What there is to say that is no error; called on rank 0 of the node.
+  std::function<void(std::string_view)> notice;
 };
 
-/// Ranks that are processes. Collective over `node`, which has ranks of one node only.
+/// Ranks that are processes. Collective over `node`, which has ranks of one node only. Groups that were made from one
+/// World, or from one adopted communicator, share the node's memory: where all ranks of `node` hold some already, it is
+/// used; else they make some of their own.
 /// @param why_not  the reason where nothing is returned; names the rank and its host
 /// @return nothing on every rank if any of them cannot take part
 /// @throws Error{transport} from MPI
