@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 build_packages=(build-essential cmake ninja-build pkg-config git
   libopenmpi-dev openmpi-bin libhwloc-dev libboost-program-options-dev libdnnl-dev zlib1g-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev)
-lint_packages=(clang-format clang-tidy shellcheck doxygen)
+lint_packages=(clang-format clang-tidy python3 shellcheck doxygen)
 
 wanted=("${build_packages[@]}" "${lint_packages[@]}")
 case ${1:-} in

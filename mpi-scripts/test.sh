@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Everything that has to hold before a change goes in.
-#   test.sh [all | deps | format | build | tidy | cuda | docs | unit]...     (lint = format, build, tidy)
-# BUILD_JOBS limits the compiler processes. CTest's summary comes last.
+#   test.sh [all | deps | format | build | tidy | tidy-full | cuda | docs | unit]...     (lint = format, build, tidy)
+# all is every stage but tidy-full, clang's static analyzer, which belongs into a weekly run. BUILD_JOBS limits the compiler processes. CTest's summary comes last.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 deps() { mpi-scripts/install-deps.sh; }
@@ -23,12 +23,16 @@ build() {
   cmake --build --preset dev -j "$jobs"
 }
 
-# Checks the library and the programs, not the tests, which would take twice as long again; and headers through the files that include them. The build comes first: it makes
-# compile_commands.json. Kernels for GPUs are left out: clang does not take nvcc's options.
+# These read the commands that compile each file by itself, which there are once CMake has been run.
 tidy() {
   section "clang-tidy"
-  sed -n 's/^  "file": "\(.*\)",\{0,1\}$/\1/p' build/dev/compile_commands.json | grep -v '/tests/\|/build/\|\.cu$' | sort -u |
-    xargs -P "$jobs" -n 1 mpi-scripts/tidy-one.sh
+  cmake --preset dev >/dev/null
+  mpi-scripts/tidy.py
+}
+tidy-full() {
+  section "clang-tidy and clang's static analyzer"
+  cmake --preset dev >/dev/null
+  mpi-scripts/tidy.py --full
 }
 
 cuda() {
@@ -76,8 +80,8 @@ all() {
 [ $# -gt 0 ] || set -- all
 for stage in "$@"; do
   case $stage in
-    all | deps | format | build | tidy | lint | cuda | docs | unit) ;;
-    *) fail "unknown stage '$stage'; the stages are all deps format build tidy lint cuda docs unit" ;;
+    all | deps | format | build | tidy | tidy-full | lint | cuda | docs | unit) ;;
+    *) fail "unknown stage '$stage'; the stages are all deps format build tidy tidy-full lint cuda docs unit" ;;
   esac
 done
 for stage in "$@"; do "$stage"; done

@@ -22,7 +22,7 @@ void refuse_alone(const po::variables_map& flags) {
 int positive(const po::variables_map& flags, const char* option) {
   if (flags.count(option) == 0) throw UsageError("--predict needs --" + std::string(option));
   const int value = flags[option].as<int>();
-  require(value >= 1, option, value, "it must be at least 1");
+  lockstep::require(value >= 1, option, value, "it must be at least 1");
   return value;
 }
 
@@ -35,7 +35,7 @@ double needed(const po::variables_map& flags, const char* option, const Parse& p
 
 collectives::EqualNodes cluster_of(const po::variables_map& flags) {
   const collectives::EqualNodes cluster{positive(flags, "nodes"), positive(flags, "ranks-per-node")};
-  require(cluster.nodes <= std::numeric_limits<int>::max() / cluster.ranks_per_node / 2, "nodes", cluster.nodes,
+  lockstep::require(cluster.nodes <= std::numeric_limits<int>::max() / cluster.ranks_per_node / 2, "nodes", cluster.nodes,
           "times --ranks-per-node is beyond 2^30 ranks");
   return cluster;
 }
@@ -84,10 +84,10 @@ std::optional<PredictionQuestion> parse_prediction(const po::variables_map& flag
   question.model.gamma_seconds_per_byte = 1 / parse_bandwidth(text_of(flags, "add-bandwidth"));
   question.sizes = sizes_of(flags, range, element_bytes);
   question.overlap = flags["overlap"].as<double>();
-  require(question.overlap >= 0 && question.overlap <= 1, "overlap", question.overlap, "it lies between 0 and 1");
+  lockstep::require(question.overlap >= 0 && question.overlap <= 1, "overlap", question.overlap, "it lies between 0 and 1");
   if (flags.count("compute-seconds") != 0) {
     question.compute_seconds = flags["compute-seconds"].as<double>();
-    require(*question.compute_seconds > 0 && *question.compute_seconds <= 1e9, "compute-seconds",
+    lockstep::require(*question.compute_seconds > 0 && *question.compute_seconds <= 1e9, "compute-seconds",
             *question.compute_seconds, "it must be positive");
   }
   return question;

@@ -113,7 +113,7 @@ LOCKSTEP_INLINE void prefetch(const In& in, std::int64_t offset) {
 template <typename Stored>
 std::int64_t bytes_to_line(const InstructionSet::Operands& o) {
   const auto address = reinterpret_cast<std::uintptr_t>(o.outs[0]);
-  const std::int64_t bytes = static_cast<std::int64_t>(-address % static_cast<std::uintptr_t>(cache_line));
+  const auto bytes = static_cast<std::int64_t>(-address % static_cast<std::uintptr_t>(cache_line));
   return bytes % static_cast<std::int64_t>(sizeof(Stored)) == 0 ? bytes : 0;
 }
 

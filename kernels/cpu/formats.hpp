@@ -103,8 +103,8 @@ struct Float16 {
     const Bits32<lanes> infinite = (magnitude << 13) | 0x7f800000U;
     const Bits32<lanes> quiet_nan = infinite | 0x400000U;
     // With the exponent of 2^-14 set, the implicit one is what a denormal number has too much.
-    const Floats<lanes> one_too_much = bits_as<Floats<lanes>>((magnitude << 13) + ((127U - 14U) << 23));
-    const Bits32<lanes> denormal = bits_as<Bits32<lanes>>(one_too_much - 0x1p-14F);
+    const auto one_too_much = bits_as<Floats<lanes>>((magnitude << 13) + ((127U - 14U) << 23));
+    const auto denormal = bits_as<Bits32<lanes>>(one_too_much - 0x1p-14F);
     Bits32<lanes> result = magnitude < 0x400U ? denormal : normal;
     result = magnitude >= 0x7c00U ? infinite : result;
     result = magnitude > 0x7c00U ? quiet_nan : result;
@@ -117,7 +117,7 @@ struct Float16 {
     const Bits32<lanes> normal = (rounded<13>(magnitude) - rebias) >> 13;
     // The last place of 0.5 is that of a denormal float16: the addition rounds.
     const Floats<lanes> at_half = bits_as<Floats<lanes>>(magnitude) + 0.5F;
-    const Bits32<lanes> denormal = bits_as<Bits32<lanes>>(at_half) - bits_as<std::uint32_t>(0.5F);
+    const auto denormal = bits_as<Bits32<lanes>>(at_half) - bits_as<std::uint32_t>(0.5F);
     const Bits32<lanes> quiet_nan = ((magnitude >> 13) & 0x3ffU) | 0x7e00U;
     const Bits32<lanes> infinite = Bits32<lanes>{} + 0x7c00U;
     Bits32<lanes> result = magnitude < bits_as<std::uint32_t>(0x1p-14F) ? denormal : normal;

@@ -16,7 +16,7 @@
 namespace lockstep::backends {
 namespace {
 
-constexpr std::array<std::string_view, 3> names = {"none", "bf16", "fp16"};
+constexpr std::array<std::string_view, 3> format_names = {"none", "bf16", "fp16"};
 
 DType dtype_of(WireFormat format) { return format == WireFormat::bfloat16 ? DType::bfloat16 : DType::float16; }
 
@@ -157,18 +157,18 @@ class Compressed : public HostCommunicator {
 
 }  // namespace
 
-std::string_view name(WireFormat format) { return format == WireFormat::bfloat16 ? names[1] : names[2]; }
+std::string_view name(WireFormat format) { return format == WireFormat::bfloat16 ? format_names[1] : format_names[2]; }
 
-std::span<const std::string_view> compression_names() { return names; }
+std::span<const std::string_view> compression_names() { return format_names; }
 
 std::optional<WireFormat> parse_compression(std::string_view name) {
-  const auto* const found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) {
+  const auto* const found = std::find(format_names.begin(), format_names.end(), name);
+  if (found == format_names.end()) {
     throw Error(ErrorCode::invalid_argument, "there is no compression '" + std::string(name) + "'; did you mean '" +
-                                                 nearest(name, names) + "'? There are none, bf16, fp16");
+                                                 nearest(name, format_names) + "'? There are none, bf16, fp16");
   }
-  if (found == names.begin()) return std::nullopt;
-  return found == names.begin() + 1 ? WireFormat::bfloat16 : WireFormat::float16;
+  if (found == format_names.begin()) return std::nullopt;
+  return found == format_names.begin() + 1 ? WireFormat::bfloat16 : WireFormat::float16;
 }
 
 std::unique_ptr<Communicator> make_compressed(std::unique_ptr<Communicator> inner, WireFormat format,

@@ -92,7 +92,7 @@ class Order {
   std::vector<Set> before_;
 };
 
-struct Touch {
+struct TimedTouch {
   int owner;
   Place at;
   std::size_t moment;
@@ -100,8 +100,8 @@ struct Touch {
   bool writes;
 };
 
-std::vector<Touch> touches(std::span<const Plan> plans, const Trial& trial, const Order& order) {
-  std::vector<Touch> all;
+std::vector<TimedTouch> touches(std::span<const Plan> plans, const Trial& trial, const Order& order) {
+  std::vector<TimedTouch> all;
   const int ranks = static_cast<int>(plans.size());
   for (int rank = 0; rank < ranks; ++rank) {
     const auto owned = [&](const Range& range) {
@@ -122,8 +122,8 @@ std::vector<Touch> touches(std::span<const Plan> plans, const Trial& trial, cons
       for (const NodeRange& at : touched.writes()) add(at, true);
     }
   }
-  std::erase_if(all, [](const Touch& t) { return t.at.begin == t.at.end; });
-  std::sort(all.begin(), all.end(), [](const Touch& a, const Touch& b) {
+  std::erase_if(all, [](const TimedTouch& t) { return t.at.begin == t.at.end; });
+  std::sort(all.begin(), all.end(), [](const TimedTouch& a, const TimedTouch& b) {
     return std::tuple(a.owner, a.at.memory, a.at.begin) < std::tuple(b.owner, b.at.memory, b.at.begin);
   });
   return all;
@@ -140,14 +140,14 @@ std::optional<Fault> find_race_between_ranks(std::span<const Plan> plans, const 
                                              const Trial& trial) {
   if (std::none_of(plans.begin(), plans.end(), shares_memory)) return std::nullopt;
   const Order order(plans, timeline);
-  const std::vector<Touch> all = touches(plans, trial, order);
+  const std::vector<TimedTouch> all = touches(plans, trial, order);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Touch& a = all[i];
+    const TimedTouch& a = all[i];
     for (std::size_t j = i + 1; j < all.size(); ++j) {
-      const Touch& b = all[j];
+      const TimedTouch& b = all[j];
       if (b.owner != a.owner || b.at.memory != a.at.memory || b.at.begin >= a.at.end) break;
       if (a.moment == b.moment || (!a.writes && !b.writes) || order.is_ordered(a.moment, b.moment)) continue;
-      const Touch& peer = a.step.rank == a.owner ? b : a;
+      const TimedTouch& peer = a.step.rank == a.owner ? b : a;
       return Fault{FaultKind::race, peer.step.rank, peer.step.step,
                    "touches memory of rank " + std::to_string(a.owner) + " that is in use there"};
     }

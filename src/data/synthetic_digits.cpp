@@ -12,7 +12,7 @@ namespace lockstep::data {
 
 namespace {
 
-constexpr int side = 28;
+constexpr int digit_side = 28;
 
 /// How this writer holds the pen today: maps the box of a glyph to pixels.
 class Hand {
@@ -21,7 +21,7 @@ class Hand {
       : rotation_(rotation_from_half_tangent(random.uniform(-0.13, 0.13))),
         slant_(random.uniform(-0.35, 0.35)),
         scale_{random.uniform(6.0, 10.5), 0},
-        centre_{side / 2.0 + random.uniform(-3, 3), side / 2.0 + random.uniform(-3, 3)},
+        centre_{digit_side / 2.0 + random.uniform(-3, 3), digit_side / 2.0 + random.uniform(-3, 3)},
         bend_{random.uniform(-0.15, 0.15), random.uniform(-0.15, 0.15)} {
     scale_.y = random.uniform(7.0, 10.5);
   }
@@ -44,19 +44,19 @@ class Hand {
 class DistanceField {
  public:
   explicit DistanceField(double reach)
-      : reach_(reach), squares_(side * side, std::numeric_limits<double>::infinity()) {}
+      : reach_(reach), squares_(digit_side * digit_side, std::numeric_limits<double>::infinity()) {}
 
   void add_segment(Point a, Point b) {
     const Point direction = b - a;
     const double length_squared = std::max(dot(direction, direction), 1e-12);
-    const auto first = [this](double low) { return std::clamp(static_cast<int>(low - reach_), 0, side); };
-    const auto last = [this](double high) { return std::clamp(static_cast<int>(high + reach_) + 1, 0, side); };
+    const auto first = [this](double low) { return std::clamp(static_cast<int>(low - reach_), 0, digit_side); };
+    const auto last = [this](double high) { return std::clamp(static_cast<int>(high + reach_) + 1, 0, digit_side); };
     for (int row = first(std::min(a.y, b.y)); row < last(std::max(a.y, b.y)); ++row) {
       for (int column = first(std::min(a.x, b.x)); column < last(std::max(a.x, b.x)); ++column) {
         const Point offset = Point{column + 0.5, row + 0.5} - a;
         const double along = std::clamp(dot(offset, direction) / length_squared, 0.0, 1.0);
         const Point gap = offset - along * direction;
-        double& square = squares_[static_cast<std::size_t>(row) * side + static_cast<std::size_t>(column)];
+        double& square = squares_[static_cast<std::size_t>(row) * digit_side + static_cast<std::size_t>(column)];
         square = std::min(square, dot(gap, gap));
       }
     }
@@ -106,7 +106,7 @@ void draw_glyph(const Glyph& glyph, Random& random, DistanceField& field) {
 void draw_specks(Random& random, DistanceField& field) {
   const std::uint64_t specks = random.below(4);
   for (std::uint64_t i = 0; i < specks; ++i) {
-    const Point at{random.uniform(0, side), random.uniform(0, side)};
+    const Point at{random.uniform(0, digit_side), random.uniform(0, digit_side)};
     field.add_segment(at, at + Point{random.uniform(-2, 2), random.uniform(-2, 2)});
   }
 }
@@ -130,7 +130,7 @@ void draw_digit(std::int32_t label, Random& random, std::span<double> elements) 
 }  // namespace
 
 DatasetPair synthetic_digits(const SyntheticOptions& options) {
-  const Dataset form{.name = "synthetic-digits", .shape = {1, side, side}, .classes = 10};
+  const Dataset form{.name = "synthetic-digits", .shape = {1, digit_side, digit_side}, .classes = 10};
   return {draw_dataset(form, options.train, options.seed, Stream::digits_train, draw_digit),
           draw_dataset(form, options.test, options.seed, Stream::digits_test, draw_digit)};
 }
