@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything that has to hold before a change goes in.
 #   test.sh [all | deps | format | build | tidy | tidy-full | cuda | docs | unit]...     (lint = format, build, tidy)
-# all is every stage but tidy-full, clang's static analyzer, which belongs into a weekly run. BUILD_JOBS limits the compiler processes. CTest's summary comes last.
+# all is every stage but tidy-full, clang's static analyzer, which belongs into a weekly run. BUILD_JOBS limits the compiler
+# processes. CTest's summary comes last.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 deps() { mpi-scripts/install-deps.sh; }

@@ -35,8 +35,8 @@ double needed(const po::variables_map& flags, const char* option, const Parse& p
 
 collectives::EqualNodes cluster_of(const po::variables_map& flags) {
   const collectives::EqualNodes cluster{positive(flags, "nodes"), positive(flags, "ranks-per-node")};
-  lockstep::require(cluster.nodes <= std::numeric_limits<int>::max() / cluster.ranks_per_node / 2, "nodes", cluster.nodes,
-          "times --ranks-per-node is beyond 2^30 ranks");
+  lockstep::require(cluster.nodes <= std::numeric_limits<int>::max() / cluster.ranks_per_node / 2, "nodes",
+                    cluster.nodes, "times --ranks-per-node is beyond 2^30 ranks");
   return cluster;
 }
 
@@ -84,11 +84,12 @@ std::optional<PredictionQuestion> parse_prediction(const po::variables_map& flag
   question.model.gamma_seconds_per_byte = 1 / parse_bandwidth(text_of(flags, "add-bandwidth"));
   question.sizes = sizes_of(flags, range, element_bytes);
   question.overlap = flags["overlap"].as<double>();
-  lockstep::require(question.overlap >= 0 && question.overlap <= 1, "overlap", question.overlap, "it lies between 0 and 1");
+  lockstep::require(question.overlap >= 0 && question.overlap <= 1, "overlap", question.overlap,
+                    "it lies between 0 and 1");
   if (flags.count("compute-seconds") != 0) {
     question.compute_seconds = flags["compute-seconds"].as<double>();
     lockstep::require(*question.compute_seconds > 0 && *question.compute_seconds <= 1e9, "compute-seconds",
-            *question.compute_seconds, "it must be positive");
+                      *question.compute_seconds, "it must be positive");
   }
   return question;
 }
