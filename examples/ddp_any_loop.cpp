@@ -7,7 +7,7 @@
 
 #include "lockstep/backends/membership.hpp"
 #include "lockstep/platform/world.hpp"
-#include "lockstep/reducer/reducer.hpp"
+#include "lockstep/ddp/reducer.hpp"
 
 int main() {
   lockstep::World world;
@@ -29,7 +29,7 @@ int main() {
   const lockstep::Buffer all_parameters{parameters.data(), size, lockstep::DType::float64};
   const lockstep::Buffer all_gradients{gradients.data(), size, lockstep::DType::float64};
   members.gradients().broadcast(all_parameters, {0}).wait();  // 1. begin alike: rank 0's parameters
-  lockstep::reducer::Reducer reducer(members.gradients(), members.progress(), layout, all_gradients, {});  // 2.
+  lockstep::ddp::Reducer reducer(members.gradients(), members.progress(), layout, all_gradients, {});  // 2.
 
   constexpr int samples = 1000;  // rank r takes samples r, r + p, …
   for (int step = 0; step < 200; ++step) {

@@ -9,8 +9,8 @@
 #include "lockstep/nn/gradient_sink.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/nn/optimizer.hpp"
-#include "lockstep/reducer/arena.hpp"
-#include "lockstep/reducer/reducer.hpp"
+#include "lockstep/ddp/arena.hpp"
+#include "lockstep/ddp/reducer.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/snapshot.hpp"
 #include "lockstep/trainer/statistics.hpp"
@@ -54,8 +54,8 @@ class Replica : private nn::GradientSink {
   void follow_rank_zero();
 
   [[nodiscard]] const nn::Model& model() const { return model_; }
-  [[nodiscard]] const reducer::Arena& arena() const { return arena_; }
-  [[nodiscard]] const reducer::Reducer& reducer() const { return reducer_; }
+  [[nodiscard]] const ddp::Arena& arena() const { return arena_; }
+  [[nodiscard]] const ddp::Reducer& reducer() const { return reducer_; }
 
  private:
   void ready(int parameter) override { reducer_.ready(parameter); }
@@ -65,9 +65,9 @@ class Replica : private nn::GradientSink {
 
   const backends::Membership* membership_;
   nn::Model model_;
-  reducer::Arena arena_;
+  ddp::Arena arena_;
   Allocation state_;
-  reducer::Reducer reducer_;
+  ddp::Reducer reducer_;
   nn::Sgd optimizer_;
   CommunicatorStatistics statistics_;
   double sums_[2] = {};            // loss, correct: of this rank, then of all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/reducer/reducer.hpp"
+#include "lockstep/ddp/reducer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 
 #include "lockstep/backends/local.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/reducer/arena.hpp"
+#include "lockstep/ddp/arena.hpp"
 
-namespace lockstep::reducer {
+namespace lockstep::ddp {
 namespace {
 
 constexpr BucketOptions small_buckets{.size = {256}, .first = {64}};
@@ -133,4 +133,4 @@ TEST(Reducer, RanksWithOtherBucketsAreNamedOnEveryRank) {
 }
 
 }  // namespace
-}  // namespace lockstep::reducer
+}  // namespace lockstep::ddp

@@ -9,9 +9,9 @@
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
-#include "lockstep/reducer/buckets.hpp"
+#include "lockstep/ddp/buckets.hpp"
 
-namespace lockstep::reducer {
+namespace lockstep::ddp {
 
 /// Sums gradients over ranks while backward is still at work.
 ///
@@ -63,4 +63,4 @@ class Reducer {
   double exposed_seconds_ = 0;
 };
 
-}  // namespace lockstep::reducer
+}  // namespace lockstep::ddp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/reducer/buckets.hpp"
+#include "lockstep/ddp/buckets.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "lockstep/base/error.hpp"
 
-namespace lockstep::reducer {
+namespace lockstep::ddp {
 namespace {
 
 Layout layout_of(const std::vector<std::int64_t>& counts) {
@@ -79,4 +79,4 @@ TEST(Buckets, HashTellsLayoutDtypeAndCutsApart) {
 }
 
 }  // namespace
-}  // namespace lockstep::reducer
+}  // namespace lockstep::ddp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/reducer/buckets.hpp"
+#include "lockstep/ddp/buckets.hpp"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/hash.hpp"
 
-namespace lockstep::reducer {
+namespace lockstep::ddp {
 
 std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const BucketOptions& options) {
   for (const Bytes size : {options.size, options.first}) {
@@ -48,4 +48,4 @@ std::uint64_t hash(const Layout& layout, DType dtype, const std::vector<Bucket>&
   return hash.value();
 }
 
-}  // namespace lockstep::reducer
+}  // namespace lockstep::ddp

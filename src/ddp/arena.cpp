@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/reducer/arena.hpp"
+#include "lockstep/ddp/arena.hpp"
 
 #include <utility>
 
-namespace lockstep::reducer {
+namespace lockstep::ddp {
 namespace {
 
 Bytes bytes_of(const Layout& layout, DType dtype) { return {layout.count().value * size_of(dtype)}; }
@@ -24,4 +24,4 @@ Buffer Arena::tensor(const Buffer& whole, int index) const {
 
 Buffer Arena::view(const Allocation& memory) const { return {memory.data(), layout_.count(), dtype_, memory.kind()}; }
 
-}  // namespace lockstep::reducer
+}  // namespace lockstep::ddp

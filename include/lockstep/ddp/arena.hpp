@@ -5,7 +5,7 @@
 #include "lockstep/base/layout.hpp"
 #include "lockstep/comm/communicator.hpp"
 
-namespace lockstep::reducer {
+namespace lockstep::ddp {
 
 /// Parameters, gradients and optimizer state: three flat allocations of one layout, where the communicator is fastest.
 /// Element i of each belongs to the same weight. All zero at first.
@@ -31,4 +31,4 @@ class Arena {
   Allocation optimizer_state_;
 };
 
-}  // namespace lockstep::reducer
+}  // namespace lockstep::ddp

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/reducer/reducer.hpp"
+#include "lockstep/ddp/reducer.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "lockstep/base/error.hpp"
 
-namespace lockstep::reducer {
+namespace lockstep::ddp {
 namespace {
 
 std::string tensor_range(const Layout& layout, const Bucket& bucket) {
@@ -115,4 +115,4 @@ std::string Reducer::missing_tensors() const {
   return names;
 }
 
-}  // namespace lockstep::reducer
+}  // namespace lockstep::ddp

@@ -7,7 +7,7 @@
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/layout.hpp"
 
-namespace lockstep::reducer {
+namespace lockstep::ddp {
 
 /// Consecutive tensors that are all-reduced together: elements `offset` … `offset + count` of the flat gradients.
 struct Bucket {
@@ -30,4 +30,4 @@ std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const Bucket
 /// A fingerprint of layout, dtype and cuts: ranks that differ in it would add up unrelated gradients.
 std::uint64_t hash(const Layout& layout, DType dtype, const std::vector<Bucket>& buckets);
 
-}  // namespace lockstep::reducer
+}  // namespace lockstep::ddp
