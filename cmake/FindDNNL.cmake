@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Target DNNL::dnnl; DNNL_VERSION. Debian's own dnnl-config.cmake demands OpenCL's development files, which lockstep has no
+# Target DNNL::dnnl; DNNL_VERSION, DNNL_VERSION_MAJOR. Debian's own dnnl-config.cmake demands OpenCL's development files, which lockstep has no
 # use for.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp)
 find_library(DNNL_LIBRARY dnnl)
@@ -8,6 +8,7 @@ if(DNNL_INCLUDE_DIR)
     file(STRINGS ${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h dnnl_${part} REGEX "^#define DNNL_VERSION_${part} ")
     string(REGEX REPLACE "[^0-9]" "" dnnl_${part} "${dnnl_${part}}")
   endforeach()
+  set(DNNL_VERSION_MAJOR ${dnnl_MAJOR})
   set(DNNL_VERSION ${dnnl_MAJOR}.${dnnl_MINOR}.${dnnl_PATCH})
 endif()
 include(FindPackageHandleStandardArgs)

@@ -1,19 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install, and find_package(lockstep) for whoever has it installed: lockstep::<room>, or lockstep::lockstep for all.
+# What users link, lockstep::lockstep, which is all rooms: as static libraries, a target each, or as one shared library. And
+# cmake --install, with which find_package(lockstep) and pkg-config find it. docs/versions.md says what its soname promises.
 include(CMakePackageConfigHelpers)
-set(lockstep_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 get_property(lockstep_rooms GLOBAL PROPERTY LOCKSTEP_ROOMS)
 
-add_library(lockstep INTERFACE)
+if(LOCKSTEP_SHARED)
+  get_property(lockstep_links GLOBAL PROPERTY LOCKSTEP_LINKS)
+  list(FILTER lockstep_links EXCLUDE REGEX "BUILD_INTERFACE|nlohmann_json|Boost::headers")  # only headers
+  list(REMOVE_DUPLICATES lockstep_links)
+  list(TRANSFORM lockstep_rooms REPLACE ".+" "$<TARGET_OBJECTS:\\0>" OUTPUT_VARIABLE lockstep_objects)
+  add_library(lockstep SHARED ${lockstep_objects})
+  target_include_directories(lockstep PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(lockstep PUBLIC cxx_std_20)
+  target_link_libraries(lockstep PRIVATE $<BUILD_INTERFACE:${lockstep_links}>)
+  if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(lockstep_soversion 0.${PROJECT_VERSION_MINOR})
+  else()
+    set(lockstep_soversion ${PROJECT_VERSION_MAJOR})
+  endif()
+  set_target_properties(lockstep PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${lockstep_soversion})
+else()
+  add_library(lockstep INTERFACE)
+  target_link_libraries(lockstep INTERFACE ${lockstep_rooms})
+endif()
 add_library(lockstep::lockstep ALIAS lockstep)
-target_link_libraries(lockstep INTERFACE ${lockstep_rooms})
 
-install(TARGETS lockstep lockstep_mpi ${lockstep_rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(NOT LOCKSTEP_INSTALL)
+  return()
+endif()
+
+set(lockstep_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+install(TARGETS lockstep EXPORT lockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(NOT LOCKSTEP_SHARED)
+  install(TARGETS lockstep_mpi ${lockstep_rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${lockstep_config_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+# What stands in for the rooms that need CUDA where those who link the static libraries do not have it.
+set(lockstep_cuda_rooms "")
+if(LOCKSTEP_HAS_CUDA AND NOT LOCKSTEP_SHARED)
+  set(lockstep_cuda_rooms backends_nccl kernels_cuda platform_gpu)
+  add_library(lockstep_without_cuda STATIC ${PROJECT_SOURCE_DIR}/src/backends/nccl/no_nccl.cpp
+    ${PROJECT_SOURCE_DIR}/src/platform/gpu/gpu_none.cpp)
+  target_compile_definitions(lockstep_without_cuda PRIVATE
+    LOCKSTEP_CUDA_MISSING="the CUDA toolkit or NCCL was not found where this program was configured")
+  target_link_libraries(lockstep_without_cuda PRIVATE lockstep::comm lockstep_flags)
+  target_include_directories(lockstep_without_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  set_target_properties(lockstep_without_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  install(TARGETS lockstep_without_cuda ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
+# Names for pkg-config, which resolves nothing later: static libraries come without CUDA there.
+if(LOCKSTEP_SHARED)
+  set(lockstep_pc_libraries -llockstep)
+else()
+  set(lockstep_pc_rooms ${lockstep_rooms})
+  if(LOCKSTEP_HAS_CUDA)
+    list(REMOVE_ITEM lockstep_pc_rooms lockstep_backends_nccl lockstep_kernels_cuda lockstep_platform_gpu)
+    list(APPEND lockstep_pc_rooms lockstep_without_cuda)
+  endif()
+  list(TRANSFORM lockstep_pc_rooms PREPEND -l)
+  set(lockstep_pc_libraries -Wl,--start-group ${lockstep_pc_rooms} -Wl,--end-group
+    ${MPI_CXX_LIBRARIES} ${DNNL_LIBRARY} ${ZLIB_LIBRARIES} ${HWLOC_LINK_LIBRARIES} -lgomp -lpthread)
+endif()
+list(JOIN lockstep_pc_libraries " " lockstep_pc_libraries)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+math(EXPR lockstep_dnnl_end "${DNNL_VERSION_MAJOR} + 1")
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lockstepConfig.cmake.in
-  ${PROJECT_BINARY_DIR}/lockstepConfig.cmake INSTALL_DESTINATION ${lockstep_config_dir})
+  ${PROJECT_BINARY_DIR}/lockstepConfig.cmake INSTALL_DESTINATION ${lockstep_config_dir} PATH_VARS CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake ${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake
   ${CMAKE_CURRENT_LIST_DIR}/FindDNNL.cmake ${CMAKE_CURRENT_LIST_DIR}/FindNCCL.cmake DESTINATION ${lockstep_config_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

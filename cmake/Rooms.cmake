@@ -38,6 +38,20 @@ function(lockstep_room name)
   list(TRANSFORM ARG_LINKS REPLACE "^nlohmann_json::.*|^Boost::headers$" "$<BUILD_INTERFACE:\\0>")
   target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_flags> ${ARG_LINKS})
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LINKS ${ARG_LINKS})
+endfunction()
+
+# Made of what the program says on --help. Not where this machine cannot run it, or where its sanitizer might speak.
+function(lockstep_man_page name)
+  if(CMAKE_CROSSCOMPILING OR LOCKSTEP_SANITIZE)
+    return()
+  endif()
+  set(page ${PROJECT_BINARY_DIR}/man/${name}.1)
+  add_custom_command(OUTPUT ${page} DEPENDS ${name} ${PROJECT_SOURCE_DIR}/mpi-scripts/man-page.sh
+    COMMAND ${PROJECT_SOURCE_DIR}/mpi-scripts/man-page.sh $<TARGET_FILE:${name}> ${PROJECT_VERSION} ${page}
+    COMMENT "Writing man page of ${name}" VERBATIM)
+  add_custom_target(man-${name} ALL DEPENDS ${page})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)  # missing where only some targets were built
 endfunction()
 
 function(lockstep_app name)
@@ -47,5 +61,8 @@ function(lockstep_app name)
     target_link_libraries(${name} PRIVATE lockstep::${room})
   endforeach()
   target_link_libraries(${name} PRIVATE lockstep_flags ${ARG_LINKS})
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(LOCKSTEP_INSTALL)
+    install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    lockstep_man_page(${name})
+  endif()
 endfunction()

@@ -6,7 +6,6 @@
 namespace lockstep::build {
 
 extern const char* const commit;  ///< abbreviated, "-dirty" where the sources were changed since; "unknown" without git
-extern const char* const version;
 extern const char* const compiler;
 extern const char* const build_type;
 extern const char* const boost_version;

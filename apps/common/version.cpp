@@ -2,6 +2,7 @@
 #include "apps/common/version.hpp"
 
 #include "apps/common/build_info.hpp"
+#include "lockstep/base/version.hpp"
 #include "lockstep/platform/versions.hpp"
 
 namespace lockstep {
@@ -14,7 +15,7 @@ std::string line(const std::string& library, const std::string& version) { retur
 std::string commit() { return build::commit; }
 
 std::string version_text(std::string_view app) {
-  std::string text = std::string(app) + " (lockstep " + build::version + "), commit " + commit() + '\n';
+  std::string text = std::string(app) + " (lockstep " + std::string(version()) + "), commit " + commit() + '\n';
   text += line("compiler", std::string(build::compiler) + ", " + build::build_type);
   text += line("MPI", mpi_library_version());
   text += line("hwloc", build::hwloc_version);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints what a program sees of the lockstep that it is linked with. It names what CUDA is needed for, so that this is
+// linked too, and is not there in a package that was built with CUDA and is used without.
+#include <cstdio>
+#include <string>
+
+#include "lockstep/backends/nccl.hpp"
+#include "lockstep/base/version.hpp"
+#include "lockstep/platform/gpu.hpp"
+
+static_assert(LOCKSTEP_VERSION >= LOCKSTEP_MAKE_VERSION(0, 1, 0));
+
+int main() {
+  const auto* volatile make = &lockstep::backends::make_nccl;
+  std::printf("lockstep %s, NCCL '%s'%s: %s\n", std::string(lockstep::version()).c_str(),
+              lockstep::backends::nccl_version().c_str(), make == nullptr ? "?" : "", lockstep::why_no_gpu().c_str());
+}
