@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a fresh clone to a trained network: installs the packages, builds, trains a small CNN on two MPI ranks.
-# BUILD_JOBS limits the compiler processes.
+# From fresh sources to a trained network: installs the packages, builds `train` and nothing else, and trains a small CNN on two
+# MPI ranks. Fails if the network has not learned. BUILD_JOBS limits the compiler processes.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# 98.4 to 99.0 % with seeds 1 to 5; a network that is shown wrong gradients stays far below.
+readonly wanted=0.97
 
 mpi-scripts/install-deps.sh --build-only
 
-section "Building build/release"
-cmake --preset release
-cmake --build --preset release -j "$jobs" --target train comm-bench topo
+section "Building build/quickstart"
+cmake --preset quickstart
+cmake --build --preset quickstart -j "$jobs" --target train
 
 section "Training lenet on the built-in digits, on 2 ranks"
 metrics=runs/quickstart/metrics.jsonl
@@ -16,15 +19,18 @@ mkdir -p "${metrics%/*}"
 rm -f "$metrics"
 threads=$(($(nproc) / 2))
 # --oversubscribe: also on a machine with one core. --bind-to none: so that a rank may use more than one.
-mpirun -np 2 --oversubscribe --bind-to none build/release/bin/train \
+mpirun -np 2 --oversubscribe --bind-to none build/quickstart/bin/train \
   --dataset synthetic-digits --model lenet --epochs 2 --threads $((threads > 0 ? threads : 1)) --metrics "$metrics"
 
 accuracy=$(sed -n 's/.*"event":"epoch".*"val_accuracy":\([0-9.]*\).*/\1/p' "$metrics" | tail -n 1)
 [ -n "$accuracy" ] || fail "training ended without an accuracy in $metrics"
-section "Done: $(awk "BEGIN { printf \"%.2f\", 100 * $accuracy }") % of the test images are classified correctly"
+percent=$(awk "BEGIN { printf \"%.2f %%\", 100 * $accuracy }")
+awk "BEGIN { exit !($accuracy >= $wanted) }" ||
+  fail "only $percent of the test images are classified correctly, less than $wanted: something is wrong; see $metrics"
+section "Done: $percent of the test images are classified correctly"
 cat <<END
-  programs  build/release/bin/{train,comm-bench,topo}; each explains its options with --help
+  program   build/quickstart/bin/train; explains its options with --help
   metrics   $metrics, one JSON object per line
-  next      mpirun -np 2 build/release/bin/train --dataset mnist --data-dir DIR --model lenet --epochs 3
+  next      cmake --preset release && cmake --build --preset release
             ./mpi-scripts/test.sh
 END
