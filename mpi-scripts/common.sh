@@ -14,6 +14,31 @@ fail() {
   exit 1
 }
 
+# files PATTERN...   the repository's files with such names, each ended by a zero byte; those of a tarball too, which has no .git
+files() {
+  if [ -e .git ]; then
+    git ls-files -z -- "$@"
+    return
+  fi
+  local pattern names=()
+  for pattern; do names+=(-o -path "./$pattern"); done
+  find . \( -path ./build -o -path ./runs \) -prune -o -type f \( "${names[@]:1}" \) -print0
+}
+
+# pinned TOOL   the name of clang-format or clang-tidy in the version that decides here
+readonly clang_version=14
+pinned() {
+  local tool
+  for tool in "$1-$clang_version" "$1"; do
+    if command -v "$tool" >/dev/null && grep -q "version $clang_version\." <<<"$("$tool" --version)"; then
+      echo "$tool"
+      return
+    fi
+  done
+  fail "$1 $clang_version is needed, since other versions decide otherwise; here is $("$1" --version 2>/dev/null |
+    grep -o 'version [0-9.]*' || echo none). Debian 12 has it as $1, other releases as $1-$clang_version"
+}
+
 # mpirun refuses to run as root unless told twice; Open MPI 4 and 5 read different names.
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

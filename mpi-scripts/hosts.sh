@@ -23,12 +23,6 @@ refuse() {
   exit "$not_permitted"
 }
 
-install_iproute2() {
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then refuse "ip and tc are missing; install iproute2"; fi
-  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y iproute2; } >/dev/null 2>&1 ||
-    refuse "iproute2 could not be installed"
-}
-
 make_host() {
   local host=$1 address=$2
   : >"/run/netns/$host"
@@ -59,7 +53,9 @@ make_world() {
 # Goes on in a new world: makes the hosts, then does what the arguments say.
 enter_new_world() {
   local why new_world=(unshare --net --mount --pid --fork --kill-child --mount-proc)
-  if ! command -v ip >/dev/null || ! command -v tc >/dev/null; then install_iproute2; fi
+  if ! command -v ip >/dev/null || ! command -v tc >/dev/null; then
+    refuse "ip and tc are missing; mpi-scripts/install-deps.sh installs them (package iproute2)"
+  fi
   [ "$(id -u)" = 0 ] || new_world+=(--user --map-root-user)
   why=$("${new_world[@]}" ip link add lockstep0 type bridge 2>&1) || refuse "${why:-no namespaces}"
   exec "${new_world[@]}" "$self" --hosts "$hosts" --rate "$rate" inside "$@"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that lockstep needs and that are not installed yet.
+# Installs the Debian packages that lockstep needs and that are not installed yet. Needs neither root nor network where all
+# are; where one is missing and root is not to be had it says which.
 #   install-deps.sh [--build-only]    --build-only leaves out what only linting and the documentation need
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -16,7 +17,7 @@ case ${1:-} in
   *) fail "unknown option '$1'; usage: install-deps.sh [--build-only]" ;;
 esac
 
-command -v apt-get >/dev/null || fail "this is no Debian or Ubuntu; install what corresponds to: ${wanted[*]}"
+command -v dpkg-query >/dev/null || fail "this is no Debian or Ubuntu; install what corresponds to: ${wanted[*]}"
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 known() { apt-cache show --no-all-versions "$1" >/dev/null 2>&1; }
@@ -41,4 +42,5 @@ for package in "${missing[@]}"; do
   known "$package" || { apt update; break; }
 done
 # Package lists may be there and be older than what the mirror still holds.
-install || { apt update && install; } || fail "apt-get could not install ${missing[*]}"
+install || { apt update && install; } ||
+  fail "apt-get could not install ${missing[*]}; without a network, have somebody install them from elsewhere"

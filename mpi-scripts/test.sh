@@ -10,11 +10,13 @@ deps() { mpi-scripts/install-deps.sh; }
 
 format() {
   section "clang-format, shellcheck, licence"
-  git ls-files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
+  local formatter
+  formatter=$(pinned clang-format)
+  files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 "$formatter" --dry-run -Werror
   shellcheck .ci/run mpi-scripts/*.sh
   local unlicensed
-  unlicensed=$(git ls-files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.in' '*.cmake' '*.sh' '*.py' '*CMakeLists.txt' .ci/run |
-    xargs grep -L 'SPDX-License-Identifier: Apache-2.0' || [ $? = 123 ])
+  unlicensed=$(files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.in' '*.cmake' '*.sh' '*.py' '*CMakeLists.txt' .ci/run |
+    xargs -0 grep -L 'SPDX-License-Identifier: Apache-2.0' || [ $? = 123 ])
   [ -z "$unlicensed" ] || fail "no line 'SPDX-License-Identifier: Apache-2.0' in: $unlicensed"
 }
 

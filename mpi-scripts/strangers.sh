@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tries what people do with lockstep whose machines are not like the developers'.
+#   strangers.sh [package] [subproject] [deps] [quickstart] [root]    all where none is named
+#     package      installed, static and shared, found by find_package and by pkg-config, with CUDA and with CUDA gone
+#     subproject   taken in with add_subdirectory, into a project that keeps its settings
+#     deps         install-deps.sh without network, and without root, where a package is missing and where none is
+#     quickstart   from a tarball, in a path with spaces, as an ordinary user, without network; and test.sh's format there
+#     root         README's mpirun lines, as root
+# deps, quickstart and root have to be started as root, since they become somebody else, or need to be it.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+readonly out=$PWD/build/strangers
+
+# expect TEXT COMMAND...   the command succeeds and its output has the text
+expect() {
+  local text=$1 output
+  shift
+  output=$("$@" 2>&1) || fail "'$*' ended with $?: $output"
+  grep -qF -- "$text" <<<"$output" || fail "'$*' does not say '$text': $output"
+}
+
+# refuse TEXT COMMAND...   the command fails and its output has the text
+refuse() {
+  local text=$1 output
+  shift
+  if output=$("$@" 2>&1); then fail "'$*' should have failed: $output"; fi
+  grep -qF -- "$text" <<<"$output" || fail "'$*' does not say '$text': $output"
+}
+
+# stranger NAME OPTION...   configures and builds tests/install/stranger and runs it
+stranger() {
+  local build=$out/$1
+  shift
+  rm -rf "$build"
+  cmake -S tests/install/stranger -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@" &&
+    cmake --build "$build" && "$build/stranger"
+}
+
+# installed static|shared   builds the package, in one folder for both, as the preset dev would
+installed() {
+  local shared=OFF
+  [ "$1" = static ] || shared=ON
+  cmake --preset dev -B "$out/build" -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_PROGRAMS=OFF -DLOCKSTEP_SHARED=$shared >/dev/null
+  cmake --build "$out/build" -j "$jobs"
+  rm -rf "${out:?}/$1"
+  cmake --install "$out/build" --prefix "$out/$1" >/dev/null
+}
+
+package() {
+  section "Static libraries"
+  installed static
+  local version why no_cuda=-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON from=-DCMAKE_PREFIX_PATH=$out/static
+  version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$out/build/CMakeCache.txt")
+  why=$(sed -n 's/^LOCKSTEP_CUDA_MISSING:INTERNAL=//p' "$out/build/CMakeCache.txt")
+  expect "lockstep $version, NCCL '" stranger found "$from"
+  if [ -n "$why" ]; then
+    expect "$why" stranger found "$from"
+    refuse lockstep_FOUND stranger found "$from" -DLOCKSTEP_COMPONENTS=cuda
+  else
+    expect "lockstep $version" stranger found "$from" -DLOCKSTEP_COMPONENTS=cuda
+    refuse lockstep_FOUND stranger found "$from" "$no_cuda" -DLOCKSTEP_COMPONENTS=cuda
+    expect "lockstep comes without its nccl back end here" stranger found "$from" "$no_cuda"
+    expect "NCCL '': the CUDA toolkit or NCCL was not found" "$out/found/stranger"
+    if ldd "$out/found/stranger" | grep -E 'nccl|cudart'; then fail "a program without CUDA is linked with it"; fi
+  fi
+  expect "lockstep $version, NCCL ''" stranger pkg-config -DLOCKSTEP_BY=pkg-config "$from"
+
+  section "Shared library"
+  installed shared
+  from=-DCMAKE_PREFIX_PATH=$out/shared
+  local soname=${version%.*}
+  [[ $soname = 0.* ]] || soname=${soname%.*}
+  expect "lockstep $version" stranger found "$from"
+  expect "[liblockstep.so.$soname]" readelf -d "$out/found/stranger"
+  LD_LIBRARY_PATH=$out/shared/lib expect "lockstep $version" stranger pkg-config -DLOCKSTEP_BY=pkg-config "$from"
+  expect "[liblockstep.so.$soname]" readelf -d "$out/pkg-config/stranger"
+}
+
+subproject() {
+  section "Subproject"
+  local build=$out/subproject targets
+  rm -rf "$build"
+  cmake -S tests/install/stranger -B "$build" -G Ninja -DCMAKE_BUILD_TYPE= "-DLOCKSTEP_BY=$PWD" -DLOCKSTEP_CUDA=OFF >/dev/null
+  grep -q '^CMAKE_BUILD_TYPE:STRING=$' "$build/CMakeCache.txt" || fail "lockstep has set CMAKE_BUILD_TYPE"
+  targets=$(cmake --build "$build" --target help)
+  if grep -E '^(train|comm-bench|topo|.*_tests?):' <<<"$targets"; then fail "lockstep builds programs or tests"; fi
+  grep -q '^lockstep_base:' <<<"$targets" || fail "lockstep's own targets are missing: $targets"
+  cmake --install "$build" --prefix "$build/prefix" >/dev/null
+  [ ! -e "$build/prefix" ] || fail "lockstep installs: $(find "$build/prefix")"
+}
+
+need_root() { [ "$(id -u)" = 0 ] || fail "this has to be started as root"; }
+# Without root, its variables, and network.
+stripped() { env -u OMPI_ALLOW_RUN_AS_ROOT -u OMPI_ALLOW_RUN_AS_ROOT_CONFIRM -u PRTE_ALLOW_RUN_AS_ROOT -u PRTE_ALLOW_RUN_AS_ROOT_CONFIRM "$@"; }
+as_nobody() {
+  stripped unshare --net setpriv --reuid=nobody --regid=nogroup --clear-groups \
+    env HOME="$home" PATH="$nobodys_path" CMAKE_CXX_COMPILER_LAUNCHER= "$@"
+}
+
+# A place that nobody owns, in whose path are spaces.
+make_home() {
+  need_root
+  home="$(mktemp -d)/a path with spaces"
+  nobodys_path=$PATH
+  mkdir "$home"
+  chmod 755 "${home%/*}"
+  trap 'rm -rf "${home%/*}"' EXIT
+}
+
+deps() {
+  section "install-deps.sh without root and network"
+  make_home
+  mkdir "$home/bin" "$home/source"
+  cp -r mpi-scripts "$home/source"
+  chmod -R a+rX "$home"
+  expect "are installed" as_nobody "$home/source/mpi-scripts/install-deps.sh" --build-only
+  # One package is missing, and no sudo is there.
+  printf '#!/bin/sh\ncase "$*" in *zlib1g-dev*) exit 1 ;; esac\nexec /usr/bin/dpkg-query "$@"\n' >"$home/bin/dpkg-query"
+  chmod a+rx "$home/bin/dpkg-query"
+  local tool
+  for tool in env bash dirname id nproc apt-get apt-cache grep; do ln -s "$(command -v "$tool")" "$home/bin"; done
+  nobodys_path=$home/bin
+  refuse "have somebody install: zlib1g-dev" as_nobody "$home/source/mpi-scripts/install-deps.sh" --build-only
+}
+
+quickstart() {
+  section "Quick start from a tarball, in a path with spaces, as an ordinary user, without network"
+  make_home
+  git ls-files -z | tar --null -T - -cf - | tar -xf - -C "$home"
+  chown -R nobody "$home"
+  local begin=$SECONDS
+  expect "test images are classified correctly" as_nobody "$home/mpi-scripts/quickstart.sh"
+  echo "$((SECONDS - begin)) seconds"
+  expect "clang-format, shellcheck, licence" as_nobody "$home/mpi-scripts/test.sh" format
+}
+
+root() {
+  section "README's mpirun lines as root"
+  need_root
+  [ -x build/quickstart/bin/topo ] || { cmake --preset quickstart && cmake --build --preset quickstart -j "$jobs" --target topo; }
+  local export_line mpirun_line
+  export_line=$(grep -m 1 '^export OMPI_ALLOW_RUN_AS_ROOT=1' README.md) || fail "README does not say what root has to set"
+  mpirun_line=$(grep -m 1 '^mpirun -np 2 .*/topo$' README.md) || fail "README has no line that starts topo"
+  mpirun_line=${mpirun_line/release/quickstart}
+  refuse allow-run-as-root stripped bash -c "$mpirun_line"
+  expect "rank" stripped bash -c "$export_line; export OMPI_MCA_rmaps_base_oversubscribe=1; $mpirun_line"
+}
+
+known=(package subproject deps quickstart root)
+[ $# -gt 0 ] || set -- "${known[@]}"
+for what in "$@"; do
+  [[ " ${known[*]} " == *" $what "* ]] || fail "unknown part '$what'; there are ${known[*]}"
+done
+# Each in a shell of its own, with its own folder to clean up.
+for what in "$@"; do (set -e && "$what"); done
+section "Done"
