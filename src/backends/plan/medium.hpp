@@ -53,6 +53,11 @@ class Medium {
   /// To be called while an operation waits for long: looks at the messages that nobody here awaits.
   /// @throws Error{mismatch} if one of them contradicts `ours`, or a rank has complained; Error{transport}
   virtual void look(const MessageTag& ours) = 0;
+  /// Whether a program's own messages go the same way, and advance only while somebody calls the library that carries
+  /// them: then `help_others` is to be called now and then by a rank that waits and calls nothing else of this.
+  [[nodiscard]] virtual bool is_shared() const { return false; }
+  /// @throws Error{transport}
+  virtual void help_others() {}
   /// Releases what the medium holds. Collective. @throws Error{transport}
   virtual void close() = 0;
 };

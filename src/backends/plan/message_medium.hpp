@@ -25,6 +25,8 @@ class MessageMedium : public Medium {
   Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
   bool test(Ticket ticket) override;
   void look(const MessageTag& ours) override;
+  [[nodiscard]] bool is_shared() const override { return true; }
+  void help_others() override;
   void close() override;
 
  private:

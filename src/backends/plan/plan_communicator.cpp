@@ -108,7 +108,7 @@ Allocation PlanCommunicator::allocate(Bytes bytes) {
 }
 
 std::shared_ptr<HostOperation> PlanCommunicator::make_operation() {
-  return std::make_shared<PlanOperation>(*medium_, link_.get(), max_blocks_in_flight_);
+  return std::make_shared<PlanOperation>(*medium_, link_.get(), max_blocks_in_flight_, patience_);
 }
 
 void PlanCommunicator::prepare(HostOperation& operation, const Collective& collective) {
@@ -155,6 +155,11 @@ void PlanCommunicator::release() {
 bool PlanCommunicator::sleep_unless(const std::function<bool()>& moved, std::chrono::nanoseconds at_most) {
   if (!link_) return false;
   NodeMemory& memory = link_->memory();
+  if (medium_->is_shared()) {
+    constexpr std::chrono::milliseconds between_helps{1};
+    at_most = std::min<std::chrono::nanoseconds>(at_most, between_helps);
+    patience_ = 0;
+  }
   memory.prepare_sleep();
   if (moved()) {
     memory.cancel_sleep();

@@ -10,6 +10,7 @@
 #include "backends/host/communicator.hpp"
 #include "backends/plan/medium.hpp"
 #include "backends/plan/node_link.hpp"
+#include "backends/plan/plan_operation.hpp"
 #include "backends/plan/schedule_cache.hpp"
 #include "lockstep/backends/plan/options.hpp"
 #include "lockstep/base/cluster_shape.hpp"
@@ -60,6 +61,7 @@ class PlanCommunicator : public HostCommunicator {
   NodeOptions node_options_;
   bool is_one_node_;
   int max_blocks_in_flight_;
+  int patience_ = PlanOperation::polls_between_helps;
   ScheduleCache schedules_;
 };
 

@@ -6,7 +6,8 @@
 
 namespace lockstep::backends {
 
-PlanOperation::PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight) {
+PlanOperation::PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience)
+    : helped_(link != nullptr && medium.is_shared() ? &medium : nullptr), patience_(&patience) {
   lanes_.reserve(static_cast<std::size_t>(max_blocks_in_flight));
   for (int lane = 0; lane < max_blocks_in_flight; ++lane) lanes_.emplace_back(medium, link);
   next_block_.resize(lanes_.size());
@@ -47,7 +48,13 @@ bool PlanOperation::advance() {
     --blocks_left_;
     feed(lane);
   }
-  if (moved) mark_advance();
+  if (moved) {
+    mark_advance();
+    *patience_ = polls_between_helps;
+  } else if (helped_ != nullptr && --*patience_ < 0) {
+    *patience_ = polls_between_helps;
+    helped_->help_others();
+  }
   if (blocks_left_ == 0) complete();
   return moved;
 }

@@ -18,7 +18,12 @@ class PlanOperation : public HostOperation {
  public:
   /// @param link                  to the ranks of the node; null where there is none
   /// @param max_blocks_in_flight  the same on all ranks; no schedule may have more
-  PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight);
+  /// @param patience              of the communicator
+  PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience);
+
+  /// How many polls in vain, each of which is a few loads from shared memory, there are to one look at the medium for
+  /// others: an operation of a few bytes ends before.
+  static constexpr int polls_between_helps = 64;
 
   /// @param announcement  to the node's ranks, where the schedule shares memory; its signature in any case
   /// @param residence     of the buffers
@@ -34,6 +39,8 @@ class PlanOperation : public HostOperation {
   [[nodiscard]] std::string_view algorithm() const override { return schedule_->algorithm(); }
   void feed(std::size_t lane);
 
+  Medium* helped_;               // while this only polls memory; null where nobody else needs it
+  int* patience_;                // polls in vain until the medium is helped
   std::vector<BlockRun> lanes_;  // of those in use, block b runs in lane b mod lanes: the same on every rank
   std::size_t lanes_in_use_ = 0;
   std::vector<std::int64_t> next_block_;  // per lane
