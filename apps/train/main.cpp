@@ -9,6 +9,7 @@
 #include "apps/common/version.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/session.hpp"
+#include "lockstep/platform/require_equal.hpp"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
@@ -24,7 +25,10 @@ int main(int argc, char** argv) {
     return exit_success;
   }
   return run_app("train", {}, [&](World& world) {
+    // Of a mistake too, or the others would wait for a rank that does not start.
+    require_equal(world.group(), {{"a mistake in its options:", mistake.empty() ? "none" : mistake}});
     if (!mistake.empty()) throw UsageError(mistake);
+    require_equal(world.group(), command_line.options.settings);
     return train::run_session(world, command_line.options);
   });
 }

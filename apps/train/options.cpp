@@ -21,6 +21,7 @@ namespace po = boost::program_options;
 
 constexpr std::array<std::string_view, 2> devices = {"cpu", "cuda"};
 constexpr std::array<std::string_view, 2> op_libraries = {"onednn", "reference"};
+constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
 constexpr std::array<std::string_view, 2> precisions = {"float32", "float64"};
 
 template <typename T>
@@ -48,6 +49,7 @@ po::options_description describe() {
       ("nesterov", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "Nesterov's momentum (default by model)")
       ("weight-decay", value<double>("X"), "(default by model)")
       ("seed", value<std::uint64_t>("N"), "of initial weights, order of samples and drawn data (default 1)")
+      ("initial", choice(initial_values), "how all ranks come to the same initial weights: rank 0's are broadcast, or all are compared (default broadcast)")
       ("threads", value<int>("N"), "compute threads of each rank (default: its share of the processors)")
       ("workers", value<int>("N"), "threads of each rank that prepare batches; 0 prepares them in between (default 1)")
       ("bucket-mb", value<double>("X"), "MiB of gradients that are all-reduced together (default 4)")
@@ -69,7 +71,13 @@ po::options_description describe() {
   return text;
 }
 
-/// The options that were given, each with what holds where it was not.
+/// What each rank may have for itself: where its files are, what it shows, and how it goes about its share of the work.
+constexpr std::array<std::string_view, 11> may_differ = {
+    "data-dir",        "tuning",  "explain",   "threads", "workers", "wait",
+    "progress-thread", "timeout", "log-every", "metrics", "trace"};
+
+/// The options that were given, each with what holds where it was not. It takes note of those that are asked for and
+/// must be the same on all ranks.
 class Given {
  public:
   explicit Given(const po::variables_map& values) : values_(values) {}
@@ -77,8 +85,15 @@ class Given {
   [[nodiscard]] bool has(const char* name) const { return values_.count(name) > 0; }
   template <typename T>
   [[nodiscard]] T get(const char* name, T otherwise) const {
-    return has(name) ? values_[name].as<T>() : otherwise;
+    T value = has(name) ? values_[name].as<T>() : otherwise;
+    if (std::find(may_differ.begin(), may_differ.end(), name) == may_differ.end()) {
+      std::ostringstream text;
+      text << std::boolalpha << value;
+      settings_.push_back({std::string("--") + name, text.str()});
+    }
+    return value;
   }
+  [[nodiscard]] const std::vector<Setting>& settings() const { return settings_; }
   template <typename T, typename Rule>
   [[nodiscard]] T get(const char* name, T otherwise, const Rule& holds, std::string_view rule) const {
     const T value = get(name, otherwise);
@@ -94,6 +109,7 @@ class Given {
 
  private:
   const po::variables_map& values_;
+  mutable std::vector<Setting> settings_;
 };
 
 constexpr auto positive = [](auto value) { return value > 0 && std::isfinite(static_cast<double>(value)); };
@@ -113,6 +129,9 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
       .nesterov = given.get("nesterov", defaults.nesterov),
       .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative")};
   options.seed = given.get<std::uint64_t>("seed", 1);
+  options.initial = given.choose("initial", initial_values, "broadcast") == "compare"
+                        ? trainer::InitialValues::compare
+                        : trainer::InitialValues::broadcast;
   options.workers = given.get("workers", 1, not_negative, "it cannot be negative");
   const double bucket_mb = given.get("bucket-mb", 4.0, positive, "a bucket must have a positive size");
   options.bucket = {std::max<std::int64_t>(1, std::llround(bucket_mb * 1024 * 1024))};
@@ -177,6 +196,7 @@ Options checked(const Given& given) {
   options.trainer = trainer_options(given, nn::defaults_for(options.model));
   options.trainer.precision = wide ? DType::float64 : DType::float32;
   refuse_contradictions(given, options);
+  options.settings = given.settings();
   return options;
 }
 

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/platform/require_equal.hpp"
 #include "lockstep/trainer/options.hpp"
 
 namespace lockstep::train {
@@ -28,6 +30,7 @@ struct Options {
   std::string metrics;
   std::string trace;
   trainer::TrainerOptions trainer;
+  std::vector<Setting> settings;  ///< those that all ranks must have alike, as the user knows them
 };
 
 struct CommandLine {

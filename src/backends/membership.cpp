@@ -10,6 +10,7 @@
 #include "lockstep/backends/selection_file.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/nearest.hpp"
+#include "lockstep/platform/require_equal.hpp"
 #include "lockstep/platform/world.hpp"
 
 namespace lockstep::backends {
@@ -74,6 +75,10 @@ bool promises_bits(std::string_view algorithm) {
 }
 
 std::optional<Selection> agree_on_selection(const MpiGroup& group, const MembershipOptions& options) {
+  require_equal(group, {{"algorithm", options.algorithm},
+                        {"selection table", options.tuning.empty() ? "none" : "from a file of rank 0"},
+                        {"compression", options.compress ? std::string(name(*options.compress)) : "none"},
+                        {"check of calls", options.check ? "yes" : "no"}});
   check_name(options.algorithm);
   if (options.algorithm == "mpi") return std::nullopt;
   const ClusterShape shape = group.shape();

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/backends/mpi_plan.hpp"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/base/hash.hpp"
 #include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/require_equal.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -32,6 +36,41 @@ bool may_share_memory(const PlanOptions& options) {
   return options.selection ? may_share_memory(*options.selection) : collectives::uses_shared_memory(options.algorithm);
 }
 
+std::string to_text(const collectives::Choice& choice) {
+  return std::string(name(choice.algorithm)) + " in segments of " + std::to_string(choice.segment.value) + " bytes, " +
+         std::to_string(choice.blocks_in_flight) + " blocks in flight, radix " + std::to_string(choice.radix);
+}
+
+/// Of a table, in a few digits, so that ranks can tell theirs from others'.
+std::string fingerprint(const collectives::SelectionTable& table) {
+  Fnv1a hash;
+  for (const collectives::TableEntry& entry : table.entries()) {
+    hash.add(std::string(name(entry.kind)) + describe(entry.shape) + to_text(entry.choice));
+    hash.add(entry.from.value);
+    hash.add(entry.below.value);
+  }
+  return std::to_string(table.entries().size()) + " entries, fingerprint " + std::to_string(hash.value());
+}
+
+/// What decides who sends what to whom, and where it lies: different on one rank, it would send what nobody awaits, or
+/// write where another one reads.
+std::vector<Setting> settings_of(const PlanOptions& options) {
+  std::vector<Setting> settings{{"back end", "mpi_plan"},
+                                {"operations in flight", std::to_string(options.operations_in_flight)},
+                                {"staging area (bytes)", std::to_string(options.node.staging.value)},
+                                {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)}};
+  if (!options.selection) {
+    settings.push_back(
+        {"algorithm", to_text({options.algorithm, options.segment, options.blocks_in_flight, options.radix})});
+    return settings;
+  }
+  const collectives::Selection& selection = *options.selection;
+  settings.push_back({"algorithm", selection.forced ? to_text(*selection.forced) : "auto"});
+  settings.push_back({"selection table", fingerprint(selection.table)});
+  settings.push_back({"untuned choice", to_text(selection.untuned)});
+  return settings;
+}
+
 /// Whether there is no doing without it.
 bool is_shared_memory_demanded(const PlanOptions& options) {
   if (!options.selection) return true;
@@ -41,6 +80,7 @@ bool is_shared_memory_demanded(const PlanOptions& options) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, const PlanOptions& options) {
+  require_equal(group, settings_of(options));
   PlanOptions able = options;
   std::shared_ptr<NodeMemory> memory;
   if (may_share_memory(options)) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/base/hash.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -42,6 +43,33 @@ Replica::Replica(const backends::Membership& membership, ops::Ops& ops, const nn
       statistics_(membership.statistics()) {
   model_.bind(arena_.parameters(), arena_.gradients(), state());
   model_.initialize(options.seed);
+  share_initial_values(options.initial);
+}
+
+/// Every rank makes them from the same seed; processors that round differently could still make others.
+void Replica::share_initial_values(InitialValues how) {
+  if (how == InitialValues::broadcast) return follow_rank_zero();
+  Fnv1a hash;
+  for (const ConstBuffer values : {ConstBuffer(arena_.parameters()), ConstBuffer(state())})
+    hash.add({static_cast<const char*>(values.data), static_cast<std::size_t>(values.bytes().value)});
+  auto mine = static_cast<std::int64_t>(hash.value());
+  std::vector<std::int64_t> all(static_cast<std::size_t>(membership_->size()));
+  membership_->statistics()
+      .all_gather(Buffer{&mine, {1}, DType::int64}, Buffer{all.data(), {membership_->size()}, DType::int64},
+                  Queue::host(), "initial parameters")
+      .wait();
+  std::vector<int> others;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+  if (others.empty()) return;
+  throw Error(ErrorCode::mismatch,
+              "the initial parameters of the ranks named here are not rank 0's, although the seed is the same: do all "
+              "ranks run the same build on the same kind of processor? Broadcasting them makes them equal",
+              {.operation = "initial parameters",
+               .rank = membership_->rank().value,
+               .host = membership_->host(),
+               .peers = others})
+      .on_every_rank();
 }
 
 Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate) {

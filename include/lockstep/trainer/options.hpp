@@ -9,6 +9,9 @@
 
 namespace lockstep::trainer {
 
+/// How all ranks come to the same initial values: rank 0's are sent to all, or all are compared.
+enum class InitialValues { broadcast, compare };
+
 /// What a run is, the same on every rank.
 struct TrainerOptions {
   DType precision = DType::float32;
@@ -17,7 +20,8 @@ struct TrainerOptions {
   Count batch{128};        ///< samples of a step over all ranks
   nn::Schedule schedule;   ///< of the learning rate, over all epochs
   nn::SgdOptions sgd;
-  std::uint64_t seed = 1;       ///< of initialisation and shuffling
+  std::uint64_t seed = 1;  ///< of initialisation and shuffling
+  InitialValues initial = InitialValues::broadcast;
   int workers = 1;              ///< threads that make batches, on each rank
   Bytes bucket{4 << 20};        ///< of gradients that are all-reduced together
   std::int64_t log_every = 50;  ///< steps from one step event to the next

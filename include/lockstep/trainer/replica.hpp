@@ -27,9 +27,9 @@ class Replica : private nn::GradientSink {
     std::int64_t correct = 0;
   };
 
-  /// Weights are initialised from the seed. Collective.
+  /// Weights are initialised from the seed, and are rank 0's on all ranks then, or compared. Collective.
   /// @param ops  outlives the replica, as do `membership` and `observer`
-  /// @throws Error{mismatch} on every rank if the ranks' models or buckets differ
+  /// @throws Error{mismatch} on every rank if the ranks' models or buckets differ, or initial values that are compared
   Replica(const backends::Membership& membership, ops::Ops& ops, const nn::Network& network,
           const TrainerOptions& options, Observer* observer);
 
@@ -60,6 +60,7 @@ class Replica : private nn::GradientSink {
  private:
   void ready(int parameter) override { reducer_.ready(parameter); }
   void between_layers() override { reducer_.progress(); }
+  void share_initial_values(InitialValues how);
   void check_finite(double own_loss_sum) const;
   [[nodiscard]] Buffer state() const { return state_.as(model_.dtype()); }
 

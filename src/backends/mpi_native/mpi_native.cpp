@@ -7,6 +7,7 @@
 #include "backends/mpi_native/native_operation.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/exchange.hpp"
+#include "lockstep/platform/require_equal.hpp"
 #include "platform/mpi.hpp"
 
 namespace lockstep::backends {
@@ -67,6 +68,9 @@ std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& p
     throw Error(ErrorCode::invalid_argument, "the message limit must be at least one element, 8 bytes; it is " +
                                                  std::to_string(options.message_limit.value));
   }
+  require_equal(group, {{"back end", "mpi_native"},
+                        {"message limit", std::to_string(options.message_limit.value)},
+                        {"check of calls", options.check ? "yes" : "no"}});
   auto control = make_control_channel(group, group.shape());
   auto communicator = std::make_unique<MpiNative>(group.dup(), std::move(control), progress, options);
   communicator->enlist();

@@ -44,5 +44,32 @@ TEST(Failure, ADiskThatIsFullEndsEveryRank) {
                                                         << result.output;
 }
 
+/// Two ranks with one command line, and a third with another.
+ProgramResult run_unequal(const std::string& most, const std::string& odd) {
+  const auto command = [](const std::string& arguments) { return LOCKSTEP_TRAIN + arguments; };
+  return testing_support::run_program(std::string(LOCKSTEP_MPIEXEC) + " -np 2 " + command(most) + " : -np 1 " +
+                                      command(odd) + " 2>&1");
+}
+
+TEST(Failure, OptionsThatDifferBetweenRanksAreNamed) {
+  const SmallDigits digits;
+  const std::string common = digits.arguments() + " --batch 16 --epochs 1";
+  const auto of_the_command_line = run_unequal(common + " --lr 0.1", common + " --lr 0.2 --seed 3");
+  expect_refused(of_the_command_line, 1,
+                 {"mismatch: rank 2 on ", " has --lr 0.2, the other 2 have 0.1", " has --seed 3"});
+  data::write_plain(digits.file("odd.conf"), "momentum = 0.5\n");
+  const auto of_a_file = run_unequal(common + " --momentum 0.75", common + " --config " + digits.path("odd.conf"));
+  expect_refused(of_a_file, 1, {"has --momentum 0.5, the other 2 have 0.75"});
+  const auto of_a_mistake = run_unequal(common, common + " --epochz 1");
+  expect_refused(of_a_mistake, 1, {"rank 2 on ", "a mistake in its options: ", "the other 2 have none"});
+}
+
+TEST(Failure, OptionsThatMayDifferMay) {
+  const SmallDigits digits;
+  const std::string common = digits.arguments() + " --batch 16 --epochs 1 --initial compare";
+  const auto result = run_unequal(common, common + " --workers 0 --log-every 7");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
 }  // namespace
 }  // namespace lockstep::train

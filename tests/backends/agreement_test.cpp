@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must be equal on all ranks and is not ends in the same error on every rank, before anything depends on it.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/mpi_native.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+struct Difference {
+  std::string name;
+  std::string text;  ///< what the last rank has
+  std::function<std::unique_ptr<Communicator>(const MpiGroup&, Progress&, bool is_odd)> make;
+};
+
+Difference of_plans(const std::string& name, const std::string& text, void (*change)(PlanOptions&)) {
+  return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
+            PlanOptions options{.algorithm = collectives::Algorithm::shared_memory};
+            if (is_odd) change(options);
+            return make_mpi_plan(group, progress, options);
+          }};
+}
+
+Difference of_membership(const std::string& name, const std::string& text, void (*change)(MembershipOptions&)) {
+  return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
+            MembershipOptions options;
+            if (is_odd) change(options);
+            return make_communicator(group, progress, options);
+          }};
+}
+
+const Difference differences[] = {
+    of_plans("PullLimit", "pull limit (bytes) 64", [](PlanOptions& o) { o.node.pull_limit = {64}; }),
+    of_plans("Staging", "staging area (bytes) 8192", [](PlanOptions& o) { o.node.staging = {8192}; }),
+    of_plans("BlocksInFlight", "7 blocks in flight", [](PlanOptions& o) { o.blocks_in_flight = 7; }),
+    of_plans("OperationsInFlight", "operations in flight 2", [](PlanOptions& o) { o.operations_in_flight = 2; }),
+    of_plans("Algorithm", "algorithm ring", [](PlanOptions& o) { o.algorithm = collectives::Algorithm::ring; }),
+    of_membership("AutoOrMpi", "algorithm mpi", [](MembershipOptions& o) { o.algorithm = "mpi"; }),
+    of_membership("AnUnknownName", "algorithm rign", [](MembershipOptions& o) { o.algorithm = "rign"; }),
+    of_membership("Tuning", "selection table from a file", [](MembershipOptions& o) { o.tuning = "table.json"; }),
+    {"BackEnd", "back end mpi_native",
+     [](const MpiGroup& group, Progress& progress, bool is_odd) {
+       return is_odd ? make_mpi_native(group, progress) : make_mpi_plan(group, progress);
+     }},
+};
+
+class Unequal : public testing::TestWithParam<Difference> {};
+
+TEST_P(Unequal, IsNamedOnEveryRank) {
+  const Difference& difference = GetParam();
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const int odd = world.size() - 1;
+  try {
+    const auto c = difference.make(world.group(), progress, world.rank().value == odd);
+    ADD_FAILURE() << "was made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();
+    EXPECT_TRUE(error.is_on_every_rank()) << error.what();
+    EXPECT_NE(error.message().find("rank " + std::to_string(odd) + " on " + world.host() + " has "), std::string::npos)
+        << error.what();
+    EXPECT_NE(error.message().find(difference.text), std::string::npos) << error.what();
+  }
+  world.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(, Unequal, testing::ValuesIn(differences),
+                         [](const auto& parameter) { return parameter.param.name; });
+
+}  // namespace
+}  // namespace lockstep::backends
