@@ -101,8 +101,11 @@ std::span<const std::string_view> contender_names(CollectiveKind op) {
 std::unique_ptr<Contender> make_plan_contender(std::string name, const World& world,
                                                const collectives::Selection& selection, const Options& options) {
   auto progress = std::make_unique<Progress>(options.wait);
-  auto communicator =
-      backends::make_mpi_plan(world.group(), *progress, {.selection = selection, .deadline = deadline(options)});
+  auto communicator = backends::make_mpi_plan(
+      world.group(), *progress,
+      {.selection = selection, .deadline = deadline(options), .notice = [](std::string_view text) {
+         std::fprintf(stderr, "comm-bench: %.*s\n", static_cast<int>(text.size()), text.data());
+       }});
   return std::make_unique<CommunicatorContender>(std::move(name), std::move(progress), std::move(communicator));
 }
 

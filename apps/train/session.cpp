@@ -164,6 +164,11 @@ std::optional<Reporter> make_reporter(const World& world, const Options& options
 }
 
 /// By what each bucket is all-reduced, in the order in which backward fills them.
+/// What the library has to say: on standard error, since the other stream is the run's own.
+void tell_user(std::string_view text) {
+  std::fprintf(stderr, "train: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
 void print_explanation(const Options& options, const backends::Membership& membership,
                        const trainer::Trainer& trainer) {
   std::vector<Bytes> sizes;
@@ -213,6 +218,7 @@ int run_session(World& world, const Options& options) {
                                                   .deadline = std::chrono::duration<double>(options.timeout_seconds),
                                                   .check = options.check,
                                                   .observer = observer,
+                                                  .notice = tell_user,
                                                   .compress = backends::parse_compression(options.compress)});
   if (world.rank() == Rank{0}) print_header(options, world, threads, data);
   std::optional<Reporter> reporter = make_reporter(world, options, data.train, std::move(files.metrics));

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/shared_node.hpp"
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/backends/selection_file.hpp"
@@ -52,8 +53,9 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
     return make_mpi_native(group, progress,
                            {.check = options.check, .deadline = options.deadline, .observer = options.observer});
   }
-  return make_mpi_plan(group, progress,
-                       {.selection = selection, .deadline = options.deadline, .observer = options.observer});
+  return make_mpi_plan(
+      group, progress,
+      {.selection = selection, .deadline = options.deadline, .observer = options.observer, .notice = options.notice});
 }
 
 }  // namespace
@@ -83,10 +85,13 @@ std::optional<Selection> agree_on_selection(const MpiGroup& group, const Members
   if (options.algorithm == "mpi") return std::nullopt;
   const ClusterShape shape = group.shape();
   if (options.algorithm != "auto") {
-    return collectives::selection_on(shape, {.algorithm = collectives::parse_algorithm(options.algorithm)});
+    Selection forced = collectives::selection_on(shape, {.algorithm = collectives::parse_algorithm(options.algorithm)});
+    settle_shared_memory(group, forced, options.notice);
+    return forced;
   }
   Selection selection = collectives::selection_on(shape);
   if (!options.tuning.empty()) selection.table = agreed_selection_table(group, options.tuning);
+  settle_shared_memory(group, selection, options.notice);
   return selection;
 }
 

@@ -7,30 +7,13 @@
 
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/plan_communicator.hpp"
+#include "backends/shared_node.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/hash.hpp"
-#include "lockstep/platform/bootstrap.hpp"
 #include "lockstep/platform/require_equal.hpp"
 
 namespace lockstep::backends {
 namespace {
-
-/// Memory that this rank's node shares. Collective over the group.
-/// @return nothing, on every rank, where on some node there can be none
-/// @param why_not  then says why, on every rank
-std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, const PlanOptions& options, std::string& why_not) {
-  std::optional<MpiGroup> node =
-      group.split(group.shape().node_of_rank[static_cast<std::size_t>(group.rank().value)], group.rank().value);
-  auto memory = make_node_memory(*node, {.control_bytes = PlanCommunicator::control_bytes(options)}, why_not);
-  node->close();
-  for (const std::string& reason : all_gather_strings(group, memory ? "" : why_not)) {
-    if (reason.empty()) continue;
-    why_not = reason;
-    if (memory) memory->close();
-    return nullptr;
-  }
-  return memory;
-}
 
 bool may_share_memory(const PlanOptions& options) {
   return options.selection ? may_share_memory(*options.selection) : collectives::uses_shared_memory(options.algorithm);
@@ -71,12 +54,6 @@ std::vector<Setting> settings_of(const PlanOptions& options) {
   return settings;
 }
 
-/// Whether there is no doing without it.
-bool is_shared_memory_demanded(const PlanOptions& options) {
-  if (!options.selection) return true;
-  return options.selection->forced && collectives::uses_shared_memory(options.selection->forced->algorithm);
-}
-
 }  // namespace
 
 std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, const PlanOptions& options) {
@@ -85,13 +62,13 @@ std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& pro
   std::shared_ptr<NodeMemory> memory;
   if (may_share_memory(options)) {
     std::string why_not;
-    memory = share_memory(group, options, why_not);
-    if (!memory && is_shared_memory_demanded(options)) {
+    memory = share_memory(group, PlanCommunicator::control_bytes(options), options.notice, why_not);
+    if (!memory && (!options.selection || is_shared_memory_demanded(*options.selection))) {
       throw Error(ErrorCode::unsupported, "the ranks of a node cannot share memory (" + why_not +
                                               "); choose an algorithm that sends messages, such as ring")
           .on_every_rank();
     }
-    if (!memory) able.selection->shared_memory = false;
+    if (!memory) go_by_messages(group, *able.selection, why_not, options.notice);
   }
   auto communicator = std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{.backend = "mpi_plan",

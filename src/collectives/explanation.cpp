@@ -32,6 +32,7 @@ std::string format(const char* pattern, Arguments... arguments) {
 std::string explain(const Selection& selection, CollectiveKind kind, std::span<const Bytes> sizes,
                     std::string_view table) {
   std::string text = "# " + std::string(name(kind)) + " on " + describe(selection.shape) + '\n';
+  if (!selection.shared_memory) text += "# the ranks of a node cannot share memory: by messages only\n";
   text += format("# %12s  %-18s %12s %9s %14s  %s\n", "size (B)", "algorithm", "segment (B)", "in flight",
                  "predicted (us)", "why");
   for (const Bytes size : sizes) {

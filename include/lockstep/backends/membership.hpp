@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,7 +38,8 @@ struct MembershipOptions {
   /// All ranks compare what they call before each operation; as MpiNativeOptions. Plans carry signatures with
   /// what they exchange, and do without.
   bool check = false;
-  Observer* observer = nullptr;  ///< of the gradients' communicator; outlives the membership
+  Observer* observer = nullptr;                            ///< of the gradients' communicator; outlives the membership
+  std::function<void(std::string_view)> notice = nullptr;  ///< as PlanOptions::notice
   /// What float32 gradients are rounded to for the way; nothing: they travel as they are.
   std::optional<WireFormat> compress = std::nullopt;
 };

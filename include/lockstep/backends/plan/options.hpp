@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
+#include <string_view>
 
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
@@ -38,6 +40,8 @@ struct PlanOptions {
   /// An operation that does not advance on this rank for so long fails with Error{timeout}.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
   Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator
+  /// Told what there is to say when the communicator is made and is no error; the library prints nothing itself.
+  std::function<void(std::string_view)> notice = nullptr;
 };
 
 }  // namespace lockstep::backends

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many communicators, many ranks on a node, and a node whose ranks cannot share memory.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+/// Of /proc/self/status, in KiB.
+long long memory_of_this_process(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != field + ':') continue;
+    long long kibibytes = 0;
+    status >> kibibytes;
+    return kibibytes;
+  }
+  return -1;
+}
+
+/// All-reduces integers whose sums float holds. @return how many elements are wrong
+int wrong_sums(Communicator& communicator, std::int64_t count) {
+  const Allocation memory = communicator.allocate({count * 4});
+  auto* values = static_cast<float*>(memory.data());
+  for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(communicator.rank().value + i % 1000);
+  const Buffer buffer{values, {count}, DType::float32, memory.kind()};
+  communicator.all_reduce(buffer, buffer, ReduceOp::sum).wait();
+  const int ranks = communicator.size();
+  int wrong = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    wrong += values[i] != static_cast<float>(ranks * (ranks - 1) / 2 + ranks * (i % 1000)) ? 1 : 0;
+  }
+  return wrong;
+}
+
+TEST(NodeSharing, ManyCommunicatorsAtOnceAllShareMemory) {
+  World world;
+  const int number = world.size() > 8 ? 8 : 64;  // by 64 of 24 ranks half a minute passes
+  Progress progress(WaitPolicy{.spins_before_yield = 0});
+  std::string said;
+  const auto notice = [&said](std::string_view text) { said += text; };
+  const auto selection = collectives::selection_on(world.shape());
+  const long long before = memory_of_this_process("VmRSS");
+  std::vector<std::unique_ptr<Communicator>> all;
+  for (int i = 0; i < number; ++i) {
+    all.push_back(make_mpi_plan(world.group(), progress, {.selection = selection, .notice = notice}));
+  }
+  const long long made = memory_of_this_process("VmRSS");
+  for (const auto& communicator : all) {
+    EXPECT_EQ(communicator->allocate({4096}).kind(), MemoryKind::shared);
+    EXPECT_EQ(wrong_sums(*communicator, 1), 0);
+  }
+  const long long small = memory_of_this_process("VmRSS");
+  EXPECT_EQ(wrong_sums(*all.front(), 1 << 18), 0);
+  if (world.rank() == Rank{0}) {
+    std::printf(
+        "%d ranks, %d communicators: rank 0 has %lld KiB, %lld more when they are made, %lld more when each has "
+        "added up 4 bytes; address space %lld MiB\n",
+        world.size(), number, before, made - before, small - made, memory_of_this_process("VmSize") / 1024);
+  }
+  EXPECT_EQ(said, "");
+  EXPECT_LT(small - before, number * 1024);
+  for (const auto& communicator : all) communicator->close();
+  world.close();
+}
+
+/// Lets this process open no more files while it lives.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{.rlim_cur = 3, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+  ~NoMoreFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(NodeSharing, WhereItFailsThatIsSaidOnceAndExplained) {
+  World world;
+  barrier(world.group());
+  std::vector<std::string> said;
+  auto limit = world.rank().value == world.size() - 1 ? std::make_unique<NoMoreFiles>() : nullptr;
+  Membership membership(world.group(), {.wait = {.spins_before_yield = 0},
+                                        .notice = [&said](std::string_view text) { said.emplace_back(text); }});
+  EXPECT_EQ(wrong_sums(membership.gradients(), 1000), 0);
+  limit.reset();
+  EXPECT_FALSE(membership.selection()->shared_memory);
+  ASSERT_EQ(said.size(), world.rank() == Rank{0} ? 1U : 0U);
+  if (world.rank() == Rank{0}) {
+    EXPECT_NE(said[0].find("cannot share memory (local rank " + std::to_string(world.size() - 1)), std::string::npos)
+        << said[0];
+    EXPECT_NE(said[0].find("Too many open files"), std::string::npos) << said[0];
+  }
+  membership.close();
+  world.close();
+}
+
+}  // namespace
+}  // namespace lockstep::backends
