@@ -56,13 +56,15 @@ endif()
 if(LOCKSTEP_SHARED)
   set(lockstep_pc_libraries -llockstep)
 else()
+  # Users first, as linkers want it; CMake's own use of pkg-config keeps no --start-group in its place.
   set(lockstep_pc_rooms ${lockstep_rooms})
+  list(REVERSE lockstep_pc_rooms)
   if(LOCKSTEP_HAS_CUDA)
-    list(REMOVE_ITEM lockstep_pc_rooms lockstep_backends_nccl lockstep_kernels_cuda lockstep_platform_gpu)
-    list(APPEND lockstep_pc_rooms lockstep_without_cuda)
+    list(REMOVE_ITEM lockstep_pc_rooms lockstep_kernels_cuda lockstep_platform_gpu)
+    list(TRANSFORM lockstep_pc_rooms REPLACE "^lockstep_backends_nccl$" lockstep_without_cuda)
   endif()
   list(TRANSFORM lockstep_pc_rooms PREPEND -l)
-  set(lockstep_pc_libraries -Wl,--start-group ${lockstep_pc_rooms} -Wl,--end-group
+  set(lockstep_pc_libraries ${lockstep_pc_rooms}
     ${MPI_CXX_LIBRARIES} ${DNNL_LIBRARY} ${ZLIB_LIBRARIES} ${HWLOC_LINK_LIBRARIES} -lgomp -lpthread)
 endif()
 list(JOIN lockstep_pc_libraries " " lockstep_pc_libraries)

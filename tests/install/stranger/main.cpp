@@ -11,7 +11,7 @@
 static_assert(LOCKSTEP_VERSION >= LOCKSTEP_MAKE_VERSION(0, 1, 0));
 
 int main() {
-  const auto* volatile make = &lockstep::backends::make_nccl;
+  auto* volatile make = &lockstep::backends::make_nccl;
   std::printf("lockstep %s, NCCL '%s'%s: %s\n", std::string(lockstep::version()).c_str(),
               lockstep::backends::nccl_version().c_str(), make == nullptr ? "?" : "", lockstep::why_no_gpu().c_str());
 }
