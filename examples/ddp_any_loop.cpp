@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lockstep/backends/membership.hpp"
-#include "lockstep/platform/world.hpp"
 #include "lockstep/ddp/reducer.hpp"
+#include "lockstep/platform/world.hpp"
 
 int main() {
   lockstep::World world;

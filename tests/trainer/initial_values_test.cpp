@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks whose seeds would give them different weights: they get rank 0's, or hear who differs.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/world.hpp"
+#include "lockstep/trainer/replica.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+class InitialParameters : public testing::Test {
+ protected:
+  /// On the last rank from another seed.
+  Replica make(InitialValues how) {
+    const std::uint64_t seed = is_odd() ? 2 : 1;
+    return {membership_, *ops_, nn::make_model("lenet", {1, 1, 8, 8}, 10), {.seed = seed, .initial = how}, nullptr};
+  }
+  void TearDown() override {
+    membership_.close();
+    world_.close();
+  }
+  [[nodiscard]] bool is_odd() const { return world_.rank().value == world_.size() - 1; }
+
+  World world_;
+  backends::Membership membership_{world_.group(), {.wait = {.spins_before_yield = 0}}};
+  std::unique_ptr<ops::Ops> ops_ = ops::make_reference_ops();
+};
+
+TEST_F(InitialParameters, AreRankZerosOnEveryRank) {
+  const Replica replica = make(InitialValues::broadcast);
+  const Buffer values = replica.arena().parameters();
+  const std::string mine(static_cast<const char*>(values.data), static_cast<std::size_t>(values.bytes().value));
+  EXPECT_EQ(mine, broadcast_string(world_.group(), mine, {0}));
+}
+
+TEST_F(InitialParameters, AreComparedWhereThatIsAskedFor) {
+  try {
+    const Replica replica = make(InitialValues::compare);
+    ADD_FAILURE() << "went on with weights that differ";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();
+    EXPECT_TRUE(error.is_on_every_rank());
+    EXPECT_EQ(error.context().peers, std::vector{world_.size() - 1}) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::trainer
