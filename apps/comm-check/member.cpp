@@ -50,6 +50,7 @@ void Member::close_communicators(std::size_t round) {
     if (together_ == Together::everybody) wait_for_all();
     if (!communicators_[g]) continue;
     wait_for_all_of(g);
+    last_group_ = g;
     communicators_[g]->close();
     communicators_[g].reset();
     pause();
@@ -72,6 +73,7 @@ void Member::submit(const std::vector<Request>& requests) {
   }
   for (const std::size_t group : turns) {
     while (under_way_.size() >= static_cast<std::size_t>(scenario_.in_flight)) wait_for_any();
+    last_group_ = group;
     under_way_.push_back(std::make_unique<Pending>(*communicators_[group], *queues[group].front()));
     queues[group].pop_front();
     pause();
@@ -80,10 +82,15 @@ void Member::submit(const std::vector<Request>& requests) {
 
 void Member::wait_for_any() {
   std::swap(under_way_[random_() % under_way_.size()], under_way_.back());
-  const std::unique_ptr<Pending> pending = std::move(under_way_.back());
+  wait_for(*under_way_.back());
   under_way_.pop_back();
-  pending->wait_and_check();
   pause();
+}
+
+/// One that fails stays among those under way, for its buffers must not go.
+void Member::wait_for(Pending& pending) {
+  last_group_ = pending.group();
+  pending.wait_and_check();
 }
 
 void Member::wait_for_all() {
@@ -93,8 +100,15 @@ void Member::wait_for_all() {
 void Member::wait_for_all_of(std::size_t group) {
   const auto others =
       std::partition(under_way_.begin(), under_way_.end(), [&](const auto& p) { return p->group() != group; });
-  for (auto pending = others; pending != under_way_.end(); ++pending) (*pending)->wait_and_check();
+  for (auto pending = others; pending != under_way_.end(); ++pending) wait_for(**pending);
   under_way_.erase(others, under_way_.end());
+}
+
+void Member::abandon() { communicators_.clear(); }
+
+void Member::abort(std::string_view why) {
+  for (const auto& communicator : communicators_)
+    if (communicator) communicator->abort(why);
 }
 
 /// What a program does between its calls: a poll, a look at an operation, or something else.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "apps/comm-check/scenario.hpp"
@@ -43,11 +44,18 @@ class Member {
   /// Whoever waits, waits only for what everybody submits before waiting for anything later; so no schedule can make
   /// this deadlock. @throws WrongResult; Error, as an operation failed
   void run();
+  /// Goes without closing anything; what it has sent or shows stays readable for the others.
+  void abandon();
+  /// Calls Communicator::abort on all that this rank has.
+  void abort(std::string_view why);
+  /// On which communicator it did something last.
+  [[nodiscard]] std::size_t last_group() const { return last_group_; }
 
  private:
   void make_communicators(std::size_t round);
   void close_communicators(std::size_t round);
   void submit(const std::vector<Request>& requests);
+  void wait_for(Pending& pending);
   void wait_for_any();
   void wait_for_all();
   void wait_for_all_of(std::size_t group);
@@ -63,6 +71,7 @@ class Member {
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<Pending>> under_way_;
+  std::size_t last_group_ = 0;
 };
 
 }  // namespace lockstep::check

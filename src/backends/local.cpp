@@ -2,58 +2,17 @@
 #include "lockstep/backends/local.hpp"
 
 #include <cstddef>
-#include <deque>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "backends/local_post.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/thread_medium.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
-namespace {
-
-/// Where threads of different nodes leave each other texts.
-class LocalPosts {
- public:
-  explicit LocalPosts(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
-  void put(int rank, const std::string& text) {
-    const std::scoped_lock lock(mutex_);
-    boxes_[static_cast<std::size_t>(rank)].push_back(text);
-  }
-  std::optional<std::string> take(int rank) {
-    const std::scoped_lock lock(mutex_);
-    auto& box = boxes_[static_cast<std::size_t>(rank)];
-    if (box.empty()) return std::nullopt;
-    std::optional<std::string> text(std::move(box.front()));
-    box.pop_front();
-    return text;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::deque<std::string>> boxes_;  // by receiver
-};
-
-class LocalPost final : public ControlChannel::Post {
- public:
-  LocalPost(std::shared_ptr<LocalPosts> posts, Rank me) : posts_(std::move(posts)), me_(me) {}
-  void send(const std::vector<int>& ranks, const std::string& text) override {
-    for (const int rank : ranks) posts_->put(rank, text);
-  }
-  std::optional<std::string> receive() override { return posts_->take(me_.value); }
-  void close() override {}
-
- private:
-  std::shared_ptr<LocalPosts> posts_;
-  Rank me_;
-};
-
-}  // namespace
-
 class LocalGroup {
  public:
   explicit LocalGroup(ClusterShape shape)

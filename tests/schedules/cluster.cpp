@@ -2,6 +2,7 @@
 #include "schedules/cluster.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -16,20 +17,20 @@ using backends::PlanCommunicator;
 using backends::PlanOptions;
 using collectives::Algorithm;
 
-constexpr std::int64_t cell_bytes = 16 * 1024;
+constexpr std::int64_t cell_bytes = 24 * 1024;
 constexpr std::int64_t cells = 24;  // of a rank's heap
 
 /// Ranks of a node, all in this thread, with a heap each: what does not lie in it nobody else can reach.
 class Arena {
  public:
-  Arena(int ranks, Bytes control)
+  Arena(int ranks, Bytes control, bool has_heaps)
       : controls_(static_cast<std::size_t>(ranks * control.value / 8)),
-        heaps_(static_cast<std::size_t>(ranks * cells * cell_bytes / 8)),
+        heaps_(new std::byte[static_cast<std::size_t>(has_heaps ? ranks * cells * cell_bytes : 1)]),
         members_(static_cast<std::size_t>(ranks)) {}
 
   [[nodiscard]] NodeMemory::View view(int rank, int ranks, Bytes control) {
     const auto heap_bytes = static_cast<std::uintptr_t>(cells * cell_bytes);
-    const auto heaps = reinterpret_cast<std::uintptr_t>(heaps_.data());
+    const auto heaps = reinterpret_cast<std::uintptr_t>(heaps_.get());
     NodeMemory::View view{.rank = rank,
                           .size = ranks,
                           .control_bytes = control,
@@ -47,7 +48,7 @@ class Arena {
 
  private:
   std::vector<std::uint64_t> controls_;
-  std::vector<std::uint64_t> heaps_;
+  std::unique_ptr<std::byte[]> heaps_;  ///< which it would take long to fill
   std::vector<NodeMember> members_;
   Doorbell doorbell_;
   std::atomic<std::uint32_t> alarm_{0};
@@ -56,8 +57,11 @@ class Arena {
 /// One rank's part of an arena, from which it allocates.
 class Part final : public NodeMemory::Store {
  public:
-  Part(std::shared_ptr<Arena> arena, std::uintptr_t heap)
-      : arena_(std::move(arena)), cells_(std::make_shared<Cells>(Cells{reinterpret_cast<std::byte*>(heap), {}})) {
+  /// @param has_ended  whether the process of a rank of the node has
+  Part(std::shared_ptr<Arena> arena, std::uintptr_t heap, std::function<bool(int)> has_ended)
+      : has_ended_(std::move(has_ended)),
+        arena_(std::move(arena)),
+        cells_(std::make_shared<Cells>(Cells{reinterpret_cast<std::byte*>(heap), {}})) {
     cells_->used.resize(cells);
   }
 
@@ -72,14 +76,15 @@ class Part final : public NodeMemory::Store {
             [of = cells_, arena = arena_, number](void*) { of->used[static_cast<std::size_t>(number)] = false; }};
   }
   void left_in_order() override {}
-  [[nodiscard]] bool has_mortal_ranks() const override { return false; }
-  [[nodiscard]] bool has_ended(int /*peer*/) const override { return false; }
+  [[nodiscard]] bool has_mortal_ranks() const override { return true; }
+  [[nodiscard]] bool has_ended(int peer) const override { return has_ended_(peer); }
 
  private:
   struct Cells {
     std::byte* begin;
     std::vector<bool> used;
   };
+  std::function<bool(int)> has_ended_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Cells> cells_;
 };
@@ -125,7 +130,11 @@ ClusterShape shape_of(const check::Members& members, const std::vector<int>& nod
 
 }  // namespace
 
-Cluster::Cluster(const check::Scenario& scenario) : scenario_(scenario), groups_(scenario.groups.size()) {
+Cluster::Cluster(const check::Scenario& scenario, const Setting& setting)
+    : scenario_(scenario),
+      setting_(setting),
+      is_dead_(static_cast<std::size_t>(scenario.ranks)),
+      groups_(scenario.groups.size()) {
   std::mt19937_64 random(scenario.seed + 1);
   const std::uint64_t nodes = random() % 2 == 0 ? 1 : 1 + random() % 3;
   for (int rank = 0; rank < scenario.ranks; ++rank) node_of_rank_.push_back(static_cast<int>(random() % nodes));
@@ -139,18 +148,34 @@ void Cluster::share(std::size_t group) {
   shared.options = draw_options(random, shared.shape.nodes() == 1);
   shared.boxes = std::make_shared<backends::LetterBoxes>(shared.shape.ranks());
   shared.copies = std::make_shared<FickleMedium::Copies>();
-  shared.memories.resize(static_cast<std::size_t>(shared.shape.ranks()));
-  if (!collectives::uses_shared_memory(shared.options.algorithm)) return;
-  const Bytes control{rounded_up(PlanCommunicator::control_bytes(shared.options).value, 64)};
-  for (int node = 0; node < shared.shape.nodes(); ++node) {
-    const std::vector<int> ranks = shared.shape.ranks_on(node);
-    const auto arena = std::make_shared<Arena>(static_cast<int>(ranks.size()), control);
-    for (std::size_t local = 0; local < ranks.size(); ++local) {
-      const auto view = arena->view(static_cast<int>(local), static_cast<int>(ranks.size()), control);
-      shared.memories[static_cast<std::size_t>(ranks[local])] =
-          std::make_shared<NodeMemory>(view, std::make_shared<Part>(arena, view.own_heap));
+  shared.options.deadline = setting_.deadline;
+  shared.posts = std::make_shared<backends::LocalPosts>(shared.shape.ranks());
+  shared.words = memories(group, {64}, false);
+  if (collectives::uses_shared_memory(shared.options.algorithm)) {
+    shared.memories = memories(group, {rounded_up(PlanCommunicator::control_bytes(shared.options).value, 64)}, true);
+  } else {
+    shared.memories.resize(static_cast<std::size_t>(shared.shape.ranks()));
+  }
+}
+
+/// For each rank of the group, what it shares with those of its node.
+std::vector<std::shared_ptr<NodeMemory>> Cluster::memories(std::size_t group, Bytes control, bool has_heaps) {
+  const ClusterShape& shape = groups_[group].shape;
+  std::vector<std::shared_ptr<NodeMemory>> all(static_cast<std::size_t>(shape.ranks()));
+  for (int node = 0; node < shape.nodes(); ++node) {
+    const std::vector<int> ranks = shape.ranks_on(node);
+    const auto size = static_cast<int>(ranks.size());
+    const auto arena = std::make_shared<Arena>(size, control, has_heaps);
+    const auto has_ended = [this, group, ranks](int local) {
+      return is_dead_[static_cast<std::size_t>(world_rank(group, ranks[static_cast<std::size_t>(local)]))];
+    };
+    for (int local = 0; local < size; ++local) {
+      const auto view = arena->view(local, size, control);
+      all[static_cast<std::size_t>(ranks[static_cast<std::size_t>(local)])] =
+          std::make_shared<NodeMemory>(view, std::make_shared<Part>(arena, view.own_heap, has_ended));
     }
   }
+  return all;
 }
 
 std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progress& progress) {
@@ -158,12 +183,20 @@ std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progres
   if (!shared.boxes) share(group);
   const check::Members& members = scenario_.groups[group].members;
   const Rank me{static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin())};
+  const auto index = static_cast<std::size_t>(me.value);
+  const std::string host = "host" + std::to_string(shared.shape.node_of_rank[index]);
+  auto control = std::make_shared<ControlChannel>(
+      ControlChannel::Place{me, shared.shape.ranks(), host, shared.shape.ranks_on(shared.shape.node_of_rank[index])},
+      shared.words[index],
+      shared.shape.nodes() > 1 ? std::make_unique<backends::LocalPost>(shared.posts, me) : nullptr);
   auto communicator = std::make_unique<PlanCommunicator>(
-      PlanCommunicator::Identity{.backend = "local", .rank = me, .shape = shared.shape, .host = "this process"},
+      PlanCommunicator::Identity{
+          .backend = "local", .rank = me, .shape = shared.shape, .host = host, .control = std::move(control)},
       std::make_unique<FickleMedium>(shared.boxes, shared.copies, me, PlanCommunicator::lanes(shared.options),
-                                     shared.seed),
-      shared.memories[static_cast<std::size_t>(me.value)], progress, shared.options);
+                                     shared.seed, setting_.short_tags),
+      shared.memories[index], progress, shared.options);
   communicator->enlist();
+  shared.joined.push_back(rank);
   return communicator;
 }
 

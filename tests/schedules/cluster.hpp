@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "apps/comm-check/scenario.hpp"
+#include "backends/local_post.hpp"
 #include "backends/plan/thread_medium.hpp"
 #include "lockstep/backends/plan/options.hpp"
 #include "lockstep/base/cluster_shape.hpp"
@@ -19,10 +22,26 @@ namespace lockstep::schedules {
 /// some buffers can be reached by others and some cannot.
 class Cluster {
  public:
-  explicit Cluster(const check::Scenario& scenario);
+  /// What is as users have it, or as a test of faults needs it.
+  struct Setting {
+    std::chrono::duration<double> deadline = std::chrono::seconds(300);
+    bool short_tags = true;  ///< as short as MPI allows: then a mismatch may go unnoticed
+  };
+  Cluster(const check::Scenario& scenario, const Setting& setting);
 
   /// This rank's communicator of a group; does not wait for the others.
   std::unique_ptr<Communicator> make(std::size_t group, int rank, Progress& progress);
+  /// From now on the rank's process counts as ended.
+  void kill(int rank) { is_dead_[static_cast<std::size_t>(rank)] = true; }
+  /// The rank of the world that is rank `member` of a group.
+  [[nodiscard]] int world_rank(std::size_t group, int member) const {
+    return scenario_.groups[group].members[static_cast<std::size_t>(member)];
+  }
+  /// Whether the rank of the world has made its communicator of this group.
+  [[nodiscard]] bool has_joined(std::size_t group, int rank) const {
+    const std::vector<int>& joined = groups_[group].joined;
+    return std::find(joined.begin(), joined.end(), rank) != joined.end();
+  }
 
  private:
   /// What the ranks of a group share.
@@ -32,11 +51,17 @@ class Cluster {
     std::shared_ptr<backends::LetterBoxes> boxes;
     std::shared_ptr<FickleMedium::Copies> copies;
     std::vector<std::shared_ptr<NodeMemory>> memories;  ///< by rank of the group; null without shared memory
-    std::uint64_t seed = 0;                             ///< of what its messages do
+    std::vector<std::shared_ptr<NodeMemory>> words;     ///< of the control channel
+    std::shared_ptr<backends::LocalPosts> posts;
+    std::vector<int> joined;  ///< ranks of the world
+    std::uint64_t seed = 0;   ///< of what its messages do
   };
   void share(std::size_t group);
+  [[nodiscard]] std::vector<std::shared_ptr<NodeMemory>> memories(std::size_t group, Bytes control, bool has_heaps);
 
   const check::Scenario& scenario_;
+  Setting setting_;
+  std::vector<bool> is_dead_;
   std::vector<int> node_of_rank_;
   std::vector<Shared> groups_;
 };

@@ -6,36 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "apps/comm-check/member.hpp"
 #include "backends/plan/seams.hpp"
-#include "schedules/cluster.hpp"
-#include "schedules/scheduler.hpp"
+#include "schedules/ranks.hpp"
 
 namespace lockstep::schedules {
 namespace {
-
-/// Everything that ranks have, so that all of it lives until the last has ended.
-struct Ranks {
-  Ranks(const check::Scenario& scenario, Scheduler& scheduler) : cluster(scenario) {
-    for (int rank = 0; rank < scenario.ranks; ++rank) {
-      progress.push_back(
-          std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0, .yields_before_sleep = 2}, &scheduler));
-      members.push_back(std::make_unique<check::Member>(
-          scenario, rank, *progress.back(), check::Member::Together::members,
-          [this, rank](std::size_t group) {
-            return cluster.make(group, rank, *progress[static_cast<std::size_t>(rank)]);
-          },
-          [&scheduler](unsigned drawn) {
-            for (unsigned n = drawn % 4; n > 0; --n) scheduler.preempt();
-            scheduler.note_progress();
-          }));
-    }
-  }
-
-  Cluster cluster;
-  std::vector<std::unique_ptr<Progress>> progress;
-  std::vector<std::unique_ptr<check::Member>> members;
-};
 
 /// Without a round, a request, a communicator that nothing is done on; with smaller numbers.
 std::vector<check::Scenario> smaller(const check::Scenario& scenario) {
@@ -66,7 +41,8 @@ WithoutSlotRule::~WithoutSlotRule() { backends::seams::keeps_slot_rule = true; }
 
 Outcome run(const check::Scenario& scenario, std::uint64_t seed) {
   Scheduler scheduler(seed);
-  auto ranks = std::make_unique<Ranks>(scenario, scheduler);
+  auto ranks = std::make_unique<Ranks>(
+      scenario, Cluster::Setting{}, scheduler, [&](int) -> const check::Scenario& { return scenario; }, nullptr);
   for (const auto& member : ranks->members) scheduler.add([&member] { member->run(); });
   try {
     scheduler.run();

@@ -13,11 +13,11 @@ namespace lockstep::schedules {
 using backends::MessageTag;
 
 FickleMedium::FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Copies> copies, Rank me,
-                           int lanes, std::uint64_t seed)
+                           int lanes, std::uint64_t seed, bool short_tags)
     : inner_(std::move(boxes), me), copies_(std::move(copies)), random_(seed * 64 + static_cast<unsigned>(me.value)) {
-  constexpr unsigned least_bits_of_a_tag = 15;
+  const unsigned bits_of_a_tag = short_tags ? 15 : 31;
   const auto lane_bits = static_cast<unsigned>(std::bit_width(static_cast<unsigned>(lanes)));
-  tag_bits_ = (least_bits_of_a_tag - lane_bits) / 2;
+  tag_bits_ = (bits_of_a_tag - lane_bits) / 2;
 }
 
 MessageTag FickleMedium::shortened(const MessageTag& tag) const {

@@ -18,9 +18,10 @@ class FickleMedium final : public backends::Medium {
   /// Copies of what was sent eagerly, which may be received after the sender has gone.
   using Copies = std::vector<std::unique_ptr<std::byte[]>>;
 
-  /// @param copies  of all ranks; live as long as the boxes
+  /// @param copies      of all ranks; live as long as the boxes
+  /// @param short_tags  as short as MPI allows, or as Open MPI's
   FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Copies> copies, Rank me, int lanes,
-               std::uint64_t seed);
+               std::uint64_t seed, bool short_tags);
 
   Ticket send(Rank peer, const backends::MessageTag& tag, const void* data, Bytes bytes) override;
   Ticket receive(Rank peer, const backends::MessageTag& tag, void* data, Bytes bytes) override;

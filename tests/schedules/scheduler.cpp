@@ -2,6 +2,7 @@
 #include "schedules/scheduler.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "backends/plan/seams.hpp"
@@ -34,6 +35,7 @@ void Scheduler::add(std::function<void()> body) {
     note_progress();
   }));
   idle_.push_back(0);
+  is_stopped_.push_back(false);
   priorities_.push_back(random_());
 }
 
@@ -42,7 +44,7 @@ void Scheduler::run() {
   running = this;
   backends::seams::on_preempt = [] { running->preempt(); };
   while (!error_ && patience_ < idle_rounds_until_stuck) {
-    if (std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->done(); })) break;
+    if (all_have_ended()) break;
     current_ = choose();
     trace_ = (trace_ ^ current_) * 0x9e3779b97f4a7c15U + 1;
     draw_quantum();
@@ -54,11 +56,15 @@ void Scheduler::run() {
   if (patience_ >= idle_rounds_until_stuck) throw Stuck("no operation ends any more");
 }
 
+bool Scheduler::all_have_ended() const {
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (!has_ended(rank)) return false;
+  return true;
+}
+
 void Scheduler::draw_quantum() { quantum_ = 1 + random_() % (2 * mean_quantum_); }
 
-bool Scheduler::is_worth_a_turn(std::size_t rank) const {
-  return !ranks_[rank]->done() && idle_[rank] < yields_until_idle;
-}
+bool Scheduler::is_worth_a_turn(std::size_t rank) const { return !has_ended(rank) && idle_[rank] < yields_until_idle; }
 
 /// Those that have not just said often enough that they have nothing to do; all, if everybody has.
 std::vector<std::size_t> Scheduler::worth_a_turn() {
@@ -69,7 +75,7 @@ std::vector<std::size_t> Scheduler::worth_a_turn() {
   ++patience_;
   std::fill(idle_.begin(), idle_.end(), 0);
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (!ranks_[rank]->done()) able.push_back(rank);
+    if (!has_ended(rank)) able.push_back(rank);
   return able;
 }
 
@@ -93,6 +99,13 @@ std::size_t Scheduler::choose() {
 void Scheduler::preempt() {
   if (quantum_-- > 1) return;
   ranks_[current_]->leave();
+}
+
+void Scheduler::stop() {
+  is_stopped_[current_] = true;
+  note_progress();
+  ranks_[current_]->leave();
+  std::abort();  // nobody resumes it
 }
 
 void Scheduler::yield() {

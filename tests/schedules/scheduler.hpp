@@ -42,6 +42,8 @@ class Scheduler final : public TimeSource {
   }
   /// Another rank may go on here.
   void preempt();
+  /// The rank that calls this is never gone on with.
+  [[noreturn]] void stop();
   /// The number of everything that was decided: equal for equal runs.
   [[nodiscard]] std::uint64_t trace() const { return trace_; }
 
@@ -52,6 +54,8 @@ class Scheduler final : public TimeSource {
  private:
   enum class Strategy { even, one_is_slow, by_priority };
 
+  [[nodiscard]] bool has_ended(std::size_t rank) const { return ranks_[rank]->done() || is_stopped_[rank]; }
+  [[nodiscard]] bool all_have_ended() const;
   [[nodiscard]] std::size_t choose();
   [[nodiscard]] bool is_worth_a_turn(std::size_t rank) const;
   [[nodiscard]] std::vector<std::size_t> worth_a_turn();
@@ -63,6 +67,7 @@ class Scheduler final : public TimeSource {
   std::size_t slow_ = 0;
   std::vector<std::uint64_t> priorities_;
   std::vector<std::unique_ptr<Fiber>> ranks_;
+  std::vector<bool> is_stopped_;
   std::vector<int> idle_;  ///< how often each has yielded since something happened
   std::size_t current_ = 0;
   std::uint64_t quantum_ = 0;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "apps/comm-check/scenario.hpp"
+
+namespace lockstep::schedules {
+
+/// What a rank does wrong.
+enum class FaultKind {
+  stops,                ///< is never heard of again, though it lives
+  throws,               ///< an exception goes through its program, which then ends
+  dies,                 ///< its process ends
+  aborts,               ///< calls Communicator::abort on all its communicators
+  calls_something_else  ///< submits one operation otherwise than the others
+};
+
+struct Fault {
+  FaultKind kind;
+  int rank;
+  unsigned when;  ///< at which of its pauses, or which of its requests
+};
+
+Fault draw_fault(const check::Scenario& scenario, std::uint64_t seed);
+std::string describe(const Fault& fault);
+
+struct FaultTally {
+  std::uint64_t failed = 0;  ///< of how many scenarios some rank ended by an Error
+  std::uint64_t traced = 0;  ///< and of how many every Error had to lead to the rank at fault
+};
+
+/// Tries `count` scenarios, a fault and a schedule each. What is asked of them: no rank has a wrong result; every rank
+/// ends, well or by an Error; and who follows the blame, from the ranks that an Error names to those that their own
+/// Errors name, arrives at the rank at fault, wherever that can be known.
+/// @return the first that did not end as it should, in words
+std::optional<std::string> explore_faults(std::uint64_t first_seed, std::uint64_t count, const check::Limits& limits,
+                                          FaultTally& tally);
+
+}  // namespace lockstep::schedules
