@@ -4,8 +4,8 @@
 # MPI ranks. Fails if the network has not learned. BUILD_JOBS limits the compiler processes.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# 98.4 to 99.0 % with seeds 1 to 5; a network that is shown wrong gradients stays far below.
-readonly wanted=0.97
+# The first of the two epochs ends with 96.4 % already; a network that has learned nothing has 10 %.
+readonly wanted=0.95
 
 mpi-scripts/install-deps.sh --build-only
 
