@@ -144,7 +144,7 @@ root() {
   mpirun_line=$(grep -m 1 '^mpirun -np 2 .*/topo$' README.md) || fail "README has no line that starts topo"
   mpirun_line=${mpirun_line/release/quickstart}
   refuse allow-run-as-root stripped bash -c "$mpirun_line"
-  expect "rank" stripped bash -c "$export_line; export OMPI_MCA_rmaps_base_oversubscribe=1; $mpirun_line"
+  expect "rank" stripped env OMPI_MCA_rmaps_base_oversubscribe=1 bash -c "$export_line"$'\n'"$mpirun_line"
 }
 
 known=(package subproject deps quickstart root)
