@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-NodeMemory::NodeMemory(const View& view, std::shared_ptr<Store> store) : view_(view), store_(std::move(store)) {}
+NodeMemory::NodeMemory(View view, std::shared_ptr<Store> store) : view_(std::move(view)), store_(std::move(store)) {}
 
 NodeMemory::~NodeMemory() { give_up("it was destroyed before it was closed"); }
 

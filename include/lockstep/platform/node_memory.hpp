@@ -65,7 +65,7 @@ class NodeMemory {
     bool membarrier = false;  ///< whether who goes to sleep pays for the fence, so that who rings need not
   };
 
-  NodeMemory(const View& view, std::shared_ptr<Store> store);
+  NodeMemory(View view, std::shared_ptr<Store> store);
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
   ~NodeMemory();
