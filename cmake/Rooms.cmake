@@ -13,10 +13,21 @@ set(lockstep_warnings
 target_compile_options(lockstep_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${lockstep_warnings};-ffp-contract=off>"
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # gcc 12 and 13 mistake "text" + std::string for an overlap when they optimise
+  # Files that are compiled together are not each other's surroundings, as these warnings take them to be.
+  "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-shadow;-Wno-subobject-linkage>"
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror>
   # Fewer warnings: the host compiler gets to see what nvcc makes of the source. --fmad: as -ffp-contract.
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--fmad=false>"
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror=all-warnings>)
+# Linking is a minute of a whole build, and a few seconds of it with a linker that uses all cores.
+include(CheckLinkerFlag)
+foreach(linker mold lld)
+  check_linker_flag(CXX -fuse-ld=${linker} LOCKSTEP_LINKS_WITH_${linker})
+  if(LOCKSTEP_LINKS_WITH_${linker})
+    target_link_options(lockstep_flags INTERFACE $<$<LINK_LANGUAGE:CXX>:-fuse-ld=${linker}>)
+    break()
+  endif()
+endforeach()
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})

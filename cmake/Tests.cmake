@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # lockstep_test(ring_test SOURCES ring_test.cpp DEPENDS collectives)             one process
 # lockstep_test(ring_test … RANKS 1 2 3 4 LABELS gpu TIMEOUT 120 ARGUMENTS …)    once per rank count, under mpiexec
-# PROCESSORS 2 keeps others from running beside a test whose threads wait for each other.
+# PROCESSORS 2 keeps others from running beside a test that watches the clock or whose threads all compute. Starting and
+# ending ranks is mostly waiting, so two tests under mpiexec may share the cores.
+# DEFINITIONS are what the test is compiled with. PROGRAMS are targets that it starts, under LOCKSTEP_MPIEXEC.
+# ALONE is for a test that replaces what a whole program has one of, such as operator new, MPI's functions or a library.
 # CTest names them <room>.<name> and <room>.<name>.np<ranks>; one room a folder of tests/.
 set(LOCKSTEP_MPIEXEC_FLAGS "" CACHE STRING "Further flags for mpiexec in tests")
+# An executable a test is quick to build for whoever works on it. All together are quicker where all are wanted: the files
+# of one test are compiled together, so that they parse headers once, and a room's are linked once. Each CTest entry then runs the cases of its own files (--files, see tests/support).
+option(LOCKSTEP_MERGE_TESTS "One test executable a room, and one for its tests under mpiexec" OFF)
 
 # More ranks than cores, as root, on one machine: what each MPI library wants to hear for that. Other libraries ignore it.
 set(lockstep_mpi_environment
@@ -12,39 +18,89 @@ set(lockstep_mpi_environment
   OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
   OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1)
 
+# A program that tests start.
+function(lockstep_test_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} lockstep_flags)
+endfunction()
+
+# The executable of one test, or what a test adds to the one that it shares.
+function(lockstep_test_executable target main)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINKS;DEFINITIONS;PROGRAMS" ${ARGN})
+  if(NOT TARGET ${target})
+    add_executable(${target} ${ARG_SOURCES})
+    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(${target} PRIVATE lockstep_flags ${main})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${LOCKSTEP_MERGE_TESTS} UNITY_BUILD_MODE GROUP)
+    # gcc takes files that are compiled together for headers, in which unnamed namespaces would be a mistake; and what
+    # they declare for the surroundings of each other, in which a name would hide another.
+    target_compile_options(${target} PRIVATE
+      "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<BOOL:${LOCKSTEP_MERGE_TESTS}>>:-Wno-subobject-linkage;-Wno-shadow>")
+  else()
+    target_sources(${target} PRIVATE ${ARG_SOURCES})
+  endif()
+  list(TRANSFORM ARG_DEPENDS PREPEND lockstep::)
+  target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} ${ARG_LINKS})
+  target_compile_definitions(${target} PRIVATE ${ARG_DEFINITIONS})
+  if(ARG_PROGRAMS)
+    add_dependencies(${target} ${ARG_PROGRAMS})
+  endif()
+endfunction()
+
 function(lockstep_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "SOURCES;DEPENDS;LINKS;RANKS;LABELS;ARGUMENTS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;PROCESSORS"
+    "SOURCES;DEPENDS;LINKS;DEFINITIONS;PROGRAMS;RANKS;LABELS;ARGUMENTS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   if(LOCKSTEP_SANITIZE)
     math(EXPR ARG_TIMEOUT "10 * ${ARG_TIMEOUT}")
   endif()
-  if(NOT ARG_PROCESSORS)
-    set(ARG_PROCESSORS 1)
+  set(kind "")
+  set(label unit)
+  set(processors 1)
+  set(environment "")
+  if(ARG_RANKS)
+    set(kind mpi_)
+    set(label mpi)
+  endif()
+  if(ARG_PROGRAMS)
+    list(APPEND ARG_DEFINITIONS LOCKSTEP_MPIEXEC="${MPIEXEC_EXECUTABLE} ${LOCKSTEP_MPIEXEC_FLAGS}")
+  endif()
+  if(ARG_RANKS OR ARG_PROGRAMS)
+    set(environment "${lockstep_mpi_environment}")
+  endif()
+  if(ARG_PROCESSORS)
+    set(processors ${ARG_PROCESSORS})
   endif()
   get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   set(target ${room}_${name})
-  add_executable(${target} ${ARG_SOURCES})
-  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
-  foreach(dependency ${ARG_DEPENDS})
-    target_link_libraries(${target} PRIVATE lockstep::${dependency})
-  endforeach()
-  target_link_libraries(${target} PRIVATE lockstep_flags ${ARG_LINKS})
+  if(LOCKSTEP_MERGE_TESTS AND NOT ARG_ALONE)
+    set(target ${room}_${kind}tests)
+    list(JOIN ARG_SOURCES , files)
+    list(APPEND ARG_ARGUMENTS --files=${files})
+  endif()
+  lockstep_test_executable(${target} lockstep_${kind}test_main SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS}
+    LINKS ${ARG_LINKS} DEFINITIONS ${ARG_DEFINITIONS} PROGRAMS ${ARG_PROGRAMS})
+  set_source_files_properties(${ARG_SOURCES} PROPERTIES UNITY_GROUP ${name})
+
+  set(tests ${room}.${name})
+  set(command $<TARGET_FILE:${target}> ${ARG_ARGUMENTS})
   if(ARG_RANKS)
-    target_link_libraries(${target} PRIVATE lockstep_mpi_test_main)
+    set(tests "")
     separate_arguments(flags UNIX_COMMAND "${LOCKSTEP_MPIEXEC_FLAGS}")
     foreach(ranks ${ARG_RANKS})
-      set(test ${room}.${name}.np${ranks})
-      add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${flags} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
-        $<TARGET_FILE:${target}> ${ARG_ARGUMENTS})
-      set_tests_properties(${test} PROPERTIES PROCESSORS 2 TIMEOUT ${ARG_TIMEOUT} LABELS "mpi;${ARG_LABELS}"
-        ENVIRONMENT "${lockstep_mpi_environment}")
+      list(APPEND tests ${room}.${name}.np${ranks})
+      add_test(NAME ${room}.${name}.np${ranks}
+        COMMAND ${MPIEXEC_EXECUTABLE} ${flags} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${command})
     endforeach()
   else()
-    target_link_libraries(${target} PRIVATE lockstep_test_main)
-    add_test(NAME ${room}.${name} COMMAND ${target} ${ARG_ARGUMENTS})
-    set_tests_properties(${room}.${name} PROPERTIES PROCESSORS ${ARG_PROCESSORS} TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
+    add_test(NAME ${tests} COMMAND ${command})
   endif()
+  set_tests_properties(${tests} PROPERTIES PROCESSORS ${processors} TIMEOUT ${ARG_TIMEOUT} LABELS "${label};${ARG_LABELS}"
+    SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that lockstep needs and that are not installed yet. Needs neither root nor network where all
 # are; where one is missing and root is not to be had it says which.
-#   install-deps.sh [--build-only]    --build-only leaves out what only linting and the documentation need
+#   install-deps.sh [--build-only]    --build-only leaves out what only test.sh needs
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 build_packages=(build-essential cmake ninja-build pkg-config git
   libopenmpi-dev openmpi-bin libhwloc-dev libboost-program-options-dev libdnnl-dev zlib1g-dev nlohmann-json3-dev
-  libgtest-dev libgmock-dev)
-lint_packages=(clang-format clang-tidy python3 shellcheck doxygen)
+  libgtest-dev)
+# What only test.sh wants: to check, to build faster (ccache, mold), and what tests start (pgrep, ip, tc).
+test_packages=(clang-format clang-tidy shellcheck doxygen python3 ccache mold procps iproute2)
 
-wanted=("${build_packages[@]}" "${lint_packages[@]}")
+wanted=("${build_packages[@]}" "${test_packages[@]}")
 case ${1:-} in
   --build-only) wanted=("${build_packages[@]}") ;;
   "") ;;

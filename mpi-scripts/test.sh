@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Everything that has to hold before a change goes in.
-#   test.sh [all | deps | format | build | tidy | tidy-full | cuda | docs | unit]...     (lint = format, build, tidy)
+#   test.sh [all | deps | format | build | tidy | tidy-full | docs | nocuda | unit]...     (lint = format, tidy)
 # all is every stage but tidy-full, clang's static analyzer, which belongs into a weekly run. BUILD_JOBS limits the compiler
-# processes. CTest's summary comes last.
+# processes. Where LOCKSTEP_REQUIRE, a comma-separated list, names the reason of a skipped test, that is an error; the
+# reasons are in tests/support/verdict.hpp. Each stage's seconds are shown beside what it may take, and with
+# LOCKSTEP_BUDGETS=enforce a stage that takes half as long again fails. CTest's summary comes last.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# Seconds with an empty compiler cache on a machine on whose two cores the calibration takes calibrated_seconds.
+calibrated_seconds=2.6
+declare -A budget=([deps]=60 [format]=20 [build]=270 [tidy]=200 [tidy-full]=1200 [docs]=30 [nocuda]=330 [unit]=330)
+over=1.5
 
 deps() { mpi-scripts/install-deps.sh; }
 
@@ -13,20 +20,30 @@ format() {
   local formatter
   formatter=$(pinned clang-format)
   files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 "$formatter" --dry-run -Werror
-  shellcheck .ci/run mpi-scripts/*.sh
+  shellcheck .ci/run mpi-scripts/*.sh tests/install/*.sh
   local unlicensed
   unlicensed=$(files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.in' '*.cmake' '*.sh' '*.py' '*CMakeLists.txt' .ci/run |
     xargs -0 grep -L 'SPDX-License-Identifier: Apache-2.0' || [ $? = 123 ])
   [ -z "$unlicensed" ] || fail "no line 'SPDX-License-Identifier: Apache-2.0' in: $unlicensed"
 }
 
+requires() { [[ ,${LOCKSTEP_REQUIRE:-}, == *,$1,* ]]; }
+
+# With CUDA where its toolkit is, since LOCKSTEP_CUDA is AUTO: then all that needs it is compiled and linked, and run where
+# there is a GPU.
 build() {
-  section "Build, warnings are errors (preset dev)"
-  cmake --preset dev
-  cmake --build --preset dev -j "$jobs"
+  section "Build, warnings are errors (preset ci)"
+  cmake --preset ci
+  local why
+  why=$(sed -n 's/^LOCKSTEP_CUDA_MISSING:INTERNAL=//p' build/ci/CMakeCache.txt)
+  if [ -n "$why" ]; then
+    echo "Without CUDA: $why"
+    ! requires cuda || fail "LOCKSTEP_REQUIRE names cuda, but $why"
+  fi
+  cmake --build --preset ci -j "$jobs"
 }
 
-# These read the commands that compile each file by itself, which there are once CMake has been run.
+# These read the commands that would compile each file by itself, which there are once CMake has been run.
 tidy() {
   section "clang-tidy"
   cmake --preset dev >/dev/null
@@ -38,20 +55,6 @@ tidy-full() {
   mpi-scripts/tidy.py --full
 }
 
-cuda() {
-  section "CUDA build (preset cuda)"
-  local why
-  [ -f build/dev/CMakeCache.txt ] || cmake --preset dev
-  why=$(sed -n 's/^LOCKSTEP_CUDA_MISSING:INTERNAL=//p' build/dev/CMakeCache.txt)
-  if [ -n "$why" ]; then
-    echo "Skipped: $why"
-  else
-    cmake --preset cuda
-    # What no other build has linked: the NCCL back end, and the programs with it. And the kernels, where there is a compiler.
-    cmake --build --preset cuda -j "$jobs" --target backends_nccl_test kernels_canonical_fold_gpu_test train topo comm-bench
-  fi
-}
-
 docs() {
   section "Documentation (doxygen, warnings are errors)"
   mkdir -p build/doc
@@ -59,32 +62,76 @@ docs() {
   echo "build/doc/html/index.html"
 }
 
+# What users get, but for the tests: every file compiled by itself, so that a missing include shows; optimised; no CUDA.
+nocuda() {
+  section "Release build without CUDA, and quick tests (preset nocuda)"
+  cmake --preset nocuda
+  cmake --build --preset nocuda -j "$jobs" --target train topo comm-bench {base,kernels,train}_tests
+  ctest --preset nocuda -j "$jobs" -R '^(base|kernels)\.|^train\.(usage|run)_test'
+}
+
+# CTest's summary, from the line with the percentage on, is kept for the end.
+summary=$(mktemp)
+trap 'rm -f "$summary"' EXIT
 unit() {
-  section "Tests (preset dev)"
-  ctest --preset dev -j "$jobs"
+  section "Tests (preset ci)"
+  ctest --preset ci -j "$jobs" |
+    awk -v summary="$summary" '/^[0-9]+% tests passed/ { last = 1 } last { print > summary; next } { print; fflush() }'
 }
 
-# No && between stages: in such a list the shell would not stop at a stage's own failures.
-lint() {
-  format
-  build
-  tidy
-}
-all() {
-  deps
-  format
-  build
-  tidy
-  cuda
-  docs
-  unit
+# How long this machine takes for a fixed small file, one on each core that is used: the median of three.
+calibrate() {
+  local round job seconds=()
+  for round in 1 2 3; do
+    local begin=$EPOCHREALTIME
+    for ((job = 0; job < jobs; ++job)); do c++ -std=c++20 -O1 -c mpi-scripts/calibration.cpp -o /dev/null & done
+    wait
+    seconds[round]=$(awk "BEGIN { print $EPOCHREALTIME - $begin }")
+  done
+  printf '%s\n' "${seconds[@]}" | sort -g | sed -n 2p
 }
 
+# What was run, in order, and each one's seconds.
+declare -a names=() taken=()
+timed() {
+  local begin=$EPOCHREALTIME
+  "$1"
+  names+=("$1")
+  taken+=("$(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $begin }")")
+}
+
+# Shows the stages; false where one took too long. A budget is for two cores: with more, less is allowed.
+report() {
+  local scale=1 too_long=0 i
+  if [ "${LOCKSTEP_BUDGETS:-}" = enforce ]; then
+    scale=$(awk "BEGIN { printf \"%.2f\", $(calibrate) / $calibrated_seconds * 2 / $jobs }")
+  fi
+  section "Seconds by stage, and budgets: $scale times those of the reference"
+  printf '%-10s %8s %8s\n' stage seconds budget
+  for i in "${!names[@]}"; do
+    awk -v name="${names[i]}" -v taken="${taken[i]}" -v scale="$scale" -v base="${budget[${names[i]}]}" -v over="$over" '
+      BEGIN {
+        budget = scale * base; long = taken > over * budget
+        printf "%-10s %8.1f %8.1f%s\n", name, taken, budget, long ? "  over " over " times its budget" : ""
+        exit long
+      }' || too_long=1
+  done
+  printf '%-10s %8.1f\n' all "$(printf '%s\n' "${taken[@]}" | awk '{ s += $1 } END { print s }')"
+  [ "$too_long" = 0 ] || [ "${LOCKSTEP_BUDGETS:-}" != enforce ]
+}
+
+run=()
 [ $# -gt 0 ] || set -- all
 for stage in "$@"; do
   case $stage in
-    all | deps | format | build | tidy | tidy-full | lint | cuda | docs | unit) ;;
-    *) fail "unknown stage '$stage'; the stages are all deps format build tidy tidy-full lint cuda docs unit" ;;
+    all) run+=(deps format build tidy docs nocuda unit) ;;
+    lint) run+=(format tidy) ;;
+    deps | format | build | tidy | tidy-full | docs | nocuda | unit) run+=("$stage") ;;
+    *) fail "unknown stage '$stage'; the stages are all deps format build tidy tidy-full docs nocuda unit lint" ;;
   esac
 done
-for stage in "$@"; do "$stage"; done
+echo "Not to be skipped: ${LOCKSTEP_REQUIRE:-(nothing: LOCKSTEP_REQUIRE is not set)}"
+# No && and no if around a stage: in such a list the shell would not stop at a stage's own failures.
+trap 'cat "$summary"; rm -f "$summary"' EXIT
+for stage in "${run[@]}"; do timed "$stage"; done
+report || fail "a stage took too long"

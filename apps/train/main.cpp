@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // train: trains a CNN on all ranks of the job. Exit codes: apps/common/exit_codes.hpp.
-#include <boost/program_options.hpp>
 #include <optional>
 #include <string>
 

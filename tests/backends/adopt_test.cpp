@@ -11,6 +11,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi.hpp"
 #include "lockstep/platform/world.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -142,7 +143,7 @@ std::string complaint_where_one_is_late(int late, int& peer) {
 }
 
 TEST(AdoptedGroup, NamesWhoHasNotCome) {
-  if (world_size() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  if (world_size() == 1) LOCKSTEP_SKIP(ranks) << "one rank waits for nobody";
   const int last = world_size() - 1;
   int peer = -1;
   const std::string message = complaint_where_one_is_late(last, peer);
@@ -155,7 +156,7 @@ TEST(AdoptedGroup, NamesWhoHasNotCome) {
 }
 
 TEST(AdoptedGroup, NamesRankZeroIfItIsTheOne) {
-  if (world_size() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  if (world_size() == 1) LOCKSTEP_SKIP(ranks) << "one rank waits for nobody";
   int peer = -1;
   const std::string message = complaint_where_one_is_late(0, peer);
   if (world_rank() == 0) {  // which hears that the others have waited for it

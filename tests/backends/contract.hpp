@@ -28,6 +28,13 @@ inline constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::in
                                        DType::uint8,   DType::float16, DType::bfloat16};
 inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
+/// Every operator with every dtype on up to 4 ranks. Beyond, where ranks share cores and each operation takes longer,
+/// every operator with float32, and with each other dtype one of them.
+inline std::span<const ReduceOp> ops_for(const Communicator& c, DType dtype) {
+  const std::span<const ReduceOp> all(all_ops);
+  return c.size() <= 4 || dtype == DType::float32 ? all : all.subspan(static_cast<std::size_t>(dtype) % all.size(), 1);
+}
+
 /// A value in 0 … 6 that changes with rank, element and repetition.
 inline int value_of(int rank, std::int64_t element, int repetition) {
   return static_cast<int>(
@@ -240,7 +247,8 @@ inline void check_reduce(Communicator& c, const Memory& memory, DType dtype, Red
 inline void check_reduces(Communicator& c, const Memory& memory, DType dtype, std::int64_t count) {
   int root = 0;
   for (const bool in_place : {true, false}) {
-    for (const ReduceOp op : all_ops) check_reduce(c, memory, dtype, op, count, {root++ % c.size()}, in_place);
+    for (const ReduceOp op : ops_for(c, dtype))
+      check_reduce(c, memory, dtype, op, count, {root++ % c.size()}, in_place);
     for (int every = 0; every < c.size(); ++every)
       check_reduce(c, memory, dtype, ReduceOp::sum, count, {every}, in_place);
   }
@@ -376,7 +384,7 @@ inline void check_reduce_thens(Communicator& c, const Memory& memory) {
   if (!c.capabilities().no_reduce_then.empty()) return;
   for (const bool in_place : {true, false}) {
     for (const DType dtype : all_dtypes)
-      for (const ReduceOp op : all_ops)
+      for (const ReduceOp op : ops_for(c, dtype))
         for (const std::int64_t count : interesting_counts(c.size()))
           check_reduce_then(c, memory, dtype, op, count, in_place);
     check_reduce_then(c, memory, DType::float32, ReduceOp::sum, 200'003, in_place);
@@ -389,7 +397,7 @@ inline void check_every_operation(Communicator& c, const Memory& memory) {
   for (const DType dtype : all_dtypes) {
     for (const std::int64_t count : interesting_counts(c.size())) {
       for (const bool in_place : {true, false}) {
-        for (const ReduceOp op : all_ops) {
+        for (const ReduceOp op : ops_for(c, dtype)) {
           check_all_reduce(c, memory, dtype, op, count, in_place);
           check_reduce_scatter(c, memory, dtype, op, count, in_place);
         }
@@ -572,7 +580,7 @@ inline void check_all(Communicator& c, const Memory& memory = host_memory()) {
   check_nothing(c);
   check_a_rank_that_stalls(c, memory);
   check_many_at_once(c, memory);
-  check_back_to_back(c, memory, 1000);
+  check_back_to_back(c, memory, c.size() <= 4 ? 1000 : 250);
   check_refusals(c, memory);
   check_refusals_of_reduce_and_all_to_all(c, memory);
   check_close(c);

@@ -7,6 +7,7 @@
 
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/platform/world.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -21,7 +22,8 @@ constexpr int period = 113;
 class Large : public testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("LOCKSTEP_LARGE_TESTS") == nullptr) GTEST_SKIP() << "set LOCKSTEP_LARGE_TESTS=1; it needs 9 GB";
+    if (std::getenv("LOCKSTEP_LARGE_TESTS") == nullptr)
+      LOCKSTEP_SKIP(memory) << "set LOCKSTEP_LARGE_TESTS=1; it needs 9 GB";
   }
 
   /// @param own_memory  of the communicator, else the C library's

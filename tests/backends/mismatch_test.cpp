@@ -18,6 +18,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/bootstrap.hpp"
 #include "lockstep/platform/world.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -90,7 +91,7 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
   World world;
   if (difference.name == "RootOfABroadcast" && count == eager && world.size() == 2) {
     world.close();
-    GTEST_SKIP() << "both ranks only send, which is done at once: nobody waits";
+    LOCKSTEP_SKIP(ranks) << "both ranks only send, which is done at once: nobody waits";
   }
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
   auto c = make_mpi_plan(world.group(), *progress, {.algorithm = algorithm, .segment = segment, .deadline = deadline});

@@ -17,6 +17,7 @@
 #include "comm/signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/gpu.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -109,7 +110,7 @@ void expect_all_reduces_keep_values(Communicator& c) {
 class Nccl : public testing::Test {
  protected:
   void SetUp() override {
-    if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
+    if (gpu_count() == 0) LOCKSTEP_SKIP(gpu) << why_no_gpu();
     communicator_ = make_nccl(alone(), progress_);
   }
   void TearDown() override {
@@ -266,7 +267,7 @@ class NcclTreeOrder : public Nccl {
     } catch (const Error& error) {
       const bool no_compiler = error.message().find("without a CUDA compiler") != std::string::npos;
       if (error.code() != ErrorCode::unsupported || !no_compiler) throw;
-      GTEST_SKIP() << error.message();
+      LOCKSTEP_SKIP(cuda) << error.message();
     }
   }
   void TearDown() override {
@@ -305,7 +306,7 @@ TEST_F(NcclTreeOrder, StandsBesideARing) {
 }
 
 TEST(NcclWithoutGpu, RefusesTreeOrderForWantOfThatOrOfACompiler) {
-  if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU";
+  if (gpu_count() > 0) LOCKSTEP_SKIP(no_gpu) << "there is one";
   Progress progress;
   try {
     make_nccl(alone(), progress, {.algorithm = NcclAlgorithm::tree_order});
@@ -319,7 +320,7 @@ TEST(NcclWithoutGpu, RefusesTreeOrderForWantOfThatOrOfACompiler) {
 }
 
 TEST(NcclWithoutGpu, SaysWhyItCannotBeMade) {
-  if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU";
+  if (gpu_count() > 0) LOCKSTEP_SKIP(no_gpu) << "there is one";
   Progress progress;
   try {
     make_nccl(alone(), progress);

@@ -2,6 +2,7 @@
 // What becomes of a job one of whose ranks is killed: those that wait for it in shared memory are told who it was, and
 // nothing is left of any of them.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,12 +13,15 @@
 #include <iterator>
 #include <random>
 #include <set>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "support/background_job.hpp"
 #include "support/run_program.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep {
 namespace {
@@ -70,7 +74,7 @@ class RankDeathIn : public RankDeath, public testing::WithParamInterface<const c
 
 TEST_P(RankDeathIn, IsToldByNameToWhoeverWaits) {
   const std::string flag = recovery_flag();
-  if (flag.empty()) GTEST_SKIP() << LOCKSTEP_MPIEXEC << " lets no rank outlive another";
+  if (flag.empty()) LOCKSTEP_SKIP(mpi) << LOCKSTEP_MPIEXEC << " lets no rank outlive another";
   const auto job = testing_support::run_program(
       command(flag, "await " + folder().string() + ' ' + GetParam() + ' ' + std::to_string(deadline_seconds)) +
       " 2>&1");
@@ -90,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(, RankDeathIn, testing::Values("spin", "sleep"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 /// What is in /dev/shm but for the files of MPI libraries, which a killed rank leaves behind and their names tell. Of
-/// lockstep's nothing ever is, not even for a moment: its memory has no name.
+/// lockstep's nothing ever is, not even for a moment: its memory is nowhere in the file system.
 std::set<std::string> named_memory() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -101,6 +105,52 @@ std::set<std::string> named_memory() {
     if (!open_mpi && !mpich) names.insert(name);
   }
   return names;
+}
+
+/// lockstep's memory that these processes have mapped, each by the device and inode that tell it from any other; what
+/// is not in the file system lives as long as somebody has mapped it or holds it open.
+std::set<std::string> mapped_memory(const std::vector<std::string>& process_ids) {
+  std::set<std::string> found;
+  for (const std::string& id : process_ids) {
+    std::ifstream maps("/proc/" + id + "/maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find("/memfd:lockstep") == std::string::npos) continue;
+      std::istringstream words(line);
+      std::string addresses, rights, offset, device, inode;
+      words >> addresses >> rights >> offset >> device >> inode;
+      found.insert(device + ' ' + inode);
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> all_processes() {
+  std::vector<std::string> ids;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") == std::string::npos) ids.push_back(name);
+  }
+  return ids;
+}
+
+/// Of these memories, those that any process still has mapped or open.
+std::set<std::string> still_held(const std::set<std::string>& memories) {
+  std::set<std::string> held;
+  const std::set<std::string> mapped = mapped_memory(all_processes());
+  std::set_intersection(memories.begin(), memories.end(), mapped.begin(), mapped.end(),
+                        std::inserter(held, held.end()));
+  for (const std::string& id : all_processes()) {
+    std::error_code gone;  // processes end while they are looked at
+    for (std::filesystem::directory_iterator fd("/proc/" + id + "/fd", gone), end; !gone && fd != end;
+         fd.increment(gone)) {
+      struct stat status {};
+      const auto target = std::filesystem::read_symlink(fd->path(), gone).string();
+      if (target.find("/memfd:lockstep") == std::string::npos || stat(fd->path().c_str(), &status) != 0) continue;
+      for (const std::string& memory : memories)
+        if (memory.ends_with(' ' + std::to_string(status.st_ino))) held.insert(memory);
+    }
+  }
+  return held;
 }
 
 unsigned number_from(const char* variable, unsigned otherwise) {
@@ -117,6 +167,7 @@ TEST_F(RankDeath, LeavesNothingBehind) {
   std::uniform_int_distribution<int> after_ms(0, 1000);
   const std::string marker = folder().string();
   const std::set<std::string> before = named_memory();
+  std::set<std::string> nameless;
   for (unsigned k = 0; k < kills; ++k) {
     BackgroundJob job(command("", "repeat " + marker), folder() / "output");
     const auto alive = [&] { return processes(LOCKSTEP_MORTAL_RANKS, marker); };
@@ -124,6 +175,9 @@ TEST_F(RankDeath, LeavesNothingBehind) {
     ASSERT_FALSE(job.has_ended()) << "kill " << k << " found none to kill";
     const int delay_ms = after_ms(random);
     std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+    std::vector<std::string> ids;
+    for (const pid_t rank : alive()) ids.push_back(std::to_string(rank));
+    nameless.merge(mapped_memory(ids));
     ASSERT_EQ(kill(alive().at(random() % ranks), SIGKILL), 0);
     EXPECT_TRUE(becomes_true(60s, [&] { return alive().empty(); }))
         << "kill " << k << ", " << delay_ms << " ms after the ranks had started\n"
@@ -136,6 +190,8 @@ TEST_F(RankDeath, LeavesNothingBehind) {
   const std::set<std::string> after = named_memory();
   std::set_difference(after.begin(), after.end(), before.begin(), before.end(), std::back_inserter(made));
   EXPECT_EQ(made, std::vector<std::string>{});
+  EXPECT_FALSE(nameless.empty()) << "the ranks shared no memory, so nothing was looked for";
+  EXPECT_EQ(still_held(nameless), std::set<std::string>{});
 }
 
 }  // namespace

@@ -7,13 +7,15 @@
 #include "lockstep/backends/membership.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/world.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::backends {
 namespace {
 
 TEST(MembershipWithAProgressThread, IsRefusedWhereMpiIsNotMadeForIt) {
   World world({.thread_level = ThreadLevel::single});
-  if (provided_thread_level() >= ThreadLevel::serialized) GTEST_SKIP() << "this MPI gives more than it is asked for";
+  if (provided_thread_level() >= ThreadLevel::serialized)
+    LOCKSTEP_SKIP(threads) << "this MPI gives more than it is asked for";
   try {
     const Membership membership(world.group(), {.progress_thread = true});
     ADD_FAILURE() << "was accepted";

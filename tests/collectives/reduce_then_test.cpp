@@ -12,8 +12,8 @@ namespace {
 const std::vector<Reaches> reaches = {{Reach::direct}, {Reach::staged}, {Reach::staged, Reach::direct}};
 
 /// Proves a reduce_then and compares the order of addition with that of the all-reduce that it stands for.
-void prove(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShape& shape = {},
-           const Reaches& reach = {Reach::direct}) {
+void prove_then(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShape& shape = {},
+                const Reaches& reach = {Reach::direct}) {
   SCOPED_TRACE(testing::Message() << name(algorithm) << ", " << ranks << " ranks on " << shape.nodes() << " nodes, "
                                   << trial.count.value << " elements, " << (trial.in_place ? "in" : "out of")
                                   << " place, reach " << static_cast<int>(reach.front()));
@@ -40,12 +40,12 @@ class ReduceThen : public testing::TestWithParam<Algorithm> {};
 
 TEST_P(ReduceThen, IsRightForAllRankCountsAndCounts) {
   for (int ranks = 1; ranks <= 64; ++ranks)
-    for (const std::int64_t count : counts_for(ranks)) prove(reduce_then_of(count, true), ranks, GetParam());
+    for (const std::int64_t count : counts_for(ranks)) prove_then(reduce_then_of(count, true), ranks, GetParam());
 }
 
 TEST_P(ReduceThen, KeepsTheOutputForTheFunctionOutOfPlace) {
   for (int ranks = 1; ranks <= 64; ++ranks)
-    for (const std::int64_t count : counts_for(ranks)) prove(reduce_then_of(count, false), ranks, GetParam());
+    for (const std::int64_t count : counts_for(ranks)) prove_then(reduce_then_of(count, false), ranks, GetParam());
 }
 
 TEST_P(ReduceThen, TakesNoneOrSeveralLeavesFromARank) {
@@ -54,7 +54,7 @@ TEST_P(ReduceThen, TakesNoneOrSeveralLeavesFromARank) {
       for (const bool in_place : {false, true}) {
         Trial trial = reduce_then_of(2 * ranks + 1, in_place);
         for (int rank = 0; rank < ranks; ++rank) trial.leaves.push_back((rank + variant) % 3);
-        prove(trial, ranks, GetParam());
+        prove_then(trial, ranks, GetParam());
       }
 }
 
@@ -77,7 +77,7 @@ TEST(ReduceThenInSharedMemory, IsRightForAllRankCountsAndCounts) {
     for (const bool in_place : {true, false})
       for (int ranks = 1; ranks <= (in_place ? 64 : 17); ++ranks)
         for (const std::int64_t count : counts_for(ranks))
-          prove(reduce_then_of(count, in_place), ranks, Algorithm::shared_memory, {}, reach);
+          prove_then(reduce_then_of(count, in_place), ranks, Algorithm::shared_memory, {}, reach);
 }
 
 TEST(ReduceThenInAHierarchy, IsRightOnEqualAndUnequalNodes) {
@@ -88,7 +88,7 @@ TEST(ReduceThenInAHierarchy, IsRightOnEqualAndUnequalNodes) {
       for (const ClusterShape& shape : equal_and_unequal_nodes())
         for (const std::int64_t count : counts_for(shape.ranks()))
           for (const bool in_place : {true, false})
-            prove(reduce_then_of(count, in_place), shape.ranks(), algorithm, shape, reach);
+            prove_then(reduce_then_of(count, in_place), shape.ranks(), algorithm, shape, reach);
 }
 
 /// How many elements each rank applies the function to.
@@ -123,7 +123,7 @@ TEST(ReduceThenShares, OfRanksAboveAPowerOfTwoAreEmptyInHalvingDoublingAndTreeOr
 
 TEST(ReduceThenOfADoubleTree, IsTheRing) {
   const Trial trial = reduce_then_of(1009, true);
-  prove(trial, 5, Algorithm::double_tree);
+  prove_then(trial, 5, Algorithm::double_tree);
   EXPECT_EQ(with_slices(Algorithm::double_tree), Algorithm::ring);
 }
 

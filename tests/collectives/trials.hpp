@@ -54,7 +54,13 @@ inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algor
 }
 
 /// 0, 1, around the number of ranks, prime, large.
-inline std::set<std::int64_t> counts_for(int ranks) { return {0, 1, ranks - 1, ranks, ranks + 1, 1009, (1 << 20) + 3}; }
+/// Beyond 24 ranks, where plans are long, all seven only beside powers of two; else fewer than there are ranks, a few
+/// more than there are, and many.
+inline std::set<std::int64_t> counts_for(int ranks) {
+  if (ranks <= 24 || (ranks >= 31 && ranks <= 33) || ranks >= 63)
+    return {0, 1, ranks - 1, ranks, ranks + 1, 1009, (1 << 20) + 3};
+  return {1, ranks + 1, (1 << 20) + 3};
+}
 
 inline testing::AssertionResult is_right(const Simulation& simulation) {
   if (!simulation.fault) return testing::AssertionSuccess();

@@ -5,6 +5,7 @@
 #include "data/idx_files.hpp"
 #include "lockstep/data/idx.hpp"
 #include "lockstep/data/normalization.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::data {
 namespace {
@@ -104,7 +105,7 @@ TEST(Mnist, RealFilesHaveTheKnownCountsAndStatistics) {
   const char* root = std::getenv("LOCKSTEP_DATA");
   const std::filesystem::path directory =
       std::filesystem::path(root != nullptr ? root : LOCKSTEP_DATA_DEFAULT) / "mnist";
-  if (!std::filesystem::exists(directory)) GTEST_SKIP() << directory << " does not exist; set LOCKSTEP_DATA";
+  if (!std::filesystem::exists(directory)) LOCKSTEP_SKIP(mnist) << directory << " does not exist; set LOCKSTEP_DATA";
   const DatasetPair pair = load_mnist(directory);
   EXPECT_EQ(pair.train.size(), 60'000);
   EXPECT_EQ(pair.test.size(), 10'000);

@@ -13,7 +13,9 @@
 #include <string>
 #include <thread>
 
+#include "apps/train/train_program.hpp"
 #include "support/run_program.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::testing_support {
 namespace {
@@ -28,9 +30,9 @@ class Hosts : public testing::Test {
  protected:
   void SetUp() override {
     if (!is_open_mpi(LOCKSTEP_MPIEXEC))
-      GTEST_SKIP() << "between namespaces of one machine MPICH now and then does not return from MPI_Finalize";
+      LOCKSTEP_SKIP(mpi) << "between namespaces of one machine MPICH now and then does not return from MPI_Finalize";
     const ProgramResult probe = run_program(script("exec true 2>&1"));
-    if (probe.exit_code == not_permitted) GTEST_SKIP() << probe.output;
+    if (probe.exit_code == not_permitted) LOCKSTEP_SKIP(namespaces) << probe.output;
     ASSERT_EQ(probe.exit_code, 0) << probe.output;
   }
 };
@@ -88,6 +90,26 @@ TEST_F(Hosts, KeepTheirLinkBusyInAHierarchicalAllReduce) {
   std::printf("the link was busy %.1f %% of the time\n", 100 * busy);
   EXPECT_GE(busy, 0.9) << result.output;
   EXPECT_LE(busy, 1.05) << "the rate is not what was asked for";
+}
+
+/// In float64 on the reference, whose losses do not depend on where ranks are. @return what train printed of the loss
+std::string loss_of(const ProgramResult& result) {
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  const auto at = result.output.find("step 3/");
+  EXPECT_NE(at, std::string::npos) << result.output;
+  const auto loss = result.output.find("loss ", at);
+  return loss == std::string::npos ? "" : result.output.substr(loss, result.output.find(' ', loss + 5) - loss);
+}
+
+TEST_F(Hosts, TrainAsOneHostDoes) {
+  const train::SmallDigits digits;
+  const std::string train =
+      LOCKSTEP_TRAIN + digits.arguments() + " --precision float64 --batch 16 --epochs 1 --log-every 1 2>&1";
+  const auto apart = run_program(script("run 2 " + train));
+  EXPECT_EQ(occurrences(apart.output, "4 ranks on 2 nodes"), 1) << apart.output;
+  const std::string loss = loss_of(apart);
+  EXPECT_FALSE(loss.empty());
+  EXPECT_EQ(loss, loss_of(run_program(std::string(LOCKSTEP_MPIEXEC) + " -n 2 " + train)));
 }
 
 TEST_F(Hosts, PassOnTheCommandsExitCode) {

@@ -12,6 +12,7 @@
 #include "kernels/cuda/launch.hpp"
 #include "lockstep/platform/gpu.hpp"
 #include "platform/gpu/cuda.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::kernels {
 namespace {
@@ -61,8 +62,8 @@ void expect_the_cpus_bits(int ranks, Count count, DType dtype, ReduceOp op, std:
 class CanonicalFoldOnGpu : public testing::TestWithParam<std::tuple<DType, ReduceOp>> {
  protected:
   void SetUp() override {
-    if (gpu_count() == 0) GTEST_SKIP() << why_no_gpu();
-    if (!cuda::why_no_kernels().empty()) GTEST_SKIP() << cuda::why_no_kernels();
+    if (gpu_count() == 0) LOCKSTEP_SKIP(gpu) << why_no_gpu();
+    if (!cuda::why_no_kernels().empty()) LOCKSTEP_SKIP(cuda) << cuda::why_no_kernels();
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "observe/scratch_file.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::observe {
 namespace {
@@ -97,7 +98,7 @@ TEST(MetricsFile, UnwritablePathIsKnownAtOnce) {
 }
 
 TEST(MetricsFile, FullDiskIsAnError) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "/dev/full does not exist here";
+  if (!std::filesystem::exists("/dev/full")) LOCKSTEP_SKIP(device) << "/dev/full does not exist here";
   MetricsFile file("/dev/full");
   try {
     file.write(StepEvent{});

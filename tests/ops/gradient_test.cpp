@@ -13,7 +13,7 @@ namespace lockstep::ops::test {
 namespace {
 
 constexpr double step = 1e-5;
-constexpr double tolerance = 1e-7;
+constexpr double gradient_tolerance = 1e-7;
 
 /// Changes one value up and down and expects the slope of the objective to be `analytic`.
 void expect_slope(Graph& graph, Tensor& tensor, std::int64_t i, double analytic, const std::string& what) {
@@ -25,7 +25,7 @@ void expect_slope(Graph& graph, Tensor& tensor, std::int64_t i, double analytic,
   graph.forward();
   const double below = graph.objective();
   tensor.set(i, value);
-  EXPECT_NEAR((above - below) / (2 * step), analytic, tolerance * std::max(1.0, std::abs(analytic)))
+  EXPECT_NEAR((above - below) / (2 * step), analytic, gradient_tolerance * std::max(1.0, std::abs(analytic)))
       << what << " element " << i;
 }
 
@@ -112,7 +112,7 @@ TEST(LossGradient, EqualsCentralDifferences) {
     logits.set(i, value - step);
     const double below = loss->evaluate(logits.data(), labels.data(), nullptr).loss_sum;
     logits.set(i, value);
-    EXPECT_NEAR((above - below) / (2 * step), gradient.get(i), tolerance) << "logit " << i;
+    EXPECT_NEAR((above - below) / (2 * step), gradient.get(i), gradient_tolerance) << "logit " << i;
   }
 }
 

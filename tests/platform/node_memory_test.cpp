@@ -17,6 +17,7 @@
 #include "lockstep/platform/bootstrap.hpp"
 #include "lockstep/platform/world.hpp"
 #include "platform/wake_ups.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep {
 namespace {
@@ -195,7 +196,7 @@ TEST_F(NodeMemoryTest, IfOneRankCannotTakePartAllHearWhyAndNothingStaysOpen) {
 }
 
 TEST_F(NodeMemoryTest, RanksMustAskForTheSameControlArea) {
-  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  if (size() == 1) LOCKSTEP_SKIP(ranks) << "one rank agrees with itself";
   std::string why_not;
   EXPECT_EQ(make_node_memory(node(), {.control_bytes = Bytes{rank() == 1 ? 9000 : 100}}, why_not), nullptr);
   EXPECT_NE(why_not.find("local rank 1 on host"), std::string::npos) << why_not;
@@ -318,7 +319,7 @@ TEST_F(NodeMemoryTest, AControlAreaGoesToAnotherGroupOnlyWhenAllRanksHaveLeft) {
 }
 
 TEST_F(NodeMemoryTest, AGroupWhoseRanksHoldNothingInCommonMakesItsOwnAndSaysSo) {
-  if (size() == 1) GTEST_SKIP() << "one rank holds whatever it holds";
+  if (size() == 1) LOCKSTEP_SKIP(ranks) << "one rank holds whatever it holds";
   auto some = node().split(rank() == 0 ? 0 : 1, rank()).value();
   std::string why_not;
   const auto first = make_node_memory(some, {}, why_not);

@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include "support/verdict.hpp"
+
 namespace {
 
 class FailureWithRank : public testing::EmptyTestEventListener {
@@ -29,14 +31,15 @@ int main(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   testing::InitGoogleTest(&argc, argv);
+  lockstep::testing_support::select_files(argc, argv);
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (rank != 0) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new FailureWithRank(rank));
   }
-  int failed = RUN_ALL_TESTS();
+  const int verdict = lockstep::testing_support::verdict(RUN_ALL_TESTS());
   // A rank that failed may have left its peers in the middle of something: do not wait for them.
-  if (failed != 0) MPI_Abort(MPI_COMM_WORLD, 1);
+  if (verdict == 1) MPI_Abort(MPI_COMM_WORLD, 1);
   MPI_Finalize();
-  return 0;
+  return verdict;
 }

@@ -35,11 +35,14 @@ TEST(Run, WithoutATerminalThereAreOnlyPlainLines) {
   EXPECT_EQ(result.output.find_first_of("\r\x1b"), std::string::npos) << result.output;
 }
 
+/// After 30 steps about half of the test images are classified correctly; a tenth is guessed.
 TEST(Run, LeNetLearnsDrawnDigitsAtAnyNumberOfRanks) {
   const SmallDigits digits;
-  for (const int ranks : {1, 2, 3}) {
-    EXPECT_LT(last_epoch(digits, ranks, "--steps 5").at("train_loss").get<double>(), 2.4) << ranks;
-  }
+  const auto accuracy = [&](int ranks, const std::string& rate) {
+    return last_epoch(digits, ranks, "--steps 30" + rate).at("val_accuracy").get<double>();
+  };
+  for (const int ranks : {1, 2, 3}) EXPECT_GT(accuracy(ranks, ""), 0.35) << ranks;
+  EXPECT_LT(accuracy(2, " --lr 1e-12"), 0.25) << "what has not learned passes too";
 }
 
 TEST(Run, ResNet20TakesDrawnColourImages) {
@@ -68,9 +71,13 @@ TEST(Run, StopsAfterTheStepsAskedForAndSaysSo) {
 TEST(Run, InFloat64OnTheReferenceRanksDoNotMatter) {
   const SmallDigits digits;
   const std::string arguments = digits.arguments() + " --precision float64 --batch 20 --epochs 1";
-  const double alone = last_epoch(digits, 1, arguments).at("train_loss").get<double>();
-  for (const int ranks : {2, 3}) {
-    EXPECT_NEAR(last_epoch(digits, ranks, arguments).at("train_loss").get<double>() / alone, 1, 1e-12) << ranks;
+  const auto alone = last_epoch(digits, 1, arguments);
+  for (const int ranks : {2, 3}) {  // 3 ranks have 10 or 11 of the 32 test images: each must count once all the same
+    const auto together = last_epoch(digits, ranks, arguments);
+    for (const char* loss : {"train_loss", "val_loss"}) {
+      EXPECT_NEAR(together.at(loss).get<double>() / alone.at(loss).get<double>(), 1, 1e-12) << ranks << ' ' << loss;
+    }
+    EXPECT_EQ(together.at("val_accuracy"), alone.at("val_accuracy")) << ranks;
   }
 }
 
