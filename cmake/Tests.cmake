@@ -36,10 +36,6 @@ function(lockstep_test_executable target main)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PRIVATE lockstep_flags ${main})
     set_target_properties(${target} PROPERTIES UNITY_BUILD ${LOCKSTEP_MERGE_TESTS} UNITY_BUILD_MODE GROUP)
-    # gcc takes files that are compiled together for headers, in which unnamed namespaces would be a mistake; and what
-    # they declare for the surroundings of each other, in which a name would hide another.
-    target_compile_options(${target} PRIVATE
-      "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<BOOL:${LOCKSTEP_MERGE_TESTS}>>:-Wno-subobject-linkage;-Wno-shadow>")
   else()
     target_sources(${target} PRIVATE ${ARG_SOURCES})
   endif()
