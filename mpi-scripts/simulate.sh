@@ -6,7 +6,8 @@
 #   RANKS (16 64 256 1024)          how many
 #   BYTES (1024 1048576 104857600)  of the buffer
 #   PLATFORMS (flat nodes)          one rank a node, or eight
-#   CONTENDERS                      of `run`, instead of the lists below: ompi, …, or ALGORITHM:SEGMENT:BLOCKS_IN_FLIGHT:RADIX
+#   CONTENDERS                      of `run`, instead of the lists below: ompi, …, auto:SEGMENT:BLOCKS_IN_FLIGHT, or
+#                                   ALGORITHM:SEGMENT:BLOCKS_IN_FLIGHT:RADIX
 # `run` appends to build/smpi/results.csv what is not there yet, so that it can be done in pieces; `draw` makes of it
 # docs/scale/results.csv, the curves beside it, and a Markdown table on standard output.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -23,6 +24,7 @@ whole=1073741824 # a segment that no buffer exceeds: one block
 # to save real time, rings of millions of messages of a few bytes, many messages at a time of more than a few bytes, and
 # messages of the whole of a large buffer.
 lockstep=(
+  "auto:$whole:1"
   "recursive-doubling:$whole:1:2 large"
   "recursive-doubling:$whole:1:8 large"
   "recursive-doubling:$whole:1:32 all-but-small"
@@ -126,7 +128,7 @@ check() {
   for where in "flat 16 13" "flat 16 16" "nodes 64 64"; do
     # shellcheck disable=SC2086  # three words
     simulate simulate-data-present $where default 1024,1048576 "${names[@]}" | tee "$out/check.csv"
-    if [ "$(wc -l <"$out/check.csv")" != $((2 * ${#names[@]})) ] || grep -qv ',0$' "$out/check.csv"; then
+    if [ "$(wc -l <"$out/check.csv")" != $((2 * ${#names[@]})) ] || grep -qv ',0,[^,]*$' "$out/check.csv"; then
       fail "wrong sums, or none"
     fi
   done
@@ -146,7 +148,7 @@ run_one() {
   # Kept apart until it has ended well: a simulation that dies must leave no half a line among the results.
   simulate simulate-data-absent "$platform" "$ranks" "$ranks" "$selector" "$(IFS=,; echo "${missing[*]}")" "$name" \
     >"$out/run.csv" || fail "the simulation failed: $(tail -n 3 "$out/run.csv")"
-  while IFS=, read -r _ _ bytes seconds _; do echo "$platform,$contender,$ranks,$bytes,$seconds"; done \
+  while IFS=, read -r _ _ bytes seconds _ choice; do echo "$platform,$contender,$ranks,$bytes,$seconds,$choice"; done \
     <"$out/run.csv" >>"$results"
 }
 

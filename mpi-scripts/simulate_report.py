@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and curves of what simulate.sh has measured.
 
-  simulate_report.py RESULTS.csv DIR     RESULTS: platform,contender,ranks,bytes,seconds
+  simulate_report.py RESULTS.csv DIR     RESULTS: platform,contender,ranks,bytes,seconds,choice
 writes DIR/results.csv, sorted, and DIR/PLATFORM.svg; prints Markdown.
 """
 import collections
@@ -19,24 +19,31 @@ LEGEND_COLUMNS = 4
 PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP, GAP = 300, 300, 70, 60, 75
 
 
+def is_auto(contender):
+    return contender.split(":")[0] == "auto"
+
+
 def read(path):
-    """{platform: {bytes: {contender: {ranks: seconds}}}}"""
+    """{platform: {bytes: {contender: {ranks: seconds}}}}, and {(platform, bytes, ranks): what auto chose}"""
     tree = lambda: collections.defaultdict(tree)  # noqa: E731
-    table = tree()
-    for platform, contender, ranks, size, seconds in csv.reader(path.open()):
+    table, choices = tree(), {}
+    for platform, contender, ranks, size, seconds, choice in csv.reader(path.open()):
         if platform != "platform":
             table[platform][int(size)][contender][int(ranks)] = float(seconds)
-    return table
+            if is_auto(contender):
+                choices[platform, int(size), int(ranks)] = choice
+    return table, choices
 
 
-def write(path, table):
+def write(path, table, choices):
     with path.open("w") as file:
-        file.write("platform,contender,ranks,bytes,seconds\n")
+        file.write("platform,contender,ranks,bytes,seconds,choice\n")
         for platform in sorted(table):
             for size in sorted(table[platform]):
                 for contender in sorted(table[platform][size]):
                     for ranks, seconds in sorted(table[platform][size][contender].items()):
-                        file.write(f"{platform},{contender},{ranks},{size},{seconds:.9f}\n")
+                        choice = choices[platform, size, ranks] if is_auto(contender) else ""
+                        file.write(f"{platform},{contender},{ranks},{size},{seconds:.9f},{choice}\n")
 
 
 def size_text(size):
@@ -50,35 +57,35 @@ def time_text(seconds):
     return f"{seconds * 1e9:.3g} ns"
 
 
-def algorithm(contender):
-    name, *settings = contender.split(":")
-    radix = settings[2] if len(settings) > 2 else "2"
-    return name if radix == "2" else f"{name}, radix {radix}"
+def algorithm(choice):
+    name, radix = choice.split(":")
+    return name if radix in ("2", "-") else f"{name}, radix {radix}"
 
 
-def best(times, ranks, ours):
-    """The least seconds of lockstep's contenders (or the selectors), and whose they are."""
-    found = [(by_ranks[ranks], contender) for contender, by_ranks in times.items()
-             if ranks in by_ranks and (contender not in SELECTORS) == ours]
+def least(times, ranks, counts):
+    """The least seconds of the contenders that count."""
+    found = [by_ranks[ranks] for contender, by_ranks in times.items() if ranks in by_ranks and counts(contender)]
     return min(found, default=None)
 
 
-def print_tables(table):
+def print_tables(table, choices):
+    """What lockstep chooses by itself against the best of the others' choices: not its best contender afterwards."""
     for platform in sorted(table):
         print(f"### {TITLES[platform].capitalize()}\n")
-        print("| ranks | bytes | lockstep's best | | " + " | ".join(SELECTORS) + " | best of them ÷ lockstep |")
+        print("| ranks | bytes | lockstep's auto | | " + " | ".join(SELECTORS) + " | best of them ÷ lockstep |")
         print("|---|---|---|---|" + "---|" * len(SELECTORS) + "---|")
         largest, ratios = 0, {}
         for ranks in sorted({r for sizes in table[platform].values() for c in sizes.values() for r in c}):
             for size, times in sorted(table[platform].items()):
-                ours, theirs = best(times, ranks, True), best(times, ranks, False)
+                ours, theirs = least(times, ranks, is_auto), least(times, ranks, SELECTORS.__contains__)
                 if not ours or not theirs:
                     continue
-                ratio = theirs[0] / ours[0]
+                ratio = theirs / ours
                 largest = max(largest, ranks)
                 ratios.setdefault(ranks, []).append(ratio)
                 cells = [time_text(times[s][ranks]) if ranks in times[s] else "–" for s in SELECTORS]
-                print(f"| {ranks:,} | {size_text(size)} | {time_text(ours[0])} | {algorithm(ours[1])} | "
+                print(f"| {ranks:,} | {size_text(size)} | {time_text(ours)} | "
+                      f"{algorithm(choices[platform, size, ranks])} | "
                       + " | ".join(cells) + f" | {ratio:.2f} |")
         if largest:
             mean = math.exp(sum(map(math.log, ratios[largest])) / len(ratios[largest]))
@@ -180,12 +187,12 @@ def draw(path, platform, sizes):
 def main(arguments):
     if len(arguments) != 2:
         sys.exit(__doc__)
-    table, directory = read(pathlib.Path(arguments[0])), pathlib.Path(arguments[1])
+    (table, choices), directory = read(pathlib.Path(arguments[0])), pathlib.Path(arguments[1])
     directory.mkdir(parents=True, exist_ok=True)
-    write(directory / "results.csv", table)
+    write(directory / "results.csv", table, choices)
     for platform, sizes in table.items():
         draw(directory / f"{platform}.svg", platform, sizes)
-    print_tables(table)
+    print_tables(table, choices)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "apps/comm-bench/selection.hpp"
-#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/method.hpp"
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_native/blocking.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
@@ -74,7 +74,7 @@ std::unique_ptr<Contender> make_contender(const std::string& name, const World& 
 
 std::span<const std::string_view> contender_names(CollectiveKind op) {
   static const auto all_reduce = [] {
-    const auto known = backends::algorithm_names();
+    const auto known = backends::method_names();
     std::vector<std::string_view> all(known.begin(), known.end());
     all.emplace_back("mpi-native");
     return all;

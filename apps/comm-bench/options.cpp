@@ -60,10 +60,7 @@ po::options_description description() {
 /// @throws UsageError with the nearest of `words` unless `word` is one of them
 void require_known(std::string_view what, std::string_view word, std::span<const std::string_view> words) {
   if (std::find(words.begin(), words.end(), word) != words.end()) return;
-  std::string list;
-  for (const std::string_view known : words) list += (list.empty() ? "" : ", ") + std::string(known);
-  throw UsageError("there is no " + std::string(what) + " '" + std::string(word) + "'; did you mean '" +
-                   nearest(word, words) + "'? There are " + list);
+  throw UsageError(unknown(what, word, words));
 }
 
 template <typename Enum, std::size_t size>

@@ -37,10 +37,9 @@ Selection selection_for(std::string_view contender, const World& world, const Op
   collectives::Choice choice{.segment = options.segment, .blocks_in_flight = options.in_flight, .radix = options.radix};
   if (contender != automatic) {
     choice.algorithm = collectives::parse_algorithm(options.op, contender);
-    return selection_on(world.shape(), choice);
+    return selection_on(world.shape(), collectives::forced(choice));
   }
-  Selection selection = collectives::selection_on(world.shape());
-  selection.untuned = choice;
+  Selection selection = collectives::selection_on(world.shape(), {.untuned = choice});
   if (!options.tuning.empty()) selection.table = backends::agreed_selection_table(world.group(), options.tuning);
   return selection;
 }

@@ -100,10 +100,11 @@ class Tuner {
     const CollectiveKind kind = options_->op;
     std::vector<Choice> usual;
     for (const auto algorithm : candidates(kind, cluster_))
-      usual.push_back(with_useful_blocks({.algorithm = algorithm}, cluster_));
+      for (const int radix : useful_radices(kind, algorithm, cluster_))
+        usual.push_back(with_useful_blocks({.algorithm = algorithm, .radix = radix}, cluster_));
     std::vector<Choice> settings;
     for (const Timed& t : fastest(heat(usual, long_heat), 2, 1.5)) {
-      const auto more = settings_of(kind, t.choice.algorithm, cluster_, bytes());
+      const auto more = settings_of(kind, t.choice, cluster_, bytes());
       settings.insert(settings.end(), more.begin(), more.end());
     }
     std::vector<Choice> finalists;
@@ -123,7 +124,7 @@ class Tuner {
   std::vector<Timed> heat(std::span<const Choice> choices, const Heat& heat) {
     Contenders contenders;
     for (const Choice& choice : choices) {
-      contenders.push_back(make_plan_contender("tuning", *world_, {.shape = cluster_, .forced = choice}, *options_));
+      contenders.push_back(make_plan_contender("tuning", *world_, collectives::forced(choice), *options_));
     }
     const int settling = bytes() <= small ? settling_rounds : 0;
     const Effort effort{.warmup = settling + std::min(heat.max_warmup, options_->warmup),
@@ -144,9 +145,9 @@ class Tuner {
   [[noreturn]] void refuse(const Choice& choice) const {
     throw Error(ErrorCode::mismatch, std::string(algorithm_name(options_->op, choice.algorithm)) +
                                          " with segments of " + std::to_string(choice.segment.value) + " bytes and " +
-                                         std::to_string(choice.blocks_in_flight) +
-                                         " blocks in flight gives wrong results at " + std::to_string(bytes().value) +
-                                         " bytes; no table is written")
+                                         std::to_string(choice.blocks_in_flight) + " blocks in flight, radix " +
+                                         radix_text(options_->op, choice) + ", gives wrong results at " +
+                                         std::to_string(bytes().value) + " bytes; no table is written")
         .on_every_rank();
   }
 
@@ -160,16 +161,17 @@ class Tuner {
 
 std::string head(CollectiveKind kind, const ShapeSummary& cluster) {
   std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), "# %12s  %-18s %12s %9s %12s\n", "size (B)", "algorithm", "segment (B)",
-                "in flight", "median (us)");
+  std::snprintf(text.data(), text.size(), "# %12s  %-18s %5s %12s %9s %12s\n", "size (B)", "algorithm", "radix",
+                "segment (B)", "in flight", "median (us)");
   return "# tuning " + std::string(name(kind)) + " on " + describe(cluster) + '\n' + text.data();
 }
 
 std::string line(CollectiveKind kind, Bytes bytes, const Timed& best) {
   std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), "  %12lld  %-18s %12lld %9d %12.2f\n", static_cast<long long>(bytes.value),
-                std::string(algorithm_name(kind, best.choice.algorithm)).c_str(),
-                static_cast<long long>(best.choice.segment.value), best.choice.blocks_in_flight, best.seconds * 1e6);
+  std::snprintf(text.data(), text.size(), "  %12lld  %-18s %5s %12lld %9d %12.2f\n",
+                static_cast<long long>(bytes.value), std::string(algorithm_name(kind, best.choice.algorithm)).c_str(),
+                radix_text(kind, best.choice).c_str(), static_cast<long long>(best.choice.segment.value),
+                best.choice.blocks_in_flight, best.seconds * 1e6);
   return text.data();
 }
 

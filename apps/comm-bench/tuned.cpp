@@ -37,12 +37,12 @@ Bytes middle(Bytes a, Bytes b) {
 
 }  // namespace
 
-std::vector<Choice> settings_of(CollectiveKind kind, Algorithm algorithm, const collectives::ShapeSummary& shape,
+std::vector<Choice> settings_of(CollectiveKind kind, const Choice& way, const collectives::ShapeSummary& shape,
                                 Bytes bytes) {
-  std::vector<Choice> all = {with_useful_blocks({.algorithm = algorithm}, shape)};
+  std::vector<Choice> all = {with_useful_blocks({.algorithm = way.algorithm, .radix = way.radix}, shape)};
   for (const std::int64_t segment : segments) {
     for (const int in_flight : numbers_in_flight)
-      all.push_back(with_useful_blocks({algorithm, {segment}, in_flight}, shape));
+      all.push_back(with_useful_blocks({way.algorithm, {segment}, in_flight, way.radix}, shape));
   }
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
   const auto known = [&](const Choice& choice) {

@@ -11,8 +11,9 @@ namespace lockstep::comm_bench {
 
 /// The settings of an algorithm that are worth trying at this size: the usual one, then segments and blocks in flight
 /// around it. Of those that would run alike only the first.
+/// @param way    gives algorithm and radix
 /// @param bytes  as in collectives::predicted_seconds
-std::vector<collectives::Choice> settings_of(CollectiveKind kind, collectives::Algorithm algorithm,
+std::vector<collectives::Choice> settings_of(CollectiveKind kind, const collectives::Choice& way,
                                              const collectives::ShapeSummary& shape, Bytes bytes);
 
 /// A choice and how long it took.

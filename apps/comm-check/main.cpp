@@ -25,7 +25,7 @@ using namespace lockstep;
 namespace options = boost::program_options;
 
 struct Settings {
-  std::string algorithm = "any";
+  std::optional<backends::Method> method;  ///< nothing: another one for each communicator
   double seconds = 10;
   std::uint64_t scenarios = 0;
   std::uint64_t seed = 1;
@@ -59,28 +59,29 @@ std::string help_text() {
 }
 
 Settings settings_of(const options::variables_map& flags) {
-  Settings settings{.algorithm = flags["algorithm"].as<std::string>(),
-                    .seconds = flags["seconds"].as<double>(),
+  const auto algorithm = flags["algorithm"].as<std::string>();
+  Settings settings{.seconds = flags["seconds"].as<double>(),
                     .seed = flags["seed"].as<std::uint64_t>(),
                     .progress_thread = flags.count("progress-thread") != 0,
                     .blocking = flags.count("blocking") != 0};
   if (flags.count("scenarios") != 0) settings.scenarios = flags["scenarios"].as<std::uint64_t>();
-  const auto names = backends::algorithm_names();
+  const auto names = backends::method_names();
   std::vector<std::string_view> choices{"any"};
   choices.insert(choices.end(), names.begin(), names.end());
-  require_choice("algorithm", settings.algorithm, choices);
+  require_choice("algorithm", algorithm, choices);
+  if (algorithm != choices.front()) settings.method = backends::parse_method(algorithm);
   require(settings.seconds > 0, "seconds", settings.seconds, "must be positive");
   return settings;
 }
 
 /// Those that ranks of this shape can run, the MPI library's among them.
-std::string draw_algorithm(const MpiGroup& group, std::uint64_t setting) {
+backends::Method draw_method(const MpiGroup& group, std::uint64_t setting) {
   const auto shape = collectives::summarize(group.shape());
   const auto algorithms = collectives::candidates(CollectiveKind::all_reduce, shape);
   const std::uint64_t drawn = setting % (algorithms.size() + 2);
-  if (drawn == algorithms.size()) return "mpi";
-  if (drawn == algorithms.size() + 1) return "auto";
-  return std::string(name(algorithms[drawn]));
+  if (drawn == algorithms.size()) return backends::MpiLibrary{};
+  if (drawn == algorithms.size() + 1) return collectives::Selection{};
+  return collectives::forced({.algorithm = algorithms[drawn]});
 }
 
 class Run {
@@ -132,10 +133,9 @@ class Run {
     const auto color = place == of.members.end() ? std::nullopt : std::optional(0);
     auto group = world_.group().split(color, static_cast<int>(place - of.members.begin()));
     if (!group) return nullptr;
-    const std::string algorithm =
-        settings_.algorithm == "any" ? draw_algorithm(*group, of.setting) : settings_.algorithm;
+    const backends::Method method = settings_.method ? *settings_.method : draw_method(*group, of.setting);
     auto communicator =
-        backends::make_communicator(*group, progress_, {.algorithm = algorithm, .deadline = std::chrono::seconds(60)});
+        backends::make_communicator(*group, progress_, {.method = method, .deadline = std::chrono::seconds(60)});
     group->close();
     return communicator;
   }

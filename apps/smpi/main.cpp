@@ -2,8 +2,9 @@
 // Times all-reduces between simulated ranks: mpi-scripts/simulate.sh runs it under smpirun.
 //   simulate-data-… RANKS_PER_NODE BYTES,BYTES,… CONTENDER…
 // A contender is "mpi", which is whatever smpi/coll-selector makes of MPI_Allreduce, or an algorithm of lockstep with
-// segment, blocks in flight and radix: ring:131072:2:2. One line of CSV for each:
-//   contender,ranks,bytes,seconds,wrong
+// segment, blocks in flight and radix: ring:131072:2:2, or its own choice of algorithm and radix for segment and blocks
+// in flight: auto:131072:2. One line of CSV for each, with what was chosen:
+//   contender,ranks,bytes,seconds,wrong,choice
 #include <mpi.h>
 #include <time.h>
 
@@ -42,6 +43,8 @@ class Contender {
  public:
   virtual ~Contender() = default;
   virtual void run(const Buffer& buffer) = 0;
+  /// What runs a buffer of this size; empty where nobody can tell.
+  [[nodiscard]] virtual std::string choice(Bytes /*bytes*/) const { return {}; }
   virtual void close() {}
 };
 
@@ -76,14 +79,13 @@ MpiGroup all_ranks(int ranks_per_node) {
   return {std::move(handle), std::move(members)};
 }
 
-backends::PlanOptions parse_options(const std::string& name) {
+collectives::Selection parse_selection(const std::string& name) {
   const std::vector<std::string> words = split(name, ':');
-  return {.algorithm = collectives::parse_algorithm(words.at(0)),
-          .segment = {std::stoll(words.at(1))},
-          .blocks_in_flight = std::stoi(words.at(2)),
-          .radix = std::stoi(words.at(3)),
-          .node = {.staging = unlimited},
-          .deadline = std::chrono::hours(24)};
+  collectives::Choice choice{.segment = {std::stoll(words.at(1))}, .blocks_in_flight = std::stoi(words.at(2))};
+  if (words.at(0) == "auto") return {.untuned = choice};
+  choice.algorithm = collectives::parse_algorithm(words.at(0));
+  choice.radix = std::stoi(words.at(3));
+  return collectives::forced(choice);
 }
 
 /// All ranks call the same, and SMPI has nothing to look at other messages with.
@@ -99,7 +101,9 @@ class Lockstep : public Contender {
  public:
   Lockstep(const std::string& name, int ranks_per_node) {
     MpiGroup group = all_ranks(ranks_per_node);
-    const backends::PlanOptions options = parse_options(name);
+    selection_ = selection_on(group.shape(), parse_selection(name));
+    const backends::PlanOptions options{
+        .selection = selection_, .node = {.staging = unlimited}, .deadline = std::chrono::hours(24)};
     communicator_ = std::make_unique<backends::PlanCommunicator>(
         backends::PlanCommunicator::Identity{
             .backend = "smpi", .rank = group.rank(), .shape = group.shape(), .host = group.host()},
@@ -109,9 +113,14 @@ class Lockstep : public Contender {
   }
 
   void run(const Buffer& buffer) override { communicator_->all_reduce(buffer, buffer, ReduceOp::sum).wait(); }
+  [[nodiscard]] std::string choice(Bytes bytes) const override {
+    const collectives::Choice chosen = choose(selection_, CollectiveKind::all_reduce, bytes).choice;
+    return std::string(name(chosen.algorithm)) + ':' + radix_text(CollectiveKind::all_reduce, chosen);
+  }
   void close() override { communicator_->close(); }
 
  private:
+  collectives::Selection selection_;
   Progress progress_;
   std::unique_ptr<Communicator> communicator_;
 };
@@ -156,8 +165,8 @@ void measure(int measurement, const std::string& name, Contender& contender, Byt
   result.seconds = std::max(result.seconds, seconds);
   result.wrong += wrong(buffer, ranks);
   if (++result.ranks_done < ranks) return;
-  std::printf("%s,%d,%lld,%.9f,%lld\n", name.c_str(), ranks, static_cast<long long>(bytes.value), result.seconds,
-              static_cast<long long>(result.wrong));
+  std::printf("%s,%d,%lld,%.9f,%lld,%s\n", name.c_str(), ranks, static_cast<long long>(bytes.value), result.seconds,
+              static_cast<long long>(result.wrong), contender.choice(bytes).c_str());
   std::fflush(stdout);
 }
 

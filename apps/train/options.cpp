@@ -54,7 +54,7 @@ po::options_description describe() {
       ("workers", value<int>("N"), "threads of each rank that prepare batches; 0 prepares them in between (default 1)")
       ("bucket-mb", value<double>("X"), "MiB of gradients that are all-reduced together (default 4)")
       ("compress", choice(backends::compression_names()), "what gradients are rounded to on their way between ranks (default none)")
-      ("algorithm", choice(backends::algorithm_names()), "of the all-reduce; auto takes the best for each size, mpi is the MPI library's own (default auto)")
+      ("algorithm", choice(backends::method_names()), "of the all-reduce; auto takes the best for each size, mpi is the MPI library's own (default auto)")
       ("tuning", value<std::string>("FILE"), "what is best, as comm-bench --tune found it; by a cost model unless given")
       ("explain", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "print which algorithm each bucket of gradients is all-reduced by, and why")
       ("progress-thread", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "a thread moves gradients while layers compute, where there is a processor to spare (default no: polls between layers)")
@@ -147,8 +147,10 @@ void refuse_contradictions(const Given& given, const Options& options) {
   if (options.compress != "none" && options.trainer.precision == DType::float64) {
     throw UsageError("--compress " + options.compress + " is for float32: gradients in float64 would go uncompressed");
   }
-  if (options.compress != "none" && backends::promises_bits(options.algorithm)) {
-    throw UsageError("--compress " + options.compress + " with --algorithm " + options.algorithm +
+  const std::string algorithm(name(options.method));
+  const collectives::Selection* selection = backends::selection_of(options.method);
+  if (options.compress != "none" && selection != nullptr && is_canonical(*selection)) {
+    throw UsageError("--compress " + options.compress + " with --algorithm " + algorithm +
                      ": how often a sum is rounded on the wire depends on the number of ranks, and so would the bits, "
                      "which it keeps the same");
   }
@@ -162,11 +164,10 @@ void refuse_contradictions(const Given& given, const Options& options) {
   if (!given.has("data-dir") && options.dataset == "mnist") {
     throw UsageError("--dataset mnist needs --data-dir, the folder with the IDX files");
   }
-  if (given.has("tuning") && options.algorithm != "auto") {
-    throw UsageError("--tuning has no meaning with --algorithm " + options.algorithm +
-                     "; did you mean --algorithm auto?");
+  if (given.has("tuning") && (selection == nullptr || selection->forced)) {
+    throw UsageError("--tuning has no meaning with --algorithm " + algorithm + "; did you mean --algorithm auto?");
   }
-  if (options.explain && options.algorithm == "mpi") {
+  if (options.explain && selection == nullptr) {
     throw UsageError("--explain has no meaning with --algorithm mpi: how the MPI library chooses is not known here");
   }
   if (options.device == "cuda") {
@@ -180,7 +181,7 @@ Options checked(const Given& given) {
   options.data_dir = given.get<std::string>("data-dir", "");
   options.model = given.choose("model", nn::model_names(), "lenet");
   options.compress = given.choose("compress", backends::compression_names(), "none");
-  options.algorithm = given.choose("algorithm", backends::algorithm_names(), "auto");
+  options.method = backends::parse_method(given.choose("algorithm", backends::method_names(), "auto"));
   options.tuning = given.get<std::string>("tuning", "");
   options.explain = given.get("explain", false);
   options.progress_thread = given.get("progress-thread", false);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/backends/method.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/platform/require_equal.hpp"
 #include "lockstep/trainer/options.hpp"
@@ -16,9 +17,9 @@ struct Options {
   std::string dataset;
   std::string data_dir;
   std::string model;
-  std::string algorithm;
-  std::string compress;  ///< of backends::compression_names()
-  std::string tuning;    ///< the selection table that "auto" goes by; empty: the cost model
+  backends::Method method;  ///< --algorithm
+  std::string compress;     ///< of backends::compression_names()
+  std::string tuning;       ///< the selection table that "auto" goes by; empty: the cost model
   bool explain = false;
   std::string device;
   std::string ops;

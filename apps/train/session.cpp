@@ -66,7 +66,7 @@ observe::StartEvent start_event(const World& world, const Options& options) {
   return {.version = commit(),
           .model = options.model,
           .dataset = options.dataset,
-          .algorithm = options.algorithm,
+          .algorithm = std::string(name(options.method)),
           .compress = options.compress,
           .device = options.device,
           .ops = options.ops,
@@ -96,8 +96,8 @@ void print_header(const Options& options, const World& world, int threads, const
   std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients all-reduced by %s%s%s%s\n\n",
               static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
               static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
-              std::string(name(options.trainer.precision)).c_str(), options.algorithm.c_str(),
-              options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)",
+              std::string(name(options.trainer.precision)).c_str(), std::string(name(options.method)).c_str(),
+              backends::selection_of(options.method) == nullptr ? " (the MPI library's own)" : " (lockstep's own)",
               options.compress == "none" ? "" : ", on the wire in ",
               options.compress == "none" ? "" : options.compress.c_str());
   std::fflush(stdout);
@@ -211,7 +211,7 @@ int run_session(World& world, const Options& options) {
     recorder.emplace(observe::TraceOptions{.rank = world.rank(), .host = world.host(), .origin = Clock::now()});
   }
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
-  backends::Membership membership(world.group(), {.algorithm = options.algorithm,
+  backends::Membership membership(world.group(), {.method = options.method,
                                                   .tuning = options.tuning,
                                                   .wait = make_wait_policy(options.wait, node.spins_before_yield),
                                                   .progress_thread = options.progress_thread,

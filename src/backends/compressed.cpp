@@ -164,8 +164,7 @@ std::span<const std::string_view> compression_names() { return format_names; }
 std::optional<WireFormat> parse_compression(std::string_view name) {
   const auto* const found = std::find(format_names.begin(), format_names.end(), name);
   if (found == format_names.end()) {
-    throw Error(ErrorCode::invalid_argument, "there is no compression '" + std::string(name) + "'; did you mean '" +
-                                                 nearest(name, format_names) + "'? There are none, bf16, fp16");
+    throw Error(ErrorCode::invalid_argument, unknown("compression", name, format_names));
   }
   if (found == format_names.begin()) return std::nullopt;
   return found == format_names.begin() + 1 ? WireFormat::bfloat16 : WireFormat::float16;

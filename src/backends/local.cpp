@@ -86,14 +86,15 @@ std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& grou
     throw Error(ErrorCode::invalid_argument,
                 "rank " + std::to_string(rank.value) + " is not one of the group's " + std::to_string(shape.ranks()));
   }
+  PlanOptions here = options;
+  here.selection = selection_on(shape, options.selection);
   std::shared_ptr<NodeMemory> memory;
-  if (options.selection ? may_share_memory(*options.selection) : collectives::uses_shared_memory(options.algorithm))
-    memory = group->memory(rank, PlanCommunicator::control_bytes(options));
+  if (may_share_memory(here.selection)) memory = group->memory(rank, PlanCommunicator::control_bytes(here));
   const std::string host = "this process";
   auto communicator = std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{
           .backend = "local", .rank = rank, .shape = shape, .host = host, .control = group->next_control(rank, host)},
-      std::make_unique<ThreadMedium>(group->boxes(), rank), std::move(memory), progress, options);
+      std::make_unique<ThreadMedium>(group->boxes(), rank), std::move(memory), progress, here);
   communicator->enlist();
   return communicator;
 }

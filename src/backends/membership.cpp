@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/backends/membership.hpp"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "backends/shared_node.hpp"
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/backends/selection_file.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/nearest.hpp"
 #include "lockstep/platform/require_equal.hpp"
 #include "lockstep/platform/world.hpp"
 
@@ -18,15 +15,6 @@ namespace lockstep::backends {
 namespace {
 
 using collectives::Selection;
-
-void check_name(const std::string& algorithm) {
-  const std::span<const std::string_view> names = algorithm_names();
-  if (std::find(names.begin(), names.end(), algorithm) != names.end()) return;
-  std::string list;
-  for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
-  throw Error(ErrorCode::invalid_argument, "there is no algorithm '" + algorithm + "'; did you mean '" +
-                                               nearest(algorithm, names) + "'? There are " + list);
-}
 
 /// Every MPI call of a Membership is made under its Progress's lock: on two threads, never at once.
 void check_thread_level() {
@@ -37,10 +25,11 @@ void check_thread_level() {
 }
 
 void check_compression(const MembershipOptions& options) {
-  if (options.compress && promises_bits(options.algorithm)) {
+  const Selection* selection = selection_of(options.method);
+  if (options.compress && selection != nullptr && is_canonical(*selection)) {
     throw Error(ErrorCode::invalid_argument,
                 "compression (" + std::string(name(*options.compress)) + ") cannot be had with the algorithm " +
-                    options.algorithm +
+                    std::string(name(options.method)) +
                     ": how often a sum is rounded on the wire depends on the number of ranks, and so would the bits, "
                     "which it keeps the same; leave one of them out");
   }
@@ -55,42 +44,20 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
   }
   return make_mpi_plan(
       group, progress,
-      {.selection = selection, .deadline = options.deadline, .observer = options.observer, .notice = options.notice});
+      {.selection = *selection, .deadline = options.deadline, .observer = options.observer, .notice = options.notice});
 }
 
 }  // namespace
 
-std::span<const std::string_view> algorithm_names() {
-  static const auto names = [] {
-    const auto own = collectives::algorithm_names();
-    std::vector<std::string_view> all{"auto"};
-    all.insert(all.end(), own.begin(), own.end());
-    all.emplace_back("mpi");
-    return all;
-  }();
-  return names;
-}
-
-bool promises_bits(std::string_view algorithm) {
-  using collectives::Algorithm;
-  return algorithm == name(Algorithm::tree_order) || algorithm == name(Algorithm::hierarchical_tree_order);
-}
-
 std::optional<Selection> agree_on_selection(const MpiGroup& group, const MembershipOptions& options) {
-  require_equal(group, {{"algorithm", options.algorithm},
+  require_equal(group, {{"algorithm", std::string(name(options.method))},
                         {"selection table", options.tuning.empty() ? "none" : "from a file of rank 0"},
                         {"compression", options.compress ? std::string(name(*options.compress)) : "none"},
                         {"check of calls", options.check ? "yes" : "no"}});
-  check_name(options.algorithm);
-  if (options.algorithm == "mpi") return std::nullopt;
-  const ClusterShape shape = group.shape();
-  if (options.algorithm != "auto") {
-    Selection forced = collectives::selection_on(shape, {.algorithm = collectives::parse_algorithm(options.algorithm)});
-    settle_shared_memory(group, forced, options.notice);
-    return forced;
-  }
-  Selection selection = collectives::selection_on(shape);
-  if (!options.tuning.empty()) selection.table = agreed_selection_table(group, options.tuning);
+  const Selection* wish = selection_of(options.method);
+  if (wish == nullptr) return std::nullopt;
+  Selection selection = selection_on(group.shape(), *wish);
+  if (!selection.forced && !options.tuning.empty()) selection.table = agreed_selection_table(group, options.tuning);
   settle_shared_memory(group, selection, options.notice);
   return selection;
 }

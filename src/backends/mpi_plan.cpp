@@ -15,10 +15,6 @@
 namespace lockstep::backends {
 namespace {
 
-bool may_share_memory(const PlanOptions& options) {
-  return options.selection ? may_share_memory(*options.selection) : collectives::uses_shared_memory(options.algorithm);
-}
-
 std::string to_text(const collectives::Choice& choice) {
   return std::string(name(choice.algorithm)) + " in segments of " + std::to_string(choice.segment.value) + " bytes, " +
          std::to_string(choice.blocks_in_flight) + " blocks in flight, radix " + std::to_string(choice.radix);
@@ -42,12 +38,7 @@ std::vector<Setting> settings_of(const PlanOptions& options) {
                                 {"operations in flight", std::to_string(options.operations_in_flight)},
                                 {"staging area (bytes)", std::to_string(options.node.staging.value)},
                                 {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)}};
-  if (!options.selection) {
-    settings.push_back(
-        {"algorithm", to_text({options.algorithm, options.segment, options.blocks_in_flight, options.radix})});
-    return settings;
-  }
-  const collectives::Selection& selection = *options.selection;
+  const collectives::Selection& selection = options.selection;
   settings.push_back({"algorithm", selection.forced ? to_text(*selection.forced) : "auto"});
   settings.push_back({"selection table", fingerprint(selection.table)});
   settings.push_back({"untuned choice", to_text(selection.untuned)});
@@ -59,16 +50,17 @@ std::vector<Setting> settings_of(const PlanOptions& options) {
 std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, const PlanOptions& options) {
   require_equal(group, settings_of(options));
   PlanOptions able = options;
+  able.selection = selection_on(group.shape(), options.selection);
   std::shared_ptr<NodeMemory> memory;
-  if (may_share_memory(options)) {
+  if (may_share_memory(able.selection)) {
     std::string why_not;
-    memory = share_memory(group, PlanCommunicator::control_bytes(options), options.notice, why_not);
-    if (!memory && (!options.selection || is_shared_memory_demanded(*options.selection))) {
+    memory = share_memory(group, PlanCommunicator::control_bytes(able), options.notice, why_not);
+    if (!memory && is_shared_memory_demanded(able.selection)) {
       throw Error(ErrorCode::unsupported, "the ranks of a node cannot share memory (" + why_not +
                                               "); choose an algorithm that sends messages, such as ring")
           .on_every_rank();
     }
-    if (!memory) go_by_messages(group, *able.selection, why_not, options.notice);
+    if (!memory) go_by_messages(group, able.selection, why_not, options.notice);
   }
   auto communicator = std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{.backend = "mpi_plan",

@@ -27,9 +27,10 @@ using nlohmann::json;
 constexpr std::string_view format_name = "lockstep selection table";
 constexpr int format_version = 1;
 constexpr std::array<std::string_view, 3> file_keys = {"format", "version", "entries"};
-constexpr std::array<std::string_view, 9> entry_keys = {"operation",      "ranks",         "nodes",
-                                                        "ranks_per_node", "from_bytes",    "below_bytes",
-                                                        "algorithm",      "segment_bytes", "blocks_in_flight"};
+constexpr std::array<std::string_view, 10> entry_keys = {
+    "operation",   "ranks",     "nodes",         "ranks_per_node",   "from_bytes",
+    "below_bytes", "algorithm", "segment_bytes", "blocks_in_flight", "radix"};
+constexpr std::string_view optional_key = "radix";  // tables of earlier versions lack it, and mean 2
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::corrupt, what); }
 
@@ -37,10 +38,10 @@ void check_keys(const json& object, std::span<const std::string_view> keys) {
   if (!object.is_object()) refuse("here is " + object.dump() + " where an object should be");
   for (const auto& item : object.items()) {
     if (std::find(keys.begin(), keys.end(), item.key()) != keys.end()) continue;
-    refuse("there is no key '" + item.key() + "'; did you mean '" + nearest(item.key(), keys) + "'?");
+    refuse(unknown("key", item.key(), keys));
   }
   for (const std::string_view key : keys) {
-    if (!object.contains(key)) refuse("the key '" + std::string(key) + "' is missing");
+    if (!object.contains(key) && key != optional_key) refuse("the key '" + std::string(key) + "' is missing");
   }
 }
 
@@ -80,7 +81,8 @@ TableEntry entry_from(const json& object) {
   if (!object.at("below_bytes").is_null()) entry.below = bytes("below_bytes");
   entry.choice = {.algorithm = collectives::parse_algorithm(entry.kind, text_of(object, "algorithm")),
                   .segment = bytes("segment_bytes"),
-                  .blocks_in_flight = number("blocks_in_flight")};
+                  .blocks_in_flight = number("blocks_in_flight"),
+                  .radix = object.contains(optional_key) ? number("radix") : 2};
   return entry;
 }
 
@@ -94,7 +96,8 @@ nlohmann::ordered_json to_json(const TableEntry& entry) {
                                                             : nlohmann::ordered_json(entry.below.value)},
           {"algorithm", algorithm_name(entry.kind, entry.choice.algorithm)},
           {"segment_bytes", entry.choice.segment.value},
-          {"blocks_in_flight", entry.choice.blocks_in_flight}};
+          {"blocks_in_flight", entry.choice.blocks_in_flight},
+          {"radix", entry.choice.radix}};
 }
 
 /// Runs a step of reading; what it refuses gets the place in front.

@@ -40,4 +40,12 @@ std::string nearest(std::string_view word, std::span<const std::string_view> wor
   return std::string(best);
 }
 
+std::string unknown(std::string_view what, std::string_view word, std::span<const std::string_view> known) {
+  std::string text = "there is no " + std::string(what) + " '" + std::string(word) + '\'';
+  if (known.empty()) return text;
+  text += "; did you mean '" + nearest(word, known) + "'? There are ";
+  for (const std::string_view& name : known) text += (&name == known.data() ? "" : ", ") + std::string(name);
+  return text;
+}
+
 }  // namespace lockstep

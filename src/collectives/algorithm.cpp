@@ -72,10 +72,7 @@ Algorithm parse_algorithm(std::string_view text) {
   const std::span<const std::string_view> names = algorithm_names();
   const auto found = std::find(names.begin(), names.end(), text);
   if (found != names.end()) return algorithms[static_cast<std::size_t>(found - names.begin())];
-  std::string all;
-  for (const std::string_view known : names) all += (all.empty() ? "" : ", ") + std::string(known);
-  throw Error(ErrorCode::invalid_argument, "no algorithm is called '" + std::string(text) + "'; did you mean '" +
-                                               nearest(text, names) + "'? There are: " + all);
+  throw Error(ErrorCode::invalid_argument, unknown("algorithm", text, names));
 }
 
 }  // namespace lockstep::collectives

@@ -33,6 +33,11 @@ bool is_worthwhile(Algorithm algorithm, const ShapeSummary& shape) {
   return shape.max_ranks_per_node > 1 && (algorithm == Algorithm::shared_memory || shape.nodes > 1);
 }
 
+bool has_radix(CollectiveKind kind, Algorithm algorithm) {
+  const Algorithm across = across_nodes(algorithm);
+  return is_all_reduce(kind) && (across == Algorithm::halving_doubling || across == Algorithm::recursive_doubling);
+}
+
 std::string counted(int number, const std::string& what) {
   return std::to_string(number) + ' ' + what + (number == 1 ? "" : "s");
 }
@@ -108,6 +113,19 @@ std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape
   return able;
 }
 
+std::string radix_text(CollectiveKind kind, const Choice& choice) {
+  return has_radix(kind, choice.algorithm) ? std::to_string(choice.radix) : "-";
+}
+
+std::vector<int> useful_radices(CollectiveKind kind, Algorithm algorithm, const ShapeSummary& shape) {
+  constexpr int widest = 32;  // beyond it a rank has more messages in hand than a network interface likes
+  std::vector<int> radices = {2};
+  if (!has_radix(kind, algorithm)) return radices;
+  const int most = std::min(uses_shared_memory(algorithm) ? shape.nodes : shape.ranks, widest);
+  for (int radix = 4; radix <= most; radix *= 2) radices.push_back(radix);
+  return radices;
+}
+
 std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm) {
   if (algorithm == Algorithm::shared_memory) return name(algorithm);
   switch (kind) {
@@ -125,12 +143,10 @@ std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm) {
 
 Algorithm parse_algorithm(CollectiveKind kind, std::string_view text) {
   if (is_all_reduce(kind)) return parse_algorithm(text);
-  for (const Algorithm algorithm : {Choice{}.algorithm, Algorithm::shared_memory}) {
-    if (algorithm_name(kind, algorithm) == text) return algorithm;
-  }
-  throw Error(ErrorCode::invalid_argument,
-              "no algorithm of " + std::string(name(kind)) + " is called '" + std::string(text) + "'; there are '" +
-                  std::string(algorithm_name(kind, Choice{}.algorithm)) + "' and 'shared-memory'");
+  const std::array names{algorithm_name(kind, Choice{}.algorithm), name(Algorithm::shared_memory)};
+  if (text == names[0]) return Choice{}.algorithm;
+  if (text == names[1]) return Algorithm::shared_memory;
+  throw Error(ErrorCode::invalid_argument, unknown("algorithm of " + std::string(name(kind)), text, names));
 }
 
 CollectiveKind parse_kind(std::string_view text) {
@@ -138,8 +154,7 @@ CollectiveKind parse_kind(std::string_view text) {
   std::transform(kinds.begin(), kinds.end(), names.begin(), [](CollectiveKind kind) { return name(kind); });
   const auto found = std::find(names.begin(), names.end(), text);
   if (found != names.end()) return kinds[static_cast<std::size_t>(found - names.begin())];
-  throw Error(ErrorCode::invalid_argument,
-              "no operation is called '" + std::string(text) + "'; did you mean '" + nearest(text, names) + "'?");
+  throw Error(ErrorCode::invalid_argument, unknown("operation", text, names));
 }
 
 }  // namespace lockstep::collectives

@@ -18,6 +18,13 @@ double folding(int ranks, Bytes n, const Rates& rates) {
   return floor_power_of_two(ranks) < ranks ? price(rates, n, 2, 2, 1) : 0;
 }
 
+/// A round in which each of a group's ranks sends `share` of the buffer to each other one, and adds up what it gets if
+/// `adds`. Only the last message's time on the wire is waited for.
+double group_round(const Rates& rates, Bytes n, int group, double share, bool adds) {
+  const double others = group - 1;
+  return price(rates, n, others, others * share, adds ? others * share : 0) - (others - 1) * rates.wire_seconds;
+}
+
 }  // namespace
 
 double ring_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
@@ -30,15 +37,21 @@ double double_tree_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rate
   return price(rates, buffer, 4 * height, 2 * height, height);
 }
 
-double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
-  const double participants = floor_power_of_two(ranks);
-  const double share = (participants - 1) / participants;
-  return price(rates, buffer, 2 * floor_log2(ranks), 2 * share, share) + folding(ranks, buffer, rates);
+double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates, int radix) {
+  double seconds = folding(ranks, buffer, rates);
+  double share = 1;
+  for (const int group : radices(floor_power_of_two(ranks), radix)) {
+    share /= group;
+    seconds += group_round(rates, buffer, group, share, true) + group_round(rates, buffer, group, share, false);
+  }
+  return seconds;
 }
 
-double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
-  const double rounds = floor_log2(ranks);
-  return price(rates, buffer, rounds, rounds, rounds) + folding(ranks, buffer, rates);
+double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates, int radix) {
+  double seconds = folding(ranks, buffer, rates);
+  for (const int group : radices(floor_power_of_two(ranks), radix))
+    seconds += group_round(rates, buffer, group, 1, true);
+  return seconds;
 }
 
 double tree_order_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
@@ -53,12 +66,12 @@ double tree_order_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates
   return seconds;
 }
 
-double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Rates& rates) {
+double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Rates& rates, int radix) {
   switch (algorithm) {
     case Algorithm::ring: return ring_all_reduce_seconds(ranks, buffer, rates);
     case Algorithm::double_tree: return double_tree_all_reduce_seconds(ranks, buffer, rates);
-    case Algorithm::halving_doubling: return halving_doubling_all_reduce_seconds(ranks, buffer, rates);
-    case Algorithm::recursive_doubling: return recursive_doubling_all_reduce_seconds(ranks, buffer, rates);
+    case Algorithm::halving_doubling: return halving_doubling_all_reduce_seconds(ranks, buffer, rates, radix);
+    case Algorithm::recursive_doubling: return recursive_doubling_all_reduce_seconds(ranks, buffer, rates, radix);
     case Algorithm::tree_order: return tree_order_all_reduce_seconds(ranks, buffer, rates);
     default: return shared_memory_all_reduce_seconds(ranks, buffer, rates);
   }

@@ -33,14 +33,14 @@ std::string explain(const Selection& selection, CollectiveKind kind, std::span<c
                     std::string_view table) {
   std::string text = "# " + std::string(name(kind)) + " on " + describe(selection.shape) + '\n';
   if (!selection.shared_memory) text += "# the ranks of a node cannot share memory: by messages only\n";
-  text += format("# %12s  %-18s %12s %9s %14s  %s\n", "size (B)", "algorithm", "segment (B)", "in flight",
+  text += format("# %12s  %-18s %5s %12s %9s %14s  %s\n", "size (B)", "algorithm", "radix", "segment (B)", "in flight",
                  "predicted (us)", "why");
   for (const Bytes size : sizes) {
     const Decision decision = choose(selection, kind, size);
     const std::string algorithm(algorithm_name(kind, decision.choice.algorithm));
-    text += format("  %12lld  %-18s %12lld %9d %14.2f  ", static_cast<long long>(size.value), algorithm.c_str(),
-                   static_cast<long long>(decision.choice.segment.value), decision.choice.blocks_in_flight,
-                   decision.predicted_seconds * 1e6);
+    text += format("  %12lld  %-18s %5s %12lld %9d %14.2f  ", static_cast<long long>(size.value), algorithm.c_str(),
+                   radix_text(kind, decision.choice).c_str(), static_cast<long long>(decision.choice.segment.value),
+                   decision.choice.blocks_in_flight, decision.predicted_seconds * 1e6);
     text += reason(decision, selection, table) + '\n';
   }
   return text;

@@ -25,6 +25,15 @@ bool about(const TableEntry& entry, CollectiveKind kind, const ShapeSummary& sha
   return (entry.kind == kind || (is_all_reduce(entry.kind) && is_all_reduce(kind))) && entry.shape == shape;
 }
 
+void check_setting(const Choice& choice) {
+  require(choice.segment.value >= 1,
+          "the segment is " + std::to_string(choice.segment.value) + " bytes; it must be at least 1");
+  require(choice.radix >= 2, "the radix is " + std::to_string(choice.radix) + "; it must be at least 2");
+  require(1 <= choice.blocks_in_flight && choice.blocks_in_flight <= SelectionTable::max_blocks_in_flight,
+          "the blocks in flight are " + std::to_string(choice.blocks_in_flight) + "; they must be from 1 to " +
+              std::to_string(SelectionTable::max_blocks_in_flight));
+}
+
 void check(const TableEntry& entry) {
   const Choice& choice = entry.choice;
   const ShapeSummary& s = entry.shape;
@@ -33,11 +42,7 @@ void check(const TableEntry& entry) {
                               " on each");
   require(entry.from.value >= 0 && entry.from < entry.below, "there is no size " + range_text(entry));
   require_applicable(choice.algorithm, s);
-  require(choice.segment.value >= 1,
-          "the segment is " + std::to_string(choice.segment.value) + " bytes; it must be at least 1");
-  require(1 <= choice.blocks_in_flight && choice.blocks_in_flight <= SelectionTable::max_blocks_in_flight,
-          "the blocks in flight are " + std::to_string(choice.blocks_in_flight) + "; they must be from 1 to " +
-              std::to_string(SelectionTable::max_blocks_in_flight));
+  check_setting(choice);
 }
 
 /// Whether a tree_order that is forced may be done in shared memory as well.
@@ -47,19 +52,23 @@ bool may_add_in_nodes(const Selection& s) {
 
 }  // namespace
 
-Selection selection_on(const ClusterShape& shape) {
-  return {.shape = summarize(shape), .canonical_nodes = keeps_canonical_order(shape)};
-}
+Selection forced(const Choice& choice) { return {.forced = choice}; }
 
-Selection selection_on(const ClusterShape& shape, const Choice& forced) {
-  Selection selection = selection_on(shape);
-  require_applicable(forced.algorithm, selection.shape);
-  require(forced.algorithm != Algorithm::hierarchical_tree_order || selection.canonical_nodes,
-          "the algorithm '" + std::string(name(forced.algorithm)) +
+bool is_canonical(const Selection& s) { return s.forced && is_canonical(s.forced->algorithm); }
+
+Selection selection_on(const ClusterShape& shape, Selection wish) {
+  check_setting(wish.untuned);
+  wish.shape = summarize(shape);
+  wish.canonical_nodes = keeps_canonical_order(shape);
+  if (!wish.forced) return wish;
+  check_setting(*wish.forced);
+  require_applicable(wish.forced->algorithm, wish.shape);
+  require(wish.forced->algorithm != Algorithm::hierarchical_tree_order || wish.canonical_nodes,
+          "the algorithm '" + std::string(name(wish.forced->algorithm)) +
               "' needs nodes of 2^k consecutive ranks each, the last of which may have fewer; tree-order gives the "
               "same bits wherever ranks are placed");
-  selection.forced = with_useful_blocks(forced, selection.shape);
-  return selection;
+  wish.forced = with_useful_blocks(*wish.forced, wish.shape);
+  return wish;
 }
 
 void SelectionTable::add(const TableEntry& entry) {
@@ -104,11 +113,12 @@ Decision choose(const Selection& s, CollectiveKind kind, Bytes bytes) {
   Decision best{.predicted_seconds = std::numeric_limits<double>::infinity()};
   for (const Algorithm algorithm : candidates(kind, s.shape)) {
     if (!possible(algorithm)) continue;
-    Choice choice = s.untuned;
-    choice.algorithm = algorithm;
-    choice = with_useful_blocks(choice, s.shape);
-    const double seconds = predicted(choice);
-    if (seconds < best.predicted_seconds) best = {choice, Reason::cost_model, {}, seconds};
+    for (const int radix : useful_radices(kind, algorithm, s.shape)) {
+      const Choice choice =
+          with_useful_blocks({algorithm, s.untuned.segment, s.untuned.blocks_in_flight, radix}, s.shape);
+      const double seconds = predicted(choice);
+      if (seconds < best.predicted_seconds) best = {choice, Reason::cost_model, {}, seconds};
+    }
   }
   return best;
 }

@@ -147,10 +147,11 @@ class Runner {
     const StepId to = id(receive);
     const std::int64_t count = message(step_of(from))->count;
     const LinkCost& link = is_local(from.rank, to.rank) ? model_.local : model_.remote;
-    const double sent = start + link.alpha_seconds + bytes(count) * link.beta_seconds_per_byte;
+    const double sent = start + link.alpha_seconds - link.wire_seconds + bytes(count) * link.beta_seconds_per_byte;
     ports(from.rank).send_free = sent;
     ports(to.rank).receive_free = sent;
-    const double end = std::holds_alternative<ReceiveReduce>(step_of(to)) ? add(to.rank, count, sent) : sent;
+    const double arrived = sent + link.wire_seconds;
+    const double end = std::holds_alternative<ReceiveReduce>(step_of(to)) ? add(to.rank, count, arrived) : arrived;
     record({from.rank, from.step, to.rank, to.step, start, end});
     finish(send, sent);
     finish(receive, end);

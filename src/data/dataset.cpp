@@ -22,8 +22,7 @@ DatasetPair load_dataset(const DatasetOptions& options) {
   if (options.name == "mnist") return load_mnist(options.data_dir);
   if (options.name == "synthetic-digits") return synthetic_digits({.seed = options.seed});
   if (options.name == "synthetic-cifar") return synthetic_cifar({.seed = options.seed});
-  throw Error(ErrorCode::invalid_argument,
-              "there is no data set \"" + options.name + "\"; did you mean \"" + nearest(options.name, names) + "\"?");
+  throw Error(ErrorCode::invalid_argument, unknown("data set", options.name, names));
 }
 
 }  // namespace lockstep::data

@@ -14,10 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 2> names{"lenet", "resnet20"};
 
 [[noreturn]] void refuse_name(std::string_view name) {
-  std::string known;
-  for (const std::string_view candidate : names) known += (known.empty() ? "" : ", ") + std::string(candidate);
-  throw Error(ErrorCode::invalid_argument, "no model is named '" + std::string(name) + "'; did you mean '" +
-                                               nearest(name, names) + "'? Known models: " + known);
+  throw Error(ErrorCode::invalid_argument, unknown("model", name, names));
 }
 
 Convolution without_bias(std::int64_t out_channels, std::int64_t kernel, std::int64_t stride) {

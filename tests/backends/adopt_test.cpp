@@ -33,7 +33,7 @@ int world_size() {
 /// Sums 1 + rank over the group, by the algorithms of this name.
 double sum_over(const MpiGroup& group, const std::string& algorithm) {
   Progress progress;
-  const auto communicator = make_communicator(group, progress, {.algorithm = algorithm});
+  const auto communicator = make_communicator(group, progress, {.method = parse_method(algorithm)});
   double value = 1 + group.rank().value;
   const Buffer buffer{&value, {1}, DType::float64, MemoryKind::host};
   communicator->all_reduce(buffer, buffer, ReduceOp::sum).wait();

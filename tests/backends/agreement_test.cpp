@@ -23,7 +23,7 @@ struct Difference {
 
 Difference of_plans(const std::string& name, const std::string& text, void (*change)(PlanOptions&)) {
   return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
-            PlanOptions options{.algorithm = collectives::Algorithm::shared_memory};
+            PlanOptions options{.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory})};
             if (is_odd) change(options);
             return make_mpi_plan(group, progress, options);
           }};
@@ -40,11 +40,10 @@ Difference of_membership(const std::string& name, const std::string& text, void 
 const Difference differences[] = {
     of_plans("PullLimit", "pull limit (bytes) 64", [](PlanOptions& o) { o.node.pull_limit = {64}; }),
     of_plans("Staging", "staging area (bytes) 8192", [](PlanOptions& o) { o.node.staging = {8192}; }),
-    of_plans("BlocksInFlight", "7 blocks in flight", [](PlanOptions& o) { o.blocks_in_flight = 7; }),
+    of_plans("BlocksInFlight", "7 blocks in flight", [](PlanOptions& o) { o.selection.forced->blocks_in_flight = 7; }),
     of_plans("OperationsInFlight", "operations in flight 2", [](PlanOptions& o) { o.operations_in_flight = 2; }),
-    of_plans("Algorithm", "algorithm ring", [](PlanOptions& o) { o.algorithm = collectives::Algorithm::ring; }),
-    of_membership("AutoOrMpi", "algorithm mpi", [](MembershipOptions& o) { o.algorithm = "mpi"; }),
-    of_membership("AnUnknownName", "algorithm rign", [](MembershipOptions& o) { o.algorithm = "rign"; }),
+    of_plans("Algorithm", "algorithm ring", [](PlanOptions& o) { o.selection.forced->algorithm = collectives::Algorithm::ring; }),
+    of_membership("AutoOrMpi", "algorithm mpi", [](MembershipOptions& o) { o.method = MpiLibrary{}; }),
     of_membership("Tuning", "selection table from a file", [](MembershipOptions& o) { o.tuning = "table.json"; }),
     {"BackEnd", "back end mpi_native",
      [](const MpiGroup& group, Progress& progress, bool is_odd) {

@@ -18,8 +18,8 @@ TEST_P(CompressedOver, KeepsTheContract) {
   World world;
   Progress progress({.spins_before_yield = 0});
   for (const WireFormat format : {WireFormat::bfloat16, WireFormat::float16}) {
-    const auto c =
-        make_compressed(make_communicator(world.group(), progress, {.algorithm = GetParam()}), format, progress);
+    const auto c = make_compressed(make_communicator(world.group(), progress, {.method = parse_method(GetParam())}),
+                                   format, progress);
     contract::check_all(*c);
   }
   world.close();
@@ -44,7 +44,7 @@ TEST(CompressedMembership, RoundsGradientsAndNothingElse) {
 TEST(CompressedMembership, IsRefusedTogetherWithTreeOrder) {
   World world;
   try {
-    const Membership members(world.group(), {.algorithm = "tree-order", .compress = WireFormat::float16});
+    const Membership members(world.group(), {.method = parse_method("tree-order"), .compress = WireFormat::float16});
     FAIL() << "was made";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);

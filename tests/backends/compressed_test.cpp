@@ -55,7 +55,7 @@ class CompressedAt : public testing::TestWithParam<std::tuple<WireFormat, Algori
   [[nodiscard]] static double unit() { return std::get<0>(GetParam()) == WireFormat::bfloat16 ? 0x1p-8 : 0x1p-11; }
   static void run(const std::function<void(Communicator&)>& body) {
     const auto [format, algorithm, ranks] = GetParam();
-    run_ranks(ranks, format, {.algorithm = algorithm, .segment = {1024}}, body);
+    run_ranks(ranks, format, {.selection = collectives::forced({.algorithm = algorithm, .segment = {1024}})}, body);
   }
 };
 
@@ -146,7 +146,8 @@ class CompressedContract : public testing::TestWithParam<std::tuple<WireFormat, 
 
 TEST_P(CompressedContract, Holds) {
   const auto [format, ranks] = GetParam();
-  run_ranks(ranks, format, {.segment = {256}, .blocks_in_flight = 3}, [](Communicator& c) { contract::check_all(c); });
+  run_ranks(ranks, format, {.selection = collectives::forced({.segment = {256}, .blocks_in_flight = 3})},
+            [](Communicator& c) { contract::check_all(c); });
 }
 
 INSTANTIATE_TEST_SUITE_P(EitherFormat, CompressedContract,

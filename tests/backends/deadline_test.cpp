@@ -81,7 +81,9 @@ class Deadline : public testing::TestWithParam<Algorithm> {};
 TEST_P(Deadline, APeerThatNeverSubmits) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), *progress, {.algorithm = GetParam(), .segment = segment, .deadline = deadline});
+  auto c = make_mpi_plan(
+      world.group(), *progress,
+      {.selection = collectives::forced({.algorithm = GetParam(), .segment = segment}), .deadline = deadline});
   const int silent = world.size() - 1;
   std::vector<float> data(elements, 1.0F);
   const Buffer buffer{data.data(), {elements}, DType::float32};
@@ -103,9 +105,10 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
   for (const int k : {2, 5}) {
     auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
     // Small blocks, so that ranks that share memory have so many steps too.
-    auto c = make_mpi_plan(
-        world.group(), *progress,
-        {.algorithm = GetParam(), .segment = segment, .node = {.staging = {32 * 1024}}, .deadline = deadline});
+    auto c = make_mpi_plan(world.group(), *progress,
+                           {.selection = collectives::forced({.algorithm = GetParam(), .segment = segment}),
+                            .node = {.staging = {32 * 1024}},
+                            .deadline = deadline});
     std::vector<float> data(elements, 1.0F);
     const Buffer buffer{data.data(), {elements}, DType::float32};
     Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
@@ -174,7 +177,9 @@ void check_function_that_throws(const World& world, std::unique_ptr<Communicator
 TEST_P(Deadline, AFunctionThatThrows) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), *progress, {.algorithm = GetParam(), .segment = segment, .deadline = deadline});
+  auto c = make_mpi_plan(
+      world.group(), *progress,
+      {.selection = collectives::forced({.algorithm = GetParam(), .segment = segment}), .deadline = deadline});
   check_function_that_throws(world, std::move(c), std::move(progress));
   world.close();
 }

@@ -25,7 +25,8 @@ constexpr std::chrono::milliseconds soon{100};
 
 /// Four ranks, each with a buffer that outlives their communicators.
 struct Cluster {
-  Cluster(const ClusterShape& shape, Algorithm algorithm) : ranks(shape, {.algorithm = algorithm}) {}
+  Cluster(const ClusterShape& shape, Algorithm algorithm)
+      : ranks(shape, {.selection = collectives::forced({.algorithm = algorithm})}) {}
 
   Work submit(int rank) {
     const Buffer buffer{data[static_cast<std::size_t>(rank)].data(), {1000}, DType::float32};

@@ -21,7 +21,9 @@ constexpr std::chrono::duration<double> deadline = std::chrono::seconds(300);
 constexpr std::int64_t elements = 100'000;
 
 PlanOptions options_of(Algorithm algorithm) {
-  return {.algorithm = algorithm, .segment = {16 * 1024}, .node = {.staging = {16 * 1024}}, .deadline = deadline};
+  return {.selection = collectives::forced({.algorithm = algorithm, .segment = {16 * 1024}}),
+          .node = {.staging = {16 * 1024}},
+          .deadline = deadline};
 }
 
 ClusterShape shape_for(Algorithm algorithm) {

@@ -43,9 +43,7 @@ TEST_P(LocalContract, Holds) {
   const auto [algorithm, ranks] = GetParam();
   // Short segments, so that small buffers are cut too.
   run_ranks(make_local_group(ranks), ranks,
-            {.algorithm = algorithm,
-             .segment = {256},
-             .blocks_in_flight = 3,
+            {.selection = collectives::forced({.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3}),
              .node = {.staging = {1024}, .pull_limit = {512}, .cache = {1500}}},
             [](Communicator& c) { contract::check_all(c); });
 }
@@ -62,7 +60,8 @@ class HierarchicalContract : public testing::TestWithParam<std::tuple<Algorithm,
 TEST_P(HierarchicalContract, Holds) {
   const auto [algorithm, shape] = GetParam();
   run_ranks(make_local_group(shape), shape.ranks(),
-            {.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3, .node = {.staging = {2048}}},
+            {.selection = collectives::forced({.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3}),
+             .node = {.staging = {2048}}},
             [](Communicator& c) { contract::check_all(c); });
 }
 
@@ -82,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(TreeOrder, HierarchicalContract,
 TEST(Local, TheContractHoldsWithAProgressThread) {
   for (const int ranks : {1, 2, 3}) {
     run_ranks(
-        make_local_group(ranks), ranks, {.segment = {256}, .blocks_in_flight = 3},
+        make_local_group(ranks), ranks, {.selection = collectives::forced({.segment = {256}, .blocks_in_flight = 3})},
         [](Communicator& c) { contract::check_all(c); }, Helper::progress_thread);
   }
 }
@@ -96,13 +95,14 @@ std::chrono::nanoseconds time_on_a_processor() {
 
 TEST(LocalWait, SleepsUntilTheOthersOfItsNodeHaveCome) {
   constexpr std::chrono::milliseconds late{300};
-  run_ranks(make_local_group(2), 2, {.algorithm = Algorithm::shared_memory}, [&](Communicator& c) {
-    c.barrier().wait();
-    if (c.rank() == Rank{1}) std::this_thread::sleep_for(late);
-    const auto begin = time_on_a_processor();
-    c.barrier().wait();
-    EXPECT_LT(time_on_a_processor() - begin, late / 2);
-  });
+  run_ranks(make_local_group(2), 2, {.selection = collectives::forced({.algorithm = Algorithm::shared_memory})},
+            [&](Communicator& c) {
+              c.barrier().wait();
+              if (c.rank() == Rank{1}) std::this_thread::sleep_for(late);
+              const auto begin = time_on_a_processor();
+              c.barrier().wait();
+              EXPECT_LT(time_on_a_processor() - begin, late / 2);
+            });
 }
 
 TEST(LocalSelection, HoldsWhereTheAlgorithmChangesWithTheSize) {
@@ -129,8 +129,9 @@ TEST(Local, RefusesARankOutsideTheGroup) {
 TEST(Local, RefusesOptionsBelowOne) {
   Progress progress;
   const auto group = make_local_group(1);
-  EXPECT_THROW((void)make_local(group, {0}, progress, {.segment = {0}}), Error);
-  EXPECT_THROW((void)make_local(group, {0}, progress, {.blocks_in_flight = 0}), Error);
+  EXPECT_THROW((void)make_local(group, {0}, progress, {.selection = collectives::forced({.segment = {0}})}), Error);
+  EXPECT_THROW((void)make_local(group, {0}, progress, {.selection = collectives::forced({.blocks_in_flight = 0})}),
+               Error);
   EXPECT_THROW((void)make_local(group, {0}, progress, {.operations_in_flight = 0}), Error);
   EXPECT_THROW(
       (void)make_local(group, {0}, progress, {.selection = collectives::Selection{.untuned = {.segment = {0}}}}),
@@ -140,7 +141,8 @@ TEST(Local, RefusesOptionsBelowOne) {
 TEST(Local, RefusesAStagingAreaWithoutRoomForAnElementOfEachRank) {
   Progress progress;
   const auto group = make_local_group(3);
-  PlanOptions options{.algorithm = Algorithm::shared_memory, .node = {.staging = {3 * 8 - 1}}};
+  PlanOptions options{.selection = collectives::forced({.algorithm = Algorithm::shared_memory}),
+                      .node = {.staging = {3 * 8 - 1}}};
   EXPECT_THROW((void)make_local(group, {0}, progress, options), Error);
   options.node.staging = {3 * 8};
   make_local(group, {0}, progress, options)->close();
@@ -153,7 +155,8 @@ TEST(Local, CountsThatDifferAreNamedAsAMismatch) {
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       Progress progress;
-      const auto communicator = make_local(group, {rank}, progress, {.deadline = std::chrono::seconds(60)});
+      const auto communicator = make_local(
+          group, {rank}, progress, {.selection = collectives::forced({}), .deadline = std::chrono::seconds(60)});
       std::vector<float> data(static_cast<std::size_t>(10 + rank));
       const Buffer buffer{data.data(), {10 + rank}, DType::float32};
       try {
@@ -179,7 +182,8 @@ TEST(Hierarchical, WhoCallsSomethingElseOnAnotherNodeIsNamedByAll) {
     threads.emplace_back([&, rank] {
       Progress progress({.spins_before_yield = 0});
       const auto c = make_local(group, {rank}, progress,
-                                {.algorithm = Algorithm::hierarchical_ring, .deadline = std::chrono::seconds(60)});
+                                {.selection = collectives::forced({.algorithm = Algorithm::hierarchical_ring}),
+                                 .deadline = std::chrono::seconds(60)});
       const Buffer buffer{data[static_cast<std::size_t>(rank)].data(), {10'000}, DType::float32};
       try {
         c->all_reduce(buffer, buffer, rank < 2 ? ReduceOp::sum : ReduceOp::max).wait();
@@ -195,7 +199,8 @@ TEST(Hierarchical, WhoCallsSomethingElseOnAnotherNodeIsNamedByAll) {
 TEST(Local, AFailedCommunicatorRefusesFurtherWork) {
   const auto group = make_local_group(2);
   Progress progress;
-  const auto communicator = make_local(group, {0}, progress, {.deadline = std::chrono::milliseconds(50)});
+  const auto communicator = make_local(
+      group, {0}, progress, {.selection = collectives::forced({}), .deadline = std::chrono::milliseconds(50)});
   EXPECT_THROW(communicator->barrier().wait(), Error);
   EXPECT_THROW((void)communicator->barrier(), Error);
 }

@@ -94,7 +94,9 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
     LOCKSTEP_SKIP(ranks) << "both ranks only send, which is done at once: nobody waits";
   }
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), *progress, {.algorithm = algorithm, .segment = segment, .deadline = deadline});
+  auto c = make_mpi_plan(
+      world.group(), *progress,
+      {.selection = collectives::forced({.algorithm = algorithm, .segment = segment}), .deadline = deadline});
   std::vector<float> data(static_cast<std::size_t>(count), 1.0F);
   const Buffer buffer{data.data(), {count}, DType::float32};
   const int odd = world.size() - 1;

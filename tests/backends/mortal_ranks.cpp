@@ -26,8 +26,9 @@ using namespace lockstep;
 using namespace std::chrono_literals;
 
 std::unique_ptr<Communicator> make(const World& world, Progress& progress, std::chrono::seconds deadline = 60s) {
-  return backends::make_mpi_plan(world.group(), progress,
-                                 {.algorithm = collectives::Algorithm::shared_memory, .deadline = deadline});
+  return backends::make_mpi_plan(
+      world.group(), progress,
+      {.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory}), .deadline = deadline});
 }
 
 void add_up(Communicator& c, const Buffer& values) { c.all_reduce(values, values, ReduceOp::max).wait(); }

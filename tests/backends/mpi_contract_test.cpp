@@ -17,8 +17,9 @@ class PlanContract : public testing::TestWithParam<Algorithm> {};
 TEST_P(PlanContract, HoldsWithShortSegments) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c =
-      make_mpi_plan(world.group(), progress, {.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3});
+  const auto c = make_mpi_plan(
+      world.group(), progress,
+      {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3})});
   contract::check_all(*c);
   world.close();
 }
@@ -26,7 +27,7 @@ TEST_P(PlanContract, HoldsWithShortSegments) {
 TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(world.group(), progress, {.algorithm = GetParam()});
+  const auto c = make_mpi_plan(world.group(), progress, {.selection = collectives::forced({.algorithm = GetParam()})});
   contract::check_all(*c);
   world.close();
 }
@@ -62,8 +63,9 @@ class SharedContract : public testing::TestWithParam<Algorithm> {};
 TEST_P(SharedContract, HoldsInMemoryOfTheCommunicator) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(world.group(), progress,
-                               {.algorithm = GetParam(), .node = {.staging = {4096}, .pull_limit = {256}}});
+  const auto c = make_mpi_plan(
+      world.group(), progress,
+      {.selection = collectives::forced({.algorithm = GetParam()}), .node = {.staging = {4096}, .pull_limit = {256}}});
   contract::check_all(*c, OwnMemory(*c));
   world.close();
 }
@@ -71,8 +73,9 @@ TEST_P(SharedContract, HoldsInMemoryOfTheCommunicator) {
 TEST_P(SharedContract, HoldsInMixedMemory) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(world.group(), progress,
-                               {.algorithm = GetParam(), .node = {.staging = {4096}, .pull_limit = {256}}});
+  const auto c = make_mpi_plan(
+      world.group(), progress,
+      {.selection = collectives::forced({.algorithm = GetParam()}), .node = {.staging = {4096}, .pull_limit = {256}}});
   contract::check_all(*c, MixedMemory(*c));
   world.close();
 }

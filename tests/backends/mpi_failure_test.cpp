@@ -35,7 +35,8 @@ struct BackEnd {
 };
 
 std::unique_ptr<Communicator> make_plan(const World& world, Progress& progress, Algorithm algorithm) {
-  return make_mpi_plan(world.group(), progress, {.algorithm = algorithm, .deadline = deadline});
+  return make_mpi_plan(world.group(), progress,
+                       {.selection = collectives::forced({.algorithm = algorithm}), .deadline = deadline});
 }
 
 const std::vector<BackEnd> back_ends = {

@@ -25,7 +25,8 @@ void check(Algorithm algorithm, int ranks, std::int64_t segment) {
       Progress progress({.spins_before_yield = 0});
       const auto communicator =
           make_local(group, {rank}, progress,
-                     {.algorithm = algorithm, .segment = {segment * static_cast<std::int64_t>(sizeof(float))}});
+                     {.selection = collectives::forced(
+                          {.algorithm = algorithm, .segment = {segment * static_cast<std::int64_t>(sizeof(float))}})});
       stated_order::check(*communicator, algorithm, segment);
       communicator->close();
     });
@@ -64,7 +65,8 @@ std::vector<std::byte> sums(Algorithm algorithm, const ClusterShape& shape, DTyp
   for (int rank = 0; rank < shape.ranks(); ++rank) {
     threads.emplace_back([&, rank] {
       Progress progress({.spins_before_yield = 0});
-      const auto communicator = make_local(group, {rank}, progress, {.algorithm = algorithm, .segment = {4096}});
+      const auto communicator = make_local(
+          group, {rank}, progress, {.selection = collectives::forced({.algorithm = algorithm, .segment = {4096}})});
       std::vector<T> values = converted<T>(stated_order::input_of(rank, count));
       const Buffer buffer{values.data(), {count}, dtype};
       communicator->all_reduce(buffer, buffer, ReduceOp::sum).wait();

@@ -113,9 +113,10 @@ class MpiPlanOnTheWire : public testing::TestWithParam<Parameter> {
   template <typename Body>
   void with_communicators(const Body& body) {
     for (const std::int64_t segment : segments) {
-      const auto c =
-          make_mpi_plan(world_.group(), progress_,
-                        {.algorithm = GetParam().algorithm, .segment = {segment * width}, .blocks_in_flight = 3});
+      collectives::Selection selection =
+          collectives::forced({.algorithm = GetParam().algorithm, .segment = {segment * width}, .blocks_in_flight = 3});
+      selection.shared_memory = false;  // tree-order would not send messages where ranks share memory
+      const auto c = make_mpi_plan(world_.group(), progress_, {.selection = selection});
       body(*c, segment);
       c->close();
     }

@@ -18,7 +18,7 @@ using collectives::TableEntry;
 
 SelectionTable example() {
   SelectionTable table;
-  table.add({CollectiveKind::all_reduce, {2, 5, 2, 3}, {0}, {4096}, {Algorithm::recursive_doubling, {131072}, 2}});
+  table.add({CollectiveKind::all_reduce, {2, 5, 2, 3}, {0}, {4096}, {Algorithm::recursive_doubling, {131072}, 2, 8}});
   table.add(
       {CollectiveKind::all_reduce, {2, 5, 2, 3}, {4096}, TableEntry::no_end, {Algorithm::double_tree, {65536}, 4}});
   table.add({CollectiveKind::broadcast, {1, 2, 2, 2}, {0}, {1 << 20}, {Algorithm::ring, {65536}, 1}});
@@ -56,7 +56,16 @@ TEST(SelectionFile, LooksAsItIsDocumented) {
             "{\n  \"format\": \"lockstep selection table\",\n  \"version\": 1,\n  \"entries\": [\n"
             "    {\"operation\":\"all_reduce\",\"ranks\":5,\"nodes\":2,\"ranks_per_node\":[2,3],\"from_bytes\":0,"
             "\"below_bytes\":4096,\"algorithm\":\"recursive-doubling\",\"segment_bytes\":131072,"
-            "\"blocks_in_flight\":2}\n  ]\n}\n");
+            "\"blocks_in_flight\":2,\"radix\":8}\n  ]\n}\n");
+}
+
+TEST(SelectionFile, WithoutARadixIsOfRadixTwo) {
+  std::string text = format_selection_table(example());
+  for (const std::string radix : {",\"radix\":8", ",\"radix\":2"}) {
+    for (auto at = text.find(radix); at != std::string::npos; at = text.find(radix)) text.erase(at, radix.size());
+  }
+  ASSERT_EQ(text.find("radix"), std::string::npos);
+  EXPECT_EQ(parse_selection_table(text, "old.json").entries().front().choice.radix, 2);
 }
 
 TEST(SelectionFile, WhatIsWrongIsNamedWithItsPlace) {
@@ -78,10 +87,11 @@ TEST(SelectionFile, WhatIsWrongIsNamedWithItsPlace) {
       {spoilt("\"from_bytes\":4096", "\"from_bytes\":18446744073709551615"), "is 18446744073709551615; it must be"},
       {spoilt("[2,3]", "[2]"), "some.json: entry 1: \"ranks_per_node\" is [2]; it must be [fewest, most]"},
       {spoilt("[2,3]", "[1,3]"), "some.json: entry 1: 5 ranks cannot be on 2 nodes with 1 to 3 on each"},
-      {spoilt("\"tree\"", "\"tre\""), "some.json: entry 2: no algorithm is called 'tre'; did you mean 'tree'?"},
+      {spoilt("\"tree\"", "\"tre\""), "some.json: entry 2: there is no algorithm 'tre'; did you mean 'tree'?"},
       {spoilt("\"tree\"", "7"), "some.json: entry 2: \"algorithm\" is 7; it must be a text"},
-      {spoilt("\"binomial\"", "\"ring\""), "some.json: entry 3: no algorithm of broadcast is called 'ring'"},
-      {spoilt("\"broadcast\"", "\"bcast\""), "some.json: entry 3: no operation is called 'bcast'; did you mean"},
+      {spoilt("\"binomial\"", "\"ring\""),
+       "some.json: entry 3: there is no algorithm of broadcast 'ring'; did you mean 'binomial'?"},
+      {spoilt("\"broadcast\"", "\"bcast\""), "some.json: entry 3: there is no operation 'bcast'; did you mean"},
       {spoilt("\"from_bytes\":4096", "\"from_bytes\":4095"),
        "some.json: entry 2: all_reduce on 5 ranks on 2 nodes, 2 "},
       {spoilt("\"blocks_in_flight\":4", "\"blocks_in_flight\":0"), "some.json: entry 2: the blocks in flight are 0;"},

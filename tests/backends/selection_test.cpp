@@ -111,11 +111,11 @@ TEST_F(Agreement, AFileThatRankZeroDoesNotUnderstandIsTheSameErrorOnEveryRank) {
 
 TEST_F(Agreement, ANamedAlgorithmIsForcedAndReadsNoTable) {
   MembershipOptions named = options("missing.json");
-  named.algorithm = "tree";
+  named.method = parse_method("tree");
   const auto selection = agree_on_selection(world_.group(), named);
   EXPECT_EQ(choose(*selection, CollectiveKind::all_reduce, {4}).reason, Reason::forced);
   EXPECT_EQ(choose(*selection, CollectiveKind::all_reduce, {4}).choice.algorithm, Algorithm::double_tree);
-  named.algorithm = "mpi";
+  named.method = MpiLibrary{};
   EXPECT_EQ(agree_on_selection(world_.group(), named), std::nullopt);
 }
 
@@ -128,8 +128,7 @@ TEST_F(Agreement, TheContractHoldsWhereAlgorithmsAndBlocksInFlightChangeWithTheS
   mixed.add({CollectiveKind::all_reduce, shape(), {2000}, {4000}, {Algorithm::halving_doubling, {128}, 3}});
   mixed.add({CollectiveKind::all_gather, shape(), {1}, {4000}, {Algorithm::ring, {100}, 4}});
   mixed.add({CollectiveKind::broadcast, shape(), {5}, {4000}, {Algorithm::ring, {100}, 1}});
-  const auto c =
-      make_mpi_plan(world_.group(), progress, {.selection = collectives::Selection{.shape = shape(), .table = mixed}});
+  const auto c = make_mpi_plan(world_.group(), progress, {.selection = {.table = mixed}});
   contract::check_all(*c);
 }
 
@@ -139,11 +138,25 @@ TEST_F(Agreement, TheContractHoldsByTheCostModel) {
   contract::check_all(*c);
 }
 
-TEST_F(Agreement, ASelectionForOtherRanksIsRefused) {
+TEST_F(Agreement, ASelectionThatCannotRunHereIsRefused) {
   Progress progress;
-  const int others = world_.size() + 1;
-  const collectives::Selection wrong{.shape = {1, others, others, others}};
-  EXPECT_THROW((void)make_mpi_plan(world_.group(), progress, {.selection = wrong}), Error);
+  const auto refused = [&](const collectives::Selection& wish) {
+    EXPECT_THROW((void)make_mpi_plan(world_.group(), progress, {.selection = wish}), Error);
+  };
+  refused(collectives::forced({.radix = 1}));
+  refused(collectives::forced({.blocks_in_flight = SelectionTable::max_blocks_in_flight + 1}));
+  refused({.untuned = {.segment = {0}}});
+}
+
+TEST(Method, IsWhatItsNameSays) {
+  for (const std::string_view known : method_names()) EXPECT_EQ(name(parse_method(known)), known);
+  EXPECT_EQ(selection_of(parse_method("mpi")), nullptr);
+  EXPECT_FALSE(selection_of(Method{})->forced);
+  EXPECT_EQ(name(Method{}), "auto");
+  for (const std::string_view known : {"tree-order", "hierarchical-tree-order"})
+    EXPECT_TRUE(is_canonical(*selection_of(parse_method(known)))) << known;
+  for (const std::string_view known : {"auto", "ring", "shared-memory"})
+    EXPECT_FALSE(is_canonical(*selection_of(parse_method(known)))) << known;
 }
 
 }  // namespace

@@ -24,8 +24,9 @@ using namespace std::chrono_literals;
 class SharedMemory : public testing::Test {
  protected:
   std::unique_ptr<Communicator> make(std::chrono::duration<double> deadline = 60s) {
-    return make_mpi_plan(world_.group(), progress_,
-                         {.algorithm = collectives::Algorithm::shared_memory, .deadline = deadline});
+    return make_mpi_plan(
+        world_.group(), progress_,
+        {.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory}), .deadline = deadline});
   }
   void TearDown() override { world_.close(); }
   [[nodiscard]] bool is_last() const { return world_.rank().value == world_.size() - 1; }

@@ -25,7 +25,7 @@ struct Pair {
   }
 
   std::array<float, 2> values{1, 2};
-  OneThread ranks{{{0, 0}}, {.algorithm = collectives::Algorithm::shared_memory}};
+  OneThread ranks{{{0, 0}}, {.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory})}};
 };
 
 TEST(Work, ALoopOverTestEnds) {

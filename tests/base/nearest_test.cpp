@@ -23,6 +23,12 @@ TEST(Nearest, TakesTheFirstOfEquals) {
   EXPECT_EQ(nearest("ad", equals), "ab");
 }
 
+TEST(Unknown, SaysWhatThereIsAndWhatWasMeant) {
+  EXPECT_EQ(unknown("model", "lennet", std::span(words).first(2)),
+            "there is no model 'lennet'; did you mean 'lenet'? There are lenet, resnet20");
+  EXPECT_EQ(unknown("model", "lenet", {}), "there is no model 'lenet'");
+}
+
 TEST(Nearest, WithoutWordsIsEmpty) { EXPECT_EQ(nearest("lenet", {}), ""); }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST(Algorithm, UnknownNameIsRefusedWithTheNearest) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_EQ(error.message(),
-              "no algorithm is called 'halving-dubling'; did you mean 'halving-doubling'? There are: ring, tree, "
+              "there is no algorithm 'halving-dubling'; did you mean 'halving-doubling'? There are ring, tree, "
               "halving-doubling, recursive-doubling, tree-order, shared-memory, hierarchical-ring, hierarchical-tree, "
               "hierarchical-halving-doubling, hierarchical-recursive-doubling, hierarchical-tree-order");
   }

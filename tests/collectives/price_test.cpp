@@ -31,6 +31,27 @@ TEST(Price, OfDividingAllReducesIsTheFormula) {
     }
 }
 
+/// Of the 5 that a message takes at least, it keeps the ports busy for 1 only. Where the number of ranks is no power of
+/// two, those that have folded in others begin later, and their messages meet others in the ports.
+TEST(Price, OfLargerRadicesIsTheFormulaForPowersOfTwoWhereAddingIsFree) {
+  constexpr Rates waiting{.alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .wire_seconds = 4};
+  constexpr CostModel links{.local = {5, 0.25, 4}, .remote = {5, 0.25, 4}};
+  for (const Algorithm algorithm : {Algorithm::halving_doubling, Algorithm::recursive_doubling})
+    for (const int radix : {2, 4, 8, 32})
+      for (int ranks = 1; ranks <= 64; ++ranks) {
+        const Trial trial{.count = {64 * ranks}, .in_place = true};
+        const double formula =
+            all_reduce_seconds(algorithm, ranks, {trial.count.value * element_bytes}, waiting, radix);
+        const auto plans = plans_of(trial, ranks, algorithm, {}, {Reach::direct}, radix);
+        const bool is_power_of_two = (ranks & (ranks - 1)) == 0;
+        const double price = run(plans, element_bytes, links).seconds;
+        EXPECT_GE(price, (is_power_of_two ? 1 : 0.95) * formula - tolerance(formula))
+            << name(algorithm) << ", radix " << radix << ", " << ranks << " ranks";
+        EXPECT_LE(price, (is_power_of_two ? 1 : 1.3) * formula + tolerance(formula))
+            << name(algorithm) << ", radix " << radix << ", " << ranks << " ranks";
+      }
+}
+
 TEST(Price, OfOtherAllReducesIsBoundedByTheNextDividingOne) {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::halving_doubling})
     for (int ranks = 1; ranks <= 64; ++ranks)

@@ -134,10 +134,10 @@ TEST(Choose, PrefersForceToTheTableAndTheTableToTheModel) {
   EXPECT_EQ(choose(selection, CollectiveKind::broadcast, {1500}).reason, Reason::cost_model);
 
   selection.forced = Choice{Algorithm::halving_doubling, {77}, 5};
-  const Decision forced = choose(selection, CollectiveKind::all_reduce, {1500});
-  EXPECT_EQ(forced.reason, Reason::forced);
-  EXPECT_EQ(forced.choice, *selection.forced);
-  EXPECT_EQ(forced.entry, std::nullopt);
+  const Decision obeyed = choose(selection, CollectiveKind::all_reduce, {1500});
+  EXPECT_EQ(obeyed.reason, Reason::forced);
+  EXPECT_EQ(obeyed.choice, *selection.forced);
+  EXPECT_EQ(obeyed.entry, std::nullopt);
 }
 
 TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
@@ -146,15 +146,52 @@ TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
       const Selection selection{.shape = shape, .untuned = {.segment = {1 << 16}, .blocks_in_flight = 4}};
       const Decision decision = choose(selection, CollectiveKind::all_reduce, {bytes});
       EXPECT_EQ(decision.reason, Reason::cost_model);
-      EXPECT_EQ(decision.choice, with_useful_blocks({decision.choice.algorithm, {1 << 16}, 4}, shape));
+      EXPECT_EQ(decision.choice,
+                with_useful_blocks({decision.choice.algorithm, {1 << 16}, 4, decision.choice.radix}, shape));
       for (const Algorithm algorithm : candidates(CollectiveKind::all_reduce, shape)) {
-        const Choice other = with_useful_blocks({algorithm, {1 << 16}, 4}, shape);
-        EXPECT_LE(decision.predicted_seconds,
-                  predicted_seconds(other, CollectiveKind::all_reduce, {bytes}, shape, selection.prices))
-            << name(algorithm) << " at " << bytes << " bytes on " << describe(shape);
+        for (const int radix : useful_radices(CollectiveKind::all_reduce, algorithm, shape)) {
+          const Choice other = with_useful_blocks({algorithm, {1 << 16}, 4, radix}, shape);
+          EXPECT_LE(decision.predicted_seconds,
+                    predicted_seconds(other, CollectiveKind::all_reduce, {bytes}, shape, selection.prices))
+              << name(algorithm) << ", radix " << radix << ", at " << bytes << " bytes on " << describe(shape);
+        }
       }
     }
   }
+}
+
+TEST(UsefulRadices, GoUpToTheRanksThatExchange) {
+  using Radices = std::vector<int>;
+  constexpr auto kind = CollectiveKind::all_reduce;
+  EXPECT_EQ(useful_radices(kind, Algorithm::recursive_doubling, one_on_each(2)), Radices({2}));
+  EXPECT_EQ(useful_radices(kind, Algorithm::halving_doubling, one_on_each(9)), Radices({2, 4, 8}));
+  EXPECT_EQ(useful_radices(kind, Algorithm::halving_doubling, one_on_each(1024)), Radices({2, 4, 8, 16, 32}));
+  EXPECT_EQ(useful_radices(kind, Algorithm::hierarchical_recursive_doubling, eight_on_two), Radices({2}))
+      << "two nodes";
+  EXPECT_EQ(useful_radices(kind, Algorithm::ring, one_on_each(1024)), Radices({2}));
+  EXPECT_EQ(useful_radices(CollectiveKind::broadcast, Algorithm::ring, one_on_each(1024)), Radices({2}));
+}
+
+/// Several messages in the time of one latency pay where a message is mostly on its way, and the buffer is small.
+TEST(Choose, TakesALargeRadixWhereTheWireIsWhatTakesTime) {
+  Selection selection{.shape = one_on_each(1024)};
+  const auto chosen = [&](std::int64_t bytes) { return choose(selection, CollectiveKind::all_reduce, {bytes}).choice; };
+  EXPECT_EQ(chosen(1024).algorithm, Algorithm::recursive_doubling);
+  EXPECT_GT(chosen(1024).radix, 2);
+  EXPECT_EQ(chosen(1 << 20).algorithm, Algorithm::halving_doubling);
+  EXPECT_GT(chosen(1 << 20).radix, 2);
+  selection.prices.messages.remote.wire_seconds = 0;
+  EXPECT_EQ(chosen(1024).radix, 2);
+  EXPECT_EQ(chosen(1 << 20).radix, 2);
+}
+
+TEST(Choose, TakesTheRadixOfTheTable) {
+  Selection selection{.shape = one_on_each(64)};
+  TableEntry wide{.shape = one_on_each(64), .choice = {.algorithm = Algorithm::recursive_doubling, .radix = 16}};
+  selection.table.add(wide);
+  EXPECT_EQ(choose(selection, CollectiveKind::all_reduce, {1 << 30}).choice.radix, 16);
+  wide.choice.radix = 1;
+  EXPECT_EQ(complaint({}, wide), "the radix is 1; it must be at least 2");
 }
 
 TEST(Choose, HasTwoBlocksInFlightThroughSharedMemory) {
@@ -177,7 +214,7 @@ ClusterShape nodes_of(int nodes, int ranks_per_node) {
 
 TEST(Choose, AddsInTreeOrderThroughSharedMemoryWhereThatKeepsTheOrder) {
   const auto chosen = [](const ClusterShape& shape, bool shared_memory) {
-    Selection selection = selection_on(shape, {.algorithm = Algorithm::tree_order});
+    Selection selection = selection_on(shape, forced({.algorithm = Algorithm::tree_order}));
     selection.shared_memory = shared_memory;
     EXPECT_EQ(may_share_memory(selection),
               uses_shared_memory(choose(selection, CollectiveKind::all_reduce, {1000}).choice.algorithm));
@@ -194,7 +231,7 @@ TEST(Choose, AddsInTreeOrderThroughSharedMemoryWhereThatKeepsTheOrder) {
 }
 
 TEST(SelectionOn, RefusesATreeOrderOfNodesThatBreaksTheOrder) {
-  const Choice nodewise{.algorithm = Algorithm::hierarchical_tree_order};
+  const Selection nodewise = forced({.algorithm = Algorithm::hierarchical_tree_order});
   EXPECT_EQ(selection_on(nodes_of(2, 4), nodewise).forced->algorithm, Algorithm::hierarchical_tree_order);
   try {
     (void)selection_on(nodes_of(2, 3), nodewise);
@@ -204,7 +241,7 @@ TEST(SelectionOn, RefusesATreeOrderOfNodesThatBreaksTheOrder) {
               std::string::npos)
         << error.what();
   }
-  EXPECT_THROW((void)selection_on(nodes_of(2, 1), {.algorithm = Algorithm::shared_memory}), Error);
+  EXPECT_THROW((void)selection_on(nodes_of(2, 1), forced({.algorithm = Algorithm::shared_memory})), Error);
 }
 
 TEST(Choose, WithoutATableAgreesWithTheTextbook) {

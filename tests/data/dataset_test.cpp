@@ -21,8 +21,11 @@ std::string refusal(const std::string& name) {
 }
 
 TEST(Dataset, UnknownNameGetsTheNearestOne) {
-  EXPECT_EQ(refusal("mnits"), "there is no data set \"mnits\"; did you mean \"mnist\"?");
-  EXPECT_EQ(refusal("sintetic-digits"), "there is no data set \"sintetic-digits\"; did you mean \"synthetic-digits\"?");
+  EXPECT_EQ(refusal("mnits"),
+            "there is no data set 'mnits'; did you mean 'mnist'? There are mnist, synthetic-digits, synthetic-cifar");
+  EXPECT_EQ(refusal("sintetic-digits"),
+            "there is no data set 'sintetic-digits'; did you mean 'synthetic-digits'? There are mnist, "
+            "synthetic-digits, synthetic-cifar");
 }
 
 TEST(Dataset, MnistNeedsAFolder) { EXPECT_NE(refusal("mnist").find("--data-dir"), std::string::npos); }

@@ -32,7 +32,8 @@ void run_ranks(int ranks, const Body& body, Observer* observer = nullptr) {
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       Progress progress({.spins_before_yield = 0});
-      const auto communicator = backends::make_local(group, {rank}, progress, {.observer = observer});
+      const auto communicator =
+          backends::make_local(group, {rank}, progress, {.selection = collectives::forced({}), .observer = observer});
       body(rank, *communicator, progress);
       communicator->close();
     });

@@ -77,7 +77,7 @@ TEST(Models, AnUnknownNameIsRefusedWithTheNearestAndTheList) {
     FAIL() << "there is no such model";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_EQ(error.message(), "no model is named 'resnet-20'; did you mean 'resnet20'? Known models: lenet, resnet20");
+    EXPECT_EQ(error.message(), "there is no model 'resnet-20'; did you mean 'resnet20'? There are lenet, resnet20");
   }
   EXPECT_THROW((void)defaults_for("lennet"), Error);
 }

@@ -105,12 +105,14 @@ PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
   constexpr Bytes sizes[] = {{64}, {72}, {200}, {512}, {4096}};  // 64: an element for each of 8 ranks
   constexpr Bytes caches[] = {{100}, {1 << 20}};
   PlanOptions options;
-  options.algorithm = random() % 4 == 0 ? one_of(random, by_messages)
-                      : is_one_node     ? one_of(random, on_a_node)
-                                        : one_of(random, on_nodes);
-  options.segment = one_of(random, sizes);
-  options.blocks_in_flight = 1 + static_cast<int>(random() % 3);
-  options.radix = 2 + static_cast<int>(random() % 3);
+  collectives::Choice choice;
+  choice.algorithm = random() % 4 == 0 ? one_of(random, by_messages)
+                     : is_one_node     ? one_of(random, on_a_node)
+                                       : one_of(random, on_nodes);
+  choice.segment = one_of(random, sizes);
+  choice.blocks_in_flight = 1 + static_cast<int>(random() % 3);
+  choice.radix = 2 + static_cast<int>(random() % 3);
+  options.selection = collectives::forced(choice);
   options.operations_in_flight = 1 + static_cast<int>(random() % 4);
   options.node = {
       .staging = one_of(random, sizes), .pull_limit = one_of(random, sizes), .cache = one_of(random, caches)};
@@ -146,12 +148,13 @@ void Cluster::share(std::size_t group) {
   std::mt19937_64 random(shared.seed);
   shared.shape = shape_of(scenario_.groups[group].members, node_of_rank_);
   shared.options = draw_options(random, shared.shape.nodes() == 1);
+  shared.options.selection = selection_on(shared.shape, shared.options.selection);
   shared.boxes = std::make_shared<backends::LetterBoxes>(shared.shape.ranks());
   shared.copies = std::make_shared<FickleMedium::Copies>();
   shared.options.deadline = setting_.deadline;
   shared.posts = std::make_shared<backends::LocalPosts>(shared.shape.ranks());
   shared.words = memories(group, {64}, false);
-  if (collectives::uses_shared_memory(shared.options.algorithm)) {
+  if (may_share_memory(shared.options.selection)) {
     shared.memories = memories(group, {rounded_up(PlanCommunicator::control_bytes(shared.options).value, 64)}, true);
   } else {
     shared.memories.resize(static_cast<std::size_t>(shared.shape.ranks()));

@@ -20,7 +20,8 @@ struct Node {
     for (int rank = 0; rank < ranks; ++rank) {
       progress.push_back(std::make_unique<Progress>());
       communicators.push_back(
-          make_local(group, {rank}, *progress.back(), {.algorithm = collectives::Algorithm::shared_memory}));
+          make_local(group, {rank}, *progress.back(),
+                     {.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory})}));
     }
   }
   ~Node() {

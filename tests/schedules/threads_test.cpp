@@ -48,11 +48,11 @@ class Groups {
         Algorithm::shared_memory, Algorithm::shared_memory,          Algorithm::ring,
         Algorithm::double_tree,   Algorithm::halving_doubling,       Algorithm::recursive_doubling,
         Algorithm::tree_order,    Algorithm::hierarchical_tree_order};
-    return {.algorithm = algorithms[setting % std::size(algorithms)],
-            .segment = {512},
-            .operations_in_flight = 1 + static_cast<int>(setting / 8 % 4),
-            .node = {.staging = {1024}, .pull_limit = {256}},
-            .deadline = std::chrono::seconds(60)};
+    return {
+        .selection = collectives::forced({.algorithm = algorithms[setting % std::size(algorithms)], .segment = {512}}),
+        .operations_in_flight = 1 + static_cast<int>(setting / 8 % 4),
+        .node = {.staging = {1024}, .pull_limit = {256}},
+        .deadline = std::chrono::seconds(60)};
   }
 
   const check::Scenario& scenario_;

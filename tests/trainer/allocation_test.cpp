@@ -56,8 +56,9 @@ namespace {
 void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, const char* algorithm,
                           std::optional<backends::WireFormat> compress = std::nullopt) {
   World world;
-  backends::Membership membership(world.group(),
-                                  {.algorithm = algorithm, .wait = {.spins_before_yield = 0}, .compress = compress});
+  backends::Membership membership(
+      world.group(),
+      {.method = backends::parse_method(algorithm), .wait = {.spins_before_yield = 0}, .compress = compress});
   {
     const data::DatasetPair data = testing_support::small_digits(200, 50, 16);
     // 20 steps of 10 samples; small buckets, so that several all-reduces are under way.

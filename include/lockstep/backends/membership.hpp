@@ -5,14 +5,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "lockstep/backends/compressed.hpp"
+#include "lockstep/backends/method.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/selection.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/comm/progress_thread.hpp"
@@ -20,16 +18,9 @@
 
 namespace lockstep::backends {
 
-/// The all-reduce algorithms that a user can name: "auto" for the best known at each size, those of plans, and "mpi"
-/// for the MPI library's own collectives.
-std::span<const std::string_view> algorithm_names();
-/// Whether the algorithm of this name promises the same bits whatever the medium and the placement, so that nothing may
-/// round sums on the way.
-bool promises_bits(std::string_view algorithm);
-
 struct MembershipOptions {
-  std::string algorithm = "auto";  ///< one of algorithm_names()
-  std::string tuning;  ///< file of a selection table for "auto", read by rank 0; empty: go by the cost model
+  Method method;       ///< what runs the operations; as it is made, what is fastest
+  std::string tuning;  ///< file of a selection table, read by rank 0 where nothing is forced; empty: the cost model
   WaitPolicy wait;
   /// A thread moves operations while the program computes. The program then makes no MPI calls of its own while
   /// operations are under way, unless MPI was initialised with MPI_THREAD_MULTIPLE. Not of `make_communicator`.
@@ -44,13 +35,12 @@ struct MembershipOptions {
   std::optional<WireFormat> compress = std::nullopt;
 };
 
-/// What the group's communicators go by: the algorithm that is named, or for "auto" rank 0's table. The same on all
-/// ranks. Nothing for "mpi". Collective.
-/// @throws Error{invalid_argument} for an unknown algorithm, with the nearest one, or one that is not applicable to the
-///         group's shape; as agreed_selection_table; Error{transport}
+/// What the group's communicators go by: the method's selection on this cluster, with rank 0's table where nothing is
+/// forced. The same on all ranks. Nothing for the MPI library. Collective.
+/// @throws as selection_on and agreed_selection_table; Error{transport}
 std::optional<collectives::Selection> agree_on_selection(const MpiGroup& group, const MembershipOptions& options);
 
-/// A communicator over the group with the back end that runs this algorithm. Collective.
+/// A communicator over the group with the back end that runs the method. Collective.
 /// @throws as agree_on_selection
 std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
                                                 const MembershipOptions& options);

@@ -55,6 +55,13 @@ void require_applicable(Algorithm algorithm, const ShapeSummary& shape);
 /// and are only ever asked for by name, and those that here do the same as a simpler one. At least one sends messages.
 std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape);
 
+/// The radix for a table that people read: "-" where the algorithm has none, which is all but halving-doubling and
+/// recursive doubling, also between nodes.
+std::string radix_text(CollectiveKind kind, const Choice& choice);
+/// The radices that make a difference there: the powers of two up to how many ranks exchange, but no more than 32; 2
+/// for what has none. Ascending.
+std::vector<int> useful_radices(CollectiveKind kind, Algorithm algorithm, const ShapeSummary& shape);
+
 /// What runs the operation, by its name: an all-reduce's algorithm; "shared-memory"; else the one way there is to run
 /// the operation by messages: "binomial", "ring", "pairwise", "dissemination".
 std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm);

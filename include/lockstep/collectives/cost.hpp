@@ -17,6 +17,7 @@ struct Rates {
   double alpha_seconds = 0;
   double beta_seconds_per_byte = 0;
   double gamma_seconds_per_byte = 0;
+  double wire_seconds = 0;  ///< of α, as in LinkCost
 };
 
 /// 2(p−1)α + 2(p−1)/p·nβ + (p−1)/p·nγ. Exact where p divides the elements; else that of n rounded up to such a number
@@ -28,11 +29,16 @@ double ring_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 double double_tree_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
 /// 2·log₂q·α + 2(q−1)/q·nβ + (q−1)/q·nγ with q the largest power of two ≤ p, and 2α + 2nβ + nγ more where q < p. Exact
-/// where q divides the elements; else that of n rounded up to such a number is an upper bound.
-double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+/// where q divides the elements; else that of n rounded up to such a number is an upper bound. With a radix above 2 a
+/// round of g ranks has g − 1 messages in place of log₂g rounds, and costs (g − 1)·α less what they spend on the wire
+/// at the same time, which is all but one of their wire_seconds: exact where adding is free and p is a power of two;
+/// for other p up to 64 it is at most a quarter too little and a twentieth too much.
+double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates, int radix = 2);
 
-/// log₂q·(α + nβ + nγ) with q the largest power of two ≤ p, and 2α + 2nβ + nγ more where q < p. Exact.
-double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
+/// log₂q·(α + nβ + nγ) with q the largest power of two ≤ p, and 2α + 2nβ + nγ more where q < p. Exact. With a radix
+/// above 2 a round of g ranks costs (g − 1)·(α + nβ + nγ) − (g − 2)·wire_seconds: exact where adding is free and p is a
+/// power of two. Adding may take less, as the first to come can be added while others are on the wire.
+double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates, int radix = 2);
 
 /// 2aα + 2(1−2⁻ᵃ)nβ + (1−2⁻ᵃ)nγ where the largest of the binary blocks has 2^a ranks, and 2·2^(a−b)α + 2·2⁻ᵇnβ + 2⁻ᵃnγ
 /// more for each pair of neighbouring blocks of 2^a > 2^b ranks. Exact for powers of two that divide the elements; else
@@ -47,7 +53,7 @@ double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& ra
 double pull_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
 /// The formula of an algorithm, on one node for those that share memory.
-double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Rates& rates);
+double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Rates& rates, int radix = 2);
 
 /// ⌈log₂p⌉(α + nβ). Exact.
 double binomial_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates);

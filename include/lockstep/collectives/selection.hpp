@@ -32,8 +32,8 @@ class SelectionTable {
   static constexpr int max_blocks_in_flight = 64;
 
   /// @throws Error{invalid_argument} that names the value at fault for an empty or negative range, one that overlaps
-  ///         another entry's, an impossible shape, an algorithm that is not applicable to it, a segment below 1, or
-  ///         blocks in flight outside 1 … max_blocks_in_flight
+  ///         another entry's, an impossible shape, an algorithm that is not applicable to it, a segment below 1, a
+  ///         radix below 2, or blocks in flight outside 1 … max_blocks_in_flight
   void add(const TableEntry& entry);
   /// Forgets what there is about an operation on clusters of this shape.
   void erase(CollectiveKind kind, const ShapeSummary& shape);
@@ -48,21 +48,29 @@ class SelectionTable {
   std::vector<TableEntry> entries_;
 };
 
-/// Everything that a choice depends on, so that ranks with equal selections choose alike.
+/// What a user wants of the choice, and, from `selection_on` on, everything that it depends on, so that ranks with
+/// equal selections choose alike. It is the only way to force an algorithm. As it is made it wants what is fastest.
 struct Selection {
-  ShapeSummary shape;
+  ShapeSummary shape;            ///< set by `selection_on`
   std::optional<Choice> forced;  ///< for every size and operation
   SelectionTable table;
   Choice untuned;  ///< gives segment and blocks in flight where the table has no entry
   Prices prices = default_prices();
-  bool shared_memory = true;     ///< false where the ranks of a node cannot share any: then all is done by messages
-  bool canonical_nodes = false;  ///< `keeps_canonical_order`: a tree_order that is forced can share memory
+  bool shared_memory = true;  ///< false where the ranks of a node cannot share any: then all is done by messages
+  bool canonical_nodes =
+      false;  ///< `keeps_canonical_order`, set by `selection_on`: a forced tree_order can share memory
 };
 
-/// What there is to know about a cluster before anything is measured or forced.
-Selection selection_on(const ClusterShape& shape);
-/// The same with an algorithm forced. @throws Error{invalid_argument} unless it is applicable there
-Selection selection_on(const ClusterShape& shape, const Choice& forced);
+/// The wish for one algorithm, whatever the size.
+Selection forced(const Choice& choice);
+
+/// Whether it promises the bits of the canonical order, so that nothing may round sums on the way.
+bool is_canonical(const Selection& selection);
+
+/// The wish on this cluster. What it says of a shape is replaced.
+/// @throws Error{invalid_argument} that names the value at fault, unless what is forced is applicable there, segments
+///         are at least 1 byte, radices at least 2, and blocks in flight from 1 to SelectionTable::max_blocks_in_flight
+Selection selection_on(const ClusterShape& shape, Selection wish = {});
 
 enum class Reason { forced, table, cost_model };
 

@@ -17,13 +17,6 @@ const PlanOptions& checked(const PlanOptions& options, const ClusterShape& shape
     if (value >= 1) return;
     throw Error(ErrorCode::invalid_argument, std::string(what) + " must be at least 1; it is " + std::to_string(value));
   };
-  const auto check_setting = [&](const collectives::Choice& choice) {
-    at_least_one("the segment (bytes)", choice.segment.value);
-    at_least_one("the number of blocks in flight", choice.blocks_in_flight);
-    if (choice.radix >= 2) return;
-    throw Error(ErrorCode::invalid_argument, "the radix must be at least 2; it is " + std::to_string(choice.radix));
-  };
-  check_setting({options.algorithm, options.segment, options.blocks_in_flight, options.radix});
   at_least_one("the number of operations in flight", options.operations_in_flight);
   at_least_one("the staging area (bytes)", options.node.staging.value);
   constexpr std::int64_t largest_element = 8;
@@ -33,30 +26,11 @@ const PlanOptions& checked(const PlanOptions& options, const ClusterShape& shape
                                                  std::to_string(ranks) + " ranks, " + std::to_string(needed) +
                                                  " bytes; it is " + std::to_string(options.node.staging.value));
   }
-  if (!options.selection) return options;
-  const collectives::Selection& selection = *options.selection;
-  check_setting(selection.untuned);
-  if (selection.forced) check_setting(*selection.forced);
-  if (selection.shape.ranks != ranks) {
-    throw Error(ErrorCode::invalid_argument, "the selection is for " + describe(selection.shape) +
+  if (options.selection.shape.ranks != ranks) {
+    throw Error(ErrorCode::invalid_argument, "the selection is for " + describe(options.selection.shape) +
                                                  "; the communicator has " + std::to_string(ranks));
   }
   return options;
-}
-
-ScheduleCache::Choose chooser(const PlanOptions& options) {
-  using collectives::Choice;
-  if (!options.selection) {
-    return [choice = Choice{options.algorithm, options.segment, options.blocks_in_flight, options.radix}](
-               CollectiveKind, Bytes) { return choice; };
-  }
-  return [selection = *options.selection](CollectiveKind kind, Bytes bytes) {
-    return choose(selection, kind, bytes).choice;
-  };
-}
-
-int max_blocks(const PlanOptions& options) {
-  return options.selection ? max_blocks_in_flight(*options.selection) : options.blocks_in_flight;
 }
 
 /// Of a block; a small all-reduce is one block.
@@ -73,7 +47,9 @@ std::unique_ptr<NodeLink> make_link(std::shared_ptr<NodeMemory> memory, const Cl
 
 }  // namespace
 
-int PlanCommunicator::lanes(const PlanOptions& options) { return options.operations_in_flight * max_blocks(options); }
+int PlanCommunicator::lanes(const PlanOptions& options) {
+  return options.operations_in_flight * max_blocks_in_flight(options.selection);
+}
 
 Bytes PlanCommunicator::control_bytes(const PlanOptions& options) {
   return NodeLink::control_bytes(lanes(options), staging(options));
@@ -92,8 +68,8 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
       link_(make_link(std::move(node), identity.shape, identity.rank, options)),
       node_options_(options.node),
       is_one_node_(identity.shape.nodes() == 1),
-      max_blocks_in_flight_(max_blocks(options)),
-      schedules_(identity.rank, identity.shape, chooser(options), staging(options)) {}
+      max_blocks_in_flight_(max_blocks_in_flight(options.selection)),
+      schedules_(identity.rank, identity.shape, options.selection, staging(options)) {}
 
 PlanCommunicator::~PlanCommunicator() {
   if (closed_or_parked()) return;

@@ -28,7 +28,7 @@ ScheduleCache::Key ScheduleCache::key(const Collective& collective, collectives:
 }
 
 CompiledSchedule ScheduleCache::make(const Key& key) const {
-  const collectives::Choice choice = choose_(key.kind, {key.count * key.element_bytes});
+  const collectives::Choice choice = choose(selection_, key.kind, {key.count * key.element_bytes}).choice;
   const Count segment{std::max<std::int64_t>(1, choice.segment.value / key.element_bytes)};
   const Count staging{std::max<std::int64_t>(1, staging_.value / key.element_bytes)};
   const collectives::CollectiveDescription description{.kind = key.kind,

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "backends/plan/compiled_plan.hpp"
-#include "lockstep/collectives/choice.hpp"
 #include "lockstep/collectives/schedule.hpp"
+#include "lockstep/collectives/selection.hpp"
 #include "lockstep/comm/collective.hpp"
 
 namespace lockstep::backends {
@@ -45,13 +44,11 @@ class CompiledSchedule {
 /// and making a plan allocates.
 class ScheduleCache {
  public:
-  /// How to run an operation on so many bytes; the same on all ranks.
-  using Choose = std::function<collectives::Choice(CollectiveKind, Bytes)>;
-
-  /// @param shape    of the communicator
-  /// @param staging  of a block, where ranks share memory
-  ScheduleCache(Rank me, ClusterShape shape, Choose choose, Bytes staging)
-      : me_(me), shape_(std::move(shape)), choose_(std::move(choose)), staging_(staging) {}
+  /// @param shape      of the communicator
+  /// @param selection  says how to run an operation on so many bytes; the same on all ranks
+  /// @param staging    of a block, where ranks share memory
+  ScheduleCache(Rank me, ClusterShape shape, collectives::Selection selection, Bytes staging)
+      : me_(me), shape_(std::move(shape)), selection_(std::move(selection)), staging_(staging) {}
 
   /// @param reach  how the others of the node reach this rank's data
   const std::shared_ptr<const CompiledSchedule>& find_or_make(const Collective& collective, collectives::Reach reach);
@@ -71,7 +68,7 @@ class ScheduleCache {
 
   Rank me_;
   ClusterShape shape_;
-  Choose choose_;
+  collectives::Selection selection_;
   Bytes staging_;
   std::map<Key, std::shared_ptr<const CompiledSchedule>> schedules_;
   decltype(schedules_)::const_iterator last_ = schedules_.end();  // mostly the next one too

@@ -19,13 +19,13 @@ const Choice tree{Algorithm::double_tree};
 
 TEST(Settings, OfABufferThatIsOneBlockAreOne) {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::double_tree, Algorithm::recursive_doubling}) {
-    EXPECT_EQ(settings_of(CollectiveKind::all_reduce, algorithm, shape, {4096}), std::vector<Choice>{{algorithm}});
+    EXPECT_EQ(settings_of(CollectiveKind::all_reduce, {algorithm}, shape, {4096}), std::vector<Choice>{{algorithm}});
   }
-  EXPECT_EQ(settings_of(CollectiveKind::barrier, Algorithm::ring, shape, {0}), std::vector<Choice>{ring});
+  EXPECT_EQ(settings_of(CollectiveKind::barrier, {Algorithm::ring}, shape, {0}), std::vector<Choice>{ring});
 }
 
 TEST(Settings, OfALargeBufferAllRunDifferently) {
-  const auto settings = settings_of(CollectiveKind::all_reduce, Algorithm::ring, shape, {64 << 20});
+  const auto settings = settings_of(CollectiveKind::all_reduce, {Algorithm::ring}, shape, {64 << 20});
   EXPECT_EQ(settings.size(), 4U * 3U);
   EXPECT_EQ(settings.front(), ring) << "the usual one";
   for (const Choice& choice : settings) EXPECT_EQ(std::count(settings.begin(), settings.end(), choice), 1);
@@ -33,12 +33,12 @@ TEST(Settings, OfALargeBufferAllRunDifferently) {
 
 TEST(Settings, BeyondTheNumberOfBlocksAreLeftOut) {
   // With 4 ranks a block is 4 segments: two blocks of 32 KiB segments, one of any longer ones.
-  const auto settings = settings_of(CollectiveKind::all_reduce, Algorithm::ring, shape, {200 << 10});
+  const auto settings = settings_of(CollectiveKind::all_reduce, {Algorithm::ring}, shape, {200 << 10});
   EXPECT_EQ(settings, (std::vector<Choice>{ring, {Algorithm::ring, {32 << 10}, 2}}));
 }
 
 TEST(Settings, OfSharedMemoryAreOne) {
-  const auto settings = settings_of(CollectiveKind::all_reduce, Algorithm::shared_memory, shape, {64 << 20});
+  const auto settings = settings_of(CollectiveKind::all_reduce, {Algorithm::shared_memory}, shape, {64 << 20});
   EXPECT_EQ(settings, std::vector<Choice>{with_useful_blocks({Algorithm::shared_memory}, shape)});
 }
 

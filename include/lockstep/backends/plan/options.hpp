@@ -3,12 +3,10 @@
 
 #include <chrono>
 #include <functional>
-#include <optional>
 #include <string_view>
 
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/algorithm.hpp"
 #include "lockstep/collectives/selection.hpp"
 
 namespace lockstep::backends {
@@ -28,14 +26,8 @@ struct NodeOptions {
 
 /// How plans are driven. Equal on all ranks of a communicator: sizes decide what is sent.
 struct PlanOptions {
-  collectives::Algorithm algorithm = collectives::Algorithm::ring;  ///< of all_reduce
-  Bytes segment = collectives::Choice{}.segment;                    ///< longest message: pipelining unit
-  /// Pieces of one operation that are under way at a time.
-  int blocks_in_flight = collectives::Choice{}.blocks_in_flight;
-  int radix = 2;  ///< of halving-doubling and recursive doubling: how many exchange in one round, at most
-  /// Decides for each operation and size instead of the four above. For as many ranks as the communicator has.
-  std::optional<collectives::Selection> selection;
-  int operations_in_flight = 4;  ///< later operations wait for their turn
+  collectives::Selection selection;  ///< decides for each operation and size; the communicator gives it its shape
+  int operations_in_flight = 4;      ///< later operations wait for their turn
   NodeOptions node;
   /// An operation that does not advance on this rank for so long fails with Error{timeout}.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
