@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// Somebody's own model and training loop, made data-parallel: mpirun -np 2 ddp_any_loop
-// Logistic regression by hand; the library's three calls are marked.
-#include <cmath>
+// Somebody's own model and training loop, made data-parallel: mpirun -np 3 ddp_any_loop
+// A perceptron by hand. Samples and errors are whole numbers, so their sums are exact: any number of ranks finds the
+// same weights, to the last bit.
 #include <cstdio>
+#include <lockstep/lockstep.hpp>
 #include <vector>
 
-#include "lockstep/backends/membership.hpp"
-#include "lockstep/ddp/reducer.hpp"
-#include "lockstep/platform/world.hpp"
+struct Model {
+  std::vector<double> weight = {0, 0}, bias = {0};
+  std::vector<double> d_weight = {0, 0}, d_bias = {0};  // gradients, sums over samples
+
+  /// Of every `stride`-th sample from `first` on. Returns how many these are.
+  int backward(int first, int stride) {
+    d_weight = {0, 0};
+    d_bias = {0};
+    int samples = 0;
+    for (int i = first; i < 1000; i += stride, ++samples) {
+      const int x = i % 17 - 8, y = i % 23 - 11;
+      const int label = 2 * x - y + 3 > 0 ? 1 : 0;
+      const int error = (weight[0] * x + weight[1] * y + bias[0] > 0 ? 1 : 0) - label;
+      d_weight[0] += error * x;
+      d_weight[1] += error * y;
+      d_bias[0] += error;
+    }
+    return samples;
+  }
+  void update(double rate) {
+    for (int k : {0, 1}) weight[k] -= rate * d_weight[k];
+    bias[0] -= rate * d_bias[0];
+  }
+};
+
+lockstep::Buffer view(std::vector<double>& of) { return {of.data(), {(long)of.size()}, lockstep::DType::float64}; }
 
 int main() {
+  Model m;
+  // README: begin
   lockstep::World world;
-  lockstep::backends::Membership members(world.group(), {});
-  const int rank = members.rank().value;
-
-  // The model: weights and a bias, and their gradients, one behind the other.
-  lockstep::Layout layout;
-  const int weight = layout.add("weight", {2});
-  const int bias = layout.add("bias", {1});
-  const lockstep::Count size = layout.count();
-  std::vector<double> parameters(size.value, rank == 0 ? 0.5 : -3.0);  // ranks may start apart
-  std::vector<double> gradients(size.value);
-  double* w = parameters.data() + layout.at(weight).offset.value;
-  double* b = parameters.data() + layout.at(bias).offset.value;
-  double* dw = gradients.data() + layout.at(weight).offset.value;
-  double* db = gradients.data() + layout.at(bias).offset.value;
-
-  const lockstep::Buffer all_parameters{parameters.data(), size, lockstep::DType::float64};
-  const lockstep::Buffer all_gradients{gradients.data(), size, lockstep::DType::float64};
-  members.gradients().broadcast(all_parameters, {0}).wait();  // 1. begin alike: rank 0's parameters
-  lockstep::ddp::Reducer reducer(members.gradients(), members.progress(), layout, all_gradients, {});  // 2.
-
-  constexpr int samples = 1000;  // rank r takes samples r, r + p, …
-  for (int step = 0; step < 200; ++step) {
-    dw[0] = dw[1] = db[0] = 0;
-    for (int i = rank; i < samples; i += members.size()) {
-      const double x = std::sin(1.7 * i), y = std::cos(2.9 * i);
-      const double label = 2 * x - y + 0.3 > 0 ? 1 : 0;
-      const double error = 1 / (1 + std::exp(-(w[0] * x + w[1] * y + b[0]))) - label;
-      dw[0] += error * x;
-      dw[1] += error * y;
-      db[0] += error;
-    }
-    reducer.ready(bias);  // its sum over ranks may begin while the rest of backward is still at work
-    reducer.ready(weight);
-    reducer.finish();  // 3. gradients are sums over all ranks now
-    for (std::size_t k = 0; k < parameters.size(); ++k) parameters[k] -= 5.0 / samples * gradients[k];
+  lockstep::ProcessGroup group(world);
+  lockstep::DataParallel parallel(
+      group, {{"weight", view(m.weight), view(m.d_weight)}, {"bias", view(m.bias), view(m.d_bias)}});
+  for (int step = 0; step < 100; ++step) {
+    const int samples = m.backward(group.rank().value, group.size());  // this rank's share: gradients are sums
+    for (int parameter : {1, 0}) parallel.ready(parameter);            // may leave while backward is still at work
+    const double total = parallel.finish(samples).weight;              // sums over all ranks now, and their samples
+    m.update(5 / total);
   }
-  std::printf("rank %d: w = %.17g %.17g, b = %.17g\n", rank, w[0], w[1], b[0]);
-  members.close();
+  group.close();
+  // README: end
+  std::printf("rank %d: w = %.17g %.17g, b = %.17g\n", world.rank().value, m.weight[0], m.weight[1], m.bias[0]);
   world.close();
 }

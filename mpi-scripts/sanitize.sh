@@ -22,9 +22,9 @@ tsan() {
   export TSAN_OPTIONS=suppressions=$suppressions/threads.supp:halt_on_error=1:second_deadlock_stack=1
   build tsan --target \
     backends_{compressed,local,order}_test schedules_threads_test comm_{progress,signature}_test platform_node_memory_threads_test \
-    ddp_reducer_test data_{batch,idx,prefetcher,sampler,synthetic}_test
+    ddp_{reducer,threads}_test data_{batch,idx,prefetcher,sampler,synthetic}_test
   ctest --preset tsan -R \
-    '^comm\.|^platform\.node_memory_threads|^backends\.(compressed|local|order)_test|^schedules\.threads_test|^ddp\.reducer|^data\.(batch|idx|prefetcher|sampler|synthetic)_test'
+    '^comm\.|^platform\.node_memory_threads|^backends\.(compressed|local|order)_test|^schedules\.threads_test|^ddp\.(reducer|threads)_test|^data\.(batch|idx|prefetcher|sampler|synthetic)_test'
 }
 
 build() {

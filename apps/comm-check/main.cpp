@@ -15,7 +15,7 @@
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/version.hpp"
-#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/make_communicator.hpp"
 #include "lockstep/comm/progress_thread.hpp"
 #include "lockstep/platform/bootstrap.hpp"
 

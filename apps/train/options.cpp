@@ -9,7 +9,6 @@
 #include "apps/common/command_line.hpp"
 #include "apps/common/version.hpp"
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/backends/membership.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/nn/models.hpp"
@@ -129,9 +128,8 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
       .nesterov = given.get("nesterov", defaults.nesterov),
       .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative")};
   options.seed = given.get<std::uint64_t>("seed", 1);
-  options.initial = given.choose("initial", initial_values, "broadcast") == "compare"
-                        ? trainer::InitialValues::compare
-                        : trainer::InitialValues::broadcast;
+  options.initial = given.choose("initial", initial_values, "broadcast") == "compare" ? InitialValues::compare
+                                                                                      : InitialValues::broadcast;
   options.workers = given.get("workers", 1, not_negative, "it cannot be negative");
   const double bucket_mb = given.get("bucket-mb", 4.0, positive, "a bucket must have a positive size");
   options.bucket = {std::max<std::int64_t>(1, std::llround(bucket_mb * 1024 * 1024))};

@@ -12,7 +12,6 @@
 #include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
 #include "apps/train/reporter.hpp"
-#include "lockstep/backends/membership.hpp"
 #include "lockstep/collectives/explanation.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/nn/models.hpp"
@@ -115,7 +114,7 @@ void write_trace(const World& world, const Options& options, Files& files, const
 void print_summary(const Options& options, const trainer::Trainer& trainer, const trainer::Trainer::Result& result,
                    double seconds) {
   std::printf("\n%lld steps in %.1f s, %.1f %% of it waiting for gradients", static_cast<long long>(result.steps),
-              seconds, 100 * trainer.replica().reducer().exposed_seconds() / seconds);
+              seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
   if (result.evaluation) {
     std::printf("; test accuracy %.2f %%, best %.2f %%", 100 * result.evaluation->accuracy, 100 * result.best_accuracy);
   }
@@ -169,14 +168,9 @@ void tell_user(std::string_view text) {
   std::fprintf(stderr, "train: %.*s\n", static_cast<int>(text.size()), text.data());
 }
 
-void print_explanation(const Options& options, const backends::Membership& membership,
-                       const trainer::Trainer& trainer) {
-  std::vector<Bytes> sizes;
-  for (const auto& bucket : trainer.replica().reducer().buckets()) {
-    sizes.push_back({bucket.count.value * size_of(options.trainer.precision)});
-  }
-  std::fputs((explain(*membership.selection(), CollectiveKind::all_reduce, sizes, options.tuning) + '\n').c_str(),
-             stdout);
+void print_explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer) {
+  const std::vector<Bytes> sizes = trainer.replica().data_parallel().bucket_sizes();
+  std::fputs((explain(*group.selection(), CollectiveKind::all_reduce, sizes, options.tuning) + '\n').c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -211,22 +205,22 @@ int run_session(World& world, const Options& options) {
     recorder.emplace(observe::TraceOptions{.rank = world.rank(), .host = world.host(), .origin = Clock::now()});
   }
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
-  backends::Membership membership(world.group(), {.method = options.method,
-                                                  .tuning = options.tuning,
-                                                  .wait = make_wait_policy(options.wait, node.spins_before_yield),
-                                                  .progress_thread = options.progress_thread,
-                                                  .deadline = std::chrono::duration<double>(options.timeout_seconds),
-                                                  .check = options.check,
-                                                  .observer = observer,
-                                                  .notice = tell_user,
-                                                  .compress = backends::parse_compression(options.compress)});
+  ProcessGroup group(world, {.method = options.method,
+                             .tuning = options.tuning,
+                             .wait = make_wait_policy(options.wait, node.spins_before_yield),
+                             .progress_thread = options.progress_thread,
+                             .deadline = std::chrono::duration<double>(options.timeout_seconds),
+                             .check = options.check,
+                             .observer = observer,
+                             .notice = tell_user,
+                             .compress = backends::parse_compression(options.compress)});
   if (world.rank() == Rank{0}) print_header(options, world, threads, data);
   std::optional<Reporter> reporter = make_reporter(world, options, data.train, std::move(files.metrics));
   Reporter* listener = reporter ? &*reporter : nullptr;
-  trainer::Trainer trainer(membership, *ops, network, data, options.trainer, listener, observer);
-  if (options.explain && world.rank() == Rank{0}) print_explanation(options, membership, trainer);
+  trainer::Trainer trainer(group, *ops, network, data, options.trainer, listener, observer);
+  if (options.explain && world.rank() == Rank{0}) print_explanation(options, group, trainer);
   run_to_end(trainer, listener, options);
-  membership.close();
+  group.close();
   write_trace(world, options, files, observer);
   return exit_success;
 }

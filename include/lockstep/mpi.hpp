@@ -8,7 +8,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
+#include "lockstep/ddp/process_group.hpp"
 #include "lockstep/platform/mpi_family.hpp"
 #include "lockstep/platform/mpi_group.hpp"
 
@@ -21,6 +23,14 @@ namespace lockstep {
 /// @throws as MpiGroup::adopt
 inline MpiGroup adopt_group(MPI_Comm communicator, std::chrono::duration<double> deadline = std::chrono::seconds(300)) {
   return MpiGroup::adopt(static_cast<std::int64_t>(MPI_Comm_c2f(communicator)), LOCKSTEP_MPI_FAMILY, deadline);
+}
+
+/// The ranks of `communicator`, as `adopt_group`, ready to communicate: what lockstep sends meets none of the program's
+/// messages. Collective over `communicator`; the deadline for all ranks to call this is that of the options.
+/// @throws as MpiGroup::adopt and ProcessGroup
+inline ProcessGroup adopt(MPI_Comm communicator, GroupOptions options = {}) {
+  MpiGroup group = adopt_group(communicator, options.deadline);
+  return ProcessGroup(std::move(group), std::move(options));
 }
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/forward.hpp"
 #include "backends/host/communicator.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/nearest.hpp"
@@ -79,26 +80,14 @@ class CompressedOperation : public HostOperation {
 
   Work submit_to_inner() {
     const Collective& c = collective_;
-    switch (c.kind) {
-      case CollectiveKind::all_reduce:
-        result_ = wire_;
-        return compressed_ ? inner_->all_reduce(wire_, wire_, c.op, c.queue, c.label)
-                           : inner_->all_reduce(c.in, c.out, c.op, c.queue, c.label);
-      case CollectiveKind::reduce_scatter:
-        result_ = slice(wire_, {inner_->rank().value * c.out.count.value}, c.out.count);
-        return compressed_ ? inner_->reduce_scatter(wire_, result_, c.op, c.queue, c.label)
-                           : inner_->reduce_scatter(c.in, c.out, c.op, c.queue, c.label);
-      case CollectiveKind::reduce:
-        result_ = slice(wire_, {0}, c.out.count);  // nothing away from the root
-        return compressed_ ? inner_->reduce(wire_, wire_, c.op, c.root, c.queue, c.label)
-                           : inner_->reduce(c.in, c.out, c.op, c.root, c.queue, c.label);
-      case CollectiveKind::all_to_all: return inner_->all_to_all(c.in, c.out, c.queue, c.label);
-      case CollectiveKind::broadcast: return inner_->broadcast(c.out, c.root, c.queue, c.label);
-      case CollectiveKind::all_gather: return inner_->all_gather(c.in, c.out, c.queue, c.label);
-      case CollectiveKind::reduce_then:  // refused
-      case CollectiveKind::barrier: break;
+    if (!compressed_) return forward(*inner_, c);
+    if (c.kind == CollectiveKind::reduce_scatter) {
+      result_ = slice(wire_, {inner_->rank().value * c.out.count.value}, c.out.count);
+      return inner_->reduce_scatter(wire_, result_, c.op, c.queue, c.label);
     }
-    return inner_->barrier(c.label);
+    result_ = slice(wire_, {0}, c.out.count);  // nothing away from the root of a reduce
+    if (c.kind == CollectiveKind::reduce) return inner_->reduce(wire_, wire_, c.op, c.root, c.queue, c.label);
+    return inner_->all_reduce(wire_, wire_, c.op, c.queue, c.label);
   }
 
   std::shared_ptr<Communicator> inner_;

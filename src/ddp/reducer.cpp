@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/ddp/reducer.hpp"
+#include "ddp/reducer.hpp"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "lockstep/base/error.hpp"
@@ -16,16 +15,14 @@ std::string tensor_range(const Layout& layout, const Bucket& bucket) {
 
 }  // namespace
 
-Reducer::Reducer(Communicator& communicator, Progress& progress, const Layout& layout, Buffer gradients,
-                 const BucketOptions& options, Observer* observer)
+Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
+                 Observer* observer)
     : communicator_(&communicator),
-      progress_(&progress),
       layout_(&layout),
       gradients_(gradients),
       observer_(observer),
       buckets_(plan_buckets(layout, gradients.dtype, options)),
       bucket_of_(layout.tensors().size()),
-      is_ready_(layout.tensors().size(), 0),
       pending_(buckets_.size()) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (const int tensor : buckets_[b].tensors) bucket_of_[static_cast<std::size_t>(tensor)] = static_cast<int>(b);
@@ -50,7 +47,7 @@ void Reducer::check_agreement(std::uint64_t own_hash) {
   throw Error(
       ErrorCode::mismatch,
       "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
-      "same --bucket-mb and --precision? Here are " +
+      "same size of buckets (--bucket-mb) and dtype (--precision)? Here are " +
           std::to_string(layout_->tensors().size()) + " tensors in " + std::to_string(buckets_.size()) + " buckets",
       {.operation = "bucket plan",
        .rank = communicator_->rank().value,
@@ -59,60 +56,33 @@ void Reducer::check_agreement(std::uint64_t own_hash) {
       .on_every_rank();
 }
 
-void Reducer::ready(int tensor) {
-  char& was_ready = is_ready_.at(static_cast<std::size_t>(tensor));
-  if (was_ready != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "the gradient of '" + layout_->at(tensor).name + "' became ready twice in one step",
-                {.label = layout_->at(tensor).name, .rank = communicator_->rank().value});
-  }
-  was_ready = 1;
+void Reducer::ready(int tensor, Queue queue) {
   --pending_[static_cast<std::size_t>(bucket_of_[static_cast<std::size_t>(tensor)])].tensors_missing;
-  launch_full_buckets();
+  launch_full_buckets(queue);
 }
 
-void Reducer::launch_full_buckets() {
+void Reducer::launch_full_buckets(Queue queue) {
   while (launched_ < buckets_.size() && pending_[launched_].tensors_missing == 0) {
     const Buffer bucket = slice(gradients_, buckets_[launched_].offset, buckets_[launched_].count);
     pending_[launched_].work.emplace(
-        communicator_->all_reduce(bucket, bucket, ReduceOp::sum, Queue::host(), labels_[launched_]));
+        communicator_->all_reduce(bucket, bucket, ReduceOp::sum, queue, labels_[launched_]));
     ++launched_;
   }
 }
 
-void Reducer::progress() {
-  // Each round may let a message that has come already be taken by the next.
-  while (progress_->poll()) {
-  }
-}
-
 void Reducer::finish() {
-  if (launched_ < buckets_.size()) {
-    throw Error(ErrorCode::invalid_argument, "no gradient came for " + missing_tensors() + " in this step",
-                {.rank = communicator_->rank().value});
-  }
   const Clock::time_point begin = Clock::now();
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     pending_[b].work->wait();
     pending_[b].work.reset();
     pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
   }
-  std::fill(is_ready_.begin(), is_ready_.end(), char{0});
   launched_ = 0;
   const Clock::time_point end = Clock::now();
   exposed_seconds_ += std::chrono::duration<double>(end - begin).count();
   if (observer_ != nullptr) {
     observer_->span({.track = "compute", .name = "wait for gradients", .begin = begin, .end = end, .bytes = {}});
   }
-}
-
-std::string Reducer::missing_tensors() const {
-  std::string names;
-  for (std::size_t tensor = 0; tensor < is_ready_.size(); ++tensor) {
-    if (is_ready_[tensor] == 0)
-      names += (names.empty() ? "'" : ", '") + layout_->at(static_cast<int>(tensor)).name + "'";
-  }
-  return names;
 }
 
 }  // namespace lockstep::ddp

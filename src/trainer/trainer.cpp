@@ -12,37 +12,34 @@ namespace {
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-void require(bool holds, const std::string& message, const backends::Membership& membership) {
+void require(bool holds, const std::string& message, const ProcessGroup& group) {
   if (holds) return;
-  throw Error(ErrorCode::invalid_argument, message, {.rank = membership.rank().value, .host = membership.host()})
-      .on_every_rank();
+  throw Error(ErrorCode::invalid_argument, message, {.rank = group.rank().value, .host = group.host()}).on_every_rank();
 }
 
-const TrainerOptions& checked(const TrainerOptions& options, const backends::Membership& membership,
-                              const data::DatasetPair& data) {
+const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup& group, const data::DatasetPair& data) {
   const auto number = [](std::int64_t value) { return std::to_string(value); };
-  require(options.epochs >= 1, "--epochs " + number(options.epochs) + ": at least 1 is needed", membership);
-  require(options.steps >= 0, "--steps " + number(options.steps) + ": it cannot be negative", membership);
-  require(options.log_every >= 1, "--log-every " + number(options.log_every) + ": at least 1 is needed", membership);
-  require(options.batch.value >= membership.size(),
+  require(options.epochs >= 1, "--epochs " + number(options.epochs) + ": at least 1 is needed", group);
+  require(options.steps >= 0, "--steps " + number(options.steps) + ": it cannot be negative", group);
+  require(options.log_every >= 1, "--log-every " + number(options.log_every) + ": at least 1 is needed", group);
+  require(options.batch.value >= group.size(),
           "--batch " + number(options.batch.value) + " is the total over all ranks and smaller than their number, " +
-              number(membership.size()) + ": give every rank at least one sample",
-          membership);
+              number(group.size()) + ": give every rank at least one sample",
+          group);
   require(options.batch.value <= data.train.size(),
           "--batch " + number(options.batch.value) + " is more than the data set's " + number(data.train.size()) +
               " training images",
-          membership);
+          group);
   return options;
 }
 
-data::Prefetcher make_batches(const data::Dataset& dataset, const data::DatasetPair& data,
-                              const backends::Membership& membership, const TrainerOptions& options, bool training,
-                              Observer* observer) {
+data::Prefetcher make_batches(const data::Dataset& dataset, const data::DatasetPair& data, const ProcessGroup& group,
+                              const TrainerOptions& options, bool training, Observer* observer) {
   data::BatchMaker maker(dataset, data::measure_normalization(data.train), options.precision);
   data::DistributedSampler sampler({.samples = {dataset.size()},
                                     .batch = {std::min(options.batch.value, dataset.size())},
-                                    .rank = membership.rank(),
-                                    .ranks = membership.size(),
+                                    .rank = group.rank(),
+                                    .ranks = group.size(),
                                     .seed = options.seed,
                                     .shuffle = training});
   return {std::move(maker), std::move(sampler), {.workers = options.workers, .observer = observer}};
@@ -57,16 +54,16 @@ void prepare_shares(Replica& replica, const data::DistributedSampler& sampler) {
 
 }  // namespace
 
-Trainer::Trainer(const backends::Membership& membership, ops::Ops& ops, const nn::Network& network,
-                 const data::DatasetPair& data, const TrainerOptions& options, Listener* listener, Observer* observer)
-    : membership_(&membership),
+Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Network& network, const data::DatasetPair& data,
+                 const TrainerOptions& options, Listener* listener, Observer* observer)
+    : group_(&group),
       data_(&data),
-      options_(checked(options, membership, data)),
+      options_(checked(options, group, data)),
       listener_(listener),
-      replica_(membership, ops, network, options, observer),
-      batches_(make_batches(data.train, data, membership, options, true, observer)),
-      test_batches_(make_batches(data.test, data, membership, options, false, nullptr)),
-      statistics_(membership.statistics()) {
+      replica_(group, ops, network, options, observer),
+      batches_(make_batches(data.train, data, group, options, true, observer)),
+      test_batches_(make_batches(data.test, data, group, options, false, nullptr)),
+      statistics_(group.statistics()) {
   prepare_shares(replica_, batches_.sampler());
   prepare_shares(replica_, test_batches_.sampler());
 }
@@ -90,7 +87,7 @@ Trainer::Result Trainer::run() {
 /// To the end of the epoch, or of the run. @return what is known of the epoch before it is evaluated
 observe::EpochEvent Trainer::train_epoch() {
   const std::int64_t epoch = epoch_;
-  const double exposed = replica_.reducer().exposed_seconds();
+  const double exposed = replica_.data_parallel().exposed_seconds();
   const double waited = batches_.waited_seconds();
   const Clock::time_point begin = Clock::now();
   window_begin_ = begin;
@@ -103,7 +100,7 @@ observe::EpochEvent Trainer::train_epoch() {
           .train_loss = epoch_loss_sum_ / static_cast<double>(std::max<std::int64_t>(1, epoch_samples_)),
           .seconds = seconds,
           .images_per_second = static_cast<double>(epoch_samples_) / seconds,
-          .exposed_communication_seconds = replica_.reducer().exposed_seconds() - exposed,
+          .exposed_communication_seconds = replica_.data_parallel().exposed_seconds() - exposed,
           .data_wait_seconds = batches_.waited_seconds() - waited};
 }
 
@@ -179,10 +176,10 @@ Snapshot Trainer::snapshot() const {
 }
 
 void Trainer::restore(const Snapshot& snapshot) {
-  if (membership_->rank() == Rank{0}) replica_.restore(snapshot);
+  if (group_->rank() == Rank{0}) replica_.restore(snapshot);
   replica_.follow_rank_zero();
   std::int64_t position[2] = {snapshot.epoch, snapshot.step};
-  membership_->statistics().broadcast({position, {2}, DType::int64}, {0}, Queue::host(), "position").wait();
+  group_->statistics().broadcast({position, {2}, DType::int64}, {0}, Queue::host(), "position").wait();
   epoch_ = position[0];
   step_ = position[1];
   entered_ = false;

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/make_communicator.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi.hpp"
 #include "lockstep/platform/world.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/make_communicator.hpp"
 #include "lockstep/backends/mpi_native.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
@@ -29,9 +29,9 @@ Difference of_plans(const std::string& name, const std::string& text, void (*cha
           }};
 }
 
-Difference of_membership(const std::string& name, const std::string& text, void (*change)(MembershipOptions&)) {
+Difference of_choice(const std::string& name, const std::string& text, void (*change)(CommunicatorOptions&)) {
   return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
-            MembershipOptions options;
+            CommunicatorOptions options;
             if (is_odd) change(options);
             return make_communicator(group, progress, options);
           }};
@@ -42,9 +42,10 @@ const Difference differences[] = {
     of_plans("Staging", "staging area (bytes) 8192", [](PlanOptions& o) { o.node.staging = {8192}; }),
     of_plans("BlocksInFlight", "7 blocks in flight", [](PlanOptions& o) { o.selection.forced->blocks_in_flight = 7; }),
     of_plans("OperationsInFlight", "operations in flight 2", [](PlanOptions& o) { o.operations_in_flight = 2; }),
-    of_plans("Algorithm", "algorithm ring", [](PlanOptions& o) { o.selection.forced->algorithm = collectives::Algorithm::ring; }),
-    of_membership("AutoOrMpi", "algorithm mpi", [](MembershipOptions& o) { o.method = MpiLibrary{}; }),
-    of_membership("Tuning", "selection table from a file", [](MembershipOptions& o) { o.tuning = "table.json"; }),
+    of_plans("Algorithm", "algorithm ring",
+             [](PlanOptions& o) { o.selection.forced->algorithm = collectives::Algorithm::ring; }),
+    of_choice("AutoOrMpi", "algorithm mpi", [](CommunicatorOptions& o) { o.method = MpiLibrary{}; }),
+    of_choice("Tuning", "selection table from a file", [](CommunicatorOptions& o) { o.tuning = "table.json"; }),
     {"BackEnd", "back end mpi_native",
      [](const MpiGroup& group, Progress& progress, bool is_odd) {
        return is_odd ? make_mpi_native(group, progress) : make_mpi_plan(group, progress);

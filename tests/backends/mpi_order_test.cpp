@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/stated_order.hpp"
-#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/make_communicator.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/platform/world.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/make_communicator.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/platform/bootstrap.hpp"
 #include "lockstep/platform/world.hpp"
@@ -96,18 +96,20 @@ TEST(NodeSharing, WhereItFailsThatIsSaidOnceAndExplained) {
   barrier(world.group());
   std::vector<std::string> said;
   auto limit = world.rank().value == world.size() - 1 ? std::make_unique<NoMoreFiles>() : nullptr;
-  Membership membership(world.group(), {.wait = {.spins_before_yield = 0},
-                                        .notice = [&said](std::string_view text) { said.emplace_back(text); }});
-  EXPECT_EQ(wrong_sums(membership.gradients(), 1000), 0);
+  const CommunicatorOptions options{.notice = [&said](std::string_view text) { said.emplace_back(text); }};
+  Progress progress({.spins_before_yield = 0});
+  const auto selection = agree_on_selection(world.group(), options);
+  const auto communicator = make_communicator(world.group(), progress, options, selection);
+  EXPECT_EQ(wrong_sums(*communicator, 1000), 0);
   limit.reset();
-  EXPECT_FALSE(membership.selection()->shared_memory);
+  EXPECT_FALSE(selection->shared_memory);
   ASSERT_EQ(said.size(), world.rank() == Rank{0} ? 1U : 0U);
   if (world.rank() == Rank{0}) {
     EXPECT_NE(said[0].find("cannot share memory (local rank " + std::to_string(world.size() - 1)), std::string::npos)
         << said[0];
     EXPECT_NE(said[0].find("Too many open files"), std::string::npos) << said[0];
   }
-  membership.close();
+  communicator->close();
   world.close();
 }
 

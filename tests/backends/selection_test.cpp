@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/contract.hpp"
-#include "lockstep/backends/membership.hpp"
+#include "lockstep/backends/make_communicator.hpp"
 #include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/backends/selection_file.hpp"
 #include "lockstep/platform/bootstrap.hpp"
@@ -44,9 +44,7 @@ class Agreement : public testing::Test {
 
   [[nodiscard]] bool first() const { return world_.rank().value == 0; }
   [[nodiscard]] ShapeSummary shape() const { return collectives::summarize(world_.shape()); }
-  [[nodiscard]] MembershipOptions options(const std::string& tuning) const {
-    return {.tuning = tuning, .wait = {.spins_before_yield = 0}};
-  }
+  [[nodiscard]] static CommunicatorOptions options(const std::string& tuning) { return {.tuning = tuning}; }
   static void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
   [[nodiscard]] SelectionTable table(Algorithm small, Algorithm large, int blocks_in_flight) const {
     SelectionTable table;
@@ -66,13 +64,14 @@ TEST_F(Agreement, EveryRankUsesTheTableOfRankZero) {
   const SelectionTable mine = first() ? table(Algorithm::double_tree, Algorithm::halving_doubling, 5)
                                       : table(Algorithm::ring, Algorithm::ring, 2);
   write("table.json", format_selection_table(mine));
-  Membership membership(world_.group(), options("table.json"));
-  EXPECT_EQ(membership.selection()->table, table(Algorithm::double_tree, Algorithm::halving_doubling, 5));
-  EXPECT_EQ(membership.selection()->shape, shape());
-  contract::check_all_reduce(membership.gradients(), contract::host_memory(), DType::float32, ReduceOp::sum, 100, true);
-  contract::check_all_reduce(membership.statistics(), contract::host_memory(), DType::float32, ReduceOp::sum, 100'000,
-                             true);
-  membership.close();
+  Progress progress({.spins_before_yield = 0});
+  const auto selection = agree_on_selection(world_.group(), options("table.json"));
+  EXPECT_EQ(selection->table, table(Algorithm::double_tree, Algorithm::halving_doubling, 5));
+  EXPECT_EQ(selection->shape, shape());
+  const auto c = make_communicator(world_.group(), progress, options("table.json"), selection);
+  for (const int count : {100, 100'000})
+    contract::check_all_reduce(*c, contract::host_memory(), DType::float32, ReduceOp::sum, count, true);
+  c->close();
 }
 
 TEST_F(Agreement, OnlyRankZeroNeedsTheFile) {
@@ -82,11 +81,10 @@ TEST_F(Agreement, OnlyRankZeroNeedsTheFile) {
 }
 
 /// What all ranks are told, which must be the same; rank 0's error arrives as the same on every rank.
-std::string common_complaint(const World& world, const MembershipOptions& options, ErrorCode code) {
+std::string common_complaint(const World& world, const CommunicatorOptions& options, ErrorCode code) {
   std::string mine = "nothing was thrown";
   try {
-    Membership membership(world.group(), options);
-    membership.close();
+    (void)agree_on_selection(world.group(), options);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code);
     EXPECT_TRUE(error.is_on_every_rank());
@@ -110,7 +108,7 @@ TEST_F(Agreement, AFileThatRankZeroDoesNotUnderstandIsTheSameErrorOnEveryRank) {
 }
 
 TEST_F(Agreement, ANamedAlgorithmIsForcedAndReadsNoTable) {
-  MembershipOptions named = options("missing.json");
+  CommunicatorOptions named = options("missing.json");
   named.method = parse_method("tree");
   const auto selection = agree_on_selection(world_.group(), named);
   EXPECT_EQ(choose(*selection, CollectiveKind::all_reduce, {4}).reason, Reason::forced);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/ddp/buckets.hpp"
+#include "ddp/buckets.hpp"
 
 #include <gtest/gtest.h>
 

@@ -56,13 +56,12 @@ namespace {
 void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, const char* algorithm,
                           std::optional<backends::WireFormat> compress = std::nullopt) {
   World world;
-  backends::Membership membership(
-      world.group(),
-      {.method = backends::parse_method(algorithm), .wait = {.spins_before_yield = 0}, .compress = compress});
+  ProcessGroup members(
+      world, {.method = backends::parse_method(algorithm), .wait = {.spins_before_yield = 0}, .compress = compress});
   {
     const data::DatasetPair data = testing_support::small_digits(200, 50, 16);
     // 20 steps of 10 samples; small buckets, so that several all-reduces are under way.
-    Trainer trainer(membership, ops, nn::make_model(model, {1, 1, 16, 16}, 10), data,
+    Trainer trainer(members, ops, nn::make_model(model, {1, 1, 16, 16}, 10), data,
                     {.precision = precision, .epochs = 2, .batch = {10}, .workers = 1, .bucket = {32 << 10}});
     EXPECT_EQ(trainer.train_steps(2), 2);
     const long before = allocations;
@@ -71,7 +70,7 @@ void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, con
     EXPECT_EQ(allocations - before, 0) << model << " on " << ops.name() << " by " << algorithm
                                        << (compress ? ", compressed" : "");
   }
-  membership.close();
+  members.close();
   world.close();
 }
 

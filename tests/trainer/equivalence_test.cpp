@@ -49,24 +49,24 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
   if (!group) return std::nullopt;
   Record record;
   {
-    backends::Membership membership(*group, {.wait = {.spins_before_yield = 0}});
+    ProcessGroup members(*std::move(group), {.wait = {.spins_before_yield = 0}});
     const data::ImageShape& image = c.data.train.shape;
     const nn::Network network = nn::make_model("lenet", {1, image.channels, image.height, image.width}, 10);
-    Trainer trainer(membership, c.ops, network, c.data,
+    Trainer trainer(members, c.ops, network, c.data,
                     {.precision = c.precision,
                      .batch = {100},
                      .schedule = {.peak = 0.05},
                      .sgd = {.momentum = 0.9, .weight_decay = 1e-4},
                      .bucket = {64 << 10}});
-    *layout = trainer.replica().arena().layout();
+    *layout = trainer.replica().data_parallel().layout();
     for (int step = 0; step < steps; ++step) {
       EXPECT_EQ(trainer.train_steps(1), 1);
       record.losses.push_back(trainer.last_loss());
-      if (step < c.gradient_steps) record.gradients.push_back(as_doubles(trainer.replica().arena().gradients()));
+      if (step < c.gradient_steps)
+        record.gradients.push_back(as_doubles(trainer.replica().data_parallel().gradients()));
     }
-    membership.close();
+    members.close();
   }
-  group->close();
   return record;
 }
 

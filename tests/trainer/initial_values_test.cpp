@@ -23,22 +23,22 @@ class InitialParameters : public testing::Test {
   /// On the last rank from another seed.
   Replica make(InitialValues how) {
     const std::uint64_t seed = is_odd() ? 2 : 1;
-    return {membership_, *ops_, nn::make_model("lenet", {1, 1, 8, 8}, 10), {.seed = seed, .initial = how}, nullptr};
+    return {members_, *ops_, nn::make_model("lenet", {1, 1, 8, 8}, 10), {.seed = seed, .initial = how}, nullptr};
   }
   void TearDown() override {
-    membership_.close();
+    members_.close();
     world_.close();
   }
   [[nodiscard]] bool is_odd() const { return world_.rank().value == world_.size() - 1; }
 
   World world_;
-  backends::Membership membership_{world_.group(), {.wait = {.spins_before_yield = 0}}};
+  ProcessGroup members_{world_, {.wait = {.spins_before_yield = 0}}};
   std::unique_ptr<ops::Ops> ops_ = ops::make_reference_ops();
 };
 
 TEST_F(InitialParameters, AreRankZerosOnEveryRank) {
   const Replica replica = make(InitialValues::broadcast);
-  const Buffer values = replica.arena().parameters();
+  const Buffer values = replica.data_parallel().values();
   const std::string mine(static_cast<const char*>(values.data), static_cast<std::size_t>(values.bytes().value));
   EXPECT_EQ(mine, broadcast_string(world_.group(), mine, {0}));
 }

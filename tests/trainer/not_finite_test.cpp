@@ -37,10 +37,10 @@ Error error_of_step(Replica& replica, double pixel) {
 
 TEST(NotFinite, EveryRankNamesThoseWhoseOwnLossItIsAndKeepsItsWeights) {
   World world;
-  backends::Membership membership(world.group(), {.wait = {.spins_before_yield = 0}});
+  ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   {
     const auto ops = ops::make_reference_ops();
-    Replica replica(membership, *ops, nn::make_model("lenet", {1, 1, side, side}, 10), options, nullptr);
+    Replica replica(members, *ops, nn::make_model("lenet", {1, 1, side, side}, 10), options, nullptr);
     Snapshot before;
     replica.save(before);
     const bool at_fault = world.rank() != Rank{0};
@@ -52,7 +52,7 @@ TEST(NotFinite, EveryRankNamesThoseWhoseOwnLossItIsAndKeepsItsWeights) {
     replica.save(after);
     EXPECT_EQ(after.weights, before.weights);
   }
-  membership.close();
+  members.close();
   world.close();
 }
 

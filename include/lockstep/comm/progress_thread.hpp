@@ -22,7 +22,7 @@ struct ProgressThreadOptions {
 ///
 /// Operations end on this thread, and so does what they call (`Observer::span`). An operation whose transport is MPI
 /// needs MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED where the program makes no MPI calls while an operation is under
-/// way; who joins the two checks that (`Membership` does).
+/// way; who joins the two checks that (`ProcessGroup` does).
 class ProgressThread {
  public:
   /// @param progress  outlives the thread. Its owner makes and destroys the thread.

@@ -4,13 +4,11 @@
 #include <cstdint>
 
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/nn/schedule.hpp"
 
 namespace lockstep::trainer {
-
-/// How all ranks come to the same initial values: rank 0's are sent to all, or all are compared.
-enum class InitialValues { broadcast, compare };
 
 /// What a run is, the same on every rank.
 struct TrainerOptions {

@@ -3,11 +3,9 @@
 
 #include <cstdint>
 
-#include "lockstep/backends/membership.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/data/batch.hpp"
-#include "lockstep/ddp/arena.hpp"
-#include "lockstep/ddp/reducer.hpp"
+#include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/gradient_sink.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/nn/optimizer.hpp"
@@ -17,8 +15,8 @@
 
 namespace lockstep::trainer {
 
-/// One rank's copy of the model, kept equal to all the others: a layer's backward finishes → its gradients are ready →
-/// a bucket is full → all-reduce → all buckets are in → optimizer step.
+/// One rank's copy of the model, kept equal to all the others: a `DataParallel`, the model whose values and gradients
+/// it holds, and the optimizer.
 class Replica : private nn::GradientSink {
  public:
   /// Sums over all ranks of one step, the same on each.
@@ -28,10 +26,10 @@ class Replica : private nn::GradientSink {
   };
 
   /// Weights are initialised from the seed, and are rank 0's on all ranks then, or compared. Collective.
-  /// @param ops  outlives the replica, as do `membership` and `observer`
+  /// @param ops  outlives the replica, as do `group` and `observer`
   /// @throws Error{mismatch} on every rank if the ranks' models or buckets differ, or initial values that are compared
-  Replica(const backends::Membership& membership, ops::Ops& ops, const nn::Network& network,
-          const TrainerOptions& options, Observer* observer);
+  Replica(ProcessGroup& group, ops::Ops& ops, const nn::Network& network, const TrainerOptions& options,
+          Observer* observer);
 
   /// Makes all memory that steps with so many samples on this rank need.
   void prepare(Count samples) { model_.prepare(samples.value); }
@@ -54,21 +52,20 @@ class Replica : private nn::GradientSink {
   void follow_rank_zero();
 
   [[nodiscard]] const nn::Model& model() const { return model_; }
-  [[nodiscard]] const ddp::Arena& arena() const { return arena_; }
-  [[nodiscard]] const ddp::Reducer& reducer() const { return reducer_; }
+  [[nodiscard]] const DataParallel& data_parallel() const { return data_parallel_; }
 
  private:
-  void ready(int parameter) override { reducer_.ready(parameter); }
-  void between_layers() override { reducer_.progress(); }
-  void share_initial_values(InitialValues how);
-  void check_finite(double own_loss_sum) const;
+  void ready(int parameter) override { data_parallel_.ready(parameter); }
+  void between_layers() override { data_parallel_.progress(); }
+  void check_finite(double own_loss_sum);
+  [[nodiscard]] Buffer velocity() const;
   [[nodiscard]] Buffer state() const { return state_.as(model_.dtype()); }
 
-  const backends::Membership* membership_;
+  ProcessGroup* group_;
   nn::Model model_;
-  ddp::Arena arena_;
+  DataParallel data_parallel_;
+  Allocation velocity_;
   Allocation state_;
-  ddp::Reducer reducer_;
   nn::Sgd optimizer_;
   CommunicatorStatistics statistics_;
   double sums_[2] = {};            // loss, correct: of this rank, then of all

@@ -11,8 +11,8 @@ namespace lockstep::trainer {
 struct Snapshot {
   std::int64_t epoch = 1;           ///< from 1
   std::int64_t step = 0;            ///< steps done in this epoch
-  std::vector<std::byte> weights;   ///< the arena's parameters
-  std::vector<std::byte> velocity;  ///< the arena's optimizer state
+  std::vector<std::byte> weights;   ///< all parameters
+  std::vector<std::byte> velocity;  ///< the optimizer's state
   std::vector<std::byte> state;     ///< running statistics
 };
 

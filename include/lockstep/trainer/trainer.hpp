@@ -27,9 +27,8 @@ class Trainer {
   /// Collective. Everything passed is only referred to and outlives the trainer.
   /// @param listener, observer  may be null
   /// @throws Error{invalid_argument} on every rank, naming the option that cannot be; Error{mismatch} as Replica
-  Trainer(const backends::Membership& membership, ops::Ops& ops, const nn::Network& network,
-          const data::DatasetPair& data, const TrainerOptions& options, Listener* listener = nullptr,
-          Observer* observer = nullptr);
+  Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Network& network, const data::DatasetPair& data,
+          const TrainerOptions& options, Listener* listener = nullptr, Observer* observer = nullptr);
 
   /// Trains to the end: all epochs, or `steps`. Collective. @throws as Replica::step
   Result run();
@@ -56,7 +55,7 @@ class Trainer {
   void report_step();
   [[nodiscard]] bool reached_last_step() const { return options_.steps > 0 && steps_ >= options_.steps; }
 
-  const backends::Membership* membership_;
+  ProcessGroup* group_;
   const data::DatasetPair* data_;
   TrainerOptions options_;
   Listener* listener_;

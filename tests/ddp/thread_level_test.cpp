@@ -4,29 +4,29 @@
 
 #include <string>
 
-#include "lockstep/backends/membership.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/ddp/process_group.hpp"
 #include "lockstep/platform/world.hpp"
 #include "support/verdict.hpp"
 
-namespace lockstep::backends {
+namespace lockstep::ddp {
 namespace {
 
-TEST(MembershipWithAProgressThread, IsRefusedWhereMpiIsNotMadeForIt) {
+TEST(ProgressThreadOfAGroup, IsRefusedWhereMpiIsNotMadeForIt) {
   World world({.thread_level = ThreadLevel::single});
   if (provided_thread_level() >= ThreadLevel::serialized)
     LOCKSTEP_SKIP(threads) << "this MPI gives more than it is asked for";
   try {
-    const Membership membership(world.group(), {.progress_thread = true});
+    const ProcessGroup group(world, {.progress_thread = true});
     ADD_FAILURE() << "was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_NE(error.message().find("MPI_THREAD_SERIALIZED"), std::string::npos) << error.message();
   }
-  Membership membership(world.group(), {});
-  membership.close();
+  ProcessGroup group(world);
+  group.close();
   world.close();
 }
 
 }  // namespace
-}  // namespace lockstep::backends
+}  // namespace lockstep::ddp

@@ -26,9 +26,9 @@ void run_stage(const World& world, int ranks, int steps, bool resume, const data
   if (!group) return;
   const auto ops = ops::make_reference_ops();
   const nn::Network network = nn::make_model("lenet", {1, 1, 12, 12}, 10);
-  backends::Membership membership(*group, {.wait = {.spins_before_yield = 0}});
+  ProcessGroup members(*std::move(group), {.wait = {.spins_before_yield = 0}});
   {
-    Trainer trainer(membership, *ops, network, data,
+    Trainer trainer(members, *ops, network, data,
                     {.precision = DType::float64,
                      .epochs = 3,
                      .batch = {60},
@@ -42,11 +42,10 @@ void run_stage(const World& world, int ranks, int steps, bool resume, const data
     }
     snapshot = trainer.snapshot();
   }
-  membership.close();
-  group->close();
+  members.close();
 }
 
-TEST(Membership, ChangesAtStepBoundariesWithoutATrace) {
+TEST(GroupOfRanks, ChangesAtStepBoundariesWithoutATrace) {
   World world;
   ASSERT_EQ(world.size(), 4);
   // 7 steps an epoch, so that stages begin and end inside epochs and one crosses from an epoch to the next.
@@ -71,21 +70,19 @@ TEST(Membership, ChangesAtStepBoundariesWithoutATrace) {
   world.close();
 }
 
-TEST(Membership, RefusesASnapshotOfAnotherModel) {
+TEST(GroupOfRanks, RefusesASnapshotOfAnotherModel) {
   World world;
-  auto group = world.group().dup();
   const auto ops = ops::make_reference_ops();
   const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
-  backends::Membership membership(group, {.wait = {.spins_before_yield = 0}});
+  ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   {
-    Trainer trainer(membership, *ops, nn::make_model("lenet", {1, 1, 12, 12}, 10), data,
+    Trainer trainer(members, *ops, nn::make_model("lenet", {1, 1, 12, 12}, 10), data,
                     {.precision = DType::float64, .batch = {20}});
     Snapshot snapshot = trainer.snapshot();
     snapshot.weights.pop_back();
     EXPECT_THROW(trainer.replica().restore(snapshot), Error);
   }
-  membership.close();
-  group.close();
+  members.close();
   world.close();
 }
 

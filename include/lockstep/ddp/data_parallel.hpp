@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/base/layout.hpp"
+#include "lockstep/base/observer.hpp"
+#include "lockstep/base/queue.hpp"
+#include "lockstep/ddp/process_group.hpp"
+
+namespace lockstep {
+
+/// A tensor of the program's own. Both buffers have as many elements, of one dtype and kind of memory for all
+/// parameters, and outlive the DataParallel.
+struct Parameter {
+  std::string name;
+  Buffer value;
+  Buffer gradient;
+};
+
+/// How all ranks come to the same initial values: rank 0's are sent to all, or all are compared.
+enum class InitialValues { broadcast, compare };
+
+/// The same on all ranks, but for the observer.
+struct DataParallelOptions {
+  /// Gradients are all-reduced together until they hold this much; a quarter of it, and 1 MiB at most, the first time
+  /// in a step, when most of backward is still to come.
+  Bytes bucket{25 << 20};
+  InitialValues initial = InitialValues::broadcast;
+  Observer* observer = nullptr;  ///< gets the span "wait for gradients" on the track "compute"; outlives this
+};
+
+/// Makes a training loop data-parallel: gradients are summed over the ranks of a group while backward is still at work,
+/// so that every rank can make the same update.
+///
+///   forward, backward, ready(i) for each gradient as it is complete → finish(weight) → update by sum ÷ Σ weight
+///
+/// Gradients become plain sums; whoever applies them divides by the sum of weights, once. So ranks' shares may differ,
+/// or be empty. Used by the group's thread; it uses the group's `communicator()` and `statistics()`, so a group has one
+/// DataParallel at a time. Move-only.
+class DataParallel {
+ public:
+  /// In memory of its own, where the group's operations are fastest, zeroed: the program writes `values()` and then
+  /// calls `synchronize()`. Collective.
+  /// @param group  outlives this, or the next rebind()
+  /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or bucket size;
+  ///         Error{invalid_argument} if the bucket size is not positive; std::bad_alloc
+  DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
+  /// With the program's own tensors, whose values it synchronizes at once. Collective.
+  /// @throws also Error{invalid_argument} that names the parameter whose buffers do not fit each other
+  /// @cost  gradients pass through memory of its own, as large as they are together: one copy in `ready`, one back in
+  ///        `finish`
+  DataParallel(ProcessGroup& group, std::vector<Parameter> parameters, const DataParallelOptions& options = {});
+  DataParallel(DataParallel&&) noexcept;
+  DataParallel& operator=(DataParallel&&) noexcept;
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+  ~DataParallel();
+
+  [[nodiscard]] const Layout& layout() const;
+  [[nodiscard]] Buffer value(int parameter) const;
+  [[nodiscard]] Buffer gradient(int parameter) const;
+  /// All of them as one, of `layout()`. Only of memory of its own. @throws Error{invalid_argument} for the program's
+  /// tensors
+  [[nodiscard]] Buffer values() const;
+  [[nodiscard]] Buffer gradients() const;
+
+  /// Overwrites all ranks' values with rank 0's, or compares them, as the options say. To be called before the first
+  /// step, and whenever values were written by other means than an update that all ranks made. Collective.
+  /// @throws Error{mismatch} on every rank, naming the ranks that are not like rank 0; Error{transport | timeout}
+  void synchronize();
+
+  /// The parameter's gradient is complete; nobody touches it until finish(). In any order: gradients leave in the order
+  /// of buckets, which is that of the layout, backwards.
+  /// @param queue  where it is complete: the same for all of a step
+  /// @throws Error{invalid_argument} that names the parameter if it was ready already, or if synchronize() was not
+  ///         called; Error{transport | timeout}
+  void ready(int parameter, Queue queue = Queue::host());
+  /// Moves what is under way, without waiting: to be called now and then during backward, unless a progress thread
+  /// runs.
+  void progress();
+
+  struct Step {
+    double weight = 0;        ///< Σ over ranks
+    std::vector<int> unused;  ///< the parameters that no rank made ready; their gradients are zero
+  };
+  /// Overwrites all gradients with their sums over the ranks, the same bits on all. A parameter that this rank did not
+  /// make ready contributes zeros, whatever its gradient holds. Collective.
+  /// @param weight  this rank's, not negative; e.g. its number of samples
+  /// @param sums    further numbers to add up over ranks, e.g. the loss; overwritten. As many on all ranks
+  /// @throws Error{invalid_argument} for a weight that is negative or not a number, or if synchronize() was not called;
+  ///         Error{transport | timeout | mismatch}
+  /// @cost  one all-reduce of 8 bytes for each parameter and number, beside the last buckets
+  Step finish(double weight, std::span<double> sums = {});
+
+  /// While it lives, `ready` and `finish` send nothing: the program goes on adding to the gradients, and weights,
+  /// numbers and who is ready add up until the first finish() after it, which sends the gradients of all parameters
+  /// that were ready since the last. `finish` returns this rank's weight so far, and leaves `sums` as they are.
+  class [[nodiscard]] NoSync {
+   public:
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+    ~NoSync() { --*scopes_; }
+
+   private:
+    friend class DataParallel;
+    explicit NoSync(int& scopes) : scopes_(&scopes) { ++scopes; }
+    int* scopes_;
+  };
+  /// @pre no parameter is ready that has not been finished
+  NoSync no_sync();
+
+  /// Goes on with another group: values are kept, buffers asked for before are not valid any more (but for the
+  /// program's own). Where ranks join that have other values, all call synchronize() next. Collective over `group`,
+  /// with those that make a DataParallel there, between steps. @throws as the constructors; Error{invalid_argument}
+  /// within a step
+  void rebind(ProcessGroup& group);
+
+  /// What is all-reduced together, in the order in which it leaves.
+  [[nodiscard]] std::vector<Bytes> bucket_sizes() const;
+  /// Time that this rank has spent in `finish` waiting for gradients, since construction.
+  [[nodiscard]] double exposed_seconds() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep

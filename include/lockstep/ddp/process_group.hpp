@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/backends/compressed.hpp"
+#include "lockstep/backends/method.hpp"
+#include "lockstep/base/observer.hpp"
+#include "lockstep/base/types.hpp"
+#include "lockstep/collectives/selection.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/progress.hpp"
+#include "lockstep/platform/mpi_group.hpp"
+#include "lockstep/platform/world.hpp"
+
+namespace lockstep {
+
+/// Where the buffers lie that a group is for.
+enum class Device {
+  cpu,
+  cuda  ///< buffers in device memory go to NCCL, the others to the host's back end, as on `cpu`
+};
+
+/// The same on all ranks.
+struct GroupOptions {
+  Device device = Device::cpu;
+  backends::Method method;  ///< what runs the operations, as `parse_method`; as it is made, what is fastest
+  std::string tuning;  ///< file of a selection table, read by rank 0 where nothing is forced; empty: the cost model
+  WaitPolicy wait;
+  /// A thread moves operations while the program computes. The program then makes no MPI calls of its own while
+  /// operations are under way, unless MPI was initialised with MPI_THREAD_MULTIPLE.
+  bool progress_thread = false;
+  std::chrono::duration<double> deadline = std::chrono::seconds(300);  ///< of each operation that does not advance
+  /// All ranks compare what they call before each operation of the MPI library or of NCCL. lockstep's own carry
+  /// signatures with what they exchange, and do without.
+  bool check = false;
+  Observer* observer = nullptr;  ///< told of each operation of `communicator()` that ends; outlives the group
+  /// Hears, as the group is made, what the library has to say and is no error, as that ranks of a node cannot share
+  /// memory. It prints nothing itself.
+  std::function<void(std::string_view)> notice = nullptr;
+  /// What float32 is rounded to for the way, in reductions of `communicator()`; nothing: it travels as it is.
+  std::optional<backends::WireFormat> compress = std::nullopt;
+};
+
+/// Ranks that work together, and what they communicate by: the way into lockstep. It lives as long as nothing changes:
+/// at a step boundary it can be closed and another made, of other ranks.
+///
+/// One thread uses a group, with all its communicators, and all groups that were split from it; they share one
+/// `Progress`. Only `abort` may be called from any thread. Move-only. The destructor does not communicate: a group that
+/// is destroyed without `close()` lets the operations of the other ranks fail, unless it was moved from.
+class ProcessGroup {
+ public:
+  /// All ranks of the job. Collective.
+  /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an algorithm that
+  ///         these ranks cannot run, or for compression with one that promises the same bits on any number of ranks;
+  ///         Error{unsupported} for `cuda` where a rank has no GPU or this build no NCCL, and for a progress thread
+  ///         where MPI was initialised with less than MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table;
+  ///         Error{transport}
+  explicit ProcessGroup(const World& world, GroupOptions options = {});
+  /// The ranks of a group, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`. Collective. @throws as
+  /// above
+  explicit ProcessGroup(MpiGroup group, GroupOptions options = {});
+  /// Threads of this process as ranks: each takes one of the groups, by rank. For tests, and for trying things out.
+  /// @throws also Error{invalid_argument} unless there is a rank; Error{unsupported} for "mpi" and for `cuda`
+  static std::vector<ProcessGroup> of_threads(int ranks, const GroupOptions& options = {});
+
+  ProcessGroup(ProcessGroup&&) noexcept;
+  ProcessGroup& operator=(ProcessGroup&&) noexcept;
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+  ~ProcessGroup();
+
+  [[nodiscard]] Rank rank() const { return communicator().rank(); }
+  [[nodiscard]] int size() const { return communicator().size(); }
+  /// Name of this rank's host.
+  [[nodiscard]] const std::string& host() const;
+
+  [[nodiscard]] Communicator& communicator() const;
+  /// A second one of the group's, with an order of its own, always of host memory: for the few numbers that go beside
+  /// large operations. Collective when first called.
+  Communicator& statistics();
+  /// One more, with an order of its own and neither compressed nor observed. It is closed before the group is.
+  /// Collective.
+  std::unique_ptr<Communicator> another();
+  /// The ranks that name the same colour, ordered by (key, rank), with the same options. It is closed by its ranks, in
+  /// any order with this one. Collective.
+  /// @param colour  ≥ 0; none where this rank joins no new group
+  /// @return nothing on ranks without a colour
+  std::optional<ProcessGroup> split(std::optional<int> colour, int key);
+
+  /// Memory where the group's operations are fastest, of its device; zeroed. @throws std::bad_alloc; Error{device}
+  [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
+
+  /// Lets the operations of all ranks on `communicator()` and `statistics()` fail with this reason and this rank's
+  /// name. From any thread, but not beside close() or the destructor.
+  void abort(std::string_view why) noexcept;
+
+  /// Ends the group. Collective; no operation may be under way. Calling it again does nothing. @throws Error{transport}
+  void close();
+
+  /// Moves this rank's operations.
+  [[nodiscard]] Progress& progress() const;
+  /// By what the communicators choose; nothing where the MPI library does.
+  [[nodiscard]] const std::optional<collectives::Selection>& selection() const;
+
+ private:
+  struct State;
+  explicit ProcessGroup(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/backends/make_communicator.hpp"
+
+#include <utility>
+
+#include "backends/shared_node.hpp"
+#include "lockstep/backends/mpi_native.hpp"
+#include "lockstep/backends/mpi_plan.hpp"
+#include "lockstep/backends/selection_file.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/require_equal.hpp"
+
+namespace lockstep::backends {
+using collectives::Selection;
+
+void check_compression(const CommunicatorOptions& options) {
+  const Selection* selection = selection_of(options.method);
+  if (options.compress && selection != nullptr && is_canonical(*selection)) {
+    throw Error(ErrorCode::invalid_argument,
+                "compression (" + std::string(name(*options.compress)) + ") cannot be had with the algorithm " +
+                    std::string(name(options.method)) +
+                    ": how often a sum is rounded on the wire depends on the number of ranks, and so would the bits, "
+                    "which it keeps the same; leave one of them out");
+  }
+}
+
+std::optional<Selection> agree_on_selection(const MpiGroup& group, const CommunicatorOptions& options) {
+  require_equal(group, {{"algorithm", std::string(name(options.method))},
+                        {"selection table", options.tuning.empty() ? "none" : "from a file of rank 0"},
+                        {"compression", options.compress ? std::string(name(*options.compress)) : "none"},
+                        {"check of calls", options.check ? "yes" : "no"}});
+  check_compression(options);
+  const Selection* wish = selection_of(options.method);
+  if (wish == nullptr) return std::nullopt;
+  Selection selection = selection_on(group.shape(), *wish);
+  if (!selection.forced && !options.tuning.empty()) selection.table = agreed_selection_table(group, options.tuning);
+  settle_shared_memory(group, selection, options.notice);
+  return selection;
+}
+
+std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
+                                                const CommunicatorOptions& options,
+                                                const std::optional<Selection>& selection) {
+  std::unique_ptr<Communicator> communicator;
+  if (selection) {
+    communicator = make_mpi_plan(group, progress,
+                                 {.selection = *selection,
+                                  .deadline = options.deadline,
+                                  .observer = options.observer,
+                                  .notice = options.notice});
+  } else {
+    communicator = make_mpi_native(
+        group, progress, {.check = options.check, .deadline = options.deadline, .observer = options.observer});
+  }
+  if (options.compress) return make_compressed(std::move(communicator), *options.compress, progress);
+  return communicator;
+}
+
+std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
+                                                const CommunicatorOptions& options) {
+  return make_communicator(group, progress, options, agree_on_selection(group, options));
+}
+
+}  // namespace lockstep::backends

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ddp/data_parallel.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "ddp/reducer.hpp"
+#include "ddp/synchronize.hpp"
+#include "ddp/tally.hpp"
+#include "ddp/tensors.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Beyond 1 MiB an earlier start of communication gains nothing.
+Bytes first_bucket(Bytes bucket) { return {std::min<std::int64_t>((bucket.value + 3) / 4, 1 << 20)}; }
+
+}  // namespace
+
+struct DataParallel::State {
+  State(ProcessGroup& group_in, ddp::Tensors tensors_in, const DataParallelOptions& options_in)
+      : options(options_in),
+        tensors(std::move(tensors_in)),
+        tally(tensors.layout().tensors().size()),
+        is_ready(tensors.layout().tensors().size(), 0) {
+    join(group_in);
+  }
+
+  void join(ProcessGroup& other) {
+    group = &other;
+    (void)group->statistics();  // made here, where all ranks are together
+    reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
+                    ddp::BucketOptions{.size = options.bucket, .first = first_bucket(options.bucket)},
+                    options.observer);
+  }
+
+  [[nodiscard]] Error refusal(const std::string& why, const std::string& label = {}) const {
+    return {ErrorCode::invalid_argument, why, {.label = label, .rank = group->rank().value, .host = group->host()}};
+  }
+  void check_synchronized() const {
+    if (synchronized) return;
+    throw refusal("the ranks' values may differ: after they have been written, synchronize() is called once");
+  }
+  [[nodiscard]] bool within_a_step() const {
+    return std::find(is_ready.begin(), is_ready.end(), char{1}) != is_ready.end();
+  }
+
+  void make_ready(int parameter);
+  void send_the_rest();
+
+  ProcessGroup* group = nullptr;
+  DataParallelOptions options;
+  ddp::Tensors tensors;
+  ddp::Tally tally;
+  std::vector<char> is_ready;  // in this backward, by parameter
+  std::optional<ddp::Reducer> reducer;
+  Queue queue = Queue::host();  // of this step's gradients
+  int scopes = 0;               // that send nothing
+  bool synchronized = false;
+  double exposed_before = 0;  // with other groups
+};
+
+void DataParallel::State::make_ready(int parameter) {
+  if (parameter < 0 || static_cast<std::size_t>(parameter) >= is_ready.size()) {
+    throw refusal("there is no parameter " + std::to_string(parameter) + ": there are " +
+                  std::to_string(is_ready.size()));
+  }
+  char& was_ready = is_ready[static_cast<std::size_t>(parameter)];
+  const std::string& name = tensors.layout().at(parameter).name;
+  if (was_ready != 0) throw refusal("the gradient of '" + name + "' became ready twice in one step", name);
+  was_ready = 1;
+  tally.use(parameter);
+  if (scopes > 0) return;
+  tensors.collect(parameter, queue);
+  reducer->ready(parameter, queue);
+}
+
+/// What was not made ready in this backward, but in one before it that sent nothing, has been added up; all else is
+/// nothing. From the last to the first, so that buckets leave one by one.
+void DataParallel::State::send_the_rest() {
+  for (int parameter = static_cast<int>(is_ready.size()) - 1; parameter >= 0; --parameter) {
+    if (is_ready[static_cast<std::size_t>(parameter)] != 0) continue;
+    tally.is_used(parameter) ? tensors.collect(parameter, queue) : tensors.collect_zeros(parameter);
+    reducer->ready(parameter, queue);
+  }
+}
+
+DataParallel::DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options)
+    : state_(std::make_unique<State>(group, ddp::Tensors(std::move(layout), dtype, group), options)) {}
+
+DataParallel::DataParallel(ProcessGroup& group, std::vector<Parameter> parameters, const DataParallelOptions& options)
+    : state_(std::make_unique<State>(group, ddp::Tensors(std::move(parameters), group), options)) {
+  synchronize();
+}
+
+DataParallel::DataParallel(DataParallel&&) noexcept = default;
+DataParallel& DataParallel::operator=(DataParallel&&) noexcept = default;
+DataParallel::~DataParallel() = default;
+
+const Layout& DataParallel::layout() const { return state_->tensors.layout(); }
+Buffer DataParallel::value(int parameter) const { return state_->tensors.value(parameter); }
+Buffer DataParallel::gradient(int parameter) const { return state_->tensors.gradient(parameter); }
+Buffer DataParallel::values() const { return state_->tensors.values(); }
+Buffer DataParallel::gradients() const {
+  (void)values();  // refuses the program's own
+  return state_->tensors.flat_gradients();
+}
+
+void DataParallel::synchronize() {
+  ddp::synchronize(*state_->group, state_->tensors.value_buffers(), state_->options.initial);
+  state_->synchronized = true;
+}
+
+void DataParallel::ready(int parameter, Queue queue) {
+  state_->check_synchronized();
+  state_->queue = queue;
+  state_->make_ready(parameter);
+}
+
+void DataParallel::progress() {
+  // Each round may let a message that has come already be taken by the next.
+  while (state_->group->progress().poll()) {
+  }
+}
+
+DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
+  State& state = *state_;
+  state.check_synchronized();
+  if (!(weight >= 0)) {
+    throw state.refusal("the weight " + std::to_string(weight) + ": it must be a number that is not negative");
+  }
+  state.tally.add(weight, sums);
+  if (state.scopes > 0) {
+    std::fill(state.is_ready.begin(), state.is_ready.end(), char{0});
+    return {.weight = state.tally.weight()};
+  }
+  state.send_the_rest();
+  Work tallying = state.tally.send(state.group->statistics());
+  state.reducer->finish();
+  tallying.wait();
+  state.tensors.distribute();
+  std::fill(state.is_ready.begin(), state.is_ready.end(), char{0});
+  state.queue = Queue::host();
+  return state.tally.take(sums);
+}
+
+DataParallel::NoSync DataParallel::no_sync() { return NoSync(state_->scopes); }
+
+void DataParallel::rebind(ProcessGroup& group) {
+  if (state_->within_a_step()) throw state_->refusal("a group is changed between steps: call finish() first");
+  state_->exposed_before = exposed_seconds();
+  state_->tensors.move_to(group);
+  state_->join(group);
+}
+
+std::vector<Bytes> DataParallel::bucket_sizes() const {
+  std::vector<Bytes> sizes;
+  const std::int64_t element = size_of(state_->tensors.flat_gradients().dtype);
+  for (const ddp::Bucket& bucket : state_->reducer->buckets()) sizes.push_back({bucket.count.value * element});
+  return sizes;
+}
+
+double DataParallel::exposed_seconds() const { return state_->exposed_before + state_->reducer->exposed_seconds(); }
+
+}  // namespace lockstep

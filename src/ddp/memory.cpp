@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/memory.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "lockstep/base/hash.hpp"
+#include "lockstep/platform/gpu.hpp"
+
+namespace lockstep::ddp {
+
+void copy(const ConstBuffer& from, const Buffer& to, Queue queue) {
+  if (from.bytes().value == 0) return;
+  if (from.kind != MemoryKind::device && to.kind != MemoryKind::device) {
+    std::memcpy(to.data, from.data, static_cast<std::size_t>(from.bytes().value));
+  } else if (queue.is_host()) {
+    Stream stream;
+    copy_bytes(to.data, from.data, from.bytes(), stream.queue());
+    stream.synchronize();
+  } else {
+    copy_bytes(to.data, from.data, from.bytes(), queue);
+  }
+}
+
+void fill_with_zeros(const Buffer& buffer) {
+  if (buffer.bytes().value == 0) return;
+  if (buffer.kind == MemoryKind::device) {
+    const Allocation zeros = allocate_host(buffer.bytes());
+    return copy(zeros.as(buffer.dtype), buffer);
+  }
+  std::memset(buffer.data, 0, static_cast<std::size_t>(buffer.bytes().value));
+}
+
+std::uint64_t fingerprint(const ConstBuffer& buffer) {
+  Allocation copied;
+  const void* data = buffer.data;
+  if (buffer.kind == MemoryKind::device) {
+    copied = allocate_host(buffer.bytes());
+    copy(buffer, copied.as(buffer.dtype));
+    data = copied.data();
+  }
+  Fnv1a hash;
+  hash.add({static_cast<const char*>(data), static_cast<std::size_t>(buffer.bytes().value)});
+  return hash.value();
+}
+
+}  // namespace lockstep::ddp

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/base/queue.hpp"
+
+/// Buffers in any memory. The host waits, but where a stream is given.
+namespace lockstep::ddp {
+
+/// @pre as many bytes on both sides
+void copy(const ConstBuffer& from, const Buffer& to, Queue queue = Queue::host());
+void fill_with_zeros(const Buffer& buffer);
+/// A fingerprint of the bytes, by which ranks compare them.
+std::uint64_t fingerprint(const ConstBuffer& buffer);
+
+}  // namespace lockstep::ddp

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "ddp/members.hpp"
+#include "lockstep/backends/make_communicator.hpp"
+#include "lockstep/backends/nccl.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/bootstrap.hpp"
+#include "lockstep/platform/gpu.hpp"
+
+namespace lockstep::ddp {
+namespace {
+
+backends::CommunicatorOptions back_end_options(const GroupOptions& options) {
+  return {.method = options.method,
+          .tuning = options.tuning,
+          .deadline = options.deadline,
+          .check = options.check,
+          .observer = options.observer,
+          .notice = options.notice,
+          .compress = options.compress};
+}
+
+/// Every MPI call for a group is made under its Progress's lock: on two threads, never at once.
+void check_thread_level(const GroupOptions& options) {
+  if (!options.progress_thread || provided_thread_level() >= ThreadLevel::serialized) return;
+  throw Error(ErrorCode::unsupported,
+              "a progress thread needs MPI initialised with MPI_THREAD_SERIALIZED at least, better with "
+              "MPI_THREAD_MULTIPLE: ask for that level, or do without the thread");
+}
+
+/// Its GPUs are dealt to the node's ranks in their order; a launcher may also have shown each rank one of its own.
+int gpu_of(const MpiGroup& group) {
+  const ClusterShape& shape = group.shape();
+  const auto mine = shape.ranks_on(shape.node_of_rank[static_cast<std::size_t>(group.rank().value)]);
+  const auto local = std::find(mine.begin(), mine.end(), group.rank().value) - mine.begin();
+  return static_cast<int>(local) % gpu_count();
+}
+
+void check_gpus(const MpiGroup& group) {
+  std::optional<Error> failure;
+  if (gpu_count() == 0) {
+    failure.emplace(ErrorCode::unsupported, "no group on GPUs: " + why_no_gpu(),
+                    ErrorContext{.rank = group.rank().value, .host = group.host()});
+  }
+  agree(group, failure);
+}
+
+class MpiMembers : public Members {
+ public:
+  MpiMembers(MpiGroup group, const GroupOptions& options)
+      : group_(std::move(group)), selection_(backends::agree_on_selection(group_, back_end_options(options))) {}
+
+  [[nodiscard]] const std::string& host() const override { return group_.host(); }
+  [[nodiscard]] const std::optional<collectives::Selection>& selection() const override { return selection_; }
+
+  std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
+    return backends::make_communicator(group_, progress, back_end_options(options), selection_);
+  }
+
+  std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) override {
+    const auto from_zero = [this](const std::vector<std::byte>& mine) {
+      const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size());
+      const std::string of_zero = broadcast_string(group_, bytes, {0});
+      const auto* begin = reinterpret_cast<const std::byte*>(of_zero.data());
+      return std::vector<std::byte>(begin, begin + of_zero.size());
+    };
+    return backends::make_nccl(
+        {.rank = group_.rank(), .size = group_.size(), .gpu = gpu_of(group_), .broadcast_from_zero = from_zero},
+        progress,
+        {.deadline = options.deadline,
+         .check = options.check ? make_exchange(group_) : nullptr,
+         .control = make_control_channel(group_, group_.shape()),
+         .host = group_.host(),
+         .observer = options.observer});
+  }
+
+  std::unique_ptr<Members> split(std::optional<int> colour, int key, Communicator& /*over*/,
+                                 const GroupOptions& options) override {
+    std::optional<MpiGroup> part = group_.split(colour, key);
+    return part ? std::make_unique<MpiMembers>(*std::move(part), options) : nullptr;
+  }
+
+  void close() override { group_.close(); }
+
+ private:
+  MpiGroup group_;
+  std::optional<collectives::Selection> selection_;
+};
+
+}  // namespace
+
+std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options) {
+  if (options.device == Device::cuda) check_gpus(group);
+  auto members = std::make_unique<MpiMembers>(std::move(group), options);
+  check_thread_level(options);
+  return members;
+}
+
+}  // namespace lockstep::ddp

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ddp/process_group.hpp"
+
+#include <utility>
+
+#include "ddp/members.hpp"
+#include "lockstep/backends/routed.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/comm/progress_thread.hpp"
+
+namespace lockstep {
+namespace {
+
+/// What moves the operations of a group and of those split from it.
+struct Engine {
+  explicit Engine(const GroupOptions& options) : progress(options.wait) {
+    if (options.progress_thread)
+      thread.emplace(progress, ProgressThreadOptions{.spins_before_nap = options.wait.spins_before_yield});
+  }
+  Progress progress;
+  std::optional<ProgressThread> thread;
+};
+
+/// What a group's communicators have in common, without what only its first one has.
+GroupOptions plain(GroupOptions options) {
+  options.observer = nullptr;
+  options.notice = nullptr;
+  options.compress.reset();
+  return options;
+}
+
+}  // namespace
+
+struct ProcessGroup::State {
+  State(std::unique_ptr<ddp::Members> members_in, GroupOptions options_in, std::shared_ptr<Engine> engine_in = nullptr)
+      : options(std::move(options_in)),
+        engine(engine_in ? std::move(engine_in) : std::make_shared<Engine>(options)),
+        members(std::move(members_in)),
+        communicator(make_first()) {}
+
+  /// NCCL first: it is what may be missing, and a communicator that was made would have to be closed.
+  [[nodiscard]] std::unique_ptr<Communicator> make_first() const {
+    std::unique_ptr<Communicator> on_device;
+    if (options.device == Device::cuda) on_device = members->make_on_device(engine->progress, options);
+    auto on_host = members->make(engine->progress, options);
+    return on_device ? backends::make_routed(std::move(on_host), std::move(on_device)) : std::move(on_host);
+  }
+
+  [[nodiscard]] std::unique_ptr<Communicator> make_plain() const {
+    return members->make(engine->progress, plain(options));
+  }
+
+  void close() {
+    if (engine.use_count() == 1) engine->thread.reset();  // else others of its groups are at work
+    communicator->close();
+    if (statistics) statistics->close();
+    members->close();
+  }
+
+  GroupOptions options;
+  std::shared_ptr<Engine> engine;  // before the communicators, which are registered with its progress
+  std::unique_ptr<ddp::Members> members;
+  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Communicator> statistics;
+};
+
+ProcessGroup::ProcessGroup(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+ProcessGroup::ProcessGroup(const World& world, GroupOptions options)
+    : ProcessGroup(world.group().dup(), std::move(options)) {}
+
+ProcessGroup::ProcessGroup(MpiGroup group, GroupOptions options)
+    : state_(std::make_unique<State>(ddp::members_of(std::move(group), options), std::move(options))) {}
+
+std::vector<ProcessGroup> ProcessGroup::of_threads(int ranks, const GroupOptions& options) {
+  std::vector<ProcessGroup> groups;
+  for (auto& members : ddp::members_of_threads(ranks, options)) {
+    groups.push_back(ProcessGroup(std::make_unique<State>(std::move(members), options)));
+  }
+  return groups;
+}
+
+ProcessGroup::ProcessGroup(ProcessGroup&&) noexcept = default;
+ProcessGroup& ProcessGroup::operator=(ProcessGroup&&) noexcept = default;
+ProcessGroup::~ProcessGroup() = default;
+
+const std::string& ProcessGroup::host() const { return state_->members->host(); }
+Communicator& ProcessGroup::communicator() const { return *state_->communicator; }
+Progress& ProcessGroup::progress() const { return state_->engine->progress; }
+const std::optional<collectives::Selection>& ProcessGroup::selection() const { return state_->members->selection(); }
+
+Communicator& ProcessGroup::statistics() {
+  if (!state_->statistics) state_->statistics = state_->make_plain();
+  return *state_->statistics;
+}
+
+std::unique_ptr<Communicator> ProcessGroup::another() {
+  if (state_->options.device == Device::cpu) return state_->make_plain();
+  Progress& progress = state_->engine->progress;
+  auto on_device = state_->members->make_on_device(progress, plain(state_->options));
+  return backends::make_routed(state_->make_plain(), std::move(on_device));
+}
+
+std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> colour, int key) {
+  if (colour && *colour < 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "the colour " + std::to_string(*colour) + ": colours are not negative; give none to join no group",
+                {.rank = rank().value, .host = host()});
+  }
+  auto part = state_->members->split(colour, key, communicator(), state_->options);
+  if (!part) return std::nullopt;
+  return ProcessGroup(std::make_unique<State>(std::move(part), state_->options, state_->engine));
+}
+
+void ProcessGroup::abort(std::string_view why) noexcept {
+  state_->communicator->abort(why);
+  if (state_->statistics) state_->statistics->abort(why);
+}
+
+void ProcessGroup::close() { state_->close(); }
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/synchronize.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ddp/memory.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/hash.hpp"
+
+namespace lockstep::ddp {
+namespace {
+
+void broadcast(Communicator& communicator, const std::vector<Buffer>& values) {
+  std::vector<Work> under_way;
+  under_way.reserve(values.size());
+  for (const Buffer& buffer : values)
+    under_way.push_back(communicator.broadcast(buffer, {0}, Queue::host(), "initial parameters"));
+  for (Work& work : under_way) work.wait();
+}
+
+void compare(ProcessGroup& group, const std::vector<Buffer>& values) {
+  Fnv1a hash;
+  for (const Buffer& buffer : values) hash.add(static_cast<std::int64_t>(fingerprint(buffer)));
+  auto mine = static_cast<std::int64_t>(hash.value());
+  std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
+  group.statistics()
+      .all_gather(Buffer{&mine, {1}, DType::int64}, Buffer{all.data(), {group.size()}, DType::int64}, Queue::host(),
+                  "initial parameters")
+      .wait();
+  std::vector<int> others;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+  if (others.empty()) return;
+  throw Error(
+      ErrorCode::mismatch,
+      "the initial parameters of the ranks named here are not rank 0's: do all ranks make them from the same "
+      "seed, with the same build, on the same kind of processor? Broadcasting them makes them equal",
+      {.operation = "initial parameters", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
+      .on_every_rank();
+}
+
+}  // namespace
+
+void synchronize(ProcessGroup& group, const std::vector<Buffer>& values, InitialValues how) {
+  how == InitialValues::broadcast ? broadcast(group.communicator(), values) : compare(group, values);
+}
+
+}  // namespace lockstep::ddp

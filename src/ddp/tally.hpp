@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/ddp/data_parallel.hpp"
+
+namespace lockstep::ddp {
+
+/// What the ranks add up beside the gradients: weights, the program's numbers, and who has made which parameter ready.
+class Tally {
+ public:
+  explicit Tally(std::size_t parameters) : used_(parameters, 0) {}
+
+  void use(int parameter) { used_[static_cast<std::size_t>(parameter)] = 1; }
+  [[nodiscard]] bool is_used(int parameter) const { return used_[static_cast<std::size_t>(parameter)] != 0; }
+  void add(double weight, std::span<const double> sums);
+  /// Of this rank, so far.
+  [[nodiscard]] double weight() const { return weight_; }
+
+  /// Sends what has added up.
+  Work send(Communicator& communicator);
+  /// Of all ranks; begins anew. @pre what was sent has come. @param sums  overwritten
+  DataParallel::Step take(std::span<double> sums);
+
+ private:
+  double weight_ = 0;
+  std::vector<double> sums_;
+  std::vector<char> used_;         // by parameter
+  std::vector<double> all_ranks_;  // weight, sums, used
+};
+
+}  // namespace lockstep::ddp

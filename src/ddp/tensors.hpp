@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "lockstep/ddp/data_parallel.hpp"
+
+namespace lockstep::ddp {
+
+/// Where values and gradients lie: in two flat allocations of one layout, or, as the program's own, anywhere, with one
+/// flat allocation that the gradients pass through.
+class Tensors {
+ public:
+  Tensors(Layout layout, DType dtype, const ProcessGroup& group);
+  /// @throws Error{invalid_argument} that names the parameter whose buffers do not fit each other
+  Tensors(std::vector<Parameter> parameters, const ProcessGroup& group);
+
+  /// Into another group's memory; values are kept, gradients are not.
+  void move_to(const ProcessGroup& group);
+
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] bool are_the_programs() const { return !parameters_.empty(); }
+  [[nodiscard]] Buffer value(int index) const;
+  [[nodiscard]] Buffer gradient(int index) const;
+  /// @throws Error{invalid_argument} for the program's tensors
+  [[nodiscard]] Buffer values() const;
+  /// What is all-reduced.
+  [[nodiscard]] Buffer flat_gradients() const { return flat(gradients_); }
+  /// All values: one buffer, or the program's.
+  [[nodiscard]] std::vector<Buffer> value_buffers() const;
+
+  /// The gradient is complete: into the flat ones with it.
+  void collect(int index, Queue queue) const;
+  void collect_zeros(int index) const;
+  /// The flat gradients are complete: out of them with all.
+  void distribute() const;
+
+ private:
+  [[nodiscard]] Buffer flat(const Allocation& memory) const;
+  [[nodiscard]] Buffer part(const Allocation& memory, int index) const;
+
+  Layout layout_;
+  DType dtype_;
+  std::vector<Parameter> parameters_;  // the program's; none where the memory is its own
+  Allocation values_;
+  Allocation gradients_;
+};
+
+}  // namespace lockstep::ddp

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "ddp/members.hpp"
+#include "lockstep/backends/local.hpp"
+#include "lockstep/backends/make_communicator.hpp"
+#include "lockstep/backends/selection_file.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::ddp {
+namespace {
+
+collectives::Selection selection_for(int ranks, const GroupOptions& options) {
+  const ClusterShape shape{std::vector<int>(static_cast<std::size_t>(ranks))};
+  collectives::Selection selection = collectives::selection_on(shape, *backends::selection_of(options.method));
+  if (!selection.forced && !options.tuning.empty()) selection.table = backends::read_selection_table(options.tuning);
+  return selection;
+}
+
+/// Where the threads of one group find what their next communicator, or their next part of the group, shares. All make
+/// the same ones in the same order; so whoever comes first makes it.
+class Meeting {
+ public:
+  explicit Meeting(int ranks) : ranks_(ranks) {}
+
+  std::shared_ptr<backends::LocalGroup> communicator(std::size_t number) {
+    const std::scoped_lock lock(mutex_);
+    auto& group = groups_[number];
+    if (!group) group = backends::make_local_group(ranks_);
+    return group;
+  }
+  std::shared_ptr<Meeting> part(std::size_t split, int colour, int ranks) {
+    const std::scoped_lock lock(mutex_);
+    auto& part = parts_[{split, colour}];
+    if (!part) part = std::make_shared<Meeting>(ranks);
+    return part;
+  }
+  [[nodiscard]] int ranks() const { return ranks_; }
+
+ private:
+  int ranks_;
+  std::mutex mutex_;
+  std::map<std::size_t, std::shared_ptr<backends::LocalGroup>> groups_;
+  std::map<std::pair<std::size_t, int>, std::shared_ptr<Meeting>> parts_;
+};
+
+class ThreadMembers : public Members {
+ public:
+  ThreadMembers(std::shared_ptr<Meeting> meeting, Rank rank, const GroupOptions& options)
+      : meeting_(std::move(meeting)), rank_(rank), selection_(selection_for(meeting_->ranks(), options)) {}
+
+  [[nodiscard]] const std::string& host() const override { return host_; }
+  [[nodiscard]] const std::optional<collectives::Selection>& selection() const override { return selection_; }
+
+  std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
+    auto communicator =
+        backends::make_local(meeting_->communicator(communicators_++), rank_, progress,
+                             {.selection = *selection_, .deadline = options.deadline, .observer = options.observer});
+    if (options.compress) return backends::make_compressed(std::move(communicator), *options.compress, progress);
+    return communicator;
+  }
+  std::unique_ptr<Communicator> make_on_device(Progress& /*progress*/, const GroupOptions& /*options*/) override {
+    throw Error(ErrorCode::unsupported,
+                "threads of one process are ranks of the device cpu only: for cuda, make the "
+                "group of processes");
+  }
+
+  std::unique_ptr<Members> split(std::optional<int> colour, int key, Communicator& over,
+                                 const GroupOptions& options) override {
+    const std::size_t number = splits_++;
+    std::array<std::int64_t, 2> mine = {colour.value_or(-1), key};
+    std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(over.size()));
+    over.all_gather(Buffer{mine.data(), {2}, DType::int64}, Buffer{all.data(), {2L * over.size()}, DType::int64},
+                    Queue::host(), "split")
+        .wait();
+    if (!colour) return nullptr;
+    std::vector<std::pair<std::int64_t, int>> part;  // key, rank
+    for (int rank = 0; rank < over.size(); ++rank) {
+      const auto& [of_rank, its_key] = all[static_cast<std::size_t>(rank)];
+      if (of_rank == *colour) part.emplace_back(its_key, rank);
+    }
+    std::sort(part.begin(), part.end());
+    const auto place = std::find(part.begin(), part.end(), std::pair<std::int64_t, int>(key, rank_.value));
+    const Rank rank{static_cast<int>(place - part.begin())};
+    return std::make_unique<ThreadMembers>(meeting_->part(number, *colour, static_cast<int>(part.size())), rank,
+                                           options);
+  }
+
+  void close() override {}
+
+ private:
+  std::shared_ptr<Meeting> meeting_;
+  Rank rank_;
+  std::string host_ = "this process";
+  std::optional<collectives::Selection> selection_;
+  std::size_t communicators_ = 0;
+  std::size_t splits_ = 0;
+};
+
+void check(int ranks, const GroupOptions& options) {
+  if (ranks < 1)
+    throw Error(ErrorCode::invalid_argument, "a group needs at least 1 rank, not " + std::to_string(ranks));
+  backends::check_compression({.method = options.method, .compress = options.compress});
+  if (backends::selection_of(options.method) == nullptr) {
+    throw Error(ErrorCode::unsupported,
+                "the MPI library's collectives are between processes: for threads of one "
+                "process, choose another algorithm than mpi");
+  }
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Members>> members_of_threads(int ranks, const GroupOptions& options) {
+  check(ranks, options);
+  const auto meeting = std::make_shared<Meeting>(ranks);
+  std::vector<std::unique_ptr<Members>> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<ThreadMembers>(meeting, Rank{rank}, options));
+  return all;
+}
+
+}  // namespace lockstep::ddp

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/backends/routed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+class Done : public Operation {
+ public:
+  Done() { complete(); }
+  bool order_after(Queue /*queue*/) override { return true; }
+};
+
+/// Notes what reaches it.
+class Notebook : public Communicator {
+ public:
+  Notebook(std::vector<std::string>& notes, std::string who, Progress& progress)
+      : Communicator({0}, 2),
+        notes_(notes),
+        who_(std::move(who)),
+        progress_(progress),
+        capabilities_{.backend = "notebook", .host_memory = who_ == "host", .device_memory = who_ == "device"} {}
+
+  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  Allocation allocate(Bytes bytes) override {
+    note("allocate");
+    return allocate_host(bytes);
+  }
+  void abort(std::string_view why) noexcept override { note(std::string(why)); }
+  void close() override { note("close"); }
+
+ protected:
+  Work submit(const Collective& collective) override {
+    note(std::string(name(collective.kind)));
+    return {std::make_shared<Done>(), progress_};
+  }
+
+ private:
+  void note(const std::string& text) { notes_.push_back(who_ + " " + text); }
+  std::vector<std::string>& notes_;
+  std::string who_;
+  Progress& progress_;
+  Capabilities capabilities_;
+};
+
+TEST(Routed, GoesByTheKindOfMemory) {
+  std::vector<std::string> notes;
+  Progress progress;
+  const auto routed = make_routed(std::make_unique<Notebook>(notes, "host", progress),
+                                  std::make_unique<Notebook>(notes, "device", progress));
+  std::array<float, 4> memory{};
+  for (const MemoryKind kind : {MemoryKind::pinned, MemoryKind::device}) {
+    const Buffer one{memory.data(), {1}, DType::float32, kind};
+    const Buffer two{memory.data(), {2}, DType::float32, kind};
+    const Buffer more{memory.data() + 2, {2}, DType::float32, kind};
+    routed->all_reduce(one, one, ReduceOp::sum).wait();
+    routed->broadcast(one, {0}).wait();
+    routed->all_gather(one, two).wait();
+    routed->reduce_scatter(two, one, ReduceOp::sum).wait();
+    routed->reduce(one, {}, ReduceOp::sum, {1}).wait();
+    routed->all_to_all(two, more).wait();
+  }
+  routed->barrier().wait();
+  (void)routed->allocate({4});
+  routed->abort("enough");
+  routed->close();
+  EXPECT_EQ(notes, (std::vector<std::string>{
+                       "host all_reduce", "host broadcast", "host all_gather", "host reduce_scatter", "host reduce",
+                       "host all_to_all", "device all_reduce", "device broadcast", "device all_gather",
+                       "device reduce_scatter", "device reduce", "device all_to_all", "host barrier", "device allocate",
+                       "host enough", "device enough", "device close", "host close"}));
+}
+
+TEST(Routed, RefusesTwoKindsInOneOperation) {
+  std::vector<std::string> notes;
+  Progress progress;
+  const auto routed = make_routed(std::make_unique<Notebook>(notes, "host", progress),
+                                  std::make_unique<Notebook>(notes, "device", progress));
+  std::array<float, 2> memory{};
+  const Buffer host{memory.data(), {1}, DType::float32, MemoryKind::host};
+  const Buffer device{memory.data() + 1, {1}, DType::float32, MemoryKind::device};
+  EXPECT_THROW((void)routed->all_reduce(host, device, ReduceOp::sum), Error);
+  EXPECT_TRUE(notes.empty());
+}
+
+}  // namespace
+}  // namespace lockstep::backends

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ddp/data_parallel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ddp/model.hpp"
+#include "ddp/ranks.hpp"
+
+namespace lockstep::ddp {
+namespace {
+
+using namespace testing_support;
+
+/// Element by element: the sum over the ranks that `takes_part` says of what they contribute.
+void expect_sums(const DataParallel& model, int ranks, const std::function<bool(int rank, int parameter)>& takes_part) {
+  for (int parameter = 0; parameter < parameters; ++parameter) {
+    const Buffer gradient = model.gradient(parameter);
+    for (std::int64_t i = 0; i < gradient.count.value; ++i) {
+      float sum = 0;
+      for (int rank = 0; rank < ranks; ++rank)
+        if (takes_part(rank, parameter)) sum += contribution(rank, parameter, i);
+      ASSERT_EQ(floats(gradient)[i], sum) << model.layout().at(parameter).name << '[' << i << ']';
+    }
+  }
+}
+
+bool everybody(int /*rank*/, int /*parameter*/) { return true; }
+
+TEST(DataParallel, SumsStepAfterStepWhateverTheOrderOfReadiness) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    EXPECT_GT(model.bucket_sizes().size(), 1U);
+    model.synchronize();
+    const std::vector<std::vector<int>> orders = {{2, 1, 0}, {0, 1, 2}, {1, 2, 0}};
+    for (int step = 0; step < 3; ++step) {
+      for (const int parameter : orders[static_cast<std::size_t>((group.rank().value + step) % 3)]) {
+        write(model.gradient(parameter), group.rank().value, parameter);
+        model.ready(parameter);
+        model.progress();
+      }
+      const DataParallel::Step result = model.finish(2);
+      EXPECT_EQ(result.weight, 2 * group.size());
+      EXPECT_TRUE(result.unused.empty());
+      expect_sums(model, group.size(), everybody);
+    }
+    EXPECT_GE(model.exposed_seconds(), 0.0);
+  });
+}
+
+TEST(DataParallel, BeginsWithTheValuesOfRankZero) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    write(model.values(), group.rank().value, 0);
+    model.synchronize();
+    for (std::int64_t i = 0; i < model.values().count.value; ++i)
+      ASSERT_EQ(floats(model.values())[i], contribution(0, 0, i));
+  });
+}
+
+TEST(DataParallel, TakesNothingOfAParameterThatARankSkipped) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    model.synchronize();
+    // Rank r skips parameter r; parameter 1 is skipped by all.
+    const auto takes_part = [](int rank, int parameter) { return parameter != 1 && parameter != rank; };
+    for (int parameter = 0; parameter < parameters; ++parameter) {
+      poison(model.gradient(parameter));
+      if (!takes_part(group.rank().value, parameter)) continue;
+      write(model.gradient(parameter), group.rank().value, parameter);
+      model.ready(parameter);
+    }
+    const DataParallel::Step result = model.finish(1);
+    expect_sums(model, group.size(), takes_part);
+    EXPECT_EQ(result.unused, (group.size() == 1 ? std::vector<int>{0, 1} : std::vector<int>{1}));
+  });
+}
+
+TEST(DataParallel, AddsUpWeightsAndNumbersOfUnequalShares) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    model.synchronize();
+    const int rank = group.rank().value;  // rank 0 has no samples, and no gradients
+    for (int step = 0; step < 2; ++step) {
+      for (int parameter = 0; parameter < parameters && rank > 0; ++parameter) {
+        write(model.gradient(parameter), rank, parameter);
+        model.ready(parameter);
+      }
+      double loss[2] = {0.5 * rank, 3.0};
+      const DataParallel::Step result = model.finish(rank, loss);
+      EXPECT_EQ(result.weight, group.size() * (group.size() - 1) / 2.0);
+      EXPECT_EQ(loss[0], result.weight / 2);
+      EXPECT_EQ(loss[1], 3.0 * group.size());
+      expect_sums(model, group.size(), [](int of, int /*parameter*/) { return of > 0; });
+    }
+  });
+}
+
+TEST(DataParallel, SumsTheProgramsOwnTensors) {
+  on_every_rank([](ProcessGroup& group) {
+    OwnTensors tensors;
+    tensors.values[2][7] = static_cast<float>(5 + group.rank().value);
+    DataParallel model(group, tensors.parameters(), small_buckets);
+    EXPECT_EQ(tensors.values[2][7], 5.0F) << "synchronized at construction";
+    for (int parameter = 0; parameter < parameters; ++parameter) {
+      poison(model.gradient(parameter));
+      if (parameter == 1 && group.rank().value == 0) continue;
+      write(model.gradient(parameter), group.rank().value, parameter);
+      model.ready(parameter);
+    }
+    (void)model.finish(1);
+    EXPECT_EQ(model.gradient(1).data, tensors.gradients[1].data());
+    expect_sums(model, group.size(), [](int rank, int parameter) { return parameter != 1 || rank != 0; });
+    EXPECT_NE(message_of([&] { (void)model.values(); }).find("do not lie side by side"), std::string::npos);
+  });
+}
+
+TEST(DataParallel, FindsTheRankWhoseValuesAreOdd) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, {.initial = InitialValues::compare});
+    write(model.values(), 0, 0);
+    model.synchronize();
+    const int odd = group.size() - 1;
+    if (odd == 0) return;
+    if (group.rank().value == odd) floats(model.values())[17] += 1;
+    try {
+      model.synchronize();
+      ADD_FAILURE() << "rank " << group.rank().value << " saw no difference";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_EQ(error.context().peers, std::vector<int>{odd});
+      EXPECT_TRUE(error.is_on_every_rank());
+    }
+  });
+}
+
+TEST(DataParallel, GoesOnWithAnotherGroup) {
+  on_every_rank([](ProcessGroup& group) {
+    const int rank = group.rank().value;
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    write(model.values(), rank, 0);
+    model.synchronize();
+    auto part = group.split(rank % 2, rank);  // its rank is ours halved
+    model.rebind(*part);
+    EXPECT_EQ(floats(model.values())[8], contribution(0, 0, 8)) << "values are kept";
+    for (int parameter = 0; parameter < parameters; ++parameter) {
+      write(model.gradient(parameter), part->rank().value, parameter);
+      model.ready(parameter);
+    }
+    EXPECT_EQ(model.finish(1).weight, part->size());
+    expect_sums(model, part->size(), everybody);
+    model.ready(0);
+    EXPECT_NE(message_of([&] { model.rebind(group); }).find("between steps"), std::string::npos);
+    (void)model.finish(1);
+    part->close();
+  });
+}
+
+TEST(DataParallel, NamesWhatIsOutOfOrder) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    EXPECT_NE(message_of([&] { model.ready(0); }).find("synchronize() is called once"), std::string::npos);
+    EXPECT_NE(message_of([&] { (void)model.finish(1); }).find("synchronize() is called once"), std::string::npos);
+    model.synchronize();
+    model.ready(1);
+    EXPECT_NE(message_of([&] { model.ready(1); }).find("'conv.bias' became ready twice"), std::string::npos);
+    EXPECT_NE(message_of([&] { model.ready(3); }).find("there is no parameter 3"), std::string::npos);
+    EXPECT_NE(message_of([&] { (void)model.finish(-1); }).find("the weight -1"), std::string::npos);
+    EXPECT_NE(message_of([&] { (void)model.finish(std::nan("")); }).find("not negative"), std::string::npos);
+    EXPECT_EQ(model.finish(1).unused, (std::vector<int>{0, 2})) << "refused calls have left no trace";
+  });
+}
+
+TEST(DataParallel, NamesTheParameterWhoseBuffersDoNotFit) {
+  on_every_rank([](ProcessGroup& group) {
+    OwnTensors tensors;
+    auto parameters = tensors.parameters();
+    parameters[1].gradient.count = {2};
+    EXPECT_NE(message_of([&] { DataParallel(group, parameters); }).find("'tensor 1': 3 elements of value, 2 of"),
+              std::string::npos);
+    parameters[1] = tensors.parameters()[1];
+    parameters[2].value.dtype = DType::int32;
+    EXPECT_NE(message_of([&] { DataParallel(group, parameters); }).find("'tensor 2': int32 beside float32"),
+              std::string::npos);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::ddp

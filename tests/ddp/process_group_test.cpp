@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ddp/process_group.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "ddp/ranks.hpp"
+#include "lockstep/platform/gpu.hpp"
+
+namespace lockstep::ddp {
+namespace {
+
+double sum_of(Communicator& communicator, double mine) {
+  const Buffer buffer{&mine, {1}, DType::float64};
+  communicator.all_reduce(buffer, buffer, ReduceOp::sum).wait();
+  return mine;
+}
+
+double triangle(int ranks) { return ranks * (ranks + 1) / 2.0; }
+
+TEST(ProcessGroup, HasCommunicatorsWithOrdersOfTheirOwn) {
+  on_every_rank([](ProcessGroup& group) {
+    EXPECT_FALSE(group.host().empty());
+    const auto another = group.another();
+    std::vector<double> values(4, 1.0);
+    std::vector<Communicator*> communicators = {&group.communicator(), &group.statistics(), another.get()};
+    // On one communicator, ranks that submit in different orders would be refused.
+    std::vector<Work> under_way;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::size_t which = (i + static_cast<std::size_t>(group.rank().value)) % 3;
+      const Buffer buffer{&values[which], {static_cast<std::int64_t>(which == 2 ? 2 : 1)}, DType::float64};
+      under_way.push_back(communicators[which]->all_reduce(buffer, buffer, ReduceOp::sum));
+    }
+    for (Work& work : under_way) work.wait();
+    EXPECT_EQ(values, std::vector<double>(4, group.size()));
+    another->close();
+  });
+}
+
+TEST(ProcessGroup, SplitsByColourInTheOrderOfKeys) {
+  on_every_rank([](ProcessGroup& group) {
+    const int rank = group.rank().value;
+    // Ranks 0, 2, 4 … backwards; the others join nothing but once more.
+    auto even = group.split(rank % 2 == 0 ? std::optional(7) : std::nullopt, -rank);
+    ASSERT_EQ(even.has_value(), rank % 2 == 0);
+    if (even) {
+      EXPECT_EQ(even->size(), (group.size() + 1) / 2);
+      EXPECT_EQ(even->rank().value, even->size() - 1 - rank / 2);
+      EXPECT_EQ(sum_of(even->communicator(), 1), even->size());
+      even->close();
+    }
+    auto all = group.split(0, rank);
+    EXPECT_EQ(sum_of(all->communicator(), rank + 1), triangle(group.size()));
+    all->close();
+    EXPECT_NE(message_of([&] { (void)group.split(-3, 0); }).find("the colour -3"), std::string::npos);
+  });
+}
+
+TEST(ProcessGroup, MovesOperationsOnAThreadWhileNobodyWaits) {
+  on_every_rank(
+      [](ProcessGroup& group) {
+        std::vector<float> values(100'000, 1.0F);
+        const Buffer buffer{values.data(), {100'000}, DType::float32};
+        Work work = group.communicator().all_reduce(buffer, buffer, ReduceOp::sum);
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!work.test() && std::chrono::steady_clock::now() < until)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_TRUE(work.test());
+        work.wait();
+        EXPECT_EQ(values[99'999], static_cast<float>(group.size()));
+      },
+      {.progress_thread = true});
+}
+
+TEST(ProcessGroup, CompressesSumsOfItsFirstCommunicatorOnly) {
+  on_every_rank(
+      [](ProcessGroup& group) {
+        float fine = 1.0F + 1.0F / 1024;  // bfloat16 has no such number
+        const Buffer buffer{&fine, {1}, DType::float32};
+        group.communicator().all_reduce(buffer, buffer, ReduceOp::sum).wait();
+        EXPECT_EQ(fine, static_cast<float>(group.size()));
+        fine = 1.0F + 1.0F / 1024;
+        group.statistics().all_reduce(buffer, buffer, ReduceOp::sum).wait();
+        EXPECT_EQ(fine, static_cast<float>(group.size()) * (1.0F + 1.0F / 1024));
+      },
+      {.compress = backends::WireFormat::bfloat16});
+}
+
+TEST(ProcessGroup, RefusesWhatCannotBe) {
+  const auto refusal = [](const GroupOptions& options) {
+    return message_of([&] { on_every_rank([](ProcessGroup&) { ADD_FAILURE() << "there is a group"; }, options); });
+  };
+  EXPECT_NE(refusal({.method = backends::parse_method("tree-order"), .compress = backends::WireFormat::float16})
+                .find("leave one of them"),
+            std::string::npos);
+  if (gpu_count() > 0) return;  // then there is a group on GPUs
+  const std::string message = refusal({.device = Device::cuda});
+  EXPECT_TRUE(message.find("cpu only") != std::string::npos || message.find(why_no_gpu()) != std::string::npos)
+      << message;
+}
+
+TEST(ProcessGroup, OfThreadsIsOfTheCpu) {
+  EXPECT_NE(message_of([] { ProcessGroup::of_threads(2, {.device = Device::cuda}); }).find("cpu only"),
+            std::string::npos);
+  EXPECT_NE(
+      message_of([] { ProcessGroup::of_threads(2, {.method = backends::MpiLibrary{}}); }).find("between processes"),
+      std::string::npos);
+  EXPECT_NE(message_of([] { ProcessGroup::of_threads(0); }).find("at least 1 rank"), std::string::npos);
+}
+
+TEST(ProcessGroup, AbortsFromAnyThread) {
+  on_every_rank([](ProcessGroup& group) {
+    if (group.size() == 1) return;
+    auto doomed = group.split(0, group.rank().value);
+    const bool is_last = group.rank().value == group.size() - 1;
+    if (is_last) std::thread([&] { doomed->abort("the disk is full"); }).join();
+    const std::string message = message_of([&] { sum_of(doomed->communicator(), 1); });
+    EXPECT_NE(message.find("the disk is full"), std::string::npos) << message;
+    group.communicator().barrier().wait();
+    try {
+      doomed->close();
+    } catch (const Error&) {  // an aborted group is not closed in good order
+    }
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::ddp
