@@ -144,9 +144,9 @@ void HostCommunicator::heed(Clock::time_point now) {
   last_heed_ = now;
   options_.control->tend();
   if (poison_) return;
-  const ErrorContext what = under_way_.empty() ? ErrorContext() : under_way_.front()->identity();
-  if (const auto alarm = options_.control->heard()) throw alarm->of_operation(what);
-  if (const auto early = options_.control->early_close(submitted_)) throw early->of_operation(what);
+  std::optional<Error> alarm = options_.control->heard();
+  if (!alarm) alarm = options_.control->early_close(submitted_);
+  if (alarm) throw alarm->of_operation(under_way_.empty() ? ErrorContext() : under_way_.front()->identity());
 }
 
 bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
