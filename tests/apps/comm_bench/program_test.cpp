@@ -134,7 +134,8 @@ TEST_F(CommBench, GoesByTheTableThatItHasTuned) {
 TEST_F(CommBench, ExplainsWhatIsForced) {
   const auto run = comm_bench(2, "--explain --algorithm tree,mpi --min 4 --max 4 --segment 3K --in-flight 7");
   EXPECT_EQ(run.exit_code, 0) << run.output;
-  EXPECT_EQ(occurrences(run.output, "             4  tree                   -         3072         7 "), 1) << run.output;
+  EXPECT_EQ(occurrences(run.output, "             4  tree                   -         3072         7 "), 1)
+      << run.output;
   EXPECT_EQ(occurrences(run.output, "  forced\n"), 1) << run.output;
   EXPECT_EQ(comm_bench(1, "--explain --algorithm mpi").exit_code, 2);
 }
