@@ -52,7 +52,7 @@ std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, cons
   ControlChannel::Place place{group.rank(), group.size(), group.host(), shape.ranks_on(node)};
   std::optional<MpiGroup> node_group = group.split(node, group.rank().value);
   std::string why_not;
-  const NodeMemoryOptions options{.control_bytes = ControlChannel::control_bytes, .heap_bytes = Bytes{0}};
+  const NodeMemoryOptions options{.control_bytes = ControlChannel::control_bytes};
   std::shared_ptr<NodeMemory> word = make_node_memory(*node_group, options, why_not);
   node_group->close();
   if (word == nullptr) {
