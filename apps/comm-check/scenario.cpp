@@ -65,8 +65,8 @@ Scenario draw_scenario(std::uint64_t seed, const Limits& limits) {
   Random random(seed);
   Scenario s;
   s.seed = seed;
-  s.ranks = limits.min_ranks +
-            static_cast<int>(below(random, static_cast<std::size_t>(limits.max_ranks - limits.min_ranks + 1)));
+  s.ranks = limits.min_ranks + static_cast<int>(below(random, static_cast<std::size_t>(limits.max_ranks) -
+                                                                  static_cast<std::size_t>(limits.min_ranks) + 1));
   s.in_flight = 1 + static_cast<int>(below(random, static_cast<std::size_t>(limits.max_in_flight)));
   const std::size_t rounds = 1 + below(random, limits.max_rounds);
   const std::size_t groups = 1 + below(random, limits.max_groups);

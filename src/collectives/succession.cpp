@@ -71,7 +71,9 @@ class Course {
     return turns_[static_cast<std::size_t>(turn)]->plans[static_cast<std::size_t>(rank)];
   }
   [[nodiscard]] std::size_t number(const Moment& m) const {
-    return first_[static_cast<std::size_t>(m.turn * ranks_ + m.rank)] + static_cast<std::size_t>(m.step + 1);
+    return first_[static_cast<std::size_t>(m.turn) * static_cast<std::size_t>(ranks_) +
+                  static_cast<std::size_t>(m.rank)] +
+           static_cast<std::size_t>(m.step + 1);
   }
   [[nodiscard]] std::size_t opening(int turn, int rank) const { return number({turn, rank, -1}); }
   [[nodiscard]] std::size_t end(int turn, int rank) const { return number({turn, rank, steps(turn, rank)}); }
