@@ -51,7 +51,7 @@ function(lockstep_test name)
   cmake_parse_arguments(ARG "ALONE" "TIMEOUT;PROCESSORS"
     "SOURCES;DEPENDS;LINKS;DEFINITIONS;PROGRAMS;RANKS;LABELS;ARGUMENTS" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 300)
   endif()
   if(LOCKSTEP_SANITIZE)
     math(EXPR ARG_TIMEOUT "10 * ${ARG_TIMEOUT}")

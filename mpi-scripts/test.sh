@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # Seconds with an empty compiler cache on a machine on whose two cores the calibration takes calibrated_seconds.
 calibrated_seconds=2.6
-declare -A budget=([deps]=60 [format]=20 [build]=270 [tidy]=240 [tidy-full]=1200 [docs]=30 [nocuda]=330 [unit]=420)
+declare -A budget=([deps]=60 [format]=20 [build]=270 [tidy]=240 [tidy-full]=1200 [docs]=30 [nocuda]=400 [unit]=900)
 over=1.5
 
 deps() { mpi-scripts/install-deps.sh; }
