@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/collectives/prediction.hpp"
 #include "lockstep/collectives/tree_order.hpp"
 
 namespace lockstep::collectives {

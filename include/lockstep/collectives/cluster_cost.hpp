@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lockstep/collectives/algorithm.hpp"
-#include "lockstep/collectives/timeline.hpp"
+#include "lockstep/collectives/prices.hpp"
 
 /// Closed formulas for the price of an all-reduce where links inside a node differ from those between nodes. Tests hold
 /// them against the simulator up to 1,024 ranks. Each rank has ports of its own, as there; where ranks share their

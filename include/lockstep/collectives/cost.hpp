@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lockstep/collectives/algorithm.hpp"
-#include "lockstep/collectives/timeline.hpp"
+#include "lockstep/collectives/prices.hpp"
 
 /// Closed formulas for the price of one block alone between equal links. Tests hold them against the simulator up to
 /// 1,024 ranks.
@@ -11,14 +11,6 @@
 /// to the last, for α occupies a port as well: having them in flight together can hide additions, and nothing else.
 /// So they cost at most their sum, and exactly that where γ = 0. There is no formula for several blocks of a tree.
 namespace lockstep::collectives {
-
-/// Prices of one rank's ports and adder where all links are alike.
-struct Rates {
-  double alpha_seconds = 0;
-  double beta_seconds_per_byte = 0;
-  double gamma_seconds_per_byte = 0;
-  double wire_seconds = 0;  ///< of α, as in LinkCost
-};
 
 /// 2(p−1)α + 2(p−1)/p·nβ + (p−1)/p·nγ. Exact where p divides the elements; else that of n rounded up to such a number
 /// is an upper bound.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/collectives/choice.hpp"
-#include "lockstep/collectives/prediction.hpp"
+#include "lockstep/collectives/prices.hpp"
 
 namespace lockstep::collectives {
 

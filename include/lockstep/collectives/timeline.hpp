@@ -6,24 +6,9 @@
 
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/collectives/plan.hpp"
+#include "lockstep/collectives/prices.hpp"
 
 namespace lockstep::collectives {
-
-/// A link's price: a message of n bytes arrives after α + nβ, and occupies the ports for that time less `wire_seconds`.
-struct LinkCost {
-  double alpha_seconds = 0;
-  double beta_seconds_per_byte = 0;
-  double wire_seconds = 0;  ///< of α: for how long the message is on its way, and the ports are free for the next
-};
-
-/// α–β–γ model, with LogP's distinction between what a message keeps busy and what it merely waits for. Copies and
-/// fills inside a rank are free, as the literature has it. Between ranks that share memory a Publish is seen after the
-/// local α, and what a Combine reads from or writes to the others costs the local β.
-struct CostModel {
-  LinkCost local;                     ///< between ranks of one node
-  LinkCost remote;                    ///< between nodes
-  double gamma_seconds_per_byte = 0;  ///< of adding
-};
 
 /// A step that ran. A message is one event; rank and step are then the sender's.
 struct Event {
