@@ -2,7 +2,7 @@
 # One target per room: lockstep_room(base SOURCES error.cpp DEPENDS … LINKS …) makes lockstep::base.
 #   DEPENDS  rooms of lower floors, visible to whoever uses this one
 #   LINKS    vendor libraries; private, no public header includes theirs
-#   LIBRARY  the target's name where it is not the folder's, e.g. ops_reference
+#   INTERNAL  not for users: neither installed nor part of lockstep::lockstep
 include(GNUInstallDirs)
 
 add_library(lockstep_flags INTERFACE)
@@ -34,13 +34,13 @@ if(LOCKSTEP_SANITIZE)
 endif()
 
 function(lockstep_room name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "INTERNAL" "" "SOURCES;DEPENDS;LINKS" ${ARGN})
   add_library(lockstep_${name} STATIC ${ARG_SOURCES})
   add_library(lockstep::${name} ALIAS lockstep_${name})
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   target_include_directories(lockstep_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_compile_features(lockstep_${name} PUBLIC cxx_std_20)
   foreach(room ${ARG_DEPENDS})
     target_link_libraries(lockstep_${name} PUBLIC lockstep::${room})
@@ -48,6 +48,9 @@ function(lockstep_room name)
   # Of a library that is only headers nothing is left to link for those who use an installed room.
   list(TRANSFORM ARG_LINKS REPLACE "^nlohmann_json::.*|^Boost::headers$" "$<BUILD_INTERFACE:\\0>")
   target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_flags> ${ARG_LINKS})
+  if(ARG_INTERNAL)
+    return()
+  endif()
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LINKS ${ARG_LINKS})
 endfunction()
@@ -71,6 +74,7 @@ function(lockstep_app name)
   foreach(room ${ARG_DEPENDS})
     target_link_libraries(${name} PRIVATE lockstep::${room})
   endforeach()
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE lockstep_flags ${ARG_LINKS})
   if(LOCKSTEP_INSTALL)
     install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "apps/comm-bench/selection.hpp"
+#include "backends/mpi_native.hpp"
+#include "backends/mpi_native/blocking.hpp"
+#include "backends/mpi_plan.hpp"
 #include "lockstep/backends/method.hpp"
-#include "lockstep/backends/mpi_native.hpp"
-#include "lockstep/backends/mpi_native/blocking.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "apps/comm-bench/options.hpp"
-#include "lockstep/collectives/selection.hpp"
+#include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/comm/collective.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 

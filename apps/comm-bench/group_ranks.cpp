@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/comm-bench/group_ranks.hpp"
 
-#include "lockstep/backends/mpi_native/blocking.hpp"
-#include "lockstep/platform/bootstrap.hpp"
+#include "backends/mpi_native/blocking.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/comm-bench/ranks.hpp"
-#include "lockstep/platform/mpi_group.hpp"
+#include "lockstep/platform/mpi/mpi_group.hpp"
 
 namespace lockstep::comm_bench {
 

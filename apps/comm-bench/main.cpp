@@ -20,8 +20,8 @@
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/version.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/cluster_view.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/cluster_view.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

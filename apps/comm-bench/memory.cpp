@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/bootstrap.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

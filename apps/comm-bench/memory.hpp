@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lockstep/base/types.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 

@@ -9,7 +9,7 @@
 #include "apps/comm-bench/contender.hpp"
 #include "apps/comm-bench/prediction_options.hpp"
 #include "apps/common/command_line.hpp"
-#include "lockstep/base/nearest.hpp"
+#include "base/nearest.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

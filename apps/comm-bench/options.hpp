@@ -8,7 +8,7 @@
 #include "apps/comm-bench/prediction.hpp"
 #include "apps/comm-bench/sizes.hpp"
 #include "lockstep/base/buffer.hpp"
-#include "lockstep/collectives/choice.hpp"
+#include "lockstep/collectives/choice/choice.hpp"
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/progress.hpp"
 

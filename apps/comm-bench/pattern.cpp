@@ -6,7 +6,7 @@
 #include <span>
 #include <type_traits>
 
-#include "lockstep/kernels/convert.hpp"
+#include "kernels/convert.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

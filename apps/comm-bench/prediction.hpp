@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/cluster_cost.hpp"
+#include "collectives/choice/cluster_cost.hpp"
 
 namespace lockstep::comm_bench {
 

@@ -6,8 +6,8 @@
 #include "apps/comm-bench/contender.hpp"
 #include "apps/comm-bench/exercise.hpp"
 #include "apps/common/run_app.hpp"
-#include "lockstep/backends/selection_file.hpp"
-#include "lockstep/collectives/explanation.hpp"
+#include "backends/selection_file.hpp"
+#include "lockstep/collectives/choice/explanation.hpp"
 
 namespace lockstep::comm_bench {
 

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <thread>
 
-#include "lockstep/base/hash.hpp"
+#include "base/hash.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

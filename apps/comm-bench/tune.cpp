@@ -19,8 +19,8 @@
 #include "apps/comm-bench/selection.hpp"
 #include "apps/comm-bench/tuned.hpp"
 #include "apps/comm-bench/workplaces.hpp"
-#include "lockstep/backends/selection_file.hpp"
-#include "lockstep/platform/bootstrap.hpp"
+#include "backends/selection_file.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

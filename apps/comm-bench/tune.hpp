@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/comm-bench/options.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "lockstep/collectives/blocks.hpp"
+#include "collectives/algorithms/blocks.hpp"
 
 namespace lockstep::comm_bench {
 

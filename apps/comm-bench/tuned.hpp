@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/collectives/selection.hpp"
+#include "lockstep/collectives/choice/selection.hpp"
 
 /// What tuning makes of measured times; nothing here measures.
 namespace lockstep::comm_bench {

@@ -15,9 +15,9 @@
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/version.hpp"
-#include "lockstep/backends/make_communicator.hpp"
-#include "lockstep/comm/progress_thread.hpp"
-#include "lockstep/platform/bootstrap.hpp"
+#include "backends/make_communicator.hpp"
+#include "comm/progress_thread.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <vector>
 
-#include "lockstep/base/nearest.hpp"
+#include "base/nearest.hpp"
 
 namespace lockstep {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "apps/common/exit_codes.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/launch.hpp"
+#include "platform/machine/launch.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep {
 namespace {

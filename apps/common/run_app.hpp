@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 
 #include "apps/common/build_info.hpp"
 #include "lockstep/base/version.hpp"
-#include "lockstep/platform/versions.hpp"
+#include "platform/mpi/versions.hpp"
 
 namespace lockstep {
 namespace {

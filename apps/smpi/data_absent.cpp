@@ -7,7 +7,7 @@
 #include <simgrid/s4u/Actor.hpp>
 
 #include "apps/smpi/data.hpp"
-#include "lockstep/kernels/reduce.hpp"
+#include "kernels/reduce.hpp"
 
 namespace simgrid::smpi {
 

@@ -3,10 +3,10 @@
 // memory of its node's ranks they send it, and what it would write there it sends them. These messages go through the
 // simulated node's loopback. Lanes, slices, the plans across nodes and the order of addition are the library's, in
 // front of whose function this one stands.
-#include "collectives/partition.hpp"
-#include "collectives/plan_builder.hpp"
-#include "lockstep/collectives/canonical_order.hpp"
-#include "lockstep/collectives/hierarchical.hpp"
+#include "collectives/algorithms/hierarchical.hpp"
+#include "collectives/plan/canonical_order.hpp"
+#include "collectives/plan/partition.hpp"
+#include "collectives/plan/plan_builder.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -24,7 +24,7 @@
 #include "apps/smpi/data.hpp"
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/plan_communicator.hpp"
-#include "platform/mpi.hpp"
+#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::smpi {
 namespace {

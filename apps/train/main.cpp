@@ -8,7 +8,7 @@
 #include "apps/common/version.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/session.hpp"
-#include "lockstep/platform/require_equal.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 int main(int argc, char** argv) {
   using namespace lockstep;

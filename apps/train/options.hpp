@@ -7,8 +7,8 @@
 
 #include "lockstep/backends/method.hpp"
 #include "lockstep/base/buffer.hpp"
-#include "lockstep/platform/require_equal.hpp"
 #include "lockstep/trainer/options.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::train {
 

@@ -12,15 +12,15 @@
 #include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
 #include "apps/train/reporter.hpp"
-#include "lockstep/collectives/explanation.hpp"
+#include "lockstep/collectives/choice/explanation.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/observe/trace.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/cluster_view.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/cluster_view.hpp"
 
 namespace lockstep::train {
 namespace {

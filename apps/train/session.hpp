@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/train/options.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::train {
 

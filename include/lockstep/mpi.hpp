@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "lockstep/ddp/process_group.hpp"
-#include "lockstep/platform/mpi_family.hpp"
-#include "lockstep/platform/mpi_group.hpp"
+#include "lockstep/platform/mpi/mpi_family.hpp"
+#include "lockstep/platform/mpi/mpi_group.hpp"
 
 namespace lockstep {
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "backends/forward.hpp"
-#include "backends/host/communicator.hpp"
+#include "base/nearest.hpp"
+#include "comm/host_communicator.hpp"
+#include "kernels/convert.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/nearest.hpp"
-#include "lockstep/kernels/convert.hpp"
 
 namespace lockstep::backends {
 namespace {

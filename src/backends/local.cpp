@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/local.hpp"
+#include "backends/local.hpp"
 
 #include <cstddef>
 #include <mutex>

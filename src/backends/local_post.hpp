@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/types.hpp"
-#include "lockstep/platform/control_channel.hpp"
+#include "platform/node_memory/control_channel.hpp"
 
 namespace lockstep::backends {
 

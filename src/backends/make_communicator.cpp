@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/make_communicator.hpp"
+#include "backends/make_communicator.hpp"
 
 #include <utility>
 
+#include "backends/mpi_native.hpp"
+#include "backends/mpi_plan.hpp"
+#include "backends/selection_file.hpp"
 #include "backends/shared_node.hpp"
-#include "lockstep/backends/mpi_native.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
-#include "lockstep/backends/selection_file.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/require_equal.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::backends {
 using collectives::Selection;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/nearest.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/mpi_plan.hpp"
+#include "backends/mpi_plan.hpp"
 
 #include <string>
 #include <utility>
@@ -8,9 +8,10 @@
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/shared_node.hpp"
+#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/hash.hpp"
-#include "lockstep/platform/require_equal.hpp"
+#include "platform/mpi/make_control_channel.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/selection_file.hpp"
+#include "backends/selection_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,9 +13,9 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/nearest.hpp"
-#include "lockstep/platform/bootstrap.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -3,7 +3,8 @@
 
 #include <optional>
 
-#include "lockstep/platform/bootstrap.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 
 namespace lockstep::backends {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/selection.hpp"
-#include "lockstep/platform/mpi_group.hpp"
-#include "lockstep/platform/node_memory.hpp"
+#include "lockstep/collectives/choice/selection.hpp"
+#include "lockstep/platform/mpi/mpi_group.hpp"
+#include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep::backends {
 

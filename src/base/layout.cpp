@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/hash.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/comm/progress_thread.hpp"
+#include "comm/progress_thread.hpp"
 
 #include <mutex>
 

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "data/random.hpp"
+#include "data/synthetic.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/data/synthetic.hpp"
 
 /// What the drawn data sets have in common. Only + − × ÷ and square roots, which IEEE 754 rounds exactly,
 /// so that every machine draws the same bytes.

@@ -3,10 +3,10 @@
 
 #include <array>
 
+#include "base/nearest.hpp"
+#include "data/idx.hpp"
+#include "data/synthetic.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/nearest.hpp"
-#include "lockstep/data/idx.hpp"
-#include "lockstep/data/synthetic.hpp"
 
 namespace lockstep::data {
 

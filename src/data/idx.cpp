@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/data/idx.hpp"
+#include "data/idx.hpp"
 
 #include <zlib.h>
 

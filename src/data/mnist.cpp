@@ -5,8 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "data/idx.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/data/idx.hpp"
 
 namespace lockstep::data {
 

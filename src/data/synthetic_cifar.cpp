@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "data/canvas.hpp"
-#include "lockstep/data/synthetic.hpp"
+#include "data/synthetic.hpp"
 
 namespace lockstep::data {
 

@@ -6,7 +6,7 @@
 
 #include "data/canvas.hpp"
 #include "data/glyphs.hpp"
-#include "lockstep/data/synthetic.hpp"
+#include "data/synthetic.hpp"
 
 namespace lockstep::data {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/hash.hpp"
 
 namespace lockstep::ddp {
 

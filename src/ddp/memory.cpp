@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "lockstep/base/hash.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "base/hash.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep::ddp {
 

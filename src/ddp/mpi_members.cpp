@@ -3,12 +3,13 @@
 #include <cstddef>
 #include <utility>
 
+#include "backends/make_communicator.hpp"
+#include "backends/nccl.hpp"
 #include "ddp/members.hpp"
-#include "lockstep/backends/make_communicator.hpp"
-#include "lockstep/backends/nccl.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/gpu.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/make_control_channel.hpp"
 
 namespace lockstep::ddp {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <utility>
 
+#include "backends/routed.hpp"
+#include "comm/progress_thread.hpp"
 #include "ddp/members.hpp"
-#include "lockstep/backends/routed.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/comm/progress_thread.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hash.hpp"
 #include "ddp/memory.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/hash.hpp"
 
 namespace lockstep::ddp {
 namespace {

@@ -6,10 +6,10 @@
 #include <mutex>
 #include <utility>
 
+#include "backends/local.hpp"
+#include "backends/make_communicator.hpp"
+#include "backends/selection_file.hpp"
 #include "ddp/members.hpp"
-#include "lockstep/backends/local.hpp"
-#include "lockstep/backends/make_communicator.hpp"
-#include "lockstep/backends/selection_file.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {

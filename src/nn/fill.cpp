@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/nn/fill.hpp"
+#include "nn/fill.hpp"
 
 #include <algorithm>
 #include <string>
 
+#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/hash.hpp"
 
 namespace lockstep::nn {
 namespace {

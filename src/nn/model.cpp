@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/nn/fill.hpp"
+#include "nn/fill.hpp"
 #include "nn/program.hpp"
 
 namespace lockstep::nn {

@@ -5,8 +5,8 @@
 #include <array>
 #include <string>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/nearest.hpp"
 
 namespace lockstep::nn {
 namespace {

@@ -11,10 +11,10 @@
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/nn/gradient_sink.hpp"
-#include "lockstep/nn/memory_plan.hpp"
 #include "lockstep/nn/network.hpp"
 #include "lockstep/nn/tensors.hpp"
 #include "lockstep/ops/ops.hpp"
+#include "nn/memory_plan.hpp"
 
 namespace lockstep::nn {
 

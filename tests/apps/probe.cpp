@@ -9,7 +9,7 @@
 #include "apps/common/run_app.hpp"
 #include "apps/common/terminal.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/bootstrap.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace {
 

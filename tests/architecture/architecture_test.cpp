@@ -2,6 +2,7 @@
 // Reads the #include lines of the whole repository and compares them with the table in docs/architecture.md.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -44,6 +45,15 @@ TEST(Architecture, EveryFileKeepsToTheTable) {
   for (const SourceFile& file : files) {
     for (const std::string& violation : house.violations(file)) ADD_FAILURE() << violation;
   }
+}
+
+/// Each is a promise to users: what they have no use for is not one.
+TEST(Architecture, HasAtMostSixtyPublicHeaders) {
+  const std::vector<SourceFile> files = source_files();
+  const auto number = std::count_if(files.begin(), files.end(),
+                                    [](const SourceFile& file) { return file.path.starts_with("include/"); });
+  EXPECT_GT(number, 20);
+  EXPECT_LE(number, 60);
 }
 
 TEST(Architecture, EveryArrowOfTheTableGoesDown) {

@@ -7,10 +7,10 @@
 #include <string>
 #include <thread>
 
-#include "lockstep/backends/make_communicator.hpp"
+#include "backends/make_communicator.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::backends {

@@ -6,11 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/backends/make_communicator.hpp"
-#include "lockstep/backends/mpi_native.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
+#include "backends/make_communicator.hpp"
+#include "backends/mpi_native.hpp"
+#include "backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "backends/contract.hpp"
+#include "backends/make_communicator.hpp"
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/backends/make_communicator.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/contract.hpp"
-#include "lockstep/backends/local.hpp"
+#include "backends/local.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -18,9 +18,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/convert.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/kernels/convert.hpp"
 
 namespace lockstep::contract {
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/backends/mpi_native.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
+#include "backends/mpi_native.hpp"
+#include "backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "lockstep/backends/mpi_plan.hpp"
-#include "lockstep/platform/world.hpp"
+#include "backends/mpi_plan.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::backends {

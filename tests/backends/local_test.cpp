@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/local.hpp"
+#include "backends/local.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/contract.hpp"
-#include "lockstep/comm/progress_thread.hpp"
+#include "comm/progress_thread.hpp"
 
 namespace lockstep::backends {
 namespace {

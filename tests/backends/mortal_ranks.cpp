@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/backends/mpi_plan.hpp"
+#include "backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/contract.hpp"
-#include "lockstep/backends/mpi_native.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
-#include "lockstep/platform/world.hpp"
+#include "backends/mpi_native.hpp"
+#include "backends/mpi_plan.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::backends {
 namespace {

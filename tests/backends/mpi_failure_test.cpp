@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "backends/mpi_native.hpp"
+#include "backends/mpi_plan.hpp"
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/backends/mpi_native.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {

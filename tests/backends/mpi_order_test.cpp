@@ -2,10 +2,10 @@
 // Every algorithm adds in the order it states, over MPI.
 #include <gtest/gtest.h>
 
+#include "backends/make_communicator.hpp"
+#include "backends/mpi_plan.hpp"
 #include "backends/stated_order.hpp"
-#include "lockstep/backends/make_communicator.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank on one GPU: what NCCL does with the calls. Skipped where there is no GPU.
-#include "lockstep/backends/nccl.hpp"
+#include "backends/nccl.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #include "backends/contract.hpp"
 #include "comm/signature.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/gpu.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::backends {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/backends/make_communicator.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/world.hpp"
+#include "backends/make_communicator.hpp"
+#include "backends/mpi_plan.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {

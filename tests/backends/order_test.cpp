@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "backends/local.hpp"
 #include "backends/stated_order.hpp"
-#include "lockstep/backends/local.hpp"
-#include "lockstep/kernels/convert.hpp"
+#include "kernels/convert.hpp"
 
 namespace lockstep::backends {
 namespace {

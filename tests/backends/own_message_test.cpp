@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/backends/make_communicator.hpp"
+#include "backends/make_communicator.hpp"
 #include "lockstep/mpi.hpp"
 
 namespace {

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "backends/mpi_native.hpp"
+#include "backends/mpi_plan.hpp"
 #include "backends/pmpi_counters.hpp"
 #include "backends/stated_order.hpp"
-#include "lockstep/backends/mpi_native.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
-#include "lockstep/collectives/schedule.hpp"
-#include "lockstep/collectives/simulator.hpp"
-#include "lockstep/collectives/timeline.hpp"
-#include "lockstep/platform/world.hpp"
+#include "collectives/algorithms/schedule.hpp"
+#include "collectives/proof/simulator.hpp"
+#include "collectives/proof/timeline.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/routed.hpp"
+#include "backends/routed.hpp"
 
 #include <gtest/gtest.h>
 

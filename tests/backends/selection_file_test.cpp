@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/selection_file.hpp"
+#include "backends/selection_file.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

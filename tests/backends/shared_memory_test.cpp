@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "backends/mpi_plan.hpp"
 #include "backends/pmpi_counters.hpp"
-#include "lockstep/backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/canonical_order.hpp"
-#include "lockstep/collectives/schedule.hpp"
+#include "collectives/algorithms/schedule.hpp"
+#include "collectives/plan/canonical_order.hpp"
 #include "lockstep/comm/communicator.hpp"
 
 namespace lockstep::stated_order {

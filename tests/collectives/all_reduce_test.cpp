@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "collectives/plan/canonical_order.hpp"
 #include "collectives/trials.hpp"
-#include "lockstep/collectives/canonical_order.hpp"
 
 namespace lockstep::collectives {
 namespace {

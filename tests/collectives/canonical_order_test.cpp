@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/canonical_order.hpp"
+#include "collectives/plan/canonical_order.hpp"
 
 #include <gtest/gtest.h>
 

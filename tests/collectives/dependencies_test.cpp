@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "lockstep/collectives/plan.hpp"
-#include "lockstep/collectives/schedule.hpp"
+#include "collectives/algorithms/schedule.hpp"
+#include "collectives/plan/plan.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/expression.hpp"
+#include "collectives/plan/expression.hpp"
 
 #include <gtest/gtest.h>
 

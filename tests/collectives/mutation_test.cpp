@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "collectives/matching.hpp"
-#include "collectives/step.hpp"
+#include "collectives/plan/step.hpp"
+#include "collectives/proof/matching.hpp"
 #include "collectives/trials.hpp"
 
 /// Spoils right plans in every possible way of a kind and sees that the simulator notices each.

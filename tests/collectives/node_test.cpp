@@ -2,12 +2,12 @@
 // Collectives of ranks that share memory, and hierarchical ones.
 #include <gtest/gtest.h>
 
+#include "collectives/algorithms/hierarchical.hpp"
+#include "collectives/algorithms/tree_order.hpp"
+#include "collectives/choice/cost.hpp"
+#include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/collectives/cost.hpp"
-#include "lockstep/collectives/hierarchical.hpp"
-#include "lockstep/collectives/timeline.hpp"
-#include "lockstep/collectives/tree_order.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "collectives/algorithms/binomial.hpp"
+#include "collectives/algorithms/ring.hpp"
 #include "collectives/trials.hpp"
-#include "lockstep/collectives/binomial.hpp"
-#include "lockstep/collectives/ring.hpp"
 
 namespace lockstep::collectives {
 namespace {

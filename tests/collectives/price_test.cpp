@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "collectives/choice/cost.hpp"
+#include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
-#include "lockstep/collectives/cost.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -2,8 +2,9 @@
 // Halving-doubling and recursive doubling in larger groups: proofs, sums and rounds.
 #include <gtest/gtest.h>
 
+#include "collectives/choice/cost.hpp"
+#include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
-#include "lockstep/collectives/cost.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -4,9 +4,10 @@
 
 #include <map>
 
+#include "collectives/choice/cluster_cost.hpp"
+#include "collectives/choice/cost.hpp"
+#include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
-#include "lockstep/collectives/cluster_cost.hpp"
-#include "lockstep/collectives/cost.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/schedule.hpp"
+#include "collectives/algorithms/schedule.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/collectives/timeline.hpp"
 
 namespace lockstep::collectives {
 namespace {

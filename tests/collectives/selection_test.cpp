@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/selection.hpp"
+#include "lockstep/collectives/choice/selection.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,10 @@
 #include <limits>
 #include <string>
 
+#include "collectives/choice/cost.hpp"
+#include "collectives/choice/prediction.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/collectives/cost.hpp"
 
 namespace lockstep::collectives {
 namespace {

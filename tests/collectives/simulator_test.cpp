@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/simulator.hpp"
+#include "collectives/proof/simulator.hpp"
 
 #include <gtest/gtest.h>
 
-#include "collectives/checks.hpp"
+#include "collectives/proof/checks.hpp"
 #include "collectives/trials.hpp"
 
 namespace lockstep::collectives {

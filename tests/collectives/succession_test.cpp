@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/succession.hpp"
+#include "collectives/proof/succession.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/schedule.hpp"
-#include "lockstep/collectives/simulator.hpp"
+#include "collectives/algorithms/schedule.hpp"
+#include "collectives/proof/simulator.hpp"
 
 namespace lockstep::collectives {
 

@@ -9,8 +9,8 @@
 #include <set>
 #include <thread>
 
+#include "comm/progress_thread.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/comm/progress_thread.hpp"
 
 namespace lockstep {
 namespace {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
+#include "data/synthetic.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/data/sampler.hpp"
-#include "lockstep/data/synthetic.hpp"
 
 namespace lockstep::data {
 namespace {

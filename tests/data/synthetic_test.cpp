@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/data/synthetic.hpp"
+#include "data/synthetic.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/hash.hpp"
 
 namespace lockstep::data {
 namespace {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "ddp/ranks.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep::ddp {
 namespace {

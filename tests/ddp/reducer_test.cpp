@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "lockstep/backends/local.hpp"
+#include "backends/local.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {

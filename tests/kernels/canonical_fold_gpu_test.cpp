@@ -10,8 +10,8 @@
 #include "kernels/awkward_elements.hpp"
 #include "kernels/contributions.hpp"
 #include "kernels/cuda/launch.hpp"
-#include "lockstep/platform/gpu.hpp"
 #include "platform/gpu/cuda.hpp"
+#include "platform/gpu/gpu.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::kernels {

@@ -13,7 +13,7 @@
 
 #include "kernels/awkward_elements.hpp"
 #include "kernels/contributions.hpp"
-#include "lockstep/kernels/convert.hpp"
+#include "kernels/convert.hpp"
 
 namespace lockstep::kernels {
 namespace {

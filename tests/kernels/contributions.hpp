@@ -10,10 +10,10 @@
 #include <tuple>
 #include <vector>
 
+#include "collectives/plan/canonical_order.hpp"
 #include "kernels/awkward_elements.hpp"
 #include "kernels/cuda/canonical_fold.hpp"
-#include "lockstep/collectives/canonical_order.hpp"
-#include "lockstep/kernels/reduce.hpp"
+#include "kernels/reduce.hpp"
 
 namespace lockstep::kernels {
 

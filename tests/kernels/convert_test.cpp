@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/kernels/convert.hpp"
+#include "kernels/convert.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/kernels/reduce.hpp"
+#include "kernels/reduce.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "lockstep/kernels/convert.hpp"
+#include "kernels/convert.hpp"
 
 namespace lockstep::kernels {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/nn/memory_plan.hpp"
+#include "nn/memory_plan.hpp"
 
 #include <gtest/gtest.h>
 

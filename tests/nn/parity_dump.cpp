@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/nn/fill.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "nn/fill.hpp"
 #include "nn/parity_files.hpp"
 #include "nn/trainee.hpp"
 

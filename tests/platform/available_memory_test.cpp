@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/available_memory.hpp"
+#include "platform/machine/available_memory.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

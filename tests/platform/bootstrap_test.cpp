@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/bootstrap.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 #include <gtest/gtest.h>
 
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/cluster_view.hpp"
+#include "platform/mpi/cluster_view.hpp"
 
 #include <gtest/gtest.h>
 

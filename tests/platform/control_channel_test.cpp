@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of one machine as if they were on several nodes: what one raises, all others hear, by word or by message.
-#include "lockstep/platform/control_channel.hpp"
+#include "platform/node_memory/control_channel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/make_control_channel.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/cpu_set.hpp"
+#include "platform/machine/cpu_set.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/extents.hpp"
+#include "platform/node_memory/extents.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/cluster_view.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/cluster_view.hpp"
 
 namespace lockstep {
 namespace {

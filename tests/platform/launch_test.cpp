@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/launch.hpp"
+#include "platform/machine/launch.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "lockstep/platform/topology.hpp"
+#include "platform/machine/topology.hpp"
 
 namespace lockstep::testing_machines {
 

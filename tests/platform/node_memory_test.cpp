@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/node_memory.hpp"
+#include "platform/node_memory/node_memory.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,8 +14,9 @@
 #include <set>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 #include "platform/wake_ups.hpp"
 #include "support/verdict.hpp"
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/node_memory.hpp"
+#include "platform/node_memory/node_memory.hpp"
 #include "platform/wake_ups.hpp"
 
 namespace lockstep {

@@ -12,9 +12,10 @@
 #include <string>
 #include <thread>
 
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/node_memory.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/make_node_memory.hpp"
+#include "platform/node_memory/node_memory.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/place.hpp"
+#include "lockstep/platform/mpi/place.hpp"
 
 #include <gtest/gtest.h>
 

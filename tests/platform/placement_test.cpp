@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/placement.hpp"
+#include "platform/machine/placement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/topology.hpp"
+#include "platform/machine/topology.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

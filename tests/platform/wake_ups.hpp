@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "lockstep/platform/node_memory.hpp"
+#include "platform/node_memory/node_memory.hpp"
 
 // Stress for sleep and ring, run by every rank alike, be it a process or a thread. A lost wake-up shows as a sleep that
 // ends by its limit, which is longer than any scheduling takes.

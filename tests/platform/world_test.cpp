@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <array>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "platform/mpi.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/mpi.hpp"
 
 namespace lockstep {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "apps/comm-check/scenario.hpp"
 #include "backends/local_post.hpp"
+#include "backends/plan/options.hpp"
 #include "backends/plan/thread_medium.hpp"
-#include "lockstep/backends/plan/options.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/platform/node_memory.hpp"
+#include "platform/node_memory/node_memory.hpp"
 #include "schedules/fickle_medium.hpp"
 
 namespace lockstep::schedules {

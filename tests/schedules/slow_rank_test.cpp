@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/backends/local.hpp"
+#include "backends/local.hpp"
 
 /// The shortest successions in which a rank that is slow would lose what others show it, were slots opened too early.
 namespace lockstep::backends {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "apps/comm-check/member.hpp"
-#include "lockstep/backends/local.hpp"
-#include "lockstep/comm/progress_thread.hpp"
+#include "backends/local.hpp"
+#include "comm/progress_thread.hpp"
 
 /// The scenarios of comm-check with a thread for each rank, for the thread sanitizer and for schedules that a machine
 /// makes by itself.

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/backends/local.hpp"
+#include "backends/local.hpp"
 #include "lockstep/comm/progress.hpp"
 
 namespace lockstep {

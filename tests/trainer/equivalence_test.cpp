@@ -11,9 +11,9 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "platform/mpi/bootstrap.hpp"
 #include "trainer/small_data.hpp"
 
 namespace lockstep::trainer {

@@ -11,9 +11,9 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/bootstrap.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/replica.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::trainer {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "data/synthetic.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/data/synthetic.hpp"
 
 namespace lockstep::testing_support {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-#include "lockstep/collectives/selection.hpp"
+#include "lockstep/collectives/choice/selection.hpp"
 
 namespace lockstep::backends {
 

@@ -13,11 +13,11 @@
 #include "lockstep/backends/method.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/selection.hpp"
+#include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
-#include "lockstep/platform/mpi_group.hpp"
-#include "lockstep/platform/world.hpp"
+#include "lockstep/platform/mpi/mpi_group.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep {
 

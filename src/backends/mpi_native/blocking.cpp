@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/mpi_native/blocking.hpp"
+#include "backends/mpi_native/blocking.hpp"
 
 #include <climits>
 #include <string>
 
 #include "backends/mpi_native/mpi_types.hpp"
 #include "lockstep/base/error.hpp"
-#include "platform/mpi.hpp"
+#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/mpi_native.hpp"
+#include "backends/mpi_native.hpp"
 
 #include <utility>
 
-#include "backends/host/communicator.hpp"
 #include "backends/mpi_native/native_operation.hpp"
+#include "comm/host_communicator.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/exchange.hpp"
-#include "lockstep/platform/require_equal.hpp"
-#include "platform/mpi.hpp"
+#include "platform/mpi/exchange.hpp"
+#include "platform/mpi/make_control_channel.hpp"
+#include "platform/mpi/mpi.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mpi_native/mpi_types.hpp"
 
-#include "lockstep/kernels/reduce.hpp"
-#include "platform/mpi.hpp"
+#include "kernels/reduce.hpp"
+#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "platform/mpi.hpp"
+#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 

@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/host/operation.hpp"
 #include "backends/mpi_native/mpi_types.hpp"
 #include "backends/mpi_native/native_reduce_then.hpp"
+#include "comm/host_operation.hpp"
 #include "comm/signature.hpp"
 #include "lockstep/base/buffer.hpp"
-#include "lockstep/platform/exchange.hpp"
+#include "platform/mpi/exchange.hpp"
 
 namespace lockstep::backends {
 

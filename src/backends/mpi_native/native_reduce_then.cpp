@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "backends/mpi_native/mpi_types.hpp"
-#include "platform/mpi.hpp"
+#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/host/operation.hpp"
+#include "comm/host_operation.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/collective.hpp"
 

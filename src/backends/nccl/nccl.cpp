@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/nccl.hpp"
+#include "backends/nccl.hpp"
 
 #include <nccl.h>
 
@@ -13,7 +13,7 @@
 #include "backends/nccl/nccl_communicator.hpp"
 #include "kernels/cuda/launch.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "backends/host/last_words.hpp"
 #include "backends/nccl/nccl_check.hpp"
+#include "comm/last_words.hpp"
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {

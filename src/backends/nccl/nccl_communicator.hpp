@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/nccl.hpp"
 #include "backends/nccl/nccl_operation.hpp"
-#include "lockstep/backends/nccl.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep::backends {
 

@@ -13,7 +13,7 @@
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/work.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep::backends {
 

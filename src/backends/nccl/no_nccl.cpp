@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for the nccl back end in builds without CUDA.
-#include "lockstep/backends/nccl.hpp"
+#include "backends/nccl.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep::backends {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "collectives/partition.hpp"
+#include "collectives/plan/partition.hpp"
 #include "lockstep/base/buffer.hpp"
 
 namespace lockstep::backends {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <variant>
 
+#include "kernels/reduce.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/kernels/reduce.hpp"
 
 namespace lockstep::backends {
 

@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/host/operation.hpp"
 #include "backends/plan/canonical_combine.hpp"
 #include "backends/plan/compiled_plan.hpp"
 #include "backends/plan/medium.hpp"
 #include "backends/plan/node_link.hpp"
+#include "collectives/algorithms/blocks.hpp"
+#include "comm/host_operation.hpp"
+#include "kernels/reduce.hpp"
 #include "lockstep/base/buffer.hpp"
-#include "lockstep/collectives/blocks.hpp"
-#include "lockstep/kernels/reduce.hpp"
 
 namespace lockstep::backends {
 

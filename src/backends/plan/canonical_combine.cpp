@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "lockstep/collectives/canonical_order.hpp"
+#include "collectives/plan/canonical_order.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "kernels/reduce.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/kernels/reduce.hpp"
 
 namespace lockstep::backends {
 

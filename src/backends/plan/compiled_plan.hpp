@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "collectives/plan/plan.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/plan.hpp"
 
 namespace lockstep::backends {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lockstep/base/error.hpp"
-#include "platform/mpi.hpp"
+#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 namespace {

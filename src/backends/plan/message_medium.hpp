@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/plan/medium.hpp"
-#include "lockstep/platform/mpi_group.hpp"
+#include "lockstep/platform/mpi/mpi_group.hpp"
 
 namespace lockstep::backends {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "backends/plan/seams.hpp"
+#include "collectives/plan/plan.hpp"
 #include "comm/signature.hpp"
-#include "lockstep/collectives/plan.hpp"
-#include "lockstep/platform/node_memory.hpp"
+#include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep::backends {
 

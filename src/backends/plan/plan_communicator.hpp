@@ -7,15 +7,15 @@
 #include <string>
 #include <string_view>
 
-#include "backends/host/communicator.hpp"
 #include "backends/plan/medium.hpp"
 #include "backends/plan/node_link.hpp"
+#include "backends/plan/options.hpp"
 #include "backends/plan/plan_operation.hpp"
 #include "backends/plan/schedule_cache.hpp"
-#include "lockstep/backends/plan/options.hpp"
+#include "comm/host_communicator.hpp"
+#include "kernels/reduce.hpp"
 #include "lockstep/base/cluster_shape.hpp"
-#include "lockstep/kernels/reduce.hpp"
-#include "lockstep/platform/node_memory.hpp"
+#include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep::backends {
 

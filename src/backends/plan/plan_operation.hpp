@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/host/operation.hpp"
 #include "backends/plan/block_run.hpp"
 #include "backends/plan/schedule_cache.hpp"
+#include "comm/host_operation.hpp"
 
 namespace lockstep::backends {
 

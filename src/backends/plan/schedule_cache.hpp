@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "backends/plan/compiled_plan.hpp"
-#include "lockstep/collectives/schedule.hpp"
-#include "lockstep/collectives/selection.hpp"
+#include "collectives/algorithms/schedule.hpp"
+#include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/comm/collective.hpp"
 
 namespace lockstep::backends {

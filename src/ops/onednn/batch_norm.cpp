@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/batch_norm.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "ops/onednn/batch_norm_loops.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
 #include "ops/shapes.hpp"
@@ -15,7 +16,7 @@ namespace lockstep::ops::onednn {
 namespace {
 
 /// @throws Error{unsupported} if channels are blocked in a way that the loops do not know
-ChannelLayout channel_layout(const Format& format) {
+kernels::ChannelLayout channel_layout(const Format& format) {
   const Shape& shape = format.shape;
   const std::int64_t positions = shape.height * shape.width;
   const Desc desc = to_desc(format);
@@ -48,9 +49,9 @@ class BatchNorm final : public Operator {
   void forward(const Forward& call) override {
     arity.check(call);
     const auto* x = static_cast<const float*>(call.inputs[0]);
-    if (call.training) sum_channels(layout_, x, sums_.data(), products_.data());
+    if (call.training) kernels::sum_channels(layout_, x, sums_.data(), products_.data());
     for (std::int64_t c = 0; c < out_.shape.channels; ++c) forward_channel(call, c);
-    normalise(layout_, {scales_.data(), shifts_.data(), relu()}, x, static_cast<float*>(call.output));
+    kernels::normalise(layout_, {scales_.data(), shifts_.data(), relu()}, x, static_cast<float*>(call.output));
   }
 
   void backward(const Backward& call) override {
@@ -59,11 +60,12 @@ class BatchNorm final : public Operator {
     const auto* dy = static_cast<const float*>(call.output_gradient);
     if (relu()) relu_backward_.run(call.output, call.output_gradient, call.output_gradient);
     std::copy_n(saved(call.saved, mean), out_.shape.channels, coefficient(mean));
-    sum_gradients(layout_, coefficient(mean), x, dy, sums_.data(), products_.data());
+    kernels::sum_gradients(layout_, coefficient(mean), x, dy, sums_.data(), products_.data());
     for (std::int64_t c = 0; c < out_.shape.channels; ++c) backward_channel(call, c);
     if (call.input_gradients[0] == nullptr) return;
-    backward_input(layout_, {coefficient(mean), coefficient(scale), coefficient(slope), coefficient(intercept)}, x, dy,
-                   static_cast<float*>(call.input_gradients[0]));
+    kernels::backward_input(layout_,
+                            {coefficient(mean), coefficient(scale), coefficient(slope), coefficient(intercept)}, x, dy,
+                            static_cast<float*>(call.input_gradients[0]));
   }
 
  private:
@@ -137,7 +139,7 @@ class BatchNorm final : public Operator {
 
   BatchNormShape shape_;
   Format out_;
-  ChannelLayout layout_;
+  kernels::ChannelLayout layout_;
   std::vector<double> sums_;
   std::vector<double> products_;
   std::vector<double> scales_;  ///< zero beyond the last channel, as the shifts, which keeps a block's fill-up zero

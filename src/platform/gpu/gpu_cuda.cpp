@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/gpu.hpp"
 #include "platform/gpu/cuda.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep {
 namespace {

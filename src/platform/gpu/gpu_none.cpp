@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for gpu_cuda.cpp in builds without CUDA.
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "apps/comm-bench/group_ranks.hpp"
 #include "apps/comm-bench/start_line.hpp"
-#include "lockstep/backends/mpi_native/blocking.hpp"
-#include "lockstep/platform/world.hpp"
+#include "backends/mpi_native/blocking.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

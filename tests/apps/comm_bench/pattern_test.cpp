@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "apps/comm-bench/exercise.hpp"
-#include "lockstep/kernels/convert.hpp"
+#include "kernels/convert.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

@@ -8,7 +8,7 @@
 #include "apps/comm-bench/options.hpp"
 #include "apps/comm-bench/units.hpp"
 #include "apps/comm_bench/command_line.hpp"
-#include "lockstep/collectives/cost.hpp"
+#include "collectives/choice/cost.hpp"
 #include "support/run_program.hpp"
 
 namespace lockstep::comm_bench {

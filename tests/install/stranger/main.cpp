@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <string>
 
-#include "lockstep/backends/nccl.hpp"
+#include "backends/nccl.hpp"
 #include "lockstep/base/version.hpp"
-#include "lockstep/platform/gpu.hpp"
+#include "platform/gpu/gpu.hpp"
 
 static_assert(LOCKSTEP_VERSION >= LOCKSTEP_MAKE_VERSION(0, 1, 0));
 

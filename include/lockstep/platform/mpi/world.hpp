@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/base/types.hpp"
+#include "lockstep/platform/mpi/mpi_group.hpp"
+#include "lockstep/platform/mpi/place.hpp"
+
+namespace lockstep {
+
+/// What the program's threads do with MPI; the standard's four levels, lowest first.
+enum class ThreadLevel { single, funneled, serialized, multiple };
+
+/// What MPI was initialised with, which may be more than was asked for. @pre MPI is initialised. @throws
+/// Error{transport}
+ThreadLevel provided_thread_level();
+
+struct WorldOptions {
+  /// To ask MPI for, where the program has not initialised it. What MPI gives instead is taken; who needs more, as a
+  /// progress thread does, says so.
+  ThreadLevel thread_level = ThreadLevel::multiple;
+  /// For all ranks to come; MPI's own start is not bounded by it.
+  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+};
+
+/// All processes of the job, and this one's place among them. Made once in `main` and passed on; never global.
+///
+/// Initialises MPI; a program started without mpirun is a world of one. Where the program has initialised MPI itself,
+/// at whatever thread level, the world joins it and leaves finalising to the program. MPI_COMM_WORLD keeps its error
+/// handler: only on lockstep's own communicators are MPI's errors returned, to become `Error`.
+///
+/// Move-only. The destructor neither throws nor communicates: without `close()` MPI stays unfinalised, which is said on
+/// standard error.
+class World {
+ public:
+  /// Collective over the job.
+  /// @throws Error{mismatch} if the launcher started several processes that cannot see each other (`launch_mistake`);
+  ///         Error{timeout} that names the ranks which have not come, after which MPI can only be aborted;
+  ///         Error{transport}
+  explicit World(const WorldOptions& options = {});
+  World(World&&) noexcept = default;
+  World& operator=(World&&) = delete;
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World();
+
+  [[nodiscard]] Rank rank() const { return group_.rank(); }
+  [[nodiscard]] int size() const { return group_.size(); }
+  /// Which rank is on which node.
+  [[nodiscard]] const ClusterShape& shape() const { return group_.shape(); }
+  /// This rank's node, local rank and local size.
+  [[nodiscard]] const Place& place() const { return place_; }
+  /// Names of the hosts, one per rank.
+  [[nodiscard]] const std::vector<std::string>& hosts() const { return group_.hosts(); }
+  /// Name of this rank's host.
+  [[nodiscard]] const std::string& host() const { return group_.host(); }
+
+  /// All ranks, for start-up traffic (bootstrap.hpp) and to `dup` or `split` communicators from.
+  [[nodiscard]] const MpiGroup& group() const { return group_; }
+  /// The ranks of this node, in the order of their local ranks.
+  [[nodiscard]] const MpiGroup& node_group() const { return node_group_; }
+
+  /// Finalises MPI, unless the program initialised it itself. Collective; every group and communicator made from this
+  /// world must be closed. Calling it again does nothing. @throws Error{transport}
+  void close();
+
+  /// Ends all processes of the job with this exit code, without waiting for any. For apps; libraries never call it.
+  [[noreturn]] void abort(int exit_code) const;
+
+ private:
+  bool finalizes_ = false;  // whether this process owes MPI_Finalize
+  MpiGroup group_;
+  MpiGroup node_group_;
+  Place place_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/convert.hpp"
+
+#include "kernels/instruction_set.hpp"
+
+namespace lockstep::kernels {
+namespace {
+
+static_assert(sizeof(Float16) == sizeof(std::uint16_t) && sizeof(BFloat16) == sizeof(std::uint16_t));
+
+std::int64_t count(std::span<const float> floats) { return static_cast<std::int64_t>(floats.size()); }
+
+}  // namespace
+
+void convert(std::span<const Float16> from, std::span<float> to) {
+  if (!to.empty()) widest_instruction_set().widen_float16(&from.data()->bits, to.data(), count(to));
+}
+
+void convert(std::span<const BFloat16> from, std::span<float> to) {
+  if (!to.empty()) widest_instruction_set().widen_bfloat16(&from.data()->bits, to.data(), count(to));
+}
+
+void convert(std::span<const float> from, std::span<Float16> to) {
+  if (!from.empty()) widest_instruction_set().narrow_float16(from.data(), &to.data()->bits, count(from));
+}
+
+void convert(std::span<const float> from, std::span<BFloat16> to) {
+  if (!from.empty()) widest_instruction_set().narrow_bfloat16(from.data(), &to.data()->bits, count(from));
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/observer.hpp"
+#include "lockstep/base/types.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/progress.hpp"
+#include "platform/mpi/exchange.hpp"
+#include "platform/node_memory/control_channel.hpp"
+
+namespace lockstep::backends {
+
+/// `ring` and `tree` are NCCL's own, which adds in an order that it does not document. `tree_order` adds in the
+/// canonical order (`collectives/canonical_order.hpp`), whatever the number of ranks and wherever they are: the bits
+/// are those of `mpi_plan` with that algorithm, and of a sum in one process. NCCL moves the contributions, a kernel
+/// adds them up.
+/// @cost  tree_order: 2(p−1)/p·nβ each way, as many as 2(p−1) messages for each 32·p/(p−1) MiB of the buffer; 32 MiB of
+///        scratch for each communicator of more than one rank, allocated with it
+/// @source tree_order: Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004 (reduce-scatter and
+///         all-gather), with direct messages in both
+enum class NcclAlgorithm { ring, tree, tree_order };
+
+/// This process's place among those that communicate, and the one exchange that NCCL needs before it can.
+struct NcclGroup {
+  Rank rank;
+  int size = 1;
+  int gpu = 0;  ///< index among those visible to this process; another one for each rank of a node
+  /// Returns on every rank what rank 0 passes; the others' argument is empty. Collective.
+  std::function<std::vector<std::byte>(std::vector<std::byte>)> broadcast_from_zero;
+};
+
+struct NcclOptions {
+  /// Of all_reduce; the same on all ranks. NCCL reads once per process which of its own it is, so that all
+  /// communicators of a process have the same, except those in tree order, which may be beside any. In tree order
+  /// `Work::then` waits until the stream has the last part of the operation, hence longer for a long buffer.
+  NcclAlgorithm algorithm = NcclAlgorithm::ring;
+  /// An operation that could run and does not advance for so long fails with Error{timeout}; so does the start.
+  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  /// By what all ranks compare what they call before each operation, to fail with Error{mismatch} before data are
+  /// touched; null: they do not. As many ranks, in the same order. An operation then reaches its stream when all ranks
+  /// have submitted it, and `Work::then` waits for that on the host.
+  std::shared_ptr<Exchange> check = nullptr;
+  /// Through which ranks tell each other of failures, so that none waits for the deadline; null: they do not. Of this
+  /// communicator alone: it is closed with it.
+  std::shared_ptr<ControlChannel> control = nullptr;
+  std::string host;              ///< this rank's, for error messages
+  Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator
+};
+
+/// A communicator over GPU memory. Operations run on a stream of its own, each after what its caller's queue holds at
+/// submission; a host queue holds nothing. `Work::then` orders a stream after the result without the host waiting.
+/// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator (and for a progress
+/// thread, where there is one).
+/// @throws Error{unsupported} in a build without NCCL, without a GPU, for a second algorithm of NCCL's in one process,
+///         or for tree order in a build without a CUDA compiler; Error{invalid_argument} for two ranks on one GPU;
+///         Error{transport | device | timeout}
+std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options = {});
+
+/// The library's version, "2.28.9"; empty in a build without it.
+std::string nccl_version();
+
+}  // namespace lockstep::backends

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/blocks.hpp"
+
+#include <limits>
+
+#include "collectives/plan/partition.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// Saturating, so that a segment may be as long as can be where no cutting is wanted.
+Count times(std::int64_t factor, Count segment) {
+  constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  return {segment.value > limit / factor ? limit : factor * segment.value};
+}
+
+}  // namespace
+
+Count block_count(CollectiveKind kind, Algorithm algorithm, int ranks, Count segment) {
+  if (!is_all_reduce(kind)) return segment;
+  switch (algorithm) {
+    case Algorithm::ring: return times(ranks, segment);
+    case Algorithm::double_tree: return times(2, segment);
+    case Algorithm::halving_doubling:
+    case Algorithm::tree_order: return times(floor_log2(ranks) + 1, segment);
+    default: return segment;
+  }
+  return segment;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/double_tree.hpp"
+
+#include <array>
+
+#include "collectives/plan/partition.hpp"
+#include "collectives/plan/plan_builder.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr std::array trees{0, 1};
+
+/// A binary tree over the labels 0 … ranks−1 whose in-order walk counts them up. A label with k trailing zeros is k
+/// levels above the leaves, which are the odd labels; 0 is the root and has one child.
+struct Node {
+  int parent = -1;  ///< −1 at the root
+  std::vector<int> children;
+};
+
+Node in_order_node(int label, int ranks) {
+  Node node;
+  const int reach = label == 0 ? 2 * floor_power_of_two(ranks) : label & -label;
+  if (label > 0) {
+    const bool is_left_child = (label & (2 * reach)) == 0;
+    node.parent = is_left_child && label + reach < ranks ? label + reach : label - reach;
+    if (reach > 1) node.children.push_back(label - reach / 2);
+  }
+  for (int step = reach / 2; step > 0; step /= 2) {
+    if (label + step >= ranks) continue;
+    node.children.push_back(label + step);
+    break;
+  }
+  return node;
+}
+
+/// Labels of the second tree: mirrored or turned, either of which swaps odd and even.
+int label_of(int rank, int tree, int ranks) {
+  if (tree == 0) return rank;
+  return ranks % 2 == 0 ? ranks - 1 - rank : wrap(rank - 1, ranks);
+}
+int rank_of(int label, int tree, int ranks) {
+  if (tree == 0) return label;
+  return ranks % 2 == 0 ? ranks - 1 - label : wrap(label + 1, ranks);
+}
+
+Node node_of(int rank, int tree, int ranks) {
+  Node node = in_order_node(label_of(rank, tree, ranks), ranks);
+  if (node.parent >= 0) node.parent = rank_of(node.parent, tree, ranks);
+  for (int& child : node.children) child = rank_of(child, tree, ranks);
+  return node;
+}
+
+Expression subtree_order(Expressions& expressions, std::span<const Expression> contributions, int tree, int rank) {
+  Expression sum = contributions[static_cast<std::size_t>(rank)];
+  for (const int child : node_of(rank, tree, static_cast<int>(contributions.size())).children)
+    sum = expressions.combine(sum, subtree_order(expressions, contributions, tree, child));
+  return sum;
+}
+
+}  // namespace
+
+Plan double_tree_all_reduce(Rank me, int ranks, Count count) {
+  PlanBuilder plan;
+  for (const int tree : trees) {
+    const Node node = node_of(me.value, tree, ranks);
+    for (const int child : node.children) plan.receive_reduce(child, chunk(count, 2, tree));
+    if (node.parent >= 0) plan.send(node.parent, chunk(count, 2, tree));
+  }
+  for (const int tree : trees) {
+    const Node node = node_of(me.value, tree, ranks);
+    if (node.parent >= 0) plan.receive(node.parent, chunk(count, 2, tree));
+    for (const int child : node.children) plan.send(child, chunk(count, 2, tree));
+  }
+  return plan.take();
+}
+
+Expression double_tree_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
+                                        Count count, std::int64_t element) {
+  const int tree = chunk_of(count, 2, element);
+  return subtree_order(expressions, contributions, tree, rank_of(0, tree, static_cast<int>(contributions.size())));
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "collectives/plan/expression.hpp"
+#include "collectives/plan/partition.hpp"
+
+namespace lockstep::collectives {
+
+/// How algorithms for powers of two serve any number of ranks: of the first 2·extras ranks each even one hands its
+/// contribution to its odd neighbour and gets the result from it; the others take part.
+class Fold {
+ public:
+  explicit Fold(int ranks) : participants_(floor_power_of_two(ranks)), extras_(ranks - participants_) {}
+
+  [[nodiscard]] int participants() const { return participants_; }
+  /// Whether `rank` hands its contribution to `rank` + 1.
+  [[nodiscard]] bool hands_over(int rank) const { return rank < 2 * extras_ && rank % 2 == 0; }
+  /// Whether `rank` acts for `rank` − 1 as well.
+  [[nodiscard]] bool takes_over(int rank) const { return rank < 2 * extras_ && rank % 2 == 1; }
+  /// @pre !hands_over(rank)
+  [[nodiscard]] int participant(int rank) const { return takes_over(rank) ? rank / 2 : rank - extras_; }
+  [[nodiscard]] int rank(int participant) const {
+    return participant < extras_ ? 2 * participant + 1 : participant + extras_;
+  }
+
+ private:
+  int participants_;
+  int extras_;
+};
+
+/// The balanced order: neighbours that fold, then participants in pairs, pairs of pairs, and so on.
+Expression balanced_order(Expressions& expressions, std::span<const Expression> contributions);
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/hierarchical.hpp"
+
+#include <algorithm>
+
+#include "collectives/plan/partition.hpp"
+#include "collectives/plan/plan_builder.hpp"
+#include "collectives/plan/sliced.hpp"
+#include "collectives/plan/step.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// Where a rank stands.
+struct Seat {
+  int node;
+  std::vector<int> locals;  ///< ranks of the node, ascending
+  int local;                ///< index of this rank among them
+};
+
+Seat seat_of(Rank me, const ClusterShape& shape) {
+  Seat seat{shape.node_of_rank[static_cast<std::size_t>(me.value)], {}, 0};
+  seat.locals = shape.ranks_on(seat.node);
+  seat.local = static_cast<int>(std::find(seat.locals.begin(), seat.locals.end(), me.value) - seat.locals.begin());
+  return seat;
+}
+
+std::vector<int> without(std::vector<int> ranks, int rank) {
+  std::erase(ranks, rank);
+  return ranks;
+}
+
+/// The steps of a plan over one slice, between the ranks of a lane, in terms of the whole.
+class Lane {
+ public:
+  Lane(const ClusterShape& shape, int lane, std::int64_t offset) : offset_(offset) {
+    for (int node = 0; node < shape.nodes(); ++node)
+      ranks_.push_back(shape.ranks_on(node)[static_cast<std::size_t>(lane)]);
+  }
+
+  [[nodiscard]] Step translate(const Step& step) const {
+    return translated(
+        step, [this](int node) { return rank(node); }, [this](const Range& r) { return range(r); });
+  }
+
+ private:
+  [[nodiscard]] int rank(int node) const { return ranks_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] Range range(Range r) const {
+    if (r.memory == Memory::output) r.offset += offset_;
+    return r;
+  }
+
+  std::vector<int> ranks_;
+  std::int64_t offset_;
+};
+
+/// Builds one rank's plan.
+class Builder {
+ public:
+  /// @param with_function  whether it is a reduce_then
+  Builder(Rank me, const ClusterShape& shape, Count count, const NodePart& part, bool with_function)
+      : shape_(shape),
+        seat_(seat_of(me, shape)),
+        peers_(without(seat_.locals, me.value)),
+        count_(count),
+        lanes_(lanes(shape)),
+        part_(part),
+        with_function_(with_function) {}
+
+  Plan build(Rank me, const AcrossNodes& across) {
+    const bool alone = peers_.empty();
+    const bool staged = part_.reach == Reach::staged && !alone;
+    if (staged) show_contribution();
+    if (!alone) plan_.publish(0);
+    if (seat_.local < lanes_) {
+      plan_.await(peers_, 0);
+      add_up(me);
+      if (!adds_into_all()) {
+        exchange(across);
+        hand_out();
+      }
+      if (!alone) plan_.publish(1);
+    }
+    plan_.await(lane_owners(me), 1);
+    if (staged) fetch_sums();
+    return plan_.take();
+  }
+
+ private:
+  [[nodiscard]] Range slice(int lane) const { return chunk(count_, lanes_, lane); }
+  [[nodiscard]] Range staged(int lane) const {
+    Range range = slice(lane);
+    range.memory = Memory::staging;
+    return range;
+  }
+
+  /// Those of the node that hand out a slice.
+  [[nodiscard]] std::vector<int> lane_owners(Rank me) const {
+    return without({seat_.locals.begin(), seat_.locals.begin() + lanes_}, me.value);
+  }
+
+  /// What other ranks add up is copied to where they see it.
+  void show_contribution() {
+    plan_.staging(count_);
+    for (int lane = 0; lane < lanes_; ++lane) {
+      Range from = slice(lane);
+      from.memory = Memory::input;
+      if (lane != seat_.local) plan_.copy(staged(lane), from);
+    }
+  }
+
+  /// Whether the sum is the result, so that it goes to all in the pass that makes it.
+  [[nodiscard]] bool adds_into_all() const { return shape_.nodes() == 1 && !with_function_; }
+
+  /// Where the node's sum of this rank's slice goes.
+  [[nodiscard]] Range sum() const {
+    const Range mine = slice(seat_.local);
+    return with_function_ && !part_.in_place ? sums_of({mine.count}, false) : mine;
+  }
+
+  void add_up(Rank me) {
+    Range own = slice(seat_.local);
+    own.memory = Memory::input;
+    std::vector<NodeRange> from;
+    for (const int rank : seat_.locals) from.push_back({rank == me.value ? self : rank, own});
+    std::vector<NodeRange> to{{self, sum()}};
+    if (adds_into_all())
+      for (const int peer : peers_) to.push_back({peer, slice(seat_.local)});
+    if (from.size() > 1 || !part_.in_place) plan_.combine(to, from, part_.order);
+  }
+
+  void exchange(const AcrossNodes& across) {
+    const Range mine = slice(seat_.local);
+    const Lane lane(shape_, seat_.local, mine.offset);
+    const Plan plan = across({seat_.node}, shape_.nodes(), {mine.count});
+    plan_.scratch(plan.scratch);
+    for (const Step& step : plan.steps) plan_.append(lane.translate(step));
+  }
+
+  void hand_out() {
+    std::vector<NodeRange> targets;
+    for (const int peer : peers_) targets.push_back({peer, slice(seat_.local)});
+    if (!targets.empty()) plan_.combine(targets, {{self, slice(seat_.local)}});
+  }
+
+  void fetch_sums() {
+    for (int lane = 0; lane < lanes_; ++lane)
+      if (lane != seat_.local) plan_.copy(slice(lane), staged(lane));
+  }
+
+  const ClusterShape& shape_;
+  Seat seat_;
+  std::vector<int> peers_;
+  Count count_;
+  int lanes_;
+  NodePart part_;
+  bool with_function_;
+  PlanBuilder plan_;
+};
+
+}  // namespace
+
+int lanes(const ClusterShape& shape) {
+  std::vector<int> sizes(static_cast<std::size_t>(shape.nodes()));
+  for (const int node : shape.node_of_rank) ++sizes[static_cast<std::size_t>(node)];
+  return *std::min_element(sizes.begin(), sizes.end());
+}
+
+Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
+                             const NodePart& part) {
+  return Builder(me, shape, count, part, false).build(me, across);
+}
+
+Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
+                              const NodePart& part) {
+  return Builder(me, shape, count, part, true).build(me, across);
+}
+
+Expression hierarchical_all_reduce_order(
+    Expressions& expressions, std::span<const Expression> contributions, const ClusterShape& shape, Count count,
+    std::int64_t element,
+    const std::function<Expression(std::span<const Expression>, Count count, std::int64_t element)>& across) {
+  std::vector<Expression> sums;
+  for (int node = 0; node < shape.nodes(); ++node) {
+    std::vector<Expression> brought;
+    for (const int rank : shape.ranks_on(node)) brought.push_back(contributions[static_cast<std::size_t>(rank)]);
+    sums.push_back(expressions.left_fold(brought));
+  }
+  const int lane_count = lanes(shape);
+  const Range slice = chunk(count, lane_count, chunk_of(count, lane_count, element));
+  return across(sums, {slice.count}, element - slice.offset);
+}
+
+}  // namespace lockstep::collectives

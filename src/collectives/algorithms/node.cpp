@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/node.hpp"
+
+#include "collectives/plan/partition.hpp"
+#include "collectives/plan/plan_builder.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+std::vector<int> others(Rank me, int ranks) {
+  std::vector<int> peers;
+  for (int rank = 0; rank < ranks; ++rank)
+    if (rank != me.value) peers.push_back(rank);
+  return peers;
+}
+
+/// The same range of every rank's memory, in the order of ranks.
+std::vector<NodeRange> everyones(Rank me, int ranks, const Range& range) {
+  std::vector<NodeRange> result;
+  for (int rank = 0; rank < ranks; ++rank) result.push_back({rank == me.value ? self : rank, range});
+  return result;
+}
+
+Range in(Memory memory, Range range) {
+  range.memory = memory;
+  return range;
+}
+
+/// Copies into the staging area all parts of the input but the rank's own, which nobody else reads.
+void show_parts(PlanBuilder& plan, Rank me, int ranks, Count count) {
+  const std::int64_t n = count.value;
+  plan.staging({ranks * n});
+  for (const int peer : others(me, ranks)) plan.copy({Memory::staging, peer * n, n}, {Memory::input, peer * n, n});
+}
+
+}  // namespace
+
+Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part) {
+  const Range input{Memory::input, 0, count.value};
+  PlanBuilder plan;
+  plan.staging(count);
+  if (ranks > 1) plan.copy({Memory::staging, 0, count.value}, input);
+  plan.publish(0);
+  plan.await(others(me, ranks), 0);
+  if (ranks > 1 || !part.in_place)
+    plan.combine({{self, {Memory::output, 0, count.value}}}, everyones(me, ranks, input), part.order);
+  return plan.take();
+}
+
+Plan node_reduce_scatter(Rank me, int ranks, Count count, Reach reach, bool in_place) {
+  const std::int64_t n = count.value;
+  PlanBuilder plan;
+  if (reach == Reach::staged) show_parts(plan, me, ranks, count);
+  plan.publish(0);
+  plan.await(others(me, ranks), 0);
+  if (ranks > 1 || !in_place)
+    plan.combine({{self, {Memory::output, 0, n}}}, everyones(me, ranks, {Memory::input, me.value * n, n}));
+  plan.publish(1);
+  if (reach == Reach::direct) plan.await(others(me, ranks), 1);
+  return plan.take();
+}
+
+Plan node_all_gather(Rank me, int ranks, Count count, Reach reach, bool in_place) {
+  const std::int64_t n = count.value;
+  const Range own{Memory::input, 0, n};
+  PlanBuilder plan;
+  if (reach == Reach::staged) {
+    plan.staging(count);
+    if (ranks > 1) plan.copy({Memory::staging, 0, n}, own);
+  }
+  plan.publish(0);
+  if (!in_place) plan.copy({Memory::output, me.value * n, n}, own);
+  plan.await(others(me, ranks), 0);
+  for (const int peer : others(me, ranks)) plan.combine({{self, {Memory::output, peer * n, n}}}, {{peer, own}});
+  plan.publish(1);
+  if (reach == Reach::direct) plan.await(others(me, ranks), 1);
+  return plan.take();
+}
+
+Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach) {
+  const Range whole{Memory::output, 0, count.value};
+  PlanBuilder plan;
+  if (reach == Reach::staged && me == root && ranks > 1) {
+    plan.staging(count);
+    plan.copy({Memory::staging, 0, count.value}, whole);
+  }
+  plan.publish(0);
+  if (me == root) {
+    if (reach == Reach::direct) plan.await(others(me, ranks), 1);
+    return plan.take();
+  }
+  plan.await({root.value}, 0);
+  plan.combine({{self, whole}}, {{root.value, whole}});
+  plan.publish(1);
+  return plan.take();
+}
+
+Plan node_reduce(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place) {
+  const std::vector<int> peers = others(me, ranks);
+  const auto slice = [&](int rank) { return chunk(count, ranks, rank); };
+  const bool staged = reach == Reach::staged && ranks > 1;
+  PlanBuilder plan;
+  if (staged) {
+    plan.staging(count);
+    for (const int peer : peers) plan.copy(in(Memory::staging, slice(peer)), in(Memory::input, slice(peer)));
+  }
+  plan.publish(0);
+  plan.await(peers, 0);
+  const Range own = slice(me.value);
+  if (ranks > 1 || !in_place)
+    plan.combine({{me == root ? self : root.value, own}}, everyones(me, ranks, in(Memory::input, own)));
+  plan.publish(1);
+  if (me == root || reach == Reach::direct) plan.await(peers, 1);
+  if (me == root && staged)
+    for (const int peer : peers) plan.copy(slice(peer), in(Memory::staging, slice(peer)));
+  return plan.take();
+}
+
+Plan node_all_to_all(Rank me, int ranks, Count count, Reach reach) {
+  const auto part = [&](Memory memory, int rank) { return Range{memory, rank * count.value, count.value}; };
+  PlanBuilder plan;
+  if (reach == Reach::staged) show_parts(plan, me, ranks, count);
+  plan.publish(0);
+  plan.copy(part(Memory::output, me.value), part(Memory::input, me.value));
+  plan.await(others(me, ranks), 0);
+  for (int distance = 1; distance < ranks; ++distance) {
+    const int peer = wrap(me.value + distance, ranks);
+    plan.combine({{self, part(Memory::output, peer)}}, {{peer, part(Memory::input, me.value)}});
+  }
+  plan.publish(1);
+  if (reach == Reach::direct) plan.await(others(me, ranks), 1);
+  return plan.take();
+}
+
+Plan node_barrier(Rank me, int ranks) {
+  PlanBuilder plan;
+  plan.publish(0);
+  plan.await(others(me, ranks), 0);
+  return plan.take();
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/plan/plan.hpp"
+
+/// Collectives of ranks that share memory: instead of sending messages they publish that their data are ready and read
+/// them straight out of each other's memory.
+///
+/// Costs: α until a Publish is seen, β for each byte read from or written to another rank's memory.
+namespace lockstep::collectives {
+
+/// How the others of a node reach a rank's data. Ranks need not agree on direct or staged.
+enum class Reach : std::uint8_t {
+  direct,  ///< its input and output lie in memory that all of them see
+  staged,  ///< only its staging area does: what they need is copied into it, and out of it what they bring
+  pulled,  ///< staged, and all ranks add up everything by themselves, for a single synchronisation; of all or none
+};
+
+/// How a rank takes part in an all-reduce of its node.
+struct NodePart {
+  Reach reach = Reach::direct;                         ///< of its data
+  bool in_place = false;                               ///< its own input is its output
+  AdditionOrder order = AdditionOrder::left_to_right;  ///< of the addition; the same on all ranks
+};
+
+/// All-reduce with a single synchronisation: each rank shows its whole contribution in its staging area, and adds up
+/// all of them by itself. Best for small buffers.
+///
+/// A rank may begin the next operation while others still read its staging area: so two operations in succession need
+/// two areas. The third may use the first again, since nobody is two operations ahead where all await all.
+/// @param part  of which the reach is of no meaning
+/// @pre    0 ≤ me < ranks; ranks share memory
+/// @cost   α + (p−1)·nβ + (p−1)·nγ
+/// @throws std::bad_alloc only; nothing is communicated here
+/// @source Li, Hoefler & Snir, NUMA-aware shared-memory collective communication for MPI, HPDC 2013
+Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part);
+
+/// Reduce-scatter: each rank adds up its part straight out of the others' inputs.
+/// @param count     elements per rank
+/// @param in_place  the rank's output is its part of its own input
+/// @cost   2α (staged: α) + (p−1)·nβ + (p−1)·nγ
+Plan node_reduce_scatter(Rank me, int ranks, Count count, Reach reach, bool in_place);
+
+/// All-gather: each rank copies every other's part out of its memory.
+/// @param count     elements per rank
+/// @param in_place  the rank's own part lies in the output already
+/// @cost   2α (staged: α) + (p−1)·nβ
+Plan node_all_gather(Rank me, int ranks, Count count, Reach reach, bool in_place);
+
+/// Broadcast: all others copy from the root at once, which then waits until they have, unless it is staged.
+/// @cost   2α (staged, for the root: α) + nβ
+Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach);
+
+/// Reduce: each rank adds up a slice straight out of the others' inputs, in the order of ranks, and writes it into the
+/// root's output; no other output is touched.
+/// @param in_place  of the root: its own input is its output
+/// @cost   2α + nβ + (p−1)/p·nγ
+Plan node_reduce(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
+
+/// All-to-all: each rank copies its part out of every other's input, beginning with the next rank's, so that they do
+/// not all read from one. Input and output must not overlap.
+/// @param count  elements of each part
+/// @cost   2α (staged: α) + (p−1)·nβ
+Plan node_all_to_all(Rank me, int ranks, Count count, Reach reach);
+
+/// Barrier: each rank publishes that it has come and awaits all others.
+/// @cost   α
+Plan node_barrier(Rank me, int ranks);
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "collectives/plan/contribution.hpp"
+#include "collectives/plan/expression.hpp"
+#include "collectives/plan/plan.hpp"
+#include "collectives/plan/sliced.hpp"
+
+namespace lockstep::collectives {
+
+/// Ring all-reduce in the output: reduce-scatter round the ring, then all-gather. Best for large buffers: no rank sends
+/// more than 2(p−1)/p of the buffer, and only to its neighbour.
+/// @param count  elements; need not divide by `ranks`
+/// @pre    0 ≤ me < ranks; the output holds the rank's contribution
+/// @cost   2(p−1)α + 2(p−1)/p·nβ + (p−1)/p·nγ   (n in bytes)
+/// @throws std::bad_alloc only; nothing is communicated here
+/// @source Patarasuk & Yuan, J. Parallel Distrib. Comput. 69(2), 2009
+Plan ring_all_reduce(Rank me, int ranks, Count count);
+/// The same in halves. A rank's slice is its chunk.
+SlicedAllReduce ring_in_halves(Rank me, int ranks, Count count);
+
+/// The order it adds in: the sum of chunk c starts on rank c+1, goes round and ends on rank c.
+/// @param contributions  one for each rank
+Expression ring_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions, Count count,
+                                 std::int64_t element);
+
+/// Ring all-gather in the output: each part goes once round the ring.
+/// @param count  elements per rank; the output has `ranks` times as many
+/// @pre    0 ≤ me < ranks; the output holds the rank's own part in its place
+/// @cost   (p−1)α + (p−1)·nβ   (n in bytes per rank)
+/// @throws std::bad_alloc only; nothing is communicated here
+/// @source Chan, Heimlich, Purkayastha & van de Geijn, Concurrency Computat. Pract. Exper. 19(13), 2007
+Plan ring_all_gather(Rank me, int ranks, Count count);
+
+/// Ring reduce-scatter from the input (`ranks` parts of `count` elements, not written) to the output (`count`
+/// elements). Partial sums travel through at most two parts of scratch. The output is written only where the rank's own
+/// part of input 0 has no use any more, so the two may be the same memory.
+/// @param count  elements per rank
+/// @param own    what the rank brings; each of its leaves is an input of `ranks` parts
+/// @pre    0 ≤ me < ranks
+/// @cost   (p−1)α + (p−1)·nβ + (p−1)·nγ   (n in bytes per rank; one leaf on each)
+/// @throws std::bad_alloc only; nothing is communicated here
+/// @source Chan, Heimlich, Purkayastha & van de Geijn, Concurrency Computat. Pract. Exper. 19(13), 2007
+Plan ring_reduce_scatter(Rank me, int ranks, Count count, Contribution own = {});
+
+/// The order it adds in: the sum of part c starts on rank c+1, goes round and ends on rank c; each rank adds its leaves
+/// one after the other.
+/// @param leaves  for each rank, its leaves
+Expression ring_reduce_scatter_order(Expressions& expressions, std::span<const std::vector<Expression>> leaves,
+                                     int part);
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/tree_order.hpp"
+
+#include "collectives/plan/canonical_order.hpp"
+#include "collectives/plan/partition.hpp"
+#include "collectives/plan/plan_builder.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// 2^k neighbouring ranks that add up in a full tree among themselves.
+struct BinaryBlock {
+  int first = 0;
+  int size = 0;  ///< 0: there is no such block
+  /// The rank that holds, after all halvings, the part in which that of `member` of a larger block lies.
+  [[nodiscard]] int rank_above(int member) const { return first + member % size; }
+};
+
+/// The block that `rank` is in, and its neighbours.
+struct BlockPlace {
+  BinaryBlock larger;
+  BinaryBlock own;
+  BinaryBlock smaller;
+
+  BlockPlace(int rank, int ranks) {
+    const auto after = [ranks](const BinaryBlock& block) {
+      const int first = block.first + block.size;
+      return BinaryBlock{first, first < ranks ? floor_power_of_two(ranks - first) : 0};
+    };
+    for (own = after({}); rank >= own.first + own.size; own = after(own)) larger = own;
+    smaller = after(own);
+  }
+};
+
+/// What `member` of a block of `size` ranks keeps when all halvings are done.
+Range share_of(int member, int size, const Range& whole) {
+  Range share = whole;
+  for (int distance = 1; distance < size; distance *= 2) share = Halves(share, (member & distance) != 0).kept;
+  return share;
+}
+
+}  // namespace
+
+SlicedAllReduce tree_order_in_halves(Rank me, int ranks, Count count) {
+  const BlockPlace at(me.value, ranks);
+  const int position = me.value - at.own.first;
+  const Range whole{Memory::output, 0, count.value};
+  const Range share = share_of(position, at.own.size, whole);
+  PlanBuilder scatter;
+  std::vector<Halves> halves;
+  for (int distance = 1; distance < at.own.size; distance *= 2) {
+    halves.emplace_back(halves.empty() ? whole : halves.back().kept, (position & distance) != 0);
+    scatter.send(at.own.first + (position ^ distance), halves.back().given);
+    scatter.receive_reduce(at.own.first + (position ^ distance), halves.back().kept);
+  }
+  if (at.smaller.size > 0) scatter.receive_reduce(at.smaller.rank_above(position), share);
+  for (int member = position; member < at.larger.size; member += at.own.size)
+    scatter.send(at.larger.first + member, share_of(member, at.larger.size, whole));
+
+  PlanBuilder gather;
+  for (int member = position; member < at.larger.size; member += at.own.size)
+    gather.receive(at.larger.first + member, share_of(member, at.larger.size, whole));
+  if (at.smaller.size > 0) gather.send(at.smaller.rank_above(position), share);
+  for (int distance = at.own.size / 2; distance > 0; distance /= 2) {
+    gather.send(at.own.first + (position ^ distance), halves.back().kept);
+    gather.receive(at.own.first + (position ^ distance), halves.back().given);
+    halves.pop_back();
+  }
+  return {scatter.take(), at.larger.size == 0 ? share : Range{}, gather.take()};
+}
+
+Plan tree_order_all_reduce(Rank me, int ranks, Count count) {
+  return all_reduce(tree_order_in_halves(me, ranks, count));
+}
+
+Expression tree_order_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
+                                       Count /*count*/, std::int64_t /*element*/) {
+  return canonical_tree_order(expressions, contributions);
+}
+
+bool keeps_canonical_order(const ClusterShape& shape) {
+  if (shape.nodes() <= 1) return true;
+  const auto& nodes = shape.node_of_rank;
+  const auto width = static_cast<int>(shape.ranks_on(nodes.front()).size());
+  if (floor_power_of_two(width) != width) return false;
+  for (int rank = 0; rank < shape.ranks(); ++rank)
+    if (nodes[static_cast<std::size_t>(rank)] != rank / width) return false;
+  return true;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/collectives/choice/selection.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "collectives/algorithms/tree_order.hpp"
+#include "collectives/choice/prediction.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+void require(bool holds, const std::string& otherwise) {
+  if (!holds) throw Error(ErrorCode::invalid_argument, otherwise);
+}
+
+std::string range_text(const TableEntry& entry) {
+  const std::string from = "from " + std::to_string(entry.from.value) + " bytes";
+  return entry.below == TableEntry::no_end ? from + " on" : from + " to below " + std::to_string(entry.below.value);
+}
+
+auto place(const TableEntry& entry) { return std::tuple(entry.kind, entry.shape, entry.from); }
+
+bool about(const TableEntry& entry, CollectiveKind kind, const ShapeSummary& shape) {
+  return (entry.kind == kind || (is_all_reduce(entry.kind) && is_all_reduce(kind))) && entry.shape == shape;
+}
+
+void check_setting(const Choice& choice) {
+  require(choice.segment.value >= 1,
+          "the segment is " + std::to_string(choice.segment.value) + " bytes; it must be at least 1");
+  require(choice.radix >= 2, "the radix is " + std::to_string(choice.radix) + "; it must be at least 2");
+  require(1 <= choice.blocks_in_flight && choice.blocks_in_flight <= SelectionTable::max_blocks_in_flight,
+          "the blocks in flight are " + std::to_string(choice.blocks_in_flight) + "; they must be from 1 to " +
+              std::to_string(SelectionTable::max_blocks_in_flight));
+}
+
+void check(const TableEntry& entry) {
+  const Choice& choice = entry.choice;
+  const ShapeSummary& s = entry.shape;
+  require(is_possible(s), std::to_string(s.ranks) + " ranks cannot be on " + std::to_string(s.nodes) + " nodes with " +
+                              std::to_string(s.min_ranks_per_node) + " to " + std::to_string(s.max_ranks_per_node) +
+                              " on each");
+  require(entry.from.value >= 0 && entry.from < entry.below, "there is no size " + range_text(entry));
+  require_applicable(choice.algorithm, s);
+  check_setting(choice);
+}
+
+/// Whether a tree_order that is forced may be done in shared memory as well.
+bool may_add_in_nodes(const Selection& s) {
+  return s.forced->algorithm == Algorithm::tree_order && s.canonical_nodes && s.shape.max_ranks_per_node > 1;
+}
+
+}  // namespace
+
+Selection forced(const Choice& choice) { return {.forced = choice}; }
+
+bool is_canonical(const Selection& s) { return s.forced && is_canonical(s.forced->algorithm); }
+
+Selection selection_on(const ClusterShape& shape, Selection wish) {
+  check_setting(wish.untuned);
+  wish.shape = summarize(shape);
+  wish.canonical_nodes = keeps_canonical_order(shape);
+  if (!wish.forced) return wish;
+  check_setting(*wish.forced);
+  require_applicable(wish.forced->algorithm, wish.shape);
+  require(wish.forced->algorithm != Algorithm::hierarchical_tree_order || wish.canonical_nodes,
+          "the algorithm '" + std::string(name(wish.forced->algorithm)) +
+              "' needs nodes of 2^k consecutive ranks each, the last of which may have fewer; tree-order gives the "
+              "same bits wherever ranks are placed");
+  wish.forced = with_useful_blocks(*wish.forced, wish.shape);
+  return wish;
+}
+
+void SelectionTable::add(const TableEntry& entry) {
+  check(entry);
+  for (const TableEntry& other : entries_) {
+    if (!about(other, entry.kind, entry.shape)) continue;
+    require(entry.below <= other.from || other.below <= entry.from,
+            std::string(name(entry.kind)) + " on " + describe(entry.shape) + ": the sizes " + range_text(entry) +
+                " overlap with those " + range_text(other));
+  }
+  const auto before = [](const TableEntry& a, const TableEntry& b) { return place(a) < place(b); };
+  entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, before), entry);
+}
+
+void SelectionTable::erase(CollectiveKind kind, const ShapeSummary& shape) {
+  const auto goes = [&](const TableEntry& entry) { return about(entry, kind, shape); };
+  entries_.erase(std::remove_if(entries_.begin(), entries_.end(), goes), entries_.end());
+}
+
+const TableEntry* SelectionTable::find(CollectiveKind kind, const ShapeSummary& shape, Bytes bytes) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const TableEntry& entry) {
+    return about(entry, kind, shape) && entry.covers(bytes);
+  });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+Decision choose(const Selection& s, CollectiveKind kind, Bytes bytes) {
+  const auto predicted = [&](const Choice& choice) {
+    return predicted_seconds(choice, kind, bytes, s.shape, s.prices);
+  };
+  if (s.forced) {
+    Choice choice = *s.forced;
+    if (s.shared_memory && may_add_in_nodes(s)) choice.algorithm = Algorithm::hierarchical_tree_order;
+    choice = with_useful_blocks(choice, s.shape);
+    return {choice, Reason::forced, {}, predicted(choice)};
+  }
+  const auto possible = [&](Algorithm algorithm) { return s.shared_memory || !uses_shared_memory(algorithm); };
+  const TableEntry* entry = s.table.find(kind, s.shape, bytes);
+  if (entry != nullptr && possible(entry->choice.algorithm)) {
+    return {entry->choice, Reason::table, *entry, predicted(entry->choice)};
+  }
+  Decision best{.predicted_seconds = std::numeric_limits<double>::infinity()};
+  for (const Algorithm algorithm : candidates(kind, s.shape)) {
+    if (!possible(algorithm)) continue;
+    for (const int radix : useful_radices(kind, algorithm, s.shape)) {
+      const Choice choice =
+          with_useful_blocks({algorithm, s.untuned.segment, s.untuned.blocks_in_flight, radix}, s.shape);
+      const double seconds = predicted(choice);
+      if (seconds < best.predicted_seconds) best = {choice, Reason::cost_model, {}, seconds};
+    }
+  }
+  return best;
+}
+
+bool may_share_memory(const Selection& s) {
+  if (s.forced && uses_shared_memory(s.forced->algorithm)) return true;
+  if (!s.shared_memory) return false;
+  if (s.forced) return may_add_in_nodes(s);
+  const std::vector<Algorithm> able = candidates(CollectiveKind::all_reduce, s.shape);
+  const std::vector<TableEntry>& entries = s.table.entries();
+  return std::any_of(able.begin(), able.end(), uses_shared_memory) ||
+         std::any_of(entries.begin(), entries.end(), [&](const TableEntry& entry) {
+           return entry.shape == s.shape && uses_shared_memory(entry.choice.algorithm);
+         });
+}
+
+int max_blocks_in_flight(const Selection& s) {
+  if (s.forced) return s.forced->blocks_in_flight;
+  int most = s.untuned.blocks_in_flight;
+  for (const TableEntry& entry : s.table.entries()) {
+    if (entry.shape == s.shape) most = std::max(most, entry.choice.blocks_in_flight);
+  }
+  return most;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/plan/plan.hpp"
+
+namespace lockstep::collectives {
+
+/// What a rank brings into a reduction. A contribution is a leaf, not a rank: a rank may bring none or several.
+struct Contribution {
+  int leaves = 1;
+  bool in_place = false;  ///< leaf 0 lies where the result goes; without leaves this has no meaning
+};
+
+/// Prepends to `exchange` the steps that gather the rank's leaves at `destination`: nothing or a copy for one leaf,
+/// sums in the order of the leaves for several, the neutral element for none.
+/// @param destination  as many elements as each leaf has; the part of the output that `exchange` starts from
+Plan contribute(Plan exchange, const Contribution& own, const Range& destination);
+
+}  // namespace lockstep::collectives

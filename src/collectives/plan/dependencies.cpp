@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "collectives/plan/interval_map.hpp"
+#include "collectives/plan/step.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// Who touched some elements last: enough to order the next one, since whoever came before is ordered before these.
+struct LastUse {
+  int writer = -1;
+  std::vector<int> readers;  ///< since that write
+};
+
+class Tracker {
+ public:
+  /// Records that step `step` touches the ranges of `accesses` and returns the steps it conflicts with.
+  std::vector<int> touch(int step, const Accesses& accesses) {
+    std::vector<int> conflicts;
+    for (const NodeRange& at : accesses.reads()) read(step, at, conflicts);
+    for (const NodeRange& at : accesses.writes()) write(step, at, conflicts);
+    std::sort(conflicts.begin(), conflicts.end());
+    conflicts.erase(std::unique(conflicts.begin(), conflicts.end()), conflicts.end());
+    std::erase(conflicts, step);
+    return conflicts;
+  }
+
+ private:
+  using Elements = IntervalMap<LastUse>;
+  Elements& elements(const NodeRange& at) { return memories_[{at.rank, at.range.memory, at.range.leaf}]; }
+
+  void read(int step, const NodeRange& at, std::vector<int>& conflicts) {
+    const Range& range = at.range;
+    elements(at).visit(range.offset, range.offset + range.count, [&](auto, auto, LastUse& last) {
+      if (last.writer >= 0) conflicts.push_back(last.writer);
+      last.readers.push_back(step);
+    });
+  }
+
+  void write(int step, const NodeRange& at, std::vector<int>& conflicts) {
+    const Range& range = at.range;
+    Elements& memory = elements(at);
+    memory.visit(range.offset, range.offset + range.count, [&](auto, auto, const LastUse& last) {
+      if (last.writer >= 0 && last.readers.empty()) conflicts.push_back(last.writer);
+      conflicts.insert(conflicts.end(), last.readers.begin(), last.readers.end());
+    });
+    memory.assign(range.offset, range.offset + range.count, LastUse{step, {}});
+  }
+
+  std::map<std::tuple<int, Memory, int>, Elements> memories_;
+};
+
+void insert_sorted(std::vector<int>& steps, int step) {
+  const auto place = std::lower_bound(steps.begin(), steps.end(), step);
+  if (place == steps.end() || *place != step) steps.insert(place, step);
+}
+
+/// Drops what another entry waits for already.
+void prune(std::vector<int>& done, const std::vector<Dependencies>& all) {
+  const std::vector<int> direct = done;
+  std::erase_if(done, [&](int step) {
+    return std::any_of(direct.begin(), direct.end(), [&](int other) {
+      const std::vector<int>& implied = all[static_cast<std::size_t>(other)].done;
+      return std::binary_search(implied.begin(), implied.end(), step);
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<Dependencies> dependencies(const Plan& plan) {
+  std::vector<Dependencies> result;
+  result.reserve(plan.steps.size());
+  Tracker tracker;
+  std::map<std::pair<int, Direction>, int> last_with;
+  std::vector<int> signals;   // receives of empty messages
+  std::vector<int> landings;  // steps that need a landing buffer
+  int last_await = -1;
+  int last_publish = -1;
+  for (const Step& step : plan.steps) {
+    const int index = static_cast<int>(result.size());
+    Dependencies own{tracker.touch(index, Accesses(step)), {}};
+    if (const auto half = message(step)) {
+      const bool signal = half->count == 0;
+      if (signal && half->direction == Direction::send) own.done = signals;
+      if (signal && half->direction == Direction::receive) signals.push_back(index);
+      const auto [last, first] = last_with.try_emplace({half->peer, half->direction}, index);
+      if (!first && !std::binary_search(own.done.begin(), own.done.end(), last->second))
+        own.started.push_back(last->second);
+      last->second = index;
+    }
+    if (std::holds_alternative<ReceiveReduce>(step)) {
+      if (landings.size() >= landing_buffers) insert_sorted(own.done, landings[landings.size() - landing_buffers]);
+      landings.push_back(index);
+    }
+    if (last_await >= 0) insert_sorted(own.done, last_await);
+    if (std::holds_alternative<Publish>(step)) {
+      own.done.resize(static_cast<std::size_t>(index));
+      std::iota(own.done.begin(), own.done.end(), 0);
+    }
+    if (std::holds_alternative<Await>(step)) {
+      if (last_publish >= 0) insert_sorted(own.done, last_publish);
+      last_await = index;
+    }
+    if (std::holds_alternative<Publish>(step)) last_publish = index;
+    prune(own.done, result);
+    result.push_back(std::move(own));
+  }
+  return result;
+}
+
+}  // namespace lockstep::collectives

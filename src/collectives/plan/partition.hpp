@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "collectives/plan/plan.hpp"
+
+/// Rank and element arithmetic that several algorithms share.
+namespace lockstep::collectives {
+
+/// Part `index` of `parts` nearly equal parts of the output; the first ones are longer by one where it does not divide.
+inline Range chunk(Count count, int parts, int index) {
+  const std::int64_t size = count.value / parts;
+  const std::int64_t longer = count.value % parts;
+  return {Memory::output, index * size + std::min<std::int64_t>(index, longer), size + (index < longer ? 1 : 0)};
+}
+
+/// The index of the chunk that `element` lies in.
+inline int chunk_of(Count count, int parts, std::int64_t element) {
+  const std::int64_t size = count.value / parts;
+  const std::int64_t longer = count.value % parts;
+  const std::int64_t in_longer = longer * (size + 1);
+  return static_cast<int>(element < in_longer ? element / (size + 1) : longer + (element - in_longer) / size);
+}
+
+/// A range cut in two; the participant whose bit of the distance is 0 keeps the lower half.
+struct Halves {
+  Range kept;
+  Range given;
+
+  Halves(const Range& whole, bool keeps_upper) : kept(whole), given(whole) {
+    const std::int64_t middle = whole.count / 2;
+    Range& lower = keeps_upper ? given : kept;
+    Range& upper = keeps_upper ? kept : given;
+    lower.count = middle;
+    upper.offset += middle;
+    upper.count -= middle;
+  }
+};
+
+/// Neighbours on a ring; `value` may lie up to any number of turns below zero.
+inline int wrap(int value, int ranks) { return ((value % ranks) + ranks) % ranks; }
+
+/// The largest power of two that is not above `ranks` (≥ 1).
+inline int floor_power_of_two(int ranks) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))); }
+
+/// ⌊log₂ ranks⌋ for ranks ≥ 1.
+inline int floor_log2(int ranks) { return std::bit_width(static_cast<unsigned>(ranks)) - 1; }
+
+/// ⌈log₂ ranks⌉ for ranks ≥ 1.
+inline int ceil_log2(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
+
+/// Powers of two, none above `radix` (≥ 2) and nearly equal, whose product is `participants`, a power of two. The
+/// larger ones come first.
+inline std::vector<int> radices(int participants, int radix) {
+  const int bits = floor_log2(participants);
+  const int widest = floor_log2(radix);
+  const int rounds = (bits + widest - 1) / widest;
+  std::vector<int> result;
+  for (int round = 0; round < rounds; ++round) result.push_back(1 << (bits / rounds + (round < bits % rounds ? 1 : 0)));
+  return result;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/plan/step.hpp"
+
+namespace lockstep::collectives {
+
+std::optional<Message> message(const Step& step) {
+  using Result = std::optional<Message>;
+  return std::visit(Overloaded{
+                        [](const Send& s) -> Result {
+                          return Message{s.peer, Direction::send, s.from.count};
+                        },
+                        [](const Receive& s) -> Result {
+                          return Message{s.peer, Direction::receive, s.to.count};
+                        },
+                        [](const ReceiveReduce& s) -> Result {
+                          return Message{s.peer, Direction::receive, s.to.count};
+                        },
+                        [](const auto&) -> Result { return std::nullopt; },
+                    },
+                    step);
+}
+
+Accesses::Accesses(const Step& step) {
+  const auto read = [this](const Range& range) { reads_.push_back({self, range}); };
+  const auto write = [this](const Range& range) { writes_.push_back({self, range}); };
+  std::visit(Overloaded{
+                 [&](const Send& s) { read(s.from); },
+                 [&](const Receive& s) { write(s.to); },
+                 [&](const ReceiveReduce& s) {
+                   read(s.own);
+                   write(s.to);
+                 },
+                 [&](const Copy& s) {
+                   read(s.from);
+                   write(s.to);
+                 },
+                 [&](const Reduce& s) {
+                   read(s.to);
+                   read(s.from);
+                   write(s.to);
+                 },
+                 [&](const Apply& s) {
+                   read(s.from);
+                   write(s.to);
+                 },
+                 [&](const Fill& s) { write(s.to); },
+                 [this](const Combine& s) {
+                   reads_ = s.from;
+                   writes_ = s.to;
+                 },
+                 [](const Publish&) {},
+                 [](const Await&) {},
+             },
+             step);
+}
+
+Step translated(const Step& step, const std::function<int(int)>& rank, const std::function<Range(Range)>& range) {
+  return std::visit(Overloaded{
+                        [&](const Send& s) -> Step {
+                          return Send{rank(s.peer), range(s.from)};
+                        },
+                        [&](const Receive& s) -> Step {
+                          return Receive{rank(s.peer), range(s.to)};
+                        },
+                        [&](const ReceiveReduce& s) -> Step {
+                          return ReceiveReduce{rank(s.peer), range(s.to), range(s.own)};
+                        },
+                        [&](const Copy& s) -> Step {
+                          return Copy{range(s.to), range(s.from)};
+                        },
+                        [&](const Reduce& s) -> Step {
+                          return Reduce{range(s.to), range(s.from)};
+                        },
+                        [&](const Apply& s) -> Step {
+                          return Apply{range(s.to), range(s.from)};
+                        },
+                        [&](const Fill& s) -> Step { return Fill{range(s.to)}; },
+                        [](const auto& s) -> Step { return s; },
+                    },
+                    step);
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collectives/plan/plan.hpp"
+
+/// What a step touches and whom it talks to, for those who treat all kinds of step alike.
+namespace lockstep::collectives {
+
+enum class Direction : std::uint8_t { send, receive };
+
+/// A step's half of a message.
+struct Message {
+  int peer;
+  Direction direction;
+  std::int64_t count;
+};
+
+/// Nothing for a local step.
+std::optional<Message> message(const Step& step);
+
+/// The ranges a step reads and those it writes.
+class Accesses {
+ public:
+  explicit Accesses(const Step& step);
+  [[nodiscard]] std::span<const NodeRange> reads() const { return reads_; }
+  [[nodiscard]] std::span<const NodeRange> writes() const { return writes_; }
+
+ private:
+  std::vector<NodeRange> reads_;
+  std::vector<NodeRange> writes_;
+};
+
+/// The step between other ranks and on other ranges of this rank. @pre it does not touch the memory of others
+Step translated(const Step& step, const std::function<int(int)>& rank, const std::function<Range(Range)>& range);
+
+/// For std::visit over lambdas, one for each kind of step.
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "collectives/proof/checks.hpp"
+#include "collectives/proof/matching.hpp"
+#include "collectives/proof/timeline.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+using Ranks = std::set<int>;
+
+/// Who is known to have begun, for each step once it is done.
+class Hearsay {
+ public:
+  explicit Hearsay(std::span<const Plan> plans) {
+    for (const Plan& plan : plans) {
+      waits_for_.push_back(dependencies(plan));
+      after_.emplace_back(plan.steps.size());
+    }
+  }
+
+  /// What a step's rank surely knows when it begins.
+  [[nodiscard]] Ranks before(StepId s) const {
+    Ranks known{s.rank};
+    for (const int d : waits_for_[static_cast<std::size_t>(s.rank)][static_cast<std::size_t>(s.step)].done)
+      known.insert(after(s.rank)[static_cast<std::size_t>(d)].begin(),
+                   after(s.rank)[static_cast<std::size_t>(d)].end());
+    return known;
+  }
+  void hear(StepId s, const Ranks& news) {
+    Ranks& known = after_[static_cast<std::size_t>(s.rank)][static_cast<std::size_t>(s.step)];
+    known = before(s);
+    known.insert(news.begin(), news.end());
+  }
+  /// What a rank knows by the steps before `step`.
+  [[nodiscard]] Ranks all_before(StepId s) const {
+    Ranks known{s.rank};
+    for (int i = 0; i < s.step; ++i)
+      known.insert(after(s.rank)[static_cast<std::size_t>(i)].begin(),
+                   after(s.rank)[static_cast<std::size_t>(i)].end());
+    return known;
+  }
+
+ private:
+  [[nodiscard]] const std::vector<Ranks>& after(int rank) const { return after_[static_cast<std::size_t>(rank)]; }
+
+  std::vector<std::vector<Dependencies>> waits_for_;
+  std::vector<std::vector<Ranks>> after_;
+};
+
+}  // namespace
+
+std::optional<Fault> find_deaf(std::span<const Plan> plans) {
+  Hearsay hearsay(plans);
+  std::map<std::pair<int, int>, std::vector<StepId>> publishers;  // of each Await
+  for (const Wait& wait : match_phases(plans))
+    if (wait.publish) publishers[{wait.await.rank, wait.await.step}].push_back(*wait.publish);
+  for (const Event& event : run(plans, 1, {}).events) {
+    if (event.peer < 0) {
+      Ranks news;
+      for (const StepId publish : publishers[{event.rank, event.step}]) news.merge(hearsay.before(publish));
+      hearsay.hear({event.rank, event.step}, news);
+      continue;
+    }
+    const StepId receive{event.peer, event.peer_step};
+    const Ranks news = hearsay.before({event.rank, event.step});
+    hearsay.hear({event.rank, event.step}, {});
+    hearsay.hear(receive, news);
+    const Ranks known = hearsay.all_before(receive);
+    if (std::includes(known.begin(), known.end(), news.begin(), news.end()))
+      return Fault{FaultKind::redundant, receive.rank, receive.step, "the signal brings no news"};
+  }
+  for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank) {
+    const int steps = static_cast<int>(plans[static_cast<std::size_t>(rank)].steps.size());
+    const std::size_t heard = hearsay.all_before({rank, steps}).size();
+    if (heard != plans.size())
+      return Fault{FaultKind::missing, rank, -1, "ends after hearing of only " + std::to_string(heard) + " ranks"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/proof/simulator.hpp"
+
+#include <algorithm>
+
+#include "collectives/plan/canonical_order.hpp"
+#include "collectives/plan/step.hpp"
+#include "collectives/proof/checks.hpp"
+#include "collectives/proof/happens_before.hpp"
+#include "collectives/proof/symbolic_memory.hpp"
+#include "collectives/proof/timeline.hpp"
+#include "collectives/proof/verdict.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+/// Lets the steps act on symbols.
+class Replay {
+ public:
+  Replay(std::span<const Plan> plans, const Trial& trial, Expressions& expressions)
+      : plans_(plans),
+        expressions_(expressions),
+        all_leaves_(first_leaf(trial, static_cast<int>(plans.size()))),
+        first_applied_(first_applied(trial, static_cast<int>(plans.size()))),
+        in_place_(trial.in_place) {
+    for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank)
+      memories_.emplace_back(trial, static_cast<int>(plans.size()), rank, expressions);
+  }
+
+  void execute(const Event& event) {
+    at_ = {event.rank, event.step};
+    if (event.peer < 0) {
+      std::visit(Overloaded{
+                     [&](const Copy& s) { write(s.to, read(s.from)); },
+                     [&](const Reduce& s) { write(s.to, sum(read(s.to), read(s.from))); },
+                     [&](const Combine& s) { combine(s); },
+                     [&](const Apply& s) { apply(s); },
+                     [&](const Fill& s) {
+                       const Expression own = expressions_.leaf(filler(all_leaves_, at_.rank));
+                       write(s.to, {{0, s.to.count, {.value = own, .filled = true}}});
+                     },
+                     [](const auto&) {},
+                 },
+                 step());
+      return;
+    }
+    const std::vector<Piece> sent = read(std::get<Send>(step()).from);
+    at_ = {event.peer, event.peer_step};
+    if (const auto* add = std::get_if<ReceiveReduce>(&step())) overwrite(add->to, sum(sent, read(add->own)));
+    if (const auto* receive = std::get_if<Receive>(&step())) overwrite(receive->to, sent);
+  }
+
+  [[nodiscard]] const std::optional<Fault>& fault() const { return fault_; }
+  [[nodiscard]] std::vector<Piece> result(int rank, const Range& range) {
+    return memories_[static_cast<std::size_t>(rank)].read(range);
+  }
+
+ private:
+  [[nodiscard]] const Step& step() const {
+    return plans_[static_cast<std::size_t>(at_.rank)].steps[static_cast<std::size_t>(at_.step)];
+  }
+  SymbolicMemory& memory(int rank) { return memories_[static_cast<std::size_t>(rank)]; }
+  void report(FaultKind kind, std::string text) {
+    if (!fault_) fault_ = Fault{kind, at_.rank, at_.step, std::move(text)};
+  }
+
+  void combine(const Combine& step) {
+    const auto operand = [&](int source) {
+      const auto [owner, range] = seen(plans_, at_.rank, step.from[static_cast<std::size_t>(source)]);
+      return read(range, owner);
+    };
+    const auto add = [&](const std::vector<Piece>& a, const std::vector<Piece>& b) { return sum(a, b); };
+    const auto sources = static_cast<int>(step.from.size());
+    std::vector<Piece> result;
+    switch (step.order) {
+      case AdditionOrder::canonical: result = canonical_tree_fold(sources, operand, add); break;
+      case AdditionOrder::left_to_right:
+        result = operand(0);
+        for (int source = 1; source < sources; ++source) result = sum(result, operand(source));
+    }
+    for (const NodeRange& to : step.to) {
+      const auto [owner, range] = seen(plans_, at_.rank, to);
+      overwrite(range, result, owner);
+    }
+  }
+
+  void apply(const Apply& step) {
+    std::vector<Piece> result = read(step.from);
+    for (Piece& piece : result)
+      if (piece.symbol.written()) piece.symbol.value = expressions_.leaf(applied(first_applied_, piece.symbol.value));
+    if (!in_place_)
+      for (const Piece& piece : memory(at_.rank).read(step.to))
+        if (piece.symbol.written())
+          report(FaultKind::overwritten, "the function finds another output than the caller's");
+    applied_.visit(step.to.offset, step.to.offset + step.to.count, [&](auto, auto, bool& done) {
+      if (std::exchange(done, true))
+        report(FaultKind::doubled, "applies the function to elements that have been through it");
+    });
+    write(step.to, result);
+  }
+
+  std::vector<Piece> read(const Range& range) { return read(range, at_.rank); }
+  std::vector<Piece> read(const Range& range, int owner) {
+    std::vector<Piece> pieces = memory(owner).read(range);
+    for (const Piece& piece : pieces)
+      if (!piece.symbol.written())
+        report(FaultKind::unwritten, "reads " + std::to_string(piece.count) + " elements that nothing was written to");
+    return pieces;
+  }
+  void write(const Range& range, const std::vector<Piece>& pieces) { memory(at_.rank).write(range, pieces); }
+  void overwrite(const Range& range, const std::vector<Piece>& pieces) { overwrite(range, pieces, at_.rank); }
+  void overwrite(const Range& range, const std::vector<Piece>& pieces, int owner) {
+    const std::vector<Piece> old = memory(owner).read(range);
+    if (range.count > 0 &&
+        std::equal(old.begin(), old.end(), pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.count == b.count && a.symbol == b.symbol; }))
+      report(FaultKind::redundant, "brings what is there already");
+    memory(owner).write(range, pieces);
+  }
+
+  /// Element by element; the two lists cover the same length.
+  std::vector<Piece> sum(const std::vector<Piece>& a, const std::vector<Piece>& b) {
+    std::vector<Piece> result;
+    std::int64_t done = 0;
+    for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
+      const std::int64_t end = std::min(x->offset + x->count, y->offset + y->count);
+      result.push_back({done, end - done, sum(x->symbol, y->symbol)});
+      done = end;
+      if (x->offset + x->count == end) ++x;
+      if (y->offset + y->count == end) ++y;
+    }
+    return result;
+  }
+  Symbol sum(const Symbol& a, const Symbol& b) {
+    if (!a.written() || !b.written()) return {};  // reported when it was read
+    if (!a.filled && !b.filled && a.shift != b.shift) report(FaultKind::misplaced, "adds different elements");
+    return {expressions_.combine(a.value, b.value), a.filled ? b.shift : a.shift, a.filled && b.filled};
+  }
+
+  std::span<const Plan> plans_;
+  Expressions& expressions_;
+  int all_leaves_;
+  int first_applied_;
+  bool in_place_;
+  std::vector<SymbolicMemory> memories_;
+  IntervalMap<bool> applied_;  ///< elements that the function has been applied to, on whichever rank
+  StepId at_{0, 0};
+  std::optional<Fault> fault_;
+};
+
+std::optional<Fault> find_static_fault(std::span<const Plan> plans, const Trial& trial) {
+  for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank)
+    if (auto fault = find_malformed(plans, rank, trial)) return fault;
+  if (auto fault = find_mismatch(plans)) return fault;
+  for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank) {
+    const Plan& plan = plans[static_cast<std::size_t>(rank)];
+    if (auto fault = find_race(plan, dependencies(plan), rank, trial)) return fault;
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial, Simulation& simulation) {
+  if (auto fault = find_static_fault(plans, trial)) return fault;
+  const Timeline timeline = run(plans, 1, {});
+  if (!timeline.blocked.empty())
+    return Fault{FaultKind::deadlock, timeline.blocked.front().rank, timeline.blocked.front().step,
+                 std::to_string(timeline.blocked.size()) + " steps wait for each other"};
+  if (auto fault = find_race_between_ranks(plans, timeline, trial)) return fault;
+  if (trial.kind == CollectiveKind::barrier) return find_deaf(plans);
+
+  Replay replay(plans, trial, simulation.expressions);
+  for (const Event& event : timeline.events) replay.execute(event);
+  if (replay.fault()) return replay.fault();
+  const int ranks = static_cast<int>(plans.size());
+  std::vector<std::vector<Piece>> outputs;
+  outputs.reserve(plans.size());
+  for (int rank = 0; rank < ranks; ++rank)
+    outputs.push_back(replay.result(rank, {Memory::output, 0, output_count(trial, ranks, rank)}));
+  if (auto fault = find_wrong_result(outputs, trial, simulation.expressions)) return fault;
+  const int fillers = first_leaf(trial, ranks);
+  for (const auto& output : outputs) {
+    auto& pieces = simulation.results.emplace_back();
+    for (const Piece& piece : output) {
+      const Expression value =
+          trial.kind == CollectiveKind::reduce_then
+              ? *sum_applied_to(simulation.expressions, first_applied(trial, ranks), piece.symbol.value)
+              : piece.symbol.value;
+      pieces.push_back({piece.offset, piece.count, simulation.expressions.without_leaves_from(fillers, value)});
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::malformed: return "malformed";
+    case FaultKind::unmatched: return "unmatched";
+    case FaultKind::unequal_counts: return "unequal counts";
+    case FaultKind::deadlock: return "deadlock";
+    case FaultKind::race: return "race";
+    case FaultKind::unwritten: return "unwritten";
+    case FaultKind::misplaced: return "misplaced";
+    case FaultKind::redundant: return "redundant";
+    case FaultKind::missing: return "missing";
+    case FaultKind::doubled: return "doubled";
+    case FaultKind::overwritten: return "overwritten";
+    case FaultKind::unequal: return "unequal";
+  }
+  return "unknown";
+}
+
+Simulation simulate(std::span<const Plan> plans, const Trial& trial) {
+  Simulation simulation;
+  simulation.fault = find_fault(plans, trial, simulation);
+  return simulation;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "collectives/plan/plan.hpp"
+#include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/collectives/choice/prices.hpp"
+
+namespace lockstep::collectives {
+
+/// A step that ran. A message is one event; rank and step are then the sender's.
+struct Event {
+  int rank = 0;
+  int step = 0;
+  int peer = -1;  ///< the receiver; −1 for a local step
+  int peer_step = -1;
+  double start_seconds = 0;
+  double end_seconds = 0;  ///< with the addition, where the receiver adds
+};
+
+struct StepId {
+  int rank;
+  int step;
+};
+
+/// How the plans of all ranks run.
+struct Timeline {
+  std::vector<Event> events;    ///< in an order in which they could be run one by one
+  std::vector<StepId> blocked;  ///< steps that never can: a deadlock, or a message without its other half
+  double seconds = 0;           ///< until the last event ends
+};
+
+/// Runs the plans under synchronous sends: a message moves when both halves are posted, and a step is posted when all
+/// that `dependencies` names is done or posted. Each rank has one port to send, one to receive and one adder, so that
+/// it sends, receives and adds one thing of each at a time; whatever can begin first does.
+/// @param shape  as many ranks as plans; empty: all on one node
+/// @pre   every peer is another rank with a plan
+/// @cost  O(s log s) for s steps in all
+Timeline run(std::span<const Plan> plans, std::int64_t element_bytes, const CostModel& model,
+             const ClusterShape& shape = {});
+
+/// Messages on the longest chain, with one port each way: the α of a plan's price.
+int rounds(std::span<const Plan> plans);
+
+/// What one rank sends.
+struct Traffic {
+  std::int64_t messages = 0;
+  Bytes bytes;
+};
+Traffic traffic(const Plan& plan, std::int64_t element_bytes);
+
+}  // namespace lockstep::collectives

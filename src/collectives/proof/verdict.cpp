@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/proof/verdict.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <span>
+
+namespace lockstep::collectives {
+namespace {
+
+/// What some elements of a rank's output must hold.
+struct Promise {
+  std::span<const int> leaves;
+  std::int64_t shift;  ///< element of the leaves minus element of the output
+  std::int64_t count;  ///< up to here from the beginning of the piece it is asked for
+};
+
+class Judge {
+ public:
+  Judge(const Trial& trial, int ranks, const Expressions& expressions)
+      : trial_(trial),
+        ranks_(ranks),
+        expressions_(expressions),
+        all_leaves_(static_cast<std::size_t>(first_leaf(trial, ranks))) {
+    std::iota(all_leaves_.begin(), all_leaves_.end(), 0);
+  }
+
+  std::optional<Fault> judge(int rank, const std::vector<Piece>& output) {
+    for (const Piece& piece : output) {
+      const std::int64_t end = piece.offset + piece.count;
+      for (std::int64_t at = piece.offset; at < end;) {
+        const Promise promise = promised(rank, at);
+        if (auto fault = judge(rank, at, piece.symbol, promise)) return fault;
+        at += promise.count;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] Promise promised(int rank, std::int64_t element) const {
+    const std::int64_t n = trial_.count.value;
+    switch (trial_.kind) {
+      case CollectiveKind::reduce_then:
+      case CollectiveKind::all_reduce:
+      case CollectiveKind::reduce: return {all_leaves_, 0, n - element};
+      case CollectiveKind::reduce_scatter: return {all_leaves_, rank * n, n - element};
+      case CollectiveKind::broadcast: return {leaf_of(trial_.root.value), 0, n - element};
+      case CollectiveKind::all_gather: {
+        const auto part = static_cast<int>(element / n);
+        return {leaf_of(part), -part * n, n - element % n};
+      }
+      case CollectiveKind::all_to_all: {
+        const auto from = static_cast<int>(element / n);
+        return {leaf_of(from), (rank - from) * n, n - element % n};
+      }
+      case CollectiveKind::barrier: break;
+    }
+    return {{}, 0, ranks_ * n};
+  }
+
+  [[nodiscard]] std::span<const int> leaf_of(int rank) const {
+    return std::span(all_leaves_).subspan(static_cast<std::size_t>(first_leaf(trial_, rank)), 1);
+  }
+
+  std::optional<Fault> judge(int rank, std::int64_t element, const Symbol& symbol, const Promise& promise) {
+    const auto fault = [&](FaultKind kind, const std::string& text) {
+      return Fault{kind, rank, -1, "element " + std::to_string(element) + " of the result " + text};
+    };
+    if (!symbol.written()) return fault(FaultKind::unwritten, "is not written");
+    if (!symbol.filled && symbol.shift != promise.shift)
+      return fault(FaultKind::misplaced, "holds element " + std::to_string(element + symbol.shift));
+    if (trial_.kind != CollectiveKind::reduce_then) return judge(fault, symbol.value, promise);
+    const auto sum = sum_applied_to(expressions_, first_applied(trial_, ranks_), symbol.value);
+    if (!sum) return fault(FaultKind::missing, "is " + expressions_.to_string(symbol.value) + ", not the function's");
+    return judge(fault, *sum, promise);
+  }
+
+  template <class MakeFault>
+  std::optional<Fault> judge(const MakeFault& fault, Expression value, const Promise& promise) {
+    const bool is_whole = promise.leaves.size() == all_leaves_.size();
+    if (is_whole && known_complete_.contains(value.id)) return std::nullopt;
+
+    if (expressions_.size(value) > static_cast<std::int64_t>(all_leaves_.size()) + ranks_)
+      return fault(FaultKind::doubled, "holds leaves more than once");
+    const std::vector<int> held = expressions_.leaves(value);
+    const std::string sum = "is " + expressions_.to_string(value);
+    if (std::adjacent_find(held.begin(), held.end()) != held.end()) return fault(FaultKind::doubled, sum);
+    const auto fillers = std::lower_bound(held.begin(), held.end(), filler(first_leaf(trial_, ranks_), 0));
+    if (!std::equal(held.begin(), fillers, promise.leaves.begin(), promise.leaves.end()))
+      return fault(FaultKind::missing, sum);
+    if (is_all_reduce(trial_.kind) && held.end() - fillers != ranks_without_leaves())
+      return fault(FaultKind::missing, sum);
+    if (is_whole) known_complete_.insert(value.id);
+    return std::nullopt;
+  }
+
+  /// An all-reduce carries a neutral element from each of them; a reduce-scatter does without where it can.
+  [[nodiscard]] std::ptrdiff_t ranks_without_leaves() const {
+    return std::count(trial_.leaves.begin(), trial_.leaves.end(), 0);
+  }
+
+  const Trial& trial_;
+  int ranks_;
+  const Expressions& expressions_;
+  std::vector<int> all_leaves_;
+  std::set<std::int32_t> known_complete_;  ///< expressions seen to hold all leaves once
+};
+
+/// Whether every rank ends with the same output.
+bool is_for_all(CollectiveKind kind) {
+  return is_all_reduce(kind) || kind == CollectiveKind::broadcast || kind == CollectiveKind::all_gather;
+}
+
+bool is_same(const Piece& a, const Piece& b) {
+  return a.offset == b.offset && a.count == b.count && a.symbol.value == b.symbol.value;
+}
+
+}  // namespace
+
+std::optional<Fault> find_wrong_result(const std::vector<std::vector<Piece>>& outputs, const Trial& trial,
+                                       const Expressions& expressions) {
+  Judge judge(trial, static_cast<int>(outputs.size()), expressions);
+  const auto& first = outputs.front();
+  for (std::size_t rank = 0; rank < outputs.size(); ++rank) {
+    const auto& output = outputs[rank];
+    if (auto fault = judge.judge(static_cast<int>(rank), output)) return fault;
+    if (is_for_all(trial.kind) && !std::equal(first.begin(), first.end(), output.begin(), output.end(), is_same))
+      return Fault{FaultKind::unequal, static_cast<int>(rank), -1, "was added in another order than on rank 0"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::collectives

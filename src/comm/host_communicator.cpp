@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/host_communicator.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "comm/last_words.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+/// An error of the action says which operation it was for.
+template <typename Action>
+auto on_behalf_of(const HostOperation& operation, const Action& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    throw error.of_operation(operation.identity());
+  }
+}
+
+}  // namespace
+
+HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Options options)
+    : Communicator(rank, size),
+      capabilities_{.backend = options.backend, .no_reduce_then = options.no_reduce_then},
+      options_(std::move(options)),
+      progress_(&progress) {}
+
+HostCommunicator::~HostCommunicator() { progress_->remove(*this); }
+
+void HostCommunicator::park(std::shared_ptr<void> thing) {
+  static std::mutex mutex;
+  static auto* const parked = new std::vector<std::shared_ptr<void>>;  // for as long as the process lives
+  const std::scoped_lock lock(mutex);
+  parked->push_back(std::move(thing));
+}
+
+bool HostCommunicator::closed_or_parked() noexcept {
+  progress_->remove(*this);  // before anything is taken apart that a progress thread might use
+  if (closed_) return true;
+  const bool is_unwinding = std::uncaught_exceptions() > 0;
+  if (!is_unwinding) {
+    std::fprintf(stderr,
+                 "lockstep: rank %d: a communicator (%.*s) was destroyed without close(); its resources stay in use\n",
+                 rank().value, static_cast<int>(options_.backend.size()), options_.backend.data());
+  }
+  // Neither who waits here nor who waits elsewhere must wait for ever for what nobody moves any more.
+  const Error error(ErrorCode::transport,
+                    std::string("the communicator was destroyed before close()") +
+                        (is_unwinding ? ", as an exception went through the program" : ""),
+                    {.rank = rank().value, .host = options_.host});
+  if (!poison_) poison(std::make_exception_ptr(error));
+  for (auto& operation : pool_) park(std::move(operation));
+  if (options_.control) park(LastWords::leave(*progress_, options_.control));
+  return false;
+}
+
+void HostCommunicator::abort(std::string_view why) noexcept {
+  if (options_.control) options_.control->raise(ErrorCode::transport, why, {});
+}
+
+void HostCommunicator::raise(const std::exception_ptr& error) noexcept {
+  if (options_.control) options_.control->raise(error);
+}
+
+void HostCommunicator::close() {
+  const Progress::Exclusive exclusive(*progress_);
+  if (closed_) return;
+  check_usable("close");
+  if (!under_way_.empty()) {
+    throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
+                under_way_.front()->context());
+  }
+  if (options_.control) options_.control->leave(submitted_);
+  release();
+  if (options_.control) options_.control->close();
+  closed_ = true;
+}
+
+Work HostCommunicator::submit(const Collective& collective) {
+  const Progress::Exclusive exclusive(*progress_);
+  check_usable(name(collective.kind));
+  std::shared_ptr<HostOperation> operation = idle_operation();
+  operation->submit(collective, options_.observer != nullptr ? progress_->now() : Clock::time_point());
+  prepare(*operation, collective);
+  operation->set_under_way(true);
+  under_way_.push_back(operation.get());
+  ++submitted_;
+  try {
+    start_next();
+  } catch (...) {
+    fail(current_exception_of(rank().value, options_.host));
+  }
+  return {std::move(operation), *progress_};
+}
+
+/// Before anything is sent: whether this rank can go on, as far as it knows. The word of its node is looked at always,
+/// for messages no more often than a clock allows.
+void HostCommunicator::check_usable(std::string_view operation) {
+  if (closed_) {
+    throw Error(ErrorCode::transport, "the communicator is closed",
+                {.operation = std::string(operation), .rank = rank().value, .host = options_.host});
+  }
+  constexpr std::chrono::milliseconds between_messages{5};
+  if (options_.control && !poison_) {
+    if (options_.control->heard() || (options_.control->has_post() && progress_->now() - last_heed_ > between_messages))
+      look_round(progress_->now());
+  }
+  if (poison_) std::rethrow_exception(poison_);
+}
+
+bool HostCommunicator::idle() const noexcept { return under_way_.empty() || poison_ != nullptr; }
+
+bool HostCommunicator::progress() noexcept {
+  if (idle()) return false;
+  try {
+    return advance_all();
+  } catch (...) {
+    fail(current_exception_of(rank().value, options_.host));
+  }
+  return true;
+}
+
+bool HostCommunicator::look_round(Clock::time_point now) noexcept {
+  if (closed_) return false;
+  try {
+    heed(now);
+    if (!idle()) check_deadline(now);
+    return false;
+  } catch (...) {
+    if (!poison_) fail(current_exception_of(rank().value, options_.host));
+  }
+  return true;
+}
+
+/// Passes on what there is to tell. @throws Error if that ends this communicator
+void HostCommunicator::heed(Clock::time_point now) {
+  if (!options_.control) return;
+  last_heed_ = now;
+  options_.control->tend();
+  if (poison_) return;
+  std::optional<Error> alarm = options_.control->heard();
+  if (!alarm) alarm = options_.control->early_close(submitted_);
+  if (alarm) throw alarm->of_operation(under_way_.empty() ? ErrorContext() : under_way_.front()->identity());
+}
+
+bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
+  for (HostOperation* const operation : under_way_) {
+    if (operation->begun() && operation->state() == Operation::State::pending && !operation->is_woken()) return false;
+  }
+  constexpr int looks_before_the_deadline = 20;
+  const auto deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(options_.deadline);
+  if (!sleep_unless([this] { return progress(); }, std::min(at_most, deadline / looks_before_the_deadline)))
+    return false;
+  last_check_ = progress_->now();  // to sleep is to wait, not to be away
+  return true;
+}
+
+bool HostCommunicator::advance_all() {
+  bool moved = false;
+  for (HostOperation* const operation : under_way_) {
+    if (!operation->begun()) break;
+    if (operation->state() != Operation::State::pending) continue;
+    moved |= on_behalf_of(*operation, [&] { return operation->advance(); });
+  }
+  if (moved) start_next();
+  return moved;
+}
+
+/// Lets go of the operations that are done, in their order.
+void HostCommunicator::retire() {
+  while (!under_way_.empty() && under_way_.front()->state() == Operation::State::done) {
+    if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span(progress_->now()));
+    under_way_.front()->set_under_way(false);
+    under_way_.erase(under_way_.begin());
+  }
+}
+
+/// Retires what is done and begins what may begin. A slot's next operation begins only after the one before it has
+/// ended here, and slots are given out in turn: so on all ranks the same operations share a slot, in the same order.
+void HostCommunicator::start_next() {
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    retire();
+    const std::size_t width = std::min(under_way_.size(), static_cast<std::size_t>(options_.operations_in_flight));
+    for (std::size_t i = 0; i < width; ++i) {
+      if (under_way_[i]->begun()) continue;
+      const auto slot = static_cast<int>(begun_ % static_cast<std::uint64_t>(options_.operations_in_flight));
+      on_behalf_of(*under_way_[i], [&] { under_way_[i]->begin({slot, begun_++}); });
+      changed = true;
+    }
+  }
+}
+
+/// Only time during which this rank polled counts: one that was busy elsewhere has not waited for anybody.
+void HostCommunicator::check_deadline(Clock::time_point now) {
+  const bool was_away = now - last_check_ > options_.deadline / 10;
+  last_check_ = now;
+  constexpr std::chrono::milliseconds between_looks{20};
+  const bool looks = now - last_look_at_peers_ > between_looks;
+  if (looks) {
+    last_look_at_peers_ = now;
+    check_peers();
+  }
+  for (HostOperation* const operation : under_way_) {
+    if (!operation->begun() || operation->state() != Operation::State::pending) continue;
+    if (was_away) operation->mark_advance();
+    const std::chrono::duration<double> silent = operation->silence(now);
+    if (looks && silent > between_looks) on_behalf_of(*operation, [&] { operation->look_at_peers(); });
+    if (silent < options_.deadline) continue;
+    char text[128];
+    std::snprintf(text, sizeof text,
+                  "nothing has moved for %.2f s: is the peer alive, and does it submit the same operations?",
+                  silent.count());
+    throw Error(ErrorCode::timeout, text, operation->context());
+  }
+}
+
+void HostCommunicator::poison(std::exception_ptr error) noexcept {
+  poison_ = std::move(error);
+  for (HostOperation* const operation : under_way_) {
+    if (operation->state() == Operation::State::pending) operation->abandon(poison_);
+  }
+  raise(poison_);
+}
+
+/// Also sends what there is to tell: whoever catches the error may never poll again.
+void HostCommunicator::fail(std::exception_ptr error) noexcept {
+  poison(std::move(error));
+  look_round(progress_->now());
+}
+
+/// The first operation that nobody holds any more. So a step that submits the same operations as the one before gets
+/// the same objects in the same order, with memory of the right size.
+std::shared_ptr<HostOperation> HostCommunicator::idle_operation() {
+  retire();
+  for (const auto& operation : pool_) {
+    if (!operation->is_under_way() && operation.use_count() == 1) return operation;
+  }
+  pool_.push_back(make_operation());
+  under_way_.reserve(pool_.size());
+  return pool_.back();
+}
+
+}  // namespace lockstep::backends

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/host_operation.hpp"
+#include "lockstep/base/observer.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "platform/node_memory/control_channel.hpp"
+
+namespace lockstep::backends {
+
+/// What the back ends that run on the host have in common: operations in the order of their submission, a few of them
+/// begun at a time, a deadline, poisoning after a failure, and telling the other ranks of it.
+class HostCommunicator : public Communicator, private ProgressSource {
+ public:
+  struct Options {
+    std::string_view backend;
+    std::string host;  ///< for error messages
+    int operations_in_flight = 1;
+    std::chrono::duration<double> deadline{};
+    Observer* observer = nullptr;
+    std::string_view no_reduce_then{};  ///< as in Capabilities
+    /// Through which ranks tell each other of failures; null where another communicator does that.
+    std::shared_ptr<ControlChannel> control{};
+  };
+  HostCommunicator(Rank rank, int size, Progress& progress, Options options);
+  ~HostCommunicator() override;
+
+  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  void abort(std::string_view why) noexcept override;
+  void close() final;
+  /// Registers it with the progress. Not in the constructor: a progress thread must not meet an object that is still
+  /// being made.
+  void enlist() { progress_->add(*this); }
+
+ protected:
+  Work submit(const Collective& collective) final;
+
+  /// A fresh operation, of the kind that `prepare` expects.
+  virtual std::shared_ptr<HostOperation> make_operation() = 0;
+  /// Tells an idle operation what to do.
+  virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
+  /// Called now and then while this rank waits. @throws Error{transport} if a peer is known to be gone
+  virtual void check_peers() {}
+  /// Sleeps, at most `at_most`, until a rank of the node rings, unless `moved` is true once all others would ring.
+  /// @return false, without having asked, where ranks do not wake each other
+  virtual bool sleep_unless(const std::function<bool()>& /*moved*/, std::chrono::nanoseconds /*at_most*/) {
+    return false;
+  }
+  /// Lets the other ranks know of a failure of this one. It does not communicate, since destructors do it.
+  virtual void raise(const std::exception_ptr& error) noexcept;
+  /// Releases the handles. Collective.
+  virtual void release() = 0;
+  /// For what touches the state of operations otherwise than in `prepare` and `release`: see `Progress::Exclusive`.
+  [[nodiscard]] Progress& progress_of_rank() const { return *progress_; }
+  /// For destructors: whether close() was called. Where it was not, says so on standard error, ends the operations that
+  /// are under way as failed, and parks all of them, because messages may still be on their way into them.
+  bool closed_or_parked() noexcept;
+  /// Keeps something until the process ends.
+  static void park(std::shared_ptr<void> thing);
+
+ private:
+  bool progress() noexcept override;
+  bool look_round(Clock::time_point now) noexcept override;
+  [[nodiscard]] bool idle() const noexcept override;
+  bool sleep(std::chrono::nanoseconds at_most) noexcept override;
+  void heed(Clock::time_point now);
+  void check_usable(std::string_view operation);
+  bool advance_all();
+  void retire();
+  void start_next();
+  void check_deadline(Clock::time_point now);
+  void poison(std::exception_ptr error) noexcept;
+  void fail(std::exception_ptr error) noexcept;
+  [[nodiscard]] std::shared_ptr<HostOperation> idle_operation();
+
+  Capabilities capabilities_;
+  Options options_;
+  Progress* progress_;
+  std::vector<std::shared_ptr<HostOperation>> pool_;
+  std::vector<HostOperation*> under_way_;  // of the pool, in the order of submission
+  std::uint64_t begun_ = 0;                // operations begun so far
+  std::uint64_t submitted_ = 0;
+  Clock::time_point last_heed_;
+  Clock::time_point last_check_;
+  Clock::time_point last_look_at_peers_;
+  std::exception_ptr poison_;
+  bool closed_ = false;
+};
+
+}  // namespace lockstep::backends

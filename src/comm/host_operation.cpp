@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/host_operation.hpp"
+
+#include <algorithm>
+
+namespace lockstep::backends {
+
+void HostOperation::submit(const Collective& collective, Clock::time_point now) {
+  restart();
+  kind_ = collective.kind;
+  bytes_ = std::max(collective.in.bytes(), collective.out.bytes());
+  label_ = collective.label;
+  if (collective.function != nullptr) function_ = *collective.function;
+  begun_ = false;
+  has_advanced_ = true;
+  submitted_ = now;
+}
+
+ErrorContext HostOperation::identity() const {
+  return {.operation = std::string(name(kind_)), .label = label_, .bytes = bytes_.value};
+}
+
+ErrorContext HostOperation::context() const {
+  ErrorContext context = identity();
+  if (begun_) add_pending(context);
+  return context;
+}
+
+void HostOperation::apply(const ConstBuffer& sum, const Buffer& out, Count offset) const {
+  ErrorCode code = ErrorCode::invalid_argument;
+  std::string what = "something that is no std::exception";
+  try {
+    return function_(sum, out, offset);
+  } catch (const Error& error) {
+    code = error.code();
+    what = error.what();
+  } catch (const std::exception& error) {
+    what = error.what();
+  } catch (...) {
+  }
+  throw Error(code,
+              "the function threw at elements " + std::to_string(offset.value) + " to " +
+                  std::to_string(offset.value + out.count.value - 1) + ": " + what,
+              identity());
+}
+
+Span HostOperation::span(Clock::time_point now) const {
+  return {.track = "communication",
+          .name = label_.empty() ? name(kind_) : std::string_view(label_),
+          .begin = submitted_,
+          .end = now,
+          .bytes = bytes_,
+          .algorithm = algorithm()};
+}
+
+}  // namespace lockstep::backends

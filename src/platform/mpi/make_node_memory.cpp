@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/mpi/make_node_memory.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <exception>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+#include "platform/machine/available_memory.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/mpi.hpp"
+#include "platform/node_memory/descriptor_passing.hpp"
+#include "platform/node_memory/futex.hpp"
+#include "platform/node_memory/node_memory_processes.hpp"
+
+namespace lockstep {
+namespace {
+
+/// What this process has left: of 47 bits, half are for everything else.
+std::int64_t addresses_left() {
+  std::int64_t all = std::int64_t{1} << 46;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(all)) {
+    all = static_cast<std::int64_t>(limit.rlim_cur);
+  }
+  std::int64_t pages_in_use = 0;
+  std::ifstream("/proc/self/statm") >> pages_in_use;
+  return std::max<std::int64_t>(all - pages_in_use * page_bytes(), 0);
+}
+
+/// A file takes a sixteenth of the addresses that are left, so that there are some for many more.
+Bytes heap_size(int ranks, const NodeMemoryOptions& options, std::int64_t addresses) {
+  const Bytes wanted = options.heap_bytes.value_or(installed_memory());
+  const std::int64_t most = addresses / 16 / ranks;
+  return {std::max(huge_page_bytes, std::min(wanted.value, most) / huge_page_bytes * huge_page_bytes)};
+}
+
+std::uint64_t random_nonce() {
+  std::random_device random;
+  return (std::uint64_t{random()} << 32 | random()) | 1;  // never what an empty file holds
+}
+
+/// What a rank brings: how it could take part, and the files that it holds.
+struct Offer {
+  Bytes control;
+  bool membarrier = false;
+  std::int64_t addresses = 0;
+  std::vector<std::pair<std::uint64_t, int>> files;  ///< nonce, and which member of it this process is
+};
+
+std::string to_text(const Offer& offer) {
+  std::ostringstream text;
+  text << offer.control.value << ' ' << offer.membarrier << ' ' << offer.addresses;
+  for (const auto& [nonce, member] : offer.files) text << ' ' << nonce << ' ' << member;
+  return text.str();
+}
+
+Offer offer_from(const std::string& text) {
+  Offer offer;
+  std::istringstream in(text);
+  in >> offer.control.value >> offer.membarrier >> offer.addresses;
+  for (std::pair<std::uint64_t, int> file; in >> file.first >> file.second;) offer.files.push_back(file);
+  return offer;
+}
+
+/// Which member of a file a rank is; nothing if it does not hold it.
+std::optional<int> member_of(const Offer& offer, std::uint64_t nonce) {
+  for (const auto& [held, member] : offer.files) {
+    if (held == nonce) return member;
+  }
+  return std::nullopt;
+}
+
+/// What rank 0 tells the others before they come to fetch its file.
+struct Announcement {
+  NodeLayout layout;
+  std::uint64_t nonce = 0;
+  std::string socket;  ///< "-" where nobody will come
+};
+
+std::string to_text(const Announcement& announcement) {
+  std::ostringstream text;
+  text << announcement.layout.members << ' ' << announcement.layout.heap.value << ' ' << announcement.nonce << ' '
+       << announcement.socket;
+  return text.str();
+}
+
+Announcement announcement_from(const std::string& text) {
+  Announcement announcement;
+  std::istringstream in(text);
+  in >> announcement.layout.members >> announcement.layout.heap.value >> announcement.nonce >> announcement.socket;
+  return announcement;
+}
+
+/// The way of one rank into the node's memory, in steps. After each step all ranks hear whether all succeeded; so none
+/// waits for one that gave up.
+class Entrance {
+ public:
+  Entrance(const MpiGroup& node, const NodeMemoryOptions& options)
+      : node_(node), rank_(node.rank().value), ranks_(node.size()), options_(options) {}
+
+  /// @return null, on every rank, if any of them failed
+  std::shared_ptr<ProcessMemory> enter(std::string& why_not) {
+    exchange_offers();
+    why_not = differing_controls();
+    if (why_not.empty() && !find_file()) make_file(why_not);
+    if (why_not.empty()) take_areas(why_not);
+    if (!why_not.empty()) return nullptr;
+    return std::make_shared<ProcessMemory>(std::move(file_), std::move(plan_), rank_);
+  }
+
+ private:
+  /// Asked by all alike: a rank that does not register could not be reached by the others' barriers.
+  void exchange_offers() {
+    Offer mine{.control = whole_pages(options_.control_bytes),
+               .membarrier = options_.membarrier && register_for_barriers(),
+               .addresses = addresses_left()};
+    held_ = files().held();
+    for (const auto& file : held_) mine.files.emplace_back(file->nonce(), file->member());
+    for (const std::string& text : all_gather_strings(node_, to_text(mine))) offers_.push_back(offer_from(text));
+    plan_.control = mine.control;
+    plan_.membarrier = std::all_of(offers_.begin(), offers_.end(), [](const Offer& o) { return o.membarrier; });
+  }
+
+  [[nodiscard]] std::string differing_controls() const {
+    const Bytes first = offers_[0].control;
+    const auto odd =
+        std::find_if(offers_.begin(), offers_.end(), [first](const Offer& offer) { return offer.control != first; });
+    if (odd == offers_.end()) return {};
+    return local_rank_name(static_cast<int>(odd - offers_.begin())) + "wants a control area of " +
+           std::to_string(odd->control.value) + " bytes, local rank 0 one of " + std::to_string(first.value);
+  }
+
+  /// The first of rank 0's files that all ranks hold: on all of them the same.
+  bool find_file() {
+    for (const auto& [nonce, member] : offers_[0].files) {
+      plan_.member_of_rank.clear();
+      for (const Offer& offer : offers_) {
+        if (const auto here = member_of(offer, nonce)) plan_.member_of_rank.push_back(*here);
+      }
+      if (plan_.member_of_rank.size() != offers_.size()) continue;
+      file_ = *std::find_if(held_.begin(), held_.end(), [nonce = nonce](const auto& f) { return f->nonce() == nonce; });
+      return true;
+    }
+    return false;
+  }
+
+  void make_file(std::string& why_not) {
+    say_that_it_is_another();
+    why_not = together(&Entrance::create);
+    if (!why_not.empty()) return;
+    announced_ = announcement_from(broadcast_string(node_, rank_ == 0 ? to_text(announced_) : std::string(), Rank{0}));
+    for (const auto step : {&Entrance::connect, &Entrance::pass, &Entrance::sign_in, &Entrance::meet}) {
+      why_not = together(step);
+      if (!why_not.empty()) return;
+    }
+    files().add(file_);
+    plan_.member_of_rank.clear();
+    for (int rank = 0; rank < ranks_; ++rank) plan_.member_of_rank.push_back(rank);
+  }
+
+  void say_that_it_is_another() const {
+    const bool is_first = std::all_of(offers_.begin(), offers_.end(), [](const Offer& o) { return o.files.empty(); });
+    if (is_first || rank_ != 0 || !options_.notice) return;
+    options_.notice(std::to_string(ranks_) + " ranks on host " + node_.host() +
+                    " share memory of their own, because not all of them are in one group that shares some already: "
+                    "buffers allocated for other groups pass through staging areas here");
+  }
+
+  void create() {
+    if (rank_ != 0) return;
+    const auto least = std::min_element(offers_.begin(), offers_.end(),
+                                        [](const Offer& a, const Offer& b) { return a.addresses < b.addresses; });
+    announced_ = {{ranks_, heap_size(ranks_, options_, least->addresses)}, random_nonce(), "-"};
+    file_ = std::make_shared<NodeFile>(SharedFile(announced_.layout.file()), announced_.layout, 0, announced_.nonce);
+    if (ranks_ == 1) return;
+    sender_ = std::make_unique<DescriptorSender>(ranks_ - 1);
+    announced_.socket = sender_->name();
+  }
+
+  void connect() {
+    if (rank_ != 0) connection_ = connect_to_sender(announced_.socket, options_.deadline);
+  }
+
+  void pass() {
+    if (sender_ != nullptr) sender_->send(file_->descriptor(), options_.deadline);
+    if (rank_ == 0) return;
+    SharedFile file(receive_descriptor(connection_, options_.deadline), announced_.layout.file());
+    file_ = std::make_shared<NodeFile>(std::move(file), announced_.layout, rank_, announced_.nonce);
+  }
+
+  void sign_in() { file_->enter(); }
+  void meet() { file_->meet(); }
+  void take_area() { area_ = file_->take_area(ProcessMemory::area_bytes(rank_, ranks_, plan_.control)); }
+
+  void take_areas(std::string& why_not) {
+    why_not = together(&Entrance::take_area);
+    if (why_not.empty()) {
+      plan_.area_of_rank = all_gather_numbers(node_, *area_);
+    } else if (area_) {
+      file_->release(*area_, ProcessMemory::area_bytes(rank_, ranks_, plan_.control));
+    }
+  }
+
+  /// Makes one step. Collective. @return the first rank's reason that it failed; empty if it succeeded everywhere
+  std::string together(void (Entrance::*step)()) {
+    std::string mine;
+    try {
+      (this->*step)();
+    } catch (const Error& error) {
+      mine = local_rank_name(rank_) + error.message();
+    } catch (const std::exception& error) {
+      mine = local_rank_name(rank_) + error.what();
+    }
+    for (std::string& reason : all_gather_strings(node_, mine)) {
+      if (!reason.empty()) return std::move(reason);
+    }
+    return {};
+  }
+
+  [[nodiscard]] NodeFiles& files() const { return *node_.handle().node_files; }
+
+  const MpiGroup& node_;
+  int rank_;
+  int ranks_;
+  const NodeMemoryOptions& options_;
+  std::vector<std::shared_ptr<NodeFile>> held_;
+  std::vector<Offer> offers_;  // by rank
+  Announcement announced_;
+  std::unique_ptr<DescriptorSender> sender_;
+  Descriptor connection_;
+  std::shared_ptr<NodeFile> file_;
+  std::optional<std::int64_t> area_;
+  GroupPlan plan_;
+};
+
+}  // namespace
+
+std::shared_ptr<NodeMemory> make_node_memory(const MpiGroup& node, const NodeMemoryOptions& options,
+                                             std::string& why_not) {
+  const std::shared_ptr<ProcessMemory> memory = Entrance(node, options).enter(why_not);
+  if (memory == nullptr) return nullptr;
+  return std::make_shared<NodeMemory>(memory->view(), memory);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// For rooms that speak MPI: the checked call, and the communicator inside a group. Never included by a public header.
+
+#include <mpi.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/source_location.hpp"
+#include "lockstep/platform/mpi/mpi_group.hpp"
+
+namespace lockstep {
+
+class NodeFiles;
+
+struct MpiGroup::Handle {
+  MPI_Comm communicator = MPI_COMM_NULL;
+  std::shared_ptr<NodeFiles> node_files = nullptr;  // what this process shares with others of its node
+};
+
+struct MpiGroup::Members {
+  std::vector<std::string> hosts;  // by rank
+  ClusterShape shape;
+};
+
+/// The group's communicator, its errors returned. Valid until the group is closed.
+/// @throws Error{invalid_argument} if the group is closed
+inline MPI_Comm communicator(const MpiGroup& group) { return group.handle().communicator; }
+
+/// A group of the ranks of somebody else's communicator, of which nothing changes. Collective over it.
+/// @throws Error{timeout} unless all its ranks call this within `deadline`: names those that have not; Error{transport}
+MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline);
+
+/// Of this process's host.
+std::string processor_name();
+
+/// MPI's text for one of its error codes.
+std::string mpi_error_text(int code);
+
+/// @throws Error{transport} with MPI's text for `code` and the call that returned it. Never call it inside a callback
+/// that MPI runs.
+[[noreturn]] void throw_mpi_error(int code, std::string_view call, ErrorContext context = {},
+                                  SourceLocation location = SourceLocation::current());
+
+}  // namespace lockstep
+
+/// Makes an MPI call and throws Error{transport} unless it succeeds. Further arguments initialise the ErrorContext:
+/// LOCKSTEP_MPI(MPI_Irecv(…), .operation = "all_reduce", .peers = {peer});
+#define LOCKSTEP_MPI(call, ...)                                                                     \
+  do {                                                                                              \
+    if (const int lockstep_mpi_code = (call); lockstep_mpi_code != MPI_SUCCESS)                     \
+      ::lockstep::throw_mpi_error(lockstep_mpi_code, #call, ::lockstep::ErrorContext{__VA_ARGS__}); \
+  } while (false)

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/node_memory/node_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep {
+
+std::string local_rank_name(int rank) {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return "local rank " + std::to_string(rank) + " on host " + host.data() + ": ";
+}
+
+// What is in the file is zeros at the start, which is what all its atomics start as; so that nobody has to construct
+// them before the others look.
+NodeFile::NodeFile(SharedFile file, const NodeLayout& layout, int member, std::uint64_t nonce)
+    : file_(std::move(file)), layout_(layout), member_(member), nonce_(nonce), heap_(layout.heap) {}
+
+/// Of the groups that not everybody has left this process may say that it reaches into nothing of theirs any more.
+NodeFile::~NodeFile() {
+  for (const Parting& left : partings_) {
+    left.members[left.rank].departure.store(Departure::released, std::memory_order_release);
+  }
+}
+
+std::atomic<std::uint64_t>& NodeFile::greeting(int member) const {
+  return reinterpret_cast<std::atomic<std::uint64_t>*>(file_.data())[member];
+}
+
+void NodeFile::enter() {
+  if (member_ == 0) file_.provide(0, {rounded_up(layout_.greetings(), page_bytes())});
+  file_.mark(member_);
+  greeting(member_).store(nonce_, std::memory_order_release);
+}
+
+void NodeFile::meet() const {
+  for (int peer = 0; peer < layout_.members; ++peer) {
+    if (greeting(peer).load(std::memory_order_acquire) != nonce_) {
+      throw Error(ErrorCode::corrupt,
+                  "does not see in the shared memory what local rank " + std::to_string(peer) + " wrote there");
+    }
+    if (peer != member_ && has_ended(peer)) {
+      throw Error(ErrorCode::corrupt, "does not see the lock of local rank " + std::to_string(peer) +
+                                          ", by which it would notice that rank's death");
+    }
+  }
+}
+
+std::int64_t NodeFile::reserve(Bytes length) {
+  const std::lock_guard lock(mutex_);
+  const auto offset = heap_.take(length, length.value < huge_page_bytes ? page_bytes() : huge_page_bytes);
+  if (offset) return layout_.heap_of(member_) + *offset;
+  throw Error(ErrorCode::unsupported, "the heap of " + std::to_string(layout_.heap.value) + " bytes, of which " +
+                                          std::to_string(heap_.taken().value) + " are in use, has no room for " +
+                                          std::to_string(length.value) +
+                                          " more; use smaller buffers or set a larger heap");
+}
+
+void NodeFile::release(std::int64_t offset, Bytes length) noexcept {
+  file_.discard(offset, length);
+  const std::lock_guard lock(mutex_);
+  heap_.give_back(offset - layout_.heap_of(member_));
+}
+
+Allocation NodeFile::allocate(Bytes bytes) {
+  const Bytes length = whole_pages(bytes);
+  const std::int64_t offset = reserve(length);
+  // Owns the range from here on, so that it is given back if what follows throws.
+  Allocation memory(at(offset), bytes, MemoryKind::shared,
+                    [self = shared_from_this(), offset, length](void*) { self->release(offset, length); });
+  file_.provide(offset, length);
+  return memory;
+}
+
+std::int64_t NodeFile::take_area(Bytes bytes) {
+  reclaim();
+  SharedFile::check_room(bytes);
+  return reserve(bytes);
+}
+
+void NodeFile::part(const Parting& parting) {
+  {
+    const std::lock_guard lock(partings_mutex_);
+    partings_.push_back(parting);
+  }
+  reclaim();
+}
+
+void NodeFile::reclaim() noexcept {
+  const std::lock_guard lock(partings_mutex_);
+  std::erase_if(partings_, [this](const Parting& parting) { return reclaimed(parting); });
+}
+
+/// A barrier for which nobody waits: when all ranks of the group have left it, all but rank 0 take their areas back
+/// and say so; when all of them have said so, rank 0 does, in whose area they look for that.
+bool NodeFile::reclaimed(const Parting& parting) noexcept {
+  for (int peer = 0; peer < parting.size; ++peer) {
+    if (peer == parting.rank) continue;
+    const Departure how = parting.members[peer].departure.load(std::memory_order_acquire);
+    if (how != Departure::released && (how != Departure::in_order || parting.rank == 0)) return false;
+  }
+  if (parting.rank != 0) {
+    parting.members[parting.rank].departure.store(Departure::released, std::memory_order_release);
+  }
+  release(parting.area, parting.bytes);
+  return true;
+}
+
+std::vector<std::shared_ptr<NodeFile>> NodeFiles::held() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(files_, [](const std::weak_ptr<NodeFile>& file) { return file.expired(); });
+  std::vector<std::shared_ptr<NodeFile>> found;
+  for (const std::weak_ptr<NodeFile>& file : files_) {
+    if (auto here = file.lock()) found.push_back(std::move(here));
+  }
+  return found;
+}
+
+void NodeFiles::add(const std::shared_ptr<NodeFile>& file) {
+  const std::lock_guard lock(mutex_);
+  files_.push_back(file);
+  if (kept_ == nullptr || file->layout().members >= kept_->layout().members) kept_ = file;
+}
+
+}  // namespace lockstep

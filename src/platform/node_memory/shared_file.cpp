@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/node_memory/shared_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "platform/machine/available_memory.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Others take memory meanwhile, so it is asked for again after each piece.
+constexpr std::int64_t piece_bytes = std::int64_t{256} << 20;
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::unsupported, what); }
+
+Descriptor create(Bytes bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(bytes.value)) {
+    // ftruncate would raise SIGXFSZ.
+    refuse("the limit of file sizes (ulimit -f) is below the " + std::to_string(bytes.value) +
+           " bytes that the node's shared memory needs; raise it or set a smaller heap");
+  }
+  Descriptor made(memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!made.open()) refuse(failed("memfd_create"));
+  if (ftruncate(made.get(), bytes.value) != 0) refuse(failed("ftruncate"));
+  if (fcntl(made.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) refuse(failed("F_ADD_SEALS"));
+  return made;
+}
+
+struct flock one_byte(std::int64_t offset) {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = offset;
+  range.l_len = 1;
+  return range;
+}
+
+}  // namespace
+
+SharedFile::SharedFile(Bytes bytes)
+    : descriptor_(create(bytes)), mapping_(Mapping::of_file(descriptor_.get(), bytes)) {}
+
+SharedFile::SharedFile(Descriptor descriptor, Bytes bytes) : descriptor_(std::move(descriptor)) {
+  struct stat status {};
+  if (fstat(descriptor_.get(), &status) != 0 || status.st_size != bytes.value) {
+    throw Error(ErrorCode::corrupt, "the shared memory received has " + std::to_string(status.st_size) +
+                                        " bytes instead of " + std::to_string(bytes.value));
+  }
+  mapping_ = Mapping::of_file(descriptor_.get(), bytes);
+}
+
+void SharedFile::check_room(Bytes bytes) {
+  const Bytes available = available_memory();
+  // The rest of the system needs some too: a thirty-second of what is left stays.
+  if (bytes.value <= available.value - available.value / 32) return;
+  refuse("the node has " + std::to_string(available.value) + " bytes of memory left for " +
+         std::to_string(bytes.value) +
+         " more to be shared by its ranks; run fewer ranks on it, use smaller buffers, or "
+         "raise the memory limit of its container or batch job");
+}
+
+void SharedFile::provide(std::int64_t offset, Bytes bytes) {
+  check_room(bytes);
+  for (std::int64_t done = 0; done < bytes.value; done += piece_bytes) {
+    const std::int64_t piece = std::min(piece_bytes, bytes.value - done);
+    if (done > 0) check_room({piece});
+    if (populate(data() + offset + done, {piece})) continue;
+    // Kernels that cannot: at least set the memory aside, so that nobody gets a SIGBUS for want of it later.
+    int result = -1;
+    while ((result = fallocate(descriptor(), 0, offset + done, piece)) != 0 && errno == EINTR) {
+    }
+    if (result != 0)
+      refuse("the node's memory does not suffice for " + std::to_string(bytes.value) +
+             " bytes: " + failed("fallocate"));
+  }
+}
+
+void SharedFile::discard(std::int64_t offset, Bytes bytes) noexcept {
+  if (fallocate(descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes.value) == 0) return;
+  std::memset(data() + offset, 0, static_cast<std::size_t>(bytes.value));
+}
+
+// Locks of this kind belong to a process, not to an open file that several share; fork() does not pass them on.
+void SharedFile::mark(std::int64_t offset) {
+  struct flock range = one_byte(offset);
+  if (fcntl(descriptor(), F_SETLK, &range) != 0) refuse(failed("F_SETLK"));
+}
+
+bool SharedFile::marked_by_other(std::int64_t offset) const {
+  struct flock range = one_byte(offset);
+  return fcntl(descriptor(), F_GETLK, &range) != 0 || range.l_type != F_UNLCK;
+}
+
+}  // namespace lockstep
