@@ -37,9 +37,9 @@ LOCKSTEP_INLINE void for_each_block(const ChannelLayout& layout, const Kernel& k
 
 /// One value per lane, in registers: the compiler cannot know that an output does not overlap the coefficients.
 template <typename T, std::int64_t Lanes>
-struct Lane {
+struct Vector {
   T values[Lanes];
-  LOCKSTEP_INLINE explicit Lane(const T* from) { std::copy_n(from, Lanes, values); }
+  LOCKSTEP_INLINE explicit Vector(const T* from) { std::copy_n(from, Lanes, values); }
   LOCKSTEP_INLINE T& operator[](std::int64_t lane) { return values[lane]; }
   LOCKSTEP_INLINE void store(T* to) const { std::copy_n(values, Lanes, to); }
 };
@@ -51,8 +51,8 @@ struct SumChannels {
 
   template <std::int64_t Lanes>
   LOCKSTEP_INLINE void run(const Block& block) const {
-    Lane<double, Lanes> a(sum + block.channel);
-    Lane<double, Lanes> b(squares + block.channel);
+    Vector<double, Lanes> a(sum + block.channel);
+    Vector<double, Lanes> b(squares + block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const float* in = x + block.begin + p * block.stride;
       for (std::int64_t lane = 0; lane < Lanes; ++lane) a[lane] += static_cast<double>(in[lane]);
@@ -73,8 +73,8 @@ struct Normalise {
 
   template <std::int64_t Lanes>
   LOCKSTEP_INLINE void run(const Block& block) const {
-    Lane<double, Lanes> scale(coefficients.scale + block.channel);
-    Lane<double, Lanes> shift(coefficients.shift + block.channel);
+    Vector<double, Lanes> scale(coefficients.scale + block.channel);
+    Vector<double, Lanes> shift(coefficients.shift + block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       for (std::int64_t lane = 0; lane < Lanes; ++lane) {
@@ -94,9 +94,9 @@ struct SumGradients {
 
   template <std::int64_t Lanes>
   LOCKSTEP_INLINE void run(const Block& block) const {
-    Lane<float, Lanes> mean(means + block.channel);
-    Lane<double, Lanes> a(sum + block.channel);
-    Lane<double, Lanes> b(products + block.channel);
+    Vector<float, Lanes> mean(means + block.channel);
+    Vector<double, Lanes> a(sum + block.channel);
+    Vector<double, Lanes> b(products + block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       for (std::int64_t lane = 0; lane < Lanes; ++lane) a[lane] += static_cast<double>(dy[i + lane]);
@@ -117,10 +117,10 @@ struct BackwardInput {
 
   template <std::int64_t Lanes>
   LOCKSTEP_INLINE void run(const Block& block) const {
-    Lane<float, Lanes> mean(coefficients.mean + block.channel);
-    Lane<float, Lanes> scale(coefficients.scale + block.channel);
-    Lane<float, Lanes> slope(coefficients.slope + block.channel);
-    Lane<float, Lanes> intercept(coefficients.intercept + block.channel);
+    Vector<float, Lanes> mean(coefficients.mean + block.channel);
+    Vector<float, Lanes> scale(coefficients.scale + block.channel);
+    Vector<float, Lanes> slope(coefficients.slope + block.channel);
+    Vector<float, Lanes> intercept(coefficients.intercept + block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       for (std::int64_t lane = 0; lane < Lanes; ++lane) {

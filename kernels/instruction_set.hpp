@@ -44,7 +44,7 @@ std::span<const InstructionSet* const> instruction_sets();
 /// The last of them.
 const InstructionSet& widest_instruction_set();
 
-/// As the public functions, by one instruction set.
+/// The public functions as one instruction set does them.
 void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op);
 
 }  // namespace lockstep::kernels

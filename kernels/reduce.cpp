@@ -36,8 +36,8 @@ Half narrowed(float value) {
   return half;
 }
 
-/// Of an input that another core has just written. From some length on the processor does better by itself, until
-/// what it reads is in no cache: so it was found between two ranks.
+/// The longest input that is prefetched, where another core has just written it: beyond it the processor does better by
+/// itself, until what it reads is in no cache. So it was found between two ranks.
 constexpr std::int64_t longest_prefetched = 64 * 1024;
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace lockstep::comm_bench {
 /// @throws UsageError
 Bytes parse_size(std::string_view text);
 
-/// From which size to which, by what factor.
+/// Sizes to measure: the first, the last, and the factor between neighbours.
 struct SizeRange {
   Bytes min{4};
   Bytes max{64 << 20};

@@ -116,7 +116,7 @@ class Tuner {
     }
     return final.front();
   }
-  /// As selection counts them.
+  /// The bytes by which a selection goes.
   [[nodiscard]] Bytes bytes() const { return {shape_.part.value * size_of(shape_.dtype)}; }
   [[nodiscard]] const ShapeSummary& cluster() const { return cluster_; }
 

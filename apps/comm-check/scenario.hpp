@@ -31,7 +31,7 @@ struct Request {
   int root = 0;
   std::int64_t count = 0;  ///< of the buffer; of each rank's part where there are parts
   bool in_place = true;
-  /// Of each member a bit: whether its buffers are the communicator's `allocate`, or ordinary memory.
+  /// One bit a member says whether its buffers are the communicator's `allocate`, or ordinary memory.
   std::uint32_t allocated = 0;
   int salt = 0;
 };

@@ -99,7 +99,7 @@ LOCKSTEP_INLINE void combine_block(const InstructionSet::Operands& o, const In& 
   }
 }
 
-/// In bytes. Of the distances tried between two ranks this gained most, at 64 KiB.
+/// Bytes ahead. Of the distances tried between two ranks this gained most, at 64 KiB.
 constexpr std::int64_t prefetch_distance = 1024;
 
 template <std::int64_t bytes, typename In>

@@ -55,7 +55,7 @@ struct BFloat16 {
 
 #if defined(__F16C__)
 
-/// Of the forms with a mask, because gcc 12 takes what the others leave undefined for a mistake of ours.
+/// These are the forms with a mask, because gcc 12 takes what the others leave undefined for a mistake of ours.
 constexpr unsigned short every_lane = 0xffff;
 
 struct Float16 {
@@ -89,7 +89,7 @@ struct Float16 {
 
 #else
 
-/// As the instructions of F16C do it, in integers: every case is computed and the right one selected.
+/// Converts as the instructions of F16C do, in integers: every case is computed and the right one selected.
 struct Float16 {
   using Stored = std::uint16_t;
   using Value = float;

@@ -29,7 +29,7 @@ struct Party {
   std::vector<int> ranks;
 };
 
-/// In the order of their first ranks.
+/// The parties come in the order of their first ranks.
 std::vector<Party> parties(std::span<const std::byte> signatures) {
   std::vector<Party> all;
   for (std::size_t rank = 0; rank * sizeof(Signature) < signatures.size(); ++rank) {

@@ -17,7 +17,7 @@ namespace lockstep::data {
 namespace {
 
 /// Memory of one batch, and what is known of it.
-struct Slot {
+struct Prefetched {
   Allocation images;
   std::vector<std::int32_t> labels;
   Batch batch;
@@ -36,16 +36,16 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
-/// Step s lives in slot s modulo the ring's size. Workers draw steps in order while the slot of the next one is free;
+/// Step s lives in entry s modulo the ring's size. Workers draw steps in order while the entry of the next one is free;
 /// the trainer takes them in order. One mutex guards everything but the memory of a batch in the making.
 class Prefetcher::Impl {
  public:
   Impl(BatchMaker maker, DistributedSampler sampler, const PrefetchOptions& options)
       : maker_(std::move(maker)), sampler_(std::move(sampler)), observer_(options.observer) {
     const int workers = checked(options.workers);
-    // One slot for the batch in use, one for the next, and one for each batch in the making.
-    slots_.resize(workers == 0 ? 1 : static_cast<std::size_t>(workers) + 2);
-    for (Slot& slot : slots_) allocate(slot);
+    // One entry for the batch in use, one for the next, and one for each batch in the making.
+    entries_.resize(workers == 0 ? 1 : static_cast<std::size_t>(workers) + 2);
+    for (Prefetched& entry : entries_) allocate(entry);
     try {
       for (int i = 0; i < workers; ++i)
         threads_.emplace_back([this, track = "data " + std::to_string(i)] { work(track); });
@@ -69,7 +69,7 @@ class Prefetcher::Impl {
       end_ = 0;  // no worker draws another step
       changed_.wait(lock, [this] { return busy_ == 0; });
       sampler_.start_epoch(epoch);
-      for (Slot& slot : slots_) slot.ready = false;
+      for (Prefetched& entry : entries_) entry.ready = false;
       drawn_ = taken_ = in_use_ = first_step;
       end_ = sampler_.steps();
     }
@@ -98,52 +98,52 @@ class Prefetcher::Impl {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  void allocate(Slot& slot) const {
+  void allocate(Prefetched& entry) const {
     const std::int64_t samples = sampler_.largest_share().value;
-    slot.images = allocate_host({samples * maker_.sample_elements() * size_of(maker_.dtype())});
-    slot.labels.resize(static_cast<std::size_t>(samples));
+    entry.images = allocate_host({samples * maker_.sample_elements() * size_of(maker_.dtype())});
+    entry.labels.resize(static_cast<std::size_t>(samples));
   }
 
-  Slot& slot_of(std::int64_t step) { return slots_[static_cast<std::size_t>(step) % slots_.size()]; }
+  Prefetched& entry_of(std::int64_t step) { return entries_[static_cast<std::size_t>(step) % entries_.size()]; }
 
-  /// Fills the slot of a step, with the batch or with the reason why there is none.
-  void make(std::int64_t step, Slot& slot, std::string_view track) noexcept {
+  /// Fills the entry of a step, with the batch or with the reason why there is none.
+  void make(std::int64_t step, Prefetched& entry, std::string_view track) noexcept {
     const auto begin = Clock::now();
-    slot.error = nullptr;
+    entry.error = nullptr;
     try {
       const auto indices = sampler_.indices(step);
       const Count count{static_cast<std::int64_t>(indices.size())};
-      const Buffer images = slice(slot.images.as(maker_.dtype()), {0}, {count.value * maker_.sample_elements()});
-      maker_.make(indices, images, slot.labels);
-      slot.batch = {step, count, sampler_.step_samples(step), images, std::span(slot.labels).first(indices.size())};
+      const Buffer images = slice(entry.images.as(maker_.dtype()), {0}, {count.value * maker_.sample_elements()});
+      maker_.make(indices, images, entry.labels);
+      entry.batch = {step, count, sampler_.step_samples(step), images, std::span(entry.labels).first(indices.size())};
       if (observer_ != nullptr) observer_->span({track, "make batch", begin, Clock::now(), images.bytes()});
     } catch (...) {
-      slot.error = std::current_exception();
+      entry.error = std::current_exception();
     }
   }
 
   const Batch* make_here() {
     if (taken_ == end_) return nullptr;
-    Slot& slot = slots_.front();
-    make(taken_, slot, "data");
-    if (slot.error) std::rethrow_exception(slot.error);
+    Prefetched& entry = entries_.front();
+    make(taken_, entry, "data");
+    if (entry.error) std::rethrow_exception(entry.error);
     ++taken_;
-    return &slot.batch;
+    return &entry.batch;
   }
 
   const Batch* take() {
     std::unique_lock lock(mutex_);
     if (in_use_ != taken_) {  // the batch handed out last is done with
-      slot_of(in_use_).ready = false;
+      entry_of(in_use_).ready = false;
       in_use_ = taken_;
       changed_.notify_all();
     }
     if (taken_ == end_) return nullptr;
-    Slot& slot = slot_of(taken_);
-    changed_.wait(lock, [&slot] { return slot.ready; });
-    if (slot.error) std::rethrow_exception(slot.error);
+    Prefetched& entry = entry_of(taken_);
+    changed_.wait(lock, [&entry] { return entry.ready; });
+    if (entry.error) std::rethrow_exception(entry.error);
     ++taken_;
-    return &slot.batch;
+    return &entry.batch;
   }
 
   void work(std::string_view track) {
@@ -152,25 +152,25 @@ class Prefetcher::Impl {
       changed_.wait(lock, [this] { return stopping_ || can_draw(); });
       if (stopping_) return;
       const std::int64_t step = drawn_++;
-      Slot& slot = slot_of(step);
+      Prefetched& entry = entry_of(step);
       ++busy_;
       lock.unlock();
-      make(step, slot, track);
+      make(step, entry, track);
       lock.lock();
       --busy_;
-      slot.ready = true;
+      entry.ready = true;
       changed_.notify_all();
     }
   }
 
   [[nodiscard]] bool can_draw() const {
-    return drawn_ < end_ && drawn_ < in_use_ + static_cast<std::int64_t>(slots_.size());
+    return drawn_ < end_ && drawn_ < in_use_ + static_cast<std::int64_t>(entries_.size());
   }
 
   BatchMaker maker_;
   DistributedSampler sampler_;
   Observer* observer_;
-  std::vector<Slot> slots_;
+  std::vector<Prefetched> entries_;
   double waited_seconds_ = 0;
 
   std::mutex mutex_;
@@ -180,7 +180,7 @@ class Prefetcher::Impl {
   std::int64_t end_ = 0;     ///< steps of the epoch
   std::int64_t drawn_ = 0;   ///< the step that a worker makes next
   std::int64_t taken_ = 0;   ///< the step that next() returns next
-  std::int64_t in_use_ = 0;  ///< the oldest step whose slot is not free
+  std::int64_t in_use_ = 0;  ///< the oldest step whose entry is not free
   std::vector<std::thread> threads_;
 };
 

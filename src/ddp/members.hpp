@@ -20,9 +20,9 @@ class Members {
 
   [[nodiscard]] virtual const std::string& host() const = 0;
   [[nodiscard]] virtual const std::optional<collectives::Selection>& selection() const = 0;
-  /// Of host memory. Collective.
+  /// Makes a communicator of host memory. Collective.
   virtual std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) = 0;
-  /// Of device memory. Collective. @throws Error{unsupported}
+  /// Makes one of device memory. Collective. @throws Error{unsupported}
   virtual std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) = 0;
   /// Collective. @param over  the ranks of this group
   virtual std::unique_ptr<Members> split(std::optional<int> colour, int key, Communicator& over,
@@ -33,7 +33,7 @@ class Members {
 
 /// Collective. @throws as ProcessGroup
 std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options);
-/// By rank.
+/// One for each rank, by rank.
 std::vector<std::unique_ptr<Members>> members_of_threads(int ranks, const GroupOptions& options);
 
 }  // namespace lockstep::ddp

@@ -18,12 +18,12 @@ class Tally {
   void use(int parameter) { used_[static_cast<std::size_t>(parameter)] = 1; }
   [[nodiscard]] bool is_used(int parameter) const { return used_[static_cast<std::size_t>(parameter)] != 0; }
   void add(double weight, std::span<const double> sums);
-  /// Of this rank, so far.
+  /// The sums of this rank, so far.
   [[nodiscard]] double weight() const { return weight_; }
 
   /// Sends what has added up.
   Work send(Communicator& communicator);
-  /// Of all ranks; begins anew. @pre what was sent has come. @param sums  overwritten
+  /// The sums of all ranks; it begins anew. @pre what was sent has come. @param sums  overwritten
   DataParallel::Step take(std::span<double> sums);
 
  private:

@@ -15,7 +15,7 @@ class Tensors {
   /// @throws Error{invalid_argument} that names the parameter whose buffers do not fit each other
   Tensors(std::vector<Parameter> parameters, const ProcessGroup& group);
 
-  /// Into another group's memory; values are kept, gradients are not.
+  /// Moves into another group's memory; values are kept, gradients are not.
   void move_to(const ProcessGroup& group);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }

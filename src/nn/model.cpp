@@ -52,7 +52,7 @@ void Model::bind(Buffer parameters, Buffer gradients, Buffer state) {
   gradient_memory_ = gradients;
   state_memory_ = state;
   bound_ = true;
-  to_go_back_.reset();
+  awaits_backward_.reset();
   for (auto& [batch, program] : programs_) place(*program);
 }
 
@@ -84,7 +84,7 @@ void Model::prepare(std::int64_t batch) {
   auto made = std::make_unique<Program>(network_, tensors_, ops_, dtype_, batch);
   if (made->plan().total > arena_.bytes()) {
     arena_ = allocate_host(made->plan().total);
-    to_go_back_.reset();
+    awaits_backward_.reset();
     for (auto& [size, prepared] : programs_) place(*prepared);
   }
   place(*made);
@@ -106,22 +106,22 @@ void Model::place(Program& program) {
 ops::Loss::Result Model::forward(const void* images, const std::int32_t* labels, std::int64_t batch, bool training) {
   require_bound();
   prepare(batch);
-  to_go_back_.reset();
+  awaits_backward_.reset();
   ops::Loss::Result result;
   if (batch > 0) {
     const Clock::time_point begin = Clock::now();
     result = programs_.at(batch)->forward(images, labels, training);
     if (observer_ != nullptr) observer_->span({"compute", "forward", begin, Clock::now(), {}});
   }
-  if (training) to_go_back_ = batch;
+  if (training) awaits_backward_ = batch;
   return result;
 }
 
 void Model::backward(GradientSink& sink) {
-  if (!to_go_back_) {
+  if (!awaits_backward_) {
     throw Error(ErrorCode::invalid_argument, "a backward pass needs a forward pass for training before it");
   }
-  const std::int64_t batch = *std::exchange(to_go_back_, std::nullopt);
+  const std::int64_t batch = *std::exchange(awaits_backward_, std::nullopt);
   if (batch == 0) return backward_of_nothing(sink);
   programs_.at(batch)->backward(sink, observer_);
 }

@@ -18,7 +18,7 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// In one call of the system where it takes all at once. @throws Error{io}
+  /// Writes in one call of the system where it takes all at once. @throws Error{io}
   void write(std::string_view text);
 
  private:

@@ -84,7 +84,7 @@ Trainer::Result Trainer::run() {
   return result;
 }
 
-/// To the end of the epoch, or of the run. @return what is known of the epoch before it is evaluated
+/// Trains to the end of the epoch, or of the run. @return what is known of the epoch before it is evaluated
 observe::EpochEvent Trainer::train_epoch() {
   const std::int64_t epoch = epoch_;
   const double exposed = replica_.data_parallel().exposed_seconds();

@@ -95,7 +95,7 @@ pmpi::Counters simulated_messages(const std::vector<Schedule>& schedules, Rank m
     const auto plans = plans_of(schedules, block);
     const collectives::Timeline timeline = collectives::run(plans, width, {});
     EXPECT_TRUE(timeline.blocked.empty());
-    for (const collectives::Event& event : timeline.events) {
+    for (const collectives::TimelineEvent& event : timeline.events) {
       if (event.peer < 0) continue;
       if (event.peer == me.value) ++expected.messages_received;
       if (event.rank != me.value) continue;

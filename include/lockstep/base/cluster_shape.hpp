@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Which node each rank lives on; nodes are numbered in the order of their lowest rank.
+/// Says which node each rank lives on; nodes are numbered in the order of their lowest rank.
 struct ClusterShape {
   std::vector<int> node_of_rank;
 

@@ -106,7 +106,7 @@ class ProcessGroup {
 
   /// Moves this rank's operations.
   [[nodiscard]] Progress& progress() const;
-  /// By what the communicators choose; nothing where the MPI library does.
+  /// What the communicators choose by; nothing where the MPI library does.
   [[nodiscard]] const std::optional<collectives::Selection>& selection() const;
 
  private:

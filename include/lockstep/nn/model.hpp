@@ -87,7 +87,7 @@ class Model {
   bool bound_ = false;
   Allocation arena_;
   std::map<std::int64_t, std::unique_ptr<Program>> programs_;
-  std::optional<std::int64_t> to_go_back_;  ///< batch size of the forward pass that awaits its backward pass
+  std::optional<std::int64_t> awaits_backward_;  ///< batch size of the forward pass that awaits its backward pass
 };
 
 }  // namespace lockstep::nn

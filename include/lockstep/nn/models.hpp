@@ -5,8 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "lockstep/nn/learning_rate.hpp"
 #include "lockstep/nn/network.hpp"
-#include "lockstep/nn/schedule.hpp"
 
 namespace lockstep::nn {
 

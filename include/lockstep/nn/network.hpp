@@ -42,7 +42,7 @@ struct Layer {
 /// A value; it holds no weights and knows no implementation.
 class Network {
  public:
-  /// As a layer's input: the images.
+  /// Stands for the images where a layer's input is named.
   static constexpr int input = -1;
 
   /// @param image    extent of one image; its batch is ignored

@@ -5,8 +5,8 @@
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
+#include "lockstep/nn/learning_rate.hpp"
 #include "lockstep/nn/optimizer.hpp"
-#include "lockstep/nn/schedule.hpp"
 
 namespace lockstep::trainer {
 
@@ -14,9 +14,9 @@ namespace lockstep::trainer {
 struct TrainerOptions {
   DType precision = DType::float32;
   std::int64_t epochs = 1;
-  std::int64_t steps = 0;  ///< ends the run after so many steps in all; 0: no such end
-  Count batch{128};        ///< samples of a step over all ranks
-  nn::Schedule schedule;   ///< of the learning rate, over all epochs
+  std::int64_t steps = 0;             ///< ends the run after so many steps in all; 0: no such end
+  Count batch{128};                   ///< samples of a step over all ranks
+  nn::LearningRateSchedule schedule;  ///< of the learning rate, over all epochs
   nn::SgdOptions sgd;
   std::uint64_t seed = 1;  ///< of initialisation and shuffling
   InitialValues initial = InitialValues::broadcast;

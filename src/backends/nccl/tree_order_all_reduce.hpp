@@ -24,7 +24,7 @@ namespace lockstep::backends {
 ///         the halves are direct, since only a rank that has every contribution can add in any order
 class TreeOrderAllReduce {
  public:
-  /// Of scratch, a communicator's whole. Long enough for bandwidth: with 8 ranks messages are of 4.6 MiB.
+  /// The scratch of a whole communicator. It is long enough for bandwidth: with 8 ranks messages are of 4.6 MiB.
   static constexpr Bytes scratch_bytes{std::int64_t{32} << 20};
 
   /// @param scratch  device memory of scratch_bytes, for whatever the stream runs at the time

@@ -11,8 +11,8 @@
 namespace lockstep::backends {
 namespace {
 
-/// Of the tiles that the inputs are cut into: a few of them, one for each level of the tree, stay in the first-level
-/// cache.
+/// Bytes of the tiles that the inputs are cut into: a few of them, one for each level of the tree, stay in the
+/// first-level cache.
 constexpr std::int64_t tile_bytes = 4096;
 
 struct alignas(64) Tile {

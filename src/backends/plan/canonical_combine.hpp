@@ -9,9 +9,9 @@
 
 namespace lockstep::backends {
 
-/// As kernels::combine, in the canonical order (`canonical_order.hpp`) and with every sum rounded to the type: the bits
-/// that pairs of ranks get who send each other their sums.
-/// Reused from step to step; allocates only when there are more outputs than ever before.
+/// Does what kernels::combine does, in the canonical order (`canonical_order.hpp`) and with every sum rounded to the
+/// type: the bits that pairs of ranks get who send each other their sums. Reused from step to step; allocates only when
+/// there are more outputs than ever before.
 /// @cost  each input is read once, each output written once; sums in between stay in the cache
 class CanonicalCombine {
  public:

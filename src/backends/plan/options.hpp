@@ -13,8 +13,8 @@ namespace lockstep::backends {
 
 /// How ranks that share memory go about it.
 struct NodeOptions {
-  /// Of a block: operations are cut into blocks of this size. Ordinary memory passes through it, and should find it in
-  /// the cache.
+  /// The size of a block: operations are cut into blocks of this size. Ordinary memory passes through it, and should
+  /// find it in the cache.
   Bytes staging{256 * 1024};
   /// Each rank adds up a whole all-reduce by itself, for a single synchronisation, where it reads no more than this of
   /// all the others'.

@@ -16,7 +16,7 @@ struct Expression {
   friend bool operator==(const Expression&, const Expression&) = default;
 };
 
-/// In which order operands are added: binary trees over numbered leaves, each distinct one stored once.
+/// The order in which operands are added: binary trees over numbered leaves, each distinct one stored once.
 ///
 /// a ⊕ b and b ⊕ a are the same tree, as they are the same bits in IEEE arithmetic; (a ⊕ b) ⊕ c and a ⊕ (b ⊕ c) are
 /// not. The neutral element vanishes: x ⊕ neutral is x (for sums to the last bit, an executor fills −0.0).

@@ -14,9 +14,9 @@ namespace {
 using Ranks = std::set<int>;
 
 /// Who is known to have begun, for each step once it is done.
-class Hearsay {
+class Knowledge {
  public:
-  explicit Hearsay(std::span<const Plan> plans) {
+  explicit Knowledge(std::span<const Plan> plans) {
     for (const Plan& plan : plans) {
       waits_for_.push_back(dependencies(plan));
       after_.emplace_back(plan.steps.size());
@@ -31,7 +31,7 @@ class Hearsay {
                    after(s.rank)[static_cast<std::size_t>(d)].end());
     return known;
   }
-  void hear(StepId s, const Ranks& news) {
+  void learn(StepId s, const Ranks& news) {
     Ranks& known = after_[static_cast<std::size_t>(s.rank)][static_cast<std::size_t>(s.step)];
     known = before(s);
     known.insert(news.begin(), news.end());
@@ -54,29 +54,29 @@ class Hearsay {
 
 }  // namespace
 
-std::optional<Fault> find_deaf(std::span<const Plan> plans) {
-  Hearsay hearsay(plans);
+std::optional<Fault> find_uninformed(std::span<const Plan> plans) {
+  Knowledge knowledge(plans);
   std::map<std::pair<int, int>, std::vector<StepId>> publishers;  // of each Await
   for (const Wait& wait : match_phases(plans))
     if (wait.publish) publishers[{wait.await.rank, wait.await.step}].push_back(*wait.publish);
-  for (const Event& event : run(plans, 1, {}).events) {
+  for (const TimelineEvent& event : run(plans, 1, {}).events) {
     if (event.peer < 0) {
       Ranks news;
-      for (const StepId publish : publishers[{event.rank, event.step}]) news.merge(hearsay.before(publish));
-      hearsay.hear({event.rank, event.step}, news);
+      for (const StepId publish : publishers[{event.rank, event.step}]) news.merge(knowledge.before(publish));
+      knowledge.learn({event.rank, event.step}, news);
       continue;
     }
     const StepId receive{event.peer, event.peer_step};
-    const Ranks news = hearsay.before({event.rank, event.step});
-    hearsay.hear({event.rank, event.step}, {});
-    hearsay.hear(receive, news);
-    const Ranks known = hearsay.all_before(receive);
+    const Ranks news = knowledge.before({event.rank, event.step});
+    knowledge.learn({event.rank, event.step}, {});
+    knowledge.learn(receive, news);
+    const Ranks known = knowledge.all_before(receive);
     if (std::includes(known.begin(), known.end(), news.begin(), news.end()))
       return Fault{FaultKind::redundant, receive.rank, receive.step, "the signal brings no news"};
   }
   for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank) {
     const int steps = static_cast<int>(plans[static_cast<std::size_t>(rank)].steps.size());
-    const std::size_t heard = hearsay.all_before({rank, steps}).size();
+    const std::size_t heard = knowledge.all_before({rank, steps}).size();
     if (heard != plans.size())
       return Fault{FaultKind::missing, rank, -1, "ends after hearing of only " + std::to_string(heard) + " ranks"};
   }

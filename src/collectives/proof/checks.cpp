@@ -43,7 +43,7 @@ class Inspector {
     for (const NodeRange& write : touched.writes()) {
       if (write.range.memory == Memory::input) return "writes " + text(write.range);
       for (const NodeRange& read : touched.reads())
-        if (write.rank == read.rank && overlap_partly(place_of(write), place_of(read)))
+        if (write.rank == read.rank && overlap_partly(extent_at(write), extent_at(read)))
           return text(read.range) + " overlaps " + text(write.range) + " in part";
     }
     if (const auto half = message(step); half && !is_rank(half->peer))
@@ -64,9 +64,9 @@ class Inspector {
     return trial_.kind == CollectiveKind::reduce_then && apply.to.memory == Memory::output &&
            (!trial_.in_place || apply.to == apply.from);
   }
-  [[nodiscard]] Place place_of(const NodeRange& at) const {
+  [[nodiscard]] Extent extent_at(const NodeRange& at) const {
     const Seen where = seen(plans_, rank_, at);
-    return place(trial_, where.owner, where.range);
+    return extent_of(trial_, where.owner, where.range);
   }
   [[nodiscard]] bool lies_inside(const Range& r, int owner) const {
     const int ranks = static_cast<int>(plans_.size());
@@ -91,7 +91,7 @@ class Inspector {
     const std::int64_t part = trial_.count.value;
     return has_parts && r.count > 0 && r.offset / part != (r.offset + r.count - 1) / part;
   }
-  static bool overlap_partly(const Place& a, const Place& b) {
+  static bool overlap_partly(const Extent& a, const Extent& b) {
     return a.memory == b.memory && a.begin != b.begin && a.begin < b.end && b.begin < a.end;
   }
 
@@ -102,7 +102,7 @@ class Inspector {
 };
 
 struct Touch {
-  Place at;
+  Extent at;
   int step;
   bool writes;
 };
@@ -113,9 +113,9 @@ std::vector<Touch> touches(const Plan& plan, int rank, const Trial& trial) {
     const Accesses touched(plan.steps[s]);
     const int step = static_cast<int>(s);
     for (const auto& [owner, r] : touched.reads())
-      if (owner == self) result.push_back({place(trial, rank, r), step, false});
+      if (owner == self) result.push_back({extent_of(trial, rank, r), step, false});
     for (const auto& [owner, r] : touched.writes())
-      if (owner == self) result.push_back({place(trial, rank, r), step, true});
+      if (owner == self) result.push_back({extent_of(trial, rank, r), step, true});
   }
   std::erase_if(result, [](const Touch& t) { return t.at.begin == t.at.end; });
   return result;

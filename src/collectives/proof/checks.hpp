@@ -21,6 +21,6 @@ std::optional<Fault> find_race(const Plan& plan, std::span<const Dependencies> w
 
 /// For barriers. missing: some rank ends without having heard, at first or second hand, that another has begun;
 /// redundant: a signal without news.
-std::optional<Fault> find_deaf(std::span<const Plan> plans);
+std::optional<Fault> find_uninformed(std::span<const Plan> plans);
 
 }  // namespace lockstep::collectives

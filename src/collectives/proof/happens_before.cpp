@@ -14,7 +14,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Of moments, which are numbered.
+/// A set of moments, which are numbered.
 class Set {
  public:
   explicit Set(std::size_t size) : words_((size + 63) / 64) {}
@@ -45,7 +45,7 @@ class Order {
     for (const Wait& wait : match_phases(plans))
       if (wait.publish) publishers_[number(wait.await)].push_back(number(*wait.publish));
 
-    for (const Event& event : timeline.events) {
+    for (const TimelineEvent& event : timeline.events) {
       const StepId step{event.rank, event.step};
       begin(step);
       if (event.peer < 0) continue;
@@ -94,7 +94,7 @@ class Order {
 
 struct TimedTouch {
   int owner;
-  Place at;
+  Extent at;
   std::size_t moment;
   StepId step;  ///< −1 for the owner's own
   bool writes;
@@ -106,7 +106,7 @@ std::vector<TimedTouch> touches(std::span<const Plan> plans, const Trial& trial,
   for (int rank = 0; rank < ranks; ++rank) {
     const auto owned = [&](const Range& range) {
       for (const std::size_t moment : {order.start(rank), order.end(rank)})
-        all.push_back({rank, place(trial, rank, range), moment, {rank, -1}, true});
+        all.push_back({rank, extent_of(trial, rank, range), moment, {rank, -1}, true});
     };
     owned({Memory::input, 0, input_count(trial, ranks)});
     owned({Memory::output, 0, output_count(trial, ranks, rank)});
@@ -116,7 +116,7 @@ std::vector<TimedTouch> touches(std::span<const Plan> plans, const Trial& trial,
       const Accesses touched(steps[static_cast<std::size_t>(s)]);
       const auto add = [&](const NodeRange& at, bool writes) {
         const auto [owner, range] = seen(plans, rank, at);
-        all.push_back({owner, place(trial, owner, range), order.number(step), step, writes});
+        all.push_back({owner, extent_of(trial, owner, range), order.number(step), step, writes});
       };
       for (const NodeRange& at : touched.reads()) add(at, false);
       for (const NodeRange& at : touched.writes()) add(at, true);

@@ -27,7 +27,7 @@ class Replay {
       memories_.emplace_back(trial, static_cast<int>(plans.size()), rank, expressions);
   }
 
-  void execute(const Event& event) {
+  void execute(const TimelineEvent& event) {
     at_ = {event.rank, event.step};
     if (event.peer < 0) {
       std::visit(Overloaded{
@@ -166,10 +166,10 @@ std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial,
     return Fault{FaultKind::deadlock, timeline.blocked.front().rank, timeline.blocked.front().step,
                  std::to_string(timeline.blocked.size()) + " steps wait for each other"};
   if (auto fault = find_race_between_ranks(plans, timeline, trial)) return fault;
-  if (trial.kind == CollectiveKind::barrier) return find_deaf(plans);
+  if (trial.kind == CollectiveKind::barrier) return find_uninformed(plans);
 
   Replay replay(plans, trial, simulation.expressions);
-  for (const Event& event : timeline.events) replay.execute(event);
+  for (const TimelineEvent& event : timeline.events) replay.execute(event);
   if (replay.fault()) return replay.fault();
   const int ranks = static_cast<int>(plans.size());
   std::vector<std::vector<Piece>> outputs;

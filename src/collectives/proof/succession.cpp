@@ -159,14 +159,14 @@ class Course {
   std::vector<std::vector<std::size_t>> waits_for_;
 };
 
-/// Which memory of a rank: the buffers of each turn, and of each slot the announcement and the staging area.
+/// Names a memory of a rank: the buffers of each turn, and of each slot the announcement and the staging area.
 enum class Area : std::uint8_t { buffers, announcement, staging };
 
 struct SlotTouch {
   int owner;
   Area area;
   int which;  ///< of the turns or slots
-  Place at;
+  Extent at;
   std::size_t moment;
   bool writes;
 
@@ -202,7 +202,7 @@ class Touches {
       if (owner != rank) announce(turn, owner, moment, false);
       const bool staged = range.memory == Memory::staging;
       all_.push_back({owner, staged ? Area::staging : Area::buffers, staged ? turn % rule_.slots : turn,
-                      place(of.trial, owner, range), moment, writes});
+                      extent_of(of.trial, owner, range), moment, writes});
     };
     const Accesses touched(course_.plan(turn, rank).steps[static_cast<std::size_t>(step)]);
     for (const NodeRange& at : touched.reads()) add(at, false);

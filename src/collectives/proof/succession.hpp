@@ -16,12 +16,12 @@ struct Turn {
   std::vector<Plan> plans;  ///< one for each rank, all of which share memory
 };
 
-/// By what a rank knows that it may open a block; see NodeLink. Tests take parts of it away.
+/// What a rank goes by when it opens a block; see NodeLink. Tests take parts of it away.
 struct SlotRule {
   int slots = slots_of_a_channel;
   /// Looks at the flags of those that it does not know to have entered.
   bool looks = true;
-  /// By how many blocks the one that all must have entered may be earlier than the rule says.
+  /// The number of blocks by which the one that all must have entered may be earlier than the rule says.
   int slack = 0;
   /// Takes all to have entered a block only if it has awaited all of them in it, not if it has awaited any.
   bool awaits_all = true;

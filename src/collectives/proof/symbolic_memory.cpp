@@ -55,7 +55,7 @@ int first_leaf(const Trial& trial, int rank) {
   return std::accumulate(trial.leaves.begin(), trial.leaves.begin() + rank, 0);
 }
 
-Place place(const Trial& trial, int rank, const Range& range) {
+Extent extent_of(const Trial& trial, int rank, const Range& range) {
   const std::int64_t end = range.offset + range.count;
   const bool output_is_input =
       trial.kind == CollectiveKind::reduce_scatter && trial.in_place && inputs_of(trial, rank) > 0;
@@ -107,10 +107,10 @@ SymbolicMemory::SymbolicMemory(const Trial& trial, int ranks, int rank, Expressi
     bring({Memory::output, 0, trial.count.value}, first);
 }
 
-IntervalMap<Symbol>& SymbolicMemory::memory(const Place& at) { return memories_[static_cast<std::size_t>(at.memory)]; }
+IntervalMap<Symbol>& SymbolicMemory::memory(const Extent& at) { return memories_[static_cast<std::size_t>(at.memory)]; }
 
 std::vector<Piece> SymbolicMemory::read(const Range& range) {
-  const Place at = place(*trial_, rank_, range);
+  const Extent at = extent_of(*trial_, rank_, range);
   std::vector<Piece> pieces;
   memory(at).visit(at.begin, at.end, [&](std::int64_t begin, std::int64_t end, const Symbol& symbol) {
     Symbol here = symbol;
@@ -125,7 +125,7 @@ std::vector<Piece> SymbolicMemory::read(const Range& range) {
 }
 
 void SymbolicMemory::write(const Range& range, const std::vector<Piece>& pieces) {
-  const Place at = place(*trial_, rank_, range);
+  const Extent at = extent_of(*trial_, rank_, range);
   for (const Piece& piece : pieces) {
     const std::int64_t begin = at.begin + piece.offset;
     Symbol there = piece.symbol;

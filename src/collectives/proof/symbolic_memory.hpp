@@ -28,7 +28,7 @@ struct Piece {
 };
 
 /// Where a range really lies: an in-place reduce-scatter's output is a part of its input.
-struct Place {
+struct Extent {
   int memory;
   std::int64_t begin;
   std::int64_t end;
@@ -40,7 +40,7 @@ std::int64_t output_count(const Trial& trial, int ranks, int rank);
 /// How many inputs `rank` has.
 int inputs_of(const Trial& trial, int rank);
 
-Place place(const Trial& trial, int rank, const Range& range);
+Extent extent_of(const Trial& trial, int rank, const Range& range);
 
 /// What `range` means to the step of a rank: of its own memory, or of what another rank shows.
 struct Seen {
@@ -60,7 +60,7 @@ class SymbolicMemory {
   void write(const Range& range, const std::vector<Piece>& pieces);
 
  private:
-  IntervalMap<Symbol>& memory(const Place& at);
+  IntervalMap<Symbol>& memory(const Extent& at);
 
   const Trial* trial_;
   int rank_;

@@ -164,7 +164,7 @@ class Runner {
     return free;
   }
 
-  /// As `add`; what is read from or written to another rank's memory has a link's price, without α.
+  /// Prices a step as `add` does; what is read from or written to another rank's memory has a link's price, without α.
   double combine(int rank, const Combine& step, double earliest) {
     const double n = bytes(step.to.front().range.count);
     const auto is_far = [](const NodeRange& at) { return at.rank != self; };
@@ -176,7 +176,7 @@ class Runner {
     return free;
   }
 
-  void record(const Event& event) {
+  void record(const TimelineEvent& event) {
     timeline_.events.push_back(event);
     timeline_.seconds = std::max(timeline_.seconds, event.end_seconds);
   }

@@ -11,7 +11,7 @@
 namespace lockstep::collectives {
 
 /// A step that ran. A message is one event; rank and step are then the sender's.
-struct Event {
+struct TimelineEvent {
   int rank = 0;
   int step = 0;
   int peer = -1;  ///< the receiver; −1 for a local step
@@ -27,9 +27,9 @@ struct StepId {
 
 /// How the plans of all ranks run.
 struct Timeline {
-  std::vector<Event> events;    ///< in an order in which they could be run one by one
-  std::vector<StepId> blocked;  ///< steps that never can: a deadlock, or a message without its other half
-  double seconds = 0;           ///< until the last event ends
+  std::vector<TimelineEvent> events;  ///< in an order in which they could be run one by one
+  std::vector<StepId> blocked;        ///< steps that never can: a deadlock, or a message without its other half
+  double seconds = 0;                 ///< until the last event ends
 };
 
 /// Runs the plans under synchronous sends: a message moves when both halves are posted, and a step is posted when all

@@ -95,7 +95,7 @@ class BatchNorm final : public Operator {
     saved(call.saved, inverse_deviation)[c] = static_cast<float>(istd);
   }
 
-  /// From the sums; updates the running statistics.
+  /// Derives the moments of a batch from its sums; updates the running statistics.
   [[nodiscard]] Moments batch_moments(const Forward& call, std::int64_t c) const {
     const auto i = static_cast<std::size_t>(c);
     const double average = sums_[i] / values();

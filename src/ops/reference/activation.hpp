@@ -7,7 +7,7 @@
 
 namespace lockstep::ops::reference {
 
-/// In place. A NaN stays a NaN, so that a loss that diverged is seen.
+/// Applies it in place. A NaN stays a NaN, so that a loss that diverged is seen.
 template <typename T>
 void activate(Activation activation, T* values, std::int64_t count) {
   if (activation == Activation::none) return;

@@ -79,7 +79,7 @@ class Arrival {
     }
   }
 
-  /// Of rank 0.
+  /// The part of rank 0.
   void ask() {
     if (!called_ && (passed(begin_, deadline_) || !host_of_.empty())) {
       called_ = true;
@@ -93,7 +93,7 @@ class Arrival {
     throw Error(verdict);
   }
 
-  /// Of the others. @return whether all are there after all, since rank 0 went on before it heard this rank
+  /// The part of the others. @return whether all are there after all, since rank 0 went on before it heard this rank
   bool answer() {
     if (!answered_ && (called_ || passed(begin_, deadline_))) {
       answered_ = true;

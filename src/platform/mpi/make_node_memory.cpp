@@ -68,7 +68,7 @@ Offer offer_from(const std::string& text) {
   return offer;
 }
 
-/// Which member of a file a rank is; nothing if it does not hold it.
+/// The number of a rank among a file's members; nothing if it does not hold it.
 std::optional<int> member_of(const Offer& offer, std::uint64_t nonce) {
   for (const auto& [held, member] : offer.files) {
     if (held == nonce) return member;
@@ -77,24 +77,24 @@ std::optional<int> member_of(const Offer& offer, std::uint64_t nonce) {
 }
 
 /// What rank 0 tells the others before they come to fetch its file.
-struct Announcement {
+struct Invitation {
   NodeLayout layout;
   std::uint64_t nonce = 0;
   std::string socket;  ///< "-" where nobody will come
 };
 
-std::string to_text(const Announcement& announcement) {
+std::string to_text(const Invitation& invitation) {
   std::ostringstream text;
-  text << announcement.layout.members << ' ' << announcement.layout.heap.value << ' ' << announcement.nonce << ' '
-       << announcement.socket;
+  text << invitation.layout.members << ' ' << invitation.layout.heap.value << ' ' << invitation.nonce << ' '
+       << invitation.socket;
   return text.str();
 }
 
-Announcement announcement_from(const std::string& text) {
-  Announcement announcement;
+Invitation invitation_from(const std::string& text) {
+  Invitation invitation;
   std::istringstream in(text);
-  in >> announcement.layout.members >> announcement.layout.heap.value >> announcement.nonce >> announcement.socket;
-  return announcement;
+  in >> invitation.layout.members >> invitation.layout.heap.value >> invitation.nonce >> invitation.socket;
+  return invitation;
 }
 
 /// The way of one rank into the node's memory, in steps. After each step all ranks hear whether all succeeded; so none
@@ -154,7 +154,7 @@ class Entrance {
     say_that_it_is_another();
     why_not = together(&Entrance::create);
     if (!why_not.empty()) return;
-    announced_ = announcement_from(broadcast_string(node_, rank_ == 0 ? to_text(announced_) : std::string(), Rank{0}));
+    invitation_ = invitation_from(broadcast_string(node_, rank_ == 0 ? to_text(invitation_) : std::string(), Rank{0}));
     for (const auto step : {&Entrance::connect, &Entrance::pass, &Entrance::sign_in, &Entrance::meet}) {
       why_not = together(step);
       if (!why_not.empty()) return;
@@ -176,22 +176,22 @@ class Entrance {
     if (rank_ != 0) return;
     const auto least = std::min_element(offers_.begin(), offers_.end(),
                                         [](const Offer& a, const Offer& b) { return a.addresses < b.addresses; });
-    announced_ = {{ranks_, heap_size(ranks_, options_, least->addresses)}, random_nonce(), "-"};
-    file_ = std::make_shared<NodeFile>(SharedFile(announced_.layout.file()), announced_.layout, 0, announced_.nonce);
+    invitation_ = {{ranks_, heap_size(ranks_, options_, least->addresses)}, random_nonce(), "-"};
+    file_ = std::make_shared<NodeFile>(SharedFile(invitation_.layout.file()), invitation_.layout, 0, invitation_.nonce);
     if (ranks_ == 1) return;
     sender_ = std::make_unique<DescriptorSender>(ranks_ - 1);
-    announced_.socket = sender_->name();
+    invitation_.socket = sender_->name();
   }
 
   void connect() {
-    if (rank_ != 0) connection_ = connect_to_sender(announced_.socket, options_.deadline);
+    if (rank_ != 0) connection_ = connect_to_sender(invitation_.socket, options_.deadline);
   }
 
   void pass() {
     if (sender_ != nullptr) sender_->send(file_->descriptor(), options_.deadline);
     if (rank_ == 0) return;
-    SharedFile file(receive_descriptor(connection_, options_.deadline), announced_.layout.file());
-    file_ = std::make_shared<NodeFile>(std::move(file), announced_.layout, rank_, announced_.nonce);
+    SharedFile file(receive_descriptor(connection_, options_.deadline), invitation_.layout.file());
+    file_ = std::make_shared<NodeFile>(std::move(file), invitation_.layout, rank_, invitation_.nonce);
   }
 
   void sign_in() { file_->enter(); }
@@ -231,7 +231,7 @@ class Entrance {
   const NodeMemoryOptions& options_;
   std::vector<std::shared_ptr<NodeFile>> held_;
   std::vector<Offer> offers_;  // by rank
-  Announcement announced_;
+  Invitation invitation_;
   std::unique_ptr<DescriptorSender> sender_;
   Descriptor connection_;
   std::shared_ptr<NodeFile> file_;

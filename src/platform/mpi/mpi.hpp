@@ -37,7 +37,7 @@ inline MPI_Comm communicator(const MpiGroup& group) { return group.handle().comm
 /// @throws Error{timeout} unless all its ranks call this within `deadline`: names those that have not; Error{transport}
 MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline);
 
-/// Of this process's host.
+/// The name of this process's host.
 std::string processor_name();
 
 /// MPI's text for one of its error codes.

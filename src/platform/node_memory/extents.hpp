@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Which parts of a range of bytes are taken. Knows nothing of what lies there.
+/// Keeps account of which parts of a range of bytes are taken. Knows nothing of what lies there.
 class Extents {
  public:
   explicit Extents(Bytes whole);

@@ -20,7 +20,7 @@ std::string local_rank_name(int rank) {
 NodeFile::NodeFile(SharedFile file, const NodeLayout& layout, int member, std::uint64_t nonce)
     : file_(std::move(file)), layout_(layout), member_(member), nonce_(nonce), heap_(layout.heap) {}
 
-/// Of the groups that not everybody has left this process may say that it reaches into nothing of theirs any more.
+/// Of the groups that not everybody has left, this process may say that it reaches into nothing of theirs any more.
 NodeFile::~NodeFile() {
   for (const Parting& left : partings_) {
     left.members[left.rank].departure.store(Departure::released, std::memory_order_release);

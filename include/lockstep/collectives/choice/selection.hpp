@@ -39,7 +39,7 @@ class SelectionTable {
   void erase(CollectiveKind kind, const ShapeSummary& shape);
   /// The entry that covers this size; null if none does. Valid until the table changes.
   [[nodiscard]] const TableEntry* find(CollectiveKind kind, const ShapeSummary& shape, Bytes bytes) const;
-  /// By operation, shape and size.
+  /// They are ordered by operation, shape and size.
   [[nodiscard]] const std::vector<TableEntry>& entries() const { return entries_; }
 
   friend bool operator==(const SelectionTable&, const SelectionTable&) = default;

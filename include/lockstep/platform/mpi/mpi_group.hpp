@@ -56,7 +56,7 @@ class MpiGroup {
   [[nodiscard]] const std::string& host_of(Rank rank) const { return hosts()[static_cast<std::size_t>(rank.value)]; }
   /// Name of this rank's host.
   [[nodiscard]] const std::string& host() const { return host_of(rank_); }
-  /// Which ranks share a node.
+  /// Says which ranks share a node.
   [[nodiscard]] const ClusterShape& shape() const;
 
   /// The same ranks in a new communicator. Collective. @throws Error{transport}

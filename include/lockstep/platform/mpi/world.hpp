@@ -20,8 +20,8 @@ enum class ThreadLevel { single, funneled, serialized, multiple };
 ThreadLevel provided_thread_level();
 
 struct WorldOptions {
-  /// To ask MPI for, where the program has not initialised it. What MPI gives instead is taken; who needs more, as a
-  /// progress thread does, says so.
+  /// The thread level to ask MPI for, where the program has not initialised it. What MPI gives instead is taken; who
+  /// needs more, as a progress thread does, says so.
   ThreadLevel thread_level = ThreadLevel::multiple;
   /// For all ranks to come; MPI's own start is not bounded by it.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
@@ -50,7 +50,7 @@ class World {
 
   [[nodiscard]] Rank rank() const { return group_.rank(); }
   [[nodiscard]] int size() const { return group_.size(); }
-  /// Which rank is on which node.
+  /// Says which rank is on which node.
   [[nodiscard]] const ClusterShape& shape() const { return group_.shape(); }
   /// This rank's node, local rank and local size.
   [[nodiscard]] const Place& place() const { return place_; }

@@ -12,7 +12,7 @@ enum class Decay {
 };
 
 /// How the learning rate changes over a run.
-struct Schedule {
+struct LearningRateSchedule {
   double peak = 0.05;
   Decay decay = Decay::constant;
   double warmup_fraction = 0;  ///< of all steps, with the rate growing linearly up to the peak; 0 ≤ fraction < 1
@@ -21,6 +21,6 @@ struct Schedule {
 /// The learning rate of step `step`, counted from 0, in a run of `total_steps`. A pure function, so that a resumed run
 /// goes on where it was. Steps past the end get the last step's rate.
 /// @throws Error{invalid_argument} if `step` is negative, `total_steps` not positive or the fraction out of range
-double learning_rate(const Schedule& schedule, std::int64_t step, std::int64_t total_steps);
+double learning_rate(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps);
 
 }  // namespace lockstep::nn

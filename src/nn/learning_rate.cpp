@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/nn/schedule.hpp"
+#include "lockstep/nn/learning_rate.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace lockstep::nn {
 namespace {
 
-void check(const Schedule& schedule, std::int64_t step, std::int64_t total_steps) {
+void check(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps) {
   if (step < 0 || total_steps < 1) {
     throw Error(ErrorCode::invalid_argument,
                 "no learning rate for step " + std::to_string(step) + " of " + std::to_string(total_steps));
@@ -34,7 +34,7 @@ double decay_factor(Decay decay, double progress) {
 
 }  // namespace
 
-double learning_rate(const Schedule& schedule, std::int64_t step, std::int64_t total_steps) {
+double learning_rate(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps) {
   check(schedule, step, total_steps);
   const auto warmup = static_cast<std::int64_t>(schedule.warmup_fraction * static_cast<double>(total_steps));
   const std::int64_t now = std::min(step, total_steps - 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/nn/schedule.hpp"
+#include "lockstep/nn/learning_rate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,19 +8,19 @@
 namespace lockstep::nn {
 namespace {
 
-TEST(Schedule, ConstantStaysAtItsPeak) {
+TEST(LearningRateSchedule, ConstantStaysAtItsPeak) {
   for (const std::int64_t step : {0, 50, 99, 1000}) EXPECT_EQ(learning_rate({.peak = 0.25}, step, 100), 0.25);
 }
 
-TEST(Schedule, StepDividesByTenAtHalfAndThreeQuarters) {
-  const Schedule schedule{.peak = 1, .decay = Decay::step, .warmup_fraction = 0.1};
+TEST(LearningRateSchedule, StepDividesByTenAtHalfAndThreeQuarters) {
+  const LearningRateSchedule schedule{.peak = 1, .decay = Decay::step, .warmup_fraction = 0.1};
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 49, 100), 1);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 50, 100), 0.1);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 75, 100), 0.01);
 }
 
-TEST(Schedule, CosineFallsFromPeakToNearlyZero) {
-  const Schedule schedule{.peak = 2, .decay = Decay::cosine};
+TEST(LearningRateSchedule, CosineFallsFromPeakToNearlyZero) {
+  const LearningRateSchedule schedule{.peak = 2, .decay = Decay::cosine};
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 0, 100), 2);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 50, 100), 1);
   EXPECT_LT(learning_rate(schedule, 99, 100), 0.001);
@@ -30,15 +30,15 @@ TEST(Schedule, CosineFallsFromPeakToNearlyZero) {
   EXPECT_EQ(learning_rate(schedule, 500, 100), learning_rate(schedule, 99, 100));
 }
 
-TEST(Schedule, WarmUpGrowsLinearlyUpToThePeak) {
-  const Schedule schedule{.peak = 1, .decay = Decay::cosine, .warmup_fraction = 0.09};
+TEST(LearningRateSchedule, WarmUpGrowsLinearlyUpToThePeak) {
+  const LearningRateSchedule schedule{.peak = 1, .decay = Decay::cosine, .warmup_fraction = 0.09};
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 0, 100), 0.1);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 4, 100), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 9, 100), 1);
   EXPECT_LT(learning_rate(schedule, 10, 100), 1);
 }
 
-TEST(Schedule, RefusesWhatHasNoMeaning) {
+TEST(LearningRateSchedule, RefusesWhatHasNoMeaning) {
   EXPECT_THROW((void)learning_rate({}, -1, 10), Error);
   EXPECT_THROW((void)learning_rate({}, 0, 0), Error);
   EXPECT_THROW((void)learning_rate({.warmup_fraction = 1}, 0, 10), Error);
