@@ -25,18 +25,6 @@
 namespace lockstep::train {
 namespace {
 
-/// Does what only this rank may fail at; if any rank fails, all throw the same error.
-template <typename Work>
-void agreed(const World& world, const Work& work) {
-  std::optional<Error> failure;
-  try {
-    work();
-  } catch (const Error& error) {
-    failure = error.reported_by(world.rank().value, world.host());
-  }
-  agree(world.group(), failure);
-}
-
 int threads_of_this_rank(const Options& options, const World& world, const NodeView& node) {
   if (options.threads > 0) return options.threads;
   const auto mine = static_cast<std::size_t>(world.place().local_rank);
@@ -53,8 +41,7 @@ struct Files {
 
 Files open_files(const World& world, const Options& options) {
   Files files;
-  agreed(world, [&] {
-    if (world.rank() != Rank{0}) return;
+  agree_on_rank_zero(world.group(), [&] {
     if (!options.metrics.empty()) files.metrics.emplace(options.metrics);
     if (!options.trace.empty()) files.trace.emplace(options.trace);
   });
@@ -105,7 +92,7 @@ void print_header(const Options& options, const World& world, int threads, const
 void write_trace(const World& world, const Options& options, Files& files, const observe::TraceRecorder* recorder) {
   if (recorder == nullptr) return;
   const std::vector<std::string> events = gather_strings(world.group(), recorder->events_json(), {0});
-  agreed(world, [&] {
+  agree(world.group(), [&] {
     if (files.trace) files.trace->write(events);
   });
   if (world.rank() == Rank{0}) std::printf("trace: %s\n", options.trace.c_str());
@@ -133,14 +120,14 @@ NodeView show_cluster(const World& world, const Options& options) {
 
 data::DatasetPair load_data(const World& world, const Options& options) {
   data::DatasetPair data;
-  agreed(world, [&] { data = data::load_dataset({options.dataset, options.data_dir, options.trainer.seed}); });
+  agree(world.group(), [&] { data = data::load_dataset({options.dataset, options.data_dir, options.trainer.seed}); });
   return data;
 }
 
 nn::Network make_network(const World& world, const Options& options, const data::Dataset& train) {
   std::optional<nn::Network> network;
   const data::ImageShape& image = train.shape;
-  agreed(world, [&] {
+  agree(world.group(), [&] {
     network = nn::make_model(options.model, {1, image.channels, image.height, image.width}, train.classes);
   });
   return *std::move(network);
@@ -162,12 +149,12 @@ std::optional<Reporter> make_reporter(const World& world, const Options& options
   return reporter;
 }
 
-/// By what each bucket is all-reduced, in the order in which backward fills them.
 /// What the library has to say: on standard error, since the other stream is the run's own.
 void tell_user(std::string_view text) {
   std::fprintf(stderr, "train: %.*s\n", static_cast<int>(text.size()), text.data());
 }
 
+/// By what each bucket is all-reduced, in the order in which backward fills them.
 void print_explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer) {
   const std::vector<Bytes> sizes = trainer.replica().data_parallel().bucket_sizes();
   std::fputs((explain(*group.selection(), CollectiveKind::all_reduce, sizes, options.tuning) + '\n').c_str(), stdout);

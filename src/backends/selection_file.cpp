@@ -155,15 +155,7 @@ SelectionTable read_selection_table(const std::string& file) { return parse_sele
 
 SelectionTable agreed_selection_table(const MpiGroup& group, const std::string& file) {
   SelectionTable table;
-  std::optional<Error> failure;
-  if (group.rank() == Rank{0}) {
-    try {
-      table = read_selection_table(file);
-    } catch (const Error& error) {
-      failure = error;
-    }
-  }
-  agree(group, failure);
+  agree_on_rank_zero(group, [&] { table = read_selection_table(file); });
   const std::string text = broadcast_string(group, format_selection_table(table), {0});
   return group.rank() == Rank{0} ? table : parse_selection_table(text, file);
 }

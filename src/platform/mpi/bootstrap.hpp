@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,5 +36,28 @@ void barrier(const MpiGroup& group);
 /// lowest such rank's (`Error::is_on_every_rank`), with that rank filled in where it was unknown, and `peers` naming
 /// all ranks that brought one.
 void agree(const MpiGroup& group, const std::optional<Error>& mine);
+
+/// Does what this rank may fail at and others not, then agrees on how it went: if it throws on any rank, every rank
+/// throws. What is no Error becomes an Error{io} with its text.
+template <std::invocable Work>
+void agree(const MpiGroup& group, const Work& work) {
+  std::optional<Error> failure;
+  try {
+    work();
+  } catch (const Error& error) {
+    failure = error.reported_by(group.rank().value, group.host());
+  } catch (const std::exception& error) {
+    failure = Error(ErrorCode::io, error.what(), {.rank = group.rank().value, .host = group.host()});
+  }
+  agree(group, failure);
+}
+
+/// The same for what only rank 0 does.
+template <std::invocable Work>
+void agree_on_rank_zero(const MpiGroup& group, const Work& work) {
+  agree(group, [&] {
+    if (group.rank() == Rank{0}) work();
+  });
+}
 
 }  // namespace lockstep
