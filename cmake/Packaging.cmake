@@ -42,7 +42,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INS
 set(lockstep_cuda_rooms "")
 if(LOCKSTEP_HAS_CUDA AND NOT LOCKSTEP_SHARED)
   set(lockstep_cuda_rooms backends_nccl kernels_cuda platform_gpu)
-  add_library(lockstep_without_cuda STATIC ${PROJECT_SOURCE_DIR}/src/backends/nccl/no_nccl.cpp
+  add_library(lockstep_without_cuda STATIC ${PROJECT_SOURCE_DIR}/src/backends/nccl/algorithm_variable.cpp
+    ${PROJECT_SOURCE_DIR}/src/backends/nccl/no_nccl.cpp
     ${PROJECT_SOURCE_DIR}/src/platform/gpu/gpu_none.cpp)
   target_compile_definitions(lockstep_without_cuda PRIVATE
     LOCKSTEP_CUDA_MISSING="the CUDA toolkit or NCCL was not found where this program was configured")

@@ -56,6 +56,11 @@ check() {
   describe
   section "Tests that need a GPU"
   LOCKSTEP_REQUIRE=gpu,cuda ctest --preset gpu -V  # none may be skipped for want of a GPU
+  section "comm-bench on the GPU"
+  local algorithm
+  for algorithm in auto ring tree tree-order; do  # a process has one of NCCL's own
+    build/cuda/bin/comm-bench --device cuda --algorithm "$algorithm" --max 16M --seconds 0.1
+  done
 }
 
 [ -z "${LOCKSTEP_PREFIX:-}" ] || use_prefix "$LOCKSTEP_PREFIX"

@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -17,30 +20,37 @@
 
 namespace lockstep::backends {
 
-/// `ring` and `tree` are NCCL's own, which adds in an order that it does not document. `tree_order` adds in the
-/// canonical order (`collectives/canonical_order.hpp`), whatever the number of ranks and wherever they are: the bits
-/// are those of `mpi_plan` with that algorithm, and of a sum in one process. NCCL moves the contributions, a kernel
-/// adds them up.
+/// What adds up an all-reduce. `automatic` is NCCL's own choice, for each size and cluster; `ring` and `tree` force one
+/// of its algorithms. All three add in an order that NCCL does not document. `tree_order` adds in the canonical order
+/// (`collectives/canonical_order.hpp`), whatever the number of ranks and wherever they are: the bits are those of
+/// `mpi_plan` with that algorithm, and of a sum in one process. NCCL moves the contributions, a kernel adds them up.
+///
+/// NCCL is forced by a variable of the process, NCCL_ALGO, which is set while a communicator is made and then put back;
+/// whoever reads or changes the environment on another thread meanwhile may meet it. NCCL's source looks at it for each
+/// communicator, but no GPU has shown yet that two that differ work side by side: a process has one of the first three.
 /// @cost  tree_order: 2(p−1)/p·nβ each way, as many as 2(p−1) messages for each 32·p/(p−1) MiB of the buffer; 32 MiB of
 ///        scratch for each communicator of more than one rank, allocated with it
 /// @source tree_order: Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004 (reduce-scatter and
 ///         all-gather), with direct messages in both
-enum class NcclAlgorithm { ring, tree, tree_order };
+enum class NcclAlgorithm { automatic, ring, tree, tree_order };
+std::string_view name(NcclAlgorithm algorithm);  ///< "auto", "ring", "tree", "tree-order"
 
-/// This process's place among those that communicate, and the one exchange that NCCL needs before it can.
+/// This process's place among those that communicate, and the exchanges that are needed before it can.
 struct NcclGroup {
   Rank rank;
   int size = 1;
   int gpu = 0;  ///< index among those visible to this process; another one for each rank of a node
+  /// Throws on every rank the error that any of them brings, so that none waits for one that was refused. Collective;
+  /// of a single rank it throws that one's own.
+  std::function<void(const std::optional<Error>&)> agree;
   /// Returns on every rank what rank 0 passes; the others' argument is empty. Collective.
   std::function<std::vector<std::byte>(std::vector<std::byte>)> broadcast_from_zero;
 };
 
 struct NcclOptions {
-  /// Of all_reduce; the same on all ranks. NCCL reads once per process which of its own it is, so that all
-  /// communicators of a process have the same, except those in tree order, which may be beside any. In tree order
-  /// `Work::then` waits until the stream has the last part of the operation, hence longer for a long buffer.
-  NcclAlgorithm algorithm = NcclAlgorithm::ring;
+  /// Of all_reduce; the same on all ranks. In tree order `Work::then` waits until the stream has the last part of the
+  /// operation, hence longer for a long buffer.
+  NcclAlgorithm algorithm = NcclAlgorithm::automatic;
   /// An operation that could run and does not advance for so long fails with Error{timeout}; so does the start.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
   /// By what all ranks compare what they call before each operation, to fail with Error{mismatch} before data are
@@ -58,9 +68,10 @@ struct NcclOptions {
 /// submission; a host queue holds nothing. `Work::then` orders a stream after the result without the host waiting.
 /// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator (and for a progress
 /// thread, where there is one).
-/// @throws Error{unsupported} in a build without NCCL, without a GPU, for a second algorithm of NCCL's in one process,
-///         or for tree order in a build without a CUDA compiler; Error{invalid_argument} for two ranks on one GPU;
-///         Error{transport | device | timeout}
+/// @throws on every rank, Error{unsupported} in a build without NCCL, without a GPU, for a second algorithm of NCCL's
+/// in
+///         one process, or for tree order in a build without a CUDA compiler; Error{invalid_argument} for two ranks on
+///         one GPU; Error{transport | device | timeout}
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options = {});
 
 /// The library's version, "2.28.9"; empty in a build without it.

@@ -83,7 +83,7 @@ void DataParallel::State::make_ready(int parameter) {
 void DataParallel::State::send_the_rest() {
   for (int parameter = static_cast<int>(is_ready.size()) - 1; parameter >= 0; --parameter) {
     if (is_ready[static_cast<std::size_t>(parameter)] != 0) continue;
-    tally.is_used(parameter) ? tensors.collect(parameter, queue) : tensors.collect_zeros(parameter);
+    tally.is_used(parameter) ? tensors.collect(parameter, queue) : tensors.collect_zeros(parameter, queue);
     reducer->ready(parameter, queue);
   }
 }

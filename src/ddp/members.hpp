@@ -31,6 +31,9 @@ class Members {
   virtual void close() = 0;
 };
 
+/// A group of whatever makes communicators.
+ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
+
 /// Collective. @throws as ProcessGroup
 std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options);
 /// One for each rank, by rank.

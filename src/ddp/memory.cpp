@@ -10,26 +10,35 @@
 
 namespace lockstep::ddp {
 
+namespace {
+
+/// On the stream of the queue; where that is the host's, on one of its own, for which the host waits.
+template <typename Action>
+void on_gpu(Queue queue, const Action& action) {
+  if (!queue.is_host()) return action(queue);
+  Stream stream;
+  action(stream.queue());
+  stream.synchronize();
+}
+
+}  // namespace
+
 void copy(const ConstBuffer& from, const Buffer& to, Queue queue) {
   if (from.bytes().value == 0) return;
   if (from.kind != MemoryKind::device && to.kind != MemoryKind::device) {
     std::memcpy(to.data, from.data, static_cast<std::size_t>(from.bytes().value));
-  } else if (queue.is_host()) {
-    Stream stream;
-    copy_bytes(to.data, from.data, from.bytes(), stream.queue());
-    stream.synchronize();
   } else {
-    copy_bytes(to.data, from.data, from.bytes(), queue);
+    on_gpu(queue, [&](Queue stream) { copy_bytes(to.data, from.data, from.bytes(), stream); });
   }
 }
 
-void fill_with_zeros(const Buffer& buffer) {
+void fill_with_zeros(const Buffer& buffer, Queue queue) {
   if (buffer.bytes().value == 0) return;
   if (buffer.kind == MemoryKind::device) {
-    const Allocation zeros = allocate_host(buffer.bytes());
-    return copy(zeros.as(buffer.dtype), buffer);
+    on_gpu(queue, [&](Queue stream) { clear_bytes(buffer.data, buffer.bytes(), stream); });
+  } else {
+    std::memset(buffer.data, 0, static_cast<std::size_t>(buffer.bytes().value));
   }
-  std::memset(buffer.data, 0, static_cast<std::size_t>(buffer.bytes().value));
 }
 
 std::uint64_t fingerprint(const ConstBuffer& buffer) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "backends/make_communicator.hpp"
 #include "backends/nccl.hpp"
 #include "ddp/members.hpp"
+#include "ddp/on_gpus.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_control_channel.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::ddp {
 namespace {
@@ -32,21 +33,18 @@ void check_thread_level(const GroupOptions& options) {
               "MPI_THREAD_MULTIPLE: ask for that level, or do without the thread");
 }
 
-/// Its GPUs are dealt to the node's ranks in their order; a launcher may also have shown each rank one of its own.
-int gpu_of(const MpiGroup& group) {
-  const ClusterShape& shape = group.shape();
-  const auto mine = shape.ranks_on(shape.node_of_rank[static_cast<std::size_t>(group.rank().value)]);
-  const auto local = std::find(mine.begin(), mine.end(), group.rank().value) - mine.begin();
-  return static_cast<int>(local) % gpu_count();
-}
-
-void check_gpus(const MpiGroup& group) {
-  std::optional<Error> failure;
-  if (gpu_count() == 0) {
-    failure.emplace(ErrorCode::unsupported, "no group on GPUs: " + why_no_gpu(),
-                    ErrorContext{.rank = group.rank().value, .host = group.host()});
-  }
-  agree(group, failure);
+/// Which GPU is whose. Collective. @throws Error, on all ranks, unless each has one of its own
+int agree_on_gpu(const MpiGroup& group) {
+  int gpu = 0;
+  std::string uuid;
+  agree(group, [&] {
+    const int gpus = gpu_count();
+    if (gpus == 0) throw Error(ErrorCode::unsupported, "no group on GPUs: " + why_no_gpu());
+    gpu = gpu_of(group.rank(), group.shape(), gpus);
+    uuid = gpu_properties(gpu).uuid;
+  });
+  agree(group, shared_gpu(group.rank(), all_gather_strings(group, uuid), group.hosts()));
+  return gpu;
 }
 
 class MpiMembers : public Members {
@@ -62,26 +60,31 @@ class MpiMembers : public Members {
   }
 
   std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) override {
+    const int gpu = agree_on_gpu(group_);
     const auto from_zero = [this](const std::vector<std::byte>& mine) {
       const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size());
       const std::string of_zero = broadcast_string(group_, bytes, {0});
       const auto* begin = reinterpret_cast<const std::byte*>(of_zero.data());
       return std::vector<std::byte>(begin, begin + of_zero.size());
     };
-    return backends::make_nccl(
-        {.rank = group_.rank(), .size = group_.size(), .gpu = gpu_of(group_), .broadcast_from_zero = from_zero},
-        progress,
-        {.deadline = options.deadline,
-         .check = options.check ? make_exchange(group_) : nullptr,
-         .control = make_control_channel(group_, group_.shape()),
-         .host = group_.host(),
-         .observer = options.observer});
+    return backends::make_nccl({.rank = group_.rank(),
+                                .size = group_.size(),
+                                .gpu = gpu,
+                                .agree = [this](const std::optional<Error>& mine) { agree(group_, mine); },
+                                .broadcast_from_zero = from_zero},
+                               progress,
+                               {.algorithm = nccl_algorithm(options),
+                                .deadline = options.deadline,
+                                .check = options.check ? make_exchange(group_) : nullptr,
+                                .control = make_control_channel(group_, group_.shape()),
+                                .host = group_.host(),
+                                .observer = options.observer});
   }
 
   std::unique_ptr<Members> split(std::optional<int> colour, int key, Communicator& /*over*/,
                                  const GroupOptions& options) override {
     std::optional<MpiGroup> part = group_.split(colour, key);
-    return part ? std::make_unique<MpiMembers>(*std::move(part), options) : nullptr;
+    return part ? members_of(*std::move(part), options) : nullptr;
   }
 
   void close() override { group_.close(); }
@@ -94,7 +97,8 @@ class MpiMembers : public Members {
 }  // namespace
 
 std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options) {
-  if (options.device == Device::cuda) check_gpus(group);
+  require_equal(group, {{"device", std::string(name(options.device))}});
+  if (options.device == Device::cuda) agree(group, [&] { (void)nccl_algorithm(options); });  // before all else
   auto members = std::make_unique<MpiMembers>(std::move(group), options);
   check_thread_level(options);
   return members;

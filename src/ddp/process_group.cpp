@@ -9,6 +9,9 @@
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
+
+std::string_view name(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
+
 namespace {
 
 /// What moves the operations of a group and of those split from it.
@@ -66,17 +69,20 @@ struct ProcessGroup::State {
 
 ProcessGroup::ProcessGroup(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
+ProcessGroup ddp::group_of(std::unique_ptr<Members> members, GroupOptions options) {
+  return ProcessGroup(std::make_unique<ProcessGroup::State>(std::move(members), std::move(options)));
+}
+
 ProcessGroup::ProcessGroup(const World& world, GroupOptions options)
     : ProcessGroup(world.group().dup(), std::move(options)) {}
 
 ProcessGroup::ProcessGroup(MpiGroup group, GroupOptions options)
-    : state_(std::make_unique<State>(ddp::members_of(std::move(group), options), std::move(options))) {}
+    : ProcessGroup(ddp::group_of(ddp::members_of(std::move(group), options), options)) {}
 
 std::vector<ProcessGroup> ProcessGroup::of_threads(int ranks, const GroupOptions& options) {
   std::vector<ProcessGroup> groups;
-  for (auto& members : ddp::members_of_threads(ranks, options)) {
-    groups.push_back(ProcessGroup(std::make_unique<State>(std::move(members), options)));
-  }
+  for (auto& members : ddp::members_of_threads(ranks, options))
+    groups.push_back(ddp::group_of(std::move(members), options));
   return groups;
 }
 
@@ -102,14 +108,18 @@ std::unique_ptr<Communicator> ProcessGroup::another() {
 }
 
 std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> colour, int key) {
+  return split(colour, key, state_->options);
+}
+
+std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> colour, int key, const GroupOptions& options) {
   if (colour && *colour < 0) {
     throw Error(ErrorCode::invalid_argument,
                 "the colour " + std::to_string(*colour) + ": colours are not negative; give none to join no group",
                 {.rank = rank().value, .host = host()});
   }
-  auto part = state_->members->split(colour, key, communicator(), state_->options);
+  auto part = state_->members->split(colour, key, communicator(), options);
   if (!part) return std::nullopt;
-  return ProcessGroup(std::make_unique<State>(std::move(part), state_->options, state_->engine));
+  return ProcessGroup(std::make_unique<State>(std::move(part), options, state_->engine));
 }
 
 void ProcessGroup::abort(std::string_view why) noexcept {

@@ -87,7 +87,7 @@ void Tensors::collect(int index, Queue queue) const {
   if (are_the_programs()) copy(gradient(index), part(gradients_, index), queue);
 }
 
-void Tensors::collect_zeros(int index) const { fill_with_zeros(part(gradients_, index)); }
+void Tensors::collect_zeros(int index, Queue queue) const { fill_with_zeros(part(gradients_, index), queue); }
 
 void Tensors::distribute() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i)

@@ -31,7 +31,7 @@ class Tensors {
 
   /// The gradient is complete: into the flat ones with it.
   void collect(int index, Queue queue) const;
-  void collect_zeros(int index) const;
+  void collect_zeros(int index, Queue queue) const;
   /// The flat gradients are complete: out of them with all.
   void distribute() const;
 

@@ -49,6 +49,15 @@ class Meeting {
   std::map<std::pair<std::size_t, int>, std::shared_ptr<Meeting>> parts_;
 };
 
+void check(const GroupOptions& options) {
+  backends::check_compression({.method = options.method, .compress = options.compress});
+  if (backends::selection_of(options.method) == nullptr) {
+    throw Error(ErrorCode::unsupported,
+                "the MPI library's collectives are between processes: for threads of one "
+                "process, choose another algorithm than mpi");
+  }
+}
+
 class ThreadMembers : public Members {
  public:
   ThreadMembers(std::shared_ptr<Meeting> meeting, Rank rank, const GroupOptions& options)
@@ -79,6 +88,7 @@ class ThreadMembers : public Members {
                     Queue::host(), "split")
         .wait();
     if (!colour) return nullptr;
+    check(options);
     std::vector<std::pair<std::int64_t, int>> part;  // key, rank
     for (int rank = 0; rank < over.size(); ++rank) {
       const auto& [of_rank, its_key] = all[static_cast<std::size_t>(rank)];
@@ -102,21 +112,12 @@ class ThreadMembers : public Members {
   std::size_t splits_ = 0;
 };
 
-void check(int ranks, const GroupOptions& options) {
-  if (ranks < 1)
-    throw Error(ErrorCode::invalid_argument, "a group needs at least 1 rank, not " + std::to_string(ranks));
-  backends::check_compression({.method = options.method, .compress = options.compress});
-  if (backends::selection_of(options.method) == nullptr) {
-    throw Error(ErrorCode::unsupported,
-                "the MPI library's collectives are between processes: for threads of one "
-                "process, choose another algorithm than mpi");
-  }
-}
-
 }  // namespace
 
 std::vector<std::unique_ptr<Members>> members_of_threads(int ranks, const GroupOptions& options) {
-  check(ranks, options);
+  if (ranks < 1)
+    throw Error(ErrorCode::invalid_argument, "a group needs at least 1 rank, not " + std::to_string(ranks));
+  check(options);
   const auto meeting = std::make_shared<Meeting>(ranks);
   std::vector<std::unique_ptr<Members>> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<ThreadMembers>(meeting, Rank{rank}, options));

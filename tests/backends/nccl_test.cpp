@@ -23,7 +23,12 @@ namespace lockstep::backends {
 namespace {
 
 NcclGroup alone() {
-  return {.rank = {0}, .size = 1, .gpu = 0, .broadcast_from_zero = [](std::vector<std::byte> id) { return id; }};
+  const auto agree = [](const std::optional<Error>& mine) {
+    if (mine) throw Error(*mine);
+  };
+  return {.rank = {0}, .size = 1, .gpu = 0, .agree = agree, .broadcast_from_zero = [](std::vector<std::byte> id) {
+            return id;
+          }};
 }
 
 /// `count` elements on the GPU, with the bytes 0, 1, 2, …
@@ -241,7 +246,8 @@ TEST_F(Nccl, CommunicatorsCanBeMadeAgain) {
 }
 
 TEST_F(Nccl, ASecondAlgorithmInOneProcessIsRefused) {
-  EXPECT_THROW(make_nccl(alone(), progress(), {.algorithm = NcclAlgorithm::tree}), Error);
+  for (const NcclAlgorithm other : {NcclAlgorithm::ring, NcclAlgorithm::tree})
+    EXPECT_THROW(make_nccl(alone(), progress(), {.algorithm = other}), Error);
 }
 
 TEST_F(Nccl, AGpuThatIsNotThereIsRefused) {
@@ -256,7 +262,7 @@ TEST_F(Nccl, ARankOutsideTheGroupIsRefused) {
   EXPECT_THROW(make_nccl(group, progress()), Error);
 }
 
-/// Beside the fixture's communicator, which is a ring. Skipped in a build without a CUDA compiler.
+/// Beside the fixture's communicator, of NCCL's own choice. Skipped in a build without a CUDA compiler.
 class NcclTreeOrder : public Nccl {
  protected:
   void SetUp() override {
@@ -293,14 +299,14 @@ TEST_F(NcclTreeOrder, EveryOperatorKeepsTheOnlyRanksValuesInAndOutOfPlace) {
   expect_all_reduces_keep_values(tree_order());
 }
 
-TEST_F(NcclTreeOrder, StandsBesideARing) {
+TEST_F(NcclTreeOrder, StandsBesideNcclsOwnChoice) {
   DeviceArray a(communicator(), {100000}, DType::float32);
   DeviceArray b(tree_order(), {100000}, DType::float32);
   const std::vector<std::uint8_t> expected = a.bytes();
-  Work by_ring = communicator().all_reduce(a.buffer(), a.buffer(), ReduceOp::sum);
+  Work by_nccl = communicator().all_reduce(a.buffer(), a.buffer(), ReduceOp::sum);
   Work by_tree_order = tree_order().all_reduce(b.buffer(), b.buffer(), ReduceOp::sum);
   by_tree_order.wait();
-  by_ring.wait();
+  by_nccl.wait();
   EXPECT_EQ(a.bytes(), expected);
   EXPECT_EQ(b.bytes(), expected);
 }

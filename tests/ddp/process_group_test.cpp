@@ -57,6 +57,25 @@ TEST(ProcessGroup, SplitsByColourInTheOrderOfKeys) {
   });
 }
 
+TEST(ProcessGroup, SplitsWithOtherOptionsAndMovesThePartsOperationsWithItsOwn) {
+  on_every_rank([](ProcessGroup& group) {
+    auto part = group.split(0, group.rank().value, {.compress = backends::WireFormat::bfloat16});
+    float fine = 1.0F + 1.0F / 1024;  // bfloat16 has no such number
+    float rounded = fine;
+    const Buffer whole{&fine, {1}, DType::float32};
+    const Buffer narrow{&rounded, {1}, DType::float32};
+    Work a = group.communicator().all_reduce(whole, whole, ReduceOp::sum);
+    Work b = part->communicator().all_reduce(narrow, narrow, ReduceOp::sum);
+    // Neighbours wait for each other's other operation, which somebody has to move.
+    const bool is_even = group.rank().value % 2 == 0;
+    (is_even ? a : b).wait();
+    (is_even ? b : a).wait();
+    EXPECT_EQ(fine, static_cast<float>(group.size()) * (1.0F + 1.0F / 1024));
+    EXPECT_EQ(rounded, static_cast<float>(group.size()));
+    part->close();
+  });
+}
+
 TEST(ProcessGroup, MovesOperationsOnAThreadWhileNobodyWaits) {
   on_every_rank(
       [](ProcessGroup& group) {
@@ -98,6 +117,17 @@ TEST(ProcessGroup, RefusesWhatCannotBe) {
   const std::string message = refusal({.device = Device::cuda});
   EXPECT_TRUE(message.find("cpu only") != std::string::npos || message.find(why_no_gpu()) != std::string::npos)
       << message;
+}
+
+TEST(ProcessGroup, NamesWhoAsksForAnotherDevice) {
+  on_every_rank([](ProcessGroup& group) {
+    if (group.size() == 1 || group.host() == "this process") return;  // threads get theirs together
+    const bool is_last = group.rank().value == group.size() - 1;
+    const std::string message =
+        message_of([&] { (void)group.split(0, group.rank().value, {.device = is_last ? Device::cuda : Device::cpu}); });
+    EXPECT_NE(message.find("device cuda"), std::string::npos) << message;
+    EXPECT_NE(message.find("cpu"), std::string::npos) << message;
+  });
 }
 
 TEST(ProcessGroup, OfThreadsIsOfTheCpu) {

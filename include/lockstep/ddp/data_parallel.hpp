@@ -70,7 +70,8 @@ class DataParallel {
   [[nodiscard]] Buffer gradients() const;
 
   /// Overwrites all ranks' values with rank 0's, or compares them, as the options say. To be called before the first
-  /// step, and whenever values were written by other means than an update that all ranks made. Collective.
+  /// step, and whenever values were written by other means than an update that all ranks made; on a GPU, when the host
+  /// has seen that they are written. Collective.
   /// @throws Error{mismatch} on every rank, naming the ranks that are not like rank 0; Error{transport | timeout}
   void synchronize();
 

@@ -26,11 +26,14 @@ enum class Device {
   cpu,
   cuda  ///< buffers in device memory go to NCCL, the others to the host's back end, as on `cpu`
 };
+std::string_view name(Device device);  ///< "cpu", "cuda"
 
 /// The same on all ranks.
 struct GroupOptions {
   Device device = Device::cpu;
-  backends::Method method;  ///< what runs the operations, as `parse_method`; as it is made, what is fastest
+  /// What runs the operations, as `parse_method`; as it is made, what is fastest. On device memory that is NCCL's own
+  /// choice, unless ring, tree or tree-order is asked for; other methods have no meaning there.
+  backends::Method method;
   std::string tuning;  ///< file of a selection table, read by rank 0 where nothing is forced; empty: the cost model
   WaitPolicy wait;
   /// A thread moves operations while the program computes. The program then makes no MPI calls of its own while
@@ -48,6 +51,12 @@ struct GroupOptions {
   std::optional<backends::WireFormat> compress = std::nullopt;
 };
 
+class ProcessGroup;
+namespace ddp {
+class Members;
+ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
+}  // namespace ddp
+
 /// Ranks that work together, and what they communicate by: the way into lockstep. It lives as long as nothing changes:
 /// at a step boundary it can be closed and another made, of other ranks.
 ///
@@ -59,9 +68,10 @@ class ProcessGroup {
   /// All ranks of the job. Collective.
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an algorithm that
   ///         these ranks cannot run, or for compression with one that promises the same bits on any number of ranks;
-  ///         Error{unsupported} for `cuda` where a rank has no GPU or this build no NCCL, and for a progress thread
-  ///         where MPI was initialised with less than MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table;
-  ///         Error{transport}
+  ///         Error{unsupported} for `cuda` where a rank has no GPU or this build no NCCL, and for a method or
+  ///         compression that has no meaning there; Error{invalid_argument} for two ranks on one GPU;
+  ///         Error{unsupported} for a progress thread where MPI was initialised with less than MPI_THREAD_SERIALIZED;
+  ///         Error{io | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
   /// The ranks of a group, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`. Collective. @throws as
   /// above
@@ -93,6 +103,9 @@ class ProcessGroup {
   /// @param colour  ≥ 0; none where this rank joins no new group
   /// @return nothing on ranks without a colour
   std::optional<ProcessGroup> split(std::optional<int> colour, int key);
+  /// The same with other options. What moves its operations stays the group's: `wait` and `progress_thread` are not
+  /// looked at. Ranks without a colour may bring any. Collective. @throws also as the constructors
+  std::optional<ProcessGroup> split(std::optional<int> colour, int key, const GroupOptions& options);
 
   /// Memory where the group's operations are fastest, of its device; zeroed. @throws std::bad_alloc; Error{device}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
@@ -110,6 +123,7 @@ class ProcessGroup {
   [[nodiscard]] const std::optional<collectives::Selection>& selection() const;
 
  private:
+  friend ProcessGroup ddp::group_of(std::unique_ptr<ddp::Members> members, GroupOptions options);
   struct State;
   explicit ProcessGroup(std::unique_ptr<State> state);
 

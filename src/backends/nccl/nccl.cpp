@@ -3,12 +3,12 @@
 
 #include <nccl.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "backends/nccl/algorithm_variable.hpp"
 #include "backends/nccl/nccl_check.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
 #include "kernels/cuda/launch.hpp"
@@ -18,36 +18,22 @@
 namespace lockstep::backends {
 namespace {
 
-/// NCCL reads NCCL_ALGO when a process makes its first communicator, and never again. The bare form, "Ring", would
-/// apply to the other collectives too, which have no tree, and make them fail. Tree order asks nothing of NCCL.
-void choose_algorithm(NcclAlgorithm algorithm) {
-  if (algorithm == NcclAlgorithm::tree_order) return;
-  static std::mutex mutex;
-  static std::optional<NcclAlgorithm> chosen;
-  const std::lock_guard lock(mutex);
-  if (chosen && *chosen != algorithm) {
-    throw Error(ErrorCode::unsupported,
-                "NCCL takes one algorithm per process, and an earlier communicator has the other");
-  }
-  chosen = algorithm;
-  setenv("NCCL_ALGO", algorithm == NcclAlgorithm::ring ? "allreduce:ring" : "allreduce:tree", 1);
+AlgorithmVariable& variable_of_process() {
+  static AlgorithmVariable variable;
+  return variable;
 }
 
-/// Rank 0's id on every rank. Where rank 0 fails to make one the others learn of it, instead of waiting for it.
-ncclUniqueId share_unique_id(const NcclGroup& group) {
+std::vector<std::byte> make_id() {
   ncclUniqueId id{};
-  std::vector<std::byte> bytes;
-  ncclResult_t made = ncclSuccess;
-  if (group.rank.value == 0 && (made = ncclGetUniqueId(&id)) == ncclSuccess) {
-    bytes.resize(sizeof id);
-    std::memcpy(bytes.data(), &id, sizeof id);
-  }
-  bytes = group.broadcast_from_zero(std::move(bytes));
-  LOCKSTEP_NCCL_CHECK(made, nullptr);
-  if (bytes.size() != sizeof id) {
-    throw Error(ErrorCode::transport, "rank 0 could not make an NCCL id", {.operation = "make_nccl", .peers = {0}});
-  }
-  std::memcpy(&id, bytes.data(), sizeof id);
+  LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr);
+  std::vector<std::byte> bytes(sizeof id);
+  std::memcpy(bytes.data(), &id, sizeof id);
+  return bytes;
+}
+
+ncclUniqueId id_from(const std::vector<std::byte>& bytes) {
+  ncclUniqueId id{};
+  std::memcpy(&id, bytes.data(), std::min(sizeof id, bytes.size()));
   return id;
 }
 
@@ -72,10 +58,22 @@ void validate(const NcclGroup& group, const NcclOptions& options) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options) {
-  validate(group, options);
-  select_gpu(group.gpu);
-  choose_algorithm(options.algorithm);
-  return std::make_unique<NcclCommunicator>(group, share_unique_id(group), progress, options);
+  std::optional<AlgorithmVariable::Hold> held;
+  std::vector<std::byte> id;  // rank 0's
+  std::optional<Error> refusal;
+  try {
+    validate(group, options);
+    select_gpu(group.gpu);
+    held.emplace(variable_of_process(), options.algorithm);
+    if (group.rank == Rank{0}) id = make_id();
+  } catch (const Error& error) {
+    refusal = error.reported_by(group.rank.value, options.host);
+  }
+  group.agree(refusal);
+  id = group.broadcast_from_zero(std::move(id));
+  auto communicator = std::make_unique<NcclCommunicator>(group, id_from(id), progress, options);
+  held->keep();
+  return communicator;
 }
 
 std::string nccl_version() {

@@ -17,11 +17,19 @@ namespace lockstep::backends {
 
 NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& id, Progress& progress,
                                    NcclOptions options)
-    : Communicator(group.rank, group.size),
-      options_(std::move(options)),
-      gpu_(group.gpu),
-      progress_(&progress),
-      resources_(std::make_unique<Resources>()) {
+    : Communicator(group.rank, group.size), options_(std::move(options)), gpu_(group.gpu), progress_(&progress) {
+  try {
+    start(group, id);
+  } catch (...) {  // the others may be waiting for this rank
+    poison(current_exception_of(rank().value, options_.host));
+    leave_behind();
+    std::rethrow_exception(poison_);
+  }
+  progress_->add(*this);
+}
+
+void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
+  resources_ = std::make_unique<Resources>();
   // Now and not when it is first used: allocating waits for the GPU, and that might be waiting for other ranks then.
   // One rank has nobody to add to.
   if (options_.algorithm == NcclAlgorithm::tree_order && group.size > 1) {
@@ -29,15 +37,9 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
   }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  try {
-    LOCKSTEP_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
-    wait_until_idle("make_nccl");
-  } catch (...) {
-    stop_kernels();
-    throw;
-  }
+  LOCKSTEP_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
+  wait_until_idle("make_nccl");
   resources_->check = options_.check;
-  progress_->add(*this);
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -52,6 +54,12 @@ NcclCommunicator::~NcclCommunicator() {
   const Error error(ErrorCode::transport, "the communicator was destroyed before close()",
                     {.rank = rank().value, .host = options_.host});
   if (!poison_) abandon_all(std::make_exception_ptr(error));
+  leave_behind();
+}
+
+/// What the GPU and other ranks may still be at work with stays for as long as the process lives.
+void NcclCommunicator::leave_behind() {
+  if (!resources_) return;
   if (options_.control) resources_->last_words = LastWords::leave(*progress_, options_.control);
   static_cast<void>(resources_.release());
 }
@@ -103,7 +111,7 @@ Work NcclCommunicator::submit(const Collective& collective) {
     throw Error(ErrorCode::transport, "the communicator is closed",
                 {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
   }
-  if (options_.control && options_.control->heard()) look_round(progress_->now());
+  look_before_submission();
   if (poison_) std::rethrow_exception(poison_);
   std::shared_ptr<NcclOperation> operation = idle_operation();
   operation->submit(collective, resources_->scratch.data());
@@ -117,6 +125,16 @@ Work NcclCommunicator::submit(const Collective& collective) {
     poison(current_exception_of(rank().value, options_.host));
   }
   return {std::move(operation), *progress_};
+}
+
+/// Whether another rank has given up. The word of the node is looked at always, for messages no more often than a clock
+/// allows.
+void NcclCommunicator::look_before_submission() {
+  if (!options_.control || poison_) return;
+  constexpr std::chrono::milliseconds between_messages{5};
+  const Clock::time_point now = progress_->now();
+  const bool asks_for_messages = options_.control->has_post() && now - last_heed_ > between_messages;
+  if (options_.control->heard() || asks_for_messages) look_round(now);
 }
 
 bool NcclCommunicator::progress() noexcept {
@@ -143,6 +161,7 @@ bool NcclCommunicator::look_round(Clock::time_point now) noexcept {
 
 /// Passes on what there is to tell. @throws Error if that ends this communicator
 void NcclCommunicator::heed() {
+  last_heed_ = progress_->now();
   if (!options_.control) return;
   options_.control->tend();
   if (poison_) return;
@@ -239,6 +258,7 @@ void NcclCommunicator::wait_until_idle(const char* doing) {
   const auto is_idle = [this] {
     check_health();
     if (options_.control) {
+      options_.control->tend();  // nobody else polls for a communicator that is still being made
       if (const auto alarm = options_.control->heard()) throw Error(*alarm);
     }
     return !busy();

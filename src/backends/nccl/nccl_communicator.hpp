@@ -49,6 +49,9 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   bool look_round(Clock::time_point now) noexcept override;
   [[nodiscard]] bool idle() const noexcept override { return under_way_.empty() || poison_ != nullptr; }
 
+  void start(const NcclGroup& group, const ncclUniqueId& id);
+  void leave_behind();
+  void look_before_submission();
   bool advance();
   bool advance_front();
   bool launch_next();
@@ -80,6 +83,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   std::uint64_t submitted_ = 0;
   Clock::time_point last_advance_;
   Clock::time_point last_check_;
+  Clock::time_point last_heed_;
   std::exception_ptr poison_;
   bool closed_ = false;
 };

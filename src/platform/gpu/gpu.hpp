@@ -87,5 +87,7 @@ Allocation allocate_pinned(Bytes bytes);
 
 /// Queues a copy; either side may be the host's. @pre `stream` is no host queue
 void copy_bytes(void* to, const void* from, Bytes bytes, Queue stream);
+/// Queues that a GPU's memory becomes zeros. @pre `stream` is no host queue
+void clear_bytes(void* memory, Bytes bytes, Queue stream);
 
 }  // namespace lockstep

@@ -144,4 +144,8 @@ void copy_bytes(void* to, const void* from, Bytes bytes, Queue stream) {
       cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes.value), cudaMemcpyDefault, cuda_stream(stream)));
 }
 
+void clear_bytes(void* memory, Bytes bytes, Queue stream) {
+  LOCKSTEP_CUDA_CHECK(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes.value), cuda_stream(stream)));
+}
+
 }  // namespace lockstep

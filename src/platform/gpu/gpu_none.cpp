@@ -31,5 +31,6 @@ void Event::hold_back(Queue /*stream*/) const { refuse(); }
 Allocation allocate_device(Bytes /*bytes*/) { refuse(); }
 Allocation allocate_pinned(Bytes /*bytes*/) { refuse(); }
 void copy_bytes(void* /*to*/, const void* /*from*/, Bytes /*bytes*/, Queue /*stream*/) { refuse(); }
+void clear_bytes(void* /*memory*/, Bytes /*bytes*/, Queue /*stream*/) { refuse(); }
 
 }  // namespace lockstep

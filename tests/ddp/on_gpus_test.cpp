@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/on_gpus.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddp/members.hpp"
+#include "ddp/model.hpp"
+
+namespace lockstep::ddp {
+namespace {
+
+using backends::NcclAlgorithm;
+
+std::string refusal(const GroupOptions& options) {
+  try {
+    (void)nccl_algorithm(options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    return error.message();
+  }
+  return "nothing was thrown";
+}
+
+TEST(NcclAlgorithmOfAGroup, IsNcclsOwnChoiceUnlessOneIsForced) {
+  const auto algorithm = [](const char* method) {
+    return nccl_algorithm({.device = Device::cuda, .method = backends::parse_method(method)});
+  };
+  EXPECT_EQ(nccl_algorithm({.device = Device::cuda}), NcclAlgorithm::automatic);
+  EXPECT_EQ(algorithm("auto"), NcclAlgorithm::automatic);
+  EXPECT_EQ(algorithm("ring"), NcclAlgorithm::ring);
+  EXPECT_EQ(algorithm("tree"), NcclAlgorithm::tree);
+  EXPECT_EQ(algorithm("tree-order"), NcclAlgorithm::tree_order);
+}
+
+TEST(NcclAlgorithmOfAGroup, RefusesByNameWhatHasNoMeaningThere) {
+  int refused = 0;
+  for (const std::string_view method : backends::method_names()) {
+    if (method == "auto" || method == "ring" || method == "tree" || method == "tree-order") continue;
+    const std::string why = refusal({.method = backends::parse_method(method)});
+    EXPECT_NE(why.find("the algorithm " + std::string(method) + " has no meaning on cuda"), std::string::npos) << why;
+    ++refused;
+  }
+  EXPECT_GE(refused, 8);
+  EXPECT_NE(refusal({.compress = backends::WireFormat::bfloat16}).find("compression bf16"), std::string::npos);
+}
+
+TEST(GpuOfARank, IsDealtToTheRanksOfANode) {
+  const ClusterShape shape{{0, 1, 0, 1, 1}};
+  const auto gpus = [&](int each) {
+    std::vector<int> all;
+    for (int rank = 0; rank < shape.ranks(); ++rank) all.push_back(gpu_of({rank}, shape, each));
+    return all;
+  };
+  EXPECT_EQ(gpus(4), (std::vector<int>{0, 0, 1, 1, 2}));
+  EXPECT_EQ(gpus(1), (std::vector<int>{0, 0, 0, 0, 0})) << "each sees one of its own";
+}
+
+TEST(GpuOfARank, IsNobodyElses) {
+  const std::vector<std::string> hosts = {"a", "a", "b"};
+  EXPECT_FALSE(shared_gpu({1}, {"GPU-1", "GPU-2", "GPU-3"}, hosts));
+  const auto error = shared_gpu({1}, {"GPU-1", "GPU-1", "GPU-3"}, hosts);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->context().peers, std::vector<int>{0});
+  EXPECT_EQ(error->context().host, "a");
+  EXPECT_NE(error->message().find("rank 0 has the same GPU (GPU-1)"), std::string::npos) << error->message();
+  EXPECT_FALSE(shared_gpu({2}, {"GPU-1", "GPU-1", "GPU-3"}, hosts));
+}
+
+/// What reached the device, as text: "all_reduce of 64 bytes on the stream".
+using Calls = std::vector<std::string>;
+
+class Done : public Operation {
+ public:
+  Done() { complete(); }
+  bool order_after(Queue /*queue*/) override { return true; }
+};
+
+/// The communicator of a GPU that is not there: its memory ends a process that reads or writes it, and it does nothing.
+class Untouchable : public Communicator {
+ public:
+  Untouchable(Calls& calls, Progress& progress) : Communicator({0}, 1), calls_(&calls), progress_(&progress) {}
+
+  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  Allocation allocate(Bytes bytes) override {
+    const auto size = static_cast<std::size_t>(bytes.value);
+    void* memory = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return {memory, bytes, MemoryKind::device, [size](void* p) { munmap(p, size); }};
+  }
+  void abort(std::string_view /*why*/) noexcept override {}
+  void close() override { calls_->emplace_back("close"); }
+
+ protected:
+  Work submit(const Collective& c) override {
+    calls_->push_back(std::string(name(c.kind)) + " of " + std::to_string(c.out.bytes().value) + " bytes on the " +
+                      (c.queue.is_host() ? "host" : "stream"));
+    return {std::make_shared<Done>(), *progress_};
+  }
+
+ private:
+  Calls* calls_;
+  Progress* progress_;
+  Capabilities capabilities_{.backend = "untouchable", .host_memory = false, .device_memory = true};
+};
+
+/// One rank, with that for a GPU.
+class OneRank : public Members {
+ public:
+  explicit OneRank(Calls& calls) : calls_(&calls), on_host_(std::move(members_of_threads(1, {}).front())) {}
+
+  [[nodiscard]] const std::string& host() const override { return on_host_->host(); }
+  [[nodiscard]] const std::optional<collectives::Selection>& selection() const override {
+    return on_host_->selection();
+  }
+  std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
+    return on_host_->make(progress, options);
+  }
+  std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& /*options*/) override {
+    return std::make_unique<Untouchable>(*calls_, progress);
+  }
+  std::unique_ptr<Members> split(std::optional<int> /*colour*/, int /*key*/, Communicator& /*over*/,
+                                 const GroupOptions& /*options*/) override {
+    return nullptr;
+  }
+  void close() override { on_host_->close(); }
+
+ private:
+  Calls* calls_;
+  std::unique_ptr<Members> on_host_;
+};
+
+TEST(DataParallelOnAGpu, LeavesTheMemoryToTheDeviceAndTheOrderToTheStream) {
+  using namespace testing_support;
+  Calls calls;
+  ProcessGroup group = group_of(std::make_unique<OneRank>(calls), {.device = Device::cuda});
+  DataParallel model(group, layout(), DType::float32, small_buckets);
+  ASSERT_EQ(model.values().kind, MemoryKind::device);
+  ASSERT_EQ(model.gradient(1).kind, MemoryKind::device);
+  model.synchronize();
+  int stream = 0;
+  double loss = 3;
+  for (int step = 0; step < 2; ++step) {
+    for (const int parameter : {1, 2, 0}) {
+      model.ready(parameter, Queue::stream(&stream));
+      model.progress();
+    }
+    const DataParallel::Step result = model.finish(4, {&loss, 1});
+    EXPECT_EQ(result.weight, 4) << "numbers go by the host";
+    EXPECT_TRUE(result.unused.empty());
+  }
+  EXPECT_EQ(loss, 3);
+  group.close();
+  const auto bytes = [](Bytes count) { return " of " + std::to_string(count.value) + " bytes on the "; };
+  Calls expected = {"broadcast" + bytes(model.values().bytes()) + "host"};
+  for (int step = 0; step < 2; ++step)
+    for (const Bytes bucket : model.bucket_sizes()) expected.push_back("all_reduce" + bytes(bucket) + "stream");
+  EXPECT_EQ(expected.size(), 5U);
+  expected.emplace_back("close");
+  EXPECT_EQ(calls, expected);
+}
+
+}  // namespace
+}  // namespace lockstep::ddp
