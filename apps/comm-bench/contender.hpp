@@ -2,15 +2,13 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "apps/comm-bench/options.hpp"
-#include "lockstep/collectives/choice/selection.hpp"
+#include "lockstep/base/buffer.hpp"
 #include "lockstep/comm/collective.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -39,20 +37,9 @@ using Contenders = std::vector<std::unique_ptr<Contender>>;
 /// The contender that chooses among lockstep's own algorithms.
 inline constexpr std::string_view automatic = "auto";
 
-/// The ways there are to run an operation: lockstep's own, "auto" first, then the MPI library's blocking call ("mpi")
-/// and its nonblocking one ("mpi-native").
-std::span<const std::string_view> contender_names(CollectiveKind op);
+/// Whether the MPI library runs it: by its blocking call, "mpi", or its nonblocking one, "mpi-native".
 inline bool is_of_the_mpi_library(std::string_view contender) {
   return contender == "mpi" || contender == "mpi-native";
 }
-
-/// lockstep's own algorithms as the selection chooses them. Collective. @throws as make_contenders
-std::unique_ptr<Contender> make_plan_contender(std::string name, const World& world,
-                                               const collectives::Selection& selection, const Options& options);
-
-/// Those that the options name, in that order. Each makes its own progress, so that none pays for polling the others.
-/// Collective.
-/// @throws Error{transport}; Error{invalid_argument} for a segment or number in flight out of range; as selection_for
-Contenders make_contenders(const World& world, const Options& options);
 
 }  // namespace lockstep::comm_bench

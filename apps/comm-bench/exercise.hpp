@@ -35,9 +35,9 @@ class Exercise {
   [[nodiscard]] Count count() const { return shape_.part; }
   /// In place, but for reduce_scatter, as MPI's in-place form of it is another operation, and all_to_all, which has
   /// none. The root is rank 0.
-  [[nodiscard]] Collective collective() const;
+  [[nodiscard]] virtual Collective collective() const;
   /// Overwrites the whole memory with what this rank brings in this repetition.
-  void refill(std::int64_t repetition);
+  virtual void refill(std::int64_t repetition);
   /// How many elements of this rank's result are wrong; where a reduce leaves none, of what it must not touch.
   [[nodiscard]] virtual std::int64_t wrong(std::int64_t repetition);
 

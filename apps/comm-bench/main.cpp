@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/group_ranks.hpp"
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/memory.hpp"
@@ -27,22 +27,25 @@ namespace lockstep::comm_bench {
 namespace {
 
 /// Rank 0 writes; every rank learns how it went. Without text the file is only opened, and keeps what is in it.
-/// @throws AgreedError{io}
+/// @throws Error{io} on every rank
 void write_json(const World& world, const std::string& path, const std::optional<std::string>& text) {
-  std::optional<Error> failure;
-  if (world.rank() == Rank{0} && !path.empty()) {
+  agree_on_rank_zero(world.group(), [&] {
+    if (path.empty()) return;
     std::ofstream file(path, text ? std::ios::trunc : std::ios::app);
     if (text) file << *text;
     file.close();
-    if (!file) failure.emplace(ErrorCode::io, "cannot write '" + path + "': " + std::strerror(errno));
-  }
-  agree(world.group(), failure);
+    if (!file) throw Error(ErrorCode::io, "cannot write '" + path + "': " + std::strerror(errno));
+  });
 }
 
 void print(const World& world, const std::string& text) {
   if (world.rank() != Rank{0}) return;
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
+}
+
+Subject subject_of(const World& world, const Options& options) {
+  return {.op = options.op, .dtype = options.dtype, .ranks = world.size(), .device = name(options.device)};
 }
 
 /// Every contender at every size, each printed as soon as it is measured.
@@ -52,7 +55,7 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
   require_memory(world, Exercise::memory_needed(shape));
   const Contenders contenders = make_contenders(world, options);
   std::optional<Workplaces> workplaces(std::in_place, contenders, shape, options.buffers);
-  const Subject subject{.op = options.op, .dtype = options.dtype, .ranks = world.size()};
+  const Subject subject = subject_of(world, options);
   print(world, table_head(subject, "comm-bench " + commit(), world.shape().nodes()));
   GroupRanks ranks(world.group());
   std::vector<Measurement> all;
@@ -80,7 +83,7 @@ int run(const World& world, const Options& options) {
   }
   write_json(world, options.json, {});
   const std::vector<Measurement> all = measure_all(world, options);
-  write_json(world, options.json, to_json({options.op, options.dtype, world.size()}, all));
+  write_json(world, options.json, to_json(subject_of(world, options), all));
   if (const auto compared = compare_auto(all)) print(world, summary_line(*compared));
   const std::optional<std::string> wrong = complaint(all);
   if (!wrong) return exit_success;

@@ -6,7 +6,7 @@
 #include <boost/program_options.hpp>
 #include <sstream>
 
-#include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/prediction_options.hpp"
 #include "apps/common/command_line.hpp"
 #include "base/nearest.hpp"
@@ -22,6 +22,7 @@ constexpr std::array operations = {
 constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   DType::int64,
                                DType::uint8,   DType::float16, DType::bfloat16};
 
+constexpr std::array devices = {Device::cpu, Device::cuda};
 constexpr std::array<std::string_view, 2> buffer_names = {"allocate", "user"};
 
 constexpr const char* operation_list =
@@ -31,28 +32,29 @@ po::options_description description() {
   po::options_description flags("Options");
   const auto text = [](const char* initial) { return po::value<std::string>()->default_value(initial); };
   const auto number = [](int initial) { return po::value<int>()->default_value(initial); };
-  flags.add_options()                                                                                      //
-      ("op", text("all_reduce"), operation_list)                                                           //
-      ("min", text("4"), "smallest buffer in bytes; K, M and G are powers of 1024")                        //
-      ("max", text("64M"), "largest buffer")                                                               //
-      ("factor", number(4), "from each size to the next")                                                  //
-      ("algorithm", po::value<std::string>(), "comma-separated; all of the operation's unless given")      //
-      ("dtype", text("float32"), "float32, float64, int32, int64, uint8, float16 or bfloat16")             //
-      ("repetitions", number(0), "for each size and algorithm; 0: as fit into --seconds, from 5 to 1000")  //
-      ("seconds", po::value<double>()->default_value(0.5, "0.5"), "aimed at for each size and algorithm")  //
-      ("warmup", number(2), "rounds before those that count")                                              //
-      ("buffers", text("allocate"), "allocate: the communicator's own memory; user: ordinary memory")      //
-      ("segment", text("63K"), "longest message of lockstep's own algorithms")                             //
-      ("in-flight", number(4), "blocks under way at a time in lockstep's own algorithms")                  //
-      ("radix", number(2), "most ranks that exchange in one round of halving- and recursive-doubling")     //
-      ("wait", text("auto"), "auto, spin, yield or sleep: what own algorithms do while they wait")         //
-      ("timeout", po::value<double>()->default_value(300), "seconds without any progress that end a run")  //
-      ("check", po::bool_switch(), "mpi-native compares what ranks call first; the own look anyway")       //
-      ("json", po::value<std::string>(), "write the results to this file")                                 //
-      ("tuning", po::value<std::string>(), "selection table that auto goes by; else a cost model")         //
-      ("tune", po::value<std::string>(), "find what is fastest and write it to this table")                //
-      ("explain", po::bool_switch(), "say what is chosen for each size, and why; no measuring")            //
-      ("version", po::bool_switch(), "print the versions of lockstep and of its libraries")                //
+  flags.add_options()                                                                                        //
+      ("op", text("all_reduce"), operation_list)                                                             //
+      ("device", text("cpu"), "cpu, or cuda: buffers in device memory, NCCL's algorithms")                   //
+      ("min", text("4"), "smallest buffer in bytes; K, M and G are powers of 1024")                          //
+      ("max", text("64M"), "largest buffer")                                                                 //
+      ("factor", number(4), "from each size to the next")                                                    //
+      ("algorithm", po::value<std::string>(), "comma-separated; all of the operation's unless given")        //
+      ("dtype", text("float32"), "float32, float64, int32, int64, uint8, float16 or bfloat16")               //
+      ("repetitions", number(0), "for each size and algorithm; 0: as fit into --seconds, from 5 to 1000")    //
+      ("seconds", po::value<double>()->default_value(0.5, "0.5"), "aimed at for each size and algorithm")    //
+      ("warmup", number(2), "rounds before those that count")                                                //
+      ("buffers", text("allocate"), "allocate: the communicator's own memory; user: ordinary memory")        //
+      ("segment", text("63K"), "longest message of lockstep's own algorithms")                               //
+      ("in-flight", number(4), "blocks under way at a time in lockstep's own algorithms")                    //
+      ("radix", number(2), "most ranks that exchange in one round of halving- and recursive-doubling")       //
+      ("wait", text("auto"), "auto, spin, yield or sleep: what own algorithms do while they wait")           //
+      ("timeout", po::value<double>()->default_value(300), "seconds without any progress that end a run")    //
+      ("check", po::bool_switch(), "mpi-native and NCCL compare what ranks call first; others look anyway")  //
+      ("json", po::value<std::string>(), "write the results to this file")                                   //
+      ("tuning", po::value<std::string>(), "selection table that auto goes by; else a cost model")           //
+      ("tune", po::value<std::string>(), "find what is fastest and write it to this table")                  //
+      ("explain", po::bool_switch(), "say what is chosen for each size, and why; no measuring")              //
+      ("version", po::bool_switch(), "print the versions of lockstep and of its libraries")                  //
       ("help", po::bool_switch(), "print this text");
   return flags.add(prediction_flags());
 }
@@ -71,13 +73,15 @@ Enum parse_enum(std::string_view what, const std::string& word, const std::array
   return values[static_cast<std::size_t>(std::find(names.begin(), names.end(), word) - names.begin())];
 }
 
-std::vector<std::string> parse_algorithms(const po::variable_value& given, CollectiveKind op) {
-  const auto known = contender_names(op);
+std::vector<std::string> parse_algorithms(const po::variable_value& given, CollectiveKind op, Device device) {
+  const auto known = contender_names(op, device);
+  // NCCL takes one of its own algorithms in a process.
+  if (given.empty() && device == Device::cuda) return {std::string(automatic)};
   if (given.empty()) return {known.begin(), known.end()};
   std::vector<std::string> names;
   std::istringstream list(given.as<std::string>() + ',');
   for (std::string word; std::getline(list, word, ',');) {
-    require_known(std::string(name(op)) + " algorithm", word, known);
+    require_known(std::string(name(op)) + " algorithm" + (device == Device::cuda ? " on cuda" : ""), word, known);
     if (std::find(names.begin(), names.end(), word) != names.end()) {
       throw UsageError("--algorithm names '" + word + "' twice");
     }
@@ -88,6 +92,14 @@ std::vector<std::string> parse_algorithms(const po::variable_value& given, Colle
 
 void require(bool holds, const std::string& otherwise) {
   if (!holds) throw UsageError(otherwise);
+}
+
+/// What was asked for and has no meaning where NCCL is at work.
+void refuse_what_is_of_the_cpu(const po::variables_map& flags) {
+  for (const char* flag : {"segment", "in-flight", "radix", "tuning", "tune", "explain", "predict"}) {
+    const po::variable_value& given = flags[flag];
+    require(given.empty() || given.defaulted(), std::string("--") + flag + " has no meaning with --device cuda");
+  }
 }
 
 void check(const Options& o) {
@@ -105,6 +117,8 @@ void check(const Options& o) {
   require(o.tuning.empty() || chooses, "--tuning is for the algorithm 'auto'; --algorithm does not name it");
   require(o.tune.empty() || (o.tuning.empty() && o.json.empty() && !o.explain),
           "--tune measures for its own purpose; it goes with neither --tuning nor --json nor --explain");
+  require(o.device == Device::cpu || o.buffers == Buffers::allocate,
+          "--buffers user has no meaning with --device cuda");
   require(!o.explain || o.json.empty(), "--explain measures nothing that --json could hold");
 }
 
@@ -115,7 +129,9 @@ Options parse_options(int argc, const char* const* argv) {
   const auto text = [&](const char* option) { return flags[option].as<std::string>(); };
   Options options;
   options.op = parse_enum("operation", text("op"), operations);
-  options.algorithms = parse_algorithms(flags["algorithm"], options.op);
+  options.device = parse_enum("device", text("device"), devices);
+  if (options.device == Device::cuda) refuse_what_is_of_the_cpu(flags);
+  options.algorithms = parse_algorithms(flags["algorithm"], options.op, options.device);
   options.algorithms_given = !flags["algorithm"].empty();
   options.sizes = {parse_size(text("min")), parse_size(text("max")), flags["factor"].as<int>()};
   options.dtype = parse_enum("dtype", text("dtype"), dtypes);
@@ -145,17 +161,19 @@ Options parse_options(int argc, const char* const* argv) {
 
 std::string help_text() {
   std::ostringstream text;
-  text << "Usage: [mpirun -np RANKS] comm-bench [options]\n"
-          "Times collectives: lockstep's own algorithms beside the MPI library's blocking call (mpi) and its\n"
-          "nonblocking one (mpi-native). auto is the own algorithm that is thought best for a size.\n\n"
-       << description()
-       << "\nEvery rank rewrites its whole buffer before each operation and checks the whole result after it. "
-          "Operations\n"
-          "are in place, except for reduce_scatter and all_to_all; roots are rank 0. The algorithms take turns. A\n"
-          "repetition's time is its slowest rank's, from a start that ranks of one machine agree on, by their common\n"
-          "clock; on several machines a barrier stands in for it. Bandwidths are of the median, as nccl-tests defines "
-          "them.\n\n"
-          "Exit codes: 0 success, 1 error or wrong result, 2 wrong command line.\n";
+  text
+      << "Usage: [mpirun -np RANKS] comm-bench [options]\n"
+         "Times collectives: lockstep's own algorithms beside the MPI library's blocking call (mpi) and its\n"
+         "nonblocking one (mpi-native). auto is the own algorithm that is thought best for a size. With --device cuda\n"
+         "it times NCCL on device memory: auto is NCCL's own choice, which a process can have or ring or tree.\n\n"
+      << description()
+      << "\nEvery rank rewrites its whole buffer before each operation and checks the whole result after it. "
+         "Operations\n"
+         "are in place, except for reduce_scatter and all_to_all; roots are rank 0. The algorithms take turns. A\n"
+         "repetition's time is its slowest rank's, from a start that ranks of one machine agree on, by their common\n"
+         "clock; on several machines a barrier stands in for it. Bandwidths are of the median, as nccl-tests defines "
+         "them.\n\n"
+         "Exit codes: 0 success, 1 error or wrong result, 2 wrong command line.\n";
   return text.str();
 }
 

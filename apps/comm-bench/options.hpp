@@ -11,6 +11,7 @@
 #include "lockstep/collectives/choice/choice.hpp"
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/progress.hpp"
+#include "lockstep/ddp/process_group.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -20,8 +21,9 @@ enum class Buffers { allocate, user };
 /// What the command line asks for.
 struct Options {
   CollectiveKind op = CollectiveKind::all_reduce;
-  std::vector<std::string> algorithms;  ///< of contender_names(op)
+  std::vector<std::string> algorithms;  ///< of contender_names(op, device)
   bool algorithms_given = false;        ///< else they are all of them, wherever they can run
+  Device device = Device::cpu;
   SizeRange sizes;
   DType dtype = DType::float32;
   int repetitions = 0;   ///< 0: as many as fit into `seconds`

@@ -32,7 +32,8 @@ std::string format(const char* pattern, Arguments... arguments) {
 std::string table_head(const Subject& subject, const std::string& program, int nodes) {
   std::string head = "# " + program + ": " + std::string(name(subject.op)) + ", " + std::string(name(subject.dtype)) +
                      ", " + std::to_string(subject.ranks) + (subject.ranks == 1 ? " rank on " : " ranks on ") +
-                     std::to_string(nodes) + (nodes == 1 ? " node\n" : " nodes\n");
+                     std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") +
+                     (subject.device == "cpu" ? "" : ", memory of " + std::string(subject.device)) + '\n';
   head += format("# %12s %12s %8s  %-18s %12s %12s %8s %8s  %s\n", "size", "count", "type", "algorithm", "median",
                  "minimum", "algbw", "busbw", "result");
   head += format("# %12s %12s %8s  %-18s %12s %12s %8s %8s\n", "(B)", "(elements)", "", "", "(us)", "(us)", "(GB/s)",
@@ -86,6 +87,7 @@ std::string to_json(const Subject& subject, std::span<const Measurement> measure
   for (const Measurement& m : measurements) {
     results.push_back({{"op", name(subject.op)},
                        {"algorithm", m.algorithm},
+                       {"device", subject.device},
                        {"bytes", m.bytes.value},
                        {"ranks", subject.ranks},
                        {"dtype", name(subject.dtype)},

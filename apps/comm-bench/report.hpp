@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/comm-bench/measure.hpp"
@@ -15,6 +16,7 @@ struct Subject {
   CollectiveKind op = CollectiveKind::all_reduce;
   DType dtype = DType::float32;
   int ranks = 1;
+  std::string_view device = "cpu";  ///< in whose memory the buffers lie
 };
 
 /// The table's head, in the manner of nccl-tests.
@@ -33,7 +35,7 @@ std::optional<AutoComparison> compare_auto(std::span<const Measurement> measurem
 std::string summary_line(const AutoComparison& comparison);
 /// The table's last line if any result is wrong; else nothing.
 std::optional<std::string> complaint(std::span<const Measurement> measurements);
-/// {"results":[{"op","algorithm","bytes","ranks","dtype","median_us","min_us","algbw_gbps","busbw_gbps","correct"}]},
+/// {"results":[{"op","algorithm","device","bytes","ranks","dtype","median_us","min_us","algbw_gbps","busbw_gbps","correct"}]},
 /// and "auto":{"worst_ratio","bytes","best"} beside the results where there is a comparison.
 std::string to_json(const Subject& subject, std::span<const Measurement> measurements);
 

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 
-#include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/exercise.hpp"
 #include "apps/common/run_app.hpp"
-#include "backends/selection_file.hpp"
 #include "lockstep/collectives/choice/explanation.hpp"
 
 namespace lockstep::comm_bench {
-
-using collectives::Selection;
 
 std::vector<Count> counts_of(const Options& options, int ranks) {
   if (options.op == CollectiveKind::barrier) return {{0}};
@@ -33,15 +30,12 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
   return names;
 }
 
-Selection selection_for(std::string_view contender, const World& world, const Options& options) {
+backends::Method method_of(std::string_view contender, const Options& options) {
+  if (is_of_the_mpi_library(contender)) return backends::MpiLibrary{};
   collectives::Choice choice{.segment = options.segment, .blocks_in_flight = options.in_flight, .radix = options.radix};
-  if (contender != automatic) {
-    choice.algorithm = collectives::parse_algorithm(options.op, contender);
-    return selection_on(world.shape(), collectives::forced(choice));
-  }
-  Selection selection = collectives::selection_on(world.shape(), {.untuned = choice});
-  if (!options.tuning.empty()) selection.table = backends::agreed_selection_table(world.group(), options.tuning);
-  return selection;
+  if (contender == automatic) return collectives::Selection{.untuned = choice};
+  choice.algorithm = collectives::parse_algorithm(options.op, contender);
+  return collectives::forced(choice);
 }
 
 std::string explanation(const World& world, const Options& options) {
@@ -53,7 +47,9 @@ std::string explanation(const World& world, const Options& options) {
   for (const Count count : counts_of(options, world.size())) sizes.push_back({count.value * size_of(options.dtype)});
   std::string text;
   for (const std::string& name : names) {
-    text += explain(selection_for(name, world, options), options.op, sizes, options.tuning);
+    ProcessGroup group(world, group_options(method_of(name, options), options));
+    text += explain(*group.selection(), options.op, sizes, options.tuning);
+    group.close();
   }
   return text;
 }

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/group_ranks.hpp"
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/memory.hpp"
@@ -28,20 +28,6 @@ namespace {
 using collectives::Choice;
 using collectives::SelectionTable;
 using collectives::ShapeSummary;
-
-/// Does on rank 0 what may fail; every rank learns how it went.
-template <typename Work>
-void on_first_rank(const World& world, const Work& work) {
-  std::optional<Error> failure;
-  if (world.rank() == Rank{0}) {
-    try {
-      work();
-    } catch (const Error& error) {
-      failure = error;
-    }
-  }
-  agree(world.group(), failure);
-}
 
 /// The table's file, replaced only once the new one is complete.
 class TableFile {
@@ -124,7 +110,8 @@ class Tuner {
   std::vector<Timed> heat(std::span<const Choice> choices, const Heat& heat) {
     Contenders contenders;
     for (const Choice& choice : choices) {
-      contenders.push_back(make_plan_contender("tuning", *world_, collectives::forced(choice), *options_));
+      const GroupOptions group = group_options(collectives::forced(choice), *options_);
+      contenders.push_back(make_contender("tuning", *world_, group));
     }
     const int settling = bytes() <= small ? settling_rounds : 0;
     const Effort effort{.warmup = settling + std::min(heat.max_warmup, options_->warmup),
@@ -180,7 +167,7 @@ std::string line(CollectiveKind kind, Bytes bytes, const Timed& best) {
 void tune(const World& world, const Options& options, const std::function<void(const std::string&)>& print) {
   const TableFile file(options.tune);
   SelectionTable table;
-  on_first_rank(world, [&] {
+  agree_on_rank_zero(world.group(), [&] {
     table = file.read();
     file.try_out();
   });
@@ -196,7 +183,7 @@ void tune(const World& world, const Options& options, const std::function<void(c
     print(line(kind, tuner.bytes(), best));
     findings.push_back({tuner.bytes(), best.choice});
   }
-  on_first_rank(world, [&] {
+  agree_on_rank_zero(world.group(), [&] {
     table.erase(kind, tuner.cluster());
     for (const auto& entry : entries_of(kind, tuner.cluster(), findings)) table.add(entry);
     file.write(table);

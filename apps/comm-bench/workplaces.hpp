@@ -2,25 +2,30 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "apps/comm-bench/contender.hpp"
-#include "apps/comm-bench/exercise.hpp"
+#include "apps/comm-bench/device_exercise.hpp"
+#include "apps/comm-bench/options.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep::comm_bench {
 
 /// The memory that contenders work on: each has what its communicator allocates, where that is better than ordinary
-/// memory; the others share one buffer.
+/// memory; the others share one buffer, which is the mirror of device memory.
 class Workplaces {
  public:
   /// @param largest  needs as much memory as any exercise to come
-  /// @throws as Communicator::allocate
+  /// @throws as Communicator::allocate; Error{device}
   Workplaces(const Contenders& contenders, const Exercise::Shape& largest, Buffers buffers);
 
   /// An exercise of this size for each contender, in their order; valid until the next call.
   [[nodiscard]] const std::vector<Exercise*>& exercises(const Exercise::Shape& shape);
 
  private:
+  std::optional<Stream> stream_;  // of copies to and from a device, where there is one
+  DeviceExercise::Copy copy_;
   std::vector<Allocation> allocations_;  // one for each contender; empty where it shares
   Allocation common_;
   std::vector<std::unique_ptr<Exercise>> exercises_;

@@ -5,19 +5,21 @@
 #include <boost/program_options.hpp>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "apps/comm-check/member.hpp"
 #include "apps/common/command_line.hpp"
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/version.hpp"
-#include "backends/make_communicator.hpp"
-#include "comm/progress_thread.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/collectives/choice/choice.hpp"
+#include "lockstep/ddp/process_group.hpp"
 
 namespace {
 
@@ -74,10 +76,22 @@ Settings settings_of(const options::variables_map& flags) {
   return settings;
 }
 
+/// On which nodes a group's ranks run, in their order.
+ClusterShape shape_of(const check::Members& members, const ClusterShape& world) {
+  std::vector<int> nodes;
+  ClusterShape shape;
+  for (const int member : members) {
+    const int node = world.node_of_rank[static_cast<std::size_t>(member)];
+    const auto known = std::find(nodes.begin(), nodes.end(), node);
+    shape.node_of_rank.push_back(static_cast<int>(known - nodes.begin()));
+    if (known == nodes.end()) nodes.push_back(node);
+  }
+  return shape;
+}
+
 /// Those that ranks of this shape can run, the MPI library's among them.
-backends::Method draw_method(const MpiGroup& group, std::uint64_t setting) {
-  const auto shape = collectives::summarize(group.shape());
-  const auto algorithms = collectives::candidates(CollectiveKind::all_reduce, shape);
+backends::Method draw_method(const ClusterShape& shape, std::uint64_t setting) {
+  const auto algorithms = collectives::candidates(CollectiveKind::all_reduce, collectives::summarize(shape));
   const std::uint64_t drawn = setting % (algorithms.size() + 2);
   if (drawn == algorithms.size()) return backends::MpiLibrary{};
   if (drawn == algorithms.size() + 1) return collectives::Selection{};
@@ -87,9 +101,9 @@ backends::Method draw_method(const MpiGroup& group, std::uint64_t setting) {
 class Run {
  public:
   Run(World& world, const Settings& settings)
-      : world_(world), settings_(settings), progress_(WaitPolicy{.spins_before_yield = 0}) {
-    if (settings.progress_thread) thread_.emplace(progress_, ProgressThreadOptions{.spins_before_nap = 10});
-  }
+      : world_(world),
+        settings_(settings),
+        everybody_(world, {.wait = {.spins_before_yield = 0}, .progress_thread = settings.progress_thread}) {}
 
   void all() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.seconds);
@@ -99,6 +113,7 @@ class Run {
       operations += one(settings_.seed + scenarios++);
     } while (
         goes_on(settings_.scenarios > 0 ? scenarios < settings_.scenarios : std::chrono::steady_clock::now() < end));
+    everybody_.close();
     if (world_.rank().value > 0) return;
     std::printf("%llu scenarios, %zu operations on %d ranks: every element was right (seeds %llu to %llu)\n",
                 static_cast<unsigned long long>(scenarios), operations, world_.size(),
@@ -108,7 +123,11 @@ class Run {
 
  private:
   /// Rank 0's clock counts.
-  bool goes_on(bool mine) { return broadcast_string(world_.group(), mine ? "yes" : "", {0}) == "yes"; }
+  bool goes_on(bool mine) {
+    auto goes_on = static_cast<std::uint8_t>(mine);
+    everybody_.communicator().broadcast({&goes_on, {1}, DType::uint8}, {0}).wait();
+    return goes_on != 0;
+  }
 
   /// @return how many operations it has
   std::size_t one(std::uint64_t seed) {
@@ -116,28 +135,31 @@ class Run {
     if (settings_.blocking) limits.max_in_flight = 1;
     const check::Scenario scenario = check::draw_scenario(seed, limits);
     check::Member member(
-        scenario, world_.rank().value, progress_, check::Member::Together::everybody,
+        scenario, world_.rank().value, everybody_.progress(), check::Member::Together::everybody,
         [&](std::size_t group) { return make(scenario.groups[group]); }, rest);
     try {
       member.run();
     } catch (const check::WrongResult& wrong) {
       throw Error(ErrorCode::corrupt, std::string(wrong.what()) + " (--seed " + std::to_string(seed) + ")");
     }
+    for (const auto& group : groups_) group->close();
+    groups_.clear();
     std::size_t operations = 0;
     for (const auto& round : scenario.rounds) operations += round.size();
     return operations;
   }
 
-  std::unique_ptr<Communicator> make(const check::Group& of) {
+  /// The group's communicator. Its member closes that; what else there is of the group, when the scenario has ended.
+  std::shared_ptr<Communicator> make(const check::Group& of) {
     const auto place = std::find(of.members.begin(), of.members.end(), world_.rank().value);
     const auto color = place == of.members.end() ? std::nullopt : std::optional(0);
-    auto group = world_.group().split(color, static_cast<int>(place - of.members.begin()));
+    const GroupOptions options{
+        .method = settings_.method ? *settings_.method : draw_method(shape_of(of.members, world_.shape()), of.setting),
+        .deadline = std::chrono::seconds(60)};
+    auto group = everybody_.split(color, static_cast<int>(place - of.members.begin()), options);
     if (!group) return nullptr;
-    const backends::Method method = settings_.method ? *settings_.method : draw_method(*group, of.setting);
-    auto communicator =
-        backends::make_communicator(*group, progress_, {.method = method, .deadline = std::chrono::seconds(60)});
-    group->close();
-    return communicator;
+    groups_.push_back(std::make_shared<ProcessGroup>(*std::move(group)));
+    return {groups_.back(), &groups_.back()->communicator()};
   }
 
   /// What a program does between its calls: nothing, give way, or be away for a while.
@@ -148,8 +170,8 @@ class Run {
 
   World& world_;
   const Settings& settings_;
-  Progress progress_;
-  std::optional<ProgressThread> thread_;
+  ProcessGroup everybody_;
+  std::vector<std::shared_ptr<ProcessGroup>> groups_;  // of this scenario
 };
 
 }  // namespace

@@ -25,8 +25,9 @@ class Pending;
 /// One rank's part in a scenario.
 class Member {
  public:
-  /// Makes this rank's communicator of a group; null where it is not in it.
-  using Make = std::function<std::unique_ptr<Communicator>(std::size_t group)>;
+  /// Makes this rank's communicator of a group; null where it is not in it. Nobody else holds it, unless to close what
+  /// it belongs to once it is closed.
+  using Make = std::function<std::shared_ptr<Communicator>(std::size_t group)>;
   /// Who makes a communicator, and who closes one with whom: its members, each when it gets there; or all ranks
   /// together, who then wait first for whatever else is under way.
   enum class Together { members, everybody };
@@ -69,7 +70,7 @@ class Member {
   Make make_;
   std::function<void(unsigned)> between_;
   std::mt19937_64 random_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;
+  std::vector<std::shared_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<Pending>> under_way_;
   std::size_t last_group_ = 0;
 };

@@ -169,7 +169,10 @@ void refuse_contradictions(const Given& given, const Options& options) {
     throw UsageError("--explain has no meaning with --algorithm mpi: how the MPI library chooses is not known here");
   }
   if (options.device == "cuda") {
-    throw UsageError("--device cuda: the layers have no GPU implementation yet; NCCL can be used from the library");
+    throw UsageError(
+        "--device cuda: the trainer's own operators for GPUs come later. What can be had on GPUs today: ProcessGroup "
+        "and "
+        "DataParallel with Device::cuda, for a program with layers of its own, and comm-bench --device cuda");
   }
 }
 

@@ -62,6 +62,30 @@ TEST(Options, TuningIsForTheAlgorithmThatChooses) {
   expect_complaint({"--explain", "--json", "file"}, "--explain measures nothing");
 }
 
+TEST(Options, ACudaDeviceHasNcclsAlgorithmsAndNothingOfTheProcessors) {
+  EXPECT_EQ(parse({}).device, Device::cpu);
+  const Options o = parse({"--device", "cuda"});
+  EXPECT_EQ(o.device, Device::cuda);
+  EXPECT_EQ(o.algorithms, std::vector<std::string>{"auto"});
+  EXPECT_EQ(parse({"--device", "cuda", "--algorithm", "tree,tree-order"}).algorithms,
+            (std::vector<std::string>{"tree", "tree-order"}));
+  expect_complaint({"--device", "cudda"}, "there is no device 'cudda'; did you mean 'cuda'?");
+  expect_complaint({"--device", "cuda", "--algorithm", "shared-memory"},
+                   "there is no all_reduce algorithm on cuda 'shared-memory'");
+  expect_complaint({"--device", "cuda", "--algorithm", "mpi"}, "there is no all_reduce algorithm on cuda 'mpi'");
+  expect_complaint({"--device", "cuda", "--op", "broadcast", "--algorithm", "ring"},
+                   "there is no broadcast algorithm on cuda 'ring'");
+  for (const std::vector<const char*>& meaningless :
+       {std::vector{"--segment", "1K"}, std::vector{"--in-flight", "2"}, std::vector{"--radix", "4"},
+        std::vector{"--tuning", "file"}, std::vector{"--tune", "file"}, std::vector{"--explain"},
+        std::vector{"--predict"}, std::vector{"--buffers", "user"}}) {
+    std::vector<const char*> arguments{"--device", "cuda"};
+    arguments.insert(arguments.end(), meaningless.begin(), meaningless.end());
+    expect_complaint(arguments, std::string(meaningless.front()));
+    expect_complaint(arguments, "has no meaning with --device cuda");
+  }
+}
+
 TEST(Options, SizesTakeSuffixes) {
   EXPECT_EQ(parse_size("1"), Bytes{1});
   EXPECT_EQ(parse_size("3k"), Bytes{3072});

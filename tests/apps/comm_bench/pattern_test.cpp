@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <utility>
 #include <vector>
 
-#include "apps/comm-bench/exercise.hpp"
+#include "apps/comm-bench/device_exercise.hpp"
 #include "kernels/convert.hpp"
 
 namespace lockstep::comm_bench {
@@ -115,6 +116,29 @@ INSTANTIATE_TEST_SUITE_P(All, ExerciseOfEveryKind,
                          testing::Values(CollectiveKind::all_reduce, CollectiveKind::broadcast,
                                          CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
                                          CollectiveKind::reduce, CollectiveKind::all_to_all));
+
+TEST(DeviceExercise, IsWrittenAndCheckedThroughTheMirror) {
+  const Exercise::Shape shape{
+      .kind = CollectiveKind::all_to_all, .dtype = DType::int32, .me = {0}, .ranks = 1, .part = {500}};
+  std::vector<std::int32_t> mirror(1000);
+  std::vector<std::int32_t> device(1000);
+  const DeviceExercise::Copy copy = [](void* to, const void* from, Bytes bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes.value));
+  };
+  DeviceExercise exercise(shape, mirror.data(), device.data(), copy);
+  exercise.refill(4);
+  const Collective collective = exercise.collective();
+  EXPECT_EQ(collective.in.data, device.data());
+  EXPECT_EQ(collective.out.data, device.data() + 500);
+  EXPECT_EQ(collective.in.kind, MemoryKind::device);
+  EXPECT_EQ(collective.out.kind, MemoryKind::device);
+  EXPECT_GT(exercise.wrong(4), 400) << "nothing was done";
+  std::copy_n(device.begin(), 500, device.begin() + 500);
+  ++mirror[777];
+  EXPECT_EQ(exercise.wrong(4), 0) << "the mirror holds nothing of its own";
+  ++device[777];
+  EXPECT_EQ(exercise.wrong(4), 1);
+}
 
 TEST(Exercise, FindsThatAReduceTouchedABufferAwayFromTheRoot) {
   std::vector<float> memory(2000);

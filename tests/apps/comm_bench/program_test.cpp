@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "platform/gpu/gpu.hpp"
 #include "support/run_program.hpp"
 
 namespace lockstep::testing_support {
@@ -180,6 +181,20 @@ TEST_F(CommBench, SizesBeyondTheMemoryAreRefused) {
   const auto run = comm_bench(2, "--min 4000000G --max 4000000G");
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_EQ(occurrences(run.output, "choose a smaller --max"), 1) << run.output;
+}
+
+TEST_F(CommBench, MeasuresOnAGpuOrSaysWhatIsMissingForIt) {
+  const auto run = comm_bench(1, "--device cuda --min 4 --max 1M --factor 64 --seconds 0.01");
+  if (gpu_count() > 0) {
+    EXPECT_EQ(run.exit_code, 0) << run.output;
+    EXPECT_EQ(occurrences(run.output, "  ok\n"), 4) << run.output;
+    return;
+  }
+  EXPECT_EQ(run.exit_code, 1) << run.output;
+  EXPECT_EQ(occurrences(run.output, "no group on GPUs: " + why_no_gpu()), 1) << run.output;
+  const auto on_two = comm_bench(2, "--device cuda --algorithm tree-order");
+  EXPECT_EQ(on_two.exit_code, 1) << on_two.output;
+  EXPECT_EQ(occurrences(on_two.output, "no group on GPUs: " + why_no_gpu()), 1) << on_two.output;
 }
 
 TEST_F(CommBench, HelpAndVersionPrintOnce) {

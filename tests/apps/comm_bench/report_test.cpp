@@ -39,9 +39,10 @@ TEST(Report, JsonHoldsWhatIsDocumented) {
   const Measurement all[] = {measurement(0), measurement(1)};
   const auto results = nlohmann::json::parse(to_json(subject, all)).at("results");
   ASSERT_EQ(results.size(), 2U);
-  const nlohmann::json expected = {
-      {"op", "all_reduce"},  {"algorithm", "ring"}, {"bytes", 8'000'000}, {"ranks", 4},        {"dtype", "float64"},
-      {"median_us", 4000.0}, {"min_us", 2000.0},    {"algbw_gbps", 2.0},  {"busbw_gbps", 3.0}, {"correct", true}};
+  const nlohmann::json expected = {{"op", "all_reduce"},  {"algorithm", "ring"}, {"bytes", 8'000'000},
+                                   {"ranks", 4},          {"dtype", "float64"},  {"device", "cpu"},
+                                   {"median_us", 4000.0}, {"min_us", 2000.0},    {"algbw_gbps", 2.0},
+                                   {"busbw_gbps", 3.0},   {"correct", true}};
   EXPECT_EQ(results[0], expected);
   EXPECT_EQ(results[1].at("correct"), false);
 }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/comm-bench/contenders.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "apps/comm-bench/selection.hpp"
+#include "backends/mpi_native/blocking.hpp"
+
+namespace lockstep::comm_bench {
+namespace {
+
+class GroupContender : public Contender {
+ public:
+  GroupContender(std::string name, ProcessGroup group) : Contender(std::move(name)), group_(std::move(group)) {}
+
+  void run(const Collective& c) override { submit(group_.communicator(), c).wait(); }
+  Allocation allocate(Bytes bytes) override {
+    Allocation own = group_.allocate(bytes);
+    return own.kind() == MemoryKind::host ? Allocation{} : std::move(own);
+  }
+  void close() override { group_.close(); }
+
+ private:
+  static Work submit(Communicator& communicator, const Collective& c) {
+    switch (c.kind) {
+      case CollectiveKind::all_reduce: return communicator.all_reduce(c.in, c.out, c.op);
+      case CollectiveKind::broadcast: return communicator.broadcast(c.out, c.root);
+      case CollectiveKind::all_gather: return communicator.all_gather(c.in, c.out);
+      case CollectiveKind::reduce_scatter: return communicator.reduce_scatter(c.in, c.out, c.op);
+      case CollectiveKind::reduce: return communicator.reduce(c.in, c.out, c.op, c.root);
+      case CollectiveKind::all_to_all: return communicator.all_to_all(c.in, c.out);
+      case CollectiveKind::reduce_then:  // not offered
+      case CollectiveKind::barrier: break;
+    }
+    return communicator.barrier();
+  }
+
+  ProcessGroup group_;
+};
+
+/// The MPI library's blocking call, which no group has: it moves nothing of lockstep's meanwhile.
+class BlockingContender : public Contender {
+ public:
+  BlockingContender(std::string name, MpiGroup group) : Contender(std::move(name)), group_(std::move(group)) {}
+
+  void run(const Collective& c) override { backends::mpi_blocking(group_, c); }
+  void close() override { group_.close(); }
+
+ private:
+  MpiGroup group_;
+};
+
+/// What there is to say goes to standard error, since the table is on the other stream.
+void tell_user(std::string_view text) {
+  std::fprintf(stderr, "comm-bench: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+}  // namespace
+
+std::span<const std::string_view> contender_names(CollectiveKind op, Device device) {
+  static const auto all_reduce = [] {
+    const auto known = backends::method_names();
+    std::vector<std::string_view> all(known.begin(), known.end());
+    all.emplace_back("mpi-native");
+    return all;
+  }();
+  static constexpr std::array<std::string_view, 5> rooted = {"auto", "binomial", "shared-memory", "mpi", "mpi-native"};
+  static constexpr std::array<std::string_view, 5> parts = {"auto", "ring", "shared-memory", "mpi", "mpi-native"};
+  static constexpr std::array<std::string_view, 5> all_to_all = {"auto", "pairwise", "shared-memory", "mpi",
+                                                                 "mpi-native"};
+  static constexpr std::array<std::string_view, 5> barrier = {"auto", "dissemination", "shared-memory", "mpi",
+                                                              "mpi-native"};
+  static constexpr std::array<std::string_view, 4> by_nccl = {"auto", "ring", "tree", "tree-order"};
+  if (device == Device::cuda) return std::span(by_nccl).first(op == CollectiveKind::all_reduce ? by_nccl.size() : 1);
+  switch (op) {
+    case CollectiveKind::reduce_then:
+    case CollectiveKind::all_reduce: return all_reduce;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce: return rooted;
+    case CollectiveKind::all_to_all: return all_to_all;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter: return parts;
+    case CollectiveKind::barrier: return barrier;
+  }
+  return {};
+}
+
+GroupOptions group_options(backends::Method method, const Options& options) {
+  return {.device = options.device,
+          .method = std::move(method),
+          .tuning = options.tuning,
+          .wait = options.wait,
+          .deadline = std::chrono::duration<double>(options.timeout_seconds),
+          .check = options.check,
+          .notice = tell_user};
+}
+
+std::unique_ptr<Contender> make_contender(std::string name, const World& world, const GroupOptions& options) {
+  return std::make_unique<GroupContender>(std::move(name), ProcessGroup(world, options));
+}
+
+Contenders make_contenders(const World& world, const Options& options) {
+  Contenders contenders;
+  for (const std::string& name : names_on(world, options)) {
+    if (name == "mpi") {
+      contenders.push_back(std::make_unique<BlockingContender>(name, world.group().dup()));
+    } else {
+      contenders.push_back(make_contender(name, world, group_options(method_of(name, options), options)));
+    }
+  }
+  return contenders;
+}
+
+}  // namespace lockstep::comm_bench

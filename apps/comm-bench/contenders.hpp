@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "apps/comm-bench/contender.hpp"
+#include "apps/comm-bench/options.hpp"
+#include "lockstep/ddp/process_group.hpp"
+
+/// The ways to run an operation that comm-bench measures.
+namespace lockstep::comm_bench {
+
+/// lockstep's own, "auto" first, then the MPI library's blocking call and its nonblocking one. On a GPU, NCCL's: "auto"
+/// is its own choice.
+std::span<const std::string_view> contender_names(CollectiveKind op, Device device);
+
+/// What a group is made with for this method: all else is as the options say.
+GroupOptions group_options(backends::Method method, const Options& options);
+
+/// A group's communicator. Collective. @throws as ProcessGroup
+std::unique_ptr<Contender> make_contender(std::string name, const World& world, const GroupOptions& options);
+
+/// Those that the options name, in that order. Each makes its own progress, so that none pays for polling the others.
+/// Collective. @throws as make_contender
+Contenders make_contenders(const World& world, const Options& options);
+
+}  // namespace lockstep::comm_bench
