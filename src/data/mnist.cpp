@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view advice =
     "; give the folder that holds train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
-    "t10k-labels-idx1-ubyte (each may end in .gz) with --data-dir";
+    "t10k-labels-idx1-ubyte (each may end in .gz)";
 
 void check_directory(const fs::path& dir) {
   if (dir.empty())

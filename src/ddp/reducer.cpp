@@ -47,7 +47,7 @@ void Reducer::check_agreement(std::uint64_t own_hash) {
   throw Error(
       ErrorCode::mismatch,
       "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
-      "same size of buckets (--bucket-mb) and dtype (--precision)? Here are " +
+      "same size of buckets and dtype? Here are " +
           std::to_string(layout_->tensors().size()) + " tensors in " + std::to_string(buckets_.size()) + " buckets",
       {.operation = "bucket plan",
        .rank = communicator_->rank().value,

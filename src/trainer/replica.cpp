@@ -77,7 +77,7 @@ void Replica::check_finite(double own_loss_sum) {
                                              : "on rank " + list + " the rank's own loss is not";
   throw Error(ErrorCode::invalid_argument,
               "the loss is not finite (" + std::to_string(sums_[0]) + "); " + whose +
-                  ". The weights were not changed by this step. A lower --lr may help",
+                  ". The weights were not changed by this step. A lower learning rate may help",
               {.operation = "training step",
                .rank = group_->rank().value,
                .host = group_->host(),

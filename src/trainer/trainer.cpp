@@ -19,23 +19,25 @@ void require(bool holds, const std::string& message, const ProcessGroup& group) 
 
 const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup& group, const data::DatasetPair& data) {
   const auto number = [](std::int64_t value) { return std::to_string(value); };
-  require(options.epochs >= 1, "--epochs " + number(options.epochs) + ": at least 1 is needed", group);
-  require(options.steps >= 0, "--steps " + number(options.steps) + ": it cannot be negative", group);
-  require(options.log_every >= 1, "--log-every " + number(options.log_every) + ": at least 1 is needed", group);
+  require(options.epochs >= 1, number(options.epochs) + " epochs: at least 1 is needed", group);
+  require(options.steps >= 0, number(options.steps) + " steps: their number cannot be negative", group);
+  require(options.log_every >= 1, "a report every " + number(options.log_every) + " steps: at least 1 is needed",
+          group);
   require(options.batch.value >= group.size(),
-          "--batch " + number(options.batch.value) + " is the total over all ranks and smaller than their number, " +
+          "a batch of " + number(options.batch.value) + " is the total over all ranks and smaller than their number, " +
               number(group.size()) + ": give every rank at least one sample",
           group);
   require(options.batch.value <= data.train.size(),
-          "--batch " + number(options.batch.value) + " is more than the data set's " + number(data.train.size()) +
+          "a batch of " + number(options.batch.value) + " is more than the data set's " + number(data.train.size()) +
               " training images",
           group);
   return options;
 }
 
-data::Prefetcher make_batches(const data::Dataset& dataset, const data::DatasetPair& data, const ProcessGroup& group,
-                              const TrainerOptions& options, bool training, Observer* observer) {
-  data::BatchMaker maker(dataset, data::measure_normalization(data.train), options.precision);
+data::Prefetcher make_batches(const data::Dataset& dataset, const data::Normalization& normalization,
+                              const ProcessGroup& group, const TrainerOptions& options, bool training,
+                              Observer* observer) {
+  data::BatchMaker maker(dataset, normalization, options.precision);
   data::DistributedSampler sampler({.samples = {dataset.size()},
                                     .batch = {std::min(options.batch.value, dataset.size())},
                                     .rank = group.rank(),
@@ -61,8 +63,9 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Network& network,
       options_(checked(options, group, data)),
       listener_(listener),
       replica_(group, ops, network, options, observer),
-      batches_(make_batches(data.train, data, group, options, true, observer)),
-      test_batches_(make_batches(data.test, data, group, options, false, nullptr)),
+      normalization_(data::measure_normalization(data.train)),
+      batches_(make_batches(data.train, normalization_, group, options, true, observer)),
+      test_batches_(make_batches(data.test, normalization_, group, options, false, nullptr)),
       statistics_(group.statistics()) {
   prepare_shares(replica_, batches_.sampler());
   prepare_shares(replica_, test_batches_.sampler());

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "architecture/house.hpp"
+#include "architecture/literals.hpp"
 
 namespace lockstep::architecture {
 namespace {
@@ -58,6 +59,27 @@ TEST(Architecture, HasAtMostSixtyPublicHeaders) {
 
 TEST(Architecture, EveryArrowOfTheTableGoesDown) {
   EXPECT_EQ(documented_house().arrows_that_do_not_go_down(), std::vector<std::string>{});
+}
+
+TEST(Architecture, NoLibraryKnowsAProgramsFlags) {
+  for (const SourceFile& file : source_files()) {
+    if (file.path.starts_with("apps/")) continue;
+    for (const std::string& literal : string_literals(file.text))
+      for (const std::string& flag : flags_in(literal))
+        ADD_FAILURE() << file.path << " names " << flag << ": programs say how their users give what libraries ask for";
+  }
+}
+
+TEST(Literals, AreFoundWithoutCommentsAndPutTogether) {
+  EXPECT_EQ(string_literals("f(\"one\" // \"not\"\n  \" and\", 'x', \"two\\\"\") /* \"nor\" */ + 1'000 + \"\""),
+            (std::vector<std::string>{"one and", "two\\\"", ""}));
+  EXPECT_EQ(string_literals("// it's\nchar c = '\"'; g(\"three\");"), std::vector<std::string>{"three"});
+}
+
+TEST(Literals, NameFlagsUnlessTheyAreCommandsOfOtherPrograms) {
+  EXPECT_EQ(flags_in("--lr 0.1: try a lower --weight-decay"), (std::vector<std::string>{"--lr", "--weight-decay"}));
+  EXPECT_EQ(flags_in("start with `mpirun --bind-to none` (--explain)"), std::vector<std::string>{"--explain"});
+  EXPECT_TRUE(flags_in("a -- b ---- c--").empty());
 }
 
 constexpr auto small_house = R"(

@@ -28,7 +28,7 @@ TEST(Dataset, UnknownNameGetsTheNearestOne) {
             "synthetic-digits, synthetic-cifar");
 }
 
-TEST(Dataset, MnistNeedsAFolder) { EXPECT_NE(refusal("mnist").find("--data-dir"), std::string::npos); }
+TEST(Dataset, MnistNeedsAFolder) { EXPECT_NE(refusal("mnist").find("give the folder that holds"), std::string::npos); }
 
 TEST(Dataset, EveryOtherNameNeedsNothing) {
   for (const std::string_view name : dataset_names()) {

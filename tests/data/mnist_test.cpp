@@ -59,19 +59,20 @@ TEST_F(MnistTest, KnowsTheNamesInUse) {
 }
 
 TEST_F(MnistTest, NoFolderGiven) {
-  expect_error([] { (void)load_mnist({}); }, ErrorCode::invalid_argument, {"--data-dir", "train-images-idx3-ubyte"});
+  expect_error([] { (void)load_mnist({}); }, ErrorCode::invalid_argument,
+               {"give the folder that holds", "train-images-idx3-ubyte"});
 }
 
 TEST_F(MnistTest, FolderDoesNotExist) {
   expect_error([this] { (void)load_mnist(file("nowhere")); }, ErrorCode::io,
-               {file("nowhere").string() + " does not exist", "--data-dir"});
+               {file("nowhere").string() + " does not exist", "give the folder that holds"});
   expect_error([this] { (void)load_mnist(file("train-labels-idx1-ubyte")); }, ErrorCode::io, {"is not a folder"});
 }
 
 TEST_F(MnistTest, MissingFile) {
   std::filesystem::remove(file("t10k-images-idx3-ubyte"));
   expect_refused(ErrorCode::io, {file("t10k-images-idx3-ubyte").string() + " does not exist",
-                                 "t10k-images-idx3-ubyte.gz", "t10k-images.idx3-ubyte", "--data-dir"});
+                                 "t10k-images-idx3-ubyte.gz", "t10k-images.idx3-ubyte", "give the folder that holds"});
 }
 
 TEST_F(MnistTest, TruncatedFile) {

@@ -26,7 +26,7 @@ class Trainer {
 
   /// Collective. Everything passed is only referred to and outlives the trainer.
   /// @param listener, observer  may be null
-  /// @throws Error{invalid_argument} on every rank, naming the option that cannot be; Error{mismatch} as Replica
+  /// @throws Error{invalid_argument} on every rank, naming the value that cannot be; Error{mismatch} as Replica
   Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Network& network, const data::DatasetPair& data,
           const TrainerOptions& options, Listener* listener = nullptr, Observer* observer = nullptr);
 
@@ -60,6 +60,7 @@ class Trainer {
   TrainerOptions options_;
   Listener* listener_;
   Replica replica_;
+  data::Normalization normalization_;  // of the training set, for both
   data::Prefetcher batches_;
   data::Prefetcher test_batches_;
   CommunicatorStatistics statistics_;

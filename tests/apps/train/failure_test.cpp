@@ -7,13 +7,13 @@ namespace {
 TEST(Failure, BatchSmallerThanRanks) {
   const SmallDigits digits;
   expect_refused(run_train(3, digits.arguments() + " --batch 2"), 1,
-                 {"--batch 2 is the total over all ranks and smaller than their number, 3"});
+                 {"a batch of 2 is the total over all ranks and smaller than their number, 3"});
 }
 
 TEST(Failure, BatchLargerThanTheDataSet) {
   const SmallDigits digits;
   expect_refused(run_train(2, digits.arguments() + " --batch 97"), 1,
-                 {"--batch 97 is more than the data set's 96 training images"});
+                 {"a batch of 97 is more than the data set's 96 training images"});
 }
 
 TEST(Failure, ALossThatIsNotFiniteNamesTheStepAndEveryRankWhoseOwnItWas) {
@@ -22,7 +22,7 @@ TEST(Failure, ALossThatIsNotFiniteNamesTheStepAndEveryRankWhoseOwnItWas) {
   const auto result = run_train(2, digits.arguments() + " --batch 16 --lr 1e38 --weight-decay 1e38 --epochs 3");
   expect_refused(result, 1,
                  {"the loss is not finite", "on rank 0, 1 the rank's own loss is not", "step 2", "peer ranks 0 1",
-                  "A lower --lr may help"});
+                  "A lower learning rate may help"});
   EXPECT_EQ(occurrences(result.output, "steps in"), 0) << "no summary\n" << result.output;
 }
 
