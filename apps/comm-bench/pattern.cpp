@@ -6,18 +6,17 @@
 #include <span>
 #include <type_traits>
 
+#include "base/split_mix.hpp"
 #include "kernels/convert.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
 
-/// Well mixed bits. @source Steele, Lea & Flood, OOPSLA 2014 (SplitMix64)
+/// Well mixed bits.
 std::uint64_t mix(int rank, std::int64_t element, std::int64_t repetition) {
-  std::uint64_t x = static_cast<std::uint64_t>(element) * 0x9e3779b97f4a7c15ULL;
-  x += static_cast<std::uint64_t>(rank) * 0xd1b54a32d192ed03ULL + static_cast<std::uint64_t>(repetition);
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
+  return split_mix::mix(static_cast<std::uint64_t>(element) * split_mix::golden_ratio +
+                        static_cast<std::uint64_t>(rank) * 0xd1b54a32d192ed03ULL +
+                        static_cast<std::uint64_t>(repetition));
 }
 
 template <typename T>

@@ -5,22 +5,15 @@
 #include <string>
 
 #include "base/hash.hpp"
+#include "base/split_mix.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::nn {
 namespace {
 
-/// SplitMix64's output function, a bijection that scatters consecutive numbers.
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
 /// Uniform in [−1, 1), with 53 bits.
 double symmetric_uniform(std::uint64_t key, std::int64_t index) {
-  constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15ULL;
-  const std::uint64_t bits = mix(key + (static_cast<std::uint64_t>(index) + 1) * golden_ratio);
+  const std::uint64_t bits = split_mix::mix(key + (static_cast<std::uint64_t>(index) + 1) * split_mix::golden_ratio);
   return static_cast<double>(bits >> 11) * 0x1p-52 - 1.0;
 }
 
@@ -41,7 +34,7 @@ void fill_uniform(Buffer tensor, std::uint64_t seed, std::string_view name, doub
   Fnv1a hash;
   hash.add(static_cast<std::int64_t>(seed));
   hash.add(name);
-  const std::uint64_t key = mix(hash.value());
+  const std::uint64_t key = split_mix::mix(hash.value());
   write_elements(tensor, [&]<typename Real>(Real* elements, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) elements[i] = static_cast<Real>(bound * symmetric_uniform(key, i));
   });
