@@ -3,7 +3,9 @@
 // every alignment of the vectors and with every remainder.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -54,6 +56,25 @@ class Arrays {
   std::int64_t shift_;
   std::vector<std::vector<char>> memory_;
 };
+
+bool kernel_lists(const std::string& flag) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("flags")) return (line + ' ').find(' ' + flag + ' ') != std::string::npos;
+  return false;
+}
+
+TEST(InstructionSets, AreThoseThatTheKernelLists) {
+  std::vector<std::string> expected = {"scalar", "baseline"};
+  if (kernel_lists("avx2") && kernel_lists("f16c")) {
+    expected.emplace_back("avx2");
+    const auto wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"};
+    if (std::all_of(wide.begin(), wide.end(), kernel_lists)) expected.emplace_back("avx512");
+  }
+  std::vector<std::string> found;
+  for (const InstructionSet* set : instruction_sets()) found.emplace_back(set->name);
+  EXPECT_EQ(found, expected);
+}
 
 struct Case {
   DType dtype;
