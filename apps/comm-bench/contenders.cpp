@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,9 +16,19 @@ namespace {
 
 class GroupContender : public Contender {
  public:
-  GroupContender(std::string name, ProcessGroup group) : Contender(std::move(name)), group_(std::move(group)) {}
+  GroupContender(std::string name, ProcessGroup group, bool prepares)
+      : Contender(std::move(name)), group_(std::move(group)), prepares_(prepares) {}
 
-  void run(const Collective& c) override { submit(group_.communicator(), c).wait(); }
+  void run(const Collective& c) override {
+    Communicator& communicator = group_.communicator();
+    if (!prepares_) return communicator.start(c).wait();
+    if (!prepared_ || !is_for_the_buffers_of(c)) {
+      prepared_.emplace(communicator.prepare(c));
+      collective_ = c;
+    }
+    prepared_->start();
+    prepared_->wait();
+  }
   Allocation allocate(Bytes bytes) override {
     Allocation own = group_.allocate(bytes);
     return own.kind() == MemoryKind::host ? Allocation{} : std::move(own);
@@ -25,21 +36,15 @@ class GroupContender : public Contender {
   void close() override { group_.close(); }
 
  private:
-  static Work submit(Communicator& communicator, const Collective& c) {
-    switch (c.kind) {
-      case CollectiveKind::all_reduce: return communicator.all_reduce(c.in, c.out, c.op);
-      case CollectiveKind::broadcast: return communicator.broadcast(c.out, c.root);
-      case CollectiveKind::all_gather: return communicator.all_gather(c.in, c.out);
-      case CollectiveKind::reduce_scatter: return communicator.reduce_scatter(c.in, c.out, c.op);
-      case CollectiveKind::reduce: return communicator.reduce(c.in, c.out, c.op, c.root);
-      case CollectiveKind::all_to_all: return communicator.all_to_all(c.in, c.out);
-      case CollectiveKind::reduce_then:  // not offered
-      case CollectiveKind::barrier: break;
-    }
-    return communicator.barrier();
+  [[nodiscard]] bool is_for_the_buffers_of(const Collective& c) const {
+    return c.in.data == collective_.in.data && c.in.count == collective_.in.count &&
+           c.out.data == collective_.out.data && c.out.count == collective_.out.count;
   }
 
   ProcessGroup group_;
+  bool prepares_;
+  Collective collective_;  // that has been prepared last
+  std::optional<Prepared> prepared_;
 };
 
 /// The MPI library's blocking call, which no group has: it moves nothing of lockstep's meanwhile.
@@ -99,8 +104,9 @@ GroupOptions group_options(backends::Method method, const Options& options) {
           .notice = tell_user};
 }
 
-std::unique_ptr<Contender> make_contender(std::string name, const World& world, const GroupOptions& options) {
-  return std::make_unique<GroupContender>(std::move(name), ProcessGroup(world, options));
+std::unique_ptr<Contender> make_contender(std::string name, const World& world, const GroupOptions& options,
+                                          bool prepares) {
+  return std::make_unique<GroupContender>(std::move(name), ProcessGroup(world, options), prepares);
 }
 
 Contenders make_contenders(const World& world, const Options& options) {
@@ -109,7 +115,8 @@ Contenders make_contenders(const World& world, const Options& options) {
     if (name == "mpi") {
       contenders.push_back(std::make_unique<BlockingContender>(name, world.group().dup()));
     } else {
-      contenders.push_back(make_contender(name, world, group_options(method_of(name, options), options)));
+      contenders.push_back(make_contender(name, world, group_options(method_of(name, options), options),
+                                          options.prepared));
     }
   }
   return contenders;

@@ -20,8 +20,9 @@ std::span<const std::string_view> contender_names(CollectiveKind op, Device devi
 /// What a group is made with for this method: all else is as the options say.
 GroupOptions group_options(backends::Method method, const Options& options);
 
-/// A group's communicator. Collective. @throws as ProcessGroup
-std::unique_ptr<Contender> make_contender(std::string name, const World& world, const GroupOptions& options);
+/// A group's communicator. Collective. @param prepares  operations, and starts them. @throws as ProcessGroup
+std::unique_ptr<Contender> make_contender(std::string name, const World& world, const GroupOptions& options,
+                                          bool prepares = false);
 
 /// Those that the options name, in that order. Each makes its own progress, so that none pays for polling the others.
 /// Collective. @throws as make_contender

@@ -61,7 +61,10 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
   std::vector<Measurement> all;
   for (const Count count : counts) {
     shape.part = count;
-    const Effort effort{.warmup = options.warmup, .repetitions = options.repetitions, .seconds = options.seconds};
+    const Effort effort{.warmup = options.warmup,
+                        .repetitions = options.repetitions,
+                        .seconds = options.seconds,
+                        .protocol = options.protocol};
     for (Measurement& m : measure(ranks, contenders, workplaces->exercises(shape), effort)) {
       print(world, table_line(subject, m));
       all.push_back(std::move(m));

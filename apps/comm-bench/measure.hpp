@@ -9,6 +9,7 @@
 #include "apps/comm-bench/contender.hpp"
 #include "apps/comm-bench/exercise.hpp"
 #include "apps/comm-bench/ranks.hpp"
+#include "apps/comm-bench/start_line.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -28,12 +29,13 @@ struct Effort {
   int repetitions = 0;      ///< 0: as many as fit into `seconds`, from `min_repetitions` to 1000
   double seconds = 0.5;     ///< for each contender
   int min_repetitions = 5;  ///< for a median that is worth something
+  Protocol protocol = Protocol::common_clock;
 };
 
 /// Times the contenders in turn, so that whatever else the machine does meets all of them alike, and in another order
 /// each time, so that what one leaves in the caches is not always found by the same next. A repetition: rewrite the
 /// buffers, line up (`StartLine`), the operation, which alone is timed, check the result. Its time is from the common
-/// start until the slowest rank is done; without a common clock, the slowest rank's own time. Collective. Every program
+/// start until the slowest rank is done; by `Protocol::barrier`, the slowest rank's own time. Collective. Every program
 /// that lockstep is compared with is timed by this function.
 /// @param exercises  of one size; one for each contender, refilled before each of its operations, or one for all
 /// @throws Error as the contenders and the ranks do

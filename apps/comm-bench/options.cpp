@@ -43,6 +43,8 @@ po::options_description description() {
       ("repetitions", number(0), "for each size and algorithm; 0: as fit into --seconds, from 5 to 1000")    //
       ("seconds", po::value<double>()->default_value(0.5, "0.5"), "aimed at for each size and algorithm")    //
       ("warmup", number(2), "rounds before those that count")                                                //
+      ("protocol", text("common-clock"), "when the time of a repetition begins: common-clock or barrier")    //
+      ("prepared", po::bool_switch(), "start a prepared operation each time; not of the algorithm mpi")      //
       ("buffers", text("allocate"), "allocate: the communicator's own memory; user: ordinary memory")        //
       ("segment", text("63K"), "longest message of lockstep's own algorithms")                               //
       ("in-flight", number(4), "blocks under way at a time in lockstep's own algorithms")                    //
@@ -138,6 +140,9 @@ Options parse_options(int argc, const char* const* argv) {
   options.repetitions = flags["repetitions"].as<int>();
   options.seconds = flags["seconds"].as<double>();
   options.warmup = flags["warmup"].as<int>();
+  require_known("protocol", text("protocol"), protocol_names);
+  options.protocol = text("protocol") == protocol_names[1] ? Protocol::barrier : Protocol::common_clock;
+  options.prepared = flags["prepared"].as<bool>();
   require_known("kind of buffers", text("buffers"), buffer_names);
   options.buffers = text("buffers") == "user" ? Buffers::user : Buffers::allocate;
   options.segment = parse_size(text("segment"));

@@ -7,6 +7,7 @@
 
 #include "apps/comm-bench/prediction.hpp"
 #include "apps/comm-bench/sizes.hpp"
+#include "apps/comm-bench/start_line.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/collectives/choice/choice.hpp"
 #include "lockstep/comm/collective.hpp"
@@ -29,6 +30,8 @@ struct Options {
   int repetitions = 0;   ///< 0: as many as fit into `seconds`
   double seconds = 0.5;  ///< aimed at for each size and algorithm
   int warmup = 2;
+  Protocol protocol = Protocol::common_clock;
+  bool prepared = false;  ///< communicators start prepared operations
   Buffers buffers = Buffers::allocate;
   Bytes segment = collectives::Choice{}.segment;
   int in_flight = collectives::Choice{}.blocks_in_flight;

@@ -50,9 +50,9 @@ Clock::time_point latest(Ranks& ranks, Clock::time_point mine) {
 
 }  // namespace
 
-StartLine::StartLine(Ranks& ranks)
+StartLine::StartLine(Ranks& ranks, Protocol protocol)
     : ranks_(&ranks),
-      common_clock_(have_common_clock(ranks)),
+      common_clock_(protocol == Protocol::common_clock && have_common_clock(ranks)),
       crowded_(ranks.size() > static_cast<int>(std::thread::hardware_concurrency())),
       lead_(max_lead) {}
 

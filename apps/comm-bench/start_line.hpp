@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <string_view>
 
 #include "apps/comm-bench/ranks.hpp"
 #include "lockstep/base/observer.hpp"
 
 namespace lockstep::comm_bench {
+
+/// When what is timed begins.
+enum class Protocol {
+  common_clock,  ///< at a moment that ranks of one machine agree on; between machines as `barrier`
+  barrier,       ///< for each rank when it leaves a barrier, by its own clock: as most programs measure
+};
+inline constexpr std::array<std::string_view, 2> protocol_names = {"common-clock", "barrier"};
 
 /// Lets ranks begin together what is to be timed, at a cost that is no part of it.
 ///
@@ -18,7 +27,7 @@ namespace lockstep::comm_bench {
 class StartLine {
  public:
   /// Finds out whether the ranks have a clock in common. Collective.
-  explicit StartLine(Ranks& ranks);
+  StartLine(Ranks& ranks, Protocol protocol);
 
   [[nodiscard]] bool common_clock() const { return common_clock_; }
   /// Returns when all ranks may begin, and the moment to count from: the agreed one, else this rank's own.

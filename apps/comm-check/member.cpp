@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <utility>
 
 #include "apps/comm-check/pending.hpp"
@@ -51,6 +52,7 @@ void Member::close_communicators(std::size_t round) {
     if (!communicators_[g]) continue;
     wait_for_all_of(g);
     last_group_ = g;
+    std::erase_if(kept_, [&](const auto& kept) { return kept.second->group() == g; });
     communicators_[g]->close();
     communicators_[g].reset();
     pause();
@@ -59,6 +61,7 @@ void Member::close_communicators(std::size_t round) {
 
 /// In the order of the list on each communicator, and the communicators by turns as it happens.
 void Member::submit(const std::vector<Request>& requests) {
+  wait_for_those_that_start_again(requests);
   std::vector<std::deque<const Request*>> queues(communicators_.size());
   std::vector<std::size_t> turns;
   for (const Request& request : requests) {
@@ -74,15 +77,45 @@ void Member::submit(const std::vector<Request>& requests) {
   for (const std::size_t group : turns) {
     while (under_way_.size() >= static_cast<std::size_t>(scenario_.in_flight)) wait_for_any();
     last_group_ = group;
-    under_way_.push_back(std::make_unique<Pending>(*communicators_[group], *queues[group].front()));
+    start(*queues[group].front());
     queues[group].pop_front();
     pause();
   }
 }
 
+void Member::start(const Request& request) {
+  const auto kept = request.preparation ? kept_.find(*request.preparation) : kept_.end();
+  if (kept == kept_.end() || !is_same_operation(kept->second->request(), request)) {
+    under_way_.push_back(std::make_unique<Pending>(*communicators_[request.group], request));
+    return;
+  }
+  under_way_.push_back(std::move(kept->second));
+  kept_.erase(kept);
+  under_way_.back()->start_again(request);
+}
+
+/// Before anything of the round is submitted, and all of it has been submitted in earlier ones.
+void Member::wait_for_those_that_start_again(const std::vector<Request>& requests) {
+  const auto is_needed = [&](const auto& pending) {
+    const auto& number = pending->request().preparation;
+    return number &&
+           std::any_of(requests.begin(), requests.end(), [&](const Request& r) { return r.preparation == number; });
+  };
+  const auto needed = std::stable_partition(under_way_.begin(), under_way_.end(), std::not_fn(is_needed));
+  for (auto pending = needed; pending != under_way_.end(); ++pending) wait_for(**pending);
+  for (auto pending = needed; pending != under_way_.end(); ++pending) keep(std::move(*pending));
+  under_way_.erase(needed, under_way_.end());
+}
+
+void Member::keep(std::unique_ptr<Pending> pending) {
+  const auto number = pending->request().preparation;
+  if (number) kept_[*number] = std::move(pending);
+}
+
 void Member::wait_for_any() {
   std::swap(under_way_[random_() % under_way_.size()], under_way_.back());
   wait_for(*under_way_.back());
+  keep(std::move(under_way_.back()));
   under_way_.pop_back();
   pause();
 }
@@ -104,7 +137,7 @@ void Member::wait_for_all_of(std::size_t group) {
   under_way_.erase(others, under_way_.end());
 }
 
-void Member::abandon() { communicators_.clear(); }
+void Member::abandon() { communicators_.clear(); }  // and keeps what is prepared, with its buffers
 
 void Member::abort(std::string_view why) {
   for (const auto& communicator : communicators_)

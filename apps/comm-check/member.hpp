@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -60,6 +61,9 @@ class Member {
   void wait_for_any();
   void wait_for_all();
   void wait_for_all_of(std::size_t group);
+  void wait_for_those_that_start_again(const std::vector<Request>& requests);
+  void start(const Request& request);
+  void keep(std::unique_ptr<Pending> pending);
   void pause();
   [[nodiscard]] bool is_in(std::size_t group) const;
 
@@ -72,6 +76,7 @@ class Member {
   std::mt19937_64 random_;
   std::vector<std::shared_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<Pending>> under_way_;
+  std::map<int, std::unique_ptr<Pending>> kept_;  // prepared and not under way, by number
   std::size_t last_group_ = 0;
 };
 

@@ -65,7 +65,12 @@ Pending::Pending(Communicator& communicator, const Request& request)
       in_(communicator, in_count(request, size_), request.dtype, is_allocated(request, me_)),
       out_(communicator, out_count(request, size_), request.dtype, is_allocated(request, me_)) {
   fill();
-  work_ = std::make_unique<Work>(submit(communicator));
+  if (request.preparation) {
+    prepared_.emplace(communicator.prepare(collective()));
+    prepared_->start();
+  } else {
+    work_.emplace(communicator.start(collective()));
+  }
 }
 
 /// Of the buffer that has room for all parts: this rank's.
@@ -101,22 +106,25 @@ void Pending::fill() const {
   });
 }
 
-Work Pending::submit(Communicator& c) const {
-  switch (request_.kind) {
-    case CollectiveKind::all_reduce: return c.all_reduce(source(), result(), request_.op);
-    case CollectiveKind::broadcast: return c.broadcast(result(), {request_.root});
-    case CollectiveKind::all_gather: return c.all_gather(source(), result());
-    case CollectiveKind::reduce_scatter: return c.reduce_scatter(source(), result(), request_.op);
-    case CollectiveKind::reduce: return c.reduce(source(), result(), request_.op, {request_.root});
-    case CollectiveKind::all_to_all: return c.all_to_all(source(), result());
-    case CollectiveKind::reduce_then: return c.reduce_then(source(), result(), request_.op, add_one);
-    case CollectiveKind::barrier: break;
-  }
-  return c.barrier();
+Collective Pending::collective() const {
+  static const SliceFunction function = add_one;
+  Collective c{.kind = request_.kind, .op = request_.op, .root = {request_.root}};
+  if (request_.kind == CollectiveKind::reduce_then) c.function = &function;
+  if (request_.kind == CollectiveKind::barrier) return c;
+  c.in = source();
+  c.out = result();
+  return c;
+}
+
+void Pending::start_again(const Request& request) {
+  request_ = request;
+  fill();
+  prepared_->start();
 }
 
 void Pending::wait_and_check() {
-  work_->wait();
+  if (work_) work_->wait();
+  if (prepared_) prepared_->wait();
   if (request_.kind != CollectiveKind::barrier) check_values();
   if (!in_.is_intact() || !out_.is_intact()) {
     throw WrongResult("memory beside the buffers of " + std::string(name(request_.kind)) + " of " +

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-#include <vector>
+#include <optional>
 
 #include "apps/comm-check/scenario.hpp"
 #include "lockstep/base/buffer.hpp"
@@ -32,8 +31,11 @@ class Pending {
   /// Submits it.
   Pending(Communicator& communicator, const Request& request);
 
+  [[nodiscard]] const Request& request() const { return request_; }
   [[nodiscard]] std::size_t group() const { return request_.group; }
-  [[nodiscard]] bool test() { return work_->test(); }
+  [[nodiscard]] bool test() { return work_ ? work_->test() : prepared_->test(); }
+  /// Starts the prepared operation once more. @pre it has been waited for; it is the same operation
+  void start_again(const Request& request);
   /// @throws WrongResult; Error
   void wait_and_check();
 
@@ -42,7 +44,7 @@ class Pending {
   [[nodiscard]] Buffer source() const;
   [[nodiscard]] Buffer result() const;
   void fill() const;
-  [[nodiscard]] Work submit(Communicator& communicator) const;
+  [[nodiscard]] Collective collective() const;
   void check_values() const;
 
   Request request_;
@@ -50,7 +52,8 @@ class Pending {
   int me_;
   GuardedBuffer in_;
   GuardedBuffer out_;
-  std::unique_ptr<Work> work_;
+  std::optional<Prepared> prepared_;
+  std::optional<Work> work_;  // of what was not prepared
 };
 
 }  // namespace lockstep::check

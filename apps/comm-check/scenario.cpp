@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -53,6 +54,35 @@ Request draw_request(Random& random, std::size_t group, int size, const Limits& 
   return r;
 }
 
+/// The last start of each prepared operation of a communicator, with the round it was in.
+std::map<int, std::pair<std::size_t, Request>> preparations_of(const Scenario& s, std::size_t group) {
+  std::map<int, std::pair<std::size_t, Request>> all;
+  for (std::size_t round = 0; round < s.rounds.size(); ++round)
+    for (const Request& r : s.rounds[round])
+      if (r.preparation && r.group == group) all[*r.preparation] = {round, r};
+  return all;
+}
+
+/// One more for the last round: one of an earlier round once more, if it has been prepared, or a new one.
+Request draw_again_or_new(Random& random, const Scenario& s, std::size_t group, const Limits& limits) {
+  constexpr std::size_t most_preparations = 3;  // each keeps its buffers
+  const auto preparations = preparations_of(s, group);
+  std::vector<Request> able;
+  for (const auto& [number, start] : preparations)
+    if (start.first + 1 < s.rounds.size()) able.push_back(start.second);
+  if (!able.empty() && random() % 2 == 0) {
+    Request again = able[below(random, able.size())];
+    again.salt = static_cast<int>(random() % 1000);
+    return again;
+  }
+  Request r = draw_request(random, group, static_cast<int>(s.groups[group].members.size()), limits);
+  if (preparations.size() < most_preparations && random() % 3 == 0) {
+    r.preparation = 0;
+    for (const auto& round : s.rounds) *r.preparation += static_cast<int>(round.size());
+  }
+  return r;
+}
+
 std::string list(const Members& members) {
   std::string text;
   for (const int member : members) text += (text.empty() ? "" : " ") + std::to_string(member);
@@ -82,10 +112,10 @@ Scenario draw_scenario(std::uint64_t seed, const Limits& limits) {
     std::vector<std::size_t> alive;
     for (std::size_t g = 0; g < groups; ++g)
       if (s.groups[g].first_round <= round && round <= s.groups[g].last_round) alive.push_back(g);
-    auto& requests = s.rounds.emplace_back();
+    s.rounds.emplace_back();
     for (std::size_t n = 1 + below(random, limits.max_requests); n > 0; --n) {
-      const std::size_t g = alive[below(random, alive.size())];
-      requests.push_back(draw_request(random, g, static_cast<int>(s.groups[g].members.size()), limits));
+      const Request drawn = draw_again_or_new(random, s, alive[below(random, alive.size())], limits);
+      s.rounds.back().push_back(drawn);
     }
   }
   return s;
@@ -107,6 +137,7 @@ std::string describe(const Scenario& s) {
         text += ", " + std::to_string(r.count) + " " + std::string(name(r.dtype)) + ", " + std::string(name(r.op)) +
                 ", root " + std::to_string(r.root) + (r.in_place ? ", in place" : "") + ", allocated " +
                 std::to_string(r.allocated & 0xffU);
+      if (r.preparation) text += ", prepared " + std::to_string(*r.preparation);
       text += "\n";
     }
   return text;
@@ -118,6 +149,11 @@ bool has_parts_in(CollectiveKind kind) {
 
 bool has_parts_out(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::all_to_all;
+}
+
+bool is_same_operation(const Request& a, const Request& b) {
+  return a.group == b.group && a.kind == b.kind && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
+         a.count == b.count && a.in_place == b.in_place && a.allocated == b.allocated && a.preparation == b.preparation;
 }
 
 int brought(const Request& request, int member, std::int64_t i) {

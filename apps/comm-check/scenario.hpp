@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,12 @@ struct Request {
   /// One bit a member says whether its buffers are the communicator's `allocate`, or ordinary memory.
   std::uint32_t allocated = 0;
   int salt = 0;
+  /// Requests of equal number, one a round at most, are one prepared operation that is started for each of them, with
+  /// other data. None where it is submitted plainly.
+  std::optional<int> preparation = std::nullopt;
 };
+/// Whether they may be starts of one prepared operation.
+bool is_same_operation(const Request& a, const Request& b);
 
 struct Scenario {
   std::uint64_t seed = 0;

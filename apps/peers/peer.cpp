@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -61,6 +62,13 @@ struct Options {
   std::string json;
 };
 
+comm_bench::Protocol parse_protocol(const std::string& name) {
+  const auto& names = comm_bench::protocol_names;
+  const auto* const found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) throw UsageError("'" + name + "' is no protocol; there are common-clock and barrier");
+  return static_cast<comm_bench::Protocol>(found - names.begin());
+}
+
 Options parse(int argc, char** argv) {
   Options o;
   const std::map<std::string, std::function<void(const std::string&)>> flags = {
@@ -70,6 +78,7 @@ Options parse(int argc, char** argv) {
       {"--seconds", [&](const std::string& text) { o.effort.seconds = std::stod(text); }},
       {"--repetitions", [&](const std::string& text) { o.effort.repetitions = std::stoi(text); }},
       {"--warmup", [&](const std::string& text) { o.effort.warmup = std::stoi(text); }},
+      {"--protocol", [&](const std::string& text) { o.effort.protocol = parse_protocol(text); }},
       {"--json", [&](const std::string& text) { o.json = text; }}};
   for (int i = 1; i < argc; i += 2) {
     const auto flag = flags.find(argv[i]);

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "backends/forward.hpp"
 #include "base/nearest.hpp"
 #include "comm/host_communicator.hpp"
 #include "kernels/convert.hpp"
@@ -80,7 +79,7 @@ class CompressedOperation : public HostOperation {
 
   Work submit_to_inner() {
     const Collective& c = collective_;
-    if (!compressed_) return forward(*inner_, c);
+    if (!compressed_) return inner_->start(c);
     if (c.kind == CollectiveKind::reduce_scatter) {
       result_ = slice(wire_, {inner_->rank().value * c.out.count.value}, c.out.count);
       return inner_->reduce_scatter(wire_, result_, c.op, c.queue, c.label);

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "backends/forward.hpp"
-
 namespace lockstep::backends {
 namespace {
 
@@ -31,13 +29,18 @@ class Routed : public Communicator {
   }
 
  protected:
-  /// A reduce has an output on its root only, a broadcast no input.
-  Work submit(const Collective& collective) override {
-    const bool device = collective.in.kind == MemoryKind::device || collective.out.kind == MemoryKind::device;
-    return forward(device ? *on_device_ : *on_host_, collective);
+  Work submit(const Collective& collective) override { return route(collective).start(collective); }
+  std::unique_ptr<Preparation> make_preparation(const Collective& collective) override {
+    return preparation_of(route(collective).prepare(collective));
   }
 
  private:
+  /// A reduce has an output on its root only, a broadcast no input.
+  [[nodiscard]] Communicator& route(const Collective& collective) const {
+    const bool device = collective.in.kind == MemoryKind::device || collective.out.kind == MemoryKind::device;
+    return device ? *on_device_ : *on_host_;
+  }
+
   std::unique_ptr<Communicator> on_host_;
   std::unique_ptr<Communicator> on_device_;
   Capabilities capabilities_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
@@ -10,38 +12,36 @@
 namespace lockstep {
 
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
-  return check_and_submit({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
+  return start({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
 }
 
 Work Communicator::reduce_then(ConstBuffer in, Buffer out, ReduceOp op, const SliceFunction& function, Queue queue,
                                std::string_view label) {
-  return check_and_submit({CollectiveKind::reduce_then, in, out, op, {0}, queue, label, &function});
+  return start({CollectiveKind::reduce_then, in, out, op, {0}, queue, label, &function});
 }
 
 Work Communicator::broadcast(Buffer buffer, Rank root, Queue queue, std::string_view label) {
-  return check_and_submit({CollectiveKind::broadcast, buffer, buffer, ReduceOp::sum, root, queue, label});
+  return start({CollectiveKind::broadcast, buffer, buffer, ReduceOp::sum, root, queue, label});
 }
 
 Work Communicator::all_gather(ConstBuffer in, Buffer out, Queue queue, std::string_view label) {
-  return check_and_submit({CollectiveKind::all_gather, in, out, ReduceOp::sum, {0}, queue, label});
+  return start({CollectiveKind::all_gather, in, out, ReduceOp::sum, {0}, queue, label});
 }
 
 Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
-  return check_and_submit({CollectiveKind::reduce_scatter, in, out, op, {0}, queue, label});
+  return start({CollectiveKind::reduce_scatter, in, out, op, {0}, queue, label});
 }
 
 Work Communicator::reduce(ConstBuffer in, Buffer out, ReduceOp op, Rank root, Queue queue, std::string_view label) {
-  // Only the root's is checked; what the others pass must not reach a back end.
-  if (rank_ != root) out = {nullptr, {0}, in.dtype, in.kind};
-  return check_and_submit({CollectiveKind::reduce, in, out, op, root, queue, label});
+  return start({CollectiveKind::reduce, in, out, op, root, queue, label});
 }
 
 Work Communicator::all_to_all(ConstBuffer in, Buffer out, Queue queue, std::string_view label) {
-  return check_and_submit({CollectiveKind::all_to_all, in, out, ReduceOp::sum, {0}, queue, label});
+  return start({CollectiveKind::all_to_all, in, out, ReduceOp::sum, {0}, queue, label});
 }
 
 Work Communicator::barrier(std::string_view label) {
-  return check_and_submit({CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
+  return start({CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
 }
 
 Allocation Communicator::allocate(Bytes bytes) { return allocate_host(bytes); }
@@ -106,34 +106,98 @@ std::string complaint(const Collective& c, Rank rank, int size) {
 
 }  // namespace
 
-Work Communicator::check_and_submit(const Collective& collective) {
-  const auto refuse = [&](ErrorCode code, const std::string& why) {
-    return Error(code, why,
-                 {.operation = std::string(name(collective.kind)),
-                  .label = std::string(collective.label),
-                  .rank = rank_.value,
-                  .bytes = std::max(collective.in.bytes(), collective.out.bytes()).value});
-  };
+Error Communicator::refusal(ErrorCode code, const std::string& why, const Collective& collective) const {
+  return {code,
+          why,
+          {.operation = std::string(name(collective.kind)),
+           .label = std::string(collective.label),
+           .rank = rank_.value,
+           .bytes = std::max(collective.in.bytes(), collective.out.bytes()).value}};
+}
+
+void Communicator::check_queue(const Collective& collective, Queue queue) const {
+  const Capabilities& can = capabilities();
+  if (queue.is_host() || can.device_memory) return;
+  throw refusal(ErrorCode::unsupported,
+                std::string(can.backend) +
+                    " works on the host, which does not wait for a stream: synchronise the stream before, and pass "
+                    "Queue::host()",
+                collective);
+}
+
+/// Also clears what this rank passes and nobody looks at: it must not reach a back end.
+void Communicator::check(Collective& collective) const {
+  if (collective.kind == CollectiveKind::reduce && rank_ != collective.root)
+    collective.out = {nullptr, {0}, collective.in.dtype, collective.in.kind};
+  if (collective.kind == CollectiveKind::broadcast) collective.in = collective.out;
   const std::string wrong = complaint(collective, rank_, size_);
-  if (!wrong.empty()) throw refuse(ErrorCode::invalid_argument, wrong);
+  if (!wrong.empty()) throw refusal(ErrorCode::invalid_argument, wrong, collective);
   const Capabilities& can = capabilities();
   for (const MemoryKind kind : {collective.in.kind, collective.out.kind}) {
     const bool taken = kind == MemoryKind::device ? can.device_memory : can.host_memory;
     if (collective.kind != CollectiveKind::barrier && !taken) {
-      throw refuse(ErrorCode::unsupported,
-                   std::string(can.backend) + " does not take buffers in " + std::string(name(kind)) + " memory");
+      throw refusal(ErrorCode::unsupported,
+                    std::string(can.backend) + " does not take buffers in " + std::string(name(kind)) + " memory",
+                    collective);
     }
   }
-  if (!collective.queue.is_host() && !can.device_memory) {
-    throw refuse(ErrorCode::unsupported, std::string(can.backend) +
-                                             " works on the host, which does not wait for a stream: synchronise the "
-                                             "stream before, and pass Queue::host()");
-  }
+  check_queue(collective, collective.queue);
   if (collective.kind == CollectiveKind::reduce_then && !can.no_reduce_then.empty()) {
-    throw refuse(ErrorCode::unsupported,
-                 std::string(can.backend) + " does no reduce_then: " + std::string(can.no_reduce_then));
+    throw refusal(ErrorCode::unsupported,
+                  std::string(can.backend) + " does no reduce_then: " + std::string(can.no_reduce_then), collective);
   }
+}
+
+Work Communicator::start(Collective collective) {
+  check(collective);
   return submit(collective);
+}
+
+namespace {
+
+/// For a back end that keeps nothing from one submission to the next.
+class Resubmission final : public Preparation {
+ public:
+  using Submit = std::function<Work(const Collective&)>;
+
+  Resubmission(const Collective& collective, Submit submit)
+      : collective_(collective), label_(collective.label), submit_(std::move(submit)) {
+    collective_.label = label_;
+    if (collective.function == nullptr) return;
+    function_ = *collective.function;
+    collective_.function = &function_;
+  }
+  Work& start(Queue queue) override {
+    collective_.queue = queue;
+    work_.reset();
+    return work_.emplace(submit_(collective_));
+  }
+
+ private:
+  Collective collective_;
+  std::string label_;
+  SliceFunction function_;
+  Submit submit_;
+  std::optional<Work> work_;
+};
+
+}  // namespace
+
+std::unique_ptr<Preparation> Communicator::make_preparation(const Collective& collective) {
+  return std::make_unique<Resubmission>(collective, [this](const Collective& again) {
+    check_queue(again, again.queue);
+    return submit(again);
+  });
+}
+
+Prepared Communicator::prepare(Collective collective) {
+  collective.queue = Queue::host();
+  check(collective);
+  return Prepared(make_preparation(collective));
+}
+
+Prepared Communicator::prepare_all_reduce(ConstBuffer in, Buffer out, ReduceOp op, std::string_view label) {
+  return prepare({CollectiveKind::all_reduce, in, out, op, {0}, Queue::host(), label});
 }
 
 }  // namespace lockstep

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "comm/last_words.hpp"
@@ -55,7 +57,8 @@ bool HostCommunicator::closed_or_parked() noexcept {
                         (is_unwinding ? ", as an exception went through the program" : ""),
                     {.rank = rank().value, .host = options_.host});
   if (!poison_) poison(std::make_exception_ptr(error));
-  for (auto& operation : pool_) park(std::move(operation));
+  for (auto* const all : {&pool_, &kept_})
+    for (auto& operation : *all) park(std::move(operation));
   if (options_.control) park(LastWords::leave(*progress_, options_.control));
   return false;
 }
@@ -86,17 +89,78 @@ Work HostCommunicator::submit(const Collective& collective) {
   const Progress::Exclusive exclusive(*progress_);
   check_usable(name(collective.kind));
   std::shared_ptr<HostOperation> operation = idle_operation();
-  operation->submit(collective, options_.observer != nullptr ? progress_->now() : Clock::time_point());
+  operation->describe(collective);
   prepare(*operation, collective);
-  operation->set_under_way(true);
-  under_way_.push_back(operation.get());
+  enqueue(*operation);
+  return {std::move(operation), *progress_};
+}
+
+void HostCommunicator::enqueue(HostOperation& operation) {
+  operation.submit(options_.observer != nullptr ? progress_->now() : Clock::time_point());
+  operation.set_under_way(true);
+  under_way_.push_back(&operation);
   ++submitted_;
   try {
     start_next();
   } catch (...) {
     fail(current_exception_of(rank().value, options_.host));
   }
-  return {std::move(operation), *progress_};
+}
+
+/// An operation object of its own that has been told what to do, or a few: one that has ended may still be among those
+/// under way, behind others that have not.
+class HostCommunicator::Kept final : public Preparation {
+ public:
+  Kept(HostCommunicator& owner, const Collective& collective)
+      : owner_(&owner), collective_(collective), label_(collective.label) {
+    collective_.label = label_;
+    if (collective.function != nullptr) function_ = *collective.function;
+    if (collective.function != nullptr) collective_.function = &function_;
+    add();
+  }
+
+  Work& start(Queue queue) override {
+    const Progress::Exclusive exclusive(*owner_->progress_);
+    owner_->check_queue(collective_, queue);
+    owner_->check_usable(name(collective_.kind));
+    Entry& entry = idle();
+    owner_->enqueue(*entry.operation);
+    if (!entry.work) entry.work.emplace(entry.operation, *owner_->progress_);
+    return *entry.work;
+  }
+
+ private:
+  struct Entry {
+    std::shared_ptr<HostOperation> operation;
+    std::optional<Work> work;  // from its first start on
+  };
+
+  void add() {
+    const std::shared_ptr<HostOperation> operation = owner_->kept_operation();
+    operation->describe(collective_);
+    owner_->prepare(*operation, collective_);
+    entries_.push_back({operation, std::nullopt});
+  }
+  Entry& idle() {
+    if (!entries_.front().operation->is_under_way()) return entries_.front();
+    const auto is_idle = [](const Entry& entry) { return !entry.operation->is_under_way(); };
+    const auto found = std::find_if(entries_.begin(), entries_.end(), is_idle);
+    if (found != entries_.end()) return *found;
+    add();
+    return entries_.back();
+  }
+
+  HostCommunicator* owner_;
+  Collective collective_;
+  std::string label_;
+  SliceFunction function_;
+  std::deque<Entry> entries_;  // whose addresses stay
+};
+
+std::unique_ptr<Preparation> HostCommunicator::make_preparation(const Collective& collective) {
+  const Progress::Exclusive exclusive(*progress_);
+  check_usable(name(collective.kind));
+  return std::make_unique<Kept>(*this, collective);
 }
 
 /// Before anything is sent: whether this rank can go on, as far as it knows. The word of its node is looked at always,
@@ -244,8 +308,16 @@ std::shared_ptr<HostOperation> HostCommunicator::idle_operation() {
     if (!operation->is_under_way() && operation.use_count() == 1) return operation;
   }
   pool_.push_back(make_operation());
-  under_way_.reserve(pool_.size());
+  under_way_.reserve(pool_.size() + kept_.size());
   return pool_.back();
+}
+
+/// One that nobody else gets as long as somebody holds it.
+std::shared_ptr<HostOperation> HostCommunicator::kept_operation() {
+  std::erase_if(kept_, [](const auto& operation) { return !operation->is_under_way() && operation.use_count() == 1; });
+  kept_.push_back(make_operation());
+  under_way_.reserve(pool_.size() + kept_.size());
+  return kept_.back();
 }
 
 }  // namespace lockstep::backends

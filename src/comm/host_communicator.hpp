@@ -43,6 +43,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
 
  protected:
   Work submit(const Collective& collective) final;
+  std::unique_ptr<Preparation> make_preparation(const Collective& collective) final;
 
   /// A fresh operation, of the kind that `prepare` expects.
   virtual std::shared_ptr<HostOperation> make_operation() = 0;
@@ -68,12 +69,15 @@ class HostCommunicator : public Communicator, private ProgressSource {
   static void park(std::shared_ptr<void> thing);
 
  private:
+  class Kept;
+
   bool progress() noexcept override;
   bool look_round(Clock::time_point now) noexcept override;
   [[nodiscard]] bool idle() const noexcept override;
   bool sleep(std::chrono::nanoseconds at_most) noexcept override;
   void heed(Clock::time_point now);
   void check_usable(std::string_view operation);
+  void enqueue(HostOperation& operation);
   bool advance_all();
   void retire();
   void start_next();
@@ -81,13 +85,15 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void poison(std::exception_ptr error) noexcept;
   void fail(std::exception_ptr error) noexcept;
   [[nodiscard]] std::shared_ptr<HostOperation> idle_operation();
+  [[nodiscard]] std::shared_ptr<HostOperation> kept_operation();
 
   Capabilities capabilities_;
   Options options_;
   Progress* progress_;
   std::vector<std::shared_ptr<HostOperation>> pool_;
-  std::vector<HostOperation*> under_way_;  // of the pool, in the order of submission
-  std::uint64_t begun_ = 0;                // operations begun so far
+  std::vector<std::shared_ptr<HostOperation>> kept_;  // of prepared operations
+  std::vector<HostOperation*> under_way_;             // of both, in the order of submission
+  std::uint64_t begun_ = 0;                           // operations begun so far
   std::uint64_t submitted_ = 0;
   Clock::time_point last_heed_;
   Clock::time_point last_check_;

@@ -5,12 +5,15 @@
 
 namespace lockstep::backends {
 
-void HostOperation::submit(const Collective& collective, Clock::time_point now) {
-  restart();
+void HostOperation::describe(const Collective& collective) {
   kind_ = collective.kind;
   bytes_ = std::max(collective.in.bytes(), collective.out.bytes());
   label_ = collective.label;
   if (collective.function != nullptr) function_ = *collective.function;
+}
+
+void HostOperation::submit(Clock::time_point now) {
+  restart();
   begun_ = false;
   has_advanced_ = true;
   submitted_ = now;

@@ -19,8 +19,10 @@ class HostOperation : public Operation {
  public:
   HostOperation() { label_.reserve(128); }
 
-  /// Takes note of what to do; nothing is sent before `begin`. @param now  for the observer, if there is one
-  void submit(const Collective& collective, Clock::time_point now);
+  /// Takes note of what to do.
+  void describe(const Collective& collective);
+  /// What was described is to be done, once more; nothing is sent before `begin`. @param now  for the observer
+  void submit(Clock::time_point now);
   /// Its place among those that are begun, the same on all ranks.
   struct Turn {
     int slot = 0;              ///< a number below `operations_in_flight` that no other begun operation has

@@ -67,6 +67,24 @@ TEST(Work, OutlivesItsCommunicatorAndFails) {
   }
 }
 
+TEST(Prepared, IsRefusedASecondStartBeforeTheFirstHasEnded) {
+  Pair pair;
+  const Buffer buffer{pair.values.data(), {1}, DType::float32};
+  Prepared prepared = pair.ranks[0].prepare_all_reduce(buffer, buffer, ReduceOp::sum);
+  prepared.start();
+  try {
+    prepared.start();
+    FAIL() << "it was started twice";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(error.message().find("still under way"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(prepared.wait(seconds(1)));
+  pair.submit(1).wait();
+  prepared.wait();
+  EXPECT_EQ(pair.values, (std::array<float, 2>{3, 3}));
+}
+
 TEST(Work, IsNotDroppedInSilenceByAnAssignment) {
   Pair pair;
   Work work = pair.submit(0);

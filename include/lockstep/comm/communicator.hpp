@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/queue.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/collective.hpp"
+#include "lockstep/comm/prepared.hpp"
 #include "lockstep/comm/work.hpp"
 
 namespace lockstep {
@@ -82,6 +85,13 @@ class Communicator {
   /// Done when every rank has submitted it.
   Work barrier(std::string_view label = {});
 
+  /// Any of these by its arguments, as a value.
+  Work start(Collective collective);
+  /// An all_reduce to be started again and again; the buffers stay where they are, the label is copied. Local.
+  Prepared prepare_all_reduce(ConstBuffer in, Buffer out, ReduceOp op, std::string_view label = {});
+  /// The same of any operation; the collective's queue is not looked at.
+  Prepared prepare(Collective collective);
+
   /// Memory from which this back end's operations are fastest; zeroed.
   /// @throws std::bad_alloc; Error{device}
   virtual Allocation allocate(Bytes bytes);
@@ -98,9 +108,15 @@ class Communicator {
  protected:
   Communicator(Rank rank, int size) : rank_(rank), size_(size) {}
   virtual Work submit(const Collective& collective) = 0;
+  /// What is kept of a collective that has been checked. A back end that has nothing to prepare submits it at each
+  /// start.
+  virtual std::unique_ptr<Preparation> make_preparation(const Collective& collective);
+  /// @throws Error{unsupported} where the back end does not order its operations after streams
+  void check_queue(const Collective& collective, Queue queue) const;
 
  private:
-  Work check_and_submit(const Collective& collective);
+  [[nodiscard]] Error refusal(ErrorCode code, const std::string& why, const Collective& collective) const;
+  void check(Collective& collective) const;
 
   Rank rank_;
   int size_;

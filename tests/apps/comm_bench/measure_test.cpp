@@ -107,7 +107,7 @@ TEST_F(Measure, CountsFromTheCommonStartAndNotFromARanksOwn) {
   using namespace std::chrono_literals;
   if (world_.rank().value == 0) std::this_thread::sleep_for(50ms);
   GroupRanks ranks(world_.group());
-  StartLine line(ranks);
+  StartLine line(ranks, Protocol::common_clock);
   ASSERT_TRUE(line.common_clock()) << "the ranks of this test share a machine";
   std::set<std::int64_t> starts;
   for (int i = 0; i < 3; ++i) {
@@ -133,13 +133,21 @@ class RanksOfTwoMachines : public Ranks {
 
 TEST_F(Measure, WithoutACommonClockABarrierAndTheRanksOwnStartMustDo) {
   RanksOfTwoMachines ranks;
-  StartLine line(ranks);
+  StartLine line(ranks, Protocol::common_clock);
   EXPECT_FALSE(line.common_clock());
   const Clock::time_point before = Clock::now();
   const Clock::time_point start = line.wait();
   EXPECT_GE(start, before);
   EXPECT_LE(start, Clock::now());
   EXPECT_EQ(ranks.barriers, 1);
+}
+
+TEST_F(Measure, ByTheBarriersProtocolEachRankCountsFromWhenItLeaves) {
+  GroupRanks ranks(world_.group());
+  StartLine line(ranks, Protocol::barrier);
+  EXPECT_FALSE(line.common_clock());
+  const Clock::time_point before = Clock::now();
+  EXPECT_GE(line.wait(), before);
 }
 
 TEST_F(Measure, RepeatsAsOftenAsTheTimeAllows) {
