@@ -116,8 +116,9 @@ Error Communicator::refusal(ErrorCode code, const std::string& why, const Collec
 }
 
 void Communicator::check_queue(const Collective& collective, Queue queue) const {
+  if (queue.is_host()) return;
   const Capabilities& can = capabilities();
-  if (queue.is_host() || can.device_memory) return;
+  if (can.device_memory) return;
   throw refusal(ErrorCode::unsupported,
                 std::string(can.backend) +
                     " works on the host, which does not wait for a stream: synchronise the stream before, and pass "

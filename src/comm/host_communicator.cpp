@@ -190,6 +190,15 @@ bool HostCommunicator::progress() noexcept {
   return true;
 }
 
+void HostCommunicator::poll(HostOperation& operation) noexcept {
+  if (!operation.begun()) return;
+  try {
+    if (on_behalf_of(operation, [&] { return operation.advance(); })) start_next();
+  } catch (...) {
+    fail(current_exception_of(rank().value, options_.host));
+  }
+}
+
 bool HostCommunicator::look_round(Clock::time_point now) noexcept {
   if (closed_) return false;
   try {
@@ -242,23 +251,21 @@ void HostCommunicator::retire() {
     if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span(progress_->now()));
     under_way_.front()->set_under_way(false);
     under_way_.erase(under_way_.begin());
+    --begun_of_those_;
   }
 }
 
 /// Retires what is done and begins what may begin. A slot's next operation begins only after the one before it has
 /// ended here, and slots are given out in turn: so on all ranks the same operations share a slot, in the same order.
 void HostCommunicator::start_next() {
-  bool changed = true;
-  while (changed) {
-    changed = false;
+  retire();
+  const auto width = static_cast<std::size_t>(options_.operations_in_flight);
+  while (begun_of_those_ < std::min(under_way_.size(), width)) {
+    HostOperation& next = *under_way_[begun_of_those_++];
+    const HostOperation::Turn turn{next_slot_, begun_++};
+    if (++next_slot_ == options_.operations_in_flight) next_slot_ = 0;
+    on_behalf_of(next, [&] { next.begin(turn); });
     retire();
-    const std::size_t width = std::min(under_way_.size(), static_cast<std::size_t>(options_.operations_in_flight));
-    for (std::size_t i = 0; i < width; ++i) {
-      if (under_way_[i]->begun()) continue;
-      const auto slot = static_cast<int>(begun_ % static_cast<std::uint64_t>(options_.operations_in_flight));
-      on_behalf_of(*under_way_[i], [&] { under_way_[i]->begin({slot, begun_++}); });
-      changed = true;
-    }
   }
 }
 
@@ -307,15 +314,21 @@ std::shared_ptr<HostOperation> HostCommunicator::idle_operation() {
   for (const auto& operation : pool_) {
     if (!operation->is_under_way() && operation.use_count() == 1) return operation;
   }
-  pool_.push_back(make_operation());
+  pool_.push_back(new_operation());
   under_way_.reserve(pool_.size() + kept_.size());
   return pool_.back();
+}
+
+std::shared_ptr<HostOperation> HostCommunicator::new_operation() {
+  std::shared_ptr<HostOperation> operation = make_operation();
+  operation->belong_to(*this);
+  return operation;
 }
 
 /// One that nobody else gets as long as somebody holds it.
 std::shared_ptr<HostOperation> HostCommunicator::kept_operation() {
   std::erase_if(kept_, [](const auto& operation) { return !operation->is_under_way() && operation.use_count() == 1; });
-  kept_.push_back(make_operation());
+  kept_.push_back(new_operation());
   under_way_.reserve(pool_.size() + kept_.size());
   return kept_.back();
 }

@@ -40,6 +40,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   /// Registers it with the progress. Not in the constructor: a progress thread must not meet an object that is still
   /// being made.
   void enlist() { progress_->add(*this); }
+  /// Moves one operation of its own. @pre it is pending
+  void poll(HostOperation& operation) noexcept;
 
  protected:
   Work submit(const Collective& collective) final;
@@ -86,6 +88,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void fail(std::exception_ptr error) noexcept;
   [[nodiscard]] std::shared_ptr<HostOperation> idle_operation();
   [[nodiscard]] std::shared_ptr<HostOperation> kept_operation();
+  [[nodiscard]] std::shared_ptr<HostOperation> new_operation();
 
   Capabilities capabilities_;
   Options options_;
@@ -93,7 +96,9 @@ class HostCommunicator : public Communicator, private ProgressSource {
   std::vector<std::shared_ptr<HostOperation>> pool_;
   std::vector<std::shared_ptr<HostOperation>> kept_;  // of prepared operations
   std::vector<HostOperation*> under_way_;             // of both, in the order of submission
+  std::size_t begun_of_those_ = 0;                    // the first ones
   std::uint64_t begun_ = 0;                           // operations begun so far
+  int next_slot_ = 0;
   std::uint64_t submitted_ = 0;
   Clock::time_point last_heed_;
   Clock::time_point last_check_;

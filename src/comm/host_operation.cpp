@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "comm/host_communicator.hpp"
+
 namespace lockstep::backends {
 
 void HostOperation::describe(const Collective& collective) {
@@ -18,6 +20,8 @@ void HostOperation::submit(Clock::time_point now) {
   has_advanced_ = true;
   submitted_ = now;
 }
+
+void HostOperation::poll() noexcept { owner_->poll(*this); }
 
 ErrorContext HostOperation::identity() const {
   return {.operation = std::string(name(kind_)), .label = label_, .bytes = bytes_.value};

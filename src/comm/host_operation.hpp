@@ -14,6 +14,8 @@
 
 namespace lockstep::backends {
 
+class HostCommunicator;
+
 /// An operation that the host drives. Objects are reused, so that a step of training allocates nothing.
 class HostOperation : public Operation {
  public:
@@ -62,6 +64,9 @@ class HostOperation : public Operation {
   void mark_advance() { has_advanced_ = true; }
 
   bool order_after(Queue /*queue*/) override { return false; }
+  void poll() noexcept override;
+  /// By whom it is polled.
+  void belong_to(HostCommunicator& owner) { owner_ = &owner; }
 
  protected:
   void mark_begun() { begun_ = true; }
@@ -71,6 +76,7 @@ class HostOperation : public Operation {
   /// By which it runs, for the observer; lives as long as the program.
   [[nodiscard]] virtual std::string_view algorithm() const { return {}; }
 
+  HostCommunicator* owner_ = nullptr;
   CollectiveKind kind_ = CollectiveKind::barrier;
   Bytes bytes_;
   std::string label_;

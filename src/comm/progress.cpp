@@ -5,6 +5,8 @@
 #include <array>
 #include <thread>
 
+#include "lockstep/comm/work.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -85,6 +87,18 @@ bool Progress::wait_until(const std::function<bool()>& done, Clock::time_point u
   } while (!done());
   adapt(in_vain);
   return true;
+}
+
+void Progress::wait(Operation& operation) {
+  const auto has_ended = [&] { return operation.state() != Operation::State::pending; };
+  const Exclusive exclusive(*this);
+  if (has_ended()) return;  // a progress thread has moved it since
+  constexpr int longest_moment = 500;
+  for (int spins = std::min(spins_, longest_moment); spins > 0; --spins) {
+    operation.poll();
+    if (has_ended()) return adapt(false);
+  }
+  wait(has_ended);
 }
 
 void Progress::yield() {

@@ -33,7 +33,7 @@ bool Work::test() {
 }
 
 void Work::wait() {
-  if (!has_ended()) progress_->wait([this] { return has_ended(); });
+  if (!has_ended()) progress_->wait(*operation_);
   throw_if_failed();
 }
 

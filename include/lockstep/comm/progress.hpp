@@ -15,6 +15,8 @@
 
 namespace lockstep {
 
+class Operation;
+
 /// Something with operations under way that move on when they are asked to.
 class ProgressSource {
  public:
@@ -100,6 +102,9 @@ class Progress {
   bool poll();
   /// Polls until `done` returns true. A progress thread stays away meanwhile: its owner has nothing better to do.
   void wait(const std::function<bool()>& done) { (void)wait_until(done, Clock::time_point::max()); }
+  /// Until the operation has ended. For a moment, in which most that are short end, it alone is polled and no clock is
+  /// read; then all are.
+  void wait(Operation& operation);
   /// As `wait`, but no longer than until a time. @return whether `done` returned true
   bool wait_until(const std::function<bool()>& done, Clock::time_point until);
   [[nodiscard]] Clock::time_point now() { return time_ == nullptr ? Clock::now() : time_->now(); }

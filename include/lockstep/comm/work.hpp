@@ -21,6 +21,9 @@ class Operation {
   /// Of `then`: makes `queue` wait for the result, if the operation runs on a queue of its own.
   /// @return false if the host has to wait instead
   virtual bool order_after(Queue queue) = 0;
+  /// Moves this operation, if that can be done without a look at the others of its rank; failures are kept in it.
+  /// @pre state() is `pending`
+  virtual void poll() noexcept {}
 
   /// Whoever sees that it has ended, on whichever thread, sees its result as well.
   [[nodiscard]] State state() const { return state_.load(std::memory_order_acquire); }

@@ -41,7 +41,7 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int lane) {
   plan_ = &plan;
   view_ = view;
-  operands_ = operands;
+  operands_ = &operands;
   lane_ = lane;
   left_ = static_cast<int>(plan.steps().size());
   open();
@@ -51,7 +51,7 @@ bool BlockRun::open() {
   const CompiledPlan& plan = *plan_;
   if (plan.shares_memory()) {
     seams::preempt();
-    awaited_to_open_ = link_->open(lane_, operands_.announcement).value_or(none);
+    awaited_to_open_ = link_->open(lane_, operands_->announcement).value_or(none);
     if (awaited_to_open_ != none) return false;
   }
   make_room();
@@ -73,7 +73,8 @@ bool BlockRun::open() {
 }
 
 void BlockRun::make_room() {
-  const std::int64_t width = size_of(operands_.dtype);
+  if (plan_->scratch().value == 0 && plan_->landing().value == 0) return;
+  const std::int64_t width = size_of(operands_->dtype);
   const std::int64_t scratch_bytes = aligned(plan_->scratch().value * width);
   const std::int64_t needed = scratch_bytes + collectives::landing_buffers * aligned(plan_->landing().value * width);
   if (memory_.bytes().value < needed) memory_ = allocate_host({needed});
@@ -175,18 +176,20 @@ void BlockRun::post(int step) {
 
 void BlockRun::execute(const Step& step) {
   seams::preempt();
-  std::visit(
-      Overloaded{
-          [&](const Copy& c) {
-            if (c.to.count > 0) std::memcpy(address(c.to), source(c.from), static_cast<std::size_t>(bytes(c.to).value));
-          },
-          [&](const Reduce& r) {
-            kernels::reduce(address(r.to), address(r.to), source(r.from), {r.to.count}, operands_.dtype, operands_.op);
-          },
-          [&](const Fill& f) { kernels::fill_neutral(address(f.to), {f.to.count}, operands_.dtype, operands_.op); },
-          [&](const Publish& p) { link_->publish(lane_, p.phase); }, [&](const Combine& c) { combine(c); },
-          [&](const Apply& a) { apply(a); }, [](const auto&) {}},
-      step);
+  std::visit(Overloaded{[&](const Copy& c) {
+                          if (c.to.count > 0)
+                            std::memcpy(address(c.to), source(c.from), static_cast<std::size_t>(bytes(c.to).value));
+                        },
+                        [&](const Reduce& r) {
+                          kernels::reduce(address(r.to), address(r.to), source(r.from), {r.to.count}, operands_->dtype,
+                                          operands_->op);
+                        },
+                        [&](const Fill& f) {
+                          kernels::fill_neutral(address(f.to), {f.to.count}, operands_->dtype, operands_->op);
+                        },
+                        [&](const Publish& p) { link_->publish(lane_, p.phase); },
+                        [&](const Combine& c) { combine(c); }, [&](const Apply& a) { apply(a); }, [](const auto&) {}},
+             step);
 }
 
 void BlockRun::combine(const Combine& step) {
@@ -196,20 +199,20 @@ void BlockRun::combine(const Combine& step) {
   for (const NodeRange& from : step.from) sources_.push_back(address_of(from));
   const Count count{step.to.front().range.count};
   if (step.order == collectives::AdditionOrder::canonical) {
-    canonical_combine_(targets_, sources_, count, operands_.dtype, operands_.op, operands_.residence);
+    canonical_combine_(targets_, sources_, count, operands_->dtype, operands_->op, operands_->residence);
   } else {
-    kernels::combine(targets_, sources_, count, operands_.dtype, operands_.op, operands_.residence);
+    kernels::combine(targets_, sources_, count, operands_->dtype, operands_->op, operands_->residence);
   }
 }
 
 void BlockRun::apply(const Apply& step) {
-  operands_.operation->apply({source(step.from), {step.from.count}, operands_.dtype},
-                             {address(step.to), {step.to.count}, operands_.dtype}, {view_(step.to.offset)});
+  operands_->operation->apply({source(step.from), {step.from.count}, operands_->dtype},
+                              {address(step.to), {step.to.count}, operands_->dtype}, {view_(step.to.offset)});
 }
 
 void BlockRun::finish(int step) {
   if (const auto* r = std::get_if<ReceiveReduce>(&plan_->steps()[static_cast<std::size_t>(step)])) {
-    kernels::reduce(address(r->to), landing(step), source(r->own), {r->to.count}, operands_.dtype, operands_.op);
+    kernels::reduce(address(r->to), landing(step), source(r->own), {r->to.count}, operands_->dtype, operands_->op);
   }
   --left_;
   release(plan_->after_done(step));
@@ -222,15 +225,15 @@ void BlockRun::release(const std::vector<int>& followers) {
 }
 
 std::byte* BlockRun::address(const Range& range) const {
-  const std::int64_t width = size_of(operands_.dtype);
+  const std::int64_t width = size_of(operands_->dtype);
   if (range.memory == Memory::scratch) return scratch_ + range.offset * width;
   if (range.memory == Memory::staging) return link_->staging(lane_) + range.offset * width;
-  return operands_.output + view_(range.offset) * width;
+  return operands_->output + view_(range.offset) * width;
 }
 
 const std::byte* BlockRun::source(const Range& range) const {
   if (range.memory != Memory::input) return address(range);
-  return operands_.input + view_(range.offset) * size_of(operands_.dtype);
+  return operands_->input + view_(range.offset) * size_of(operands_->dtype);
 }
 
 std::byte* BlockRun::address_of(const NodeRange& at) const {
@@ -239,11 +242,11 @@ std::byte* BlockRun::address_of(const NodeRange& at) const {
   const NodeLink::Shown shown =
       at.range.memory == Memory::input ? link_->input_of(lane_, at.rank) : link_->output_of(lane_, at.rank);
   const std::int64_t offset = shown.is_staged ? at.range.offset : view_(at.range.offset);
-  return shown.data + offset * size_of(operands_.dtype);
+  return shown.data + offset * size_of(operands_->dtype);
 }
 
 std::byte* BlockRun::landing(int step) {
-  return landings_ + plan_->landing_slot(step) * aligned(plan_->landing().value * size_of(operands_.dtype));
+  return landings_ + plan_->landing_slot(step) * aligned(plan_->landing().value * size_of(operands_->dtype));
 }
 
 }  // namespace lockstep::backends

@@ -35,7 +35,8 @@ class BlockRun {
   /// @param link  to the ranks of the node; null where plans have only messages
   explicit BlockRun(Medium& medium, NodeLink* link = nullptr) : medium_(&medium), link_(link) {}
 
-  /// @param lane  of its messages, and its channel of the link
+  /// @param operands  outlive the run
+  /// @param lane      of its messages, and its channel of the link
   /// @pre the run before it is done. @throws Error{transport | mismatch}; what a function throws
   void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int lane);
   /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport | mismatch}
@@ -81,14 +82,14 @@ class BlockRun {
   [[nodiscard]] std::byte* address(const collectives::Range& range) const;
   [[nodiscard]] const std::byte* source(const collectives::Range& range) const;
   [[nodiscard]] std::byte* landing(int step);
-  [[nodiscard]] MessageTag tag() const { return {lane_, operands_.number, operands_.announcement.signature}; }
-  [[nodiscard]] Bytes bytes(const collectives::Range& range) const { return {range.count * size_of(operands_.dtype)}; }
+  [[nodiscard]] MessageTag tag() const { return {lane_, operands_->number, operands_->announcement.signature}; }
+  [[nodiscard]] Bytes bytes(const collectives::Range& range) const { return {range.count * size_of(operands_->dtype)}; }
 
   Medium* medium_;
   NodeLink* link_;
   const CompiledPlan* plan_ = nullptr;
   collectives::BlockView view_{1, 0, 0};
-  Operands operands_;
+  const Operands* operands_ = nullptr;
   int lane_ = 0;
   int left_ = 0;
   int awaited_to_open_ = none;     // a rank that has still to enter an earlier block of this channel

@@ -96,14 +96,16 @@ void PlanCommunicator::prepare(HostOperation& operation, const Collective& colle
                  kernels::Residence::cache);
     return;
   }
+  if (is_pulled(collective)) {
+    return plan.prepare(collective, schedules_.find_or_make(collective, Reach::pulled), announcement,
+                        kernels::Residence::cache);
+  }
   const NodeMemory& memory = link_->memory();
   const auto input = memory.locate(collective.in.data, collective.in.bytes());
   const bool has_output = collective.out.count.value > 0;  // only the root of a reduce does
   const auto output = has_output ? memory.locate(collective.out.data, collective.out.bytes()) : input;
   Reach reach = Reach::staged;
-  if (is_pulled(collective)) {
-    reach = Reach::pulled;
-  } else if (input && output) {
+  if (input && output) {
     reach = Reach::direct;
     announcement.input = *input;
     announcement.output = *output;

@@ -63,7 +63,7 @@ class PlanCommunicator : public HostCommunicator {
   NodeOptions node_options_;
   bool is_one_node_;
   int max_blocks_in_flight_;
-  int patience_ = PlanOperation::polls_between_helps;
+  int patience_ = PlanOperation::polls_before_help;
   ScheduleCache schedules_;
 };
 

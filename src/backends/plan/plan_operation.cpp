@@ -50,7 +50,7 @@ bool PlanOperation::advance() {
   }
   if (moved) {
     mark_advance();
-    *patience_ = polls_between_helps;
+    *patience_ = polls_before_help;
   } else if (helped_ != nullptr && --*patience_ < 0) {
     *patience_ = polls_between_helps;
     helped_->help_others();

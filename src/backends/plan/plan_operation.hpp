@@ -22,8 +22,9 @@ class PlanOperation : public HostOperation {
   PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience);
 
   /// How many polls in vain, each of which is a few loads from shared memory, there are to one look at the medium for
-  /// others: an operation of a few bytes ends before.
+  /// others, and before the first one: an operation of a few bytes ends before.
   static constexpr int polls_between_helps = 64;
+  static constexpr int polls_before_help = 512;
 
   /// @param announcement  to the node's ranks, where the schedule shares memory; its signature in any case
   /// @param residence     of the buffers
