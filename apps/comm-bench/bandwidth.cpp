@@ -13,7 +13,9 @@ double bus_factor(CollectiveKind kind, int ranks) {
     case CollectiveKind::all_to_all: return others;
     case CollectiveKind::broadcast:
     case CollectiveKind::reduce: return 1;
-    case CollectiveKind::barrier: return 0;
+    case CollectiveKind::barrier:
+    case CollectiveKind::send:
+    case CollectiveKind::recv: return 0;
   }
   return 0;
 }

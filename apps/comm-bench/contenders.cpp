@@ -90,6 +90,8 @@ std::span<const std::string_view> contender_names(CollectiveKind op, Device devi
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter: return parts;
     case CollectiveKind::barrier: return barrier;
+    case CollectiveKind::send:
+    case CollectiveKind::recv: break;
   }
   return {};
 }

@@ -68,6 +68,8 @@ std::int64_t Exercise::wrong(std::int64_t repetition) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_then:
     case CollectiveKind::reduce_scatter:
+    case CollectiveKind::send:
+    case CollectiveKind::recv:
     case CollectiveKind::barrier: pattern_.set_sum(repetition); break;
   }
   const bool scattered = shape_.kind == CollectiveKind::reduce_scatter;

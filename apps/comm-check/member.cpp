@@ -2,6 +2,7 @@
 #include "apps/comm-check/member.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <functional>
 #include <utility>
@@ -37,6 +38,12 @@ bool Member::is_in(std::size_t group) const {
   return std::find(members.begin(), members.end(), rank_) != members.end();
 }
 
+bool Member::has_part_in(const Request& request) const {
+  const Members& members = scenario_.groups[request.group].members;
+  const auto me = std::find(members.begin(), members.end(), rank_);
+  return me != members.end() && takes_part(request, static_cast<int>(me - members.begin()));
+}
+
 void Member::make_communicators(std::size_t round) {
   for (std::size_t g = 0; g < communicators_.size(); ++g) {
     if (scenario_.groups[g].first_round != round) continue;
@@ -59,34 +66,70 @@ void Member::close_communicators(std::size_t round) {
   }
 }
 
-/// In the order of the list on each communicator, and the communicators by turns as it happens.
+/// In the order of the list on each communicator, and from one rank to another; all of these by turns as it happens.
 void Member::submit(const std::vector<Request>& requests) {
   wait_for_those_that_start_again(requests);
-  std::vector<std::deque<const Request*>> queues(communicators_.size());
-  std::vector<std::size_t> turns;
+  std::map<Order, std::deque<Unit>> queues;
+  std::vector<Order> turns;
+  std::size_t count = 0;
   for (const Request& request : requests) {
-    if (!is_in(request.group)) continue;
-    queues[request.group].push_back(&request);
-    turns.push_back(request.group);
+    if (!has_part_in(request)) continue;
+    ++count;
+    auto& queue = queues[order_of(request, requests)];
+    const bool joins = request.bundle && !queue.empty() && queue.back().front()->bundle == request.bundle;
+    if (!joins) turns.push_back(order_of(request, requests));
+    if (!joins) queue.emplace_back();
+    queue.back().push_back(&request);
   }
   // With fewer in flight than a round has, a rank waits between its submissions: then only the same order will do.
-  if (static_cast<std::size_t>(scenario_.in_flight) >= requests.size()) {
-    while (under_way_.size() + turns.size() > static_cast<std::size_t>(scenario_.in_flight)) wait_for_any();
+  const auto most = static_cast<std::size_t>(scenario_.in_flight);
+  if (most >= requests.size()) {
+    while (under_way_.size() + count > most) wait_for_any();
     std::shuffle(turns.begin(), turns.end(), random_);
   }
-  for (const std::size_t group : turns) {
-    while (under_way_.size() >= static_cast<std::size_t>(scenario_.in_flight)) wait_for_any();
-    last_group_ = group;
-    start(*queues[group].front());
-    queues[group].pop_front();
+  for (const Order& order : turns) {
+    const Unit unit = std::move(queues[order].front());
+    queues[order].pop_front();
+    while (!under_way_.empty() && under_way_.size() + unit.size() > most) wait_for_any();
+    last_group_ = unit.front()->group;
+    start(unit);
     pause();
   }
+}
+
+/// Messages have an order of their own, unless one of them may be submitted together with what all do.
+Member::Order Member::order_of(const Request& request, const std::vector<Request>& requests) {
+  const auto group = static_cast<int>(request.group);
+  const auto is_joined = [&](const Request& other) { return other.group == request.group && other.bundle; };
+  if (!is_message(request.kind) || std::any_of(requests.begin(), requests.end(), is_joined)) return {group, -1, -1};
+  return {group, request.root, request.to};
+}
+
+void Member::start(const Unit& unit) {
+  if (!unit.front()->bundle) return start(*unit.front());
+  Communicator& communicator = *communicators_[unit.front()->group];
+  const std::size_t first = under_way_.size();
+  std::vector<Collective> members;
+  for (const Request* const request : unit) {
+    under_way_.push_back(std::make_unique<Pending>(communicator, *request));
+    members.push_back(under_way_.back()->collective());
+  }
+  std::vector<Work> works;
+  try {
+    works = communicator.group(members);
+  } catch (...) {
+    under_way_.resize(first);
+    throw;
+  }
+  for (std::size_t k = 0; k < works.size(); ++k) under_way_[first + k]->is_under_way_as(std::move(works[k]));
 }
 
 void Member::start(const Request& request) {
   const auto kept = request.preparation ? kept_.find(*request.preparation) : kept_.end();
   if (kept == kept_.end() || !is_same_operation(kept->second->request(), request)) {
-    under_way_.push_back(std::make_unique<Pending>(*communicators_[request.group], request));
+    auto pending = std::make_unique<Pending>(*communicators_[request.group], request);
+    pending->start(*communicators_[request.group]);
+    under_way_.push_back(std::move(pending));
     return;
   }
   under_way_.push_back(std::move(kept->second));

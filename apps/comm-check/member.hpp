@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -54,6 +55,9 @@ class Member {
   [[nodiscard]] std::size_t last_group() const { return last_group_; }
 
  private:
+  using Order = std::array<int, 3>;          // of a communicator, or of a sender and a receiver on it
+  using Unit = std::vector<const Request*>;  // one, or those that are submitted as a group
+  static Order order_of(const Request& request, const std::vector<Request>& requests);
   void make_communicators(std::size_t round);
   void close_communicators(std::size_t round);
   void submit(const std::vector<Request>& requests);
@@ -62,10 +66,12 @@ class Member {
   void wait_for_all();
   void wait_for_all_of(std::size_t group);
   void wait_for_those_that_start_again(const std::vector<Request>& requests);
+  void start(const Unit& unit);
   void start(const Request& request);
   void keep(std::unique_ptr<Pending> pending);
   void pause();
   [[nodiscard]] bool is_in(std::size_t group) const;
+  [[nodiscard]] bool has_part_in(const Request& request) const;
 
   const Scenario& scenario_;
   int rank_;

@@ -65,7 +65,10 @@ Pending::Pending(Communicator& communicator, const Request& request)
       in_(communicator, in_count(request, size_), request.dtype, is_allocated(request, me_)),
       out_(communicator, out_count(request, size_), request.dtype, is_allocated(request, me_)) {
   fill();
-  if (request.preparation) {
+}
+
+void Pending::start(Communicator& communicator) {
+  if (request_.preparation) {
     prepared_.emplace(communicator.prepare(collective()));
     prepared_->start();
   } else {
@@ -90,6 +93,8 @@ Buffer Pending::result() const {
     case CollectiveKind::reduce:
       if (me_ != request_.root) return {};
       return request_.in_place ? in_.whole() : out_.whole();
+    case CollectiveKind::send:
+    case CollectiveKind::recv: return me_ == request_.to ? out_.whole() : Buffer{};
     case CollectiveKind::all_gather:
     case CollectiveKind::all_to_all:
     case CollectiveKind::barrier: break;
@@ -113,7 +118,9 @@ Collective Pending::collective() const {
   if (request_.kind == CollectiveKind::barrier) return c;
   c.in = source();
   c.out = result();
-  return c;
+  if (!is_message(c.kind)) return c;
+  if (me_ == request_.root) return {.kind = CollectiveKind::send, .in = c.in, .root = {request_.to}};
+  return {.kind = CollectiveKind::recv, .out = c.out, .root = {request_.root}};
 }
 
 void Pending::start_again(const Request& request) {

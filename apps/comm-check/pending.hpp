@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "apps/comm-check/scenario.hpp"
 #include "lockstep/base/buffer.hpp"
@@ -28,8 +29,14 @@ class GuardedBuffer {
 /// An operation under way with its buffers.
 class Pending {
  public:
-  /// Submits it.
+  /// With what this rank brings.
   Pending(Communicator& communicator, const Request& request);
+  /// What is to be submitted.
+  [[nodiscard]] Collective collective() const;
+  /// Submits it.
+  void start(Communicator& communicator);
+  /// Somebody else has.
+  void is_under_way_as(Work work) { work_.emplace(std::move(work)); }
 
   [[nodiscard]] const Request& request() const { return request_; }
   [[nodiscard]] std::size_t group() const { return request_.group; }
@@ -44,7 +51,6 @@ class Pending {
   [[nodiscard]] Buffer source() const;
   [[nodiscard]] Buffer result() const;
   void fill() const;
-  [[nodiscard]] Collective collective() const;
   void check_values() const;
 
   Request request_;

@@ -15,9 +15,11 @@ using Random = std::mt19937_64;
 std::size_t below(Random& random, std::size_t bound) { return static_cast<std::size_t>(random() % bound); }
 
 constexpr CollectiveKind kinds[] = {
-    CollectiveKind::all_reduce,     CollectiveKind::all_reduce, CollectiveKind::broadcast,  CollectiveKind::broadcast,
-    CollectiveKind::all_gather,     CollectiveKind::reduce,     CollectiveKind::all_to_all, CollectiveKind::barrier,
-    CollectiveKind::reduce_scatter, CollectiveKind::reduce_then};
+    CollectiveKind::all_reduce,  CollectiveKind::all_reduce, CollectiveKind::broadcast,
+    CollectiveKind::broadcast,   CollectiveKind::all_gather, CollectiveKind::reduce,
+    CollectiveKind::all_to_all,  CollectiveKind::barrier,    CollectiveKind::reduce_scatter,
+    CollectiveKind::reduce_then, CollectiveKind::send,       CollectiveKind::send,
+    CollectiveKind::send};
 constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
 constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
 
@@ -44,6 +46,8 @@ Request draw_request(Random& random, std::size_t group, int size, const Limits& 
   r.dtype = dtypes[below(random, std::size(dtypes))];
   r.op = ops[below(random, std::size(ops))];
   r.root = static_cast<int>(below(random, static_cast<std::size_t>(size)));
+  r.to = size == 1 ? 0 : (r.root + 1 + static_cast<int>(below(random, static_cast<std::size_t>(size) - 1))) % size;
+  if (r.kind == CollectiveKind::send && size == 1) r.kind = CollectiveKind::barrier;
   const bool parts = has_parts_in(r.kind) || has_parts_out(r.kind);
   const std::int64_t count = draw_bytes(random, limits.max_bytes) / size_of(r.dtype) / (parts ? size : 1);
   r.count = r.kind == CollectiveKind::barrier ? 0 : count;
@@ -83,6 +87,15 @@ Request draw_again_or_new(Random& random, const Scenario& s, std::size_t group, 
   return r;
 }
 
+/// Joins one of the round's requests with those after it, as far as they are on the same communicator and not prepared.
+void draw_bundle(Random& random, std::vector<Request>& requests) {
+  const std::size_t first = below(random, requests.size());
+  for (std::size_t k = first; k < requests.size(); ++k) {
+    if (requests[k].group != requests[first].group || requests[k].preparation) return;
+    requests[k].bundle = static_cast<int>(first);
+  }
+}
+
 std::string list(const Members& members) {
   std::string text;
   for (const int member : members) text += (text.empty() ? "" : " ") + std::to_string(member);
@@ -117,6 +130,7 @@ Scenario draw_scenario(std::uint64_t seed, const Limits& limits) {
       const Request drawn = draw_again_or_new(random, s, alive[below(random, alive.size())], limits);
       s.rounds.back().push_back(drawn);
     }
+    if (random() % 3 == 0) draw_bundle(random, s.rounds.back());
   }
   return s;
 }
@@ -135,8 +149,10 @@ std::string describe(const Scenario& s) {
       text += "round " + std::to_string(round) + ": " + std::string(name(r.kind)) + " on " + std::to_string(r.group);
       if (r.kind != CollectiveKind::barrier)
         text += ", " + std::to_string(r.count) + " " + std::string(name(r.dtype)) + ", " + std::string(name(r.op)) +
-                ", root " + std::to_string(r.root) + (r.in_place ? ", in place" : "") + ", allocated " +
-                std::to_string(r.allocated & 0xffU);
+                (is_message(r.kind) ? ", from " + std::to_string(r.root) + " to " + std::to_string(r.to)
+                                    : ", root " + std::to_string(r.root)) +
+                (r.in_place ? ", in place" : "") + ", allocated " + std::to_string(r.allocated & 0xffU);
+      if (r.bundle) text += ", in group " + std::to_string(*r.bundle);
       if (r.preparation) text += ", prepared " + std::to_string(*r.preparation);
       text += "\n";
     }
@@ -151,9 +167,14 @@ bool has_parts_out(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::all_to_all;
 }
 
+bool takes_part(const Request& request, int member) {
+  return !is_message(request.kind) || request.root == member || request.to == member;
+}
+
 bool is_same_operation(const Request& a, const Request& b) {
   return a.group == b.group && a.kind == b.kind && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
-         a.count == b.count && a.in_place == b.in_place && a.allocated == b.allocated && a.preparation == b.preparation;
+         a.to == b.to && a.count == b.count && a.in_place == b.in_place && a.allocated == b.allocated &&
+         a.preparation == b.preparation;
 }
 
 int brought(const Request& request, int member, std::int64_t i) {
@@ -161,7 +182,7 @@ int brought(const Request& request, int member, std::int64_t i) {
 }
 
 int expected(const Request& r, int size, int me, std::int64_t i) {
-  if (r.kind == CollectiveKind::broadcast) return brought(r, r.root, i);
+  if (r.kind == CollectiveKind::broadcast || is_message(r.kind)) return brought(r, r.root, i);
   if (r.kind == CollectiveKind::all_gather) return brought(r, static_cast<int>(i / r.count), i % r.count);
   if (r.kind == CollectiveKind::all_to_all)
     return brought(r, static_cast<int>(i / r.count), me * r.count + i % r.count);

@@ -29,7 +29,8 @@ struct Request {
   CollectiveKind kind = CollectiveKind::barrier;
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
-  int root = 0;
+  int root = 0;            ///< of a message, who sends it
+  int to = 0;              ///< of a message; another one
   std::int64_t count = 0;  ///< of the buffer; of each rank's part where there are parts
   bool in_place = true;
   /// One bit a member says whether its buffers are the communicator's `allocate`, or ordinary memory.
@@ -38,7 +39,11 @@ struct Request {
   /// Requests of equal number, one a round at most, are one prepared operation that is started for each of them, with
   /// other data. None where it is submitted plainly.
   std::optional<int> preparation = std::nullopt;
+  /// Requests of a round and a communicator with an equal number are submitted as a group.
+  std::optional<int> bundle = std::nullopt;
 };
+/// Whether a member has a part in it: in a message only two have.
+bool takes_part(const Request& request, int member);
 /// Whether they may be starts of one prepared operation.
 bool is_same_operation(const Request& a, const Request& b);
 

@@ -121,7 +121,7 @@ class Compressed : public HostCommunicator {
   Allocation allocate(Bytes bytes) override { return inner_->allocate(bytes); }
 
  protected:
-  std::shared_ptr<HostOperation> make_operation() override {
+  std::shared_ptr<HostOperation> make_operation(CollectiveKind /*kind*/) override {
     return std::make_shared<CompressedOperation>(inner_, format_);
   }
   void prepare(HostOperation& operation, const Collective& collective) override {

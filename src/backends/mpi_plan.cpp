@@ -38,7 +38,8 @@ std::vector<Setting> settings_of(const PlanOptions& options) {
   std::vector<Setting> settings{{"back end", "mpi_plan"},
                                 {"operations in flight", std::to_string(options.operations_in_flight)},
                                 {"staging area (bytes)", std::to_string(options.node.staging.value)},
-                                {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)}};
+                                {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
+                                {"message limit (bytes)", std::to_string(options.message_limit.value)}};
   const collectives::Selection& selection = options.selection;
   settings.push_back({"algorithm", selection.forced ? to_text(*selection.forced) : "auto"});
   settings.push_back({"selection table", fingerprint(selection.table)});

@@ -15,7 +15,8 @@ class Routed : public Communicator {
         capabilities_{.backend = "routed",
                       .host_memory = true,
                       .device_memory = true,
-                      .no_reduce_then = on_host_->capabilities().no_reduce_then} {}
+                      .no_reduce_then = on_host_->capabilities().no_reduce_then,
+                      .messages_take_turns = on_device_->capabilities().messages_take_turns} {}
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   Allocation allocate(Bytes bytes) override { return on_device_->allocate(bytes); }
@@ -30,15 +31,30 @@ class Routed : public Communicator {
 
  protected:
   Work submit(const Collective& collective) override { return route(collective).start(collective); }
+  /// Those of the device first, as one; the results in the order of the members.
+  std::vector<Work> submit_group(std::span<const Collective> members) override {
+    std::vector<Collective> of_each[2];
+    for (const Collective& member : members) of_each[is_on_device(member) ? 0 : 1].push_back(member);
+    std::vector<Work> works[] = {on_device_->group(of_each[0]), on_host_->group(of_each[1])};
+    std::size_t next[2] = {};
+    std::vector<Work> all;
+    for (const Collective& member : members) {
+      const int where = is_on_device(member) ? 0 : 1;
+      all.push_back(std::move(works[where][next[where]++]));
+    }
+    return all;
+  }
   std::unique_ptr<Preparation> make_preparation(const Collective& collective) override {
     return preparation_of(route(collective).prepare(collective));
   }
 
  private:
   /// A reduce has an output on its root only, a broadcast no input.
+  static bool is_on_device(const Collective& collective) {
+    return collective.in.kind == MemoryKind::device || collective.out.kind == MemoryKind::device;
+  }
   [[nodiscard]] Communicator& route(const Collective& collective) const {
-    const bool device = collective.in.kind == MemoryKind::device || collective.out.kind == MemoryKind::device;
-    return device ? *on_device_ : *on_host_;
+    return is_on_device(collective) ? *on_device_ : *on_host_;
   }
 
   std::unique_ptr<Communicator> on_host_;

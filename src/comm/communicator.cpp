@@ -44,6 +44,14 @@ Work Communicator::barrier(std::string_view label) {
   return start({CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
 }
 
+Work Communicator::send(ConstBuffer in, Rank to, Queue queue, std::string_view label) {
+  return start({CollectiveKind::send, in, {}, ReduceOp::sum, to, queue, label});
+}
+
+Work Communicator::recv(Buffer out, Rank from, Queue queue, std::string_view label) {
+  return start({CollectiveKind::recv, {}, out, ReduceOp::sum, from, queue, label});
+}
+
 Allocation Communicator::allocate(Bytes bytes) { return allocate_host(bytes); }
 
 namespace {
@@ -66,6 +74,8 @@ bool counts_fit(const Collective& c, Rank rank, int size) {
     case CollectiveKind::all_gather: return in * size == out;
     case CollectiveKind::reduce_scatter: return in == out * size;
     case CollectiveKind::reduce: return rank != c.root || in == out;
+    case CollectiveKind::send:
+    case CollectiveKind::recv: return true;
     case CollectiveKind::all_to_all: return in == out && in % size == 0;
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
@@ -95,7 +105,8 @@ std::string complaint(const Collective& c, Rank rank, int size) {
   if ((c.in.data == nullptr && c.in.count.value > 0) || (c.out.data == nullptr && c.out.count.value > 0))
     return "a buffer is null";
   if (c.root.value < 0 || c.root.value >= size) {
-    return "root " + std::to_string(c.root.value) + " is not one of the " + std::to_string(size) + " ranks";
+    return (is_message(c.kind) ? "rank " : "root ") + std::to_string(c.root.value) + " is not one of the " +
+           std::to_string(size) + " ranks";
   }
   if (!counts_fit(c, rank, size)) {
     return "counts do not fit for " + std::to_string(size) + " ranks: in " + n(c.in) + ", out " + n(c.out);
@@ -131,6 +142,10 @@ void Communicator::check(Collective& collective) const {
   if (collective.kind == CollectiveKind::reduce && rank_ != collective.root)
     collective.out = {nullptr, {0}, collective.in.dtype, collective.in.kind};
   if (collective.kind == CollectiveKind::broadcast) collective.in = collective.out;
+  const Buffer& out = collective.out;
+  if (collective.kind == CollectiveKind::recv) collective.in = {nullptr, {0}, out.dtype, out.kind};
+  const ConstBuffer& in = collective.in;
+  if (collective.kind == CollectiveKind::send) collective.out = {nullptr, {0}, in.dtype, in.kind};
   const std::string wrong = complaint(collective, rank_, size_);
   if (!wrong.empty()) throw refusal(ErrorCode::invalid_argument, wrong, collective);
   const Capabilities& can = capabilities();
@@ -152,6 +167,19 @@ void Communicator::check(Collective& collective) const {
 Work Communicator::start(Collective collective) {
   check(collective);
   return submit(collective);
+}
+
+std::vector<Work> Communicator::group(std::span<const Collective> members) {
+  std::vector<Collective> checked(members.begin(), members.end());
+  for (Collective& member : checked) check(member);
+  return submit_group(checked);
+}
+
+std::vector<Work> Communicator::submit_group(std::span<const Collective> members) {
+  std::vector<Work> works;
+  works.reserve(members.size());
+  for (const Collective& member : members) works.push_back(submit(member));
+  return works;
 }
 
 namespace {

@@ -57,7 +57,7 @@ bool HostCommunicator::closed_or_parked() noexcept {
                         (is_unwinding ? ", as an exception went through the program" : ""),
                     {.rank = rank().value, .host = options_.host});
   if (!poison_) poison(std::make_exception_ptr(error));
-  for (auto* const all : {&pool_, &kept_})
+  for (auto* const all : {&pool_, &message_pool_, &kept_})
     for (auto& operation : *all) park(std::move(operation));
   if (options_.control) park(LastWords::leave(*progress_, options_.control));
   return false;
@@ -75,9 +75,9 @@ void HostCommunicator::close() {
   const Progress::Exclusive exclusive(*progress_);
   if (closed_) return;
   check_usable("close");
-  if (!under_way_.empty()) {
+  if (const HostOperation* const first = first_under_way()) {
     throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
-                under_way_.front()->context());
+                first->context());
   }
   if (options_.control) options_.control->leave(submitted_);
   release();
@@ -88,23 +88,61 @@ void HostCommunicator::close() {
 Work HostCommunicator::submit(const Collective& collective) {
   const Progress::Exclusive exclusive(*progress_);
   check_usable(name(collective.kind));
-  std::shared_ptr<HostOperation> operation = idle_operation();
-  operation->describe(collective);
-  prepare(*operation, collective);
+  std::shared_ptr<HostOperation> operation = told_to(collective);
   enqueue(*operation);
   return {std::move(operation), *progress_};
 }
 
+/// None is enqueued before all have been told what to do, as which may fail.
+std::vector<Work> HostCommunicator::submit_group(std::span<const Collective> members) {
+  const Progress::Exclusive exclusive(*progress_);
+  if (members.empty()) return {};
+  check_usable("group");
+  std::vector<std::shared_ptr<HostOperation>> operations;
+  for (const Collective& member : members) operations.push_back(told_to(member));
+  std::vector<Work> works;
+  works.reserve(members.size());
+  for (const auto& operation : operations) {
+    enqueue(*operation);
+    works.emplace_back(operation, *progress_);
+  }
+  return works;
+}
+
+std::shared_ptr<HostOperation> HostCommunicator::told_to(const Collective& collective) {
+  std::shared_ptr<HostOperation> operation = idle_operation(collective.kind);
+  operation->describe(collective);
+  prepare(*operation, collective);
+  return operation;
+}
+
 void HostCommunicator::enqueue(HostOperation& operation) {
   operation.submit(options_.observer != nullptr ? progress_->now() : Clock::time_point());
+  if (poison_) return operation.abandon(poison_);  // by a member of its group that came before
   operation.set_under_way(true);
-  under_way_.push_back(&operation);
-  ++submitted_;
+  const bool takes_turn = !is_message(operation.kind());
+  (takes_turn ? under_way_ : messages_under_way_).push_back(&operation);
   try {
-    start_next();
+    if (takes_turn) {
+      ++submitted_;
+      start_next();
+    } else {
+      on_behalf_of(operation, [&] { operation.begin({}); });
+    }
   } catch (...) {
     fail(current_exception_of(rank().value, options_.host));
   }
+}
+
+template <typename Action>
+void HostCommunicator::for_all_under_way(const Action& action) {
+  for (HostOperation* const operation : messages_under_way_) action(*operation);
+  for (HostOperation* const operation : under_way_) action(*operation);
+}
+
+const HostOperation* HostCommunicator::first_under_way() const {
+  if (!under_way_.empty()) return under_way_.front();
+  return messages_under_way_.empty() ? nullptr : messages_under_way_.front();
 }
 
 /// An operation object of its own that has been told what to do, or a few: one that has ended may still be among those
@@ -136,7 +174,7 @@ class HostCommunicator::Kept final : public Preparation {
   };
 
   void add() {
-    const std::shared_ptr<HostOperation> operation = owner_->kept_operation();
+    const std::shared_ptr<HostOperation> operation = owner_->kept_operation(collective_.kind);
     operation->describe(collective_);
     owner_->prepare(*operation, collective_);
     entries_.push_back({operation, std::nullopt});
@@ -178,7 +216,7 @@ void HostCommunicator::check_usable(std::string_view operation) {
   if (poison_) std::rethrow_exception(poison_);
 }
 
-bool HostCommunicator::idle() const noexcept { return under_way_.empty() || poison_ != nullptr; }
+bool HostCommunicator::idle() const noexcept { return first_under_way() == nullptr || poison_ != nullptr; }
 
 bool HostCommunicator::progress() noexcept {
   if (idle()) return false;
@@ -219,13 +257,17 @@ void HostCommunicator::heed(Clock::time_point now) {
   if (poison_) return;
   std::optional<Error> alarm = options_.control->heard();
   if (!alarm) alarm = options_.control->early_close(submitted_);
-  if (alarm) throw alarm->of_operation(under_way_.empty() ? ErrorContext() : under_way_.front()->identity());
+  const HostOperation* const first = first_under_way();
+  if (alarm) throw alarm->of_operation(first == nullptr ? ErrorContext() : first->identity());
 }
 
 bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
-  for (HostOperation* const operation : under_way_) {
-    if (operation->begun() && operation->state() == Operation::State::pending && !operation->is_woken()) return false;
-  }
+  bool all_are_woken = true;
+  for_all_under_way([&](const HostOperation& operation) {
+    const bool waits = operation.begun() && operation.state() == Operation::State::pending;
+    if (waits && !operation.is_woken()) all_are_woken = false;
+  });
+  if (!all_are_woken) return false;
   constexpr int looks_before_the_deadline = 20;
   const auto deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(options_.deadline);
   if (!sleep_unless([this] { return progress(); }, std::min(at_most, deadline / looks_before_the_deadline)))
@@ -236,23 +278,27 @@ bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
 
 bool HostCommunicator::advance_all() {
   bool moved = false;
-  for (HostOperation* const operation : under_way_) {
-    if (!operation->begun()) break;
-    if (operation->state() != Operation::State::pending) continue;
-    moved |= on_behalf_of(*operation, [&] { return operation->advance(); });
-  }
+  for_all_under_way([&](HostOperation& operation) {
+    if (operation.begun() && operation.state() == Operation::State::pending)
+      moved |= on_behalf_of(operation, [&] { return operation.advance(); });
+  });
   if (moved) start_next();
   return moved;
 }
 
-/// Lets go of the operations that are done, in their order.
+/// Lets go of the operations that are done, in their order; of messages in any.
 void HostCommunicator::retire() {
-  while (!under_way_.empty() && under_way_.front()->state() == Operation::State::done) {
-    if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span(progress_->now()));
-    under_way_.front()->set_under_way(false);
+  const auto is_done = [this](HostOperation* operation) {
+    if (operation->state() != Operation::State::done) return false;
+    if (options_.observer != nullptr) options_.observer->span(operation->span(progress_->now()));
+    operation->set_under_way(false);
+    return true;
+  };
+  while (!under_way_.empty() && is_done(under_way_.front())) {
     under_way_.erase(under_way_.begin());
     --begun_of_those_;
   }
+  if (!messages_under_way_.empty()) std::erase_if(messages_under_way_, is_done);
 }
 
 /// Retires what is done and begins what may begin. A slot's next operation begins only after the one before it has
@@ -279,25 +325,25 @@ void HostCommunicator::check_deadline(Clock::time_point now) {
     last_look_at_peers_ = now;
     check_peers();
   }
-  for (HostOperation* const operation : under_way_) {
-    if (!operation->begun() || operation->state() != Operation::State::pending) continue;
-    if (was_away) operation->mark_advance();
-    const std::chrono::duration<double> silent = operation->silence(now);
-    if (looks && silent > between_looks) on_behalf_of(*operation, [&] { operation->look_at_peers(); });
-    if (silent < options_.deadline) continue;
+  for_all_under_way([&](HostOperation& operation) {
+    if (!operation.begun() || operation.state() != Operation::State::pending) return;
+    if (was_away) operation.mark_advance();
+    const std::chrono::duration<double> silent = operation.silence(now);
+    if (looks && silent > between_looks) on_behalf_of(operation, [&] { operation.look_at_peers(); });
+    if (silent < options_.deadline) return;
     char text[128];
     std::snprintf(text, sizeof text,
                   "nothing has moved for %.2f s: is the peer alive, and does it submit the same operations?",
                   silent.count());
-    throw Error(ErrorCode::timeout, text, operation->context());
-  }
+    throw Error(ErrorCode::timeout, text, operation.context());
+  });
 }
 
 void HostCommunicator::poison(std::exception_ptr error) noexcept {
   poison_ = std::move(error);
-  for (HostOperation* const operation : under_way_) {
-    if (operation->state() == Operation::State::pending) operation->abandon(poison_);
-  }
+  for_all_under_way([this](HostOperation& operation) {
+    if (operation.state() == Operation::State::pending) operation.abandon(poison_);
+  });
   raise(poison_);
 }
 
@@ -309,27 +355,28 @@ void HostCommunicator::fail(std::exception_ptr error) noexcept {
 
 /// The first operation that nobody holds any more. So a step that submits the same operations as the one before gets
 /// the same objects in the same order, with memory of the right size.
-std::shared_ptr<HostOperation> HostCommunicator::idle_operation() {
+std::shared_ptr<HostOperation> HostCommunicator::idle_operation(CollectiveKind kind) {
   retire();
-  for (const auto& operation : pool_) {
+  Pool& pool = is_message(kind) ? message_pool_ : pool_;
+  for (const auto& operation : pool) {
     if (!operation->is_under_way() && operation.use_count() == 1) return operation;
   }
-  pool_.push_back(new_operation());
-  under_way_.reserve(pool_.size() + kept_.size());
-  return pool_.back();
+  pool.push_back(new_operation(kind));
+  return pool.back();
 }
 
-std::shared_ptr<HostOperation> HostCommunicator::new_operation() {
-  std::shared_ptr<HostOperation> operation = make_operation();
+std::shared_ptr<HostOperation> HostCommunicator::new_operation(CollectiveKind kind) {
+  std::shared_ptr<HostOperation> operation = make_operation(kind);
   operation->belong_to(*this);
+  under_way_.reserve(pool_.size() + kept_.size() + 1);
+  messages_under_way_.reserve(message_pool_.size() + kept_.size() + 1);
   return operation;
 }
 
 /// One that nobody else gets as long as somebody holds it.
-std::shared_ptr<HostOperation> HostCommunicator::kept_operation() {
+std::shared_ptr<HostOperation> HostCommunicator::kept_operation(CollectiveKind kind) {
   std::erase_if(kept_, [](const auto& operation) { return !operation->is_under_way() && operation.use_count() == 1; });
-  kept_.push_back(new_operation());
-  under_way_.reserve(pool_.size() + kept_.size());
+  kept_.push_back(new_operation(kind));
   return kept_.back();
 }
 

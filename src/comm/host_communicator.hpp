@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,10 +46,11 @@ class HostCommunicator : public Communicator, private ProgressSource {
 
  protected:
   Work submit(const Collective& collective) final;
+  std::vector<Work> submit_group(std::span<const Collective> members) final;
   std::unique_ptr<Preparation> make_preparation(const Collective& collective) final;
 
-  /// A fresh operation, of the kind that `prepare` expects.
-  virtual std::shared_ptr<HostOperation> make_operation() = 0;
+  /// A fresh operation, as `prepare` expects it for this kind; of all messages the same, and of all others.
+  virtual std::shared_ptr<HostOperation> make_operation(CollectiveKind kind) = 0;
   /// Tells an idle operation what to do.
   virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
   /// Called now and then while this rank waits. @throws Error{transport} if a peer is known to be gone
@@ -79,27 +81,34 @@ class HostCommunicator : public Communicator, private ProgressSource {
   bool sleep(std::chrono::nanoseconds at_most) noexcept override;
   void heed(Clock::time_point now);
   void check_usable(std::string_view operation);
+  [[nodiscard]] std::shared_ptr<HostOperation> told_to(const Collective& collective);
   void enqueue(HostOperation& operation);
+  template <typename Action>
+  void for_all_under_way(const Action& action);
+  [[nodiscard]] const HostOperation* first_under_way() const;
   bool advance_all();
   void retire();
   void start_next();
   void check_deadline(Clock::time_point now);
   void poison(std::exception_ptr error) noexcept;
   void fail(std::exception_ptr error) noexcept;
-  [[nodiscard]] std::shared_ptr<HostOperation> idle_operation();
-  [[nodiscard]] std::shared_ptr<HostOperation> kept_operation();
-  [[nodiscard]] std::shared_ptr<HostOperation> new_operation();
+  [[nodiscard]] std::shared_ptr<HostOperation> idle_operation(CollectiveKind kind);
+  [[nodiscard]] std::shared_ptr<HostOperation> kept_operation(CollectiveKind kind);
+  [[nodiscard]] std::shared_ptr<HostOperation> new_operation(CollectiveKind kind);
 
   Capabilities capabilities_;
   Options options_;
   Progress* progress_;
-  std::vector<std::shared_ptr<HostOperation>> pool_;
-  std::vector<std::shared_ptr<HostOperation>> kept_;  // of prepared operations
-  std::vector<HostOperation*> under_way_;             // of both, in the order of submission
-  std::size_t begun_of_those_ = 0;                    // the first ones
-  std::uint64_t begun_ = 0;                           // operations begun so far
+  using Pool = std::vector<std::shared_ptr<HostOperation>>;
+  Pool pool_;
+  Pool message_pool_;
+  Pool kept_;                              // of prepared operations
+  std::vector<HostOperation*> under_way_;  // without messages, in the order of submission
+  std::vector<HostOperation*> messages_under_way_;
+  std::size_t begun_of_those_ = 0;  // the first ones
+  std::uint64_t begun_ = 0;         // operations begun so far
   int next_slot_ = 0;
-  std::uint64_t submitted_ = 0;
+  std::uint64_t submitted_ = 0;  // without messages
   Clock::time_point last_heed_;
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;

@@ -40,6 +40,7 @@ class HostOperation : public Operation {
   /// @throws Error{transport | mismatch}
   virtual void look_at_peers() {}
 
+  [[nodiscard]] CollectiveKind kind() const { return kind_; }
   /// Its kind, label and size.
   [[nodiscard]] ErrorContext identity() const;
   /// That and, as far as is known, which peer and step it waits for.

@@ -11,6 +11,11 @@ namespace {
 
 // Kind, dtype and operator in four bits each, root in 12, count in 40.
 std::uint64_t pack(const Collective& c) {
+  if (is_message(c.kind)) {  // the same on both sides
+    const std::int64_t count = std::max(c.in.count, c.out.count).value;
+    return static_cast<std::uint64_t>(CollectiveKind::send) | static_cast<std::uint64_t>(c.out.dtype) << 4U |
+           static_cast<std::uint64_t>(count) << 24U;
+  }
   const bool scatter = c.kind == CollectiveKind::reduce_scatter;
   const auto count = static_cast<std::uint64_t>((scatter ? c.out : c.in).count.value);
   return static_cast<std::uint64_t>(c.kind) | static_cast<std::uint64_t>(c.out.dtype) << 4U |
@@ -54,7 +59,8 @@ std::string who_calls_what(const Party& party) {
 
 Signature signature_of(const Collective& collective) {
   Signature result{.call = pack(collective)};
-  result.hash = mix(mix(0, result.call), static_cast<std::uint64_t>(collective.root.value));
+  const Rank root = is_message(collective.kind) ? Rank{0} : collective.root;
+  result.hash = mix(mix(0, result.call), static_cast<std::uint64_t>(root.value));
   for (const char c : collective.label) result.hash = mix(result.hash, static_cast<unsigned char>(c));
   return result;
 }
@@ -62,7 +68,7 @@ Signature signature_of(const Collective& collective) {
 std::string describe(const Signature& signature) {
   const std::uint64_t call = signature.call;
   const auto kind = static_cast<CollectiveKind>(call & 0xfU);
-  std::string text(name(kind));
+  std::string text(is_message(kind) ? "send/recv" : name(kind));
   if (kind == CollectiveKind::barrier) return text;
   text += " of " + std::to_string(call >> 24U) + " " + std::string(name(static_cast<DType>(call >> 4U & 0xfU)));
   const bool adds = kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||

@@ -44,7 +44,8 @@ TEST_P(LocalContract, Holds) {
   // Short segments, so that small buffers are cut too.
   run_ranks(make_local_group(ranks), ranks,
             {.selection = collectives::forced({.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3}),
-             .node = {.staging = {1024}, .pull_limit = {512}, .cache = {1500}}},
+             .node = {.staging = {1024}, .pull_limit = {512}, .cache = {1500}},
+             .message_limit = {1000}},
             [](Communicator& c) { contract::check_all(c); });
 }
 
@@ -169,6 +170,48 @@ TEST(Local, CountsThatDifferAreNamedAsAMismatch) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(codes[1], ErrorCode::mismatch);
   EXPECT_EQ(codes[0], ErrorCode::mismatch);
+}
+
+/// Who receives finds out; who has sent hears of it.
+TEST(Local, AMessageThatIsNotWhatIsReceivedIsNamedOnBothSides) {
+  enum class Difference { count, dtype, label };
+  for (const Difference difference : {Difference::count, Difference::dtype, Difference::label}) {
+    std::vector<std::optional<Error>> errors(2);
+    std::vector<std::vector<float>> data(2, std::vector<float>(12, 5.0F));
+    const auto group = make_local_group(2);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        Progress progress;
+        const auto c = make_local(group, {rank}, progress, {.deadline = std::chrono::seconds(60)});
+        Buffer buffer{data[static_cast<std::size_t>(rank)].data(), {12}, DType::float32};
+        if (rank == 1 && difference == Difference::count) buffer.count = {10};
+        if (rank == 1 && difference == Difference::dtype) buffer.dtype = DType::int32;
+        const std::string label = rank == 1 && difference == Difference::label ? "biases" : "weights";
+        try {
+          rank == 0 ? c->send(buffer, {1}, Queue::host(), label).wait()
+                    : c->recv(buffer, {0}, Queue::host(), label).wait();
+          c->barrier().wait();
+        } catch (const Error& error) {
+          errors[static_cast<std::size_t>(rank)] = error;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto& error = errors[static_cast<std::size_t>(rank)];
+      ASSERT_TRUE(error) << "nothing was thrown on rank " << rank;
+      EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
+      EXPECT_EQ(error->context().peers, std::vector{1 - rank}) << error->what();
+      EXPECT_TRUE(rank == 0 || error->context().operation == "recv") << error->what();
+      if (rank == 1 && difference == Difference::count) {
+        EXPECT_NE(error->message().find("rank 0 calls send/recv of 12 float32 where this rank calls send/recv of 10"),
+                  std::string::npos)
+            << error->what();
+      }
+    }
+    EXPECT_EQ(data[1], std::vector<float>(12, 5.0F)) << "what was received in part";
+  }
 }
 
 TEST(Hierarchical, WhoCallsSomethingElseOnAnotherNodeIsNamedByAll) {

@@ -129,6 +129,68 @@ INSTANTIATE_TEST_SUITE_P(, Mismatch,
                                   (std::get<2>(parameter.param) == eager ? "_eager" : "_large");
                          });
 
+/// How a recv differs from the send that it meets.
+struct MessageDifference {
+  std::string name;
+  std::int64_t count;
+  DType dtype;
+  std::string label;
+};
+const MessageDifference message_differences[] = {{"Count", 10, DType::float32, "weights"},
+                                                 {"Longer", 14, DType::float32, "weights"},
+                                                 {"Dtype", 12, DType::int32, "weights"},
+                                                 {"Label", 12, DType::float32, "biases"}};
+enum class Transport { mpi_plan, mpi_native };
+
+class MismatchedMessage : public testing::TestWithParam<std::tuple<MessageDifference, Transport, std::int64_t>> {};
+
+std::string name_of(const std::tuple<MessageDifference, Transport, std::int64_t>& parameter) {
+  const auto& [difference, transport, times] = parameter;
+  return difference.name + (transport == Transport::mpi_plan ? "_plan" : "_native") +
+         (times == 1 ? "_eager" : "_large");
+}
+
+/// The last rank sends to the first, which finds out; the others, and who has sent, hear of it.
+TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
+  const auto& [difference, transport, times] = GetParam();
+  World world;
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = transport == Transport::mpi_plan ? make_mpi_plan(world.group(), *progress, {.deadline = deadline})
+                                            : make_mpi_native(world.group(), *progress, {.deadline = deadline});
+  std::vector<float> data(static_cast<std::size_t>(14 * times), 1.0F);
+  const int last = world.size() - 1;
+  std::optional<Error> error;
+  try {
+    if (world.rank().value == 0) {
+      c->recv({data.data(), {difference.count * times}, difference.dtype}, {last}, Queue::host(), difference.label)
+          .wait();
+    } else if (world.rank().value == last) {
+      c->send(Buffer{data.data(), {12 * times}, DType::float32}, {0}, Queue::host(), "weights").wait();
+    }
+    c->barrier().wait();
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  ASSERT_TRUE(error) << "nothing was thrown";
+  EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
+  const std::vector<int>& peers = error->context().peers;
+  const int other = world.rank().value == 0 ? last : 0;
+  EXPECT_TRUE(std::find(peers.begin(), peers.end(), other) != peers.end()) << error->what();
+  EXPECT_EQ(std::count(data.begin(), data.end(), 1.0F), static_cast<std::ptrdiff_t>(data.size()));
+  EXPECT_THROW((void)c->barrier(), Error);
+  barrier(world.group());
+  keep(std::move(c));
+  keep(std::move(progress));
+  keep(std::move(data));
+  world.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(, MismatchedMessage,
+                         testing::Combine(testing::ValuesIn(message_differences),
+                                          testing::Values(Transport::mpi_plan, Transport::mpi_native),
+                                          testing::Values(1, 10'000)),
+                         [](const auto& parameter) { return name_of(parameter.param); });
+
 class ComparedMismatch : public testing::TestWithParam<Difference> {};
 
 TEST_P(ComparedMismatch, IsFoundByEveryRankBeforeDataAreTouched) {

@@ -19,7 +19,8 @@ TEST_P(PlanContract, HoldsWithShortSegments) {
   Progress progress({.spins_before_yield = 0});
   const auto c = make_mpi_plan(
       world.group(), progress,
-      {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3})});
+      {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3}),
+       .message_limit = {512}});
   contract::check_all(*c);
   world.close();
 }

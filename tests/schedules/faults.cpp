@@ -27,9 +27,11 @@ class ProgramError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-bool is_member(const check::Scenario& scenario, std::size_t group, int rank) {
-  const check::Members& members = scenario.groups[group].members;
-  return members.size() > 1 && std::find(members.begin(), members.end(), rank) != members.end();
+bool has_part_in(const check::Scenario& scenario, const check::Request& request, int rank) {
+  const check::Members& members = scenario.groups[request.group].members;
+  const auto member = std::find(members.begin(), members.end(), rank);
+  return members.size() > 1 && member != members.end() &&
+         check::takes_part(request, static_cast<int>(member - members.begin()));
 }
 
 /// The scenario as the rank takes it that calls something else. Never fewer elements than one: a call that moves
@@ -39,10 +41,10 @@ check::Scenario altered(const check::Scenario& scenario, const Fault& fault) {
   std::vector<check::Request*> candidates;
   for (auto& round : result.rounds)
     for (check::Request& request : round)
-      if (request.count > 0 && is_member(scenario, request.group, fault.rank)) candidates.push_back(&request);
+      if (request.count > 0 && has_part_in(scenario, request, fault.rank)) candidates.push_back(&request);
   if (candidates.empty()) return result;
   check::Request& request = *candidates[fault.when % candidates.size()];
-  switch (fault.when % 3) {
+  switch (is_message(request.kind) ? fault.when % 2 : fault.when % 3) {
     case 0: ++request.count; break;
     case 1: request.dtype = request.dtype == DType::int32 ? DType::float32 : DType::int32; break;
     default:

@@ -22,7 +22,10 @@ FickleMedium::FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::sh
 
 MessageTag FickleMedium::shortened(const MessageTag& tag) const {
   const std::uint64_t mask = (std::uint64_t{1} << tag_bits_) - 1;
-  return {.lane = tag.lane, .number = tag.number & mask, .signature = {.hash = tag.signature.hash & mask}};
+  return {.lane = tag.lane,
+          .number = tag.number & mask,
+          .signature = {.hash = tag.signature.hash & mask},
+          .from = tag.from};
 }
 
 backends::Medium::Ticket FickleMedium::take_slot(Ticket inner, bool eager) {

@@ -17,10 +17,15 @@ enum class CollectiveKind : std::uint8_t {
   all_to_all,
   barrier,
   reduce_then,  ///< an all_reduce with a function applied to its sums
+  send,         ///< of one rank to another, which receives it
+  recv,
 };
 
 /// "all_reduce", "broadcast", ….
 std::string_view name(CollectiveKind kind);
+
+/// Whether it is between two ranks, and takes no turn among what all do together. No plan is made for it.
+constexpr bool is_message(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::recv; }
 
 /// Whether every rank ends with the sums of whole buffers, or with what a function makes of them. Both exchange the
 /// same, so that one algorithm, price and entry of a table serves both.

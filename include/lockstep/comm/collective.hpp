@@ -23,7 +23,7 @@ struct Collective {
   ConstBuffer in;  ///< equals `out` (or the caller's part of it) where the operation is in place
   Buffer out;      ///< of a reduce: no elements on other ranks than the root
   ReduceOp op = ReduceOp::sum;
-  Rank root;  ///< broadcast and reduce only
+  Rank root;  ///< broadcast and reduce only; of a send or recv the other rank
   Queue queue = Queue::host();
   std::string_view label;                   ///< the caller's name for it; valid during submission only
   const SliceFunction* function = nullptr;  ///< reduce_then only; valid during submission only

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/error.hpp"
@@ -21,6 +24,7 @@ struct Capabilities {
   bool host_memory = true;            ///< takes buffers in host (and shared, pinned) memory
   bool device_memory = false;         ///< takes buffers in GPU memory
   std::string_view no_reduce_then{};  ///< why it does no reduce_then; empty where it does
+  bool messages_take_turns = false;   ///< whether sends and recvs run in their order among the other operations
 };
 
 /// A group of ranks that operate on buffers together.
@@ -85,8 +89,36 @@ class Communicator {
   /// Done when every rank has submitted it.
   Work barrier(std::string_view label = {});
 
+  /// Sends `in` to a rank, which may be this one. What it sends to another rank meets the recvs of that rank from here
+  /// in their order. Sends and recvs take no turn among the other operations: they begin when they are submitted, and
+  /// may be submitted before, between or after any of those, on each rank otherwise. Done when `in` may be written
+  /// again, which is no sign that it has been received. What nobody has received when the communicator is closed is
+  /// lost.
+  ///
+  /// Both sides pass the same count, dtype and label. Who receives finds out where they do not, before data are
+  /// touched: its recv fails with Error{mismatch} that names the other rank, and the other rank's operations as the
+  /// consequence. NCCL compares nothing, and runs sends and recvs in their order among the other operations
+  /// (`Capabilities::messages_take_turns`): what must be under way together is submitted as a group.
+  /// @throws also Error{invalid_argument} for a rank outside the group
+  /// @cost   α + nβ, as messages also between ranks of a node
+  Work send(ConstBuffer in, Rank to, Queue queue = Queue::host(), std::string_view label = {});
+  /// Overwrites `out` with what `from` sends here. @throws and @cost as send
+  Work recv(Buffer out, Rank from, Queue queue = Queue::host(), std::string_view label = {});
+
   /// Any of these by its arguments, as a value.
   Work start(Collective collective);
+  /// Several operations submitted as one, in this order: the arguments of all are checked before any is begun, and
+  /// nothing of this rank comes between them. For NCCL they are one launch, in which messages that wait for each other
+  /// are under way together. All ranks submit the same members but for messages, which only their two ranks have; a
+  /// rank without any need not submit the group.
+  /// @return by what each is waited for, in the order of the members
+  /// @throws as the member that is refused; then none has been submitted
+  /// @cost   that of the members, and the memory of the list
+  std::vector<Work> group(std::span<const Collective> members);
+  std::vector<Work> group(std::initializer_list<Collective> members) {
+    return group(std::span(members.begin(), members.size()));
+  }
+
   /// An all_reduce to be started again and again; the buffers stay where they are, the label is copied. Local.
   Prepared prepare_all_reduce(ConstBuffer in, Buffer out, ReduceOp op, std::string_view label = {});
   /// The same of any operation; the collective's queue is not looked at.
@@ -108,6 +140,8 @@ class Communicator {
  protected:
   Communicator(Rank rank, int size) : rank_(rank), size_(size) {}
   virtual Work submit(const Collective& collective) = 0;
+  /// Of members that have been checked. A back end that has nothing to join submits them one by one.
+  virtual std::vector<Work> submit_group(std::span<const Collective> members);
   /// What is kept of a collective that has been checked. A back end that has nothing to prepare submits it at each
   /// start.
   virtual std::unique_ptr<Preparation> make_preparation(const Collective& collective);

@@ -70,6 +70,8 @@ void mpi_blocking(const MpiGroup& group, const Collective& collective) {
     case CollectiveKind::all_to_all: all_to_all(comm, count, collective); break;
     case CollectiveKind::barrier: LOCKSTEP_MPI(MPI_Barrier(comm)); break;
     case CollectiveKind::reduce_then: refuse(collective, "MPI has no call that does this"); break;
+    case CollectiveKind::send:
+    case CollectiveKind::recv: refuse(collective, "one rank alone may not wait for a message"); break;
     case CollectiveKind::broadcast:
       LOCKSTEP_MPI(MPI_Bcast(collective.out.data, count, mpi_type(collective.out.dtype), collective.root.value, comm));
       break;

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "backends/mpi_native/native_operation.hpp"
+#include "backends/plan/message_medium.hpp"
+#include "backends/plan/message_operation.hpp"
 #include "comm/host_communicator.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/exchange.hpp"
@@ -31,23 +33,30 @@ class MpiNative : public HostCommunicator {
         gather_group_(group_.dup()),
         gathers_{communicator(gather_group_)},
         limit_(options.message_limit),
+        medium_(std::make_shared<MessageMedium>(group_, 0)),
+        messages_(*medium_, group_.rank(), group_.size(), options.message_limit),
         check_(options.check ? make_exchange(group_) : nullptr) {}
 
   ~MpiNative() override {
-    if (!closed_or_parked()) park(std::shared_ptr<Exchange>(std::move(check_)));
+    if (closed_or_parked()) return;
+    park(std::shared_ptr<Exchange>(std::move(check_)));
+    park(medium_);
   }
 
  protected:
-  std::shared_ptr<HostOperation> make_operation() override {
+  std::shared_ptr<HostOperation> make_operation(CollectiveKind kind) override {
+    if (is_message(kind)) return std::make_shared<MessageOperation>(messages_);
     return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_, operators_, gathers_,
                                              check_.get());
   }
   void prepare(HostOperation& operation, const Collective& collective) override {
+    if (is_message(collective.kind)) return static_cast<MessageOperation&>(operation).prepare(collective);
     static_cast<NativeOperation&>(operation).prepare(collective);
   }
   void release() override {
     operators_.close();
     if (check_) check_->close();
+    medium_->close();
     gather_group_.close();
     group_.close();
   }
@@ -57,6 +66,8 @@ class MpiNative : public HostCommunicator {
   MpiGroup gather_group_;
   OrderedGathers gathers_;
   Bytes limit_;
+  std::shared_ptr<MessageMedium> medium_;  // of sends and recvs
+  Messages messages_;
   std::unique_ptr<Exchange> check_;  // null: operations are not compared
   MpiOperators operators_;
 };

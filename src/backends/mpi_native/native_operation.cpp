@@ -81,6 +81,8 @@ MPI_Request NativeOperation::post(const Piece& piece) {
     case CollectiveKind::reduce: return reduce(piece);
     case CollectiveKind::all_to_all: return all_to_all(piece);
     case CollectiveKind::broadcast: break;
+    case CollectiveKind::send:
+    case CollectiveKind::recv:
     case CollectiveKind::reduce_then:
     case CollectiveKind::barrier: return MPI_REQUEST_NULL;
   }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_check.hpp"
 #include "comm/last_words.hpp"
 #include "platform/gpu/cuda.hpp"
@@ -107,24 +108,58 @@ void NcclCommunicator::close() {
 
 Work NcclCommunicator::submit(const Collective& collective) {
   const Progress::Exclusive exclusive(*progress_);
+  check_usable(name(collective.kind));
+  std::shared_ptr<NcclOperation> operation = enqueue(collective);
+  launch_what_can_be();
+  return {std::move(operation), *progress_};
+}
+
+/// What is one part each goes to NCCL together; an all-reduce in tree order is several, and goes alone.
+std::vector<Work> NcclCommunicator::submit_group(std::span<const Collective> members) {
+  const Progress::Exclusive exclusive(*progress_);
+  if (members.empty()) return {};
+  check_usable("group");
+  std::vector<Work> works;
+  works.reserve(members.size());
+  std::shared_ptr<NcclOperation> first;
+  for (const Collective& member : members) {
+    const std::shared_ptr<NcclOperation> operation = enqueue(member);
+    works.emplace_back(operation, *progress_);
+    if (operation->is_one_part() && first) {
+      first->take_along_one_more();
+    } else {
+      first = operation->is_one_part() ? operation : nullptr;
+    }
+  }
+  launch_what_can_be();
+  return works;
+}
+
+void NcclCommunicator::check_usable(std::string_view operation) {
   if (closed_) {
     throw Error(ErrorCode::transport, "the communicator is closed",
-                {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
+                {.operation = std::string(operation), .rank = rank().value, .host = options_.host});
   }
   look_before_submission();
   if (poison_) std::rethrow_exception(poison_);
+}
+
+std::shared_ptr<NcclOperation> NcclCommunicator::enqueue(const Collective& collective) {
   std::shared_ptr<NcclOperation> operation = idle_operation();
   operation->submit(collective, resources_->scratch.data());
   if (under_way_.empty()) last_advance_ = last_check_ = progress_->now();
   under_way_.push_back(operation);
-  ++submitted_;
+  if (!is_message(collective.kind)) ++submitted_;
+  return operation;
+}
+
+void NcclCommunicator::launch_what_can_be() {
   try {
     while (launch_next()) {
     }
   } catch (...) {
     poison(current_exception_of(rank().value, options_.host));
   }
-  return {std::move(operation), *progress_};
 }
 
 /// Whether another rank has given up. The word of the node is looked at always, for messages no more often than a clock
@@ -185,21 +220,37 @@ bool NcclCommunicator::advance_front() {
   if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span());
   under_way_.pop_front();
   --launched_;
+  if (compared_ > 0) --compared_;
   return true;
 }
 
-/// Takes the oldest operation that the stream does not have one part on.
+/// Takes the oldest operation that the stream does not have, and those that go with it, one part on.
 bool NcclCommunicator::launch_next() {
   if (launched_ == under_way_.size() || busy()) return false;
   NcclOperation& next = *under_way_[launched_];
+  const std::size_t end = launched_ + next.together();
   const Queue stream = resources_->stream.queue();
-  if (options_.check && next.stage() == NcclOperation::Stage::queued && !compare(next)) return false;
-  select_gpu(gpu_);  // a progress thread has selected none
-  if (!next.all_launched()) {
-    next.launch_next_part(communicator_, stream, resources_->token.data());
-  } else {  // and NCCL is no longer busy with the last part
-    next.mark_launched(stream);
-    ++launched_;
+  if (options_.check && next.stage() == NcclOperation::Stage::queued && !compare_up_to(end)) return false;
+  select_gpu(gpu_);           // a progress thread has selected none
+  if (next.all_launched()) {  // and NCCL is no longer busy with the last part
+    for (; launched_ < end; ++launched_) under_way_[launched_]->mark_launched(stream);
+    return true;
+  }
+  void* const token = resources_->token.data();
+  if (next.together() == 1) {
+    next.launch_next_part(communicator_, stream, token);
+    return true;
+  }
+  MessageGroup together(communicator_, cuda_stream(stream));
+  for (std::size_t i = launched_; i < end; ++i) under_way_[i]->launch_next_part(communicator_, stream, token);
+  together.close();
+  return true;
+}
+
+bool NcclCommunicator::compare_up_to(std::size_t end) {
+  for (; compared_ < end; ++compared_) {
+    const NcclOperation& next = *under_way_[compared_];
+    if (!is_message(next.kind()) && !compare(next)) return false;
   }
   return true;
 }

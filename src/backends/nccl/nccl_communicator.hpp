@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -45,6 +46,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   };
 
   Work submit(const Collective& collective) override;
+  std::vector<Work> submit_group(std::span<const Collective> members) override;
   bool progress() noexcept override;
   bool look_round(Clock::time_point now) noexcept override;
   [[nodiscard]] bool idle() const noexcept override { return under_way_.empty() || poison_ != nullptr; }
@@ -52,9 +54,13 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   void start(const NcclGroup& group, const ncclUniqueId& id);
   void leave_behind();
   void look_before_submission();
+  void check_usable(std::string_view operation);
+  std::shared_ptr<NcclOperation> enqueue(const Collective& collective);
+  void launch_what_can_be();
   bool advance();
   bool advance_front();
   bool launch_next();
+  bool compare_up_to(std::size_t end);
   bool compare(const NcclOperation& next);
   void check_health();
   void heed();
@@ -71,16 +77,18 @@ class NcclCommunicator : public Communicator, private ProgressSource {
                              .device_memory = true,
                              .no_reduce_then =
                                  "a function on the host cannot work on device memory; use reduce_scatter, "
-                                 "a kernel and all_gather"};
+                                 "a kernel and all_gather",
+                             .messages_take_turns = true};
   NcclOptions options_;
   int gpu_;
   Progress* progress_;
   std::unique_ptr<Resources> resources_;
   ncclComm_t communicator_ = nullptr;
   std::deque<std::shared_ptr<NcclOperation>> under_way_;  // in the order of submission
-  bool is_comparing_ = false;                             // the first that the stream does not have
+  bool is_comparing_ = false;                             // the first that has not been compared
+  std::size_t compared_ = 0;                              // of under_way_, where ranks compare
   std::size_t launched_ = 0;                              // of under_way_, those that the stream has
-  std::uint64_t submitted_ = 0;
+  std::uint64_t submitted_ = 0;                           // without messages
   Clock::time_point last_advance_;
   Clock::time_point last_check_;
   Clock::time_point last_heed_;

@@ -34,6 +34,7 @@ void NcclOperation::submit(const Collective& collective, void* tree_order_scratc
     tree_order_.emplace(collective, owner_->rank(), owner_->size(), tree_order_scratch);
   }
   stage_ = Stage::queued;
+  together_ = 1;
   submitted_ = Clock::now();
   if (!collective.queue.is_host()) ready_.record(collective.queue);
 }
@@ -60,6 +61,7 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
     LOCKSTEP_NCCL_CHECK(ncclAllReduce(token, token, 1, ncclInt32, ncclSum, communicator, stream), communicator);
     return;
   }
+  if (is_message(c.kind)) return message(communicator, stream);
   if (in_count == 0) return;
   const ncclDataType_t type = nccl_type(c.in.dtype);
   const ncclRedOp_t op = nccl_op(c.op);
@@ -84,6 +86,8 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
                           communicator);
       break;
     case CollectiveKind::all_to_all: all_to_all(communicator, stream); break;
+    case CollectiveKind::send:  // see above
+    case CollectiveKind::recv:
     case CollectiveKind::reduce_then:  // refused
     case CollectiveKind::barrier: break;
   }
@@ -98,6 +102,13 @@ void NcclOperation::all_to_all(ncclComm_t communicator, cudaStream_t stream) con
     group.send(slice(collective_.in, at, part), peer);
     group.receive(slice(collective_.out, at, part), peer);
   }
+  group.close();
+}
+
+void NcclOperation::message(ncclComm_t communicator, cudaStream_t stream) const {
+  MessageGroup group(communicator, stream);
+  group.send(collective_.in, collective_.root.value);
+  group.receive(collective_.out, collective_.root.value);
   group.close();
 }
 

@@ -41,10 +41,16 @@ class NcclOperation : public Operation {
   void mark_launched(Queue stream);
   /// Completes if the stream is past it. @return whether it is
   bool check_finished();
+  [[nodiscard]] bool is_one_part() const { return !tree_order_; }
+  /// The operation behind this one is handed to NCCL with it. @pre both are one part
+  void take_along_one_more() { ++together_; }
+  /// How many operations are handed to NCCL together, from this one on.
+  [[nodiscard]] std::size_t together() const { return together_; }
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
 
   /// Whether nothing that it was ordered after is still to be done.
   [[nodiscard]] bool could_run() const { return collective_.queue.is_host() || ready_.reached(); }
+  [[nodiscard]] CollectiveKind kind() const { return collective_.kind; }
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] const Signature& signature() const { return signature_; }
   [[nodiscard]] ErrorContext context() const;
@@ -55,6 +61,7 @@ class NcclOperation : public Operation {
  private:
   void call_nccl(ncclComm_t communicator, cudaStream_t stream, void* token) const;
   void all_to_all(ncclComm_t communicator, cudaStream_t stream) const;
+  void message(ncclComm_t communicator, cudaStream_t stream) const;
 
   NcclCommunicator* owner_;
   Collective collective_;
@@ -62,6 +69,7 @@ class NcclOperation : public Operation {
   std::string label_;
   std::optional<TreeOrderAllReduce> tree_order_;
   Stage stage_ = Stage::queued;
+  std::size_t together_ = 1;
   Event ready_;
   Event finished_;
   Clock::time_point submitted_;

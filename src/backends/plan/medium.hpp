@@ -10,15 +10,22 @@ namespace lockstep::backends {
 
 /// What a message is for: the same on the rank that sends it and on the one that awaits it, if both call the same.
 struct MessageTag {
+  /// Of what all do together.
+  static constexpr int everybody = -1;
+  /// The lanes of what is between two ranks: of what a message begins with, and of the rest.
+  static constexpr int of_two = -1;
+  static constexpr int rest_of_two = -2;
+
   int lane = 0;              ///< carries block after block of an operation, then those of the slot's next one
-  std::uint64_t number = 0;  ///< of the operation, in the order of submission
+  std::uint64_t number = 0;  ///< of the operation, in the order of submission; between two ranks, of the message
   Signature signature;
+  int from = everybody;  ///< who sends it, where it is between two ranks
 
   friend bool operator==(const MessageTag&, const MessageTag&) = default;
 
   /// Whether it is of this very operation, by somebody who calls something else.
   [[nodiscard]] bool contradicts(const MessageTag& ours) const {
-    return number == ours.number && signature != ours.signature;
+    return from == ours.from && number == ours.number && signature != ours.signature;
   }
 };
 

@@ -35,7 +35,9 @@ std::uint64_t lowest(unsigned bits, std::uint64_t value) { return value & ((std:
 }  // namespace
 
 MessageMedium::TagBits::TagBits(MPI_Comm communicator, int lanes)
-    : lane(static_cast<unsigned>(std::bit_width(static_cast<unsigned>(lanes - 1)))) {
+    : lane_of_complaints(lanes),
+      lane_of_two(lanes + 1),
+      lane(static_cast<unsigned>(std::bit_width(static_cast<unsigned>(lane_of_two + 1)))) {
   const unsigned all = bits_of_a_tag(communicator);
   const unsigned rest = all - std::min(all, lane);
   number = rest / 2;
@@ -44,21 +46,24 @@ MessageMedium::TagBits::TagBits(MPI_Comm communicator, int lanes)
 
 int MessageMedium::TagBits::pack(const MessageTag& tag) const {
   const std::uint64_t upper = lowest(signature, tag.signature.hash) << number | lowest(number, tag.number);
-  return static_cast<int>(upper << lane | static_cast<unsigned>(tag.lane));
+  const int on_lane = tag.lane < 0 ? lane_of_two + MessageTag::of_two - tag.lane : tag.lane;
+  return static_cast<int>(upper << lane | static_cast<unsigned>(on_lane));
 }
 
-MessageTag MessageMedium::TagBits::unpack(int tag) const {
+MessageTag MessageMedium::TagBits::unpack(int tag, int from) const {
   const auto whole = static_cast<std::uint64_t>(tag);
-  return {.lane = static_cast<int>(lowest(lane, whole)),
+  const auto on_lane = static_cast<int>(lowest(lane, whole));
+  return {.lane = on_lane,
           .number = lowest(number, whole >> lane),
-          .signature = {.hash = whole >> (lane + number)}};
+          .signature = {.hash = whole >> (lane + number)},
+          .from = on_lane >= lane_of_two ? from : MessageTag::everybody};
 }
 
 MessageMedium::MessageMedium(const MpiGroup& group, int lanes)
     : group_(group.dup()),
       communicator_(communicator(group_)),
-      bits_(communicator_, std::max(lanes, 1) + 1),
-      complaint_tag_(bits_.pack({.lane = std::max(lanes, 1)})) {
+      bits_(communicator_, std::max(lanes, 1)),
+      complaint_tag_(bits_.pack({.lane = bits_.lane_of_complaints})) {
   // How many messages are under way at a time depends on the peers' pace; growing for it in mid-training would
   // allocate.
   constexpr std::size_t plenty = 256;
@@ -121,10 +126,10 @@ bool MessageMedium::test(Ticket ticket) {
 /// receives find them in `early_`, before those that are still to be matched, so the order among equal tags remains.
 void MessageMedium::look(const MessageTag& ours) {
   take_early_messages();
-  const MessageTag expected = bits_.unpack(bits_.pack(ours));
+  const MessageTag expected = bits_.unpack(bits_.pack(ours), ours.from);
   for (Early& early : early_) {
     if (early.tag == complaint_tag_) heed(early, ours.signature);
-    if (!bits_.unpack(early.tag).contradicts(expected)) continue;
+    if (!bits_.unpack(early.tag, early.peer).contradicts(expected)) continue;
     complain({group_.rank().value, early.peer, ours.signature});
     throw Error(ErrorCode::mismatch,
                 "rank " + std::to_string(early.peer) + " calls something else where this rank calls " +

@@ -44,9 +44,11 @@ class MessageMedium : public Medium {
   struct TagBits {
     TagBits(MPI_Comm communicator, int lanes);
     [[nodiscard]] int pack(const MessageTag& tag) const;
-    /// As far as it went into the tag.
-    [[nodiscard]] MessageTag unpack(int tag) const;
+    /// As far as it went into the tag. @param from  who sent it
+    [[nodiscard]] MessageTag unpack(int tag, int from) const;
 
+    int lane_of_complaints;
+    int lane_of_two;  // the one after it is that of the rest
     unsigned lane;
     unsigned number;
     unsigned signature;

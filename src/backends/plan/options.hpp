@@ -29,6 +29,7 @@ struct PlanOptions {
   collectives::Selection selection;  ///< decides for each operation and size; the communicator gives it its shape
   int operations_in_flight = 4;      ///< later operations wait for their turn
   NodeOptions node;
+  Bytes message_limit{1 << 30};  ///< longer sends and recvs are cut; MPI counts the bytes of a message in an int
   /// An operation that does not advance on this rank for so long fails with Error{timeout}.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
   Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator

@@ -19,6 +19,7 @@ const PlanOptions& checked(const PlanOptions& options, const ClusterShape& shape
   };
   at_least_one("the number of operations in flight", options.operations_in_flight);
   at_least_one("the staging area (bytes)", options.node.staging.value);
+  at_least_one("the message limit (bytes)", options.message_limit.value);
   constexpr std::int64_t largest_element = 8;
   const std::int64_t parts = shape.nodes() == 1 ? ranks : 1;  // across nodes, parts travel as messages
   if (const std::int64_t needed = parts * largest_element; options.node.staging.value < needed) {
@@ -65,6 +66,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
                         .observer = options.observer,
                         .control = identity.control}),
       medium_(std::move(medium)),
+      messages_(*medium_, identity.rank, identity.shape.ranks(), options.message_limit),
       link_(make_link(std::move(node), identity.shape, identity.rank, options)),
       node_options_(options.node),
       is_one_node_(identity.shape.nodes() == 1),
@@ -83,13 +85,18 @@ Allocation PlanCommunicator::allocate(Bytes bytes) {
   return link_ ? link_->memory().allocate(bytes) : HostCommunicator::allocate(bytes);
 }
 
-std::shared_ptr<HostOperation> PlanCommunicator::make_operation() {
+std::shared_ptr<HostOperation> PlanCommunicator::make_operation(CollectiveKind kind) {
+  if (is_message(kind)) return std::make_shared<MessageOperation>(messages_);
   return std::make_shared<PlanOperation>(*medium_, link_.get(), max_blocks_in_flight_, patience_);
 }
 
 void PlanCommunicator::prepare(HostOperation& operation, const Collective& collective) {
+  if (is_message(collective.kind)) return static_cast<MessageOperation&>(operation).prepare(collective);
+  prepare_plan(static_cast<PlanOperation&>(operation), collective);
+}
+
+void PlanCommunicator::prepare_plan(PlanOperation& plan, const Collective& collective) {
   using collectives::Reach;
-  auto& plan = static_cast<PlanOperation&>(operation);
   Announcement announcement{.signature = signature_of(collective)};
   if (!link_) {
     plan.prepare(collective, schedules_.find_or_make(collective, Reach::direct), announcement,

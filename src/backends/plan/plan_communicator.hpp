@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "backends/plan/medium.hpp"
+#include "backends/plan/message_operation.hpp"
 #include "backends/plan/node_link.hpp"
 #include "backends/plan/options.hpp"
 #include "backends/plan/plan_operation.hpp"
@@ -48,17 +49,19 @@ class PlanCommunicator : public HostCommunicator {
   static Bytes control_bytes(const PlanOptions& options);
 
  protected:
-  std::shared_ptr<HostOperation> make_operation() override;
+  std::shared_ptr<HostOperation> make_operation(CollectiveKind kind) override;
   void prepare(HostOperation& operation, const Collective& collective) override;
   void release() override;
   void check_peers() override;
   bool sleep_unless(const std::function<bool()>& moved, std::chrono::nanoseconds at_most) override;
 
  private:
+  void prepare_plan(PlanOperation& plan, const Collective& collective);
   [[nodiscard]] bool is_pulled(const Collective& collective) const;
   [[nodiscard]] kernels::Residence residence(const Collective& collective, collectives::Reach reach) const;
 
   std::unique_ptr<Medium> medium_;
+  Messages messages_;
   std::unique_ptr<NodeLink> link_;  // null where there are only messages
   NodeOptions node_options_;
   bool is_one_node_;

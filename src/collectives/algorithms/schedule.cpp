@@ -80,6 +80,8 @@ Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
     case CollectiveKind::reduce: return node_reduce(me, d.ranks, d.count, d.root, d.reach, d.own.in_place);
     case CollectiveKind::all_to_all: return node_all_to_all(me, d.ranks, d.count, d.reach);
     case CollectiveKind::barrier: return node_barrier(me, d.ranks);
+    case CollectiveKind::send:
+    case CollectiveKind::recv: break;
   }
   return {};
 }
@@ -175,6 +177,8 @@ Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
     case CollectiveKind::reduce: return binomial_reduce(me, d.ranks, d.count, d.root, d.own);
     case CollectiveKind::all_to_all: return pairwise_all_to_all(me, d.ranks, d.count);
     case CollectiveKind::barrier: return dissemination_barrier(me, d.ranks);
+    case CollectiveKind::send:
+    case CollectiveKind::recv: break;
   }
   return {};
 }

@@ -137,6 +137,8 @@ std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm) {
     case CollectiveKind::reduce_scatter: return "ring";
     case CollectiveKind::all_to_all: return "pairwise";
     case CollectiveKind::barrier: return "dissemination";
+    case CollectiveKind::send:
+    case CollectiveKind::recv: break;
   }
   return "unknown";
 }

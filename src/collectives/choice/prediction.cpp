@@ -26,6 +26,8 @@ double by_messages(CollectiveKind kind, const Choice& choice, int ranks, Bytes b
     case CollectiveKind::reduce: return binomial_reduce_seconds(ranks, block, rates);
     case CollectiveKind::all_to_all: return pairwise_all_to_all_seconds(ranks, block, rates);
     case CollectiveKind::barrier: return dissemination_barrier_seconds(ranks, rates);
+    case CollectiveKind::send:
+    case CollectiveKind::recv: break;
   }
   return 0;
 }
@@ -59,6 +61,8 @@ double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates
     case CollectiveKind::reduce_scatter:
       return twice + (ranks - 1) * n * (rates.beta_seconds_per_byte + rates.gamma_seconds_per_byte);
     case CollectiveKind::barrier: return rates.alpha_seconds;
+    case CollectiveKind::send:
+    case CollectiveKind::recv: break;
   }
   return 0;
 }

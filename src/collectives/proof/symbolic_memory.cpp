@@ -32,7 +32,9 @@ std::int64_t input_count(const Trial& trial, int ranks) {
     case CollectiveKind::all_to_all:
     case CollectiveKind::reduce_scatter: return ranks * trial.count.value;
     case CollectiveKind::broadcast:
-    case CollectiveKind::barrier: return 0;
+    case CollectiveKind::barrier:
+    case CollectiveKind::send:
+    case CollectiveKind::recv: return 0;
   }
   return 0;
 }

@@ -55,7 +55,9 @@ class Judge {
         const auto from = static_cast<int>(element / n);
         return {leaf_of(from), (rank - from) * n, n - element % n};
       }
-      case CollectiveKind::barrier: break;
+      case CollectiveKind::barrier:
+      case CollectiveKind::send:
+      case CollectiveKind::recv: break;
     }
     return {{}, 0, ranks_ * n};
   }

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backends/plan/medium.hpp"
+#include "comm/host_operation.hpp"
+#include "lockstep/base/buffer.hpp"
+
+namespace lockstep::backends {
+
+/// What a rank's sends and recvs have in common: how they travel, and how many there have been with each peer.
+struct Messages {
+  Messages(Medium& medium_in, Rank me_in, int ranks, Bytes limit_in)
+      : medium(&medium_in),
+        me(me_in),
+        limit(limit_in),
+        sent(static_cast<std::size_t>(ranks)),
+        received(static_cast<std::size_t>(ranks)),
+        opened(static_cast<std::size_t>(ranks)) {}
+
+  Medium* medium;
+  Rank me;
+  Bytes limit;  ///< of a piece
+  std::vector<std::uint64_t> sent;
+  std::vector<std::uint64_t> received;
+  std::vector<std::uint64_t> opened;  ///< of those, whose envelopes have been opened: in their order
+};
+
+/// A send or a recv. Each begins with an envelope, always of the same size: what the sender calls, and the data as far
+/// as they fit. The others follow in pieces, for which the receiver has no room before it has seen that both call the
+/// same.
+class MessageOperation final : public HostOperation {
+ public:
+  /// @param messages  outlives the operation's use
+  explicit MessageOperation(Messages& messages) : messages_(&messages) {}
+
+  void prepare(const Collective& collective);
+  /// Takes its number: messages are begun as they are submitted.
+  void begin(const Turn& turn) override;
+  bool advance() override;
+
+ private:
+  struct Envelope {
+    Signature signature;
+    std::array<std::byte, 240> data;
+  };
+  void add_pending(ErrorContext& context) const override { context.peers = {peer_.value}; }
+  [[nodiscard]] std::string_view algorithm() const override { return "message"; }
+  [[nodiscard]] bool fits_in_envelope() const {
+    return bytes_.value <= static_cast<std::int64_t>(sizeof(Envelope::data));
+  }
+  [[nodiscard]] bool has_come() const;
+  void open();
+  void post_pieces();
+  [[nodiscard]] Medium::Ticket post(void* target, const void* source, Bytes bytes) const;
+
+  Messages* messages_;
+  bool sends_ = false;
+  Rank peer_;
+  const std::byte* source_ = nullptr;
+  std::byte* target_ = nullptr;
+  Bytes bytes_;
+  MessageTag tag_;
+  Signature signature_;
+  Envelope envelope_{};
+  bool is_sealed_ = false;               // of a recv: the envelope has not come
+  std::vector<Medium::Ticket> flights_;  // envelope and pieces under way
+};
+
+}  // namespace lockstep::backends
