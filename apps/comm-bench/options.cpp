@@ -159,7 +159,8 @@ Options parse_options(int argc, const char* const* argv) {
   options.version = flags["version"].as<bool>();
   options.help = flags["help"].as<bool>();
   check(options);
-  options.prediction = parse_prediction(flags, options.sizes, size_of(options.dtype));
+  const collectives::Choice untuned{.segment = options.segment, .blocks_in_flight = options.in_flight};
+  options.prediction = parse_prediction(flags, untuned, options.sizes, size_of(options.dtype));
   require(!options.prediction || options.op == CollectiveKind::all_reduce, "--predict knows all_reduce only");
   return options;
 }

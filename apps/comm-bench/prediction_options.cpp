@@ -15,7 +15,7 @@ namespace po = boost::program_options;
 std::string text_of(const po::variables_map& flags, const char* option) { return flags[option].as<std::string>(); }
 
 void refuse_alone(const po::variables_map& flags) {
-  for (const char* option : {"nodes", "ranks-per-node", "latency", "bandwidth", "bytes", "compute-seconds"})
+  for (const char* option : {"nodes", "ranks-per-node", "latency", "overhead", "bandwidth", "bytes", "compute-seconds"})
     if (flags.count(option) != 0) throw UsageError("--" + std::string(option) + " belongs to --predict");
 }
 
@@ -33,11 +33,32 @@ double needed(const po::variables_map& flags, const char* option, const Parse& p
   return parse(text_of(flags, option));
 }
 
-collectives::EqualNodes cluster_of(const po::variables_map& flags) {
-  const collectives::EqualNodes cluster{positive(flags, "nodes"), positive(flags, "ranks-per-node")};
-  lockstep::require(cluster.nodes <= std::numeric_limits<int>::max() / cluster.ranks_per_node / 2, "nodes",
-                    cluster.nodes, "times --ranks-per-node is beyond 2^30 ranks");
-  return cluster;
+collectives::ShapeSummary cluster_of(const po::variables_map& flags) {
+  const int nodes = positive(flags, "nodes");
+  const int together = positive(flags, "ranks-per-node");
+  lockstep::require(nodes <= std::numeric_limits<int>::max() / together / 2, "nodes", nodes,
+                    "times --ranks-per-node is beyond 2^30 ranks");
+  return {.nodes = nodes, .ranks = nodes * together, .min_ranks_per_node = together, .max_ranks_per_node = together};
+}
+
+/// Without the option the part that it has in default_prices.
+double overhead_of(const po::variables_map& flags, double latency) {
+  if (flags.count("overhead") == 0) return latency / 10;
+  const double overhead = parse_duration(text_of(flags, "overhead"));
+  lockstep::require(overhead <= latency, "overhead", text_of(flags, "overhead"), "it is a part of --latency");
+  return overhead;
+}
+
+collectives::Prices prices_of(const po::variables_map& flags) {
+  const double latency = needed(flags, "latency", parse_duration);
+  const collectives::LinkCost remote{.alpha_seconds = latency,
+                                     .beta_seconds_per_byte = 1 / needed(flags, "bandwidth", parse_bandwidth),
+                                     .wire_seconds = latency - overhead_of(flags, latency)};
+  const collectives::LinkCost local{.alpha_seconds = parse_duration(text_of(flags, "local-latency")),
+                                    .beta_seconds_per_byte = 1 / parse_bandwidth(text_of(flags, "local-bandwidth"))};
+  const double gamma = 1 / parse_bandwidth(text_of(flags, "add-bandwidth"));
+  return {.messages = {local, remote, gamma},
+          .shared_memory = {local.alpha_seconds, local.beta_seconds_per_byte, gamma}};
 }
 
 std::vector<Bytes> sizes_of(const po::variables_map& flags, const SizeRange& range, std::int64_t element_bytes) {
@@ -52,11 +73,13 @@ std::vector<Bytes> sizes_of(const po::variables_map& flags, const SizeRange& ran
 po::options_description prediction_flags() {
   po::options_description flags("Prediction, for a cluster that need not exist");
   const auto text = [](const char* initial) { return po::value<std::string>()->default_value(initial); };
-  flags.add_options()                                                                                               //
-      ("predict", po::bool_switch(), "print what an all_reduce would take by closed formulas; measure nothing")     //
+  flags.add_options()  //
+      ("predict", po::bool_switch(),
+       "print what an all_reduce would take by the model that auto chooses by; measure nothing")                    //
       ("nodes", po::value<int>(), "how many")                                                                       //
       ("ranks-per-node", po::value<int>(), "the same on each")                                                      //
       ("latency", po::value<std::string>(), "of a message between nodes: 2us; ns, us, ms or s")                     //
+      ("overhead", po::value<std::string>(), "the part of it that keeps a rank busy; a tenth of it unless given")   //
       ("bandwidth", po::value<std::string>(), "of a node's link each way, which its ranks share: 400Gbit or 50GB")  //
       ("local-latency", text("500ns"), "of a message or of a look at a peer's memory inside a node")                //
       ("local-bandwidth", text("10GB"), "of each rank inside a node")                                               //
@@ -70,18 +93,14 @@ po::options_description prediction_flags() {
   return flags;
 }
 
-std::optional<PredictionQuestion> parse_prediction(const po::variables_map& flags, const SizeRange& range,
-                                                   std::int64_t element_bytes) {
+std::optional<PredictionQuestion> parse_prediction(const po::variables_map& flags, const collectives::Choice& untuned,
+                                                   const SizeRange& range, std::int64_t element_bytes) {
   if (!flags["predict"].as<bool>()) {
     refuse_alone(flags);
     return std::nullopt;
   }
   PredictionQuestion question;
-  question.cluster = cluster_of(flags);
-  question.model.remote = {needed(flags, "latency", parse_duration), 1 / needed(flags, "bandwidth", parse_bandwidth)};
-  question.model.local = {parse_duration(text_of(flags, "local-latency")),
-                          1 / parse_bandwidth(text_of(flags, "local-bandwidth"))};
-  question.model.gamma_seconds_per_byte = 1 / parse_bandwidth(text_of(flags, "add-bandwidth"));
+  question.selection = {.shape = cluster_of(flags), .untuned = untuned, .prices = prices_of(flags)};
   question.sizes = sizes_of(flags, range, element_bytes);
   question.overlap = flags["overlap"].as<double>();
   lockstep::require(question.overlap >= 0 && question.overlap <= 1, "overlap", question.overlap,

@@ -78,16 +78,15 @@ class Tuner {
         options_(&options),
         shape_(shape),
         ranks_(world.group()),
-        cluster_(collectives::summarize(world.shape())) {}
+        model_(collectives::selection_on(world.shape())),
+        cluster_(model_.shape) {}
 
   /// The best choice at this size, and its median.
   Timed best_at(Count part) {
     shape_.part = part;
     const CollectiveKind kind = options_->op;
     std::vector<Choice> usual;
-    for (const auto algorithm : candidates(kind, cluster_))
-      for (const int radix : useful_radices(kind, algorithm, cluster_))
-        usual.push_back(with_useful_blocks({.algorithm = algorithm, .radix = radix}, cluster_));
+    for (const auto& priced : priced_candidates(model_, kind, bytes())) usual.push_back(priced.choice);
     std::vector<Choice> settings;
     for (const Timed& t : fastest(heat(usual, long_heat), 2, 1.5)) {
       const auto more = settings_of(kind, t.choice, cluster_, bytes());
@@ -142,6 +141,7 @@ class Tuner {
   const Options* options_;
   Exercise::Shape shape_;
   GroupRanks ranks_;
+  collectives::Selection model_;  ///< the order in which contenders start, which decides between equals
   ShapeSummary cluster_;
   Choice preferred_;
 };

@@ -104,11 +104,13 @@ class Lockstep : public Contender {
     selection_ = selection_on(group.shape(), parse_selection(name));
     const backends::PlanOptions options{
         .selection = selection_, .node = {.staging = unlimited}, .deadline = std::chrono::hours(24)};
-    communicator_ = std::make_unique<backends::PlanCommunicator>(
+    auto communicator = std::make_unique<backends::PlanCommunicator>(
         backends::PlanCommunicator::Identity{
             .backend = "smpi", .rank = group.rank(), .shape = group.shape(), .host = group.host()},
         std::make_unique<UncheckedMedium>(group, backends::PlanCommunicator::lanes(options)), nullptr, progress_,
         options);
+    communicator->enlist();
+    communicator_ = std::move(communicator);
     group.close();
   }
 

@@ -153,7 +153,7 @@ TEST(Choose, WithoutATableTakesTheCheapestByTheModel) {
         for (const int radix : useful_radices(CollectiveKind::all_reduce, algorithm, shape)) {
           const Choice other = with_useful_blocks({algorithm, {1 << 16}, 4, radix}, shape);
           EXPECT_LE(decision.predicted_seconds,
-                    predicted_seconds(other, CollectiveKind::all_reduce, {bytes}, shape, selection.prices))
+                    predicted_seconds(other, CollectiveKind::all_reduce, {bytes}, selection))
               << name(algorithm) << ", radix " << radix << ", at " << bytes << " bytes on " << describe(shape);
         }
       }
@@ -320,29 +320,61 @@ TEST(Choose, NeverHasMoreBlocksInFlightThanItSays) {
   EXPECT_EQ(max_blocks_in_flight(selection), 1);
 }
 
+Selection priced(const ShapeSummary& shape, const Prices& prices) { return {.shape = shape, .prices = prices}; }
+
 TEST(Prediction, OfOneBlockIsTheClosedFormula) {
-  constexpr Prices model{.messages = {.local = {5, 0.25}, .remote = {7, 0.5}, .gamma_seconds_per_byte = 0.125}};
+  constexpr Prices prices{.messages = {.local = {5, 0.25}, .remote = {7, 0.5}, .gamma_seconds_per_byte = 0.125}};
   for (const Algorithm algorithm : all_algorithms) {
     const Choice whole{algorithm, {1 << 20}, 2};
-    EXPECT_DOUBLE_EQ(predicted_seconds(whole, CollectiveKind::all_reduce, {1 << 16}, on_one_node(6), model),
-                     all_reduce_seconds(algorithm, 6, {1 << 16}, {5, 0.25, 0.125}));
-    EXPECT_DOUBLE_EQ(predicted_seconds(whole, CollectiveKind::all_reduce, {1 << 16}, one_on_each(6), model),
-                     all_reduce_seconds(algorithm, 6, {1 << 16}, {7, 0.5, 0.125}));
+    const auto predicted = [&](const ShapeSummary& shape) {
+      return predicted_seconds(whole, CollectiveKind::all_reduce, {1 << 16}, priced(shape, prices));
+    };
+    EXPECT_DOUBLE_EQ(predicted(on_one_node(6)), all_reduce_seconds(algorithm, 6, {1 << 16}, alike({5, 0.25, 0.125})));
+    EXPECT_DOUBLE_EQ(predicted(one_on_each(6)), all_reduce_seconds(algorithm, 6, {1 << 16}, alike({7, 0.5, 0.125})));
   }
 }
 
+/// Eight lanes through one link: what leaves a node takes as long as if one rank sent all of it. Rings and trees have
+/// the link to themselves, unless neighbours in rank are on different nodes.
+TEST(Prediction, SharesTheLinkOfANode) {
+  constexpr Prices prices{.messages = {.local = {0, 0}, .remote = {0, 1}}};
+  const ShapeSummary two_of_eight{2, 16, 8, 8};
+  Selection selection = priced(two_of_eight, prices);
+  const auto predicted = [&](Algorithm algorithm) {
+    return predicted_seconds({algorithm, {1 << 20}}, CollectiveKind::all_reduce, {1600}, selection);
+  };
+  EXPECT_DOUBLE_EQ(predicted(Algorithm::hierarchical_ring), 1600);
+  EXPECT_DOUBLE_EQ(predicted(Algorithm::hierarchical_halving_doubling), 1600);
+  EXPECT_DOUBLE_EQ(predicted(Algorithm::halving_doubling), 1600) << "the smallest exchange only";
+  EXPECT_DOUBLE_EQ(predicted(Algorithm::recursive_doubling), 8 * 1600);
+  EXPECT_DOUBLE_EQ(predicted(Algorithm::ring), 2 * 15 * 100);
+  const double to_all = predicted_seconds({}, CollectiveKind::all_to_all, {100}, selection);
+  EXPECT_DOUBLE_EQ(to_all, 8 * 15 * 100) << "all of a node's ranks send at once";
+  selection.consecutive_nodes = false;
+  EXPECT_DOUBLE_EQ(predicted(Algorithm::hierarchical_ring), 1600);
+  EXPECT_DOUBLE_EQ(predicted(Algorithm::halving_doubling), 8 * 2 * 15 * 100);
+  EXPECT_DOUBLE_EQ(predicted(Algorithm::ring), 8 * 2 * 15 * 100);
+}
+
+TEST(SelectionOn, SeesWhetherRanksAreNumberedNodeByNode) {
+  for (const ClusterShape& shape : {ClusterShape{{0, 0, 0}}, {{0, 1, 2}}, {{0, 0, 1, 1}}, {{1, 1, 0}}})
+    EXPECT_TRUE(selection_on(shape).consecutive_nodes);
+  for (const ClusterShape& shape : {ClusterShape{{0, 1, 0}}, {{0, 1, 0, 1}}})
+    EXPECT_FALSE(selection_on(shape).consecutive_nodes);
+}
+
 TEST(Prediction, MoreBlocksInFlightHideLatencyButNotBytes) {
-  const Prices prices = default_prices();
   const Bytes bytes{64 << 20};
+  const Selection sixteen{.shape = on_one_node(16)};
   for (const Algorithm algorithm : all_algorithms) {
     double before = std::numeric_limits<double>::infinity();
     for (const int in_flight : {1, 2, 4, 8, 1000}) {
       const Choice choice{algorithm, {1 << 15}, in_flight};
-      const double seconds = predicted_seconds(choice, CollectiveKind::all_reduce, bytes, on_one_node(16), prices);
+      const double seconds = predicted_seconds(choice, CollectiveKind::all_reduce, bytes, sixteen);
       EXPECT_LE(seconds, before) << name(algorithm);
       before = seconds;
     }
-    EXPECT_GT(before, 1.8 * static_cast<double>(bytes.value) * prices.messages.local.beta_seconds_per_byte)
+    EXPECT_GT(before, 1.8 * static_cast<double>(bytes.value) * sixteen.prices.messages.local.beta_seconds_per_byte)
         << name(algorithm);
   }
 }
@@ -350,9 +382,41 @@ TEST(Prediction, MoreBlocksInFlightHideLatencyButNotBytes) {
 TEST(Prediction, OfAnEmptyBufferOrOneRankIsFinite) {
   for (const Algorithm algorithm : all_algorithms) {
     const Choice choice{algorithm};
-    EXPECT_EQ(predicted_seconds(choice, CollectiveKind::all_reduce, {1 << 30}, on_one_node(1), default_prices()), 0);
-    EXPECT_GT(predicted_seconds(choice, CollectiveKind::all_reduce, {0}, two_on_one, default_prices()), 0);
+    EXPECT_EQ(predicted_seconds(choice, CollectiveKind::all_reduce, {1 << 30}, {.shape = on_one_node(1)}), 0);
+    EXPECT_GT(predicted_seconds(choice, CollectiveKind::all_reduce, {0}, {.shape = two_on_one}), 0);
   }
+}
+
+/// One model: what is listed is what is chosen by.
+TEST(PricedCandidates, BeginWithTheChoice) {
+  for (const ShapeSummary& shape : {two_on_one, eight_on_two, one_on_each(64), ShapeSummary{128, 1024, 8, 8}})
+    for (const std::int64_t bytes : {4, 1 << 10, 1 << 20, 100 << 20}) {
+      const Selection selection{.shape = shape};
+      const auto all = priced_candidates(selection, CollectiveKind::all_reduce, {bytes});
+      const Decision chosen = choose(selection, CollectiveKind::all_reduce, {bytes});
+      EXPECT_EQ(chosen.choice, all.front().choice);
+      EXPECT_EQ(chosen.predicted_seconds, all.front().predicted_seconds);
+      const auto cheaper = [](const PricedChoice& a, const PricedChoice& b) {
+        return a.predicted_seconds < b.predicted_seconds;
+      };
+      EXPECT_TRUE(std::is_sorted(all.begin(), all.end(), cheaper));
+      for (const PricedChoice& p : all) {
+        EXPECT_EQ(p.predicted_seconds, predicted_seconds(p.choice, CollectiveKind::all_reduce, {bytes}, selection));
+      }
+    }
+}
+
+TEST(PricedCandidates, HaveEachRadixThatMakesADifference) {
+  const Selection selection{.shape = one_on_each(16)};
+  const auto all = priced_candidates(selection, CollectiveKind::all_reduce, {1 << 20});
+  const auto count = [&](Algorithm algorithm) {
+    return std::count_if(all.begin(), all.end(),
+                         [&](const PricedChoice& p) { return p.choice.algorithm == algorithm; });
+  };
+  EXPECT_EQ(count(Algorithm::ring), 1);
+  EXPECT_EQ(count(Algorithm::halving_doubling), 4) << "2, 4, 8, 16";
+  EXPECT_EQ(count(Algorithm::recursive_doubling), 4);
+  EXPECT_EQ(all.size(), 10U);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/choice/cost.hpp"
 
+#include <algorithm>
+
 #include "collectives/plan/partition.hpp"
 
 namespace lockstep::collectives {
@@ -14,15 +16,23 @@ double price(const Rates& rates, Bytes n, double messages, double moved, double 
 }
 
 /// Ranks above a power of two hand in their contribution and are handed the result.
-double folding(int ranks, Bytes n, const Rates& rates) {
-  return floor_power_of_two(ranks) < ranks ? price(rates, n, 2, 2, 1) : 0;
+double folding(int ranks, Bytes n, const Links& links) {
+  return floor_power_of_two(ranks) < ranks ? price(links.folding, n, 2, 2, 1) : 0;
 }
 
-/// A round in which each of a group's ranks sends `share` of the buffer to each other one, and adds up what it gets if
-/// `adds`. Only the last message's time on the wire is waited for.
-double group_round(const Rates& rates, Bytes n, int group, double share, bool adds) {
-  const double others = group - 1;
-  return price(rates, n, others, others * share, adds ? others * share : 0) - (others - 1) * rates.wire_seconds;
+/// What messages of `share` of the buffer to `others` ranks keep the port busy, and adding up as many if `adds`.
+double busy(const Rates& rates, Bytes n, double others, double share, bool adds) {
+  return price(rates, n, others, others * share, adds ? others * share : 0) - others * rates.wire_seconds;
+}
+
+/// A round in which each of a group's ranks, which lie `distance` apart, sends `share` of the buffer to each other one,
+/// the near ones first. Only the last message's time on the wire is waited for.
+double group_round(const Links& links, Bytes n, int distance, int group, double share, bool adds) {
+  const int near = std::clamp(links.near_ranks / distance, 1, group);
+  Rates far = links.far;
+  far.beta_seconds_per_byte *= std::min(links.sharing, distance * group / 2);
+  const Rates& last = near < group ? far : links.near;
+  return busy(links.near, n, near - 1, share, adds) + busy(far, n, group - near, share, adds) + last.wire_seconds;
 }
 
 }  // namespace
@@ -37,43 +47,47 @@ double double_tree_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rate
   return price(rates, buffer, 4 * height, 2 * height, height);
 }
 
-double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates, int radix) {
-  double seconds = folding(ranks, buffer, rates);
-  double share = 1;
+double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix) {
+  double seconds = folding(ranks, buffer, links);
+  int distance = 1;
   for (const int group : radices(floor_power_of_two(ranks), radix)) {
-    share /= group;
-    seconds += group_round(rates, buffer, group, share, true) + group_round(rates, buffer, group, share, false);
+    const double share = 1.0 / distance / group;
+    seconds += group_round(links, buffer, distance, group, share, true);
+    seconds += group_round(links, buffer, distance, group, share, false);
+    distance *= group;
   }
   return seconds;
 }
 
-double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates, int radix) {
-  double seconds = folding(ranks, buffer, rates);
-  for (const int group : radices(floor_power_of_two(ranks), radix))
-    seconds += group_round(rates, buffer, group, 1, true);
+double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix) {
+  double seconds = folding(ranks, buffer, links);
+  int distance = 1;
+  for (const int group : radices(floor_power_of_two(ranks), radix)) {
+    seconds += group_round(links, buffer, distance, group, 1, true);
+    distance *= group;
+  }
   return seconds;
 }
 
-double tree_order_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+double tree_order_all_reduce_seconds(int ranks, Bytes buffer, const Links& links) {
   double block = floor_power_of_two(ranks);
-  const double share = (block - 1) / block;
-  double seconds = price(rates, buffer, 2 * floor_log2(ranks), 2 * share, share);
+  double seconds = halving_doubling_all_reduce_seconds(floor_power_of_two(ranks), buffer, links);
   for (int rest = ranks - floor_power_of_two(ranks); rest > 0; rest -= floor_power_of_two(rest)) {
     const double smaller = floor_power_of_two(rest);
-    seconds += price(rates, buffer, 2 * block / smaller, 2 / smaller, 1 / block);
+    seconds += price(links.far, buffer, 2 * block / smaller, 2 / smaller, 1 / block);
     block = smaller;
   }
   return seconds;
 }
 
-double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Rates& rates, int radix) {
+double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Links& links, int radix) {
   switch (algorithm) {
-    case Algorithm::ring: return ring_all_reduce_seconds(ranks, buffer, rates);
-    case Algorithm::double_tree: return double_tree_all_reduce_seconds(ranks, buffer, rates);
-    case Algorithm::halving_doubling: return halving_doubling_all_reduce_seconds(ranks, buffer, rates, radix);
-    case Algorithm::recursive_doubling: return recursive_doubling_all_reduce_seconds(ranks, buffer, rates, radix);
-    case Algorithm::tree_order: return tree_order_all_reduce_seconds(ranks, buffer, rates);
-    default: return shared_memory_all_reduce_seconds(ranks, buffer, rates);
+    case Algorithm::ring: return ring_all_reduce_seconds(ranks, buffer, links.far);
+    case Algorithm::double_tree: return double_tree_all_reduce_seconds(ranks, buffer, links.far);
+    case Algorithm::halving_doubling: return halving_doubling_all_reduce_seconds(ranks, buffer, links, radix);
+    case Algorithm::recursive_doubling: return recursive_doubling_all_reduce_seconds(ranks, buffer, links, radix);
+    case Algorithm::tree_order: return tree_order_all_reduce_seconds(ranks, buffer, links);
+    default: return shared_memory_all_reduce_seconds(ranks, buffer, links.near);
   }
 }
 
@@ -105,7 +119,7 @@ double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
 }
 
 double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates) {
-  return price(rates, part, ranks - 1, ranks - 1, 0);
+  return ranks == 1 ? 0 : busy(rates, part, ranks - 1, 1, false) + rates.wire_seconds;
 }
 
 double dissemination_barrier_seconds(int ranks, const Rates& rates) {

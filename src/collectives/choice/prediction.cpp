@@ -5,6 +5,7 @@
 
 #include "collectives/algorithms/blocks.hpp"
 #include "collectives/choice/cost.hpp"
+#include "collectives/plan/partition.hpp"
 
 namespace lockstep::collectives {
 namespace {
@@ -15,17 +16,82 @@ struct BlockPrice {
   double busy_seconds = 0;
 };
 
-double by_messages(CollectiveKind kind, const Choice& choice, int ranks, Bytes block, const Rates& rates) {
+/// The links of messages: of exchanges, in which all ranks of a node send at once, and of rings and trees, which pass
+/// on from rank to rank.
+struct Network {
+  int ranks = 1;
+  Links exchange;
+  Rates passing;
+  Rates all_at_once;  ///< where each rank sends to every other one
+};
+
+bool is_power_of_two(int number) { return floor_power_of_two(number) == number; }
+
+Rates rates_of(const LinkCost& link, int sharing, double gamma) {
+  return {link.alpha_seconds, sharing * link.beta_seconds_per_byte, gamma, link.wire_seconds};
+}
+
+/// Of all ranks.
+Network whole_network(const Selection& on) {
+  const ShapeSummary& shape = on.shape;
+  const double gamma = on.prices.messages.gamma_seconds_per_byte;
+  const Rates near = rates_of(on.prices.messages.local, 1, gamma);
+  if (shape.nodes == 1) return {shape.ranks, alike(near), near, near};
+  const int together = shape.max_ranks_per_node;
+  const Rates shared = rates_of(on.prices.messages.remote, together, gamma);
+  if (!on.consecutive_nodes) return {shape.ranks, alike(shared), shared, shared};
+  const Rates far = rates_of(on.prices.messages.remote, 1, gamma);
+  const bool equal = shape.min_ranks_per_node == together;
+  const bool fills_nodes = equal && is_power_of_two(together) && is_power_of_two(shape.ranks);
+  return {.ranks = shape.ranks,
+          .exchange = {.near = near,
+                       .far = far,
+                       .folding = equal && together % 2 == 0 ? near : far,
+                       .near_ranks = fills_nodes ? together : 1,
+                       .sharing = together},
+          .passing = far,
+          .all_at_once = shared};
+}
+
+int lanes(const ShapeSummary& shape) { return shape.min_ranks_per_node; }
+
+/// Of one rank of each node, beside as many such lanes as there are.
+Network lane_network(const Selection& on) {
+  const CostModel& prices = on.prices.messages;
+  const LinkCost& link = on.shape.nodes == 1 ? prices.local : prices.remote;
+  const Rates rates = rates_of(link, lanes(on.shape), prices.gamma_seconds_per_byte);
+  return {on.shape.nodes, alike(rates), rates, rates};
+}
+
+/// What occupies the sender's port.
+Rates occupied(const Rates& rates) {
+  return {.alpha_seconds = rates.alpha_seconds - rates.wire_seconds,
+          .beta_seconds_per_byte = rates.beta_seconds_per_byte};
+}
+Network occupied(Network network) {
+  network.exchange.near = occupied(network.exchange.near);
+  network.exchange.far = occupied(network.exchange.far);
+  network.exchange.folding = occupied(network.exchange.folding);
+  network.passing = occupied(network.passing);
+  network.all_at_once = occupied(network.all_at_once);
+  return network;
+}
+
+bool passes_on(Algorithm across) { return across == Algorithm::ring || across == Algorithm::double_tree; }
+
+double by_messages(CollectiveKind kind, const Choice& choice, Bytes block, const Network& network) {
+  const auto& [ranks, exchange, passing, all_at_once] = network;
+  const Algorithm across = across_nodes(choice.algorithm);
   switch (kind) {
     case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce:
-      return all_reduce_seconds(across_nodes(choice.algorithm), ranks, block, rates, choice.radix);
-    case CollectiveKind::broadcast: return binomial_broadcast_seconds(ranks, block, rates);
-    case CollectiveKind::all_gather: return ring_all_gather_seconds(ranks, block, rates);
-    case CollectiveKind::reduce_scatter: return ring_reduce_scatter_seconds(ranks, block, rates);
-    case CollectiveKind::reduce: return binomial_reduce_seconds(ranks, block, rates);
-    case CollectiveKind::all_to_all: return pairwise_all_to_all_seconds(ranks, block, rates);
-    case CollectiveKind::barrier: return dissemination_barrier_seconds(ranks, rates);
+      return all_reduce_seconds(across, ranks, block, passes_on(across) ? alike(passing) : exchange, choice.radix);
+    case CollectiveKind::broadcast: return binomial_broadcast_seconds(ranks, block, passing);
+    case CollectiveKind::all_gather: return ring_all_gather_seconds(ranks, block, passing);
+    case CollectiveKind::reduce_scatter: return ring_reduce_scatter_seconds(ranks, block, passing);
+    case CollectiveKind::reduce: return binomial_reduce_seconds(ranks, block, passing);
+    case CollectiveKind::all_to_all: return pairwise_all_to_all_seconds(ranks, block, all_at_once);
+    case CollectiveKind::barrier: return dissemination_barrier_seconds(ranks, passing);
     case CollectiveKind::send:
     case CollectiveKind::recv: break;
   }
@@ -33,14 +99,15 @@ double by_messages(CollectiveKind kind, const Choice& choice, int ranks, Bytes b
 }
 
 /// In most algorithms the port is busy all the time; the trees' levels take turns, and no rank sends more than two
-/// buffers.
-BlockPrice message_block(CollectiveKind kind, const Choice& choice, int ranks, Bytes block, const Rates& rates) {
-  const Rates only_bytes{.beta_seconds_per_byte = rates.beta_seconds_per_byte};
-  double busy = by_messages(kind, choice, ranks, block, only_bytes);
+/// buffers, in four messages.
+BlockPrice message_block(CollectiveKind kind, const Choice& choice, Bytes block, const Network& network) {
+  const Network port = occupied(network);
+  double busy = by_messages(kind, choice, block, port);
   if (is_all_reduce(kind) && across_nodes(choice.algorithm) == Algorithm::double_tree) {
-    busy = std::min(busy, 2 * static_cast<double>(block.value) * rates.beta_seconds_per_byte);
+    const auto bytes = static_cast<double>(block.value);
+    busy = std::min(busy, 4 * port.passing.alpha_seconds + 2 * bytes * port.passing.beta_seconds_per_byte);
   }
-  return {by_messages(kind, choice, ranks, block, rates), busy};
+  return {by_messages(kind, choice, block, network), busy};
 }
 
 /// The formulas of node.hpp. An all-reduce is whichever of its two ways is faster.
@@ -67,32 +134,27 @@ double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates
   return 0;
 }
 
-BlockPrice hierarchical_block(const Choice& choice, const ShapeSummary& shape, Bytes block, const Rates& shared,
-                              const Rates& remote) {
-  const int lanes = shape.min_ranks_per_node;
-  const double in_node =
-      shape.max_ranks_per_node == 1 ? 0 : shared_memory_all_reduce_seconds(shape.max_ranks_per_node, block, shared);
-  const BlockPrice across =
-      message_block(CollectiveKind::all_reduce, choice, shape.nodes, {(block.value + lanes - 1) / lanes}, remote);
+BlockPrice hierarchical_block(CollectiveKind kind, const Choice& choice, Bytes block, const Selection& on) {
+  const ShapeSummary& shape = on.shape;
+  const double in_node = shared_memory_all_reduce_seconds(shape.max_ranks_per_node, block, on.prices.shared_memory);
+  const Bytes slice{(block.value + lanes(shape) - 1) / lanes(shape)};
+  const BlockPrice across = message_block(kind, choice, slice, lane_network(on));
   return {in_node + across.seconds, std::max(in_node, across.busy_seconds)};
 }
 
 }  // namespace
 
-double predicted_seconds(const Choice& choice, CollectiveKind kind, Bytes bytes, const ShapeSummary& shape,
-                         const Prices& prices) {
+double predicted_seconds(const Choice& choice, CollectiveKind kind, Bytes bytes, const Selection& on) {
+  const ShapeSummary& shape = on.shape;
   if (choice.algorithm == Algorithm::shared_memory) {
-    return by_shared_memory(kind, shape.ranks, bytes, prices.shared_memory);
+    return by_shared_memory(kind, shape.ranks, bytes, on.prices.shared_memory);
   }
-  const LinkCost& link = shape.nodes > 1 ? prices.messages.remote : prices.messages.local;
-  const Rates rates{link.alpha_seconds, link.beta_seconds_per_byte, prices.messages.gamma_seconds_per_byte,
-                    link.wire_seconds};
   const bool hierarchical = is_all_reduce(kind) && uses_shared_memory(choice.algorithm);
   const Count longest = block_count(kind, across_nodes(choice.algorithm), hierarchical ? shape.nodes : shape.ranks,
                                     {choice.segment.value});
   const Bytes block{std::min(bytes.value, longest.value)};
-  const BlockPrice price = hierarchical ? hierarchical_block(choice, shape, block, prices.shared_memory, rates)
-                                        : message_block(kind, choice, shape.ranks, block, rates);
+  const BlockPrice price = hierarchical ? hierarchical_block(kind, choice, block, on)
+                                        : message_block(kind, choice, block, whole_network(on));
   if (bytes <= block || kind == CollectiveKind::barrier) return price.seconds;
   const double followers = static_cast<double>(bytes.value) / static_cast<double>(block.value) - 1;
   return price.seconds + followers * std::max(price.seconds / choice.blocks_in_flight, price.busy_seconds);

@@ -51,6 +51,16 @@ bool may_add_in_nodes(const Selection& s) {
   return s.forced->algorithm == Algorithm::tree_order && s.canonical_nodes && s.shape.max_ranks_per_node > 1;
 }
 
+bool possible(Algorithm algorithm, const Selection& s) { return s.shared_memory || !uses_shared_memory(algorithm); }
+
+/// Whether the ranks of each node follow each other.
+bool is_consecutive(const ClusterShape& shape) {
+  const std::vector<int>& node = shape.node_of_rank;
+  int changes = 0;
+  for (std::size_t rank = 1; rank < node.size(); ++rank) changes += node[rank] != node[rank - 1] ? 1 : 0;
+  return changes + 1 == shape.nodes();
+}
+
 }  // namespace
 
 Selection forced(const Choice& choice) { return {.forced = choice}; }
@@ -60,6 +70,7 @@ bool is_canonical(const Selection& s) { return s.forced && is_canonical(s.forced
 Selection selection_on(const ClusterShape& shape, Selection wish) {
   check_setting(wish.untuned);
   wish.shape = summarize(shape);
+  wish.consecutive_nodes = is_consecutive(shape);
   wish.canonical_nodes = keeps_canonical_order(shape);
   if (!wish.forced) return wish;
   check_setting(*wish.forced);
@@ -96,32 +107,35 @@ const TableEntry* SelectionTable::find(CollectiveKind kind, const ShapeSummary& 
   return found == entries_.end() ? nullptr : &*found;
 }
 
+std::vector<PricedChoice> priced_candidates(const Selection& s, CollectiveKind kind, Bytes bytes) {
+  std::vector<PricedChoice> priced;
+  for (const Algorithm algorithm : candidates(kind, s.shape)) {
+    if (!possible(algorithm, s)) continue;
+    for (const int radix : useful_radices(kind, algorithm, s.shape)) {
+      const Choice choice =
+          with_useful_blocks({algorithm, s.untuned.segment, s.untuned.blocks_in_flight, radix}, s.shape);
+      priced.push_back({choice, predicted_seconds(choice, kind, bytes, s)});
+    }
+  }
+  std::stable_sort(priced.begin(), priced.end(), [](const PricedChoice& a, const PricedChoice& b) {
+    return a.predicted_seconds < b.predicted_seconds;
+  });
+  return priced;
+}
+
 Decision choose(const Selection& s, CollectiveKind kind, Bytes bytes) {
-  const auto predicted = [&](const Choice& choice) {
-    return predicted_seconds(choice, kind, bytes, s.shape, s.prices);
-  };
   if (s.forced) {
     Choice choice = *s.forced;
     if (s.shared_memory && may_add_in_nodes(s)) choice.algorithm = Algorithm::hierarchical_tree_order;
     choice = with_useful_blocks(choice, s.shape);
-    return {choice, Reason::forced, {}, predicted(choice)};
+    return {choice, Reason::forced, {}, predicted_seconds(choice, kind, bytes, s)};
   }
-  const auto possible = [&](Algorithm algorithm) { return s.shared_memory || !uses_shared_memory(algorithm); };
   const TableEntry* entry = s.table.find(kind, s.shape, bytes);
-  if (entry != nullptr && possible(entry->choice.algorithm)) {
-    return {entry->choice, Reason::table, *entry, predicted(entry->choice)};
+  if (entry != nullptr && possible(entry->choice.algorithm, s)) {
+    return {entry->choice, Reason::table, *entry, predicted_seconds(entry->choice, kind, bytes, s)};
   }
-  Decision best{.predicted_seconds = std::numeric_limits<double>::infinity()};
-  for (const Algorithm algorithm : candidates(kind, s.shape)) {
-    if (!possible(algorithm)) continue;
-    for (const int radix : useful_radices(kind, algorithm, s.shape)) {
-      const Choice choice =
-          with_useful_blocks({algorithm, s.untuned.segment, s.untuned.blocks_in_flight, radix}, s.shape);
-      const double seconds = predicted(choice);
-      if (seconds < best.predicted_seconds) best = {choice, Reason::cost_model, {}, seconds};
-    }
-  }
-  return best;
+  const PricedChoice best = priced_candidates(s, kind, bytes).front();
+  return {best.choice, Reason::cost_model, {}, best.predicted_seconds};
 }
 
 bool may_share_memory(const Selection& s) {

@@ -32,10 +32,21 @@ struct Ports {
   double adder_free = 0;
 };
 
+/// A node's link to the others.
+struct NodePort {
+  double send_free = 0;
+  double receive_free = 0;
+};
+
 class Runner {
  public:
   Runner(std::span<const Plan> plans, std::int64_t element_bytes, const CostModel& model, const ClusterShape& shape)
-      : plans_(plans), element_bytes_(element_bytes), model_(model), shape_(shape), ports_(plans.size()) {
+      : plans_(plans),
+        element_bytes_(element_bytes),
+        model_(model),
+        shape_(shape),
+        ports_(plans.size()),
+        links_(shape.node_of_rank.empty() ? 1 : shape.nodes()) {
     for (std::size_t rank = 0; rank < plans.size(); ++rank) {
       first_.push_back(static_cast<int>(steps_.size()));
       add_steps(static_cast<int>(rank));
@@ -122,8 +133,13 @@ class Runner {
 
   double ports_free(int step) {
     const StepId here = id(step);
-    if (const int other = at(step).other_half; other >= 0)
-      return std::max(ports(here.rank).send_free, ports(id(other).rank).receive_free);
+    if (const int other = at(step).other_half; other >= 0) {
+      const int to = id(other).rank;
+      const double ranks_free = std::max(ports(here.rank).send_free, ports(to).receive_free);
+      if (is_local(here.rank, to)) return ranks_free;
+      const double links_free = std::max(links(here.rank).send_free, links(to).receive_free);
+      return std::max(ranks_free, links_free - own_seconds(model_.remote));
+    }
     const Step& step_here = step_of(here);
     const bool adds = std::holds_alternative<Reduce>(step_here) || std::holds_alternative<Combine>(step_here);
     return adds ? ports(here.rank).adder_free : 0;
@@ -147,9 +163,13 @@ class Runner {
     const StepId to = id(receive);
     const std::int64_t count = message(step_of(from))->count;
     const LinkCost& link = is_local(from.rank, to.rank) ? model_.local : model_.remote;
-    const double sent = start + link.alpha_seconds - link.wire_seconds + bytes(count) * link.beta_seconds_per_byte;
+    const double sent = start + own_seconds(link) + bytes(count) * link.beta_seconds_per_byte;
     ports(from.rank).send_free = sent;
     ports(to.rank).receive_free = sent;
+    if (!is_local(from.rank, to.rank)) {
+      links(from.rank).send_free = sent;
+      links(to.rank).receive_free = sent;
+    }
     const double arrived = sent + link.wire_seconds;
     const double end = std::holds_alternative<ReceiveReduce>(step_of(to)) ? add(to.rank, count, arrived) : arrived;
     record({from.rank, from.step, to.rank, to.step, start, end});
@@ -182,6 +202,12 @@ class Runner {
   }
 
   [[nodiscard]] double bytes(std::int64_t count) const { return static_cast<double>(count * element_bytes_); }
+  /// For how long a message keeps its two ranks busy before the link carries its bytes.
+  static double own_seconds(const LinkCost& link) { return link.alpha_seconds - link.wire_seconds; }
+  /// @pre there are several nodes
+  NodePort& links(int rank) {
+    return links_[static_cast<std::size_t>(shape_.node_of_rank[static_cast<std::size_t>(rank)])];
+  }
   [[nodiscard]] bool is_local(int a, int b) const {
     const auto node = [this](int rank) { return shape_.node_of_rank[static_cast<std::size_t>(rank)]; };
     return shape_.node_of_rank.empty() || node(a) == node(b);
@@ -197,6 +223,7 @@ class Runner {
   std::vector<int> first_;  ///< number of each rank's first step
   std::vector<Waiting> steps_;
   std::vector<Ports> ports_;
+  std::vector<NodePort> links_;
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates_;
   Timeline timeline_;
 };

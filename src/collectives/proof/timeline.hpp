@@ -34,7 +34,8 @@ struct Timeline {
 
 /// Runs the plans under synchronous sends: a message moves when both halves are posted, and a step is posted when all
 /// that `dependencies` names is done or posted. Each rank has one port to send, one to receive and one adder, so that
-/// it sends, receives and adds one thing of each at a time; whatever can begin first does.
+/// it sends, receives and adds one thing of each at a time; whatever can begin first does. So has each node for the
+/// bytes that pass between nodes, whichever of its ranks they are of.
 /// @param shape  as many ranks as plans; empty: all on one node
 /// @pre   every peer is another rank with a plan
 /// @cost  O(s log s) for s steps in all

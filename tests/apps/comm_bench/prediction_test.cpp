@@ -3,12 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "apps/comm-bench/options.hpp"
 #include "apps/comm-bench/units.hpp"
 #include "apps/comm_bench/command_line.hpp"
-#include "collectives/choice/cost.hpp"
 #include "support/run_program.hpp"
 
 namespace lockstep::comm_bench {
@@ -49,11 +46,22 @@ TEST(Units, BandwidthsAreOfBitsOrBytes) {
 TEST(PredictionOptions, TakeTheDocumentedCommand) {
   const auto question = parse(documented({"--bytes", "100M", "--compute-seconds", "0.2"})).prediction;
   ASSERT_TRUE(question);
-  EXPECT_EQ(question->cluster.ranks(), 65536);
-  EXPECT_DOUBLE_EQ(question->model.remote.alpha_seconds, 2e-6);
-  EXPECT_DOUBLE_EQ(question->model.remote.beta_seconds_per_byte, 1 / 50e9);
+  const collectives::Selection& selection = question->selection;
+  EXPECT_EQ(selection.shape, (collectives::ShapeSummary{8192, 65536, 8, 8}));
+  EXPECT_DOUBLE_EQ(selection.prices.messages.remote.alpha_seconds, 2e-6);
+  EXPECT_DOUBLE_EQ(selection.prices.messages.remote.wire_seconds, 1.8e-6);
+  EXPECT_DOUBLE_EQ(selection.prices.messages.remote.beta_seconds_per_byte, 1 / 50e9);
+  EXPECT_EQ(selection.untuned.segment, collectives::Choice{}.segment);
   EXPECT_EQ(question->sizes, (std::vector<Bytes>{{100 << 20}}));
   EXPECT_EQ(question->compute_seconds, 0.2);
+}
+
+TEST(PredictionOptions, TakeWhatAutoWouldHave) {
+  const auto question = parse(documented({"--segment", "1M", "--in-flight", "2", "--overhead", "100ns"})).prediction;
+  ASSERT_TRUE(question);
+  EXPECT_EQ(question->selection.untuned.segment, Bytes{1 << 20});
+  EXPECT_EQ(question->selection.untuned.blocks_in_flight, 2);
+  EXPECT_DOUBLE_EQ(question->selection.prices.messages.remote.wire_seconds, 1.9e-6);
 }
 
 TEST(PredictionOptions, WithoutBytesTakeTheRangeOfSizes) {
@@ -67,6 +75,7 @@ TEST(PredictionOptions, SayWhatIsMissingOrWrong) {
   expect_complaint({"--predict", "--nodes", "2", "--ranks-per-node", "2", "--latency", "1us"},
                    "--predict needs --bandwidth");
   expect_complaint({"--nodes", "4"}, "--nodes belongs to --predict");
+  expect_complaint(documented({"--overhead", "3us"}), "--overhead 3us: it is a part of --latency");
   expect_complaint(documented({"--nodes", "0"}), "'--nodes' cannot be specified more than once");
   expect_complaint(documented({"--op", "broadcast"}), "--predict knows all_reduce only");
   expect_complaint(documented({"--overlap", "1.5"}), "--overlap 1.5: it lies between 0 and 1");
@@ -77,36 +86,23 @@ TEST(PredictionOptions, SayWhatIsMissingOrWrong) {
 }
 
 PredictionQuestion question(int nodes, int ranks_per_node) {
-  return {.cluster = {nodes, ranks_per_node},
-          .model = {.local = {5e-7, 1e-10}, .remote = {2e-6, 2e-11}, .gamma_seconds_per_byte = 1e-10}};
+  const collectives::LinkCost local{5e-7, 1e-10};
+  const collectives::CostModel messages{local, {2e-6, 2e-11, 1.8e-6}, 1e-10};
+  return {.selection = {.shape = {nodes, nodes * ranks_per_node, ranks_per_node, ranks_per_node},
+                        .prices = {.messages = messages, .shared_memory = {5e-7, 1e-10, 1e-10}}}};
 }
 
-TEST(Prediction, BeginsWithTheLeast) {
+/// What is printed is what a program on that cluster would choose.
+TEST(Prediction, MarksWhatAutoWouldChoose) {
   for (const std::int64_t bytes : {4, 1 << 20, 100 << 20}) {
-    const auto all = predict(question(128, 8), {bytes});
-    EXPECT_EQ(all.size(), 8U);
-    EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
-                               [](const Prediction& a, const Prediction& b) { return a.seconds < b.seconds; }));
-  }
-}
-
-TEST(Prediction, OfOneRankOnEachNodeIsTheFlatFormula) {
-  const auto all = predict(question(1024, 1), {1 << 20});
-  EXPECT_EQ(all.size(), 4U);
-  const auto halving =
-      std::find_if(all.begin(), all.end(), [](const auto& p) { return p.algorithm == "halving-doubling"; });
-  ASSERT_NE(halving, all.end());
-  EXPECT_NEAR(halving->seconds, collectives::halving_doubling_all_reduce_seconds(1024, {1 << 20}, {2e-6, 2e-11, 1e-10}),
-              1e-12);
-}
-
-/// Eight lanes through one link: what leaves a node takes as long as if one rank sent all of it.
-TEST(Prediction, SharesTheLinkOfANode) {
-  PredictionQuestion q = question(2, 8);
-  q.model = {.local = {0, 0}, .remote = {0, 1}, .gamma_seconds_per_byte = 0};
-  for (const Prediction& p : predict(q, {800})) {
-    if (p.algorithm != "hierarchical-ring" && p.algorithm != "halving-doubling") continue;
-    EXPECT_DOUBLE_EQ(p.seconds, 800) << p.algorithm;
+    PredictionQuestion q = question(128, 8);
+    q.sizes = {{bytes}};
+    const auto chosen = choose(q.selection, CollectiveKind::all_reduce, {bytes});
+    const std::string text = prediction_text(q);
+    const std::string marked = text.substr(0, text.find(" *\n"));
+    const std::string line = marked.substr(marked.rfind('\n'));
+    EXPECT_NE(line.find(' ' + std::string(name(chosen.choice.algorithm)) + ' '), std::string::npos) << line;
+    EXPECT_NE(line.find(' ' + radix_text(CollectiveKind::all_reduce, chosen.choice) + ' '), std::string::npos) << line;
   }
 }
 
@@ -116,17 +112,19 @@ TEST(Prediction, EfficiencyCountsWhatIsNotHidden) {
   EXPECT_DOUBLE_EQ(scaling_efficiency(0.2, 0.5, 0.1), 1);
 }
 
-TEST(Prediction, ForOneSizeShowsAllAlgorithmsAndTheChoice) {
+TEST(Prediction, ForOneSizeShowsAllCandidatesAndTheChoice) {
   PredictionQuestion q = question(8192, 8);
   q.sizes = {{100 << 20}};
   const std::string text = prediction_text(q);
-  for (const char* name :
-       {"  ring ", "  tree ", "  halving-doubling ", "  recursive-doubling ", "  hierarchical-tree "})
+  for (const char* name : {"  ring ", "  tree ", "  hierarchical-ring ", "  hierarchical-tree "})
     EXPECT_EQ(occurrences(text, name), 1) << text;
+  for (const char* name : {"  halving-doubling ", "  recursive-doubling ", "  hierarchical-halving-doubling ",
+                           "  hierarchical-recursive-doubling "})
+    EXPECT_EQ(occurrences(text, name), 5) << "radix 2, 4, 8, 16, 32\n" << text;
   EXPECT_EQ(occurrences(text, " *\n"), 1) << text;
   EXPECT_EQ(occurrences(text, "efficiency"), 0) << text;
   q.compute_seconds = 0.2;
-  EXPECT_EQ(occurrences(prediction_text(q), " %\n"), 8);
+  EXPECT_EQ(occurrences(prediction_text(q), " %\n"), 24);
 }
 
 TEST(Prediction, ForSeveralSizesShowsTheChoices) {

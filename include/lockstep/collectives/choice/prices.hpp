@@ -4,6 +4,8 @@
 namespace lockstep::collectives {
 
 /// A link's price: a message of n bytes arrives after α + nβ, and occupies the ports for that time less `wire_seconds`.
+/// Between nodes β is of the node's link, which carries one byte at a time in each direction, whoever of its ranks
+/// sends; the rest of α is each rank's own.
 struct LinkCost {
   double alpha_seconds = 0;
   double beta_seconds_per_byte = 0;
@@ -30,7 +32,7 @@ struct Rates {
 /// Prices of both media.
 struct Prices {
   CostModel messages;
-  Rates shared_memory;  ///< as in shared_memory_all_reduce_seconds
+  Rates shared_memory;  ///< α until another rank sees what is published, β of reading or writing its memory
 };
 
 /// Prices to go by where nothing has been measured. Local messages: what 2 ranks of one node took per message, and per

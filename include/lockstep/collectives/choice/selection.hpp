@@ -56,7 +56,8 @@ struct Selection {
   SelectionTable table;
   Choice untuned;  ///< gives segment and blocks in flight where the table has no entry
   Prices prices = default_prices();
-  bool shared_memory = true;  ///< false where the ranks of a node cannot share any: then all is done by messages
+  bool consecutive_nodes = true;  ///< ranks are numbered node by node; set by `selection_on`
+  bool shared_memory = true;      ///< false where the ranks of a node cannot share any: then all is done by messages
   bool canonical_nodes =
       false;  ///< `keeps_canonical_order`, set by `selection_on`: a forced tree_order can share memory
 };
@@ -81,9 +82,20 @@ struct Decision {
   double predicted_seconds = 0;
 };
 
+/// A choice and what it should take.
+struct PricedChoice {
+  Choice choice;
+  double predicted_seconds = 0;
+};
+
+/// What `choose` has to choose between where nothing is forced and no table says anything: the candidates with each of
+/// their useful radices, the lowest predicted time first, and of equals the first candidate.
+/// @param bytes  as in `predicted_seconds`
+std::vector<PricedChoice> priced_candidates(const Selection& selection, CollectiveKind kind, Bytes bytes);
+
 /// What is forced, a tree_order through shared memory where that gives the same bits; else what the table says, unless
-/// it takes shared memory that there is none of; else, among the candidates, the one with the lowest predicted time,
-/// the first of equals. The same on every rank with an equal selection.
+/// it takes shared memory that there is none of; else the first of the priced candidates. The same on every rank with
+/// an equal selection.
 /// @param bytes  as in `predicted_seconds`
 Decision choose(const Selection& selection, CollectiveKind kind, Bytes bytes);
 
