@@ -24,6 +24,7 @@ whole=1073741824 # a segment that no buffer exceeds: one block
 # to save real time, rings of millions of messages of a few bytes, many messages at a time of more than a few bytes, and
 # messages of the whole of a large buffer.
 lockstep=(
+  "auto:64512:4" # what a user gets
   "auto:$whole:1"
   "recursive-doubling:$whole:1:2 large"
   "recursive-doubling:$whole:1:8 large"
