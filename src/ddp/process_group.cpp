@@ -77,7 +77,7 @@ ProcessGroup::ProcessGroup(const World& world, GroupOptions options)
     : ProcessGroup(world.group().dup(), std::move(options)) {}
 
 ProcessGroup::ProcessGroup(MpiGroup group, GroupOptions options)
-    : ProcessGroup(ddp::group_of(ddp::members_of(std::move(group), options), options)) {}
+    : state_(std::make_unique<State>(ddp::members_of(std::move(group), options), std::move(options))) {}
 
 std::vector<ProcessGroup> ProcessGroup::of_threads(int ranks, const GroupOptions& options) {
   std::vector<ProcessGroup> groups;
