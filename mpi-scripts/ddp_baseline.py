@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a model with PyTorch's DistributedDataParallel over Gloo, both at their defaults, one thread a rank, and
-measures images per second. Rank 0 prints one JSON line. compare-ddp.sh starts it:
+"""Trains a model with PyTorch's DistributedDataParallel over Gloo and measures images per second: at their defaults, one
+thread a rank, or as the flags say. Rank 0 prints one JSON line. compare-ddp.sh starts it:
 
   python3 -m torch.distributed.run --standalone --nproc_per_node 2 ddp_baseline.py --model lenet --batch 128 ...
 
@@ -35,6 +35,9 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=128, help="total over all ranks")
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--window", type=int, required=True, help="steps of one measurement")
+    parser.add_argument("--threads", type=int, default=1, help="of each rank")
+    parser.add_argument("--channels-last", action="store_true", help="images and weights with the channels innermost")
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
     parser.add_argument("--bind", choices=["core", "none"], default="none", help="core: a core for each rank")
     return parser.parse_args()
 
@@ -58,11 +61,16 @@ def bind_to_core(index):
 def make_step(arguments, rank):
     """A function that trains on the batch of a step number and returns the loss."""
     torch.manual_seed(1)
-    model = DistributedDataParallel(torch_models.MODELS[arguments.model](IMAGES[arguments.model], CLASSES))
+    layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
+    model = torch_models.MODELS[arguments.model](IMAGES[arguments.model], CLASSES).to(memory_format=layout)
+    if dist.get_world_size() > 1:  # alone, there is nobody to add up with
+        model = DistributedDataParallel(model)
+    if arguments.compile:
+        model = torch.compile(model)
     sgd = torch.optim.SGD(model.parameters(), **OPTIMIZERS[arguments.model])
     torch.manual_seed(2 + rank)
     share = arguments.batch // dist.get_world_size()
-    images = torch.randn(BATCHES, share, *IMAGES[arguments.model])
+    images = [torch.randn(share, *IMAGES[arguments.model]).to(memory_format=layout) for _ in range(BATCHES)]
     labels = torch.randint(CLASSES, (BATCHES, share))
 
     def step(number):
@@ -92,11 +100,12 @@ def main():
     arguments = parse_arguments()
     if arguments.bind == "core":
         bind_to_core(int(os.environ["LOCAL_RANK"]))
-    torch.set_num_threads(1)
+    torch.set_num_threads(arguments.threads)
     dist.init_process_group("gloo")
     rates = measure(make_step(arguments, dist.get_rank()), arguments)
     if dist.get_rank() == 0:
-        print(json.dumps({"model": arguments.model, "torch": torch.__version__, "ranks": dist.get_world_size(),
+        print(json.dumps({"model": arguments.model, "torch": torch.__version__, "ranks": dist.get_world_size(), "threads": arguments.threads,
+                          "channels_last": arguments.channels_last, "compile": arguments.compile,
                           "images_per_second": statistics.median(rates), "windows": rates}), flush=True)
     dist.destroy_process_group()
 

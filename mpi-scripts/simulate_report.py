@@ -12,8 +12,8 @@ import math
 import pathlib
 import sys
 
-# What runs where nothing is asked for: the contender whose times stand for lockstep's.
-DEFAULT = "auto:64512:4"
+# What runs where nothing is asked for, and the same choice of algorithm and radix with the buffer in one block.
+AUTO, WHOLE = "auto:64512:4", "auto:1073741824:1"
 SELECTORS = ["ompi", "mpich", "mvapich2", "impi"]
 SELECTOR_COLOURS = dict(zip(SELECTORS, ["#999999", "#b8860b", "#7a5195", "#4d7f17"]))
 COLOURS = ["#d62728", "#1f77b4", "#ff7f0e", "#17a2a2", "#e377c2", "#2ca02c", "#111111", "#8c564b"]
@@ -49,6 +49,8 @@ def size_text(size):
 
 
 def time_text(seconds):
+    if seconds is None:
+        return "–"
     for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
@@ -66,8 +68,13 @@ def least(times, ranks, counts):
     return min(found, default=None)
 
 
-def geometric_mean(ratios):
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+def ratio_text(theirs, ours):
+    return f"{theirs / ours:.2f}" if ours else "–"
+
+
+def mean_text(ratios):
+    """Of what has been simulated at every size; else there is none."""
+    return "–" if None in ratios else f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}"
 
 
 def print_tables(table, choices):
@@ -75,26 +82,30 @@ def print_tables(table, choices):
     beforehand, stands beside it."""
     for platform in sorted(table):
         print(f"### {TITLES[platform].capitalize()}\n")
-        print("| ranks | bytes | lockstep's auto | its choice | " + " | ".join(SELECTORS) +
-              " | best of them ÷ auto | lockstep's best contender, known afterwards |")
-        print("|---|---|---|---|" + "---|" * len(SELECTORS) + "---|---|")
-        by_choice, afterwards = {}, {}
+        print("| ranks | bytes | auto | its choice | auto, one block | its choice | " + " | ".join(SELECTORS) +
+              " | best of them ÷ auto | ÷ auto, one block | lockstep's best contender, known afterwards |")
+        print("|---|---|---|---|---|---|" + "---|" * len(SELECTORS) + "---|---|---|")
+        ratios = collections.defaultdict(lambda: collections.defaultdict(list))
         for ranks in sorted({r for sizes in table[platform].values() for c in sizes.values() for r in c}):
             for size, times in sorted(table[platform].items()):
-                ours, theirs = least(times, ranks, DEFAULT.__eq__), least(times, ranks, SELECTORS.__contains__)
-                if not ours or not theirs:
+                theirs = least(times, ranks, SELECTORS.__contains__)
+                ours = {"auto": least(times, ranks, AUTO.__eq__), "whole": least(times, ranks, WHOLE.__eq__),
+                        "best": least(times, ranks, lambda contender: contender not in SELECTORS)}
+                if not theirs or not ours["whole"]:
                     continue
-                best = least(times, ranks, lambda contender: contender not in SELECTORS)
-                by_choice.setdefault(ranks, []).append(theirs / ours)
-                afterwards.setdefault(ranks, []).append(theirs / best)
+                for name, seconds in ours.items():
+                    ratios[ranks][name].append(theirs / seconds if seconds else None)
+                chosen = {name: algorithm(choices[platform, name, size, ranks]) if ranks in times[name] else "–"
+                          for name in (AUTO, WHOLE)}
                 cells = [time_text(times[s][ranks]) if ranks in times[s] else "–" for s in SELECTORS]
-                print(f"| {ranks:,} | {size_text(size)} | {time_text(ours)} | "
-                      f"{algorithm(choices[platform, DEFAULT, size, ranks])} | " + " | ".join(cells) +
-                      f" | {theirs / ours:.2f} | {time_text(best)} |")
-        print("\n| ranks | geometric mean of best of them ÷ auto | ÷ lockstep's best contender, known afterwards |")
-        print("|---|---|---|")
-        for ranks, ratios in by_choice.items():
-            print(f"| {ranks:,} | {geometric_mean(ratios):.2f} | {geometric_mean(afterwards[ranks]):.2f} |")
+                print(f"| {ranks:,} | {size_text(size)} | {time_text(ours['auto'])} | {chosen[AUTO]} | "
+                      f"{time_text(ours['whole'])} | {chosen[WHOLE]} | " + " | ".join(cells) +
+                      f" | {ratio_text(theirs, ours['auto'])} | {ratio_text(theirs, ours['whole'])} "
+                      f"| {time_text(ours['best'])} |")
+        print("\nGeometric means of the fastest selector's time ÷ lockstep's, over the three sizes:\n")
+        print("| ranks | auto | auto, one block | best contender, known afterwards |\n|---|---|---|---|")
+        for ranks, by_name in ratios.items():
+            print(f"| {ranks:,} | " + " | ".join(mean_text(by_name[name]) for name in ("auto", "whole", "best")) + " |")
         print()
 
 

@@ -64,7 +64,8 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
     const Effort effort{.warmup = options.warmup,
                         .repetitions = options.repetitions,
                         .seconds = options.seconds,
-                        .protocol = options.protocol};
+                        .protocol = options.protocol,
+                        .yields = options.waiting == "yield"};
     for (Measurement& m : measure(ranks, contenders, workplaces->exercises(shape), effort)) {
       print(world, table_line(subject, m));
       all.push_back(std::move(m));

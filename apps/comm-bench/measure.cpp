@@ -20,8 +20,8 @@ std::int64_t nanoseconds_since(Clock::time_point begin) {
 /// The contenders at one size, and what has been counted of each.
 class Series {
  public:
-  Series(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises, Protocol protocol)
-      : start_line_(ranks, protocol),
+  Series(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises, const Effort& effort)
+      : start_line_(ranks, effort.protocol, effort.yields),
         contenders_(&contenders),
         exercises_(exercises),
         order_(contenders.size()),
@@ -78,7 +78,7 @@ double median(std::vector<std::int64_t>& values) {
 
 std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises,
                                  const Effort& effort) {
-  Series series(ranks, contenders, exercises, effort.protocol);
+  Series series(ranks, contenders, exercises, effort);
   std::vector<std::int64_t> nanoseconds;
   double round_seconds = 0;
   for (int i = 0; i < effort.warmup; ++i) {

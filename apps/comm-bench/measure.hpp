@@ -30,6 +30,7 @@ struct Effort {
   double seconds = 0.5;     ///< for each contender
   int min_repetitions = 5;  ///< for a median that is worth something
   Protocol protocol = Protocol::common_clock;
+  bool yields = false;  ///< at the start line, to whoever shares the cores, as threads of the library that is measured
 };
 
 /// Times the contenders in turn, so that whatever else the machine does meets all of them alike, and in another order

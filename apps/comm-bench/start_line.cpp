@@ -50,10 +50,10 @@ Clock::time_point latest(Ranks& ranks, Clock::time_point mine) {
 
 }  // namespace
 
-StartLine::StartLine(Ranks& ranks, Protocol protocol)
+StartLine::StartLine(Ranks& ranks, Protocol protocol, bool yields)
     : ranks_(&ranks),
       common_clock_(protocol == Protocol::common_clock && have_common_clock(ranks)),
-      crowded_(ranks.size() > static_cast<int>(std::thread::hardware_concurrency())),
+      yields_(yields || ranks.size() > static_cast<int>(std::thread::hardware_concurrency())),
       lead_(max_lead) {}
 
 Clock::time_point StartLine::wait() {
@@ -68,7 +68,7 @@ Clock::time_point StartLine::wait() {
 
 void StartLine::wait_until(Clock::time_point start) const {
   while (Clock::now() < start) {
-    if (crowded_) std::this_thread::yield();
+    if (yields_) std::this_thread::yield();
   }
 }
 

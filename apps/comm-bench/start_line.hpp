@@ -27,7 +27,8 @@ inline constexpr std::array<std::string_view, 2> protocol_names = {"common-clock
 class StartLine {
  public:
   /// Finds out whether the ranks have a clock in common. Collective.
-  StartLine(Ranks& ranks, Protocol protocol);
+  /// @param yields  while it waits, even if each rank has a core
+  StartLine(Ranks& ranks, Protocol protocol, bool yields = false);
 
   [[nodiscard]] bool common_clock() const { return common_clock_; }
   /// Returns when all ranks may begin, and the moment to count from: the agreed one, else this rank's own.
@@ -38,7 +39,7 @@ class StartLine {
 
   Ranks* ranks_;
   bool common_clock_;
-  bool crowded_;  // more ranks than cores: who waits must let the others through
+  bool yields_;  // as it must with more ranks than cores, to let the others through
   Clock::duration lead_;
 };
 

@@ -69,6 +69,11 @@ comm_bench::Protocol parse_protocol(const std::string& name) {
   return static_cast<comm_bench::Protocol>(found - names.begin());
 }
 
+bool parse_yields(const std::string& wait) {
+  if (wait != "auto" && wait != "yield") throw UsageError("'" + wait + "' is no way to wait; there are auto and yield");
+  return wait == "yield";
+}
+
 Options parse(int argc, char** argv) {
   Options o;
   const std::map<std::string, std::function<void(const std::string&)>> flags = {
@@ -79,6 +84,7 @@ Options parse(int argc, char** argv) {
       {"--repetitions", [&](const std::string& text) { o.effort.repetitions = std::stoi(text); }},
       {"--warmup", [&](const std::string& text) { o.effort.warmup = std::stoi(text); }},
       {"--protocol", [&](const std::string& text) { o.effort.protocol = parse_protocol(text); }},
+      {"--wait", [&](const std::string& text) { o.effort.yields = parse_yields(text); }},
       {"--json", [&](const std::string& text) { o.json = text; }}};
   for (int i = 1; i < argc; i += 2) {
     const auto flag = flags.find(argv[i]);

@@ -37,7 +37,7 @@ class Peer {
 
 /// Initialises MPI, measures all sizes that the command line asks for, prints comm-bench's table, writes its JSON.
 ///   [--min 4] [--max 64M] [--factor 4] [--seconds 0.5] [--repetitions 0] [--warmup 2]
-///   [--protocol common-clock|barrier] [--json FILE]
+///   [--protocol common-clock|barrier] [--wait auto|yield] [--json FILE]
 /// @return for main() to return: 0, 1 for an error or a wrong result, 2 for a wrong command line
 int run_peer(int argc, char** argv, const std::function<std::unique_ptr<Peer>()>& make);
 
