@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "apps/common/exit_codes.hpp"
@@ -66,7 +67,9 @@ int run_body(std::string_view app, World& world, const std::function<int(World&)
 int run_app(std::string_view app, const WorldOptions& options, const std::function<int(World&)>& body) {
   std::optional<World> world;
   try {
-    world.emplace(options);
+    WorldOptions with_notice = options;
+    if (!with_notice.notice) with_notice.notice = [app](std::string_view text) { report(app, std::string(text)); };
+    world.emplace(with_notice);
   } catch (const Error& error) {
     report(app, error.what());
     return exit_error;

@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "comm/last_words.hpp"
@@ -47,9 +48,8 @@ bool HostCommunicator::closed_or_parked() noexcept {
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;
   if (!is_unwinding) {
-    std::fprintf(stderr,
-                 "lockstep: rank %d: a communicator (%.*s) was destroyed without close(); its resources stay in use\n",
-                 rank().value, static_cast<int>(options_.backend.size()), options_.backend.data());
+    progress_->say("rank " + std::to_string(rank().value) + ": a communicator (" + std::string(options_.backend) +
+                   ") was destroyed without close(); its resources stay in use");
   }
   // Neither who waits here nor who waits elsewhere must wait for ever for what nobody moves any more.
   const Error error(ErrorCode::transport,

@@ -66,8 +66,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   virtual void release() = 0;
   /// For what touches the state of operations otherwise than in `prepare` and `release`: see `Progress::Exclusive`.
   [[nodiscard]] Progress& progress_of_rank() const { return *progress_; }
-  /// For destructors: whether close() was called. Where it was not, says so on standard error, ends the operations that
-  /// are under way as failed, and parks all of them, because messages may still be on their way into them.
+  /// For destructors: whether close() was called. Where it was not, gives notice of it, ends the operations that are
+  /// under way as failed, and parks all of them, because messages may still be on their way into them.
   bool closed_or_parked() noexcept;
   /// Keeps something until the process ends.
   static void park(std::shared_ptr<void> thing);

@@ -31,6 +31,14 @@ WaitPolicy make_wait_policy(std::string_view name, int spins_advised) {
   return {.spins_before_yield = spins_advised};
 }
 
+void Progress::say(std::string_view text) const noexcept {
+  if (!notice_) return;
+  try {
+    notice_(text);
+  } catch (...) {  // of no use to who is being destroyed
+  }
+}
+
 void Progress::add(ProgressSource& source) {
   const Exclusive exclusive(*this);
   sources_.push_back(&source);

@@ -2,7 +2,6 @@
 #include "lockstep/comm/work.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace lockstep {
 namespace {
@@ -14,7 +13,7 @@ constexpr std::chrono::duration<double> longest_wait = std::chrono::hours(24 * 3
 
 Work::~Work() {
   if (operation_ && operation_->state() == Operation::State::pending) {
-    std::fputs("lockstep: a Work was destroyed before it was waited for; its buffers stay in use\n", stderr);
+    progress_->say("a Work was destroyed before it was waited for; its buffers stay in use");
   }
 }
 

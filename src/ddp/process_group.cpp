@@ -16,7 +16,7 @@ namespace {
 
 /// What moves the operations of a group and of those split from it.
 struct Engine {
-  explicit Engine(const GroupOptions& options) : progress(options.wait) {
+  explicit Engine(const GroupOptions& options) : progress(options.wait, nullptr, options.notice) {
     if (options.progress_thread)
       thread.emplace(progress, ProgressThreadOptions{.spins_before_nap = options.wait.spins_before_yield});
   }

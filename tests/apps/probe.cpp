@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "apps/common/run_app.hpp"
 #include "apps/common/terminal.hpp"
@@ -34,7 +35,8 @@ int behave(lockstep::World& world, const std::string& manner) {
 int main(int argc, char** argv) {
   const std::string manner = argc > 1 ? argv[1] : "";
   if (manner == "forgetful") {
-    const lockstep::World world;
+    const lockstep::World world(
+        {.notice = [](std::string_view text) { std::fputs(std::string(text).c_str(), stderr); }});
     return 0;
   }
   return lockstep::run_app("probe", {}, [&](lockstep::World& world) { return behave(world, manner); });

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
+#include <sstream>
 #include <stdexcept>
 
 #include "architecture/house.hpp"
@@ -80,6 +82,28 @@ TEST(Literals, NameFlagsUnlessTheyAreCommandsOfOtherPrograms) {
   EXPECT_EQ(flags_in("--lr 0.1: try a lower --weight-decay"), (std::vector<std::string>{"--lr", "--weight-decay"}));
   EXPECT_EQ(flags_in("start with `mpirun --bind-to none` (--explain)"), std::vector<std::string>{"--explain"});
   EXPECT_TRUE(flags_in("a -- b ---- c--").empty());
+}
+
+/// The lines of a file that write to a standard stream, in which a program may have something else to say.
+std::vector<std::string> lines_that_print(const std::string& text) {
+  static const std::regex printing(R"(\b(cout|cerr|clog|stdout|stderr|v?f?printf|f?puts|f?putchar|perror|syslog)\b)");
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (std::regex_search(line.substr(0, line.find("//")), printing)) found.push_back(line);
+  return found;
+}
+
+TEST(Architecture, LibrariesPrintNothing) {
+  for (const SourceFile& file : source_files()) {
+    if (file.path.starts_with("apps/")) continue;
+    EXPECT_EQ(lines_that_print(file.text), std::vector<std::string>{}) << file.path;
+  }
+}
+
+TEST(ArchitectureRules, FindsALineThatPrints) {
+  EXPECT_EQ(lines_that_print("int i;\n  std::fprintf(stream, \"x\");\nstd::cerr << 1;\n").size(), 2U);
+  EXPECT_EQ(lines_that_print("  std::snprintf(text, 9, \"x\");  // as printf\nstd::ostream& out;\n").size(), 0U);
 }
 
 constexpr auto small_house = R"(

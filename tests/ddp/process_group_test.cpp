@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "ddp/ranks.hpp"
 #include "platform/gpu/gpu.hpp"
@@ -137,6 +140,16 @@ TEST(ProcessGroup, OfThreadsIsOfTheCpu) {
       message_of([] { ProcessGroup::of_threads(2, {.method = backends::MpiLibrary{}}); }).find("between processes"),
       std::string::npos);
   EXPECT_NE(message_of([] { ProcessGroup::of_threads(0); }).find("at least 1 rank"), std::string::npos);
+}
+
+TEST(ProcessGroup, GivesNoticeOfWhatIsDestroyedTooEarly) {
+  std::vector<std::string> notices;
+  {
+    const auto notice = [&notices](std::string_view text) { notices.emplace_back(text); };
+    const auto groups = ProcessGroup::of_threads(1, {.notice = notice});
+  }
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_NE(notices[0].find("destroyed without close()"), std::string::npos) << notices[0];
 }
 
 TEST(ProcessGroup, AbortsFromAnyThread) {

@@ -98,12 +98,6 @@ TEST_F(WorldTest, AMessageInADuplicateDoesNotMeetTheOriginal) {
   copy.close();
 }
 
-TEST_F(WorldTest, AGroupDestroyedOpenSaysSo) {
-  testing::internal::CaptureStderr();
-  { const MpiGroup forgotten = world_.group().dup(); }
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("MpiGroup"), std::string::npos);
-}
-
 TEST_F(WorldTest, AClosedGroupIsRefused) {
   MpiGroup copy = world_.group().dup();
   copy.close();

@@ -16,11 +16,12 @@ namespace lockstep {
 class OneThread final : public TimeSource {
  public:
   explicit OneThread(const ClusterShape& shape, const backends::PlanOptions& options = {},
-                     std::chrono::nanoseconds step_of_time = std::chrono::milliseconds(5))
+                     std::chrono::nanoseconds step_of_time = std::chrono::milliseconds(5),
+                     const Progress::Notice& notice = nullptr)
       : step(step_of_time), group_(backends::make_local_group(shape)) {
     const auto ranks = static_cast<std::size_t>(shape.ranks());
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      progresses.push_back(std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0}, this));
+      progresses.push_back(std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0}, this, notice));
       communicators.push_back(backends::make_local(group_, Rank{static_cast<int>(rank)}, *progresses[rank], options));
     }
     polled.assign(ranks, true);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/observer.hpp"
@@ -88,10 +89,14 @@ class Progress {
     Progress* progress_;
   };
 
-  /// @param time  by which it waits, and the communicators tell deadlines; null: the steady clock, and the processor is
-  ///              yielded. Outlives the progress.
-  explicit Progress(WaitPolicy policy = {}, TimeSource* time = nullptr)
-      : policy_(policy), time_(time), spins_(policy.spins_before_yield) {}
+  /// Hears what there is to say that is no error.
+  using Notice = std::function<void(std::string_view)>;
+
+  /// @param time    by which it waits, and the communicators tell deadlines; null: the steady clock, and the processor
+  ///                is yielded. Outlives the progress.
+  /// @param notice  told, by a destructor, of a Work or a communicator that is destroyed too early; null: nobody is
+  explicit Progress(WaitPolicy policy = {}, TimeSource* time = nullptr, Notice notice = nullptr)
+      : policy_(policy), time_(time), spins_(policy.spins_before_yield), notice_(std::move(notice)) {}
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -108,6 +113,8 @@ class Progress {
   /// As `wait`, but no longer than until a time. @return whether `done` returned true
   bool wait_until(const std::function<bool()>& done, Clock::time_point until);
   [[nodiscard]] Clock::time_point now() { return time_ == nullptr ? Clock::now() : time_->now(); }
+  /// For destructors, which can throw nothing; what the notice throws is dropped.
+  void say(std::string_view text) const noexcept;
   /// Fruitless polls before it yields, as it finds right at present.
   [[nodiscard]] int spins() const { return spins_; }
 
@@ -126,6 +133,7 @@ class Progress {
   WaitPolicy policy_;
   TimeSource* time_;
   int spins_;
+  Notice notice_;
   unsigned polls_ = 0;
   Clock::time_point last_look_;
 

@@ -47,8 +47,9 @@ class Operation {
 };
 
 /// A handle on a submitted collective. Move-only. It must be waited for: one that is destroyed, or overwritten, before
-/// leaves the operation (and the caller's buffers) in use and says so on standard error. It may outlive its
-/// communicator: where that was destroyed without close(), the operation has failed.
+/// leaves the operation (and the caller's buffers) in use, of which the progress gives notice. It may outlive its
+/// communicator: where that was destroyed without close(), the operation has failed. Nothing that is pending outlives
+/// the progress.
 class [[nodiscard]] Work {
  public:
   Work(std::shared_ptr<Operation> operation, Progress& progress)

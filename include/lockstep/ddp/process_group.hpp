@@ -44,8 +44,9 @@ struct GroupOptions {
   /// signatures with what they exchange, and do without.
   bool check = false;
   Observer* observer = nullptr;  ///< told of each operation of `communicator()` that ends; outlives the group
-  /// Hears, as the group is made, what the library has to say and is no error, as that ranks of a node cannot share
-  /// memory. It prints nothing itself.
+  /// Hears what the library has to say and is no error, since it prints nothing itself: as the group is made, that
+  /// ranks of a node cannot share memory; later, on the group's thread, that a Work or a communicator was destroyed too
+  /// early. Outlives the group.
   std::function<void(std::string_view)> notice = nullptr;
   /// What float32 is rounded to for the way, in reductions of `communicator()`; nothing: it travels as it is.
   std::optional<backends::WireFormat> compress = std::nullopt;

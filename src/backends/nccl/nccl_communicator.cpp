@@ -47,9 +47,8 @@ NcclCommunicator::~NcclCommunicator() {
   progress_->remove(*this);
   if (closed_) return;
   if (std::uncaught_exceptions() == 0) {
-    std::fprintf(stderr,
-                 "lockstep: rank %d: a communicator (nccl) was destroyed without close(); its resources stay in use\n",
-                 rank().value);
+    progress_->say("rank " + std::to_string(rank().value) +
+                   ": a communicator (nccl) was destroyed without close(); its resources stay in use");
   }
   // Neither who waits here nor who waits elsewhere must wait for ever for what nobody moves any more.
   const Error error(ErrorCode::transport, "the communicator was destroyed before close()",

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
-#include <cstdio>
-#include <exception>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -51,23 +49,9 @@ MpiGroup::MpiGroup(std::unique_ptr<Handle> handle, std::shared_ptr<const Members
 
 MpiGroup::MpiGroup(MpiGroup&&) noexcept = default;
 
-MpiGroup& MpiGroup::operator=(MpiGroup&& other) noexcept {
-  if (this != &other) {
-    MpiGroup old(std::move(*this));  // says that it leaks, where it does
-    handle_ = std::move(other.handle_);
-    members_ = std::move(other.members_);
-    rank_ = other.rank_;
-    size_ = other.size_;
-  }
-  return *this;
-}
+MpiGroup& MpiGroup::operator=(MpiGroup&& other) noexcept = default;
 
-MpiGroup::~MpiGroup() {
-  if (handle_ != nullptr && std::uncaught_exceptions() == 0) {
-    std::fprintf(stderr, "lockstep: an MpiGroup (rank %d of %d) was destroyed without close(); its handle leaks\n",
-                 rank_.value, size_);
-  }
-}
+MpiGroup::~MpiGroup() = default;
 
 const std::vector<std::string>& MpiGroup::hosts() const { return members_->hosts; }
 

@@ -54,14 +54,17 @@ ThreadLevel provided_thread_level() {
 
 World::World(const WorldOptions& options)
     : finalizes_(start_mpi(options.thread_level)),
+      notice_(options.notice),
       group_(group_beside(MPI_COMM_WORLD, options.deadline)),
       node_group_(*group_.split(shape().node_of_rank[static_cast<std::size_t>(rank().value)], rank().value)),
       place_(place_of(shape(), rank())) {}
 
 World::~World() {
-  if (!group_.closed() && std::uncaught_exceptions() == 0) {
-    std::fprintf(stderr, "lockstep: the World (rank %d of %d) was destroyed without close(); MPI is not finalised\n",
-                 rank().value, size());
+  if (group_.closed() || std::uncaught_exceptions() > 0 || !notice_) return;
+  try {
+    notice_("the World (rank " + std::to_string(rank().value) + " of " + std::to_string(size()) +
+            ") was destroyed without close(); MPI is not finalised");
+  } catch (...) {  // of no use to who is being destroyed
   }
 }
 

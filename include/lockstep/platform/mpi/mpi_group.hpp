@@ -17,9 +17,8 @@ namespace lockstep {
 /// An MPI communicator of one's own: ranks that exchange messages which nobody else's can meet. It knows on which host
 /// and node each of them runs.
 ///
-/// Move-only. The destructor does not communicate: a group destroyed without `close()` leaks its handle and says so on
-/// standard error, unless an exception is on its way, which tells more. Back ends get at the `MPI_Comm` through
-/// `platform/mpi.hpp`.
+/// Move-only. The destructor does not communicate: a group destroyed without `close()` keeps its handle until MPI ends.
+/// Back ends get at the `MPI_Comm` through `platform/mpi.hpp`.
 class MpiGroup {
  public:
   struct Handle;   ///< holds the MPI_Comm; defined in src/platform/mpi.hpp

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/cluster_shape.hpp"
@@ -25,6 +27,8 @@ struct WorldOptions {
   ThreadLevel thread_level = ThreadLevel::multiple;
   /// For all ranks to come; MPI's own start is not bounded by it.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  /// Hears what there is to say that is no error, as `GroupOptions::notice`; null: nobody does.
+  std::function<void(std::string_view)> notice = nullptr;
 };
 
 /// All processes of the job, and this one's place among them. Made once in `main` and passed on; never global.
@@ -33,8 +37,8 @@ struct WorldOptions {
 /// at whatever thread level, the world joins it and leaves finalising to the program. MPI_COMM_WORLD keeps its error
 /// handler: only on lockstep's own communicators are MPI's errors returned, to become `Error`.
 ///
-/// Move-only. The destructor neither throws nor communicates: without `close()` MPI stays unfinalised, which is said on
-/// standard error.
+/// Move-only. The destructor neither throws nor communicates: without `close()` MPI stays unfinalised, of which it
+/// gives notice, unless an exception is on its way, which tells more.
 class World {
  public:
   /// Collective over the job.
@@ -73,6 +77,7 @@ class World {
 
  private:
   bool finalizes_ = false;  // whether this process owes MPI_Finalize
+  std::function<void(std::string_view)> notice_;
   MpiGroup group_;
   MpiGroup node_group_;
   Place place_;
