@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep {
@@ -44,6 +45,15 @@ Error Error::of_operation(const ErrorContext& operation) const {
   if (copy.context_.operation.empty()) copy.context_.operation = operation.operation;
   if (copy.context_.label.empty()) copy.context_.label = operation.label;
   if (!copy.context_.bytes) copy.context_.bytes = operation.bytes;
+  copy.compose();
+  return copy;
+}
+
+Error Error::naming_also(const std::vector<int>& peers) const {
+  Error copy = *this;
+  std::vector<int>& all = copy.context_.peers;
+  for (const int peer : peers)
+    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
   copy.compose();
   return copy;
 }

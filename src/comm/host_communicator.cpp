@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "comm/last_words.hpp"
+#include "comm/farewell.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
@@ -57,14 +57,27 @@ bool HostCommunicator::closed_or_parked() noexcept {
                         (is_unwinding ? ", as an exception went through the program" : ""),
                     {.rank = rank().value, .host = options_.host});
   if (!poison_) poison(std::make_exception_ptr(error));
+  {
+    const Progress::Exclusive exclusive(*progress_);  // who looks after other communicators of MPI's
+    tell_now();
+  }
   for (auto* const all : {&pool_, &message_pool_, &kept_})
     for (auto& operation : *all) park(std::move(operation));
-  if (options_.control) park(LastWords::leave(*progress_, options_.control));
+  if (options_.control) park(options_.control);
   return false;
 }
 
+/// It may be the last that is heard of this rank.
+void HostCommunicator::tell_now() noexcept {
+  if (options_.control) options_.control->tell_now();
+}
+
 void HostCommunicator::abort(std::string_view why) noexcept {
-  if (options_.control) options_.control->raise(ErrorCode::transport, why, {});
+  if (!options_.control) return;
+  options_.control->raise(ErrorCode::transport, why, {});
+  if (!progress_->is_known_to_be_of_this_thread()) return;
+  const Progress::Exclusive exclusive(*progress_);
+  tell_now();
 }
 
 void HostCommunicator::raise(const std::exception_ptr& error) noexcept {
@@ -81,11 +94,12 @@ void HostCommunicator::close() {
   }
   if (options_.control) options_.control->leave(submitted_);
   release();
-  if (options_.control) options_.control->close();
   closed_ = true;
+  if (options_.control) close_when_all_have_left(options_.control, *progress_);
 }
 
 Work HostCommunicator::submit(const Collective& collective) {
+  check_thread(name(collective.kind));
   const Progress::Exclusive exclusive(*progress_);
   check_usable(name(collective.kind));
   std::shared_ptr<HostOperation> operation = told_to(collective);
@@ -95,6 +109,7 @@ Work HostCommunicator::submit(const Collective& collective) {
 
 /// None is enqueued before all have been told what to do, as which may fail.
 std::vector<Work> HostCommunicator::submit_group(std::span<const Collective> members) {
+  check_thread("group");
   const Progress::Exclusive exclusive(*progress_);
   if (members.empty()) return {};
   check_usable("group");
@@ -124,7 +139,7 @@ void HostCommunicator::enqueue(HostOperation& operation) {
   (takes_turn ? under_way_ : messages_under_way_).push_back(&operation);
   try {
     if (takes_turn) {
-      ++submitted_;
+      calls_[submitted_++ % remembered] = operation.signature();
       start_next();
     } else {
       on_behalf_of(operation, [&] { operation.begin({}); });
@@ -158,6 +173,7 @@ class HostCommunicator::Kept final : public Preparation {
   }
 
   Work& start(Queue queue) override {
+    owner_->check_thread(name(collective_.kind));
     const Progress::Exclusive exclusive(*owner_->progress_);
     owner_->check_queue(collective_, queue);
     owner_->check_usable(name(collective_.kind));
@@ -199,6 +215,15 @@ std::unique_ptr<Preparation> HostCommunicator::make_preparation(const Collective
   const Progress::Exclusive exclusive(*progress_);
   check_usable(name(collective.kind));
   return std::make_unique<Kept>(*this, collective);
+}
+
+void HostCommunicator::check_thread(std::string_view operation) const {
+  if (progress_->is_of_this_thread()) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      "submitted on another thread than the one that uses this rank's communicators: all of them, and the groups "
+      "split from each other, are for one thread",
+      {.operation = std::string(operation), .rank = rank().value, .host = options_.host});
 }
 
 /// Before anything is sent: whether this rank can go on, as far as it knows. The word of its node is looked at always,
@@ -257,8 +282,61 @@ void HostCommunicator::heed(Clock::time_point now) {
   if (poison_) return;
   std::optional<Error> alarm = options_.control->heard();
   if (!alarm) alarm = options_.control->early_close(submitted_);
+  if (!alarm) {
+    std::erase_if(options_.control->questions(), [this](const auto& question) { return is_answered(question); });
+    return;
+  }
   const HostOperation* const first = first_under_way();
-  if (alarm) throw alarm->of_operation(first == nullptr ? ErrorContext() : first->identity());
+  if (first == nullptr) throw Error(*alarm);
+  // Who gives up first need not have waited for the rank at fault: each names whom it waited for itself.
+  throw alarm->naming_also(awaited()).of_operation(first->identity());
+}
+
+/// The oldest that takes turns and has not ended; null where there is none.
+HostOperation* HostCommunicator::oldest_pending() const {
+  const auto is_pending = [](const HostOperation* o) { return o->state() == Operation::State::pending; };
+  const auto oldest = std::find_if(under_way_.begin(), under_way_.end(), is_pending);
+  return oldest == under_way_.end() || !(*oldest)->begun() ? nullptr : *oldest;
+}
+
+/// The ranks that the oldest operation waits for, and messages. What younger operations wait for may wait for that.
+std::vector<int> HostCommunicator::awaited() const {
+  std::vector<int> ranks;
+  if (const HostOperation* const oldest = oldest_pending()) oldest->add_awaited(ranks);
+  for (const HostOperation* const message : messages_under_way_)
+    if (message->state() == Operation::State::pending) message->add_awaited(ranks);
+  return ranks;
+}
+
+/// Whether what another rank has asked is of no more interest. @throws Error{mismatch} if it calls something else
+bool HostCommunicator::is_answered(const ControlChannel::Question& question) const {
+  const ControlChannel::Call& theirs = question.call;
+  if (theirs.number >= submitted_) return false;
+  if (submitted_ - theirs.number > remembered) return true;
+  const Signature& ours = calls_[theirs.number % remembered];
+  if (ours.hash == theirs.hash || ours.hash == 0) return true;
+  const auto kind = static_cast<CollectiveKind>(ours.call & 0xfU);
+  throw disagreement(question.rank, {.call = theirs.what, .hash = theirs.hash}, ours)
+      .of_operation({.operation = std::string(name(kind))});
+}
+
+/// Who waits in vain asks those whom it waits for whether they call the same.
+/// @param since  when the oldest operation must not have advanced
+void HostCommunicator::ask(Clock::time_point since) {
+  HostOperation* const oldest = oldest_pending();
+  if (!options_.control || oldest == nullptr || !oldest->is_silent_since(since)) return;
+  const Signature& ours = oldest->signature();
+  if (ours.hash == 0 || oldest->has_asked()) return;
+  std::vector<int> ranks;
+  on_behalf_of(*oldest, [&] { oldest->add_awaited(ranks); });
+  const auto place = std::find(under_way_.begin(), under_way_.end(), oldest) - under_way_.begin();
+  const std::uint64_t number = submitted_ - under_way_.size() + static_cast<std::uint64_t>(place);
+  options_.control->ask({.number = number, .what = ours.call, .hash = ours.hash}, ranks);
+}
+
+void HostCommunicator::check_peers() {
+  if (!options_.control) return;
+  if (const auto error = options_.control->ended_peer()) throw Error(*error);
 }
 
 bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
@@ -329,14 +407,14 @@ void HostCommunicator::check_deadline(Clock::time_point now) {
     if (!operation.begun() || operation.state() != Operation::State::pending) return;
     if (was_away) operation.mark_advance();
     const std::chrono::duration<double> silent = operation.silence(now);
-    if (looks && silent > between_looks) on_behalf_of(operation, [&] { operation.look_at_peers(); });
     if (silent < options_.deadline) return;
     char text[128];
     std::snprintf(text, sizeof text,
                   "nothing has moved for %.2f s: is the peer alive, and does it submit the same operations?",
                   silent.count());
-    throw Error(ErrorCode::timeout, text, operation.context());
+    throw Error(ErrorCode::timeout, text, operation.context()).naming_also(awaited());
   });
+  if (looks) ask(now - between_looks);
 }
 
 void HostCommunicator::poison(std::exception_ptr error) noexcept {
@@ -350,7 +428,7 @@ void HostCommunicator::poison(std::exception_ptr error) noexcept {
 /// Also sends what there is to tell: whoever catches the error may never poll again.
 void HostCommunicator::fail(std::exception_ptr error) noexcept {
   poison(std::move(error));
-  look_round(progress_->now());
+  tell_now();
 }
 
 /// The first operation that nobody holds any more. So a step that submits the same operations as the one before gets

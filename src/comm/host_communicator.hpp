@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "comm/host_operation.hpp"
+#include "comm/signature.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "platform/node_memory/control_channel.hpp"
@@ -54,20 +56,21 @@ class HostCommunicator : public Communicator, private ProgressSource {
   /// Tells an idle operation what to do.
   virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
   /// Called now and then while this rank waits. @throws Error{transport} if a peer is known to be gone
-  virtual void check_peers() {}
+  virtual void check_peers();
   /// Sleeps, at most `at_most`, until a rank of the node rings, unless `moved` is true once all others would ring.
   /// @return false, without having asked, where ranks do not wake each other
   virtual bool sleep_unless(const std::function<bool()>& /*moved*/, std::chrono::nanoseconds /*at_most*/) {
     return false;
   }
-  /// Lets the other ranks know of a failure of this one. It does not communicate, since destructors do it.
+  /// Lets the other ranks know of a failure of this one. It does not communicate.
   virtual void raise(const std::exception_ptr& error) noexcept;
   /// Releases the handles. Collective.
   virtual void release() = 0;
   /// For what touches the state of operations otherwise than in `prepare` and `release`: see `Progress::Exclusive`.
   [[nodiscard]] Progress& progress_of_rank() const { return *progress_; }
   /// For destructors: whether close() was called. Where it was not, gives notice of it, ends the operations that are
-  /// under way as failed, and parks all of them, because messages may still be on their way into them.
+  /// under way as failed, tells the other ranks, and parks all of them, because messages may still be on their way into
+  /// them.
   bool closed_or_parked() noexcept;
   /// Keeps something until the process ends.
   static void park(std::shared_ptr<void> thing);
@@ -80,6 +83,12 @@ class HostCommunicator : public Communicator, private ProgressSource {
   [[nodiscard]] bool idle() const noexcept override;
   bool sleep(std::chrono::nanoseconds at_most) noexcept override;
   void heed(Clock::time_point now);
+  void tell_now() noexcept;
+  [[nodiscard]] bool is_answered(const ControlChannel::Question& question) const;
+  [[nodiscard]] std::vector<int> awaited() const;
+  [[nodiscard]] HostOperation* oldest_pending() const;
+  void ask(Clock::time_point since);
+  void check_thread(std::string_view operation) const;
   void check_usable(std::string_view operation);
   [[nodiscard]] std::shared_ptr<HostOperation> told_to(const Collective& collective);
   void enqueue(HostOperation& operation);
@@ -108,7 +117,9 @@ class HostCommunicator : public Communicator, private ProgressSource {
   std::size_t begun_of_those_ = 0;  // the first ones
   std::uint64_t begun_ = 0;         // operations begun so far
   int next_slot_ = 0;
-  std::uint64_t submitted_ = 0;  // without messages
+  std::uint64_t submitted_ = 0;                   // without messages
+  static constexpr std::size_t remembered = 256;  // by how many operations ranks that compare theirs may be apart
+  std::array<Signature, remembered> calls_{};
   Clock::time_point last_heed_;
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;

@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "comm/signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/collective.hpp"
@@ -36,11 +38,12 @@ class HostOperation : public Operation {
   virtual bool advance() = 0;
   /// Whether all that it waits for is announced by a ring of the node's bell.
   [[nodiscard]] virtual bool is_woken() const { return false; }
-  /// Called now and then while it has not advanced for long: looks whether a peer does something else.
-  /// @throws Error{transport | mismatch}
-  virtual void look_at_peers() {}
+  /// Adds the ranks that it waits for, as far as they are known. @pre begun. @throws Error{mismatch}
+  virtual void add_awaited(std::vector<int>& /*ranks*/) const {}
 
   [[nodiscard]] CollectiveKind kind() const { return kind_; }
+  /// What the ranks can compare; of hash 0 where they cannot.
+  [[nodiscard]] const Signature& signature() const { return signature_; }
   /// Its kind, label and size.
   [[nodiscard]] ErrorContext identity() const;
   /// That and, as far as is known, which peer and step it waits for.
@@ -54,9 +57,16 @@ class HostOperation : public Operation {
   /// For how long it has not advanced, as far as those who asked have seen: to read the clock at each advance would
   /// take a good part of the time of a short operation.
   [[nodiscard]] Clock::duration silence(Clock::time_point now) {
-    if (std::exchange(has_advanced_, false)) last_advance_ = now;
+    if (std::exchange(has_advanced_, false)) {
+      last_advance_ = now;
+      has_asked_ = false;
+    }
     return now - last_advance_;
   }
+  /// Whether it has not advanced since then, as far as silence() has seen.
+  [[nodiscard]] bool is_silent_since(Clock::time_point then) const { return !has_advanced_ && last_advance_ < then; }
+  /// Whether it has not advanced since this was asked last.
+  [[nodiscard]] bool has_asked() { return std::exchange(has_asked_, true); }
   /// Ends as failed; what is under way stays so.
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
   /// Calls the function of a reduce_then. @throws Error that names the operation, whatever the function throws
@@ -71,6 +81,7 @@ class HostOperation : public Operation {
 
  protected:
   void mark_begun() { begun_ = true; }
+  void set_signature(const Signature& signature) { signature_ = signature; }
 
  private:
   virtual void add_pending(ErrorContext& /*context*/) const {}
@@ -85,6 +96,8 @@ class HostOperation : public Operation {
   bool begun_ = false;
   bool under_way_ = false;
   bool has_advanced_ = false;  // since last_advance_
+  bool has_asked_ = false;     // others, what they call
+  Signature signature_;
   Clock::time_point submitted_;
   Clock::time_point last_advance_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <thread>
+#include <utility>
 
 #include "lockstep/comm/work.hpp"
 
@@ -29,6 +30,11 @@ WaitPolicy make_wait_policy(std::string_view name, int spins_advised) {
   if (name == "yield") return {.spins_before_yield = 0, .yields_before_sleep = always, .adaptive = false};
   if (name == "sleep") return {.spins_before_yield = 0, .yields_before_sleep = 0, .adaptive = false};
   return {.spins_before_yield = spins_advised};
+}
+
+void Progress::leave_behind(std::function<bool()> done) {
+  const Exclusive exclusive(*this);
+  left_behind_.push_back(std::move(done));
 }
 
 void Progress::say(std::string_view text) const noexcept {
@@ -69,6 +75,7 @@ bool Progress::look_round() {
   last_look_ = time;
   bool moved = false;
   for (ProgressSource* source : sources_) moved |= source->look_round(time);
+  std::erase_if(left_behind_, [](const auto& done) { return done(); });
   return moved;
 }
 

@@ -5,6 +5,7 @@
 
 #include "backends/routed.hpp"
 #include "comm/progress_thread.hpp"
+#include "ddp/abort_reach.hpp"
 #include "ddp/members.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -39,7 +40,9 @@ struct ProcessGroup::State {
       : options(std::move(options_in)),
         engine(engine_in ? std::move(engine_in) : std::make_shared<Engine>(options)),
         members(std::move(members_in)),
-        communicator(make_first()) {}
+        communicator(make_first()) {
+    reach->add(*communicator);
+  }
 
   /// NCCL first: it is what may be missing, and a communicator that was made would have to be closed.
   [[nodiscard]] std::unique_ptr<Communicator> make_first() const {
@@ -53,6 +56,12 @@ struct ProcessGroup::State {
     return members->make(engine->progress, plain(options));
   }
 
+  [[nodiscard]] std::unique_ptr<Communicator> make_another() const {
+    if (options.device == Device::cpu) return make_plain();
+    auto on_device = members->make_on_device(engine->progress, plain(options));
+    return backends::make_routed(make_plain(), std::move(on_device));
+  }
+
   void close() {
     if (engine.use_count() == 1) engine->thread.reset();  // else others of its groups are at work
     communicator->close();
@@ -63,6 +72,7 @@ struct ProcessGroup::State {
   GroupOptions options;
   std::shared_ptr<Engine> engine;  // before the communicators, which are registered with its progress
   std::unique_ptr<ddp::Members> members;
+  std::shared_ptr<ddp::AbortReach> reach = std::make_shared<ddp::AbortReach>();
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Communicator> statistics;
 };
@@ -96,15 +106,17 @@ Progress& ProcessGroup::progress() const { return state_->engine->progress; }
 const std::optional<collectives::Selection>& ProcessGroup::selection() const { return state_->members->selection(); }
 
 Communicator& ProcessGroup::statistics() {
-  if (!state_->statistics) state_->statistics = state_->make_plain();
+  if (!state_->statistics) {
+    state_->statistics = state_->make_plain();
+    state_->reach->add(*state_->statistics);
+  }
   return *state_->statistics;
 }
 
 std::unique_ptr<Communicator> ProcessGroup::another() {
-  if (state_->options.device == Device::cpu) return state_->make_plain();
-  Progress& progress = state_->engine->progress;
-  auto on_device = state_->members->make_on_device(progress, plain(state_->options));
-  return backends::make_routed(state_->make_plain(), std::move(on_device));
+  auto communicator = state_->make_another();
+  state_->reach->add(*communicator);
+  return communicator;
 }
 
 std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> colour, int key) {
@@ -119,13 +131,12 @@ std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> colour, int k
   }
   auto part = state_->members->split(colour, key, communicator(), options);
   if (!part) return std::nullopt;
-  return ProcessGroup(std::make_unique<State>(std::move(part), options, state_->engine));
+  auto state = std::make_unique<State>(std::move(part), options, state_->engine);
+  state_->reach->add(state->reach);
+  return ProcessGroup(std::move(state));
 }
 
-void ProcessGroup::abort(std::string_view why) noexcept {
-  state_->communicator->abort(why);
-  if (state_->statistics) state_->statistics->abort(why);
-}
+void ProcessGroup::abort(std::string_view why) noexcept { state_->reach->abort(why); }
 
 void ProcessGroup::close() { state_->close(); }
 

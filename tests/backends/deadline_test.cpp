@@ -59,15 +59,17 @@ void expect_timeout(const Outcome& outcome, int self, int size, bool plan) {
   EXPECT_EQ(error.context().label, "layer3.weight");
   EXPECT_EQ(error.context().rank, self);
   EXPECT_FALSE(error.context().host.empty());
-  EXPECT_LE(outcome.seconds, 1.2 * deadline.count());
+  EXPECT_LE(outcome.seconds, 4 * deadline.count());  // exactly in local_deadline_test, by a clock of its own
   if (error.is_consequence()) {
     EXPECT_NE(error.message().find("has given up: nothing has moved for"), std::string::npos) << error.what();
     return;
   }
   if (plan) {
-    ASSERT_EQ(error.context().peers.size(), 1U) << error.what();
-    EXPECT_NE(error.context().peers[0], self);
-    EXPECT_LT(error.context().peers[0], size);
+    EXPECT_FALSE(error.context().peers.empty()) << error.what();
+    for (const int peer : error.context().peers) {
+      EXPECT_NE(peer, self);
+      EXPECT_LT(peer, size);
+    }
     EXPECT_TRUE(error.context().step) << error.what();
   }
   EXPECT_GE(outcome.seconds, deadline.count());

@@ -8,6 +8,8 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -126,6 +128,40 @@ TEST(FailureOfARankThatNeverPollsAgain, IsPassedOnByItsNode) {
   }
 }
 
+TEST(FailureOfARankAloneOnItsNodeThatNeverPollsAgain, IsToldByTheDestructor) {
+  for (const Cause& cause : {causes[1], causes[2]}) {
+    Cluster cluster({{0, 0, 1, 2}}, Algorithm::hierarchical_ring);
+    Work first = cluster.submit(0);
+    cluster.ranks.polled[odd] = false;
+    const auto begin = cluster.ranks.now();
+    cause.happen(cluster);
+    expect_told(cluster.error_of(first), 0, cause.reason);
+    expect_told(cluster.error_of_next(2), 2, cause.reason);
+    EXPECT_LE(cluster.ranks.now() - begin, soon);
+  }
+}
+
+/// As Communicator::abort says: another thread may not communicate, nor make the rank do so.
+TEST(AbortOfARankAloneOnItsNodeThatNeverPollsAgain, IsToldOnItsOwnThreadAndElseLeftToTheDeadline) {
+  for (const bool is_own_thread : {true, false}) {
+    Cluster cluster({{0, 0, 1, 2}}, Algorithm::hierarchical_ring);
+    std::vector<Work> done;
+    for (int rank = 0; rank < 4; ++rank) done.push_back(cluster.submit(rank));
+    for (Work& work : done) work.wait();
+    Work first = cluster.submit(0);
+    cluster.ranks.polled[odd] = false;
+    if (is_own_thread) {
+      causes[0].happen(cluster);
+    } else {
+      std::thread([&] { causes[0].happen(cluster); }).join();
+      cluster.ranks.step = std::chrono::seconds(1);
+    }
+    const auto error = cluster.error_of(first);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), is_own_thread ? ErrorCode::transport : ErrorCode::timeout) << error->what();
+  }
+}
+
 TEST(FailureOfAnOperation, ReachesAll) {
   Cluster cluster({{0, 0, 1, 1}}, Algorithm::hierarchical_ring);
   const auto begin = cluster.ranks.now();
@@ -173,16 +209,51 @@ TEST(Abort, EndsOnesOwnOperationsToo) {
   EXPECT_TRUE(cluster.error_of_next(odd));
 }
 
-TEST(EarlyClose, IsNamedByWhoGoesOn) {
-  Cluster cluster({{0, 0, 0, 0}}, Algorithm::shared_memory);
-  cluster.ranks[odd].close();
-  const auto begin = cluster.ranks.now();
-  const auto error = cluster.error_of_next(0);
+class EarlyClose : public testing::TestWithParam<Shape> {};
+
+void expect_named(const std::optional<Error>& error) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
-  EXPECT_EQ(error->context().peers, std::vector{odd});
-  EXPECT_NE(error->message().find("rank 3 closed the communicator after 0 operations"), std::string::npos);
+  EXPECT_EQ(error->context().peers.front(), odd) << error->what();
+  EXPECT_NE(error->message().find("rank 3 closed the communicator after 1 operations"), std::string::npos)
+      << error->what();
+}
+
+TEST_P(EarlyClose, IsNamedByWhoHasSomethingPendingAndWhoGoesOn) {
+  Cluster cluster(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  std::vector<Work> done;
+  for (int rank = 0; rank < 4; ++rank) done.push_back(cluster.submit(rank));
+  for (Work& work : done) work.wait();
+  Work pending = cluster.submit(0);
+  const auto begin = cluster.ranks.now();
+  cluster.ranks[odd].close();
+  expect_named(cluster.error_of(pending));
+  const auto later = cluster.error_of_next(1);
+  ASSERT_TRUE(later);
+  EXPECT_NE(later->message().find("rank 3 closed the communicator after 1 operations"), std::string::npos);
   EXPECT_LE(cluster.ranks.now() - begin, soon);
+}
+
+INSTANTIATE_TEST_SUITE_P(, EarlyClose,
+                         testing::Values(Shape{{{0, 0, 0, 0}}, Algorithm::shared_memory},
+                                         Shape{{{0, 0, 1, 1}}, Algorithm::hierarchical_ring},
+                                         Shape{{{0, 1, 2, 3}}, Algorithm::ring}),
+                         [](const auto& parameter) {
+                           return std::to_string(std::get<0>(parameter.param).nodes()) + "nodes";
+                         });
+
+TEST(AnotherThread, IsRefusedAndPoisonsNothing) {
+  Cluster cluster({{0, 0, 0, 0}}, Algorithm::shared_memory);
+  std::vector<Work> works;
+  for (int rank = 0; rank < 4; ++rank) works.push_back(cluster.submit(rank));
+  std::optional<Error> error;
+  std::thread([&] { error = cluster.error_of_next(odd); }).join();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
+  EXPECT_NE(error->message().find("on another thread"), std::string::npos) << error->what();
+  EXPECT_EQ(error->context().rank, odd);
+  for (Work& work : works) EXPECT_FALSE(cluster.error_of(work));
+  for (auto& communicator : cluster.ranks.communicators) communicator->close();
 }
 
 TEST(Arguments, ThatAreRefusedPoisonNothing) {

@@ -68,8 +68,8 @@ void expect_timeout(const Outcome& outcome, int self) {
   EXPECT_EQ(error.context().label, "layer3.weight");
   EXPECT_EQ(error.context().rank, self);
   EXPECT_FALSE(error.context().host.empty());
-  ASSERT_EQ(error.context().peers.size(), 1U) << error.what();
-  EXPECT_NE(error.context().peers[0], self);
+  EXPECT_FALSE(error.context().peers.empty()) << error.what();
+  for (const int peer : error.context().peers) EXPECT_NE(peer, self);
   EXPECT_TRUE(error.context().step) << error.what();
   EXPECT_GE(outcome.waited, deadline);
   EXPECT_LE(outcome.waited, 1.02 * deadline);

@@ -3,12 +3,17 @@
 // reaches the others in milliseconds, where the deadline is minutes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -19,6 +24,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -39,10 +45,29 @@ std::unique_ptr<Communicator> make_plan(const World& world, Progress& progress, 
                        {.selection = collectives::forced({.algorithm = algorithm}), .deadline = deadline});
 }
 
+/// The same ranks as if so many of them were on each node.
+MpiGroup on_nodes(const World& world, int ranks_per_node) {
+  auto handle = std::make_unique<MpiGroup::Handle>(MpiGroup::Handle{.node_files = world.group().handle().node_files});
+  MPI_Comm_dup(communicator(world.group()), &handle->communicator);
+  auto members = std::make_shared<MpiGroup::Members>();
+  members->hosts = world.hosts();
+  for (int rank = 0; rank < world.size(); ++rank) members->shape.node_of_rank.push_back(rank / ranks_per_node);
+  return {std::move(handle), members};
+}
+
+std::unique_ptr<Communicator> make_on_nodes(const World& world, Progress& progress, int ranks_per_node) {
+  MpiGroup group = on_nodes(world, ranks_per_node);
+  auto c = make_mpi_plan(group, progress, {.deadline = deadline});
+  group.close();
+  return c;
+}
+
 const std::vector<BackEnd> back_ends = {
     {"Ring", [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::ring); }},
     {"SharedMemory",
      [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::shared_memory); }},
+    {"NodesOfOne", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 1); }},
+    {"NodesOfTwo", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 2); }},
     {"Native", [](const World& world,
                   Progress& progress) { return make_mpi_native(world.group(), progress, {.deadline = deadline}); }},
     {"Checked",
@@ -83,7 +108,7 @@ const Cause causes[] = {
        } catch (const std::runtime_error&) {
        }
      }},
-    {"AnEarlyClose", "closed the communicator after 0 operations", [](std::unique_ptr<Communicator> c) { c->close(); }},
+    {"AnEarlyClose", "closed the communicator after 1 operations", [](std::unique_ptr<Communicator> c) { c->close(); }},
 };
 
 class MpiFailure : public testing::TestWithParam<std::tuple<BackEnd, Cause>> {};
@@ -93,6 +118,7 @@ TEST_P(MpiFailure, ReachesEverybody) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
   auto c = back_end.make(world, *progress);
+  c->barrier().wait();
   std::vector<float> data(elements, 1.0F);
   const Buffer buffer{data.data(), {elements}, DType::float32};
   const int odd = world.size() - 1;
@@ -129,6 +155,49 @@ TEST_P(MpiFailure, ReachesEverybody) {
   keep(std::move(c));
   keep(std::move(progress));
   keep(std::move(data));
+  world.close();
+}
+
+/// Whether all files are there, in half a minute.
+bool come(const std::vector<std::filesystem::path>& files) {
+  const auto begin = Clock::now();
+  while (!std::all_of(files.begin(), files.end(), [](const auto& file) { return std::filesystem::exists(file); })) {
+    if (Clock::now() - begin > std::chrono::seconds(30)) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+TEST(MpiFailureOfARankAloneOnItsNode, ReachesEverybodyThoughItCallsMpiNoMore) {
+  World world;
+  std::string name = (std::filesystem::temp_directory_path() / "lockstep_failure_XXXXXX").string();
+  if (world.rank() == Rank{0}) {
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  }
+  const std::filesystem::path folder = broadcast_string(world.group(), name, {0});
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = make_on_nodes(world, *progress, 1);
+  const int odd = world.size() - 1;
+  barrier(world.group());
+  if (world.rank().value == odd) {
+    c.reset();
+    std::vector<std::filesystem::path> marks;
+    for (int rank = 0; rank < odd; ++rank) marks.push_back(folder / std::to_string(rank));
+    EXPECT_TRUE(come(marks));
+  } else {
+    try {
+      c->barrier().wait();
+      ADD_FAILURE() << "the barrier is complete without a rank";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("destroyed before close()"), std::string::npos) << error.what();
+      EXPECT_NE(error.message().find("rank " + std::to_string(odd)), std::string::npos) << error.what();
+    }
+    std::ofstream(folder / std::to_string(world.rank().value)) << "heard";
+  }
+  barrier(world.group());
+  if (world.rank() == Rank{0}) std::filesystem::remove_all(folder);
+  keep(std::move(c));
+  keep(std::move(progress));
   world.close();
 }
 

@@ -142,6 +142,34 @@ TEST(ProcessGroup, OfThreadsIsOfTheCpu) {
   EXPECT_NE(message_of([] { ProcessGroup::of_threads(0); }).find("at least 1 rank"), std::string::npos);
 }
 
+TEST(ProcessGroup, AbortsAllItsCommunicatorsAndTheGroupsSplitFromIt) {
+  on_every_rank([](ProcessGroup& group) {
+    if (group.size() == 1) return;
+    auto doomed = group.split(0, group.rank().value);
+    auto part = doomed->split(0, group.rank().value);
+    doomed->another()->close();  // and is gone when the group is aborted
+    const auto another = doomed->another();
+    const bool is_last = group.rank().value == group.size() - 1;
+    group.communicator().barrier().wait();
+    if (is_last) std::thread([&] { doomed->abort("the disk is full"); }).join();
+    for (Communicator* const communicator : {&doomed->communicator(), another.get(), &part->communicator()}) {
+      const std::string message = message_of([&] { sum_of(*communicator, 1); });
+      EXPECT_NE(message.find("the disk is full"), std::string::npos) << message;
+    }
+    group.communicator().barrier().wait();
+  });
+}
+
+TEST(ProcessGroup, IsOfTheThreadThatUsesItFirst) {
+  on_every_rank([](ProcessGroup& group) {
+    group.communicator().barrier().wait();
+    std::thread([&] {
+      EXPECT_NE(message_of([&] { sum_of(group.communicator(), 1); }).find("on another thread"), std::string::npos);
+    }).join();
+    EXPECT_EQ(sum_of(group.communicator(), group.rank().value + 1), triangle(group.size()));
+  });
+}
+
 TEST(ProcessGroup, GivesNoticeOfWhatIsDestroyedTooEarly) {
   std::vector<std::string> notices;
   {

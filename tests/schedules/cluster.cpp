@@ -150,7 +150,7 @@ void Cluster::share(std::size_t group) {
   shared.options = draw_options(random, shared.shape.nodes() == 1);
   shared.options.selection = selection_on(shared.shape, shared.options.selection);
   shared.boxes = std::make_shared<backends::LetterBoxes>(shared.shape.ranks());
-  shared.copies = std::make_shared<FickleMedium::Copies>();
+  shared.traffic = std::make_shared<FickleMedium::Traffic>(shared.shape.ranks());
   shared.options.deadline = setting_.deadline;
   shared.posts = std::make_shared<backends::LocalPosts>(shared.shape.ranks());
   shared.words = memories(group, {64}, false);
@@ -159,6 +159,13 @@ void Cluster::share(std::size_t group) {
   } else {
     shared.memories.resize(static_cast<std::size_t>(shared.shape.ranks()));
   }
+}
+
+std::uint64_t Cluster::most_ahead() const {
+  std::uint64_t most = 0;
+  for (const Shared& shared : groups_)
+    if (shared.traffic) most = std::max(most, shared.traffic->most_ahead);
+  return most;
 }
 
 /// For each rank of the group, what it shares with those of its node.
@@ -195,7 +202,7 @@ std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progres
   auto communicator = std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{
           .backend = "local", .rank = me, .shape = shared.shape, .host = host, .control = std::move(control)},
-      std::make_unique<FickleMedium>(shared.boxes, shared.copies, me, PlanCommunicator::lanes(shared.options),
+      std::make_unique<FickleMedium>(shared.boxes, shared.traffic, me, PlanCommunicator::lanes(shared.options),
                                      shared.seed, setting_.short_tags),
       shared.memories[index], progress, shared.options);
   communicator->enlist();

@@ -33,6 +33,8 @@ class Cluster {
   std::unique_ptr<Communicator> make(std::size_t group, int rank, Progress& progress);
   /// From now on the rank's process counts as ended.
   void kill(int rank) { is_dead_[static_cast<std::size_t>(rank)] = true; }
+  /// By how many operations of a communicator some rank was ahead of another, as far as they send messages.
+  [[nodiscard]] std::uint64_t most_ahead() const;
   /// The rank of the world that is rank `member` of a group.
   [[nodiscard]] int world_rank(std::size_t group, int member) const {
     return scenario_.groups[group].members[static_cast<std::size_t>(member)];
@@ -49,7 +51,7 @@ class Cluster {
     ClusterShape shape;
     backends::PlanOptions options;
     std::shared_ptr<backends::LetterBoxes> boxes;
-    std::shared_ptr<FickleMedium::Copies> copies;
+    std::shared_ptr<FickleMedium::Traffic> traffic;
     std::vector<std::shared_ptr<NodeMemory>> memories;  ///< by rank of the group; null without shared memory
     std::vector<std::shared_ptr<NodeMemory>> words;     ///< of the control channel
     std::shared_ptr<backends::LocalPosts> posts;

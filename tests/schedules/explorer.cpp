@@ -2,7 +2,9 @@
 #include "schedules/explorer.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -40,7 +42,10 @@ WithoutSlotRule::WithoutSlotRule() { backends::seams::keeps_slot_rule = false; }
 WithoutSlotRule::~WithoutSlotRule() { backends::seams::keeps_slot_rule = true; }
 
 Outcome run(const check::Scenario& scenario, std::uint64_t seed) {
-  Scheduler scheduler(seed);
+  // So long that ranks whose peers are slow ask them what they call, or short, so that they do not.
+  constexpr std::chrono::microseconds times_of_a_yield[] = {std::chrono::microseconds(50),
+                                                            std::chrono::milliseconds(25)};
+  Scheduler scheduler(seed, {.yield = times_of_a_yield[seed % std::size(times_of_a_yield)]});
   auto ranks = std::make_unique<Ranks>(
       scenario, Cluster::Setting{}, scheduler, [&](int) -> const check::Scenario& { return scenario; }, nullptr);
   for (const auto& member : ranks->members) scheduler.add([&member] { member->run(); });
@@ -51,7 +56,7 @@ Outcome run(const check::Scenario& scenario, std::uint64_t seed) {
     (void)ranks.release();
     return {error.what(), scheduler.trace()};
   }
-  return {std::nullopt, scheduler.trace()};
+  return {std::nullopt, scheduler.trace(), ranks->cluster.most_ahead()};
 }
 
 check::Scenario shrunk(check::Scenario scenario, const std::function<bool(const check::Scenario&)>& fails) {

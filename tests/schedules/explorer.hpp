@@ -13,6 +13,7 @@ namespace lockstep::schedules {
 struct Outcome {
   std::optional<std::string> failure;  ///< nothing: every element of every result was right
   std::uint64_t trace = 0;             ///< equal for equal runs
+  std::uint64_t most_ahead = 0;        ///< as Cluster::most_ahead
 };
 
 /// Runs all ranks of a scenario in this thread. @param seed  decides who goes on when

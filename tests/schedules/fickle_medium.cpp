@@ -2,7 +2,6 @@
 #include "schedules/fickle_medium.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -12,20 +11,24 @@ namespace lockstep::schedules {
 
 using backends::MessageTag;
 
-FickleMedium::FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Copies> copies, Rank me,
+FickleMedium::FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Traffic> traffic, Rank me,
                            int lanes, std::uint64_t seed, bool short_tags)
-    : inner_(std::move(boxes), me), copies_(std::move(copies)), random_(seed * 64 + static_cast<unsigned>(me.value)) {
-  const unsigned bits_of_a_tag = short_tags ? 15 : 31;
-  const auto lane_bits = static_cast<unsigned>(std::bit_width(static_cast<unsigned>(lanes)));
-  tag_bits_ = (bits_of_a_tag - lane_bits) / 2;
+    : inner_(std::move(boxes), me),
+      me_(me),
+      traffic_(std::move(traffic)),
+      random_(seed * 64 + static_cast<unsigned>(me.value)),
+      eager_of_4_(random_() % 5),
+      bits_(short_tags ? 15 : 31, lanes) {}
+
+void FickleMedium::note(std::uint64_t number) {
+  std::vector<std::uint64_t>& newest = traffic_->newest;
+  newest[static_cast<std::size_t>(me_.value)] = number;
+  const std::uint64_t oldest = *std::min_element(newest.begin(), newest.end());
+  traffic_->most_ahead = std::max(traffic_->most_ahead, number - oldest);
 }
 
 MessageTag FickleMedium::shortened(const MessageTag& tag) const {
-  const std::uint64_t mask = (std::uint64_t{1} << tag_bits_) - 1;
-  return {.lane = tag.lane,
-          .number = tag.number & mask,
-          .signature = {.hash = tag.signature.hash & mask},
-          .from = tag.from};
+  return {.lane = tag.lane, .number = static_cast<std::uint64_t>(bits_.pack(tag))};
 }
 
 backends::Medium::Ticket FickleMedium::take_slot(Ticket inner, bool eager) {
@@ -42,17 +45,19 @@ backends::Medium::Ticket FickleMedium::take_slot(Ticket inner, bool eager) {
 
 backends::Medium::Ticket FickleMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {
   backends::seams::preempt();
-  const bool eager = random_() % 2 == 0;
+  if (tag.lane >= 0) note(tag.number);
+  const bool eager = random_() % 4 < eager_of_4_;
   if (eager && bytes.value > 0) {
-    copies_->push_back(std::make_unique<std::byte[]>(static_cast<std::size_t>(bytes.value)));
-    std::memcpy(copies_->back().get(), data, static_cast<std::size_t>(bytes.value));
-    data = copies_->back().get();
+    traffic_->copies.push_back(std::make_unique<std::byte[]>(static_cast<std::size_t>(bytes.value)));
+    std::memcpy(traffic_->copies.back().get(), data, static_cast<std::size_t>(bytes.value));
+    data = traffic_->copies.back().get();
   }
   return take_slot(inner_.send(peer, shortened(tag), data, bytes), eager);
 }
 
 backends::Medium::Ticket FickleMedium::receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) {
   backends::seams::preempt();
+  if (tag.lane >= 0) note(tag.number);
   return take_slot(inner_.receive(peer, shortened(tag), data, bytes), false);
 }
 
@@ -64,7 +69,5 @@ bool FickleMedium::test(Ticket ticket) {
   slot.used = false;
   return true;
 }
-
-void FickleMedium::look(const MessageTag& ours) { inner_.look(shortened(ours)); }
 
 }  // namespace lockstep::schedules

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "backends/plan/tag_bits.hpp"
 #include "backends/plan/thread_medium.hpp"
 
 namespace lockstep::schedules {
@@ -15,18 +16,24 @@ namespace lockstep::schedules {
 /// each other; and a tag has as few bits as MPI promises.
 class FickleMedium final : public backends::Medium {
  public:
-  /// Copies of what was sent eagerly, which may be received after the sender has gone.
-  using Copies = std::vector<std::unique_ptr<std::byte[]>>;
+  /// Of all ranks.
+  struct Traffic {
+    explicit Traffic(int ranks) : newest(static_cast<std::size_t>(ranks)) {}
 
-  /// @param copies      of all ranks; live as long as the boxes
+    /// Copies of what was sent eagerly, which may be received after the sender has gone.
+    std::vector<std::unique_ptr<std::byte[]>> copies;
+    std::vector<std::uint64_t> newest;  ///< the last operation in which each rank has sent or awaited a message
+    std::uint64_t most_ahead = 0;       ///< by how many operations one of them was ahead of another
+  };
+
+  /// @param traffic     lives as long as the boxes
   /// @param short_tags  as short as MPI allows, or as Open MPI's
-  FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Copies> copies, Rank me, int lanes,
+  FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Traffic> traffic, Rank me, int lanes,
                std::uint64_t seed, bool short_tags);
 
   Ticket send(Rank peer, const backends::MessageTag& tag, const void* data, Bytes bytes) override;
   Ticket receive(Rank peer, const backends::MessageTag& tag, void* data, Bytes bytes) override;
   bool test(Ticket ticket) override;
-  void look(const backends::MessageTag& ours) override;
   void close() override {}
 
  private:
@@ -40,9 +47,13 @@ class FickleMedium final : public backends::Medium {
   [[nodiscard]] backends::MessageTag shortened(const backends::MessageTag& tag) const;
 
   backends::ThreadMedium inner_;
-  std::shared_ptr<Copies> copies_;
+  void note(std::uint64_t number);
+
+  Rank me_;
+  std::shared_ptr<Traffic> traffic_;
   std::mt19937_64 random_;
-  unsigned tag_bits_;  ///< of number and signature, each
+  std::uint64_t eager_of_4_;  ///< of its sends so many are
+  backends::TagBits bits_;
   std::vector<Slot> slots_;
 };
 

@@ -13,12 +13,13 @@ namespace {
 Scheduler* running = nullptr;
 
 constexpr int yields_until_idle = 3;
+constexpr int idle_rounds_of_who_is_slow = 30;
 constexpr int idle_rounds_until_stuck = 4000;
-constexpr std::chrono::microseconds time_of_a_yield{50};
 
 }  // namespace
 
-Scheduler::Scheduler(std::uint64_t seed) : random_(seed), strategy_(static_cast<Strategy>(random_() % 3)) {
+Scheduler::Scheduler(std::uint64_t seed, const Pace& pace)
+    : random_(seed), pace_(pace), strategy_(static_cast<Strategy>(random_() % 3)) {
   constexpr std::uint64_t quanta[] = {1, 2, 5, 20, 100};
   mean_quantum_ = quanta[random_() % std::size(quanta)];
 }
@@ -72,7 +73,7 @@ std::vector<std::size_t> Scheduler::worth_a_turn() {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
     if (is_worth_a_turn(rank)) able.push_back(rank);
   if (!able.empty()) return able;
-  ++patience_;
+  if (++patience_ > idle_rounds_of_who_is_slow) now_ += pace_.idle;
   std::fill(idle_.begin(), idle_.end(), 0);
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
     if (!has_ended(rank)) able.push_back(rank);
@@ -109,7 +110,7 @@ void Scheduler::stop() {
 }
 
 void Scheduler::yield() {
-  now_ += time_of_a_yield;
+  now_ += pace_.yield;
   ++idle_[current_];
   ranks_[current_]->leave();
 }

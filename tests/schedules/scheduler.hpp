@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -24,7 +25,12 @@ class Stuck : public std::runtime_error {
 /// only while they wait.
 class Scheduler final : public TimeSource {
  public:
-  explicit Scheduler(std::uint64_t seed);
+  /// How much time passes.
+  struct Pace {
+    std::chrono::microseconds yield{50};  ///< as a rank gives way
+    std::chrono::microseconds idle{0};    ///< as all ranks have had nothing to do for long
+  };
+  Scheduler(std::uint64_t seed, const Pace& pace);
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
   ~Scheduler() override;
@@ -62,6 +68,7 @@ class Scheduler final : public TimeSource {
   void draw_quantum();
 
   std::mt19937_64 random_;
+  Pace pace_;
   Strategy strategy_;
   std::uint64_t mean_quantum_;
   std::size_t slow_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -28,6 +29,24 @@ TEST(Schedules, AreRepeatedExactlyByTheirSeed) {
   }
   const check::Scenario scenario = check::draw_scenario(3, {.min_ranks = 4});
   EXPECT_NE(run(scenario, 1).trace, run(scenario, 2).trace);
+}
+
+/// Tags of 15 bits have 3 for the number of the operation at most: a rank further ahead than they count is no rank that
+/// does something else.
+TEST(Schedules, LetARankBeFarAheadWithShortTags) {
+  constexpr int operations = 40;
+  std::uint64_t most_ahead = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    check::Scenario scenario{.seed = seed, .ranks = 3, .in_flight = operations, .rounds = {{}}};
+    scenario.groups.push_back({.members = {0, 1, 2}, .setting = seed});
+    const CollectiveKind kind = seed % 2 == 0 ? CollectiveKind::reduce : CollectiveKind::broadcast;
+    for (int k = 0; k < operations; ++k)
+      scenario.rounds[0].push_back({.kind = kind, .root = static_cast<int>(seed % 3), .count = 1 + k});
+    const Outcome outcome = run(scenario, seed);
+    ASSERT_FALSE(outcome.failure) << seed << ": " << *outcome.failure;
+    most_ahead = std::max(most_ahead, outcome.most_ahead);
+  }
+  EXPECT_GT(most_ahead, 32U);
 }
 
 /// What the rule for slots is for, and that this would find it missing.

@@ -55,6 +55,8 @@ class Error : public std::exception {
   [[nodiscard]] Error in_step(std::int64_t step) const;
   /// The same error with operation, label and bytes filled in where they were unknown.
   [[nodiscard]] Error of_operation(const ErrorContext& operation) const;
+  /// The same error with these ranks added to its peers.
+  [[nodiscard]] Error naming_also(const std::vector<int>& peers) const;
   /// The same error, known to be thrown by every rank at the same point: it needs to be reported only once, and the job
   /// can end in good order.
   [[nodiscard]] Error on_every_rank() const;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/buffer.hpp"
@@ -30,16 +31,17 @@ struct Capabilities {
 /// A group of ranks that operate on buffers together.
 ///
 /// All ranks submit the same operations in the same order with the same counts, dtypes, operators and roots. Operations
-/// are numbered as they are submitted, by one thread; any number may be under way. Buffers stay untouched by the caller
-/// until `Work::wait` returns. An operation that fails poisons its communicator, on all ranks: later submissions throw
-/// the same error, and the other ranks, whatever they have pending, fail at their next poll or submission, with the
-/// reason (`Error::is_consequence`). So does the destructor of a communicator that was not closed. The buffers of a
-/// failed operation must live until its ranks have ended or agreed to go on: other ranks may still read them, and
-/// messages under way fill them.
+/// are numbered as they are submitted, by one thread, that which is the first to use the `Progress`; any number may be
+/// under way. Buffers stay untouched by the caller until `Work::wait` returns. An operation that fails poisons its
+/// communicator, on all ranks: later submissions throw the same error, and the other ranks, whatever they have pending,
+/// fail at their next poll or submission, with the reason (`Error::is_consequence`). So does the destructor of a
+/// communicator that was not closed. The buffers of a failed operation must live until its ranks have ended or agreed
+/// to go on: other ranks may still read them, and messages under way fill them.
 ///
 /// Every operation @throws Error{invalid_argument} for negative counts, null data, unequal dtypes, partial overlap or a
 /// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue where the back
-/// end takes no device memory; Error{transport} on a closed or poisoned communicator. Nothing has been sent then.
+/// end takes no device memory; Error{invalid_argument} on another thread than that which uses the `Progress`;
+/// Error{transport} on a closed or poisoned communicator. Nothing has been sent then.
 class Communicator {
  public:
   Communicator(const Communicator&) = delete;
@@ -129,9 +131,13 @@ class Communicator {
   virtual Allocation allocate(Bytes bytes);
 
   /// Lets the operations of all ranks on this communicator fail, those under way and those to come, with this reason
-  /// and this rank's name. It communicates only as this rank polls. From any thread, but not beside close() or the
-  /// destructor.
+  /// and this rank's name. From any thread, but not beside close() or the destructor. Ranks of other nodes are told at
+  /// once on the thread that submits this rank's operations, and from another one only as this rank, or another of its
+  /// node, polls.
   virtual void abort(std::string_view why) noexcept = 0;
+
+  /// Keeps something until after the communicator's end, for who made it.
+  void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }
 
   /// Ends the communicator. Collective; every Work must have been waited for. Calling it again does nothing.
   /// @throws Error{transport}
@@ -154,6 +160,7 @@ class Communicator {
 
   Rank rank_;
   int size_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -100,6 +101,18 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// Whether the calling thread is this rank's: the first that asks.
+  [[nodiscard]] bool is_of_this_thread() {
+    const std::thread::id me = std::this_thread::get_id();
+    std::thread::id owner = owner_.load(std::memory_order_relaxed);
+    return owner == me || (owner == std::thread::id() && owner_.compare_exchange_strong(owner, me));
+  }
+
+  /// The same, without becoming this rank's.
+  [[nodiscard]] bool is_known_to_be_of_this_thread() const {
+    return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+
   void add(ProgressSource& source);
   void remove(ProgressSource& source);
 
@@ -113,6 +126,9 @@ class Progress {
   /// As `wait`, but no longer than until a time. @return whether `done` returned true
   bool wait_until(const std::function<bool()>& done, Clock::time_point until);
   [[nodiscard]] Clock::time_point now() { return time_ == nullptr ? Clock::now() : time_->now(); }
+  /// Calls `done` now and then while this rank waits, until it returns true: what a communicator that is closed has
+  /// still to do.
+  void leave_behind(std::function<bool()> done);
   /// For destructors, which can throw nothing; what the notice throws is dropped.
   void say(std::string_view text) const noexcept;
   /// Fruitless polls before it yields, as it finds right at present.
@@ -129,7 +145,9 @@ class Progress {
   void adapt(bool in_vain);
   [[nodiscard]] bool idle() const;
 
+  std::atomic<std::thread::id> owner_{};
   std::vector<ProgressSource*> sources_;
+  std::vector<std::function<bool()>> left_behind_;
   WaitPolicy policy_;
   TimeSource* time_;
   int spins_;

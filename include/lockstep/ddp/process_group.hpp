@@ -62,7 +62,8 @@ ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 /// at a step boundary it can be closed and another made, of other ranks.
 ///
 /// One thread uses a group, with all its communicators, and all groups that were split from it; they share one
-/// `Progress`. Only `abort` may be called from any thread. Move-only. The destructor does not communicate: a group that
+/// `Progress`. It is the first that submits an operation, and operations that another one submits are refused. Only
+/// `abort` may be called from any thread. Move-only. The destructor waits for nobody: a group that
 /// is destroyed without `close()` lets the operations of the other ranks fail, unless it was moved from.
 class ProcessGroup {
  public:
@@ -113,8 +114,9 @@ class ProcessGroup {
   /// Memory where the group's operations are fastest, of its device; zeroed. @throws std::bad_alloc; Error{device}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
 
-  /// Lets the operations of all ranks on `communicator()` and `statistics()` fail with this reason and this rank's
-  /// name. From any thread, but not beside close() or the destructor.
+  /// Lets the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `statistics()`
+  /// and what `another()` has made, and on those of the groups that were split from this one. The group that this one
+  /// was split from goes on. From any thread, but not beside close() or the destructor of any of them.
   void abort(std::string_view why) noexcept;
 
   /// Ends the group. Collective; no operation may be under way. Calling it again does nothing. @throws Error{transport}

@@ -34,7 +34,7 @@ class MpiNative : public HostCommunicator {
         gathers_{communicator(gather_group_)},
         limit_(options.message_limit),
         medium_(std::make_shared<MessageMedium>(group_, 0)),
-        messages_(*medium_, group_.rank(), group_.size(), options.message_limit),
+        messages_(*medium_, group_.size(), options.message_limit),
         check_(options.check ? make_exchange(group_) : nullptr) {}
 
   ~MpiNative() override {

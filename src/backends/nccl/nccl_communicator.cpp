@@ -11,7 +11,7 @@
 
 #include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_check.hpp"
-#include "comm/last_words.hpp"
+#include "comm/farewell.hpp"
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {
@@ -31,6 +31,7 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
 
 void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
   resources_ = std::make_unique<Resources>();
+  resources_->control = options_.control;
   // Now and not when it is first used: allocating waits for the GPU, and that might be waiting for other ranks then.
   // One rank has nobody to add to.
   if (options_.algorithm == NcclAlgorithm::tree_order && group.size > 1) {
@@ -60,12 +61,19 @@ NcclCommunicator::~NcclCommunicator() {
 /// What the GPU and other ranks may still be at work with stays for as long as the process lives.
 void NcclCommunicator::leave_behind() {
   if (!resources_) return;
-  if (options_.control) resources_->last_words = LastWords::leave(*progress_, options_.control);
+  {
+    const Progress::Exclusive exclusive(*progress_);
+    if (options_.control) options_.control->tell_now();
+  }
   static_cast<void>(resources_.release());
 }
 
 void NcclCommunicator::abort(std::string_view why) noexcept {
-  if (options_.control) options_.control->raise(ErrorCode::transport, why, {});
+  if (!options_.control) return;
+  options_.control->raise(ErrorCode::transport, why, {});
+  if (!progress_->is_known_to_be_of_this_thread()) return;
+  const Progress::Exclusive exclusive(*progress_);
+  options_.control->tell_now();
 }
 
 Allocation NcclCommunicator::allocate(Bytes bytes) {
@@ -97,15 +105,20 @@ void NcclCommunicator::close() {
     wait_until_idle("close");
     LOCKSTEP_NCCL_CHECK(ncclCommDestroy(std::exchange(communicator_, nullptr)), nullptr);
     if (options_.check) options_.check->close();
-    if (options_.control) options_.control->close();
   } catch (...) {
     poison(current_exception_of(rank().value, options_.host));
     std::rethrow_exception(poison_);
   }
   closed_ = true;
+  if (options_.control) close_when_all_have_left(options_.control, *progress_);
 }
 
 Work NcclCommunicator::submit(const Collective& collective) {
+  if (!progress_->is_of_this_thread()) {
+    throw Error(ErrorCode::invalid_argument,
+                "submitted on another thread than the one that uses this rank's communicators",
+                {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
+  }
   const Progress::Exclusive exclusive(*progress_);
   check_usable(name(collective.kind));
   std::shared_ptr<NcclOperation> operation = enqueue(collective);
@@ -330,7 +343,7 @@ void NcclCommunicator::abandon_all(std::exception_ptr error) noexcept {
 /// The others are told first: to stop NCCL may take seconds.
 void NcclCommunicator::poison(std::exception_ptr error) noexcept {
   abandon_all(std::move(error));
-  look_round(progress_->now());
+  if (options_.control) options_.control->tell_now();
   stop_kernels();
 }
 

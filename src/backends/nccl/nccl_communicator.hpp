@@ -42,7 +42,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
     Allocation scratch;  // of all-reduces in tree order, which use it one after the other, as the stream runs them
     std::vector<std::shared_ptr<NcclOperation>> pool;
     std::shared_ptr<Exchange> check;
-    std::shared_ptr<ProgressSource> last_words;
+    std::shared_ptr<ControlChannel> control;
   };
 
   Work submit(const Collective& collective) override;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <variant>
 
 #include "kernels/reduce.hpp"
@@ -152,6 +153,20 @@ BlockRun::Pending BlockRun::pending() const {
                                [](const ReceiveReduce& r) { return r.peer; },
                                [this](const Await& a) { return awaited(a); }, [](const auto&) { return -1; }};
   return {step, std::visit(peer, plan_->steps()[static_cast<std::size_t>(step)])};
+}
+
+void BlockRun::add_awaited(std::vector<int>& ranks) const {
+  if (awaited_to_open_ != none) return ranks.push_back(awaited_to_open_);
+  const auto add =
+      Overloaded{[&](const Send& s) { ranks.push_back(s.peer); }, [&](const Receive& r) { ranks.push_back(r.peer); },
+                 [&](const ReceiveReduce& r) { ranks.push_back(r.peer); },
+                 [&](const Await& a) {
+                   std::copy_if(a.peers.begin(), a.peers.end(), std::back_inserter(ranks),
+                                [&](int peer) { return !link_->has_published(lane_, peer, a.phase); });
+                 },
+                 [](const auto&) {}};
+  if (plan_->is_in_order()) return std::visit(add, plan_->steps()[next_in_order_]);
+  for (const Flight& flight : flights_) std::visit(add, plan_->steps()[static_cast<std::size_t>(flight.step)]);
 }
 
 void BlockRun::post_ready() {

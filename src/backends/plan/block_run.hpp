@@ -41,8 +41,6 @@ class BlockRun {
   void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int lane);
   /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport | mismatch}
   bool advance();
-  /// Lets the medium look whether anybody does something else. @pre !done(). @throws Error{transport | mismatch}
-  void look() { medium_->look(tag()); }
   [[nodiscard]] bool done() const { return plan_ == nullptr || left_ == 0; }
 
   /// Whether it waits for nothing but ranks of its node. @pre !done()
@@ -55,6 +53,8 @@ class BlockRun {
     int peer;
   };
   [[nodiscard]] Pending pending() const;
+  /// Adds all ranks that it waits for. @pre !done(). @throws Error{mismatch}
+  void add_awaited(std::vector<int>& ranks) const;
 
  private:
   static constexpr int none = -1;

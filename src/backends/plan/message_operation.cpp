@@ -16,7 +16,7 @@ void MessageOperation::prepare(const Collective& collective) {
   bytes_ = sends_ ? collective.in.bytes() : collective.out.bytes();
   signature_ = signature_of(collective);
   // Not in the tag: what is of another signature must meet the recv, which finds that out.
-  tag_ = {.from = (sends_ ? messages_->me : peer_).value};
+  tag_ = {};
 }
 
 void MessageOperation::begin(const Turn& /*turn*/) {

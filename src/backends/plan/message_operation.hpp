@@ -14,16 +14,14 @@ namespace lockstep::backends {
 
 /// What a rank's sends and recvs have in common: how they travel, and how many there have been with each peer.
 struct Messages {
-  Messages(Medium& medium_in, Rank me_in, int ranks, Bytes limit_in)
+  Messages(Medium& medium_in, int ranks, Bytes limit_in)
       : medium(&medium_in),
-        me(me_in),
         limit(limit_in),
         sent(static_cast<std::size_t>(ranks)),
         received(static_cast<std::size_t>(ranks)),
         opened(static_cast<std::size_t>(ranks)) {}
 
   Medium* medium;
-  Rank me;
   Bytes limit;  ///< of a piece
   std::vector<std::uint64_t> sent;
   std::vector<std::uint64_t> received;
@@ -42,6 +40,7 @@ class MessageOperation final : public HostOperation {
   /// Takes its number: messages are begun as they are submitted.
   void begin(const Turn& turn) override;
   bool advance() override;
+  void add_awaited(std::vector<int>& ranks) const override { ranks.push_back(peer_.value); }
 
  private:
   struct Envelope {

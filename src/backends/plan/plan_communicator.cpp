@@ -66,7 +66,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
                         .observer = options.observer,
                         .control = identity.control}),
       medium_(std::move(medium)),
-      messages_(*medium_, identity.rank, identity.shape.ranks(), options.message_limit),
+      messages_(*medium_, identity.shape.ranks(), options.message_limit),
       link_(make_link(std::move(node), identity.shape, identity.rank, options)),
       node_options_(options.node),
       is_one_node_(identity.shape.nodes() == 1),
@@ -155,7 +155,8 @@ bool PlanCommunicator::sleep_unless(const std::function<bool()>& moved, std::chr
 }
 
 void PlanCommunicator::check_peers() {
-  if (link_) link_->check_alive();
+  if (link_) return link_->check_alive();
+  HostCommunicator::check_peers();
 }
 
 }  // namespace lockstep::backends

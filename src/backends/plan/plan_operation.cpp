@@ -15,6 +15,7 @@ PlanOperation::PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_f
 
 void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<const CompiledSchedule>& schedule,
                             const Announcement& announcement, kernels::Residence residence) {
+  set_signature(announcement.signature);
   if (schedule_ != schedule) schedule_ = schedule;  // counting references takes longer than to compare
   lanes_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
   operands_ = {.input = static_cast<const std::byte*>(collective.in.data),
@@ -64,9 +65,11 @@ bool PlanOperation::is_woken() const {
                      [](const BlockRun& lane) { return lane.done() || lane.awaits_no_message(); });
 }
 
-void PlanOperation::look_at_peers() {
-  const auto waiting = std::find_if(lanes_.begin(), lanes_.end(), [](const BlockRun& lane) { return !lane.done(); });
-  if (waiting != lanes_.end()) waiting->look();
+void PlanOperation::add_awaited(std::vector<int>& ranks) const {
+  for (const BlockRun& lane : lanes_)
+    if (!lane.done()) lane.add_awaited(ranks);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 }
 
 /// Starts the lane's next block, and the one after it where a block has nothing to wait for.
@@ -86,8 +89,12 @@ void PlanOperation::add_pending(ErrorContext& context) const {
     const auto [step, peer] = lane.pending();
     context.step = step;
     context.peers = {peer};
-    return;
+    break;
   }
+  std::vector<int> awaited;
+  add_awaited(awaited);
+  for (const int rank : awaited)
+    if (rank != context.peers.front()) context.peers.push_back(rank);
 }
 
 }  // namespace lockstep::backends

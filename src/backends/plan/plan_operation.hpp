@@ -33,7 +33,7 @@ class PlanOperation : public HostOperation {
   void begin(const Turn& turn) override;
   bool advance() override;
   [[nodiscard]] bool is_woken() const override;
-  void look_at_peers() override;
+  void add_awaited(std::vector<int>& ranks) const override;
 
  private:
   void add_pending(ErrorContext& context) const override;

@@ -19,7 +19,6 @@ bool LetterBoxes::take(Rank from, Rank to, const MessageTag& tag, void* data, By
   Box& box = boxes_[static_cast<std::size_t>(to.value)];
   const std::scoped_lock lock(box.mutex);
   auto& letters = box.letters[{from.value, tag.lane}];
-  // What is of somebody who calls something else stays; `look` finds it.
   if (letters.empty() || letters.front().tag != tag) return false;
   const Letter letter = std::move(letters.front());
   letters.pop_front();
@@ -32,20 +31,6 @@ bool LetterBoxes::take(Rank from, Rank to, const MessageTag& tag, void* data, By
   if (bytes.value > 0) std::memcpy(data, letter.data, static_cast<std::size_t>(bytes.value));
   letter.taken->store(true, std::memory_order_release);
   return true;
-}
-
-void LetterBoxes::look(Rank me, const MessageTag& ours) {
-  const std::scoped_lock complaining(mutex_);
-  if (complaint_) throw mismatch_after(*complaint_, ours.signature);
-  Box& box = boxes_[static_cast<std::size_t>(me.value)];
-  const std::scoped_lock lock(box.mutex);
-  for (const auto& [from_and_lane, letters] : box.letters) {
-    for (const Letter& letter : letters) {
-      if (!letter.tag.contradicts(ours)) continue;
-      complaint_ = {me.value, from_and_lane.first, ours.signature};
-      throw disagreement(complaint_->about, letter.tag.signature, ours.signature);
-    }
-  }
 }
 
 Medium::Ticket ThreadMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {

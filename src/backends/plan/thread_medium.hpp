@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -30,8 +29,6 @@ class LetterBoxes {
   void put(Rank from, Rank to, Letter letter);
   /// Copies the oldest letter to `data` if there is one. @throws Error{mismatch} if it has another size
   bool take(Rank from, Rank to, const MessageTag& tag, void* data, Bytes bytes);
-  /// As Medium::look. @throws Error{mismatch}
-  void look(Rank me, const MessageTag& ours);
 
  private:
   struct Box {
@@ -39,8 +36,6 @@ class LetterBoxes {
     std::map<std::pair<int, int>, std::deque<Letter>> letters;  // by sender and lane
   };
   std::vector<Box> boxes_;
-  std::mutex mutex_;                    // of the complaint
-  std::optional<Complaint> complaint_;  // the first
 };
 
 /// Messages between threads of one process.
@@ -51,7 +46,6 @@ class ThreadMedium : public Medium {
   Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) override;
   Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
   bool test(Ticket ticket) override;
-  void look(const MessageTag& ours) override { boxes_->look(me_, ours); }
   void close() override {}
 
  private:

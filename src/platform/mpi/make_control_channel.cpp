@@ -2,7 +2,10 @@
 #include "platform/mpi/make_control_channel.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <list>
+#include <thread>
 #include <utility>
 
 #include "platform/mpi/bootstrap.hpp"
@@ -13,19 +16,45 @@
 namespace lockstep {
 namespace {
 
-/// Messages on a communicator of their own. Nobody waits for them to be sent: MPI keeps texts that are so short.
+bool has_mpi_ended() {
+  int ended = 0;
+  MPI_Finalized(&ended);
+  return ended != 0;
+}
+
+/// Messages on a communicator of their own.
 class MpiPost final : public ControlChannel::Post {
  public:
   explicit MpiPost(MpiGroup group) : group_(std::move(group)) {}
+  ~MpiPost() override {
+    if (!sent_->empty()) static_cast<void>(sent_.release());  // MPI may still read it
+  }
 
-  void send(const std::vector<int>& ranks, const std::string& text) override {
-    text_ = text;
+  /// Destructors call this, which may run after MPI.
+  void send(const std::vector<int>& ranks, const std::string& text, Delivery delivery) override {
+    if (has_mpi_ended()) return;
+    drop_what_has_left();
+    Sent& sent = sent_->emplace_back(Sent{text, delivery, {}});
+    const auto start = delivery == Delivery::acknowledged ? MPI_Issend : MPI_Isend;
     for (const int rank : ranks) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      LOCKSTEP_MPI(
-          MPI_Isend(text_.data(), static_cast<int>(text_.size()), MPI_CHAR, rank, 0, communicator(group_), &request));
-      LOCKSTEP_MPI(MPI_Request_free(&request));
+      sent.requests.push_back(MPI_REQUEST_NULL);
+      LOCKSTEP_MPI(start(sent.text.data(), static_cast<int>(sent.text.size()), MPI_CHAR, rank, 0, communicator(group_),
+                         &sent.requests.back()));
     }
+  }
+
+  bool is_acknowledged() override {
+    drop_what_has_left();
+    return std::none_of(sent_->begin(), sent_->end(),
+                        [](const Sent& sent) { return sent.delivery == Delivery::acknowledged; });
+  }
+
+  /// What MPI has not sent at once, as before two hosts have a connection, it sends as it is called.
+  void push() override {
+    constexpr std::chrono::milliseconds at_most{20};
+    const auto begin = std::chrono::steady_clock::now();
+    while (!has_mpi_ended() && !drop_what_has_left() && std::chrono::steady_clock::now() - begin < at_most)
+      std::this_thread::yield();
   }
 
   std::optional<std::string> receive() override {
@@ -41,11 +70,31 @@ class MpiPost final : public ControlChannel::Post {
     return text;
   }
 
-  void close() override { group_.close(); }
+  void close() override {
+    drop_what_has_left();
+    group_.close();
+  }
 
  private:
+  struct Sent {
+    std::string text;
+    Delivery delivery;
+    std::vector<MPI_Request> requests;
+  };
+
+  /// @return whether nothing is left
+  bool drop_what_has_left() {
+    sent_->remove_if([](Sent& sent) {
+      int done = 0;
+      LOCKSTEP_MPI(
+          MPI_Testall(static_cast<int>(sent.requests.size()), sent.requests.data(), &done, MPI_STATUSES_IGNORE));
+      return done != 0;
+    });
+    return sent_->empty();
+  }
+
   MpiGroup group_;
-  std::string text_;  // on its way
+  std::unique_ptr<std::list<Sent>> sent_ = std::make_unique<std::list<Sent>>();
 };
 
 }  // namespace

@@ -2,66 +2,48 @@
 #include "platform/node_memory/control_channel.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <sstream>
 #include <utility>
+
+#include "platform/node_memory/control_board.hpp"
+#include "platform/node_memory/control_text.hpp"
 
 namespace lockstep {
 namespace {
 
-/// An alarm on its way: "3 1 1 2 host7\tnothing has moved for 300.00 s" for a code, a rank, one peer, 2, a host and the
-/// reason.
-struct Alarm {
-  ErrorCode code = ErrorCode::transport;
-  int rank = -1;
-  std::vector<int> peers;
-  std::string host;
-  std::string reason;
-};
-
-std::string to_text(const Alarm& alarm) {
-  constexpr std::size_t most_peers = 8;  // the reason is cut where it does not fit
-  const std::size_t peers = std::min(alarm.peers.size(), most_peers);
-  std::ostringstream text;
-  text << static_cast<int>(alarm.code) << ' ' << alarm.rank << ' ' << peers;
-  for (std::size_t i = 0; i < peers; ++i) text << ' ' << alarm.peers[i];
-  text << ' ' << alarm.host << '\t' << alarm.reason;
-  return text.str();
-}
-
-Alarm alarm_from(const std::string& text) {
-  Alarm alarm;
-  int code = 0;
-  std::size_t peers = 0;
-  std::istringstream in(text);
-  if (!(in >> code >> alarm.rank >> peers)) return {.reason = text};  // of a word that nobody raised on purpose
-  for (int peer = 0; peers > 0 && in >> peer; --peers) alarm.peers.push_back(peer);
-  in.ignore();
-  std::getline(in, alarm.host, '\t');
-  alarm.reason.assign(std::istreambuf_iterator<char>(in), {});
-  alarm.code = static_cast<ErrorCode>(code);
-  return alarm;
-}
-
 /// Who closed, and after how many operations, in one word that is 0 until somebody has.
 constexpr unsigned rank_bits = 24;
+
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+template <typename... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 }  // namespace
 
 ControlChannel::ControlChannel(Place place, std::shared_ptr<NodeMemory> word, std::unique_ptr<Post> post)
-    : place_(std::move(place)), word_(std::move(word)), post_(std::move(post)) {
-  for (int rank = 0; rank < place_.ranks; ++rank) {
-    if (std::find(place_.node.begin(), place_.node.end(), rank) == place_.node.end()) elsewhere_.push_back(rank);
-  }
+    : place_(std::move(place)), word_(std::move(word)), post_(std::move(post)), versions_seen_(place_.node.size()) {
+  for (int rank = 0; rank < place_.ranks; ++rank)
+    if (!contains(place_.node, rank)) elsewhere_.push_back(rank);
 }
 
-std::atomic<std::uint64_t>& ControlChannel::closing() const {
-  return *reinterpret_cast<std::atomic<std::uint64_t>*>(word_->control(0));
+/// A rank that has left in good order must not seem lost to those of its node that have not.
+ControlChannel::~ControlChannel() {
+  if (has_left_) word_->close();
+}
+
+ControlBoard& ControlChannel::board(int local_rank) const {
+  return *reinterpret_cast<ControlBoard*>(word_->control(local_rank));
 }
 
 void ControlChannel::raise(ErrorCode code, std::string_view reason, const std::vector<int>& peers) noexcept {
   try {
-    word_->give_up(to_text({code, place_.rank.value, peers, place_.host, std::string(reason)}));
+    word_->give_up(to_text(Alarm{code, place_.rank.value, peers, place_.host, std::string(reason)}));
   } catch (...) {  // no memory for the text
     word_->give_up("");
   }
@@ -76,6 +58,15 @@ void ControlChannel::raise(const std::exception_ptr& error) noexcept {
     raise(ErrorCode::transport, other.what(), {});
   } catch (...) {
     raise(ErrorCode::transport, "something was thrown that is no std::exception", {});
+  }
+}
+
+void ControlChannel::tell_now() noexcept {
+  if (post_ == nullptr) return;
+  try {
+    tend();
+    post_->push();
+  } catch (const std::exception&) {  // then nobody can be told
   }
 }
 
@@ -95,7 +86,7 @@ Error ControlChannel::error_of(const LostPeer& lost) const {
 }
 
 std::optional<Error> ControlChannel::early_close(std::uint64_t operations) const {
-  const std::uint64_t closed = closing().load(std::memory_order_acquire);
+  const std::uint64_t closed = board(0).closing.load(std::memory_order_acquire);
   if (closed == 0 || operations <= closed >> rank_bits) return std::nullopt;
   const int who = static_cast<int>(closed & ((std::uint64_t{1} << rank_bits) - 1)) - 1;
   return Error(ErrorCode::mismatch,
@@ -104,28 +95,107 @@ std::optional<Error> ControlChannel::early_close(std::uint64_t operations) const
                {.rank = place_.rank.value, .host = place_.host, .peers = {who}});
 }
 
+std::optional<Error> ControlChannel::ended_peer() const {
+  const std::optional<LostPeer> lost = word_->lost_peer();
+  if (!lost || lost->gave_up) return std::nullopt;
+  const int rank = place_.node[static_cast<std::size_t>(lost->rank)];
+  return Error(ErrorCode::transport, "rank " + std::to_string(rank) + ", a process on this host, has ended",
+               {.rank = place_.rank.value, .host = place_.host, .peers = {rank}});
+}
+
+void ControlChannel::ask(const Call& mine, const std::vector<int>& awaited) {
+  board(word_->rank()).ask(mine);
+  board(0).questions.fetch_add(1, std::memory_order_release);
+  std::vector<int> far;
+  for (const int rank : awaited)
+    if (contains(elsewhere_, rank)) far.push_back(rank);
+  if (!far.empty()) post_->send(far, to_text(Question{place_.rank.value, mine}), Post::Delivery::acknowledged);
+}
+
+void ControlChannel::note(const Question& question) {
+  const auto earlier =
+      std::find_if(questions_.begin(), questions_.end(), [&](const Question& q) { return q.rank == question.rank; });
+  if (earlier == questions_.end()) {
+    questions_.push_back(question);
+  } else {
+    *earlier = question;
+  }
+}
+
+void ControlChannel::read_boards() {
+  const std::uint32_t asked = board(0).questions.load(std::memory_order_acquire);
+  if (std::exchange(questions_seen_, asked) == asked) return;
+  for (std::size_t local = 0; local < place_.node.size(); ++local) {
+    const auto call = board(static_cast<int>(local)).read(versions_seen_[local]);
+    if (call && place_.node[local] != place_.rank.value) note({place_.node[local], *call});
+  }
+}
+
+void ControlChannel::receive_all() {
+  while (const auto text = post_->receive()) read(*text);
+}
+
+void ControlChannel::read(const std::string& text) {
+  std::visit(Overloaded{[this](const AlarmText& alarm) { word_->give_up(alarm.text); },
+                        [this](const Closing& closing) {
+                          left_elsewhere_ += closing.ranks;
+                          if (!has_left_) note_closing(closing.operations, closing.rank);
+                        },
+                        [this](const Quiet& quiet) { quiet_elsewhere_ += quiet.ranks; },
+                        [this](const Question& question) { note(question); }},
+             message_from(text));
+}
+
 void ControlChannel::tend() {
-  if (post_ == nullptr || has_told_) return;
+  if (has_told_) return;
+  read_boards();
+  if (post_ == nullptr) return;
   if (const auto alarm = word_->given_up()) {
     has_told_ = true;
     // What came from another node has been sent to everybody there.
-    const int by = alarm_from(alarm->reason).rank;
-    if (std::find(elsewhere_.begin(), elsewhere_.end(), by) == elsewhere_.end()) post_->send(elsewhere_, alarm->reason);
-  } else if (const auto text = post_->receive()) {
-    word_->give_up(*text);
+    if (contains(elsewhere_, alarm_from(alarm->reason).rank)) return;
+    post_->send(elsewhere_, to_text(AlarmText{alarm->reason}), Post::Delivery::plain);
+  } else {
+    receive_all();
   }
 }
 
-void ControlChannel::leave(std::uint64_t operations) noexcept {
-  const std::uint64_t mine = operations << rank_bits | (static_cast<std::uint64_t>(place_.rank.value) + 1);
-  std::uint64_t first = closing().load(std::memory_order_relaxed);
-  while ((first == 0 || mine < first) && !closing().compare_exchange_weak(first, mine, std::memory_order_release)) {
+void ControlChannel::note_closing(std::uint64_t operations, int rank) const {
+  std::atomic<std::uint64_t>& closing = board(0).closing;
+  const std::uint64_t mine = operations << rank_bits | (static_cast<std::uint64_t>(rank) + 1);
+  std::uint64_t first = closing.load(std::memory_order_relaxed);
+  while ((first == 0 || mine < first) && !closing.compare_exchange_weak(first, mine, std::memory_order_release)) {
   }
 }
 
-void ControlChannel::close() {
-  if (post_ != nullptr) post_->close();
+void ControlChannel::leave(std::uint64_t operations) {
+  note_closing(operations, place_.rank.value);
+  has_left_ = true;
+  if (post_ == nullptr || board(0).leaving.fetch_add(1, std::memory_order_relaxed) > 0) return;
+  post_->send(elsewhere_, to_text(Closing{operations, place_.rank.value, place_.node.size()}), Post::Delivery::plain);
+}
+
+/// Each node sends each rank of the others two messages, after which none comes: a question has been received before
+/// its rank is quiet, and who has left raises no alarm. Were one on its way to a communicator of MPI's that is freed,
+/// it might meet the next that gets its number.
+bool ControlChannel::have_all_left() {
+  receive_all();
+  if (!is_quiet_ && post_->is_acknowledged()) {
+    is_quiet_ = true;
+    const std::size_t quiet = board(0).quiet.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (quiet == place_.node.size()) post_->send(elsewhere_, to_text(Quiet{quiet}), Post::Delivery::plain);
+    word_->close();
+  }
+  return is_quiet_ && left_elsewhere_ == elsewhere_.size() && quiet_elsewhere_ == elsewhere_.size();
+}
+
+bool ControlChannel::close() {
+  if (post_ != nullptr) {
+    if (post_->wants_all_received() && !have_all_left()) return false;
+    std::exchange(post_, nullptr)->close();
+  }
   word_->close();
+  return true;
 }
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -16,7 +16,12 @@
 
 namespace lockstep {
 
-/// Through which the ranks of one communicator tell each other that one of them takes part no more, and why.
+/// What ranks of a node show each other through a channel's word; defined in
+/// src/platform/node_memory/control_board.hpp.
+struct ControlBoard;
+
+/// Through which the ranks of one communicator tell each other what goes beside its operations: that one of them takes
+/// part no more, and why; that one has closed it; what one calls that waits in vain.
 ///
 /// Who raises the alarm writes a word, with the reason, into memory that its node's ranks share. Each of them that sees
 /// it sends it to all ranks of other nodes, because the one that raised it may never get round to it; who gets such a
@@ -34,11 +39,18 @@ class ControlChannel {
     Post(const Post&) = delete;
     Post& operator=(const Post&) = delete;
     virtual ~Post() = default;
+    enum class Delivery { plain, acknowledged };
     /// To each of these ranks, without waiting. @throws Error{transport}
-    virtual void send(const std::vector<int>& ranks, const std::string& text) = 0;
+    virtual void send(const std::vector<int>& ranks, const std::string& text, Delivery delivery) = 0;
+    /// Whether what was to be acknowledged has been received. @throws Error{transport}
+    virtual bool is_acknowledged() { return true; }
+    /// Gives what was sent a moment to leave, 20 ms at most, if it has not. @throws Error{transport}
+    virtual void push() {}
     /// What has come, if anything has. @throws Error{transport}
     virtual std::optional<std::string> receive() = 0;
-    /// Collective; nothing has been sent. @throws Error{transport}
+    /// Whether a text that is received by nobody is a nuisance to somebody later.
+    [[nodiscard]] virtual bool wants_all_received() const { return true; }
+    /// Nobody sends any more, and everything has been received. @throws Error{transport}
     virtual void close() = 0;
   };
 
@@ -50,19 +62,36 @@ class ControlChannel {
     std::vector<int> node;
   };
 
+  /// What a rank calls as its operation of this number; what the two words mean is known to who asks.
+  struct Call {
+    std::uint64_t number = 0;
+    std::uint64_t what = 0;
+    std::uint64_t hash = 0;
+  };
+  struct Question {
+    int rank = 0;
+    Call call;
+  };
+
   /// Bytes that the control area of each rank of the word needs.
-  static constexpr Bytes control_bytes{sizeof(std::atomic<std::uint64_t>)};
+  static constexpr Bytes control_bytes{64};
 
   /// @param word  of this communicator alone, of the ranks of this node (this one only, where it shares none)
   /// @param post  null where all ranks share the word
   ControlChannel(Place place, std::shared_ptr<NodeMemory> word, std::unique_ptr<Post> post);
+  ControlChannel(const ControlChannel&) = delete;
+  ControlChannel& operator=(const ControlChannel&) = delete;
+  ~ControlChannel();
 
-  /// Tells everybody. It writes to memory and does not communicate, so a destructor may do it, and any thread, as long
-  /// as none closes the channel meanwhile. What this rank said first stays.
+  /// Tells everybody. It writes to memory and does not communicate, so any thread may do it, as long as none closes the
+  /// channel meanwhile. What this rank said first stays.
   /// @param peers  at fault, or waited for, as far as it is known
   void raise(ErrorCode code, std::string_view reason, const std::vector<int>& peers) noexcept;
   /// The same for an error of this rank. Nothing where it is the consequence of what others have told.
   void raise(const std::exception_ptr& error) noexcept;
+  /// Sends what was raised now, for a rank that may never tend the channel again. Takes 20 ms at most, and waits for
+  /// nobody; nothing where all ranks share the word, or MPI has ended.
+  void tell_now() noexcept;
 
   /// The alarm, if this rank knows of one, as the error that operations of this rank end with: it names the rank, host
   /// and reason, and is a consequence (`Error::as_consequence`) unless this rank raised it. Its peers are the rank that
@@ -72,8 +101,16 @@ class ControlChannel {
     if (!alarm) return std::nullopt;
     return error_of(*alarm);
   }
-  /// Error{mismatch} if a rank of this node has closed the communicator after fewer operations than these.
+  /// Error{mismatch} if a rank is known to have closed the communicator after fewer operations than these.
   [[nodiscard]] std::optional<Error> early_close(std::uint64_t operations) const;
+  /// Error{transport} that names a rank of this node whose process has ended. System calls, one for each.
+  [[nodiscard]] std::optional<Error> ended_peer() const;
+
+  /// Asks whether others call the same: all ranks of this node, and those of other nodes that are awaited. A rank asks
+  /// one thing at a time. Whoever finds that it calls something else raises the alarm. @throws Error{transport}
+  void ask(const Call& mine, const std::vector<int>& awaited);
+  /// What others have asked, at most one question of each, as far as the last tend() knows. To be erased when compared.
+  [[nodiscard]] std::vector<Question>& questions() { return questions_; }
 
   /// Sends and receives what there is. To be called every few milliseconds, by the thread that owns the communicator
   /// or its progress thread. @throws Error{transport}
@@ -81,20 +118,36 @@ class ControlChannel {
   /// Whether there are ranks that only messages reach.
   [[nodiscard]] bool has_post() const { return post_ != nullptr; }
 
-  /// Tells the ranks of this node that this one closes the communicator, and in how many operations it took part.
-  void leave(std::uint64_t operations) noexcept;
-  /// Collective, without an alarm and after leave(). @throws Error{transport}
-  void close();
+  /// Tells all ranks that this one closes the communicator, and in how many operations it took part.
+  /// @cost  for the first rank of a node that leaves, a message to each rank of other nodes; for the last, one more
+  /// @throws Error{transport}
+  void leave(std::uint64_t operations);
+  /// Releases what the channel has, without waiting, as soon as no message can be on its way to this rank: when all
+  /// have left. To be called after leave() until it returns true. @throws Error{transport}
+  bool close();
 
  private:
   [[nodiscard]] Error error_of(const LostPeer& alarm) const;
-  [[nodiscard]] std::atomic<std::uint64_t>& closing() const;
+  [[nodiscard]] ControlBoard& board(int local_rank) const;
+  void note_closing(std::uint64_t operations, int rank) const;
+  void note(const Question& question);
+  void read_boards();
+  void receive_all();
+  void read(const std::string& text);
+  [[nodiscard]] bool have_all_left();
 
   Place place_;
   std::shared_ptr<NodeMemory> word_;
   std::unique_ptr<Post> post_;
   std::vector<int> elsewhere_;  // the ranks that share no memory with this one
   bool has_told_ = false;       // them
+  std::vector<Question> questions_;
+  std::uint32_t questions_seen_ = 0;
+  std::vector<std::uint32_t> versions_seen_;  // by local rank
+  bool has_left_ = false;
+  bool is_quiet_ = false;            // has left, and nothing that it asked is on its way
+  std::size_t left_elsewhere_ = 0;   // ranks of the nodes from which somebody is known to have left
+  std::size_t quiet_elsewhere_ = 0;  // and of those from which all have
 };
 
 }  // namespace lockstep

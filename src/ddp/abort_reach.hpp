@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/communicator.hpp"
+
+namespace lockstep::ddp {
+
+/// What the abort of a group reaches: its communicators, and the groups that were split from it.
+class AbortReach : public std::enable_shared_from_this<AbortReach> {
+ public:
+  /// Until the communicator is destroyed.
+  void add(Communicator& communicator) {
+    const std::scoped_lock lock(mutex_);
+    communicators_.push_back(&communicator);
+    communicator.keep({nullptr, [reach = shared_from_this(), &communicator](void*) { reach->remove(communicator); }});
+  }
+  void add(const std::shared_ptr<AbortReach>& part) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(parts_, [](const auto& other) { return other.expired(); });
+    parts_.push_back(part);
+  }
+
+  /// From any thread.
+  void abort(std::string_view why) noexcept {
+    const std::scoped_lock lock(mutex_);
+    for (Communicator* const communicator : communicators_) communicator->abort(why);
+    for (const auto& part : parts_)
+      if (const auto reach = part.lock()) reach->abort(why);
+  }
+
+ private:
+  void remove(const Communicator& communicator) {
+    const std::scoped_lock lock(mutex_);
+    std::erase(communicators_, &communicator);
+  }
+
+  std::mutex mutex_;
+  std::vector<Communicator*> communicators_;
+  std::vector<std::weak_ptr<AbortReach>> parts_;
+};
+
+}  // namespace lockstep::ddp
