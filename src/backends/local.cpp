@@ -10,6 +10,7 @@
 #include "backends/local_post.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/thread_medium.hpp"
+#include "backends/plan_settings.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
@@ -31,23 +32,32 @@ class LocalGroup {
   }
 
   /// This rank's end of its next communicator's channel.
-  std::shared_ptr<ControlChannel> next_control(Rank rank, std::string host) {
+  /// @throws Error{mismatch} unless its settings are those of the first rank, and tells the others
+  std::shared_ptr<ControlChannel> next_control(Rank rank, std::string host, const std::vector<Setting>& settings) {
     const std::scoped_lock lock(mutex_);
     const auto me = static_cast<std::size_t>(rank.value);
     const std::size_t number = channels_made_[me]++;
     if (number == channels_.size()) {
-      channels_.push_back({share(ControlChannel::control_bytes), std::make_shared<LocalPosts>(shape_.ranks())});
+      channels_.push_back(
+          {share(ControlChannel::control_bytes), std::make_shared<LocalPosts>(shape_.ranks()), rank, settings});
     }
     const Channel& channel = channels_[number];
-    return std::make_shared<ControlChannel>(
+    auto control = std::make_shared<ControlChannel>(
         ControlChannel::Place{rank, shape_.ranks(), std::move(host), shape_.ranks_on(shape_.node_of_rank[me])},
         channel.words[me], shape_.nodes() > 1 ? std::make_unique<LocalPost>(channel.posts, rank) : nullptr);
+    const std::string different = differences(settings, channel.settings, rank, channel.first);
+    if (different.empty()) return control;
+    control->raise(ErrorCode::mismatch, different, {channel.first.value});
+    control->tell_now();
+    throw Error(ErrorCode::mismatch, different, {.rank = rank.value, .peers = {channel.first.value}});
   }
 
  private:
   struct Channel {
     std::vector<std::shared_ptr<NodeMemory>> words;  // by rank
     std::shared_ptr<LocalPosts> posts;
+    Rank first;  // who came first, and what it goes by
+    std::vector<Setting> settings;
   };
 
   /// Memory for each node. @return by rank
@@ -86,14 +96,15 @@ std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& grou
     throw Error(ErrorCode::invalid_argument,
                 "rank " + std::to_string(rank.value) + " is not one of the group's " + std::to_string(shape.ranks()));
   }
+  const std::string host = "this process";
+  auto control = group->next_control(rank, host, settings_of("local", options));
   PlanOptions here = options;
   here.selection = selection_on(shape, options.selection);
   std::shared_ptr<NodeMemory> memory;
   if (may_share_memory(here.selection)) memory = group->memory(rank, PlanCommunicator::control_bytes(here));
-  const std::string host = "this process";
   auto communicator = std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{
-          .backend = "local", .rank = rank, .shape = shape, .host = host, .control = group->next_control(rank, host)},
+          .backend = "local", .rank = rank, .shape = shape, .host = host, .control = std::move(control)},
       std::make_unique<ThreadMedium>(group->boxes(), rank), std::move(memory), progress, here);
   communicator->enlist();
   return communicator;

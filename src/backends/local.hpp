@@ -19,7 +19,10 @@ std::shared_ptr<LocalGroup> make_local_group(ClusterShape shape);
 
 /// One thread's end of a group: lockstep's own algorithms, with memory copies for messages. Each thread has a Progress
 /// of its own. All give the same options.
-/// @throws Error{invalid_argument} if `rank` is not in the group or an option is out of range
+/// @throws Error{invalid_argument} if `rank` is not in the group or an option is out of range; Error{mismatch} that
+/// says
+///         what is different from the first rank's options, on a rank that comes later. The others hear of it, as of
+///         any failure: nobody waits here for anybody
 std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& group, Rank rank, Progress& progress,
                                          const PlanOptions& options = {});
 

@@ -242,6 +242,29 @@ INSTANTIATE_TEST_SUITE_P(, EarlyClose,
                            return std::to_string(std::get<0>(parameter.param).nodes()) + "nodes";
                          });
 
+TEST(Options, ThatDifferBetweenThreadsAreNamedOnAllOfThem) {
+  for (const ClusterShape& shape : {ClusterShape{{0, 0}}, ClusterShape{{0, 1}}}) {
+    const auto group = make_local_group(shape);
+    Progress first;
+    Progress second;
+    const auto communicator = make_local(group, {0}, first, {.node = {.pull_limit = {64}}});
+    constexpr std::string_view text = "rank 1 has pull limit (bytes) 4096, rank 0 has 64";
+    try {
+      (void)make_local(group, {1}, second);
+      FAIL() << "it was made";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_EQ(error.message(), text);
+    }
+    try {
+      communicator->barrier().wait();
+      FAIL() << "the barrier is complete without a rank";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(text), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(AnotherThread, IsRefusedAndPoisonsNothing) {
   Cluster cluster({{0, 0, 0, 0}}, Algorithm::shared_memory);
   std::vector<Work> works;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/plan_settings.hpp"
+
+#include <algorithm>
+
+#include "base/hash.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+std::string to_text(const collectives::Choice& choice) {
+  return std::string(name(choice.algorithm)) + " in segments of " + std::to_string(choice.segment.value) + " bytes, " +
+         std::to_string(choice.blocks_in_flight) + " blocks in flight, radix " + std::to_string(choice.radix);
+}
+
+/// Digests a table into a few digits, so that ranks can tell theirs from others'.
+std::string fingerprint(const collectives::SelectionTable& table) {
+  Fnv1a hash;
+  for (const collectives::TableEntry& entry : table.entries()) {
+    hash.add(std::string(name(entry.kind)) + describe(entry.shape) + to_text(entry.choice));
+    hash.add(entry.from.value);
+    hash.add(entry.below.value);
+  }
+  return std::to_string(table.entries().size()) + " entries, fingerprint " + std::to_string(hash.value());
+}
+
+}  // namespace
+
+std::vector<Setting> settings_of(std::string_view back_end, const PlanOptions& options) {
+  std::vector<Setting> settings{{"back end", std::string(back_end)},
+                                {"operations in flight", std::to_string(options.operations_in_flight)},
+                                {"staging area (bytes)", std::to_string(options.node.staging.value)},
+                                {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
+                                {"message limit (bytes)", std::to_string(options.message_limit.value)}};
+  const collectives::Selection& selection = options.selection;
+  settings.push_back({"algorithm", selection.forced ? to_text(*selection.forced) : "auto"});
+  settings.push_back({"selection table", fingerprint(selection.table)});
+  settings.push_back({"untuned choice", to_text(selection.untuned)});
+  return settings;
+}
+
+std::string differences(const std::vector<Setting>& mine, const std::vector<Setting>& theirs, Rank me, Rank other) {
+  std::string text;
+  for (const Setting& setting : mine) {
+    const auto same_name = [&](const Setting& s) { return s.name == setting.name; };
+    const auto there = std::find_if(theirs.begin(), theirs.end(), same_name);
+    if (there == theirs.end() || there->value == setting.value) continue;
+    text += (text.empty() ? "" : "; ") + ("rank " + std::to_string(me.value)) + " has " + setting.name + " " +
+            setting.value + ", rank " + std::to_string(other.value) + " has " + there->value;
+  }
+  return text;
+}
+
+}  // namespace lockstep::backends
