@@ -49,15 +49,6 @@ class RankDeath : public testing::Test {
       std::filesystem::temp_directory_path() / ("lockstep-rank-death-" + std::to_string(getpid()));
 };
 
-/// What tells mpiexec to let the other ranks live when one has died; empty where nothing does. MPICH's has
-/// -disable-auto-cleanup, and kills them all the same some milliseconds later.
-std::string recovery_flag() {
-  const std::string version = testing_support::run_program(std::string(LOCKSTEP_MPIEXEC) + " --version 2>&1").output;
-  const auto is_of = [&](const char* name) { return version.find(name) != std::string::npos; };
-  if (is_of("Open MPI") || is_of("OpenRTE") || is_of("PRTE")) return " --enable-recovery";
-  return "";
-}
-
 struct Note {
   std::int64_t nanoseconds = 0;
   std::string words;
@@ -73,7 +64,7 @@ Note read(const std::filesystem::path& path) {
 class RankDeathIn : public RankDeath, public testing::WithParamInterface<const char*> {};
 
 TEST_P(RankDeathIn, IsToldByNameToWhoeverWaits) {
-  const std::string flag = recovery_flag();
+  const std::string flag = testing_support::recovery_flag(LOCKSTEP_MPIEXEC);
   if (flag.empty()) LOCKSTEP_SKIP(mpi) << LOCKSTEP_MPIEXEC << " lets no rank outlive another";
   const auto job = testing_support::run_program(
       command(flag, "await " + folder().string() + ' ' + GetParam() + ' ' + std::to_string(deadline_seconds)) +

@@ -39,7 +39,13 @@ inline int occurrences(const std::string& text, const std::string& part) {
 /// Whether this launcher is Open MPI's.
 inline bool is_open_mpi(const std::string& mpiexec) {
   const std::string version = run_program(mpiexec + " --version 2>&1").output;
-  return occurrences(version, "Open MPI") + occurrences(version, "OpenRTE") > 0;
+  return occurrences(version, "Open MPI") + occurrences(version, "OpenRTE") + occurrences(version, "PRTE") > 0;
+}
+
+/// What tells this launcher to let the other ranks live when one has died; empty where nothing does. MPICH's has
+/// -disable-auto-cleanup, and kills them all the same some milliseconds later.
+inline std::string recovery_flag(const std::string& mpiexec) {
+  return is_open_mpi(mpiexec) ? " --enable-recovery" : "";
 }
 
 }  // namespace lockstep::testing_support

@@ -87,6 +87,18 @@ TEST_F(Metrics, EpochsHoldLossesAccuracyAndSpeed) {
   }
 }
 
+/// What steps say of speed is of all ranks, too: the time of their windows fits into the epoch's.
+TEST_F(Metrics, StepsTakeNoLongerThanTheirEpoch) {
+  const auto steps = of_kind(events_, "step");
+  for (const auto& epoch : of_kind(events_, "epoch")) {
+    double seconds = 0;
+    for (const auto& step : steps)
+      if (step.at("epoch") == epoch.at("epoch")) seconds += 2 * 16 / step.at("images_per_second").get<double>();
+    EXPECT_GT(seconds, 0);
+    EXPECT_LE(seconds, epoch.at("seconds").get<double>() * (1 + 1e-9));
+  }
+}
+
 TEST_F(Metrics, EndRepeatsTheLastAccuracy) {
   const auto& end = events_.back();
   EXPECT_EQ(end.at("outcome"), "completed");
