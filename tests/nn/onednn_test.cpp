@@ -35,7 +35,7 @@ void expect_agreement(const Network& network) {
   const double loss = exact.differentiate({rounded.begin(), rounded.end()}, labels);
   EXPECT_NEAR(fast.differentiate(rounded, labels), loss, 1e-5 * loss);
   for (const TensorSlot& tensor : exact.model.parameters().tensors()) {
-    EXPECT_LT(distance(fast, exact, tensor), 1e-4) << network.name() << ' ' << tensor.name;
+    EXPECT_LT(distance(fast, exact, tensor), 1e-5) << network.name() << ' ' << tensor.name;
   }
   for (std::size_t i = 0; i < exact.state.size(); ++i) EXPECT_NEAR(fast.state[i], exact.state[i], 1e-5);
 }
