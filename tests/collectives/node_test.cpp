@@ -34,7 +34,7 @@ void prove(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShap
 
 TEST(SharedMemoryAllReduce, IsRightForAllRankCountsAndCounts) {
   for (const Reaches& reach : every_reach)
-    for (int ranks = 1; ranks <= 64; ++ranks)
+    for (const int ranks : ranks_for(reach, 64))
       for (const std::int64_t count : counts_for(ranks))
         prove({.count = {count}, .in_place = true}, ranks, Algorithm::shared_memory, {}, reach);
 }
@@ -61,7 +61,7 @@ TEST(SharedMemory, MovesDataForAllRankCountsAndCounts) {
                                     CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all})
     for (const Reaches& reach : by_slices)
       for (const bool in_place : {true, false})
-        for (int ranks = 1; ranks <= (in_place ? 64 : 17); ++ranks)
+        for (const int ranks : ranks_for(reach, in_place ? 64 : 17))
           for (const std::int64_t count : counts_for(ranks)) {
             const Trial trial{.kind = kind, .count = {count}, .root = {ranks / 2}, .in_place = in_place};
             ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks, Algorithm::shared_memory, {}, reach), trial)))
@@ -150,7 +150,7 @@ TEST(HierarchicalAllReduce, IsRightOnManyNodes) {
 
 TEST(TreeOrderOfNodes, IsCanonicalOnOneNodeForAllRankCountsAndCounts) {
   for (const Reaches& reach : every_reach)
-    for (int ranks = 1; ranks <= 64; ++ranks)
+    for (const int ranks : ranks_for(reach, 64))
       for (const std::int64_t count : counts_for(ranks))
         prove({.count = {count}, .in_place = ranks % 2 == 0}, ranks, Algorithm::hierarchical_tree_order, {}, reach);
 }

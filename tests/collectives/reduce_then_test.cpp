@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, ReduceThen,
 TEST(ReduceThenInSharedMemory, IsRightForAllRankCountsAndCounts) {
   for (const Reaches& reach : reaches)
     for (const bool in_place : {true, false})
-      for (int ranks = 1; ranks <= (in_place ? 64 : 17); ++ranks)
+      for (const int ranks : ranks_for(reach, in_place ? 64 : 17))
         for (const std::int64_t count : counts_for(ranks))
           prove_then(reduce_then_of(count, in_place), ranks, Algorithm::shared_memory, {}, reach);
 }

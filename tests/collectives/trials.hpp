@@ -62,6 +62,16 @@ inline std::set<std::int64_t> counts_for(int ranks) {
   return {1, ranks + 1, (1 << 20) + 3};
 }
 
+/// All up to `most`. Of those beyond 24 for another reach than direct only those beside powers of two: plans differ by
+/// reach in where a rank puts what it shows, whatever their number.
+inline std::vector<int> ranks_for(const Reaches& reaches, int most) {
+  const bool all = reaches == Reaches{Reach::direct};
+  std::vector<int> ranks;
+  for (int n = 1; n <= most; ++n)
+    if (all || n <= 24 || (n >= 31 && n <= 33) || n >= 63) ranks.push_back(n);
+  return ranks;
+}
+
 inline testing::AssertionResult is_right(const Simulation& simulation) {
   if (!simulation.fault) return testing::AssertionSuccess();
   const Fault& fault = *simulation.fault;

@@ -62,13 +62,10 @@ void insert_sorted(std::vector<int>& steps, int step) {
 
 /// Drops what another entry waits for already.
 void prune(std::vector<int>& done, const std::vector<Dependencies>& all) {
-  const std::vector<int> direct = done;
-  std::erase_if(done, [&](int step) {
-    return std::any_of(direct.begin(), direct.end(), [&](int other) {
-      const std::vector<int>& implied = all[static_cast<std::size_t>(other)].done;
-      return std::binary_search(implied.begin(), implied.end(), step);
-    });
-  });
+  std::vector<bool> implied(all.size());
+  for (const int other : done)
+    for (const int step : all[static_cast<std::size_t>(other)].done) implied[static_cast<std::size_t>(step)] = true;
+  std::erase_if(done, [&](int step) { return implied[static_cast<std::size_t>(step)]; });
 }
 
 }  // namespace

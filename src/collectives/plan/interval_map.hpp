@@ -1,54 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
-#include <map>
 #include <utility>
+#include <vector>
 
 namespace lockstep::collectives {
 
 /// A value for each position of a line, kept by intervals: it costs as many entries as there are borders, however long
-/// the line. A freshly made one has `T{}` everywhere.
+/// the line. A freshly made one has `T{}` everywhere. The entries lie in one sorted array, which is searched and
+/// rebuilt faster than a tree while they are hundreds, as they are.
 template <class T>
 class IntervalMap {
  public:
-  IntervalMap() { pieces_.emplace(std::numeric_limits<std::int64_t>::min(), T{}); }
-
   /// Calls visit(piece_begin, piece_end, T&) for the pieces of [begin, end) in ascending order.
   template <class Visit>
   void visit(std::int64_t begin, std::int64_t end, Visit&& visit) {
     if (begin >= end) return;
-    const auto last = split(end);
-    for (auto piece = split(begin); piece != last;) {
-      const auto next = std::next(piece);
-      visit(piece->first, next->first, piece->second);
-      piece = next;
-    }
+    const std::size_t first = split(begin);
+    const std::size_t last = split(end);
+    for (std::size_t i = first; i != last; ++i) visit(pieces_[i].begin, pieces_[i + 1].begin, pieces_[i].value);
   }
 
   /// Sets [begin, end) to one value.
   void assign(std::int64_t begin, std::int64_t end, T value) {
     if (begin >= end) return;
-    const auto last = split(end);
-    const auto first = split(begin);
-    first->second = std::move(value);
-    pieces_.erase(std::next(first), last);
+    const std::size_t first = split(begin);
+    const std::size_t last = split(end);
+    pieces_[first].value = std::move(value);
+    pieces_.erase(at(first + 1), at(last));
   }
 
  private:
-  using Pieces = std::map<std::int64_t, T>;
+  struct Piece {
+    std::int64_t begin;
+    T value;
+  };
 
-  /// Makes `position` a border and returns the piece that begins there.
-  typename Pieces::iterator split(std::int64_t position) {
-    const auto after = pieces_.upper_bound(position);
-    const auto piece = std::prev(after);
-    if (piece->first == position) return piece;
-    return pieces_.emplace_hint(after, position, piece->second);
+  auto at(std::size_t index) { return pieces_.begin() + static_cast<std::ptrdiff_t>(index); }
+
+  /// Makes `position` a border and returns which piece begins there.
+  std::size_t split(std::int64_t position) {
+    const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), position,
+                                        [](std::int64_t p, const Piece& piece) { return p < piece.begin; });
+    const auto index = static_cast<std::size_t>(after - pieces_.begin());
+    if (pieces_[index - 1].begin == position) return index - 1;
+    T value = pieces_[index - 1].value;
+    pieces_.insert(after, Piece{position, std::move(value)});
+    return index;
   }
 
-  Pieces pieces_;
+  std::vector<Piece> pieces_ = std::vector<Piece>(1, Piece{std::numeric_limits<std::int64_t>::min(), T{}});
 };
 
 }  // namespace lockstep::collectives
