@@ -17,6 +17,8 @@
 #   SECONDS_EACH (0.2)     spent on each size in each round
 #   MIN (4) MAX (256M) FACTOR (4)      the sizes
 #   ALGORITHM (auto) BUFFERS (allocate user)   comm-bench's flags; with BUFFERS= it is not told which buffers
+#   PROTOCOL (common-clock)   barrier: each rank counts from when it leaves a barrier, as most programs measure
+#   PREPARED               where it is set, lockstep starts prepared operations as well
 #   RATE                   of the links between hosts, as 1gbit; not limited without it
 #   BIND                   core or none; without it ranks are bound except in hosts and gloo, whose threads and kernels
 #                          need the cores too
@@ -124,6 +126,10 @@ program_of() {
   case $1 in
     lockstep) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm") ;;
     lockstep-yield) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --wait yield) ;;
+    lockstep-prepared-*)
+      command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --prepared --buffers "${1#lockstep-prepared-}"
+        "${tuning[@]}")
+      ;;
     lockstep-*) command+=("build/$preset/bin/comm-bench" --algorithm "$algorithm" --buffers "${1#lockstep-}" "${tuning[@]}") ;;
     gloo) command+=(build/peers/gloo_allreduce --wait yield) ;;
     limit) command+=(build/peers/memory_limit) ;;
@@ -155,7 +161,7 @@ measure() {
       file=$folder/$contender-$round
       start_with "$contender" "$ranks" "$per_host"
       program_of "$contender"
-      command+=("${sizes[@]}" --seconds "${SECONDS_EACH:-0.2}" --json "$PWD/$file.json")
+      command+=("${sizes[@]}" --protocol "${PROTOCOL:-common-clock}" --seconds "${SECONDS_EACH:-0.2}" --json "$PWD/$file.json")
       run_logged "$contender" "$file"
     done
   done
@@ -174,7 +180,10 @@ tune() {
 locksteps() {
   local kind
   [ ${#buffers[@]} -gt 0 ] || echo lockstep
-  for kind in "${buffers[@]}"; do echo "lockstep-$kind"; done
+  for kind in "${buffers[@]}"; do
+    echo "lockstep-$kind"
+    [ -z "${PREPARED:-}" ] || echo "lockstep-prepared-$kind"
+  done
 }
 best_lockstep() { locksteps | head -n 1; }
 

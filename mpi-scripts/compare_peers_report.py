@@ -102,7 +102,7 @@ def report(directory):
     peers = {name: fastest(directory, name) for name in contenders if name not in ours and name != BARE_TCP}
     tables = {}
     for name in ours:
-        subject = f"{directory.name}, user's memory" if name == "lockstep-user" else directory.name
+        subject = f"{directory.name}, user's memory" if name.endswith("-user") else directory.name
         rows = compare(fastest(directory, name), peers)
         print_table(subject, name, list(peers), rows, bare_tcp)
         tables[name] = rows

@@ -175,7 +175,7 @@ class HostCommunicator::Kept final : public Preparation {
   Work& start(Queue queue) override {
     owner_->check_thread(name(collective_.kind));
     const Progress::Exclusive exclusive(*owner_->progress_);
-    owner_->check_queue(collective_, queue);
+    if (!queue.is_host()) owner_->check_queue(collective_, queue);
     owner_->check_usable(name(collective_.kind));
     Entry& entry = idle();
     owner_->enqueue(*entry.operation);
@@ -389,7 +389,7 @@ void HostCommunicator::start_next() {
     const HostOperation::Turn turn{next_slot_, begun_++};
     if (++next_slot_ == options_.operations_in_flight) next_slot_ = 0;
     on_behalf_of(next, [&] { next.begin(turn); });
-    retire();
+    if (next.state() == Operation::State::done) retire();
   }
 }
 

@@ -243,12 +243,12 @@ std::byte* BlockRun::address(const Range& range) const {
   const std::int64_t width = size_of(operands_->dtype);
   if (range.memory == Memory::scratch) return scratch_ + range.offset * width;
   if (range.memory == Memory::staging) return link_->staging(lane_) + range.offset * width;
-  return operands_->output + view_(range.offset) * width;
+  return operands_->output + position(range.offset) * width;
 }
 
 const std::byte* BlockRun::source(const Range& range) const {
   if (range.memory != Memory::input) return address(range);
-  return operands_->input + view_(range.offset) * size_of(operands_->dtype);
+  return operands_->input + position(range.offset) * size_of(operands_->dtype);
 }
 
 std::byte* BlockRun::address_of(const NodeRange& at) const {
@@ -256,7 +256,7 @@ std::byte* BlockRun::address_of(const NodeRange& at) const {
   if (at.rank == collectives::self) return const_cast<std::byte*>(source(at.range));
   const NodeLink::Shown shown =
       at.range.memory == Memory::input ? link_->input_of(lane_, at.rank) : link_->output_of(lane_, at.rank);
-  const std::int64_t offset = shown.is_staged ? at.range.offset : view_(at.range.offset);
+  const std::int64_t offset = shown.is_staged ? at.range.offset : position(at.range.offset);
   return shown.data + offset * size_of(operands_->dtype);
 }
 

@@ -79,6 +79,10 @@ class BlockRun {
   void post(int step);
   void release(const std::vector<int>& followers);
   void finish(int step);
+  /// As the view says, without a division where the buffer is not divided.
+  [[nodiscard]] std::int64_t position(std::int64_t plan_offset) const {
+    return plan_offset < view_.part_count ? view_.offset + plan_offset : view_(plan_offset);
+  }
   [[nodiscard]] std::byte* address(const collectives::Range& range) const;
   [[nodiscard]] const std::byte* source(const collectives::Range& range) const;
   [[nodiscard]] std::byte* landing(int step);

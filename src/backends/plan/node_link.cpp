@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::int64_t line_pair = 128;  // processors fetch cache lines in pairs
 
-/// What of a signature fits into a flag.
-std::uint32_t short_form(const Signature& signature) { return static_cast<std::uint32_t>(signature.hash); }
-
-/// Of numbers that wrap.
-bool is_before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
-
 Error ahead(int rank) {
   return Error(ErrorCode::corrupt,
                "rank " + std::to_string(rank) +
@@ -43,12 +37,9 @@ NodeLink::NodeLink(std::shared_ptr<NodeMemory> memory, std::vector<int> ranks, i
       channels_(static_cast<std::size_t>(channels)) {
   for (std::size_t i = 0; i < ranks_.size(); ++i)
     local_of_rank_[static_cast<std::size_t>(ranks_[i])] = static_cast<int>(i);
-}
-
-NodeLink::Slot& NodeLink::slot_of(int local_rank, int channel, std::uint32_t block) const {
-  static_assert((slots & (slots - 1)) == 0);
-  const auto turn = static_cast<int>(block & (slots - 1U));
-  return *reinterpret_cast<Slot*>(memory_->control(local_rank) + (slots * channel + turn) * slot_bytes_);
+  for (int local_rank = 0; local_rank < memory_->size(); ++local_rank) areas_.push_back(memory_->control(local_rank));
+  for (int channel = 0; channel < channels; ++channel)
+    channels_[static_cast<std::size_t>(channel)].slot = slot_offset(channel, 0);
 }
 
 std::optional<int> NodeLink::open(int channel, const Announcement& announcement) {
@@ -59,6 +50,7 @@ std::optional<int> NodeLink::open(int channel, const Announcement& announcement)
     own.entered = left_when_entered;
   }
   ++own.block;
+  own.slot = slot_offset(channel, own.block);
   own.signature = announcement.signature;
   Slot& here = slot(local_rank_, channel);
   seams::raise_guard(guard(channel));
@@ -80,25 +72,14 @@ std::optional<int> NodeLink::first_not_in(int channel, std::uint32_t block) cons
   return std::nullopt;
 }
 
-void NodeLink::publish(int channel, int phase) {
+/// Of a flag that does not simply say that `rank` does the same. @throws as has_published
+void NodeLink::check_flag(int channel, int rank, std::uint64_t flag) const {
   const Channel& own = channels_[static_cast<std::size_t>(channel)];
-  const std::uint64_t reached = own.first_phase() + static_cast<std::uint32_t>(phase);
-  seams::check_guard(guard(channel));
-  slot(local_rank_, channel).flag.store(reached << 32U | short_form(own.signature), std::memory_order_release);
-  memory_->ring();
-}
-
-bool NodeLink::has_published(int channel, int rank, int phase) const {
-  const Channel& own = channels_[static_cast<std::size_t>(channel)];
-  const Slot& there = slot(local(rank), channel);
-  const std::uint64_t flag = there.flag.load(std::memory_order_acquire);
   const auto reached = static_cast<std::uint32_t>(flag >> 32U);
-  if (is_before(reached, own.first_phase())) return false;
   const bool is_ahead = reached - own.first_phase() >= phases;
   if (is_ahead && seams::keeps_slot_rule) throw ahead(rank);
   if (!is_ahead && static_cast<std::uint32_t>(flag) != short_form(own.signature))
-    throw disagreement(rank, {.call = there.call}, own.signature);
-  return !is_before(reached, own.first_phase() + static_cast<std::uint32_t>(phase));
+    throw disagreement(rank, {.call = slot(local(rank), channel).call}, own.signature);
 }
 
 NodeLink::Shown NodeLink::shown(int local_rank, int channel, std::uint64_t location) const {

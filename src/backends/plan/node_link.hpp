@@ -61,10 +61,24 @@ class NodeLink {
   /// @return nothing; or a rank that has still to enter an earlier block, and then nothing has changed
   [[nodiscard]] std::optional<int> open(int channel, const Announcement& announcement);
   /// Tells that this rank has done what it had to do up to `phase`.
-  void publish(int channel, int phase);
+  void publish(int channel, int phase) {
+    const Channel& own = channels_[static_cast<std::size_t>(channel)];
+    const std::uint64_t reached = own.first_phase() + static_cast<std::uint32_t>(phase);
+    seams::check_guard(guard(channel));
+    slot(local_rank_, channel).flag.store(reached << 32U | short_form(own.signature), std::memory_order_release);
+    memory_->ring();
+  }
   /// Whether `rank` has published `phase` of this block. @throws Error{mismatch} if it does something else;
   ///         Error{corrupt} if it is in a later block, which the rule excludes
-  [[nodiscard]] bool has_published(int channel, int rank, int phase) const;
+  [[nodiscard]] bool has_published(int channel, int rank, int phase) const {
+    const Channel& own = channels_[static_cast<std::size_t>(channel)];
+    const std::uint64_t flag = slot(local(rank), channel).flag.load(std::memory_order_acquire);
+    const auto reached = static_cast<std::uint32_t>(flag >> 32U);
+    if (is_before(reached, own.first_phase())) return false;
+    const bool is_in_block = reached - own.first_phase() < phases;
+    if (!is_in_block || static_cast<std::uint32_t>(flag) != short_form(own.signature)) check_flag(channel, rank, flag);
+    return !is_before(reached, own.first_phase() + static_cast<std::uint32_t>(phase));
+  }
   /// Takes note that as many `peers` as an Await named have published: if they are all others, all have entered.
   void note_awaited(int channel, std::size_t peers) {
     if (peers + 1 == ranks_.size()) channels_[static_cast<std::size_t>(channel)].note_entered();
@@ -95,15 +109,28 @@ class NodeLink {
   struct Channel {
     std::uint32_t block = 0;    // how many have been opened
     std::uint32_t entered = 0;  // the last that all ranks of the node are known to have entered
+    std::int64_t slot = 0;      // where in everybody's area the block's slot is
     Signature signature;
     [[nodiscard]] std::uint32_t first_phase() const { return block * phases; }
     void note_entered() { entered = block; }
   };
   static Bytes slot_bytes(Bytes staging);
-  [[nodiscard]] Slot& slot_of(int local_rank, int channel, std::uint32_t block) const;
-  [[nodiscard]] Slot& slot(int local_rank, int channel) const {
-    return slot_of(local_rank, channel, channels_[static_cast<std::size_t>(channel)].block);
+  /// What of a signature fits into a flag.
+  static std::uint32_t short_form(const Signature& signature) { return static_cast<std::uint32_t>(signature.hash); }
+  /// Of numbers that wrap.
+  static bool is_before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
+  [[nodiscard]] std::int64_t slot_offset(int channel, std::uint32_t block) const {
+    static_assert((slots & (slots - 1)) == 0);
+    return (slots * channel + static_cast<int>(block & (slots - 1U))) * slot_bytes_;
   }
+  [[nodiscard]] Slot& slot_of(int local_rank, int channel, std::uint32_t block) const {
+    return *reinterpret_cast<Slot*>(areas_[static_cast<std::size_t>(local_rank)] + slot_offset(channel, block));
+  }
+  [[nodiscard]] Slot& slot(int local_rank, int channel) const {
+    return *reinterpret_cast<Slot*>(areas_[static_cast<std::size_t>(local_rank)] +
+                                    channels_[static_cast<std::size_t>(channel)].slot);
+  }
+  void check_flag(int channel, int rank, std::uint64_t flag) const;
   [[nodiscard]] std::byte* data(int local_rank, int channel) const {
     return reinterpret_cast<std::byte*>(&slot(local_rank, channel)) + sizeof(Slot);
   }
@@ -115,6 +142,7 @@ class NodeLink {
   [[nodiscard]] int local(int rank) const { return local_of_rank_[static_cast<std::size_t>(rank)]; }
 
   std::shared_ptr<NodeMemory> memory_;
+  std::vector<std::byte*> areas_;  // of control, by rank of the node
   std::vector<int> ranks_;
   std::vector<int> local_of_rank_;
   int local_rank_;

@@ -23,14 +23,20 @@ class CompiledSchedule {
         schedule_(std::move(schedule)),
         full_(schedule_.full()),
         tail_(schedule_.tail()),
-        blocks_in_flight_(blocks_in_flight) {}
+        blocks_in_flight_(blocks_in_flight),
+        first_view_(schedule_.size() > 0 ? schedule_.view(0) : collectives::BlockView{1, 0, 0}) {}
 
   [[nodiscard]] std::string_view algorithm() const { return algorithm_; }
   [[nodiscard]] bool shares_memory() const { return full_.shares_memory(); }
   [[nodiscard]] std::int64_t size() const { return schedule_.size(); }
   [[nodiscard]] int blocks_in_flight() const { return blocks_in_flight_; }
-  [[nodiscard]] collectives::BlockView view(std::int64_t block) const { return schedule_.view(block); }
-  [[nodiscard]] const CompiledPlan& plan(std::int64_t block) const { return schedule_.is_tail(block) ? tail_ : full_; }
+  // Many schedules have one block, and are over soon.
+  [[nodiscard]] collectives::BlockView view(std::int64_t block) const {
+    return block == 0 ? first_view_ : schedule_.view(block);
+  }
+  [[nodiscard]] const CompiledPlan& plan(std::int64_t block) const {
+    return block > 0 && schedule_.is_tail(block) ? tail_ : full_;
+  }
 
  private:
   std::string_view algorithm_;
@@ -38,6 +44,7 @@ class CompiledSchedule {
   CompiledPlan full_;
   CompiledPlan tail_;
   int blocks_in_flight_;
+  collectives::BlockView first_view_;
 };
 
 /// The schedules that one rank of a communicator has run so far: training repeats the same few operations, and choosing
