@@ -152,7 +152,7 @@ TEST_P(MpiFailure, ReachesEverybody) {
     EXPECT_THROW((void)c->barrier(), Error) << "the communicator goes on";
   }
   barrier(world.group());
-  keep(std::move(c));
+  if (world.rank().value != odd) keep(std::move(c));
   keep(std::move(progress));
   keep(std::move(data));
   world.close();
