@@ -142,11 +142,11 @@ TEST(PriceOfBlocks, IsAboutThePrediction) {
     for (const int ranks : {2, 8, 16, 64})
       for (const CostModel& model : {equal_links, on_the_wire}) {
         const std::int64_t parts = algorithm == Algorithm::ring ? ranks : floor_log2(ranks) + 1;
-        const Choice choice{algorithm, {count * element_bytes / parts}, 4};
-        const Bytes block{choice.segment.value * parts};
-        const double seconds = predicted_seconds(choice, CollectiveKind::all_reduce, {4 * block.value},
+        const Choice choice{algorithm, {count * element_bytes}, 4};
+        const Bytes four_blocks{4 * parts * choice.segment.value};
+        const double seconds = predicted_seconds(choice, CollectiveKind::all_reduce, four_blocks,
                                                  on({std::vector<int>(static_cast<std::size_t>(ranks))}, model));
-        const double price = price_in_flight(algorithm, ranks, 4, block.value / element_bytes, model);
+        const double price = price_in_flight(algorithm, ranks, 4, parts * count, model);
         EXPECT_GE(price, 0.65 * seconds) << name(algorithm) << ", " << ranks << " ranks";
         EXPECT_LE(price, 1.3 * seconds) << name(algorithm) << ", " << ranks << " ranks";
       }
