@@ -117,8 +117,8 @@ Contenders make_contenders(const World& world, const Options& options) {
     if (name == "mpi") {
       contenders.push_back(std::make_unique<BlockingContender>(name, world.group().dup()));
     } else {
-      contenders.push_back(make_contender(name, world, group_options(method_of(name, options), options),
-                                          options.prepared));
+      contenders.push_back(
+          make_contender(name, world, group_options(method_of(name, options), options), options.prepared));
     }
   }
   return contenders;
