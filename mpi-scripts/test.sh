@@ -55,10 +55,19 @@ tidy-full() {
   mpi-scripts/tidy.py --full
 }
 
+# A public function says what it does, but for accessors, which are const and take nothing, and for moving.
 docs() {
   section "Documentation (doxygen, warnings are errors)"
   mkdir -p build/doc
   doxygen Doxyfile
+  local silent
+  silent=$({
+    cat Doxyfile
+    printf '%s\n' INPUT=include OUTPUT_DIRECTORY=build/doc/check GENERATE_HTML=NO GENERATE_XML=YES \
+      EXTRACT_ALL=NO WARN_IF_UNDOCUMENTED=YES WARN_AS_ERROR=NO
+  } | doxygen - 2>&1 | grep 'Member .* (function) .* is not documented' |
+    grep -vE '\(\) const|\([A-Za-z]+ ?&&[a-z ]*\) noexcept' | sort -u || [ $? = 1 ])
+  [ -z "$silent" ] || fail "public functions without a word on what they do:"$'\n'"$silent"
   echo "build/doc/html/index.html"
 }
 

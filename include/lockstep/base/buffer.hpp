@@ -51,8 +51,10 @@ struct ConstBuffer {
   MemoryKind kind = MemoryKind::host;
 
   ConstBuffer() = default;
+  /// A view of `count_in` elements, as `Buffer` is.
   ConstBuffer(const void* data_in, Count count_in, DType dtype_in, MemoryKind kind_in = MemoryKind::host)
       : data(data_in), count(count_in), dtype(dtype_in), kind(kind_in) {}
+  /// The same elements, to be read only.
   // NOLINTNEXTLINE(google-explicit-constructor): a view that may be written is one that may be read
   ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype), kind(b.kind) {}
 
@@ -69,6 +71,7 @@ class Allocation {
   using Release = std::function<void(void*)>;
 
   Allocation() = default;
+  /// Takes over memory that `release` will be given at the end.
   Allocation(void* data, Bytes bytes, MemoryKind kind, Release release);
   Allocation(Allocation&& other) noexcept;
   Allocation& operator=(Allocation&& other) noexcept;

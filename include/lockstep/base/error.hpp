@@ -40,6 +40,7 @@ struct ErrorContext {
 /// `what()` is a single line that names every known field of the context.
 class Error : public std::exception {
  public:
+  /// @param message  names the value at fault and says what to do; a single line
   Error(ErrorCode code, std::string message, ErrorContext context = {},
         SourceLocation location = SourceLocation::current());
 

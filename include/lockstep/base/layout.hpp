@@ -29,6 +29,7 @@ class Layout {
   int add(std::string name, std::vector<std::int64_t> shape);
 
   [[nodiscard]] const std::vector<TensorSlot>& tensors() const { return tensors_; }
+  /// @throws std::out_of_range for an index that add() has not returned
   [[nodiscard]] const TensorSlot& at(int index) const { return tensors_.at(static_cast<std::size_t>(index)); }
   /// @throws Error{invalid_argument} if there is no tensor of that name
   [[nodiscard]] const TensorSlot& find(const std::string& name) const;

@@ -24,6 +24,7 @@ struct Span {
 class Observer {
  public:
   virtual ~Observer() = default;
+  /// Is told of a span when it has ended. What it points to may be gone afterwards.
   virtual void span(const Span& span) = 0;
 };
 

@@ -117,6 +117,7 @@ class Communicator {
   /// @throws as the member that is refused; then none has been submitted
   /// @cost   that of the members, and the memory of the list
   std::vector<Work> group(std::span<const Collective> members);
+  /// The same for members that are written down in the call.
   std::vector<Work> group(std::initializer_list<Collective> members) {
     return group(std::span(members.begin(), members.size()));
   }
@@ -144,7 +145,9 @@ class Communicator {
   virtual void close() = 0;
 
  protected:
+  /// For a back end: this rank's number and how many there are.
   Communicator(Rank rank, int size) : rank_(rank), size_(size) {}
+  /// Begins a collective that has been checked.
   virtual Work submit(const Collective& collective) = 0;
   /// Of members that have been checked. A back end that has nothing to join submits them one by one.
   virtual std::vector<Work> submit_group(std::span<const Collective> members);

@@ -28,6 +28,7 @@ class Preparation {
 /// one submits plainly. Move-only. Its communicator and its buffers outlive the last start.
 class [[nodiscard]] Prepared {
  public:
+  /// For a back end: what prepare() of a communicator returns.
   explicit Prepared(std::unique_ptr<Preparation> preparation) : preparation_(std::move(preparation)) {}
 
   /// Submits the operation once more; one start at a time is under way.
@@ -40,12 +41,15 @@ class [[nodiscard]] Prepared {
   void start(Queue queue = Queue::host());
   /// As Work. Before the first start there is nothing under way: test() is true and wait() returns.
   [[nodiscard]] bool test() { return started_ == nullptr || started_->test(); }
+  /// Until the last start has ended. @throws as Work::wait
   void wait() {
     if (started_ != nullptr) started_->wait();
   }
+  /// No longer than `at_most`. @return whether it has ended @throws as Work::wait
   [[nodiscard]] bool wait(std::chrono::duration<double> at_most) {
     return started_ == nullptr || started_->wait(at_most);
   }
+  /// Orders the queue's later work after the last start, as Work::then.
   void then(Queue queue) {
     if (started_ != nullptr) started_->then(queue);
   }

@@ -41,6 +41,7 @@ class ProgressSource {
 class TimeSource {
  public:
   virtual ~TimeSource() = default;
+  /// What time it is. It never goes back.
   [[nodiscard]] virtual Clock::time_point now() = 0;
   /// Stands in for yielding the processor, between two polls that moved nothing.
   virtual void yield() = 0;
@@ -77,6 +78,7 @@ class Progress {
   /// may nest them. Costs one branch where there is no thread.
   class Exclusive {
    public:
+    /// Waits until the progress thread, if there is one, has ended its round.
     explicit Exclusive(Progress& progress) : progress_(progress.shared_ ? &progress : nullptr) {
       if (progress_ != nullptr) progress_->enter();
     }
@@ -113,7 +115,9 @@ class Progress {
     return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
 
+  /// Moves this source as well from now on. A communicator does so when it is made.
   void add(ProgressSource& source);
+  /// Moves it no more; it may be destroyed then.
   void remove(ProgressSource& source);
 
   /// One round over all sources; nothing where a progress thread makes the rounds. @return whether anything moved
@@ -125,6 +129,7 @@ class Progress {
   void wait(Operation& operation);
   /// As `wait`, but no longer than until a time. @return whether `done` returned true
   bool wait_until(const std::function<bool()>& done, Clock::time_point until);
+  /// The time by which this rank waits.
   [[nodiscard]] Clock::time_point now() { return time_ == nullptr ? Clock::now() : time_->now(); }
   /// Calls `done` now and then while this rank waits, until it returns true: what a communicator that is closed has
   /// still to do.

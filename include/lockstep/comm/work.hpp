@@ -31,11 +31,14 @@ class Operation {
   [[nodiscard]] const std::exception_ptr& error() const { return error_; }
 
  protected:
+  /// Pending once more. @pre nobody waits for it
   void restart() {
     error_ = nullptr;
     state_.store(State::pending, std::memory_order_release);
   }
+  /// Ends it; its result can be seen by whoever sees that.
   void complete() { state_.store(State::done, std::memory_order_release); }
+  /// Ends it by an error, which wait() throws.
   void fail(std::exception_ptr error) {
     error_ = std::move(error);
     state_.store(State::failed, std::memory_order_release);
@@ -52,6 +55,7 @@ class Operation {
 /// the progress.
 class [[nodiscard]] Work {
  public:
+  /// For a back end: a handle on an operation that `progress` moves, which outlives it.
   Work(std::shared_ptr<Operation> operation, Progress& progress)
       : operation_(std::move(operation)), progress_(&progress) {}
   Work(Work&&) noexcept = default;

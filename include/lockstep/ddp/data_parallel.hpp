@@ -62,7 +62,9 @@ class DataParallel {
   ~DataParallel();
 
   [[nodiscard]] const Layout& layout() const;
+  /// A parameter's elements, by its place in `layout()`.
   [[nodiscard]] Buffer value(int parameter) const;
+  /// Its gradient's, as many.
   [[nodiscard]] Buffer gradient(int parameter) const;
   /// All of them as one, of `layout()`. Only of memory of its own. @throws Error{invalid_argument} for the program's
   /// tensors

@@ -22,8 +22,11 @@ class MetricsFile {
 
   /// @throws Error{io}
   void write(const StartEvent& event);
+  /// @throws Error{io}
   void write(const StepEvent& event);
+  /// @throws Error{io}
   void write(const EpochEvent& event);
+  /// @throws Error{io}
   void write(const EndEvent& event);
 
  private:

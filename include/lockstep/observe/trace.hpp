@@ -24,6 +24,7 @@ struct TraceOptions {
 /// Keeps the spans of one rank in memory, to be written when the run ends.
 class TraceRecorder : public Observer {
  public:
+  /// Of the rank and by the clock that the options name.
   explicit TraceRecorder(TraceOptions options) : options_(std::move(options)) {}
 
   /// May be called from several threads.

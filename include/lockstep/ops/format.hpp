@@ -27,6 +27,7 @@ struct Format {
   Bytes bytes;                         ///< memory it needs, a back end's padding included
   std::shared_ptr<const void> native;  ///< the back end's descriptor; empty for plain
 
+  /// Row-major, without padding: what every implementation takes.
   static Format plain(Shape shape, DType dtype) { return {shape, dtype, {shape.count() * size_of(dtype)}, nullptr}; }
 };
 

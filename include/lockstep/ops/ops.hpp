@@ -64,7 +64,9 @@ class Operator {
   virtual ~Operator() = default;
   [[nodiscard]] virtual const Format& output() const = 0;
   [[nodiscard]] virtual Bytes saved_bytes() const { return {0}; }
+  /// Overwrites the output. @throws Error{invalid_argument} for another number of pointers than it was made for
   virtual void forward(const Forward& call) = 0;
+  /// Overwrites the gradients, of the batch that forward() saw last. @throws as forward()
   virtual void backward(const Backward& call) = 0;
 };
 
@@ -103,6 +105,7 @@ class Ops {
  public:
   virtual ~Ops() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;  ///< "reference", "onednn"
+  /// Whether operators can be made for activations and parameters of this dtype.
   [[nodiscard]] virtual bool supports(DType dtype) const = 0;
 
   /// Weights: out_channels × in_channels × kernel × kernel; bias: out_channels. Cross-correlation, as everywhere in the
@@ -110,16 +113,20 @@ class Ops {
   virtual std::unique_ptr<Operator> convolution(const Format& in, const ConvolutionShape& shape) = 0;
   /// gamma, beta, running mean, running variance: channels each.
   virtual std::unique_ptr<Operator> batch_norm(const Format& in, const BatchNormShape& shape) = 0;
+  /// max(x, 0).
   virtual std::unique_ptr<Operator> relu(const Format& in) = 0;
   /// No padding; a window that does not fit is left out. Ties: the first in row-major order takes the gradient.
   virtual std::unique_ptr<Operator> max_pool(const Format& in, const PoolShape& shape) = 0;
+  /// As max_pool, but for the mean of each window.
   virtual std::unique_ptr<Operator> average_pool(const Format& in, const PoolShape& shape) = 0;
   /// Weights: out_channels × (channels·height·width) of the input in NCHW order; bias: out_channels.
   virtual std::unique_ptr<Operator> linear(const Format& in, std::int64_t out_channels, Activation activation) = 0;
   /// out = activation(a + b). @throws Error{invalid_argument} if the shapes differ
   virtual std::unique_ptr<Operator> add(const Format& a, const Format& b, Activation activation) = 0;
+  /// Logits: a channel for each class, of one pixel.
   virtual std::unique_ptr<Loss> softmax_cross_entropy(const Format& logits) = 0;
 
+  /// Overwrites parameters and velocity.
   virtual void sgd(const SgdStep& step) = 0;
 };
 

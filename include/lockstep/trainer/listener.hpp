@@ -9,7 +9,9 @@ namespace lockstep::trainer {
 class Listener {
  public:
   virtual ~Listener() = default;
+  /// After every `log_every`th step.
   virtual void step(const observe::StepEvent& event) = 0;
+  /// After an epoch has been evaluated.
   virtual void epoch(const observe::EpochEvent& event) = 0;
 };
 

@@ -9,6 +9,7 @@ namespace lockstep::trainer {
 /// Sums small buffers over the ranks of a communicator.
 class CommunicatorStatistics : public StatisticsExchange {
  public:
+  /// @param communicator  outlives this
   explicit CommunicatorStatistics(Communicator& communicator) : communicator_(&communicator) {}
 
   void sum(Buffer buffer, Queue queue) override {

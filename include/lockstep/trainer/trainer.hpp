@@ -46,6 +46,7 @@ class Trainer {
   /// @throws Error{mismatch} if it is of another model or precision
   void restore(const Snapshot& snapshot);
 
+  /// This rank's copy of the model.
   [[nodiscard]] Replica& replica() { return replica_; }
   [[nodiscard]] const Replica& replica() const { return replica_; }
 

@@ -21,6 +21,7 @@ struct TableEntry {
   Bytes below = no_end;  ///< the first size that no longer belongs to the range
   Choice choice;
 
+  /// Whether a buffer of this size belongs to the range.
   [[nodiscard]] bool covers(Bytes bytes) const { return from <= bytes && (bytes < below || below == no_end); }
   friend bool operator==(const TableEntry&, const TableEntry&) = default;
 };
