@@ -39,7 +39,7 @@ pinned() {
     grep -o 'version [0-9.]*' || echo none). Debian 12 has it as $1, other releases as $1-$clang_version"
 }
 
-# mpirun refuses to run as root unless told twice; Open MPI 4 and 5 read different names.
+# mpirun refuses to run as root unless told twice; that of Open MPI 5 reads these names too, and its prterun the others.
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1

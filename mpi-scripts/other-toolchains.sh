@@ -71,7 +71,7 @@ debian13() {
     cmake --build --preset dev -j $jobs --target train topo comm-bench base_base_test ops_conformance_test nn_nn_test \
       platform_world_test backends_mpi_contract_test
     ctest --preset dev -R '^(base.base_test|ops.conformance_test|nn.nn_test|platform.world_test.*|backends.mpi_contract_test.np[23])\$'
-    export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     mpirun -np 2 --oversubscribe --bind-to none build/dev/bin/train --epochs 1 --threads 1
     build/dev/bin/train --version"
 }
