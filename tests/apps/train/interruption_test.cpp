@@ -3,6 +3,7 @@
 #include <csignal>
 #include <optional>
 
+#include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
 #include "support/background_job.hpp"
 #include "support/verdict.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
 
+#include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
 
 namespace lockstep::train {

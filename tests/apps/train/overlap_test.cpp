@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
 
 namespace lockstep::train {

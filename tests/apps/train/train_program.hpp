@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -70,13 +68,5 @@ class SmallDigits {
 
   data::TemporaryDirectory directory_;
 };
-
-/// The lines of a metrics file.
-inline std::vector<nlohmann::json> read_metrics(const std::filesystem::path& path) {
-  std::vector<nlohmann::json> events;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) events.push_back(nlohmann::json::parse(line));
-  return events;
-}
 
 }  // namespace lockstep::train
