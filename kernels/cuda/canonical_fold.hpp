@@ -92,8 +92,8 @@ LOCKSTEP_HOST_DEVICE typename Format::Stored fold_element(const Contributions& i
   return sum.total();
 }
 
-/// Calls f with the format of the elements and the operator. @tparam Order  of integers, for min and max; Arithmetic has
-/// them unsigned, so that they wrap round
+/// Calls f with the format of the elements and the operator. @tparam Order  of integers, for min and max; Arithmetic
+/// has them unsigned, so that they wrap round
 template <typename Arithmetic, typename Order, typename F>
 void with_operator(ReduceOp op, const F& f) {
   switch (op) {
