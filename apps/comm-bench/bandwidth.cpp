@@ -10,6 +10,11 @@ double bus_factor(CollectiveKind kind, int ranks) {
     case CollectiveKind::reduce_then: return 2 * others;
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather_v:
+    case CollectiveKind::reduce_scatter_v:
+    case CollectiveKind::all_to_all_v:
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
     case CollectiveKind::all_to_all: return others;
     case CollectiveKind::broadcast:
     case CollectiveKind::reduce: return 1;

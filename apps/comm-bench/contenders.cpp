@@ -77,6 +77,7 @@ std::span<const std::string_view> contender_names(CollectiveKind op, Device devi
   static constexpr std::array<std::string_view, 5> parts = {"auto", "ring", "shared-memory", "mpi", "mpi-native"};
   static constexpr std::array<std::string_view, 5> all_to_all = {"auto", "pairwise", "shared-memory", "mpi",
                                                                  "mpi-native"};
+  static constexpr std::array<std::string_view, 4> pairs = {"auto", "pairwise", "mpi", "mpi-native"};
   static constexpr std::array<std::string_view, 5> barrier = {"auto", "dissemination", "shared-memory", "mpi",
                                                               "mpi-native"};
   static constexpr std::array<std::string_view, 4> by_nccl = {"auto", "ring", "tree", "tree-order"};
@@ -85,9 +86,14 @@ std::span<const std::string_view> contender_names(CollectiveKind op, Device devi
     case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce: return all_reduce;
     case CollectiveKind::broadcast:
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
     case CollectiveKind::reduce: return rooted;
     case CollectiveKind::all_to_all: return all_to_all;
+    case CollectiveKind::all_to_all_v: return pairs;
     case CollectiveKind::all_gather:
+    case CollectiveKind::all_gather_v:
+    case CollectiveKind::reduce_scatter_v:
     case CollectiveKind::reduce_scatter: return parts;
     case CollectiveKind::barrier: return barrier;
     case CollectiveKind::send:

@@ -17,8 +17,10 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr std::array operations = {
-    CollectiveKind::all_reduce, CollectiveKind::broadcast,  CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
-    CollectiveKind::reduce,     CollectiveKind::all_to_all, CollectiveKind::barrier};
+    CollectiveKind::all_reduce,     CollectiveKind::broadcast,        CollectiveKind::all_gather,
+    CollectiveKind::reduce_scatter, CollectiveKind::reduce,           CollectiveKind::all_to_all,
+    CollectiveKind::barrier,        CollectiveKind::gather,           CollectiveKind::scatter,
+    CollectiveKind::all_gather_v,   CollectiveKind::reduce_scatter_v, CollectiveKind::all_to_all_v};
 constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   DType::int64,
                                DType::uint8,   DType::float16, DType::bfloat16};
 
@@ -26,7 +28,8 @@ constexpr std::array devices = {Device::cpu, Device::cuda};
 constexpr std::array<std::string_view, 2> buffer_names = {"allocate", "user"};
 
 constexpr const char* operation_list =
-    "all_reduce, broadcast, all_gather, reduce_scatter, reduce, all_to_all or barrier";
+    "all_reduce, broadcast, all_gather, reduce_scatter, reduce, all_to_all, barrier, gather, scatter, "
+    "all_gather_v, reduce_scatter_v or all_to_all_v";
 
 po::options_description description() {
   po::options_description flags("Options");
@@ -175,7 +178,8 @@ std::string help_text() {
       << description()
       << "\nEvery rank rewrites its whole buffer before each operation and checks the whole result after it. "
          "Operations\n"
-         "are in place, except for reduce_scatter and all_to_all; roots are rank 0. The algorithms take turns. A\n"
+         "are in place, except for reduce_scatter and all_to_all; roots are rank 0. With _v the parts' lengths grow\n"
+         "with the rank, from 2/(p+1) to 2p/(p+1) of the mean. The algorithms take turns. A\n"
          "repetition's time is its slowest rank's, from a start that ranks of one machine agree on, by their common\n"
          "clock; on several machines a barrier stands in for it. Bandwidths are of the median, as nccl-tests defines "
          "them.\n\n"

@@ -38,8 +38,29 @@ void add_one(const ConstBuffer& sum, const Buffer& out, Count /*offset*/) {
   });
 }
 
-Count in_count(const Request& r, int size) { return {has_parts_in(r.kind) ? r.count * size : r.count}; }
-Count out_count(const Request& r, int size) { return {has_parts_out(r.kind) ? r.count * size : r.count}; }
+/// The lengths of the parts: in an all_to_all_v of what a rank sends to each, or receives from each.
+std::vector<Count> parts_of(const Request& r, int size, int me, bool received) {
+  std::vector<Count> parts;
+  for (int rank = 0; rank < size; ++rank) {
+    const bool exchanges = r.kind == CollectiveKind::all_to_all_v;
+    if (!exchanges) parts.push_back({part_length(r, rank, rank)});
+    if (exchanges) parts.push_back({received ? part_length(r, rank, me) : part_length(r, me, rank)});
+  }
+  return parts;
+}
+
+Count all_parts(const Request& r, int size, int me, bool received) {
+  Count all;
+  for (const Count part : parts_of(r, size, me, received)) all.value += part.value;
+  return all;
+}
+
+Count in_count(const Request& r, int size, int me) {
+  return has_parts_in(r.kind) ? all_parts(r, size, me, false) : Count{part_length(r, me, me)};
+}
+Count out_count(const Request& r, int size, int me) {
+  return has_parts_out(r.kind) ? all_parts(r, size, me, true) : Count{part_length(r, me, me)};
+}
 
 bool is_allocated(const Request& r, int me) { return (r.allocated >> (static_cast<unsigned>(me) % 32U) & 1U) != 0; }
 
@@ -62,8 +83,8 @@ Pending::Pending(Communicator& communicator, const Request& request)
     : request_(request),
       size_(communicator.size()),
       me_(communicator.rank().value),
-      in_(communicator, in_count(request, size_), request.dtype, is_allocated(request, me_)),
-      out_(communicator, out_count(request, size_), request.dtype, is_allocated(request, me_)) {
+      in_(communicator, in_count(request, size_, me_), request.dtype, is_allocated(request, me_)),
+      out_(communicator, out_count(request, size_, me_), request.dtype, is_allocated(request, me_)) {
   fill();
 }
 
@@ -77,11 +98,17 @@ void Pending::start(Communicator& communicator) {
 }
 
 /// Of the buffer that has room for all parts: this rank's.
-Buffer Pending::own_part(const Buffer& all) const { return slice(all, {me_ * request_.count}, {request_.count}); }
+Buffer Pending::own_part(const Buffer& all) const {
+  const auto parts = parts_of(request_, size_, me_, false);
+  return slice(all, offset_of_part(parts, {me_}), parts[static_cast<std::size_t>(me_)]);
+}
 
 Buffer Pending::source() const {
-  const bool inside = request_.kind == CollectiveKind::all_gather && request_.in_place;
-  return inside ? own_part(out_.whole()) : in_.whole();
+  const bool is_root = me_ == request_.root;
+  if (request_.kind == CollectiveKind::scatter && !is_root) return {};
+  const bool gathers = request_.kind == CollectiveKind::all_gather || request_.kind == CollectiveKind::all_gather_v ||
+                       (request_.kind == CollectiveKind::gather && is_root);
+  return gathers && request_.in_place ? own_part(out_.whole()) : in_.whole();
 }
 
 Buffer Pending::result() const {
@@ -89,14 +116,22 @@ Buffer Pending::result() const {
     case CollectiveKind::broadcast: return in_.whole();
     case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce: return request_.in_place ? in_.whole() : out_.whole();
+    case CollectiveKind::reduce_scatter_v:
     case CollectiveKind::reduce_scatter: return request_.in_place ? own_part(in_.whole()) : out_.whole();
     case CollectiveKind::reduce:
       if (me_ != request_.root) return {};
       return request_.in_place ? in_.whole() : out_.whole();
     case CollectiveKind::send:
     case CollectiveKind::recv: return me_ == request_.to ? out_.whole() : Buffer{};
+    case CollectiveKind::scatter:
+      return request_.in_place && me_ == request_.root ? own_part(in_.whole()) : out_.whole();
+    case CollectiveKind::gather:
+      if (me_ != request_.root) return {};
+      break;
     case CollectiveKind::all_gather:
+    case CollectiveKind::all_gather_v:
     case CollectiveKind::all_to_all:
+    case CollectiveKind::all_to_all_v:
     case CollectiveKind::barrier: break;
   }
   return out_.whole();
@@ -111,13 +146,16 @@ void Pending::fill() const {
   });
 }
 
-Collective Pending::collective() const {
+/// Its counts are valid as long as this.
+Collective Pending::collective() {
   static const SliceFunction function = add_one;
   Collective c{.kind = request_.kind, .op = request_.op, .root = {request_.root}};
   if (request_.kind == CollectiveKind::reduce_then) c.function = &function;
   if (request_.kind == CollectiveKind::barrier) return c;
   c.in = source();
   c.out = result();
+  if (has_part_counts(c.kind)) c.parts = parts_ = parts_of(request_, size_, me_, false);
+  if (c.kind == CollectiveKind::all_to_all_v) c.received = received_ = parts_of(request_, size_, me_, true);
   if (!is_message(c.kind)) return c;
   if (me_ == request_.root) return {.kind = CollectiveKind::send, .in = c.in, .root = {request_.to}};
   return {.kind = CollectiveKind::recv, .out = c.out, .root = {request_.root}};

@@ -32,7 +32,7 @@ class Pending {
   /// With what this rank brings.
   Pending(Communicator& communicator, const Request& request);
   /// What is to be submitted.
-  [[nodiscard]] Collective collective() const;
+  [[nodiscard]] Collective collective();
   /// Submits it.
   void start(Communicator& communicator);
   /// Somebody else has.
@@ -56,6 +56,8 @@ class Pending {
   Request request_;
   int size_;
   int me_;
+  std::vector<Count> parts_;
+  std::vector<Count> received_;
   GuardedBuffer in_;
   GuardedBuffer out_;
   std::optional<Prepared> prepared_;

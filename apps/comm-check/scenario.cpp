@@ -14,12 +14,15 @@ using Random = std::mt19937_64;
 
 std::size_t below(Random& random, std::size_t bound) { return static_cast<std::size_t>(random() % bound); }
 
-constexpr CollectiveKind kinds[] = {
-    CollectiveKind::all_reduce,  CollectiveKind::all_reduce, CollectiveKind::broadcast,
-    CollectiveKind::broadcast,   CollectiveKind::all_gather, CollectiveKind::reduce,
-    CollectiveKind::all_to_all,  CollectiveKind::barrier,    CollectiveKind::reduce_scatter,
-    CollectiveKind::reduce_then, CollectiveKind::send,       CollectiveKind::send,
-    CollectiveKind::send};
+constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce,     CollectiveKind::all_reduce,
+                                    CollectiveKind::broadcast,      CollectiveKind::broadcast,
+                                    CollectiveKind::all_gather,     CollectiveKind::reduce,
+                                    CollectiveKind::all_to_all,     CollectiveKind::barrier,
+                                    CollectiveKind::reduce_scatter, CollectiveKind::reduce_then,
+                                    CollectiveKind::gather,         CollectiveKind::scatter,
+                                    CollectiveKind::all_gather_v,   CollectiveKind::reduce_scatter_v,
+                                    CollectiveKind::all_to_all_v,   CollectiveKind::send,
+                                    CollectiveKind::send,           CollectiveKind::send};
 constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
 constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
 
@@ -160,11 +163,21 @@ std::string describe(const Scenario& s) {
 }
 
 bool has_parts_in(CollectiveKind kind) {
-  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all;
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter ||
+         kind == CollectiveKind::all_to_all || kind == CollectiveKind::reduce_scatter_v ||
+         kind == CollectiveKind::all_to_all_v;
 }
 
 bool has_parts_out(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather || kind == CollectiveKind::all_to_all;
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather || kind == CollectiveKind::all_to_all ||
+         kind == CollectiveKind::all_gather_v || kind == CollectiveKind::all_to_all_v;
+}
+
+std::int64_t part_length(const Request& r, int from, int to) {
+  if (!has_part_counts(r.kind)) return r.count;
+  const int number = r.kind == CollectiveKind::all_to_all_v ? 7 * from + 3 * to : from;
+  const std::int64_t lengths[] = {r.count, 0, r.count / 2, std::min<std::int64_t>(r.count, 1), r.count};
+  return lengths[static_cast<std::size_t>(number + r.salt) % std::size(lengths)];
 }
 
 bool takes_part(const Request& request, int member) {
@@ -174,19 +187,38 @@ bool takes_part(const Request& request, int member) {
 bool is_same_operation(const Request& a, const Request& b) {
   return a.group == b.group && a.kind == b.kind && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
          a.to == b.to && a.count == b.count && a.in_place == b.in_place && a.allocated == b.allocated &&
-         a.preparation == b.preparation;
+         a.preparation == b.preparation && (!has_part_counts(a.kind) || a.salt % 5 == b.salt % 5);
 }
 
 int brought(const Request& request, int member, std::int64_t i) {
   return static_cast<int>((member * 5 + i * 3 + request.salt) % 7);
 }
 
+namespace {
+
+/// What comes from each rank, one behind the other: where element i of that is in the input of which rank.
+int gathered(const Request& r, int me, std::int64_t i) {
+  const bool exchanges = r.kind == CollectiveKind::all_to_all || r.kind == CollectiveKind::all_to_all_v;
+  int from = 0;
+  for (; i >= part_length(r, from, exchanges ? me : from); ++from) i -= part_length(r, from, exchanges ? me : from);
+  for (int to = 0; exchanges && to < me; ++to) i += part_length(r, from, to);
+  return brought(r, from, i);
+}
+
+/// Where the part of `me` begins in everybody's input.
+std::int64_t own_part(const Request& r, int me) {
+  std::int64_t at = 0;
+  for (int rank = 0; rank < me; ++rank) at += part_length(r, rank, rank);
+  return at;
+}
+
+}  // namespace
+
 int expected(const Request& r, int size, int me, std::int64_t i) {
   if (r.kind == CollectiveKind::broadcast || is_message(r.kind)) return brought(r, r.root, i);
-  if (r.kind == CollectiveKind::all_gather) return brought(r, static_cast<int>(i / r.count), i % r.count);
-  if (r.kind == CollectiveKind::all_to_all)
-    return brought(r, static_cast<int>(i / r.count), me * r.count + i % r.count);
-  const std::int64_t at = r.kind == CollectiveKind::reduce_scatter ? me * r.count + i : i;
+  if (r.kind == CollectiveKind::scatter) return brought(r, r.root, own_part(r, me) + i);
+  if (has_parts_out(r.kind)) return gathered(r, me, i);
+  const std::int64_t at = has_parts_in(r.kind) ? own_part(r, me) + i : i;
   int result = brought(r, 0, at);
   for (int member = 1; member < size; ++member) {
     const int value = brought(r, member, at);

@@ -31,7 +31,7 @@ struct Request {
   ReduceOp op = ReduceOp::sum;
   int root = 0;            ///< of a message, who sends it
   int to = 0;              ///< of a message; another one
-  std::int64_t count = 0;  ///< of the buffer; of each rank's part where there are parts
+  std::int64_t count = 0;  ///< of the buffer; of each rank's part where there are parts, of the longest if they differ
   bool in_place = true;
   /// One bit a member says whether its buffers are the communicator's `allocate`, or ordinary memory.
   std::uint32_t allocated = 0;
@@ -73,6 +73,9 @@ std::string describe(const Scenario& scenario);
 
 bool has_parts_in(CollectiveKind kind);
 bool has_parts_out(CollectiveKind kind);
+
+/// Elements of the part of `from`, or of what it sends to `to`.
+std::int64_t part_length(const Request& request, int from, int to);
 
 /// What `member` brings at element i of its input: small, so that sums are exact in every dtype.
 int brought(const Request& request, int member, std::int64_t i);

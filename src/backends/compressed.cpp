@@ -45,16 +45,13 @@ class CompressedOperation : public HostOperation {
   CompressedOperation(std::shared_ptr<Communicator> inner, WireFormat format)
       : inner_(std::move(inner)), wire_dtype_(dtype_of(format)) {}
 
-  /// @pre begun before the collective's label ends
+  /// @pre begun before the collective's label and counts end
   void prepare(const Collective& collective) { collective_ = collective; }
 
   void begin(const Turn& /*turn*/) override {
     mark_begun();
     mark_advance();
-    const CollectiveKind kind = collective_.kind;
-    const bool reduction =
-        kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce;
-    compressed_ = reduction && collective_.in.dtype == DType::float32;
+    compressed_ = is_reduction(collective_.kind) && collective_.in.dtype == DType::float32;
     if (compressed_) narrow(collective_.in, wire_memory(collective_.in.count));
     work_.reset();
     work_.emplace(submit_to_inner());
@@ -83,6 +80,10 @@ class CompressedOperation : public HostOperation {
     if (c.kind == CollectiveKind::reduce_scatter) {
       result_ = slice(wire_, {inner_->rank().value * c.out.count.value}, c.out.count);
       return inner_->reduce_scatter(wire_, result_, c.op, c.queue, c.label);
+    }
+    if (c.kind == CollectiveKind::reduce_scatter_v) {
+      result_ = slice(wire_, offset_of_part(c.parts, inner_->rank()), c.out.count);
+      return inner_->reduce_scatter_v(wire_, result_, c.parts, c.op, c.queue, c.label);
     }
     result_ = slice(wire_, {0}, c.out.count);  // nothing away from the root of a reduce
     if (c.kind == CollectiveKind::reduce) return inner_->reduce(wire_, wire_, c.op, c.root, c.queue, c.label);

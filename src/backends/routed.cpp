@@ -49,7 +49,7 @@ class Routed : public Communicator {
   }
 
  private:
-  /// A reduce has an output on its root only, a broadcast no input.
+  /// A reduce has an output on its root only, a scatter an input.
   static bool is_on_device(const Collective& collective) {
     return collective.in.kind == MemoryKind::device || collective.out.kind == MemoryKind::device;
   }

@@ -15,6 +15,11 @@ std::string_view name(CollectiveKind kind) {
     case CollectiveKind::reduce_then: return "reduce_then";
     case CollectiveKind::send: return "send";
     case CollectiveKind::recv: return "recv";
+    case CollectiveKind::gather: return "gather";
+    case CollectiveKind::scatter: return "scatter";
+    case CollectiveKind::all_gather_v: return "all_gather_v";
+    case CollectiveKind::reduce_scatter_v: return "reduce_scatter_v";
+    case CollectiveKind::all_to_all_v: return "all_to_all_v";
   }
   return "unknown";
 }

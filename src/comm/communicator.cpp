@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/communicator.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <optional>
 #include <utility>
 
+#include "comm/argument_check.hpp"
+#include "comm/kept_counts.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
@@ -40,6 +45,42 @@ Work Communicator::all_to_all(ConstBuffer in, Buffer out, Queue queue, std::stri
   return start({CollectiveKind::all_to_all, in, out, ReduceOp::sum, {0}, queue, label});
 }
 
+Work Communicator::gather(ConstBuffer in, Buffer out, Rank root, Queue queue, std::string_view label) {
+  return start({CollectiveKind::gather, in, out, ReduceOp::sum, root, queue, label});
+}
+
+Work Communicator::scatter(ConstBuffer in, Buffer out, Rank root, Queue queue, std::string_view label) {
+  return start({CollectiveKind::scatter, in, out, ReduceOp::sum, root, queue, label});
+}
+
+Work Communicator::all_gather_v(ConstBuffer in, Buffer out, std::span<const Count> counts, Queue queue,
+                                std::string_view label) {
+  return start(
+      {.kind = CollectiveKind::all_gather_v, .in = in, .out = out, .queue = queue, .label = label, .parts = counts});
+}
+
+Work Communicator::reduce_scatter_v(ConstBuffer in, Buffer out, std::span<const Count> counts, ReduceOp op, Queue queue,
+                                    std::string_view label) {
+  return start({.kind = CollectiveKind::reduce_scatter_v,
+                .in = in,
+                .out = out,
+                .op = op,
+                .queue = queue,
+                .label = label,
+                .parts = counts});
+}
+
+Work Communicator::all_to_all_v(ConstBuffer in, std::span<const Count> sent, Buffer out,
+                                std::span<const Count> received, Queue queue, std::string_view label) {
+  return start({.kind = CollectiveKind::all_to_all_v,
+                .in = in,
+                .out = out,
+                .queue = queue,
+                .label = label,
+                .parts = sent,
+                .received = received});
+}
+
 Work Communicator::barrier(std::string_view label) {
   return start({CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
 }
@@ -56,63 +97,9 @@ Allocation Communicator::allocate(Bytes bytes) { return allocate_host(bytes); }
 
 namespace {
 
-/// The caller's part of the larger buffer in all_gather and reduce_scatter; the buffer itself otherwise.
-ConstBuffer own_part(const ConstBuffer& whole, const ConstBuffer& part, Rank rank) {
-  return slice(whole, {part.count.value * rank.value}, part.count);
-}
-
-bool overlap(const ConstBuffer& a, const ConstBuffer& b) {
-  const auto* a_begin = static_cast<const std::byte*>(a.data);
-  const auto* b_begin = static_cast<const std::byte*>(b.data);
-  return a_begin < b_begin + b.bytes().value && b_begin < a_begin + a.bytes().value;
-}
-
-bool counts_fit(const Collective& c, Rank rank, int size) {
-  const std::int64_t in = c.in.count.value;
-  const std::int64_t out = c.out.count.value;
-  switch (c.kind) {
-    case CollectiveKind::all_gather: return in * size == out;
-    case CollectiveKind::reduce_scatter: return in == out * size;
-    case CollectiveKind::reduce: return rank != c.root || in == out;
-    case CollectiveKind::send:
-    case CollectiveKind::recv: return true;
-    case CollectiveKind::all_to_all: return in == out && in % size == 0;
-    case CollectiveKind::all_reduce:
-    case CollectiveKind::broadcast:
-    case CollectiveKind::barrier:
-    case CollectiveKind::reduce_then: return in == out;
-  }
-  return false;
-}
-
-/// What is wrong with where the buffers lie, or an empty text.
-std::string overlap_complaint(const Collective& c, Rank rank) {
-  if (!overlap(c.in, c.out)) return {};
-  if (c.kind == CollectiveKind::all_to_all) return "in and out overlap; an all_to_all cannot be done in place";
-  const ConstBuffer out = c.out;
-  const ConstBuffer in_place = c.kind == CollectiveKind::all_gather ? own_part(out, c.in, rank) : out;
-  const ConstBuffer expected = c.kind == CollectiveKind::reduce_scatter ? own_part(c.in, out, rank) : c.in;
-  return in_place.data == expected.data ? "" : "in and out overlap without being the same memory";
-}
-
-/// Why a request can never work, or an empty text.
-std::string complaint(const Collective& c, Rank rank, int size) {
-  const auto n = [](const ConstBuffer& b) { return std::to_string(b.count.value); };
-  if (c.in.count.value < 0 || c.out.count.value < 0)
-    return "the count is negative: in " + n(c.in) + ", out " + n(c.out);
-  if (c.in.dtype != c.out.dtype)
-    return "dtypes differ: in " + std::string(name(c.in.dtype)) + ", out " + std::string(name(c.out.dtype));
-  if ((c.in.data == nullptr && c.in.count.value > 0) || (c.out.data == nullptr && c.out.count.value > 0))
-    return "a buffer is null";
-  if (c.root.value < 0 || c.root.value >= size) {
-    return (is_message(c.kind) ? "rank " : "root ") + std::to_string(c.root.value) + " is not one of the " +
-           std::to_string(size) + " ranks";
-  }
-  if (!counts_fit(c, rank, size)) {
-    return "counts do not fit for " + std::to_string(size) + " ranks: in " + n(c.in) + ", out " + n(c.out);
-  }
-  if (c.kind == CollectiveKind::reduce_then && !*c.function) return "the function is empty";
-  return overlap_complaint(c, rank);
+std::string this_host() {
+  std::array<char, 256> text{};
+  return gethostname(text.data(), text.size() - 1) == 0 ? text.data() : "";
 }
 
 }  // namespace
@@ -123,6 +110,7 @@ Error Communicator::refusal(ErrorCode code, const std::string& why, const Collec
           {.operation = std::string(name(collective.kind)),
            .label = std::string(collective.label),
            .rank = rank_.value,
+           .host = this_host(),
            .bytes = std::max(collective.in.bytes(), collective.out.bytes()).value}};
 }
 
@@ -139,8 +127,10 @@ void Communicator::check_queue(const Collective& collective, Queue queue) const 
 
 /// Also clears what this rank passes and nobody looks at: it must not reach a back end.
 void Communicator::check(Collective& collective) const {
-  if (collective.kind == CollectiveKind::reduce && rank_ != collective.root)
-    collective.out = {nullptr, {0}, collective.in.dtype, collective.in.kind};
+  const bool collects = collective.kind == CollectiveKind::reduce || collective.kind == CollectiveKind::gather;
+  if (collects && rank_ != collective.root) collective.out = {nullptr, {0}, collective.in.dtype, collective.in.kind};
+  if (collective.kind == CollectiveKind::scatter && rank_ != collective.root)
+    collective.in = {nullptr, {0}, collective.out.dtype, collective.out.kind};
   if (collective.kind == CollectiveKind::broadcast) collective.in = collective.out;
   const Buffer& out = collective.out;
   if (collective.kind == CollectiveKind::recv) collective.in = {nullptr, {0}, out.dtype, out.kind};
@@ -192,6 +182,7 @@ class Resubmission final : public Preparation {
   Resubmission(const Collective& collective, Submit submit)
       : collective_(collective), label_(collective.label), submit_(std::move(submit)) {
     collective_.label = label_;
+    counts_.keep(collective_);
     if (collective.function == nullptr) return;
     function_ = *collective.function;
     collective_.function = &function_;
@@ -205,6 +196,7 @@ class Resubmission final : public Preparation {
  private:
   Collective collective_;
   std::string label_;
+  KeptCounts counts_;
   SliceFunction function_;
   Submit submit_;
   std::optional<Work> work_;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "comm/farewell.hpp"
+#include "comm/kept_counts.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
@@ -167,6 +168,7 @@ class HostCommunicator::Kept final : public Preparation {
   Kept(HostCommunicator& owner, const Collective& collective)
       : owner_(&owner), collective_(collective), label_(collective.label) {
     collective_.label = label_;
+    counts_.keep(collective_);
     if (collective.function != nullptr) function_ = *collective.function;
     if (collective.function != nullptr) collective_.function = &function_;
     add();
@@ -207,6 +209,7 @@ class HostCommunicator::Kept final : public Preparation {
   HostCommunicator* owner_;
   Collective collective_;
   std::string label_;
+  KeptCounts counts_;
   SliceFunction function_;
   std::deque<Entry> entries_;  // whose addresses stay
 };

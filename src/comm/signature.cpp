@@ -9,23 +9,54 @@
 namespace lockstep {
 namespace {
 
-// Kind, dtype and operator in four bits each, root in 12, count in 40.
+constexpr unsigned root_shift = 12;
+constexpr std::uint64_t root_mask = 0xfff;
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15U;
+  return hash ^ hash >> 32U;
+}
+
+/// Whether all ranks pass the same counts of parts. What one sends and receives in an all_to_all_v is its own affair.
+bool has_common_parts(CollectiveKind kind) { return has_part_counts(kind) && kind != CollectiveKind::all_to_all_v; }
+
+std::uint64_t hash_of_parts(const Collective& c) {
+  std::uint64_t hash = 0;
+  if (has_common_parts(c.kind))
+    for (const Count part : c.parts) hash = mix(hash, static_cast<std::uint64_t>(part.value));
+  return hash;
+}
+
+/// Elements of the buffer, or of each part; where these differ, of all together.
+std::uint64_t counted(const Collective& c) {
+  switch (c.kind) {
+    case CollectiveKind::all_to_all_v: return 0;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::scatter:
+    case CollectiveKind::all_gather_v: return static_cast<std::uint64_t>(c.out.count.value);
+    default: return static_cast<std::uint64_t>(c.in.count.value);
+  }
+}
+
+/// What has counts of parts has no root: some bits of them tell whether two ranks' differ that add up to the same.
+std::uint64_t root_or_digest(const Collective& c) {
+  return has_common_parts(c.kind) ? hash_of_parts(c) >> 20U : static_cast<std::uint64_t>(c.root.value);
+}
+
+bool differ_in_parts_only(std::uint64_t a, std::uint64_t b) {
+  const auto kind = static_cast<CollectiveKind>(a & 0xfU);
+  return has_common_parts(kind) && a != b && ((a ^ b) & ~(root_mask << root_shift)) == 0;
+}
+
+// Kind, dtype and operator in four bits each, root (or digest of the parts' counts) in 12, count in 40.
 std::uint64_t pack(const Collective& c) {
   if (is_message(c.kind)) {  // the same on both sides
     const std::int64_t count = std::max(c.in.count, c.out.count).value;
     return static_cast<std::uint64_t>(CollectiveKind::send) | static_cast<std::uint64_t>(c.out.dtype) << 4U |
            static_cast<std::uint64_t>(count) << 24U;
   }
-  const bool scatter = c.kind == CollectiveKind::reduce_scatter;
-  const auto count = static_cast<std::uint64_t>((scatter ? c.out : c.in).count.value);
   return static_cast<std::uint64_t>(c.kind) | static_cast<std::uint64_t>(c.out.dtype) << 4U |
-         static_cast<std::uint64_t>(c.op) << 8U | (static_cast<std::uint64_t>(c.root.value) & 0xfffU) << 12U |
-         count << 24U;
-}
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15U;
-  return hash ^ hash >> 32U;
+         static_cast<std::uint64_t>(c.op) << 8U | (root_or_digest(c) & root_mask) << root_shift | counted(c) << 24U;
 }
 
 /// Ranks that call the same.
@@ -61,6 +92,7 @@ Signature signature_of(const Collective& collective) {
   Signature result{.call = pack(collective)};
   const Rank root = is_message(collective.kind) ? Rank{0} : collective.root;
   result.hash = mix(mix(0, result.call), static_cast<std::uint64_t>(root.value));
+  if (has_common_parts(collective.kind)) result.hash = mix(result.hash, hash_of_parts(collective));
   for (const char c : collective.label) result.hash = mix(result.hash, static_cast<unsigned char>(c));
   return result;
 }
@@ -70,18 +102,23 @@ std::string describe(const Signature& signature) {
   const auto kind = static_cast<CollectiveKind>(call & 0xfU);
   std::string text(is_message(kind) ? "send/recv" : name(kind));
   if (kind == CollectiveKind::barrier) return text;
-  text += " of " + std::to_string(call >> 24U) + " " + std::string(name(static_cast<DType>(call >> 4U & 0xfU)));
-  const bool adds = kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||
-                    kind == CollectiveKind::reduce || kind == CollectiveKind::reduce_then;
-  if (adds) text += " (" + std::string(name(static_cast<ReduceOp>(call >> 8U & 0xfU))) + ")";
+  text += " of ";
+  if (kind != CollectiveKind::all_to_all_v) text += std::to_string(call >> 24U) + " ";
+  text += std::string(name(static_cast<DType>(call >> 4U & 0xfU)));
+  if (has_common_parts(kind)) text += " in all";
+  if (is_reduction(kind)) text += " (" + std::string(name(static_cast<ReduceOp>(call >> 8U & 0xfU))) + ")";
   const std::string root = std::to_string(call >> 12U & 0xfffU);
-  if (kind == CollectiveKind::broadcast) text += " from rank " + root;
-  if (kind == CollectiveKind::reduce) text += " to rank " + root;
+  const bool comes = kind == CollectiveKind::broadcast || kind == CollectiveKind::scatter;
+  if (has_root(kind)) text += (comes ? " from rank " : " to rank ") + root;
   return text;
 }
 
 Error disagreement(int rank, const Signature& theirs, const Signature& ours) {
   const std::string who = "rank " + std::to_string(rank);
+  if (differ_in_parts_only(theirs.call, ours.call)) {
+    return Error(ErrorCode::mismatch, who + " divides this " + describe(ours) + " into other parts: its counts differ",
+                 {.peers = {rank}});
+  }
   return Error(ErrorCode::mismatch,
                theirs.call == ours.call
                    ? who + " gives this " + describe(ours) + " another label"
@@ -108,8 +145,27 @@ void require_agreement(std::span<const std::byte> signatures) {
     text += (text.empty() ? "" : "; ") + who_calls_what(party);
     odd.insert(odd.end(), party.ranks.begin(), party.ranks.end());
   }
-  throw Error(ErrorCode::mismatch, text + ending + " (what reads the same differs in its label)",
+  throw Error(ErrorCode::mismatch,
+              text + ending + " (what reads the same differs in its label, or in the counts of its parts)",
               {.peers = std::move(odd)});
+}
+
+void require_equal_pairs(std::span<const std::byte> counts) {
+  std::vector<Count> all(counts.size() / sizeof(Count));
+  std::memcpy(all.data(), counts.data(), all.size() * sizeof(Count));
+  std::size_t ranks = 0;
+  while (2 * ranks * ranks < all.size()) ++ranks;
+  for (std::size_t from = 0; from < ranks; ++from) {
+    for (std::size_t to = 0; to < ranks; ++to) {
+      const Count sent = all[2 * ranks * from + to];
+      const Count expected = all[2 * ranks * to + ranks + from];
+      if (sent == expected) continue;
+      throw Error(ErrorCode::mismatch,
+                  "rank " + std::to_string(from) + " sends " + std::to_string(sent.value) + " elements to rank " +
+                      std::to_string(to) + ", which expects " + std::to_string(expected.value),
+                  {.peers = {static_cast<int>(from), static_cast<int>(to)}});
+    }
+  }
 }
 
 }  // namespace lockstep

@@ -33,4 +33,8 @@ Error disagreement(int rank, const Signature& theirs, const Signature& ours);
 ///         the majority, and where there is none all groups
 void require_agreement(std::span<const std::byte> signatures);
 
+/// @param counts  of every rank, by rank, what it sends to each rank and what it receives from each, as Count
+/// @throws Error{mismatch}, in the same words on every rank, unless what each sends to another is what that one expects
+void require_equal_pairs(std::span<const std::byte> counts);
+
 }  // namespace lockstep

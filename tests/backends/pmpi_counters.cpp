@@ -101,9 +101,17 @@ COUNTED_COLLECTIVE(Allgatherv,
 COUNTED_COLLECTIVE(Gather,
                    (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, int root, MPI_Comm c),
                    (in, n, t, out, m, u, root, c))
+COUNTED_COLLECTIVE(Igather,
+                   (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, int root, MPI_Comm c,
+                    MPI_Request* r),
+                   (in, n, t, out, m, u, root, c, r))
 COUNTED_COLLECTIVE(Scatter,
                    (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, int root, MPI_Comm c),
                    (in, n, t, out, m, u, root, c))
+COUNTED_COLLECTIVE(Iscatter,
+                   (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, int root, MPI_Comm c,
+                    MPI_Request* r),
+                   (in, n, t, out, m, u, root, c, r))
 COUNTED_COLLECTIVE(Alltoall, (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, MPI_Comm c),
                    (in, n, t, out, m, u, c))
 COUNTED_COLLECTIVE(Ialltoall,

@@ -34,8 +34,12 @@ struct Parameter {
   Algorithm algorithm = Algorithm::ring;
 };
 
-bool has_parts_in(CollectiveKind o) { return o == CollectiveKind::reduce_scatter || o == CollectiveKind::all_to_all; }
-bool has_parts_out(CollectiveKind o) { return o == CollectiveKind::all_gather || o == CollectiveKind::all_to_all; }
+bool has_parts_in(CollectiveKind o) {
+  return o == CollectiveKind::reduce_scatter || o == CollectiveKind::all_to_all || o == CollectiveKind::scatter;
+}
+bool has_parts_out(CollectiveKind o) {
+  return o == CollectiveKind::all_gather || o == CollectiveKind::all_to_all || o == CollectiveKind::gather;
+}
 
 /// One rank's buffers for one operation of `count` elements (of each part, where there are parts), not in place.
 struct Operands {
@@ -60,9 +64,14 @@ void run(Communicator& c, CollectiveKind kind, Operands& operands) {
     case CollectiveKind::reduce_scatter: return c.reduce_scatter(in, out, ReduceOp::sum).wait();
     case CollectiveKind::reduce: return c.reduce(in, out, ReduceOp::sum, {c.size() - 1}).wait();
     case CollectiveKind::all_to_all: return c.all_to_all(in, out).wait();
+    case CollectiveKind::gather: return c.gather(in, out, {c.size() - 1}).wait();
+    case CollectiveKind::scatter: return c.scatter(in, out, {c.size() - 1}).wait();
     case CollectiveKind::barrier: return c.barrier().wait();
     case CollectiveKind::send:
     case CollectiveKind::recv:
+    case CollectiveKind::all_gather_v:  // which messages these are is in schedule_test and operations_test
+    case CollectiveKind::reduce_scatter_v:
+    case CollectiveKind::all_to_all_v:
     case CollectiveKind::reduce_then: break;  // MPI has none to compare it with
   }
 }
@@ -195,9 +204,9 @@ TEST(PmpiCounters, SeeTheMpiLibrarysCollectives) {
   World world;
   Progress progress({.spins_before_yield = 0});
   const auto c = make_mpi_native(world.group(), progress);
-  for (const CollectiveKind kind :
-       {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
-        CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all, CollectiveKind::barrier}) {
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
+                                    CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all,
+                                    CollectiveKind::gather, CollectiveKind::scatter, CollectiveKind::barrier}) {
     Operands operands(kind, c->rank(), c->size(), 10);
     pmpi::reset();
     run(*c, kind, operands);
@@ -212,8 +221,8 @@ constexpr Parameter all_reduces[] = {{CollectiveKind::all_reduce, Algorithm::rin
                                      {CollectiveKind::all_reduce, Algorithm::halving_doubling},
                                      {CollectiveKind::all_reduce, Algorithm::recursive_doubling},
                                      {CollectiveKind::all_reduce, Algorithm::tree_order}};
-constexpr Parameter others[] = {
-    {CollectiveKind::broadcast}, {CollectiveKind::all_gather}, {CollectiveKind::all_to_all}, {CollectiveKind::barrier}};
+constexpr Parameter others[] = {{CollectiveKind::broadcast}, {CollectiveKind::all_gather}, {CollectiveKind::all_to_all},
+                                {CollectiveKind::gather},    {CollectiveKind::scatter},    {CollectiveKind::barrier}};
 constexpr Parameter other_sums[] = {{CollectiveKind::reduce_scatter}, {CollectiveKind::reduce}};
 
 std::string parameter_name(const testing::TestParamInfo<Parameter>& info) {

@@ -57,8 +57,9 @@ TEST(SharedMemoryAllReduce, AddsFromLeftToRight) {
 }
 
 TEST(SharedMemory, MovesDataForAllRankCountsAndCounts) {
-  for (const CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::all_gather,
-                                    CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all})
+  for (const CollectiveKind kind :
+       {CollectiveKind::broadcast, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::reduce,
+        CollectiveKind::all_to_all, CollectiveKind::gather, CollectiveKind::scatter})
     for (const Reaches& reach : by_slices)
       for (const bool in_place : {true, false})
         for (const int ranks : ranks_for(reach, in_place ? 64 : 17))
@@ -66,6 +67,18 @@ TEST(SharedMemory, MovesDataForAllRankCountsAndCounts) {
             const Trial trial{.kind = kind, .count = {count}, .root = {ranks / 2}, .in_place = in_place};
             ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks, Algorithm::shared_memory, {}, reach), trial)))
                 << name(kind) << ", " << ranks << " ranks, " << count << " elements";
+          }
+}
+
+TEST(SharedMemory, MovesPartsOfDifferentLengths) {
+  for (const CollectiveKind kind : {CollectiveKind::all_gather_v, CollectiveKind::reduce_scatter_v})
+    for (const Reaches& reach : by_slices)
+      for (const bool in_place : {true, false})
+        for (int ranks = 1; ranks <= 17; ++ranks)
+          for (int pattern = 0; pattern <= 4; ++pattern) {
+            const Trial trial = with_parts({.kind = kind, .count = {10}, .in_place = in_place}, ranks, pattern);
+            ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks, Algorithm::shared_memory, {}, reach), trial)))
+                << name(kind) << ", " << ranks << " ranks, pattern " << pattern;
           }
 }
 
@@ -198,7 +211,7 @@ TEST(Price, OfSharedMemoryIsTheFormula) {
   }
 }
 
-TEST(Price, OfReduceAndAllToAllInSharedMemoryIsAsStated) {
+TEST(Price, OfTheOtherOperationsInSharedMemoryIsAsStated) {
   constexpr CostModel model{.local = {5, 0.25}, .remote = {500, 25}, .gamma_seconds_per_byte = 0.125};
   for (int ranks = 2; ranks <= 64; ++ranks) {
     const Count count{64 * ranks};
@@ -209,6 +222,8 @@ TEST(Price, OfReduceAndAllToAllInSharedMemoryIsAsStated) {
     };
     EXPECT_DOUBLE_EQ(price(CollectiveKind::reduce), 2 * 5 + n * 0.25 + (ranks - 1) * n / ranks * 0.125) << ranks;
     EXPECT_DOUBLE_EQ(price(CollectiveKind::all_to_all), 2 * 5 + (ranks - 1) * n * 0.25) << ranks;
+    EXPECT_DOUBLE_EQ(price(CollectiveKind::gather), 2 * 5 + n * 0.25) << ranks;
+    EXPECT_DOUBLE_EQ(price(CollectiveKind::scatter), 2 * 5 + n * 0.25) << ranks;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "collectives/algorithms/binomial.hpp"
 #include "collectives/algorithms/ring.hpp"
+#include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 
 namespace lockstep::collectives {
@@ -138,6 +139,74 @@ TEST(BinomialReduce, WritingToAnOutputAwayFromTheRootIsAFault) {
   const Simulation simulation = simulate(plans, trial);
   ASSERT_TRUE(simulation.fault);
   EXPECT_EQ(simulation.fault->kind, FaultKind::malformed);
+}
+
+TEST(BinomialGatherAndScatter, PutEveryPartInItsPlaceForEveryRoot) {
+  for (const CollectiveKind kind : {CollectiveKind::gather, CollectiveKind::scatter})
+    for (int ranks = 1; ranks <= 64; ++ranks)
+      for (const int root : std::set<int>{0, 1 % ranks, ranks / 2, ranks - 1})
+        for (const std::int64_t count : counts_for(ranks))
+          for (const bool in_place : placements(ranks)) {
+            const Trial trial{.kind = kind, .count = {count}, .root = {root}, .in_place = in_place};
+            ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks), trial)))
+                << name(kind) << ", " << ranks << " ranks, root " << root << ", " << count << " elements";
+          }
+}
+
+TEST(BinomialGatherAndScatter, KeepScratchToTwoSegments) {
+  for (const CollectiveKind kind : {CollectiveKind::gather, CollectiveKind::scatter})
+    for (const int ranks : {2, 3, 5, 64, 100}) {
+      constexpr std::int64_t segment = 1000;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Schedule schedule =
+            make_schedule({rank}, {.kind = kind, .ranks = ranks, .count = {1 << 20}}, Algorithm::ring, {segment});
+        EXPECT_LE(schedule.plan(0).scratch.value, 2 * segment) << ranks << " ranks";
+        for (const Step& step : schedule.plan(0).steps)
+          if (const auto* send = std::get_if<Send>(&step)) {
+            EXPECT_LE(send->from.count, segment) << ranks << " ranks";
+          }
+      }
+    }
+}
+
+/// Equal parts, different ones, all empty but a few, and parts of which none is empty.
+TEST(PartsOfDifferentLengths, ArriveByMessages) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_gather_v, CollectiveKind::reduce_scatter_v, CollectiveKind::all_to_all_v})
+    for (int ranks = 1; ranks <= 33; ++ranks)
+      for (int pattern = 0; pattern <= 4; ++pattern)
+        for (const std::int64_t count : {1, 2, 1009})
+          for (const bool in_place : placements(ranks)) {
+            if (in_place && kind == CollectiveKind::all_to_all_v) continue;
+            const Trial trial = with_parts({.kind = kind, .count = {count}, .in_place = in_place}, ranks, pattern);
+            ASSERT_TRUE(is_right(simulate(plans_of(trial, ranks), trial)))
+                << name(kind) << ", " << ranks << " ranks, " << count << " elements, pattern " << pattern;
+          }
+}
+
+TEST(PartsOfDifferentLengths, AreAddedInTheOrderOfTheRing) {
+  for (int ranks = 1; ranks <= 9; ++ranks)
+    prove_reduce_scatter(with_parts({.kind = CollectiveKind::reduce_scatter_v, .count = {10}}, ranks, 1), ranks);
+}
+
+TEST(PartsOfDifferentLengths, AreChecked) {
+  const Trial trial = with_parts({.kind = CollectiveKind::all_gather_v, .count = {5}}, 3, 0);  // 5, 0 and 2 elements
+  std::vector<Plan> plans = plans_of(trial, 3);
+  for (Step& step : plans[1].steps)
+    if (auto* receive = std::get_if<Receive>(&step); receive != nullptr && receive->to.count == 2) ++receive->to.count;
+  const Simulation beyond_the_part = simulate(plans, trial);
+  ASSERT_TRUE(beyond_the_part.fault);
+  EXPECT_EQ(beyond_the_part.fault->kind, FaultKind::malformed);
+  plans = plans_of(trial, 3);
+  plans[2].steps.pop_back();
+  ASSERT_TRUE(simulate(plans, trial).fault);
+}
+
+/// An empty message tells that there is nothing: without it nobody would learn that the other end expects something.
+TEST(PairwiseAllToAllV, HasAMessageForEveryPair) {
+  const Trial trial{.kind = CollectiveKind::all_to_all_v, .count = {1}, .parts = std::vector<std::int64_t>(16)};
+  for (const Plan& plan : plans_of(trial, 4)) EXPECT_EQ(traffic(plan, 1).messages, 3);
+  for (const Plan& plan : plans_of(trial, 4)) EXPECT_EQ(plan.steps.size(), 6U);
 }
 
 TEST(PairwiseAllToAll, PutsEveryPartInItsPlace) {

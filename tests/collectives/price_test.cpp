@@ -111,6 +111,10 @@ TEST(Price, OfTheOtherOperationsIsTheFormula) {
                 tolerance(reduce));
     const double exchange = pairwise_all_to_all_seconds(ranks, bytes, rates);
     EXPECT_NEAR(simulated({.kind = CollectiveKind::all_to_all, .count = count}, ranks), exchange, tolerance(exchange));
+    for (const CollectiveKind kind : {CollectiveKind::gather, CollectiveKind::scatter}) {
+      const double rooted = binomial_gather_seconds(ranks, bytes, rates);
+      EXPECT_NEAR(simulated({.kind = kind, .count = count, .root = {ranks / 3}}, ranks), rooted, tolerance(rooted));
+    }
     EXPECT_EQ(simulated({.kind = CollectiveKind::barrier}, ranks), dissemination_barrier_seconds(ranks, rates));
   }
 }

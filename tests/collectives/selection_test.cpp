@@ -57,9 +57,10 @@ TEST(ShapeSummary, KnowsWhatIsPossible) {
 
 TEST(Candidates, AreApplicableAndNamed) {
   for (const ShapeSummary& shape : {on_one_node(1), two_on_one, eight_on_two, ShapeSummary{2, 5, 2, 3}}) {
-    for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
-                                      CollectiveKind::reduce_scatter, CollectiveKind::reduce,
-                                      CollectiveKind::all_to_all, CollectiveKind::barrier}) {
+    for (const CollectiveKind kind :
+         {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
+          CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all, CollectiveKind::barrier,
+          CollectiveKind::gather, CollectiveKind::scatter}) {
       const auto found = candidates(kind, shape);
       ASSERT_FALSE(found.empty());
       EXPECT_EQ(parse_kind(name(kind)), kind);
@@ -257,9 +258,9 @@ TEST(Choose, WithoutATableAgreesWithTheTextbook) {
 }
 
 TEST(Choose, SharesMemoryWhereItCan) {
-  for (const CollectiveKind kind :
-       {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
-        CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all, CollectiveKind::barrier}) {
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::all_gather,
+                                    CollectiveKind::reduce_scatter, CollectiveKind::reduce, CollectiveKind::all_to_all,
+                                    CollectiveKind::barrier, CollectiveKind::gather, CollectiveKind::scatter}) {
     EXPECT_EQ(choose({.shape = on_one_node(4)}, kind, {1 << 20}).choice.algorithm, Algorithm::shared_memory);
   }
   const Selection two_levels{.shape = eight_on_two};
@@ -299,7 +300,7 @@ TEST(Candidates, ShareMemoryWithinANodeAndInAHierarchyOfThem) {
 TEST(Choose, IsAnsweredForEveryOperation) {
   for (const CollectiveKind kind :
        {CollectiveKind::broadcast, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::reduce,
-        CollectiveKind::all_to_all, CollectiveKind::barrier}) {
+        CollectiveKind::all_to_all, CollectiveKind::barrier, CollectiveKind::gather, CollectiveKind::scatter}) {
     const Decision decision = choose({.shape = one_on_each(8)}, kind, {1 << 20});
     EXPECT_EQ(decision.choice, Choice{}) << name(kind);
     EXPECT_GT(decision.predicted_seconds, 0) << name(kind);

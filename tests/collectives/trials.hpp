@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <ostream>
 #include <set>
 #include <string>
@@ -32,6 +33,37 @@ inline std::vector<ClusterShape> equal_and_unequal_nodes() {
           {{0, 0, 0, 1, 2}}};
 }
 
+/// Counts of parts, as one rank gives them.
+inline std::vector<std::int64_t> sent_by(const Trial& trial, int rank, int ranks) {
+  if (trial.kind != CollectiveKind::all_to_all_v) return trial.parts;
+  const auto row = trial.parts.begin() + static_cast<std::ptrdiff_t>(rank) * ranks;
+  return {row, row + ranks};
+}
+inline std::vector<std::int64_t> received_by(const Trial& trial, int rank, int ranks) {
+  std::vector<std::int64_t> column;
+  if (trial.kind == CollectiveKind::all_to_all_v)
+    for (int from = 0; from < ranks; ++from)
+      column.push_back(trial.parts[static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) +
+                                   static_cast<std::size_t>(rank)]);
+  return column;
+}
+
+/// Gives a trial's parts lengths of all sorts, 0 among them but in the last two of five patterns.
+inline Trial with_parts(Trial trial, int ranks, int pattern) {
+  const auto p = static_cast<std::size_t>(ranks);
+  const std::size_t all = trial.kind == CollectiveKind::all_to_all_v ? p * p : p;
+  const std::int64_t n = trial.count.value;
+  const std::array<std::int64_t, 5> some{n, 0, n / 2, 1, n};
+  const std::array<std::int64_t, 3> none_empty{n, 1, (n + 1) / 2};
+  for (std::size_t k = 0; k < all; ++k) {
+    if (pattern == 3) trial.parts.push_back(n);
+    if (pattern == 4) trial.parts.push_back(none_empty[k % none_empty.size()]);
+    if (pattern < 3)
+      trial.parts.push_back(some[(pattern == 0 ? k : pattern == 1 ? k * 3 + 1 : k / 7 * 5 + 1) % some.size()]);
+  }
+  return trial;
+}
+
 /// The plans of all ranks in a trial.
 inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algorithm = Algorithm::ring,
                                   const ClusterShape& shape = {}, const Reaches& reaches = {Reach::direct},
@@ -47,7 +79,9 @@ inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algor
                                .own = {.leaves = leaves, .in_place = trial.in_place},
                                .radix = radix,
                                .shape = shape,
-                               .reach = reaches[static_cast<std::size_t>(rank) % reaches.size()]},
+                               .reach = reaches[static_cast<std::size_t>(rank) % reaches.size()],
+                               .parts = sent_by(trial, rank, ranks),
+                               .received = received_by(trial, rank, ranks)},
                               algorithm));
   }
   return plans;

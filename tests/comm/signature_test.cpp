@@ -51,6 +51,21 @@ TEST(Signature, OfAReduceIsTheSameOnTheRootAndElsewhere) {
   EXPECT_EQ(signature_of(root), signature_of(elsewhere));
 }
 
+TEST(Signature, OfAGatherOrScatterIsTheSameOnTheRootAndElsewhere) {
+  static float data[21] = {};
+  const Buffer part{data, {7}, DType::float32};
+  const Buffer whole{data, {21}, DType::float32};
+  const Buffer nothing{nullptr, {0}, DType::float32};
+  EXPECT_EQ(signature_of({.kind = CollectiveKind::gather, .in = part, .out = whole, .root = {2}}),
+            signature_of({.kind = CollectiveKind::gather, .in = part, .out = nothing, .root = {2}}));
+  EXPECT_EQ(signature_of({.kind = CollectiveKind::scatter, .in = whole, .out = part, .root = {2}}),
+            signature_of({.kind = CollectiveKind::scatter, .in = nothing, .out = part, .root = {2}}));
+  EXPECT_EQ(describe(signature_of({.kind = CollectiveKind::gather, .in = part, .out = nothing, .root = {2}})),
+            "gather of 7 float32 to rank 2");
+  EXPECT_EQ(describe(signature_of({.kind = CollectiveKind::scatter, .in = nothing, .out = part, .root = {2}})),
+            "scatter of 7 float32 from rank 2");
+}
+
 Error disagreement_of(const std::vector<Collective>& calls) {
   std::vector<std::byte> all;
   for (const Collective& call : calls) {
@@ -71,7 +86,7 @@ TEST(RequireAgreement, NamesWhoDiffersFromTheMajority) {
   EXPECT_EQ(one.context().peers, std::vector{1});
   EXPECT_EQ(one.message(),
             "rank 1 calls broadcast of 7 float32 from rank 1 where the others call all_reduce of 7 float32 (sum) (what "
-            "reads the same differs in its label)");
+            "reads the same differs in its label, or in the counts of its parts)");
   const Error two = disagreement_of({all_reduce(8), all_reduce(7), all_reduce(7), all_reduce(8), all_reduce(7)});
   EXPECT_EQ(two.context().peers, (std::vector{0, 3}));
 }

@@ -84,6 +84,37 @@ class Communicator {
   /// ranks' `out` is neither looked at nor touched and may be `{}`, and their `in` is not changed.
   Work reduce(ConstBuffer in, Buffer out, ReduceOp op, Rank root, Queue queue = Queue::host(),
               std::string_view label = {});
+  /// Root: out = in_0 | in_1 | … (n elements each, p·n in all); overwrites; in place where the root's `in` is its part
+  /// of `out`. The other ranks' `out` is neither looked at nor touched and may be `{}`.
+  /// @cost  ⌈log₂p⌉·α + (p−1)·nβ by messages (n in bytes); 2α + nβ between ranks that share memory
+  Work gather(ConstBuffer in, Buffer out, Rank root, Queue queue = Queue::host(), std::string_view label = {});
+  /// out (n elements) = part `rank` of the root's `in` (p·n elements), which is not changed; in place where the root's
+  /// `out` is its part of `in`. The other ranks' `in` is not looked at and may be `{}`.
+  /// @cost  as gather
+  Work scatter(ConstBuffer in, Buffer out, Rank root, Queue queue = Queue::host(), std::string_view label = {});
+  /// out = in_0 | in_1 | …, of which in_k has counts[k] elements (p counts, the same on all ranks; any may be 0). In
+  /// place where `in` is the caller's part of `out`.
+  /// @throws also Error{invalid_argument} unless there are p counts, none negative, that fit the buffers
+  /// @cost  at most (p−1)(α + mβ) by messages, with m bytes in the longest part; 2α + (N − n)β between ranks that share
+  ///        memory, with N bytes in all and n in the caller's part
+  Work all_gather_v(ConstBuffer in, Buffer out, std::span<const Count> counts, Queue queue = Queue::host(),
+                    std::string_view label = {});
+  /// out (counts[rank] elements) = that part of the sum over ranks of `in`, in which parts of counts[0], counts[1], …
+  /// elements lie one behind the other (p counts, the same on all ranks; any may be 0); `in` is not changed. In place
+  /// where `out` is the caller's part of `in`.
+  /// @throws, @cost  as all_gather_v, and the additions of as many bytes as a rank receives
+  Work reduce_scatter_v(ConstBuffer in, Buffer out, std::span<const Count> counts, ReduceOp op,
+                        Queue queue = Queue::host(), std::string_view label = {});
+  /// Part j of rank i's `in` becomes part i of rank j's `out`; overwrites. Parts lie one behind the other: those of
+  /// `in` have sent[0], sent[1], … elements, those of `out` received[0], received[1], …. Each rank passes its own
+  /// counts, any of which may be 0; what i sends to j must be what j receives from i. Where it is not, the operation
+  /// fails as Error{mismatch} on the rank that receives and names the one that sends. Never in place.
+  /// @throws also Error{invalid_argument} unless there are p counts each, none negative, that fit the buffers, and
+  ///         sent[rank] == received[rank]; or if the buffers overlap in any way
+  /// @cost  of an all_to_all by messages, also between ranks that share memory: (p−1)(α + nβ) if all parts have n
+  ///        bytes. A pair that has nothing to send exchanges an empty message, by which the counts are checked
+  Work all_to_all_v(ConstBuffer in, std::span<const Count> sent, Buffer out, std::span<const Count> received,
+                    Queue queue = Queue::host(), std::string_view label = {});
   /// Part j of rank i's `in` becomes part i of rank j's `out`; overwrites (p parts of n elements in each, n the same on
   /// all ranks). Never in place: a part would be overwritten before it is sent.
   /// @throws also Error{invalid_argument} if the buffers overlap in any way, or do not divide into p equal parts
@@ -102,7 +133,7 @@ class Communicator {
   /// consequence. NCCL compares nothing, and runs sends and recvs in their order among the other operations
   /// (`Capabilities::messages_take_turns`): what must be under way together is submitted as a group.
   /// @throws also Error{invalid_argument} for a rank outside the group
-  /// @cost   α + nβ, as messages also between ranks of a node
+  /// @cost   α + nβ up to 240 bytes, else 2α + nβ; as messages also between ranks of a node
   Work send(ConstBuffer in, Rank to, Queue queue = Queue::host(), std::string_view label = {});
   /// Overwrites `out` with what `from` sends here. @throws and @cost as send
   Work recv(Buffer out, Rank from, Queue queue = Queue::host(), std::string_view label = {});

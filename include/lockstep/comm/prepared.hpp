@@ -33,11 +33,9 @@ class [[nodiscard]] Prepared {
 
   /// Submits the operation once more; one start at a time is under way.
   /// @throws Error{invalid_argument} unless the one before has ended; as Communicator for a queue that its back end
-  /// does
-  ///         not take, and on a closed or poisoned one
-  /// @cost   that of the operation without checking arguments, choosing a plan and making a signature: at 4 bytes a
-  /// good
-  ///         part of it (docs/performance.md)
+  ///         does not take, and on a closed or poisoned one
+  /// @cost   that of the operation without checking arguments, choosing a plan and making a signature: a good part of
+  ///         it at 4 bytes (docs/performance.md)
   void start(Queue queue = Queue::host());
   /// As Work. Before the first start there is nothing under way: test() is true and wait() returns.
   [[nodiscard]] bool test() { return started_ == nullptr || started_->test(); }

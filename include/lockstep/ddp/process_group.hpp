@@ -75,8 +75,8 @@ class ProcessGroup {
   ///         Error{unsupported} for a progress thread where MPI was initialised with less than MPI_THREAD_SERIALIZED;
   ///         Error{io | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
-  /// The ranks of a group, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`. Collective. @throws as
-  /// above
+  /// The ranks of a group, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`. Collective.
+  /// @throws as above
   explicit ProcessGroup(MpiGroup group, GroupOptions options = {});
   /// Threads of this process as ranks: each takes one of the groups, by rank. For tests, and for trying things out.
   /// @throws also Error{invalid_argument} unless there is a rank; Error{unsupported} for "mpi" and for `cuda`

@@ -13,7 +13,7 @@ void NativeOperation::begin(const Turn& /*turn*/) {
   mark_advance();
   is_comparing_ = check_ != nullptr;
   if (is_comparing_) {
-    check_->begin(signature_.bytes());
+    comparison_.begin(*check_, signature_);
   } else {
     post_all();
   }
@@ -27,6 +27,11 @@ void NativeOperation::post_all() {
     staging_.resize(static_cast<std::size_t>(part() * (ranks_ + 1) * width));
   }
   const std::int64_t most = std::max<std::int64_t>(1, limit_.value / width);
+  if (has_part_counts(collective_.kind)) {
+    parts_.post(collective_, {most}, operators_->get(collective_.out.dtype, collective_.op), requests_);
+    if (requests_.empty()) complete();
+    return;
+  }
   for (std::int64_t offset = 0; offset < part(); offset += most) {
     requests_.push_back(post({offset, static_cast<int>(std::min(most, part() - offset))}));
   }
@@ -39,9 +44,7 @@ void NativeOperation::post_all() {
 
 bool NativeOperation::advance() {
   if (is_comparing_) {
-    const auto signatures = check_->poll();
-    if (signatures.empty()) return false;
-    require_agreement(signatures);
+    if (!comparison_.poll(collective_.kind, counts_)) return false;
     is_comparing_ = false;
     mark_advance();
     post_all();
@@ -79,11 +82,16 @@ MPI_Request NativeOperation::post(const Piece& piece) {
     case CollectiveKind::all_gather: return all_gather(piece);
     case CollectiveKind::reduce_scatter: return reduce_scatter(piece);
     case CollectiveKind::reduce: return reduce(piece);
+    case CollectiveKind::gather: return gather(piece);
+    case CollectiveKind::scatter: return scatter(piece);
     case CollectiveKind::all_to_all: return all_to_all(piece);
     case CollectiveKind::broadcast: break;
     case CollectiveKind::send:
     case CollectiveKind::recv:
     case CollectiveKind::reduce_then:
+    case CollectiveKind::all_gather_v:
+    case CollectiveKind::reduce_scatter_v:
+    case CollectiveKind::all_to_all_v:
     case CollectiveKind::barrier: return MPI_REQUEST_NULL;
   }
   MPI_Request request = MPI_REQUEST_NULL;
@@ -138,6 +146,33 @@ MPI_Request NativeOperation::all_gather(const Piece& piece) {
   return request;
 }
 
+/// Elsewhere than on the root there is no output, not even one to count elements from.
+MPI_Request NativeOperation::gather(const Piece& piece) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
+  const bool is_root = me_ == collective_.root;
+  const Buffer out = is_root ? slice(collective_.out, {piece.offset}, {0}) : Buffer{};
+  const bool in_place = is_root && in.data == slice(out, {part() * me_.value}, {0}).data;
+  MPI_Datatype type = spread(piece);
+  LOCKSTEP_MPI(MPI_Igather(in_place ? MPI_IN_PLACE : in.data, piece.count, mpi_type(in.dtype), out.data, 1, type,
+                           collective_.root.value, communicator_, &request));
+  LOCKSTEP_MPI(MPI_Type_free(&type));
+  return request;
+}
+
+MPI_Request NativeOperation::scatter(const Piece& piece) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const Buffer out = slice(collective_.out, {piece.offset}, {piece.count});
+  const bool is_root = me_ == collective_.root;
+  const ConstBuffer in = is_root ? slice(collective_.in, {piece.offset}, {0}) : ConstBuffer{};
+  const bool in_place = is_root && out.data == slice(in, {part() * me_.value}, {0}).data;
+  MPI_Datatype type = spread(piece);
+  LOCKSTEP_MPI(MPI_Iscatter(in.data, 1, type, in_place ? MPI_IN_PLACE : out.data, piece.count, mpi_type(out.dtype),
+                            collective_.root.value, communicator_, &request));
+  LOCKSTEP_MPI(MPI_Type_free(&type));
+  return request;
+}
+
 MPI_Request NativeOperation::all_to_all(const Piece& piece) {
   MPI_Request request = MPI_REQUEST_NULL;
   const ConstBuffer in = slice(collective_.in, {piece.offset}, {0});
@@ -167,6 +202,7 @@ MPI_Request NativeOperation::reduce_scatter(const Piece& piece) {
 }
 
 void NativeOperation::finish() {
+  if (has_part_counts(collective_.kind)) parts_.finish(collective_);
   if (collective_.kind == CollectiveKind::reduce_scatter && part() > 0) {
     const std::int64_t bytes = collective_.out.bytes().value;
     std::memcpy(collective_.out.data, staging_.data() + bytes * ranks_, static_cast<std::size_t>(bytes));

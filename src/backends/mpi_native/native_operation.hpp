@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "backends/mpi_native/mpi_types.hpp"
+#include "backends/mpi_native/native_parts.hpp"
 #include "backends/mpi_native/native_reduce_then.hpp"
+#include "comm/call_check.hpp"
 #include "comm/host_operation.hpp"
 #include "comm/signature.hpp"
 #include "lockstep/base/buffer.hpp"
@@ -31,10 +33,12 @@ class NativeOperation : public HostOperation {
         limit_(limit),
         operators_(&operators),
         check_(check),
-        reduce_then_(me, ranks, gathers) {}
+        reduce_then_(me, ranks, gathers),
+        parts_(communicator, me, ranks) {}
 
   void prepare(const Collective& collective) {
     collective_ = collective;
+    counts_.keep(collective_);
     signature_ = signature_of(collective);
   }
   void begin(const Turn& turn) override;
@@ -54,6 +58,8 @@ class NativeOperation : public HostOperation {
   MPI_Request all_gather(const Piece& piece);
   MPI_Request reduce_scatter(const Piece& piece);
   MPI_Request reduce(const Piece& piece);
+  MPI_Request gather(const Piece& piece);
+  MPI_Request scatter(const Piece& piece);
   MPI_Request all_to_all(const Piece& piece);
   [[nodiscard]] MPI_Datatype spread(const Piece& piece) const;
   void finish();
@@ -67,9 +73,12 @@ class NativeOperation : public HostOperation {
   MpiOperators* operators_;
   Exchange* check_;
   bool is_comparing_ = false;
+  CallCheck comparison_;
   Collective collective_;
+  KeptCounts counts_;
   Signature signature_;
   NativeReduceThen reduce_then_;
+  NativeParts parts_;
   std::vector<MPI_Request> requests_;
   std::vector<std::byte> staging_;  // reduce_scatter: the pieces' inputs one after another, then the result
 };

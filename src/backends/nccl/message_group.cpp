@@ -21,36 +21,37 @@ ncclDataType_t nccl_type(DType dtype) {
   throw Error(ErrorCode::unsupported, "NCCL has no type for " + std::string(name(dtype)));
 }
 
-MessageGroup::MessageGroup(ncclComm_t communicator, cudaStream_t stream)
-    : communicator_(communicator), stream_(stream) {
+CallGroup::CallGroup(ncclComm_t communicator) : communicator_(communicator) {
   LOCKSTEP_NCCL_CHECK(ncclGroupStart(), communicator);
 }
 
-MessageGroup::~MessageGroup() {
+CallGroup::~CallGroup() {
   if (open_) ncclGroupEnd();
 }
 
-bool MessageGroup::takes(Count count) const {
-  return count.value > 0 && (result_ == ncclSuccess || result_ == ncclInProgress);
+void CallGroup::add(ncclResult_t result) {
+  if (is_good()) result_ = result;
 }
 
-void MessageGroup::send(const ConstBuffer& data, int peer) {
-  if (!takes(data.count)) return;
-  result_ = ncclSend(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer, communicator_,
-                     stream_);
-}
-
-void MessageGroup::receive(const Buffer& data, int peer) {
-  if (!takes(data.count)) return;
-  result_ = ncclRecv(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer, communicator_,
-                     stream_);
-}
-
-void MessageGroup::close() {
+void CallGroup::close() {
   open_ = false;
   const ncclResult_t closed = ncclGroupEnd();
   LOCKSTEP_NCCL_CHECK(result_, communicator_);
   LOCKSTEP_NCCL_CHECK(closed, communicator_);
+}
+
+bool MessageGroup::takes(Count count) const { return count.value > 0 && group_.is_good(); }
+
+void MessageGroup::send(const ConstBuffer& data, int peer) {
+  if (!takes(data.count)) return;
+  group_.add(ncclSend(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer, communicator_,
+                      stream_));
+}
+
+void MessageGroup::receive(const Buffer& data, int peer) {
+  if (!takes(data.count)) return;
+  group_.add(ncclRecv(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer, communicator_,
+                      stream_));
 }
 
 }  // namespace lockstep::backends

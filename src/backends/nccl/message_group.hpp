@@ -10,28 +10,46 @@ namespace lockstep::backends {
 /// @throws Error{unsupported} for a type that NCCL does not have
 ncclDataType_t nccl_type(DType dtype);
 
-/// Sends and receives that NCCL runs as one. Between the same two ranks they match in the order of the calls.
-class MessageGroup {
+/// Calls that NCCL runs as one.
+class CallGroup {
  public:
-  MessageGroup(ncclComm_t communicator, cudaStream_t stream);
-  MessageGroup(const MessageGroup&) = delete;
-  MessageGroup& operator=(const MessageGroup&) = delete;
+  explicit CallGroup(ncclComm_t communicator);
+  CallGroup(const CallGroup&) = delete;
+  CallGroup& operator=(const CallGroup&) = delete;
   /// Closes the group if nobody has: an open one would swallow every later call of this thread.
-  ~MessageGroup();
+  ~CallGroup();
 
-  /// One that has no elements is left out, on both sides. After a call that was refused the others are.
-  void send(const ConstBuffer& data, int peer);
-  void receive(const Buffer& data, int peer);
+  /// Takes note of what a call returned.
+  void add(ncclResult_t result);
+  /// Whether no call has been refused.
+  [[nodiscard]] bool is_good() const { return result_ == ncclSuccess || result_ == ncclInProgress; }
   /// Hands it over. @throws what NCCL had against one of the calls
   void close();
 
  private:
-  [[nodiscard]] bool takes(Count count) const;
-
   ncclComm_t communicator_;
-  cudaStream_t stream_;
   ncclResult_t result_ = ncclSuccess;
   bool open_ = true;
+};
+
+/// Sends and receives that NCCL runs as one. Between the same two ranks they match in the order of the calls.
+class MessageGroup {
+ public:
+  MessageGroup(ncclComm_t communicator, cudaStream_t stream)
+      : group_(communicator), communicator_(communicator), stream_(stream) {}
+
+  /// One that has no elements is left out, on both sides. After a call that was refused the others are.
+  void send(const ConstBuffer& data, int peer);
+  void receive(const Buffer& data, int peer);
+  /// As CallGroup::close.
+  void close() { group_.close(); }
+
+ private:
+  [[nodiscard]] bool takes(Count count) const;
+
+  CallGroup group_;
+  ncclComm_t communicator_;
+  cudaStream_t stream_;
 };
 
 }  // namespace lockstep::backends

@@ -261,7 +261,7 @@ bool NcclCommunicator::launch_next() {
 
 bool NcclCommunicator::compare_up_to(std::size_t end) {
   for (; compared_ < end; ++compared_) {
-    const NcclOperation& next = *under_way_[compared_];
+    NcclOperation& next = *under_way_[compared_];
     if (!is_message(next.kind()) && !compare(next)) return false;
   }
   return true;
@@ -271,14 +271,12 @@ bool NcclCommunicator::compare_up_to(std::size_t end) {
 /// they call they know at submission, which is in the order of the program, so the exchanges are in that order too and
 /// need not wait for the data: the operation's place after the caller's queue was marked when it was submitted, however
 /// late it is launched. @throws Error{mismatch}, on all ranks
-bool NcclCommunicator::compare(const NcclOperation& next) {
-  if (!is_comparing_) options_.check->begin(next.signature().bytes());
+bool NcclCommunicator::compare(NcclOperation& next) {
+  if (!is_comparing_) comparison_.begin(*options_.check, next.signature());
   is_comparing_ = true;
-  const auto signatures = options_.check->poll();
-  if (signatures.empty()) return false;
-  is_comparing_ = false;
   try {
-    require_agreement(signatures);
+    if (!next.poll(comparison_)) return false;
+    is_comparing_ = false;
   } catch (const Error& error) {
     throw error.of_operation(next.context());
   }

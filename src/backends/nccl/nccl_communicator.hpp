@@ -61,7 +61,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   bool advance_front();
   bool launch_next();
   bool compare_up_to(std::size_t end);
-  bool compare(const NcclOperation& next);
+  bool compare(NcclOperation& next);
   void check_health();
   void heed();
   void check_deadline(Clock::time_point now);
@@ -85,10 +85,11 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   std::unique_ptr<Resources> resources_;
   ncclComm_t communicator_ = nullptr;
   std::deque<std::shared_ptr<NcclOperation>> under_way_;  // in the order of submission
-  bool is_comparing_ = false;                             // the first that has not been compared
-  std::size_t compared_ = 0;                              // of under_way_, where ranks compare
-  std::size_t launched_ = 0;                              // of under_way_, those that the stream has
-  std::uint64_t submitted_ = 0;                           // without messages
+  CallCheck comparison_;
+  bool is_comparing_ = false;    // the first that has not been compared
+  std::size_t compared_ = 0;     // of under_way_, where ranks compare
+  std::size_t launched_ = 0;     // of under_way_, those that the stream has
+  std::uint64_t submitted_ = 0;  // without messages
   Clock::time_point last_advance_;
   Clock::time_point last_check_;
   Clock::time_point last_heed_;

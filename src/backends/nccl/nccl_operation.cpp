@@ -26,6 +26,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 void NcclOperation::submit(const Collective& collective, void* tree_order_scratch) {
   restart();
   collective_ = collective;
+  counts_.keep(collective_);
   signature_ = signature_of(collective);
   label_.assign(collective.label);
   collective_.label = label_;
@@ -62,7 +63,7 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
     return;
   }
   if (is_message(c.kind)) return message(communicator, stream);
-  if (in_count == 0) return;
+  if (part_of(c, owner_->size()).value == 0 && c.kind != CollectiveKind::all_to_all_v) return;
   const ncclDataType_t type = nccl_type(c.in.dtype);
   const ncclRedOp_t op = nccl_op(c.op);
   switch (c.kind) {
@@ -85,12 +86,44 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
       LOCKSTEP_NCCL_CHECK(ncclReduce(c.in.data, c.out.data, in_count, type, op, c.root.value, communicator, stream),
                           communicator);
       break;
+    case CollectiveKind::gather: gather(communicator, stream); break;
+    case CollectiveKind::scatter: scatter(communicator, stream); break;
     case CollectiveKind::all_to_all: all_to_all(communicator, stream); break;
+    case CollectiveKind::all_gather_v: all_gather_v(communicator, stream); break;
+    case CollectiveKind::reduce_scatter_v: reduce_scatter_v(communicator, stream); break;
+    case CollectiveKind::all_to_all_v: all_to_all_v(communicator, stream); break;
     case CollectiveKind::send:  // see above
     case CollectiveKind::recv:
     case CollectiveKind::reduce_then:  // refused
     case CollectiveKind::barrier: break;
   }
+}
+
+/// A message to the root from each rank whose part does not lie there already.
+void NcclOperation::gather(ncclComm_t communicator, cudaStream_t stream) const {
+  const Count part = collective_.in.count;
+  const Rank me = owner_->rank();
+  const bool is_root = me == collective_.root;
+  const auto place = [&](int rank) { return slice(collective_.out, {rank * part.value}, part); };
+  const bool in_place = is_root && place(me.value).data == collective_.in.data;
+  MessageGroup group(communicator, stream);
+  if (!in_place) group.send(collective_.in, collective_.root.value);
+  for (int peer = 0; is_root && peer < owner_->size(); ++peer)
+    if (!in_place || peer != me.value) group.receive(place(peer), peer);
+  group.close();
+}
+
+void NcclOperation::scatter(ncclComm_t communicator, cudaStream_t stream) const {
+  const Count part = collective_.out.count;
+  const Rank me = owner_->rank();
+  const bool is_root = me == collective_.root;
+  const auto place = [&](int rank) { return slice(collective_.in, {rank * part.value}, part); };
+  const bool in_place = is_root && place(me.value).data == collective_.out.data;
+  MessageGroup group(communicator, stream);
+  for (int peer = 0; is_root && peer < owner_->size(); ++peer)
+    if (!in_place || peer != me.value) group.send(place(peer), peer);
+  if (!in_place) group.receive(collective_.out, collective_.root.value);
+  group.close();
 }
 
 /// A send and a receive for each rank, its own part included.
@@ -109,6 +142,53 @@ void NcclOperation::message(ncclComm_t communicator, cudaStream_t stream) const 
   MessageGroup group(communicator, stream);
   group.send(collective_.in, collective_.root.value);
   group.receive(collective_.out, collective_.root.value);
+  group.close();
+}
+
+/// NCCL has no such call: as many broadcasts as there are parts, which it runs as one.
+void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) const {
+  const Collective& c = collective_;
+  CallGroup group(communicator);
+  Count begin;
+  for (int rank = 0; rank < owner_->size(); ++rank) {
+    const Buffer part = slice(c.out, begin, c.parts[static_cast<std::size_t>(rank)]);
+    begin.value += part.count.value;
+    if (part.count.value == 0 || !group.is_good()) continue;
+    const void* from = rank == owner_->rank().value ? c.in.data : part.data;
+    group.add(ncclBroadcast(from, part.data, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype), rank,
+                            communicator, stream));
+  }
+  group.close();
+}
+
+/// As many reductions, one to each rank.
+void NcclOperation::reduce_scatter_v(ncclComm_t communicator, cudaStream_t stream) const {
+  const Collective& c = collective_;
+  CallGroup group(communicator);
+  Count begin;
+  for (int rank = 0; rank < owner_->size(); ++rank) {
+    const ConstBuffer part = slice(c.in, begin, c.parts[static_cast<std::size_t>(rank)]);
+    begin.value += part.count.value;
+    if (part.count.value == 0 || !group.is_good()) continue;
+    void* to = rank == owner_->rank().value ? c.out.data : nullptr;
+    group.add(ncclReduce(part.data, to, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype),
+                         nccl_op(c.op), rank, communicator, stream));
+  }
+  group.close();
+}
+
+void NcclOperation::all_to_all_v(ncclComm_t communicator, cudaStream_t stream) const {
+  const Collective& c = collective_;
+  MessageGroup group(communicator, stream);
+  Count sent;
+  Count received;
+  for (int peer = 0; peer < owner_->size(); ++peer) {
+    const auto number = static_cast<std::size_t>(peer);
+    group.send(slice(c.in, sent, c.parts[number]), peer);
+    group.receive(slice(c.out, received, c.received[number]), peer);
+    sent.value += c.parts[number].value;
+    received.value += c.received[number].value;
+  }
   group.close();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/nccl/tree_order_all_reduce.hpp"
+#include "comm/call_check.hpp"
 #include "comm/signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
@@ -53,6 +54,8 @@ class NcclOperation : public Operation {
   [[nodiscard]] CollectiveKind kind() const { return collective_.kind; }
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] const Signature& signature() const { return signature_; }
+  /// Whether a check of this call is done, see CallCheck. @throws Error{mismatch}
+  [[nodiscard]] bool poll(CallCheck& check) { return check.poll(collective_.kind, counts_); }
   [[nodiscard]] ErrorContext context() const;
   [[nodiscard]] Span span() const;
 
@@ -60,11 +63,17 @@ class NcclOperation : public Operation {
 
  private:
   void call_nccl(ncclComm_t communicator, cudaStream_t stream, void* token) const;
+  void gather(ncclComm_t communicator, cudaStream_t stream) const;
+  void scatter(ncclComm_t communicator, cudaStream_t stream) const;
   void all_to_all(ncclComm_t communicator, cudaStream_t stream) const;
   void message(ncclComm_t communicator, cudaStream_t stream) const;
+  void all_gather_v(ncclComm_t communicator, cudaStream_t stream) const;
+  void reduce_scatter_v(ncclComm_t communicator, cudaStream_t stream) const;
+  void all_to_all_v(ncclComm_t communicator, cudaStream_t stream) const;
 
   NcclCommunicator* owner_;
   Collective collective_;
+  KeptCounts counts_;
   Signature signature_;
   std::string label_;
   std::optional<TreeOrderAllReduce> tree_order_;

@@ -243,20 +243,21 @@ std::byte* BlockRun::address(const Range& range) const {
   const std::int64_t width = size_of(operands_->dtype);
   if (range.memory == Memory::scratch) return scratch_ + range.offset * width;
   if (range.memory == Memory::staging) return link_->staging(lane_) + range.offset * width;
-  return operands_->output + position(range.offset) * width;
+  return operands_->output + output_position(operands_->rank, range.offset) * width;
 }
 
 const std::byte* BlockRun::source(const Range& range) const {
   if (range.memory != Memory::input) return address(range);
-  return operands_->input + position(range.offset) * size_of(operands_->dtype);
+  return operands_->input + input_position(operands_->rank, range.offset) * size_of(operands_->dtype);
 }
 
 std::byte* BlockRun::address_of(const NodeRange& at) const {
   // What is written to lies in the output, so an input is only ever read.
   if (at.rank == collectives::self) return const_cast<std::byte*>(source(at.range));
-  const NodeLink::Shown shown =
-      at.range.memory == Memory::input ? link_->input_of(lane_, at.rank) : link_->output_of(lane_, at.rank);
-  const std::int64_t offset = shown.is_staged ? at.range.offset : position(at.range.offset);
+  const bool is_input = at.range.memory == Memory::input;
+  const NodeLink::Shown shown = is_input ? link_->input_of(lane_, at.rank) : link_->output_of(lane_, at.rank);
+  std::int64_t offset = at.range.offset;
+  if (!shown.is_staged) offset = is_input ? input_position(at.rank, offset) : output_position(at.rank, offset);
   return shown.data + offset * size_of(operands_->dtype);
 }
 

@@ -22,6 +22,7 @@ struct Operands {
   std::byte* output = nullptr;
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
+  int rank = 0;                              ///< whose memory it is
   Announcement announcement{};               ///< to the node's ranks; its signature goes with every message
   std::uint64_t number = 0;                  ///< of the operation
   const HostOperation* operation = nullptr;  ///< whose function an Apply calls
@@ -80,8 +81,13 @@ class BlockRun {
   void release(const std::vector<int>& followers);
   void finish(int step);
   /// As the view says, without a division where the buffer is not divided.
-  [[nodiscard]] std::int64_t position(std::int64_t plan_offset) const {
-    return plan_offset < view_.part_count ? view_.offset + plan_offset : view_(plan_offset);
+  [[nodiscard]] std::int64_t input_position(int owner, std::int64_t plan_offset) const {
+    const bool is_first_part = view_.table == nullptr && plan_offset < view_.part_count;
+    return is_first_part ? view_.offset + plan_offset : view_.input(owner, plan_offset);
+  }
+  [[nodiscard]] std::int64_t output_position(int owner, std::int64_t plan_offset) const {
+    const bool is_first_part = view_.table == nullptr && plan_offset < view_.part_count;
+    return is_first_part ? view_.offset + plan_offset : view_.output(owner, plan_offset);
   }
   [[nodiscard]] std::byte* address(const collectives::Range& range) const;
   [[nodiscard]] const std::byte* source(const collectives::Range& range) const;

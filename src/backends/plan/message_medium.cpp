@@ -29,6 +29,11 @@ unsigned bits_of_a_tag(MPI_Comm communicator) {
   return static_cast<unsigned>(std::bit_width(static_cast<unsigned>(bound) + 1U)) - 1U;
 }
 
+bool is_truncation(int result) {
+  int kind = MPI_SUCCESS;
+  return result != MPI_SUCCESS && MPI_Error_class(result, &kind) == MPI_SUCCESS && kind == MPI_ERR_TRUNCATE;
+}
+
 }  // namespace
 
 MessageMedium::MessageMedium(const MpiGroup& group, int lanes)
@@ -51,25 +56,31 @@ Medium::Ticket MessageMedium::send(Rank peer, const MessageTag& tag, const void*
 Medium::Ticket MessageMedium::receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) {
   const int size = message_size(bytes);
   const Ticket ticket = free_slot(size);
+  at(ticket).peer = peer.value;
   LOCKSTEP_MPI(MPI_Irecv(data, size, MPI_BYTE, peer.value, bits_.pack(tag), communicator_, &at(ticket).request),
                .peers = {peer.value}, .bytes = bytes.value);
   return ticket;
+}
+
+/// Two ranks whose counts for each other differ, or two signatures that are the same as far as they fit into a tag.
+Error MessageMedium::other_size(const Slot& slot, const std::string& arrived) {
+  return Error(ErrorCode::mismatch,
+               "rank " + std::to_string(slot.peer) + " sent a message of " + arrived +
+                   std::to_string(slot.expected_bytes) + " bytes were expected: do both ranks pass the same count?",
+               {.peers = {slot.peer}});
 }
 
 bool MessageMedium::test(Ticket ticket) {
   Slot& slot = at(ticket);
   int complete = 0;
   MPI_Status status;
-  LOCKSTEP_MPI(MPI_Test(&slot.request, &complete, &status));
+  const int result = MPI_Test(&slot.request, &complete, &status);
+  if (is_truncation(result)) throw other_size(slot, "more than ");
+  LOCKSTEP_MPI(result);
   if (complete == 0) return false;
   int arrived = slot.expected_bytes;
   if (slot.expected_bytes >= 0) LOCKSTEP_MPI(MPI_Get_count(&status, MPI_BYTE, &arrived));
-  if (arrived != slot.expected_bytes) {  // two signatures that are the same as far as they fit into a tag
-    throw Error(ErrorCode::mismatch,
-                "a message of " + std::to_string(arrived) + " bytes arrived where " +
-                    std::to_string(slot.expected_bytes) + " were expected: do all ranks pass the same count?",
-                {.peers = {status.MPI_SOURCE}});
-  }
+  if (arrived != slot.expected_bytes) throw other_size(slot, std::to_string(arrived) + " where ");
   free_.push_back(ticket.slot);
   return true;
 }
@@ -85,7 +96,7 @@ void MessageMedium::close() { group_.close(); }
 Medium::Ticket MessageMedium::free_slot(int expected_bytes) {
   if (free_.empty()) {
     free_.push_back(static_cast<int>(slots_.size()));
-    slots_.push_back({MPI_REQUEST_NULL, -1});
+    slots_.push_back({MPI_REQUEST_NULL, -1, -1});
     free_.reserve(slots_.size());
   }
   const int slot = free_.back();

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "backends/plan/medium.hpp"
@@ -30,8 +31,10 @@ class MessageMedium : public Medium {
   struct Slot {
     MPI_Request request;
     int expected_bytes;  // of a receive; −1 for a send
+    int peer;            // of a receive
   };
   Ticket free_slot(int expected_bytes);
+  static Error other_size(const Slot& slot, const std::string& arrived);
   [[nodiscard]] Slot& at(Ticket ticket) { return slots_[static_cast<std::size_t>(ticket.slot)]; }
 
   MpiGroup group_;

@@ -87,7 +87,7 @@ Allocation PlanCommunicator::allocate(Bytes bytes) {
 
 std::shared_ptr<HostOperation> PlanCommunicator::make_operation(CollectiveKind kind) {
   if (is_message(kind)) return std::make_shared<MessageOperation>(messages_);
-  return std::make_shared<PlanOperation>(*medium_, link_.get(), max_blocks_in_flight_, patience_);
+  return std::make_shared<PlanOperation>(rank(), *medium_, link_.get(), max_blocks_in_flight_, patience_);
 }
 
 void PlanCommunicator::prepare(HostOperation& operation, const Collective& collective) {
@@ -107,10 +107,11 @@ void PlanCommunicator::prepare_plan(PlanOperation& plan, const Collective& colle
     return plan.prepare(collective, schedules_.find_or_make(collective, Reach::pulled), announcement,
                         kernels::Residence::cache);
   }
-  const NodeMemory& memory = link_->memory();
-  const auto input = memory.locate(collective.in.data, collective.in.bytes());
-  const bool has_output = collective.out.count.value > 0;  // only the root of a reduce does
-  const auto output = has_output ? memory.locate(collective.out.data, collective.out.bytes()) : input;
+  const auto locate = [this](const ConstBuffer& b) { return link_->memory().locate(b.data, b.bytes()); };
+  const bool has_output = collective.out.count.value > 0;  // a reduce or gather only on its root
+  const bool has_input = collective.in.count.value > 0 || !has_output;
+  const auto input = locate(has_input ? collective.in : collective.out);
+  const auto output = has_output ? locate(collective.out) : input;
   Reach reach = Reach::staged;
   if (input && output) {
     reach = Reach::direct;

@@ -34,8 +34,7 @@ class PlanCommunicator : public HostCommunicator {
   /// @param node  what this rank shares with the others of its node; null where the algorithm does without
   /// @param options  their selection has been given this cluster's shape by `selection_on`
   /// @throws Error{invalid_argument} unless operations in flight and staging are at least 1, and the selection is for
-  /// as
-  ///         many ranks
+  ///         as many ranks
   PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium, std::shared_ptr<NodeMemory> node,
                    Progress& progress, const PlanOptions& options);
   ~PlanCommunicator() override;

@@ -6,8 +6,8 @@
 
 namespace lockstep::backends {
 
-PlanOperation::PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience)
-    : helped_(link != nullptr && medium.is_shared() ? &medium : nullptr), patience_(&patience) {
+PlanOperation::PlanOperation(Rank me, Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience)
+    : rank_(me.value), helped_(link != nullptr && medium.is_shared() ? &medium : nullptr), patience_(&patience) {
   lanes_.reserve(static_cast<std::size_t>(max_blocks_in_flight));
   for (int lane = 0; lane < max_blocks_in_flight; ++lane) lanes_.emplace_back(medium, link);
   next_block_.resize(lanes_.size());
@@ -22,6 +22,7 @@ void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<
                .output = static_cast<std::byte*>(collective.out.data),
                .dtype = collective.out.dtype,
                .op = collective.op,
+               .rank = rank_,
                .announcement = announcement,
                .operation = this,
                .residence = residence};

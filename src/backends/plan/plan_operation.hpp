@@ -19,7 +19,7 @@ class PlanOperation : public HostOperation {
   /// @param link                  to the ranks of the node; null where there is none
   /// @param max_blocks_in_flight  the same on all ranks; no schedule may have more
   /// @param patience              of the communicator
-  PlanOperation(Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience);
+  PlanOperation(Rank me, Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience);
 
   /// How many polls in vain, each of which is a few loads from shared memory, there are to one look at the medium for
   /// others, and before the first one: an operation of a few bytes ends before.
@@ -40,6 +40,7 @@ class PlanOperation : public HostOperation {
   [[nodiscard]] std::string_view algorithm() const override { return schedule_->algorithm(); }
   void feed(std::size_t lane);
 
+  int rank_;
   Medium* helped_;               // while this only polls memory; null where nobody else needs it
   int* patience_;                // polls in vain until the medium is helped
   std::vector<BlockRun> lanes_;  // of those in use, block b runs in lane b mod lanes: the same on every rank

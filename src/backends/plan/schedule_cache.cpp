@@ -4,9 +4,28 @@
 #include <algorithm>
 
 namespace lockstep::backends {
+namespace {
+
+std::vector<std::int64_t> numbers(std::span<const Count> counts) {
+  std::vector<std::int64_t> result;
+  for (const Count count : counts) result.push_back(count.value);
+  return result;
+}
+
+/// Of the parts, where they differ.
+Count longest(Count part, std::span<const Count> parts, std::span<const Count> received) {
+  if (!parts.empty()) part = {0};
+  for (const auto& counts : {parts, received})
+    for (const Count count : counts) part = std::max(part, count);
+  return part;
+}
+
+}  // namespace
+
 const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make(const Collective& collective,
                                                                            collectives::Reach reach) {
   const Key wanted = key(collective, reach);
+  if (has_part_counts(wanted.kind)) return find_or_make_of_parts({wanted, collective.parts, collective.received});
   if (last_ != schedules_.end() && last_->first == wanted) return last_->second;
   last_ = schedules_.find(wanted);
   if (last_ == schedules_.end())
@@ -14,31 +33,53 @@ const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make(const
   return last_->second;
 }
 
+const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make_of_parts(const PartsView& wanted) {
+  const auto found = schedules_of_parts_.find(wanted);
+  if (found != schedules_of_parts_.end()) return found->second;
+  auto made = std::make_shared<const CompiledSchedule>(make(wanted.call, wanted.parts, wanted.received));
+  return schedules_of_parts_.emplace(PartsKey(wanted), std::move(made)).first->second;
+}
+
 ScheduleCache::Key ScheduleCache::key(const Collective& collective, collectives::Reach reach) const {
-  const bool gather = collective.kind == CollectiveKind::all_gather;
   const Count part = part_of(collective, shape_.ranks());
-  const ConstBuffer out = collective.out;
-  const ConstBuffer own = gather ? slice(out, {part.value * me_.value}, part) : out;
   return {.kind = collective.kind,
           .count = part.value,
           .root = collective.root.value,
-          .element_bytes = size_of(out.dtype),
-          .in_place = part.value > 0 && own.data == collective.in.data,
+          .element_bytes = size_of(collective.out.dtype),
+          .in_place = part.value > 0 && is_in_place(collective, part),
           .reach = reach};
 }
 
-CompiledSchedule ScheduleCache::make(const Key& key) const {
-  const collectives::Choice choice = choose(selection_, key.kind, {key.count * key.element_bytes}).choice;
+bool ScheduleCache::is_in_place(const Collective& c, Count part) const {
+  const auto own = [&](const ConstBuffer& whole) { return slice(whole, {part.value * me_.value}, part).data; };
+  switch (c.kind) {
+    case CollectiveKind::all_gather: return own(c.out) == c.in.data;
+    case CollectiveKind::all_gather_v: return slice(c.out, offset_of_part(c.parts, me_), {0}).data == c.in.data;
+    case CollectiveKind::gather: return me_ == c.root && own(c.out) == c.in.data;
+    case CollectiveKind::scatter: return me_ == c.root && own(c.in) == c.out.data;
+    default: return c.out.data == c.in.data;
+  }
+}
+
+CompiledSchedule ScheduleCache::make(const Key& key, std::span<const Count> parts,
+                                     std::span<const Count> received) const {
+  // Of an all_to_all_v no rank knows what the others send; all choose as for much.
+  constexpr Bytes much{std::int64_t{1} << 40};
+  const bool knows_own_only = key.kind == CollectiveKind::all_to_all_v;
+  const Bytes bytes = knows_own_only ? much : Bytes{key.count * key.element_bytes};
+  const collectives::Choice choice = choose(selection_, key.kind, bytes).choice;
   const Count segment{std::max<std::int64_t>(1, choice.segment.value / key.element_bytes)};
   const Count staging{std::max<std::int64_t>(1, staging_.value / key.element_bytes)};
   const collectives::CollectiveDescription description{.kind = key.kind,
                                                        .ranks = shape_.ranks(),
-                                                       .count = {key.count},
+                                                       .count = longest({key.count}, parts, received),
                                                        .root = {key.root},
                                                        .own = {.leaves = 1, .in_place = key.in_place},
                                                        .radix = choice.radix,
                                                        .shape = shape_,
-                                                       .reach = key.reach};
+                                                       .reach = key.reach,
+                                                       .parts = numbers(parts),
+                                                       .received = numbers(received)};
   return {collectives::algorithm_name(key.kind, choice.algorithm),
           collectives::make_schedule(me_, description, choice.algorithm, segment, staging), choice.blocks_in_flight};
 }

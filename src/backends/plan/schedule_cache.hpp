@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "backends/plan/compiled_plan.hpp"
 #include "collectives/algorithms/schedule.hpp"
@@ -19,15 +23,12 @@ class CompiledSchedule {
  public:
   /// @param algorithm  its name, which lives as long as the program
   CompiledSchedule(std::string_view algorithm, collectives::Schedule schedule, int blocks_in_flight)
-      : algorithm_(algorithm),
-        schedule_(std::move(schedule)),
-        full_(schedule_.full()),
-        tail_(schedule_.tail()),
-        blocks_in_flight_(blocks_in_flight),
-        first_view_(schedule_.size() > 0 ? schedule_.view(0) : collectives::BlockView{1, 0, 0}) {}
+      : algorithm_(algorithm), schedule_(std::move(schedule)), blocks_in_flight_(blocks_in_flight) {
+    for (const collectives::Stretch& stretch : schedule_.stretches()) plans_.emplace_back(stretch.plan);
+    if (schedule_.size() > 0) first_view_ = schedule_.view(0);
+  }
 
   [[nodiscard]] std::string_view algorithm() const { return algorithm_; }
-  [[nodiscard]] bool shares_memory() const { return full_.shares_memory(); }
   [[nodiscard]] std::int64_t size() const { return schedule_.size(); }
   [[nodiscard]] int blocks_in_flight() const { return blocks_in_flight_; }
   // Many schedules have one block, and are over soon.
@@ -35,16 +36,15 @@ class CompiledSchedule {
     return block == 0 ? first_view_ : schedule_.view(block);
   }
   [[nodiscard]] const CompiledPlan& plan(std::int64_t block) const {
-    return block > 0 && schedule_.is_tail(block) ? tail_ : full_;
+    return plans_[block == 0 ? 0 : schedule_.stretch_of(block)];
   }
 
  private:
   std::string_view algorithm_;
   collectives::Schedule schedule_;
-  CompiledPlan full_;
-  CompiledPlan tail_;
+  std::vector<CompiledPlan> plans_;  // of its stretches
   int blocks_in_flight_;
-  collectives::BlockView first_view_;
+  collectives::BlockView first_view_{1, 0, 0};
 };
 
 /// The schedules that one rank of a communicator has run so far: training repeats the same few operations, and choosing
@@ -70,8 +70,42 @@ class ScheduleCache {
     collectives::Reach reach;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
+  /// A call with counts of parts, as it is looked for: of nothing that has to be allocated.
+  struct PartsView {
+    Key call;
+    std::span<const Count> parts;
+    std::span<const Count> received;
+  };
+  struct PartsKey {
+    explicit PartsKey(const PartsView& view)
+        : call(view.call),
+          parts(view.parts.begin(), view.parts.end()),
+          received(view.received.begin(), view.received.end()) {}
+    Key call;
+    std::vector<Count> parts;
+    std::vector<Count> received;
+  };
+  struct Before {
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return compare(a, b) < 0;
+    }
+  };
+  template <typename A, typename B>
+  static std::strong_ordering compare(const A& a, const B& b) {
+    const auto each = [](const auto& x, const auto& y) {
+      return std::lexicographical_compare_three_way(x.begin(), x.end(), y.begin(), y.end());
+    };
+    if (const auto calls = a.call <=> b.call; calls != 0) return calls;
+    if (const auto parts = each(a.parts, b.parts); parts != 0) return parts;
+    return each(a.received, b.received);
+  }
+  const std::shared_ptr<const CompiledSchedule>& find_or_make_of_parts(const PartsView& wanted);
   [[nodiscard]] Key key(const Collective& collective, collectives::Reach reach) const;
-  [[nodiscard]] CompiledSchedule make(const Key& key) const;
+  [[nodiscard]] bool is_in_place(const Collective& collective, Count part) const;
+  [[nodiscard]] CompiledSchedule make(const Key& key, std::span<const Count> parts = {},
+                                      std::span<const Count> received = {}) const;
 
   Rank me_;
   ClusterShape shape_;
@@ -79,6 +113,7 @@ class ScheduleCache {
   Bytes staging_;
   std::map<Key, std::shared_ptr<const CompiledSchedule>> schedules_;
   decltype(schedules_)::const_iterator last_ = schedules_.end();  // mostly the next one too
+  std::map<PartsKey, std::shared_ptr<const CompiledSchedule>, Before> schedules_of_parts_;
 };
 
 }  // namespace lockstep::backends

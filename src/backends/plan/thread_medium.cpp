@@ -24,8 +24,9 @@ bool LetterBoxes::take(Rank from, Rank to, const MessageTag& tag, void* data, By
   letters.pop_front();
   if (letter.bytes != bytes) {
     throw Error(ErrorCode::mismatch,
-                "a message of " + std::to_string(letter.bytes.value) + " bytes arrived where " +
-                    std::to_string(bytes.value) + " were expected: do all ranks pass the same count?",
+                "rank " + std::to_string(from.value) + " sent a message of " + std::to_string(letter.bytes.value) +
+                    " where " + std::to_string(bytes.value) +
+                    " bytes were expected: do both ranks pass the same count?",
                 {.peers = {from.value}});
   }
   if (bytes.value > 0) std::memcpy(data, letter.data, static_cast<std::size_t>(bytes.value));

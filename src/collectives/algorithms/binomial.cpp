@@ -3,35 +3,11 @@
 
 #include <optional>
 
-#include "collectives/plan/partition.hpp"
+#include "collectives/algorithms/binomial_tree.hpp"
 #include "collectives/plan/plan_builder.hpp"
 
 namespace lockstep::collectives {
 namespace {
-
-/// A rank's place in the binomial tree. Ranks are relabelled so that the root is 0; a label's parent is the label
-/// without its lowest set bit.
-class TreeNode {
- public:
-  TreeNode(Rank me, int ranks, Rank root) : ranks_(ranks), root_(root.value), label_(wrap(me.value - root_, ranks)) {}
-
-  [[nodiscard]] bool is_root() const { return label_ == 0; }
-  [[nodiscard]] int parent() const { return rank_of(label_ & (label_ - 1)); }
-  /// The child whose subtree begins `distance` labels above; nothing if the tree ends before.
-  [[nodiscard]] std::optional<int> child(int distance) const {
-    if (label_ + distance >= ranks_) return std::nullopt;
-    return rank_of(label_ + distance);
-  }
-  /// Children are at distances 1, 2, 4, … below this.
-  [[nodiscard]] int reach() const { return is_root() ? 2 * floor_power_of_two(ranks_) : label_ & -label_; }
-
- private:
-  [[nodiscard]] int rank_of(int label) const { return wrap(label + root_, ranks_); }
-
-  int ranks_;
-  int root_;
-  int label_;
-};
 
 /// Where the rank's own contribution lies; nothing if it brings none. Several leaves are added up in `sum`.
 std::optional<Range> contribution(PlanBuilder& plan, const Contribution& own, const Range& sum) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/algorithms/blocks.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "collectives/plan/partition.hpp"
@@ -17,6 +18,8 @@ Count times(std::int64_t factor, Count segment) {
 }  // namespace
 
 Count block_count(CollectiveKind kind, Algorithm algorithm, int ranks, Count segment) {
+  const bool is_binomial = kind == CollectiveKind::gather || kind == CollectiveKind::scatter;
+  if (is_binomial && ranks > 2) return {std::max<std::int64_t>(1, segment.value / ranks * 2)};
   if (!is_all_reduce(kind)) return segment;
   switch (algorithm) {
     case Algorithm::ring: return times(ranks, segment);

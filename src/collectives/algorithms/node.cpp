@@ -27,10 +27,10 @@ Range in(Memory memory, Range range) {
 }
 
 /// Copies into the staging area all parts of the input but the rank's own, which nobody else reads.
-void show_parts(PlanBuilder& plan, Rank me, int ranks, Count count) {
-  const std::int64_t n = count.value;
-  plan.staging({ranks * n});
-  for (const int peer : others(me, ranks)) plan.copy({Memory::staging, peer * n, n}, {Memory::input, peer * n, n});
+void show_parts(PlanBuilder& plan, Rank me, const Parts& parts) {
+  plan.staging({parts.ranks() * parts.stride().value});
+  for (const int peer : others(me, parts.ranks()))
+    plan.copy(parts.of(peer, Memory::staging), parts.of(peer, Memory::input));
 }
 
 }  // namespace
@@ -47,31 +47,33 @@ Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part) {
   return plan.take();
 }
 
-Plan node_reduce_scatter(Rank me, int ranks, Count count, Reach reach, bool in_place) {
-  const std::int64_t n = count.value;
+Plan node_reduce_scatter(Rank me, const Parts& parts, Reach reach, bool in_place) {
+  const int ranks = parts.ranks();
   PlanBuilder plan;
-  if (reach == Reach::staged) show_parts(plan, me, ranks, count);
+  if (reach == Reach::staged) show_parts(plan, me, parts);
   plan.publish(0);
   plan.await(others(me, ranks), 0);
   if (ranks > 1 || !in_place)
-    plan.combine({{self, {Memory::output, 0, n}}}, everyones(me, ranks, {Memory::input, me.value * n, n}));
+    plan.combine({{self, parts.alone(me.value, Memory::output)}},
+                 everyones(me, ranks, parts.of(me.value, Memory::input)));
   plan.publish(1);
   if (reach == Reach::direct) plan.await(others(me, ranks), 1);
   return plan.take();
 }
 
-Plan node_all_gather(Rank me, int ranks, Count count, Reach reach, bool in_place) {
-  const std::int64_t n = count.value;
-  const Range own{Memory::input, 0, n};
+Plan node_all_gather(Rank me, const Parts& parts, Reach reach, bool in_place) {
+  const int ranks = parts.ranks();
+  const Range own = parts.alone(me.value, Memory::input);
   PlanBuilder plan;
   if (reach == Reach::staged) {
-    plan.staging(count);
-    if (ranks > 1) plan.copy({Memory::staging, 0, n}, own);
+    plan.staging({own.count});
+    if (ranks > 1) plan.copy(in(Memory::staging, own), own);
   }
   plan.publish(0);
-  if (!in_place) plan.copy({Memory::output, me.value * n, n}, own);
+  if (!in_place) plan.copy(parts.of(me.value, Memory::output), own);
   plan.await(others(me, ranks), 0);
-  for (const int peer : others(me, ranks)) plan.combine({{self, {Memory::output, peer * n, n}}}, {{peer, own}});
+  for (const int peer : others(me, ranks))
+    plan.combine({{self, parts.of(peer, Memory::output)}}, {{peer, parts.alone(peer, Memory::input)}});
   plan.publish(1);
   if (reach == Reach::direct) plan.await(others(me, ranks), 1);
   return plan.take();
@@ -116,10 +118,51 @@ Plan node_reduce(Rank me, int ranks, Count count, Rank root, Reach reach, bool i
   return plan.take();
 }
 
+Plan node_gather(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place) {
+  const std::vector<int> peers = others(me, ranks);
+  const auto part = [&](Memory memory, int rank) { return Range{memory, rank * count.value, count.value}; };
+  const Range own{Memory::input, 0, count.value};
+  PlanBuilder plan;
+  if (me != root) {
+    plan.publish(0);
+    plan.await({root.value}, 0);
+    plan.combine({{root.value, part(Memory::output, me.value)}}, {{self, own}});
+    plan.publish(1);
+    return plan.take();
+  }
+  const bool staged = reach == Reach::staged && ranks > 1;
+  if (staged) plan.staging({ranks * count.value});
+  plan.publish(0);
+  if (!in_place) plan.copy(part(Memory::output, me.value), own);
+  plan.await(peers, 1);
+  if (staged)
+    for (const int peer : peers) plan.copy(part(Memory::output, peer), part(Memory::staging, peer));
+  return plan.take();
+}
+
+Plan node_scatter(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place) {
+  const std::vector<int> peers = others(me, ranks);
+  const Range mine{Memory::input, me.value * count.value, count.value};
+  const Range own{Memory::output, 0, count.value};
+  PlanBuilder plan;
+  if (me != root) {
+    plan.publish(0);
+    plan.await({root.value}, 0);
+    plan.combine({{self, own}}, {{root.value, mine}});
+    plan.publish(1);
+    return plan.take();
+  }
+  if (reach == Reach::staged && ranks > 1) show_parts(plan, me, Parts::equal(ranks, count));
+  plan.publish(0);
+  if (!in_place) plan.copy(own, mine);
+  if (reach == Reach::direct) plan.await(peers, 1);
+  return plan.take();
+}
+
 Plan node_all_to_all(Rank me, int ranks, Count count, Reach reach) {
   const auto part = [&](Memory memory, int rank) { return Range{memory, rank * count.value, count.value}; };
   PlanBuilder plan;
-  if (reach == Reach::staged) show_parts(plan, me, ranks, count);
+  if (reach == Reach::staged) show_parts(plan, me, Parts::equal(ranks, count));
   plan.publish(0);
   plan.copy(part(Memory::output, me.value), part(Memory::input, me.value));
   plan.await(others(me, ranks), 0);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "collectives/plan/parts.hpp"
 #include "collectives/plan/plan.hpp"
 
 /// Collectives of ranks that share memory: instead of sending messages they publish that their data are ready and read
@@ -38,16 +39,14 @@ struct NodePart {
 Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part);
 
 /// Reduce-scatter: each rank adds up its part straight out of the others' inputs.
-/// @param count     elements per rank
 /// @param in_place  the rank's output is its part of its own input
-/// @cost   2α (staged: α) + (p−1)·nβ + (p−1)·nγ
-Plan node_reduce_scatter(Rank me, int ranks, Count count, Reach reach, bool in_place);
+/// @cost   2α (staged: α) + (p−1)·nβ + (p−1)·nγ, with n of the longest part
+Plan node_reduce_scatter(Rank me, const Parts& parts, Reach reach, bool in_place);
 
 /// All-gather: each rank copies every other's part out of its memory.
-/// @param count     elements per rank
 /// @param in_place  the rank's own part lies in the output already
-/// @cost   2α (staged: α) + (p−1)·nβ
-Plan node_all_gather(Rank me, int ranks, Count count, Reach reach, bool in_place);
+/// @cost   2α (staged: α) + (p−1)·nβ; where parts differ, with all but the shortest in place of (p−1)·n
+Plan node_all_gather(Rank me, const Parts& parts, Reach reach, bool in_place);
 
 /// Broadcast: all others copy from the root at once, which then waits until they have, unless it is staged.
 /// @cost   2α (staged, for the root: α) + nβ
@@ -58,6 +57,19 @@ Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach);
 /// @param in_place  of the root: its own input is its output
 /// @cost   2α + nβ + (p−1)/p·nγ
 Plan node_reduce(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
+
+/// Gather: all others write their part into the root's output at once, or into its staging area.
+/// @param count     elements of each part
+/// @param reach     of the root's output; of no meaning elsewhere
+/// @param in_place  of the root: its own part lies in its output already
+/// @cost   2α + nβ
+Plan node_gather(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
+
+/// Scatter: all others copy their part out of the root's input at once.
+/// @param reach     of the root's input; of no meaning elsewhere
+/// @param in_place  of the root: its output is its part of its input
+/// @cost   2α + nβ (staged, for the root: 0)
+Plan node_scatter(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
 
 /// All-to-all: each rank copies its part out of every other's input, beginning with the next rank's, so that they do
 /// not all read from one. Input and output must not overlap.

@@ -19,4 +19,24 @@ Plan pairwise_all_to_all(Rank me, int ranks, Count count) {
   return plan.take();
 }
 
+Plan pairwise_all_to_all_v(Rank me, const Parts& sent, const Parts& received) {
+  const int ranks = sent.ranks();
+  Plan plan;
+  // A signal is sent only when those that are listed before it have come: so they are listed after all sends.
+  for (const bool signals : {false, true}) {
+    for (int distance = 1; distance < ranks; ++distance) {
+      const Range to = received.of(wrap(me.value - distance, ranks), Memory::output);
+      if (signals ? to.count == 0 : to.count > 0)
+        plan.steps.emplace_back(Receive{wrap(me.value - distance, ranks), to});
+    }
+    for (int distance = 1; distance < ranks && !signals; ++distance) {
+      const Range from = sent.of(wrap(me.value + distance, ranks), Memory::input);
+      if (from.count >= 0) plan.steps.emplace_back(Send{wrap(me.value + distance, ranks), from});
+    }
+  }
+  const Range own = received.of(me.value, Memory::output);
+  if (own.count > 0) plan.steps.emplace_back(Copy{own, sent.of(me.value, Memory::input)});
+  return plan;
+}
+
 }  // namespace lockstep::collectives

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/plan/parts.hpp"
 #include "collectives/plan/plan.hpp"
 
 namespace lockstep::collectives {
@@ -15,5 +16,11 @@ namespace lockstep::collectives {
 /// @throws std::bad_alloc only; nothing is communicated here
 /// @source Thakur, Rabenseifner & Gropp, Int. J. High Perform. Comput. Appl. 19(1), 2005
 Plan pairwise_all_to_all(Rank me, int ranks, Count count);
+
+/// The same with parts of different lengths. A message of no elements is sent and received, so that both ends see that
+/// they agree; one of −1 elements is not there.
+/// @param sent      of the input, to each rank
+/// @param received  of the output, from each; its stride is the same
+Plan pairwise_all_to_all_v(Rank me, const Parts& sent, const Parts& received);
 
 }  // namespace lockstep::collectives

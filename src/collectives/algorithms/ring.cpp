@@ -17,13 +17,12 @@ int adder(int last, int ranks, int position) { return (last + 1 + position) % ra
 /// The running sums of a reduce-scatter: two slots of scratch, so that one is received while the other is sent.
 class PartialSums {
  public:
-  PartialSums(PlanBuilder& plan, int ranks, Count part, Contribution own)
-      : plan_(plan), ranks_(ranks), part_(part), own_(own) {}
+  PartialSums(PlanBuilder& plan, const Parts& parts, Contribution own) : plan_(plan), parts_(parts), own_(own) {}
 
   /// Where the sum of round `round` comes from; the first one is the rank's contribution alone.
   [[nodiscard]] Range first(int index) {
     if (own_.leaves == 1) return input(index, 0);
-    const Range sum = slot(0);
+    const Range sum = slot(0, index);
     if (own_.leaves == 0) plan_.fill(sum);
     if (own_.leaves > 0) plan_.copy(sum, input(index, 0));
     add_leaves_from_second(sum, index);
@@ -37,28 +36,26 @@ class PartialSums {
     add_leaves_from_second(to, index);
   }
 
-  /// Where the sum received in round `round` goes.
-  [[nodiscard]] Range received(int round) {
-    if (round == ranks_ - 2) return {Memory::output, 0, part_.value};
-    return slot((round + 1) % 2);
+  /// Where the sum of part `index` goes, which is received in round `round`.
+  [[nodiscard]] Range received(int round, int index) {
+    if (round == parts_.ranks() - 2) return parts_.alone(index, Memory::output);
+    return slot((round + 1) % 2, index);
   }
 
  private:
-  [[nodiscard]] Range input(int index, int leaf) const {
-    return {Memory::input, index * part_.value, part_.value, leaf};
-  }
+  [[nodiscard]] Range input(int index, int leaf) const { return parts_.of(index, Memory::input, leaf); }
   void add_leaves_from_second(const Range& to, int index) {
     for (int leaf = 1; leaf < own_.leaves; ++leaf) plan_.reduce(to, input(index, leaf));
   }
-  [[nodiscard]] Range slot(int number) {
-    scratch_ = std::max(scratch_, (number + 1) * part_.value);
+  [[nodiscard]] Range slot(int number, int index) {
+    const std::int64_t stride = parts_.stride().value;
+    scratch_ = std::max(scratch_, (number + 1) * stride);
     plan_.scratch({scratch_});
-    return {Memory::scratch, number * part_.value, part_.value};
+    return {Memory::scratch, number * stride, parts_.count(index)};
   }
 
   PlanBuilder& plan_;
-  int ranks_;
-  Count part_;
+  const Parts& parts_;
   Contribution own_;
   std::int64_t scratch_ = 0;
 };
@@ -93,8 +90,9 @@ Expression ring_all_reduce_order(Expressions& expressions, std::span<const Expre
   return sum;
 }
 
-Plan ring_all_gather(Rank me, int ranks, Count count) {
-  const auto part = [&](int index) { return Range{Memory::output, wrap(index, ranks) * count.value, count.value}; };
+Plan ring_all_gather(Rank me, const Parts& parts) {
+  const int ranks = parts.ranks();
+  const auto part = [&](int index) { return parts.of(wrap(index, ranks), Memory::output); };
   PlanBuilder plan;
   for (int round = 0; round < ranks - 1; ++round) {
     plan.send(wrap(me.value + 1, ranks), part(me.value - round));
@@ -103,15 +101,17 @@ Plan ring_all_gather(Rank me, int ranks, Count count) {
   return plan.take();
 }
 
-Plan ring_reduce_scatter(Rank me, int ranks, Count count, Contribution own) {
-  if (ranks == 1) return contribute({}, own, {Memory::output, 0, count.value});
+Plan ring_reduce_scatter(Rank me, const Parts& parts, Contribution own) {
+  const int ranks = parts.ranks();
+  if (ranks == 1) return contribute({}, own, parts.alone(0, Memory::output));
   PlanBuilder plan;
-  PartialSums sums(plan, ranks, count, own);
+  PartialSums sums(plan, parts, own);
   Range sum = sums.first(sent_in_round(me.value, ranks, 0));
   for (int round = 0; round < ranks - 1; ++round) {
     plan.send(wrap(me.value + 1, ranks), sum);
-    sum = sums.received(round);
-    sums.receive(wrap(me.value - 1, ranks), sum, received_in_round(me.value, ranks, round));
+    const int index = received_in_round(me.value, ranks, round);
+    sum = sums.received(round, index);
+    sums.receive(wrap(me.value - 1, ranks), sum, index);
   }
   return plan.take();
 }

@@ -5,6 +5,7 @@
 
 #include "collectives/plan/contribution.hpp"
 #include "collectives/plan/expression.hpp"
+#include "collectives/plan/parts.hpp"
 #include "collectives/plan/plan.hpp"
 #include "collectives/plan/sliced.hpp"
 
@@ -26,24 +27,28 @@ SlicedAllReduce ring_in_halves(Rank me, int ranks, Count count);
 Expression ring_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions, Count count,
                                  std::int64_t element);
 
-/// Ring all-gather in the output: each part goes once round the ring.
-/// @param count  elements per rank; the output has `ranks` times as many
+/// Ring all-gather in the output: each part goes once round the ring, but those without elements.
 /// @pre    0 ≤ me < ranks; the output holds the rank's own part in its place
-/// @cost   (p−1)α + (p−1)·nβ   (n in bytes per rank)
+/// @cost   (p−1)α + (p−1)·nβ   (n in bytes per rank; at most, where parts differ, with n of the longest)
 /// @throws std::bad_alloc only; nothing is communicated here
 /// @source Chan, Heimlich, Purkayastha & van de Geijn, Concurrency Computat. Pract. Exper. 19(13), 2007
-Plan ring_all_gather(Rank me, int ranks, Count count);
+Plan ring_all_gather(Rank me, const Parts& parts);
+inline Plan ring_all_gather(Rank me, int ranks, Count count) { return ring_all_gather(me, Parts::equal(ranks, count)); }
 
-/// Ring reduce-scatter from the input (`ranks` parts of `count` elements, not written) to the output (`count`
-/// elements). Partial sums travel through at most two parts of scratch. The output is written only where the rank's own
+/// Ring reduce-scatter from the input (all parts, not written) to the output (the rank's own). Partial sums travel
+/// through at most twice the longest part of scratch. The output is written only where the rank's own
 /// part of input 0 has no use any more, so the two may be the same memory.
-/// @param count  elements per rank
-/// @param own    what the rank brings; each of its leaves is an input of `ranks` parts
+/// @param own    what the rank brings; each of its leaves is an input of all parts
 /// @pre    0 ≤ me < ranks
-/// @cost   (p−1)α + (p−1)·nβ + (p−1)·nγ   (n in bytes per rank; one leaf on each)
+/// @cost   (p−1)α + (p−1)·nβ + (p−1)·nγ   (n in bytes per rank; one leaf on each; at most, where parts differ, with n
+/// of
+///         the longest)
 /// @throws std::bad_alloc only; nothing is communicated here
 /// @source Chan, Heimlich, Purkayastha & van de Geijn, Concurrency Computat. Pract. Exper. 19(13), 2007
-Plan ring_reduce_scatter(Rank me, int ranks, Count count, Contribution own = {});
+Plan ring_reduce_scatter(Rank me, const Parts& parts, Contribution own = {});
+inline Plan ring_reduce_scatter(Rank me, int ranks, Count count, Contribution own = {}) {
+  return ring_reduce_scatter(me, Parts::equal(ranks, count), own);
+}
 
 /// The order it adds in: the sum of part c starts on rank c+1, goes round and ends on rank c; each rank adds its leaves
 /// one after the other.

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "collectives/algorithms/blocks.hpp"
 #include "collectives/algorithms/node.hpp"
@@ -21,42 +26,53 @@ struct CollectiveDescription {
   /// A reduce_then keeps for its function what the output held before, unless it is in place.
   CollectiveKind kind = CollectiveKind::all_reduce;
   int ranks = 1;
-  Count count;  ///< elements of the buffer; of each part where there is one for each rank; 0 for a barrier
-  Rank root;    ///< broadcast and reduce only
-  /// What the rank brings; exactly one leaf to an all_gather or all_to_all, which is never in place; of no meaning to
-  /// broadcast and barrier.
+  /// Elements of the buffer; of each part where there is one for each rank, of the longest where they differ; 0 for a
+  /// barrier.
+  Count count;
+  Rank root;  ///< broadcast, reduce, gather and scatter only
+  /// What the rank brings; exactly one leaf to all_gather, gather, scatter and all_to_all, which is never in place; of
+  /// no meaning to broadcast and barrier. In place is of no meaning to a gather or scatter but at the root.
   Contribution own;
   int radix = 2;                ///< largest group of halving-doubling and recursive doubling, across nodes too
   ClusterShape shape{};         ///< for algorithms that share memory; empty: all ranks on one node
   Reach reach = Reach::direct;  ///< of this rank's data, for algorithms that share memory
+  /// Elements of each rank's part, where they may differ; in an all_to_all_v of what goes to each, −1 in a block that
+  /// has no message. This rank's own there, and not the same on all ranks.
+  std::vector<std::int64_t> parts{};
+  std::vector<std::int64_t> received{};  ///< all_to_all_v only: of what comes from each rank
+};
+
+/// Consecutive blocks of a collective that share a plan, so that its dependencies are derived once.
+struct Stretch {
+  std::int64_t end = 0;         ///< the first block behind them
+  std::int64_t part_count = 1;  ///< how far apart the plan has the parts
+  Plan plan;
+  PartTable table{};  ///< where parts differ in length
 };
 
 /// The whole of one rank's part in a collective: blocks, and a plan for each.
 class Schedule {
  public:
-  /// @param size  how many of the blocks there are
-  /// @param full  the plan of a block of the usual size
-  /// @param tail  the plan of the last block if that is shorter
-  Schedule(Blocks blocks, std::int64_t size, std::int64_t part_stride, Plan full, Plan tail);
+  /// @param part_stride  how far apart the parts lie in memory, where they are of equal length; else absent
+  /// @param step         how many elements of each part a block has then, but for a shorter last one
+  Schedule(std::vector<Stretch> stretches, std::optional<Count> part_stride, Count step = {})
+      : stretches_(std::move(stretches)), part_stride_(part_stride), step_(step) {}
 
   /// How many plans to run: none for an empty buffer, one for a barrier.
-  [[nodiscard]] std::int64_t size() const { return size_; }
-  /// @pre 0 ≤ index < size()
-  [[nodiscard]] Block block(std::int64_t index) const { return blocks_[index]; }
-  [[nodiscard]] BlockView view(std::int64_t index) const;
-  /// At most two distinct plans: all blocks but the last share one, so that its dependencies are derived once.
-  [[nodiscard]] const Plan& plan(std::int64_t index) const { return is_tail(index) ? tail_ : full_; }
-  [[nodiscard]] bool is_tail(std::int64_t index) const { return block(index).count < full_count_; }
-  [[nodiscard]] const Plan& full() const { return full_; }
-  [[nodiscard]] const Plan& tail() const { return tail_; }
+  [[nodiscard]] std::int64_t size() const { return stretches_.empty() ? 0 : stretches_.back().end; }
+  /// Few: two at most where parts are of equal length, as all blocks but the last have one plan.
+  [[nodiscard]] const std::vector<Stretch>& stretches() const { return stretches_; }
+  /// The number of the stretch that has a block. @pre 0 ≤ block < size(), as for the others
+  [[nodiscard]] std::size_t stretch_of(std::int64_t block) const;
+  [[nodiscard]] const Plan& plan(std::int64_t block) const { return stretches_[stretch_of(block)].plan; }
+  [[nodiscard]] BlockView view(std::int64_t block) const;
+  /// @pre parts are of equal length; not a barrier
+  [[nodiscard]] Block block(std::int64_t index) const;
 
  private:
-  Blocks blocks_;
-  std::int64_t size_;
-  std::int64_t full_count_;
-  std::int64_t part_stride_;
-  Plan full_;
-  Plan tail_;
+  std::vector<Stretch> stretches_;
+  std::optional<Count> part_stride_;
+  Count step_;
 };
 
 /// What runs a reduce_then where `algorithm` would run an all-reduce: another one where that never has the sums in
@@ -74,14 +90,18 @@ Plan make_plan(Rank me, const CollectiveDescription& description, Algorithm algo
 Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::span<const Expression> contributions,
                             Count count, std::int64_t element, const ClusterShape& shape = {});
 
-/// @param algorithm  for all_reduce; broadcast and reduce are binomial, all_gather and reduce_scatter are rings,
-///                   all_to_all is pairwise, barrier is dissemination
+/// @param algorithm  for all_reduce, and whether others share memory, which all_to_all_v never does; broadcast, reduce,
+/// gather and scatter are binomial, all_gather and
+///                   reduce_scatter are rings,
+///                   all_to_all is pairwise, barrier is dissemination, with parts of different
+///                   lengths as without
 /// @param segment    how many elements a message should have
 /// @param staging    how large a block's staging area may be; without messages a block is as large as that
 /// @throws Error{invalid_argument} for a rank or root outside 0 … ranks−1, a negative count, a barrier with elements, a
 ///         segment below 1, a radix below 2, a function with anything but an all_reduce by slices, an all_gather, an
 ///         all_to_all or anything in shared memory with another number of leaves than one, an all_to_all in place, a
-///         shape of another number of ranks, or hierarchical_tree_order on nodes that break the canonical order
+///         shape of another number of ranks, counts of parts that are not one for each rank and between 0 and the
+///         count, or hierarchical_tree_order on nodes that break the canonical order
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging = {std::numeric_limits<std::int64_t>::max()});
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
@@ -11,9 +12,11 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::array kinds{CollectiveKind::all_reduce,     CollectiveKind::broadcast, CollectiveKind::all_gather,
-                           CollectiveKind::reduce_scatter, CollectiveKind::reduce,    CollectiveKind::all_to_all,
-                           CollectiveKind::barrier};
+constexpr std::array kinds{
+    CollectiveKind::all_reduce,     CollectiveKind::broadcast,        CollectiveKind::all_gather,
+    CollectiveKind::reduce_scatter, CollectiveKind::reduce,           CollectiveKind::all_to_all,
+    CollectiveKind::barrier,        CollectiveKind::gather,           CollectiveKind::scatter,
+    CollectiveKind::all_gather_v,   CollectiveKind::reduce_scatter_v, CollectiveKind::all_to_all_v};
 
 /// All-reduces whose purpose is speed; of equally fast ones the first is chosen.
 constexpr std::array fast{Algorithm::shared_memory,
@@ -41,6 +44,9 @@ bool has_radix(CollectiveKind kind, Algorithm algorithm) {
 std::string counted(int number, const std::string& what) {
   return std::to_string(number) + ' ' + what + (number == 1 ? "" : "s");
 }
+
+/// An all_to_all_v goes by messages everywhere, see `is_shared`.
+bool may_share_memory(CollectiveKind kind) { return kind != CollectiveKind::all_to_all_v; }
 
 }  // namespace
 
@@ -104,7 +110,8 @@ void require_applicable(Algorithm algorithm, const ShapeSummary& shape) {
 
 std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape) {
   const auto is_of_kind = [&](Algorithm algorithm) {
-    return is_all_reduce(kind) || algorithm == Algorithm::shared_memory || algorithm == Choice{}.algorithm;
+    return is_all_reduce(kind) || algorithm == Choice{}.algorithm ||
+           (algorithm == Algorithm::shared_memory && may_share_memory(kind));
   };
   std::vector<Algorithm> able;
   std::copy_if(fast.begin(), fast.end(), std::back_inserter(able), [&](Algorithm algorithm) {
@@ -127,15 +134,20 @@ std::vector<int> useful_radices(CollectiveKind kind, Algorithm algorithm, const 
 }
 
 std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm) {
-  if (algorithm == Algorithm::shared_memory) return name(algorithm);
+  if (algorithm == Algorithm::shared_memory && may_share_memory(kind)) return name(algorithm);
   switch (kind) {
     case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce: return name(algorithm);
     case CollectiveKind::broadcast:
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
     case CollectiveKind::reduce: return "binomial";
     case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter: return "ring";
-    case CollectiveKind::all_to_all: return "pairwise";
+    case CollectiveKind::all_gather_v:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::reduce_scatter_v: return "ring";
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::all_to_all_v: return "pairwise";
     case CollectiveKind::barrier: return "dissemination";
     case CollectiveKind::send:
     case CollectiveKind::recv: break;
@@ -147,8 +159,9 @@ Algorithm parse_algorithm(CollectiveKind kind, std::string_view text) {
   if (is_all_reduce(kind)) return parse_algorithm(text);
   const std::array names{algorithm_name(kind, Choice{}.algorithm), name(Algorithm::shared_memory)};
   if (text == names[0]) return Choice{}.algorithm;
-  if (text == names[1]) return Algorithm::shared_memory;
-  throw Error(ErrorCode::invalid_argument, unknown("algorithm of " + std::string(name(kind)), text, names));
+  if (text == names[1] && may_share_memory(kind)) return Algorithm::shared_memory;
+  const auto known = std::span(names).first(may_share_memory(kind) ? 2 : 1);
+  throw Error(ErrorCode::invalid_argument, unknown("algorithm of " + std::string(name(kind)), text, known));
 }
 
 CollectiveKind parse_kind(std::string_view text) {

@@ -118,6 +118,10 @@ double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
   return price(rates, buffer, rounds, rounds, rounds);
 }
 
+double binomial_gather_seconds(int ranks, Bytes part, const Rates& rates) {
+  return price(rates, part, ceil_log2(ranks), ranks - 1, 0);
+}
+
 double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates) {
   return ranks == 1 ? 0 : busy(rates, part, ranks - 1, 1, false) + rates.wire_seconds;
 }

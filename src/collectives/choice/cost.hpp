@@ -77,6 +77,9 @@ double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates);
 /// ⌈log₂p⌉(α + nβ + nγ). Exact where each rank brings one leaf.
 double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
+/// ⌈log₂p⌉α + (p−1)nβ, n the bytes of one part. Exact, of a scatter too.
+double binomial_gather_seconds(int ranks, Bytes part, const Rates& rates);
+
 /// (p−1)(α + nβ) less all but one of the messages' wire_seconds, n the bytes of one part. Exact.
 double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates);
 

@@ -87,10 +87,15 @@ double by_messages(CollectiveKind kind, const Choice& choice, Bytes block, const
     case CollectiveKind::all_reduce:
       return all_reduce_seconds(across, ranks, block, passes_on(across) ? alike(passing) : exchange, choice.radix);
     case CollectiveKind::broadcast: return binomial_broadcast_seconds(ranks, block, passing);
-    case CollectiveKind::all_gather: return ring_all_gather_seconds(ranks, block, passing);
-    case CollectiveKind::reduce_scatter: return ring_reduce_scatter_seconds(ranks, block, passing);
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_gather_v: return ring_all_gather_seconds(ranks, block, passing);
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::reduce_scatter_v: return ring_reduce_scatter_seconds(ranks, block, passing);
     case CollectiveKind::reduce: return binomial_reduce_seconds(ranks, block, passing);
-    case CollectiveKind::all_to_all: return pairwise_all_to_all_seconds(ranks, block, all_at_once);
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter: return binomial_gather_seconds(ranks, block, passing);
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::all_to_all_v: return pairwise_all_to_all_seconds(ranks, block, all_at_once);
     case CollectiveKind::barrier: return dissemination_barrier_seconds(ranks, passing);
     case CollectiveKind::send:
     case CollectiveKind::recv: break;
@@ -120,14 +125,19 @@ double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates
     case CollectiveKind::all_reduce:
       return std::min(shared_memory_all_reduce_seconds(ranks, bytes, rates),
                       pull_all_reduce_seconds(ranks, bytes, rates));
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
     case CollectiveKind::broadcast: return twice + n * rates.beta_seconds_per_byte;
     case CollectiveKind::reduce:
       return twice + n * rates.beta_seconds_per_byte + (ranks - 1) * n / ranks * rates.gamma_seconds_per_byte;
     case CollectiveKind::all_to_all:
-    case CollectiveKind::all_gather: return twice + (ranks - 1) * n * rates.beta_seconds_per_byte;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_gather_v: return twice + (ranks - 1) * n * rates.beta_seconds_per_byte;
     case CollectiveKind::reduce_scatter:
+    case CollectiveKind::reduce_scatter_v:
       return twice + (ranks - 1) * n * (rates.beta_seconds_per_byte + rates.gamma_seconds_per_byte);
     case CollectiveKind::barrier: return rates.alpha_seconds;
+    case CollectiveKind::all_to_all_v:  // by messages
     case CollectiveKind::send:
     case CollectiveKind::recv: break;
   }
@@ -146,7 +156,7 @@ BlockPrice hierarchical_block(CollectiveKind kind, const Choice& choice, Bytes b
 
 double predicted_seconds(const Choice& choice, CollectiveKind kind, Bytes bytes, const Selection& on) {
   const ShapeSummary& shape = on.shape;
-  if (choice.algorithm == Algorithm::shared_memory) {
+  if (choice.algorithm == Algorithm::shared_memory && kind != CollectiveKind::all_to_all_v) {
     return by_shared_memory(kind, shape.ranks, bytes, on.prices.shared_memory);
   }
   const bool hierarchical = is_all_reduce(kind) && uses_shared_memory(choice.algorithm);

@@ -15,7 +15,8 @@ namespace lockstep::collectives {
 ///   every link is priced as one between nodes.
 /// - A hierarchical all-reduce is one of shared memory in the fullest node, and one of messages between nodes, in lanes
 ///   that share the link, as many as the emptiest node has ranks.
-/// @param bytes  of the buffer; of one part where there is one for each rank; of no meaning to a barrier
+/// @param bytes  of the buffer; of one part where there is one for each rank, of a mean part where they differ; of no
+///               meaning to a barrier
 double predicted_seconds(const Choice& choice, CollectiveKind kind, Bytes bytes, const Selection& on);
 
 }  // namespace lockstep::collectives

@@ -35,7 +35,8 @@ class Inspector {
           return "touches another rank's " + text(range);
         const Seen at = seen(plans_, rank_, {owner, range});
         if (!lies_inside(at.range, at.owner)) return text(range) + " lies outside of its memory";
-        if (crosses_parts(range)) return text(range) + " lies in several parts, which an executor may keep apart";
+        if (crosses_parts(range, owner == self ? rank_ : owner))
+          return text(range) + " is not within one part; an executor may keep them apart";
         if (count.value_or(range.count) != range.count) return "the operands have different lengths";
         count = range.count;
       }
@@ -73,7 +74,7 @@ class Inspector {
     const Plan& plan = plans_[static_cast<std::size_t>(owner)];
     const auto size = [&] {
       switch (r.memory) {
-        case Memory::input: return input_count(trial_, ranks);
+        case Memory::input: return input_count(trial_, ranks, owner);
         case Memory::output: return output_count(trial_, ranks, owner);
         case Memory::scratch: return plan.scratch.value;
         case Memory::staging: break;
@@ -83,13 +84,27 @@ class Inspector {
     const int leaves = r.memory == Memory::input ? inputs_of(trial_, owner) : 1;
     return r.offset >= 0 && r.count >= 0 && r.offset + r.count <= size && r.leaf >= 0 && r.leaf < leaves;
   }
-  [[nodiscard]] bool crosses_parts(const Range& r) const {
-    const bool has_parts =
-        (trial_.kind == CollectiveKind::reduce_scatter && r.memory == Memory::input) ||
-        (trial_.kind == CollectiveKind::all_gather && r.memory == Memory::output) ||
-        (trial_.kind == CollectiveKind::all_to_all && (r.memory == Memory::input || r.memory == Memory::output));
+  [[nodiscard]] bool crosses_parts(const Range& r, int owner) const {
+    const bool has_parts_in = trial_.kind == CollectiveKind::reduce_scatter || trial_.kind == CollectiveKind::scatter ||
+                              trial_.kind == CollectiveKind::reduce_scatter_v || exchanges();
+    const bool has_parts_out = trial_.kind == CollectiveKind::all_gather || trial_.kind == CollectiveKind::gather ||
+                               trial_.kind == CollectiveKind::all_gather_v || exchanges();
+    const bool has_parts = (has_parts_in && r.memory == Memory::input) || (has_parts_out && r.memory == Memory::output);
     const std::int64_t part = trial_.count.value;
-    return has_parts && r.count > 0 && r.offset / part != (r.offset + r.count - 1) / part;
+    if (!has_parts || r.count == 0) return false;
+    const auto number = static_cast<int>(r.offset / part);
+    if (trial_.parts.empty()) return number != (r.offset + r.count - 1) / part;
+    return r.offset % part + r.count > longest(r.memory, number, owner);
+  }
+  [[nodiscard]] bool exchanges() const {
+    return trial_.kind == CollectiveKind::all_to_all || trial_.kind == CollectiveKind::all_to_all_v;
+  }
+  /// Elements of a part of an owner's buffer, where parts differ.
+  [[nodiscard]] std::int64_t longest(Memory memory, int number, int owner) const {
+    const int ranks = static_cast<int>(plans_.size());
+    if (trial_.kind != CollectiveKind::all_to_all_v) return part_count(trial_, ranks, number, number);
+    return memory == Memory::input ? part_count(trial_, ranks, owner, number)
+                                   : part_count(trial_, ranks, number, owner);
   }
   static bool overlap_partly(const Extent& a, const Extent& b) {
     return a.memory == b.memory && a.begin != b.begin && a.begin < b.end && b.begin < a.end;
@@ -183,6 +198,23 @@ std::optional<Fault> find_mismatch(std::span<const Plan> plans) {
     return Fault{FaultKind::unequal_counts, receive.rank, receive.step,
                  "expects " + std::to_string(half(receive).count) + " elements of " + std::to_string(half(send).count) +
                      " that rank " + std::to_string(send.rank) + " sends"};
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> find_untold(std::span<const Plan> plans, const Trial& trial) {
+  const int ranks = static_cast<int>(plans.size());
+  for (int from = 0; from < ranks; ++from) {
+    std::vector<int> messages(plans.size());
+    for (const Step& step : plans[static_cast<std::size_t>(from)].steps)
+      if (const auto* send = std::get_if<Send>(&step)) ++messages[static_cast<std::size_t>(send->peer)];
+    for (int to = 0; to < ranks; ++to) {
+      const bool has_message = to != from && trial.parts[static_cast<std::size_t>(from * ranks + to)] >= 0;
+      const int sent = messages[static_cast<std::size_t>(to)];
+      if (sent == (has_message ? 1 : 0)) continue;
+      return Fault{sent == 0 ? FaultKind::missing : FaultKind::redundant, from, -1,
+                   "has " + std::to_string(sent) + " messages for rank " + std::to_string(to)};
+    }
   }
   return std::nullopt;
 }

@@ -15,6 +15,10 @@ std::optional<Fault> find_malformed(std::span<const Plan> plans, int rank, const
 /// unmatched, unequal_counts
 std::optional<Fault> find_mismatch(std::span<const Plan> plans);
 
+/// For an all_to_all_v. missing: a rank that is told nothing by another one, not even that there is nothing, so that
+/// neither would learn that their counts differ; redundant: a second message of a pair.
+std::optional<Fault> find_untold(std::span<const Plan> plans, const Trial& trial);
+
 /// race: two steps that touch the same elements, one of them writing, neither of which waits for the other. Compares
 /// all pairs that overlap; it knows of memories that are the same in place, which `dependencies` does not.
 std::optional<Fault> find_race(const Plan& plan, std::span<const Dependencies> waits_for, int rank, const Trial& trial);

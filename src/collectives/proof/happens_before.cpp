@@ -108,7 +108,7 @@ std::vector<TimedTouch> touches(std::span<const Plan> plans, const Trial& trial,
       for (const std::size_t moment : {order.start(rank), order.end(rank)})
         all.push_back({rank, extent_of(trial, rank, range), moment, {rank, -1}, true});
     };
-    owned({Memory::input, 0, input_count(trial, ranks)});
+    owned({Memory::input, 0, input_count(trial, ranks, rank)});
     owned({Memory::output, 0, output_count(trial, ranks, rank)});
     const auto& steps = plans[static_cast<std::size_t>(rank)].steps;
     for (int s = 0; s < static_cast<int>(steps.size()); ++s) {

@@ -51,8 +51,16 @@ class Replay {
   }
 
   [[nodiscard]] const std::optional<Fault>& fault() const { return fault_; }
-  [[nodiscard]] std::vector<Piece> result(int rank, const Range& range) {
-    return memories_[static_cast<std::size_t>(rank)].read(range);
+  /// Of a rank's output, counted from its beginning.
+  [[nodiscard]] std::vector<Piece> result(int rank, const std::vector<Range>& parts) {
+    std::vector<Piece> all;
+    for (const Range& part : parts)
+      for (Piece piece : memory(rank).read(part)) {
+        piece.offset += part.offset;
+        if (!piece.symbol.filled) piece.symbol.shift -= part.offset;
+        all.push_back(piece);
+      }
+    return all;
   }
 
  private:
@@ -152,6 +160,8 @@ std::optional<Fault> find_static_fault(std::span<const Plan> plans, const Trial&
   for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank)
     if (auto fault = find_malformed(plans, rank, trial)) return fault;
   if (auto fault = find_mismatch(plans)) return fault;
+  if (trial.kind == CollectiveKind::all_to_all_v)
+    if (auto fault = find_untold(plans, trial)) return fault;
   for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank) {
     const Plan& plan = plans[static_cast<std::size_t>(rank)];
     if (auto fault = find_race(plan, dependencies(plan), rank, trial)) return fault;
@@ -174,8 +184,7 @@ std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial,
   const int ranks = static_cast<int>(plans.size());
   std::vector<std::vector<Piece>> outputs;
   outputs.reserve(plans.size());
-  for (int rank = 0; rank < ranks; ++rank)
-    outputs.push_back(replay.result(rank, {Memory::output, 0, output_count(trial, ranks, rank)}));
+  for (int rank = 0; rank < ranks; ++rank) outputs.push_back(replay.result(rank, parts_of_output(trial, ranks, rank)));
   if (auto fault = find_wrong_result(outputs, trial, simulation.expressions)) return fault;
   const int fillers = first_leaf(trial, ranks);
   for (const auto& output : outputs) {

@@ -18,14 +18,16 @@ namespace lockstep::collectives {
 
 /// The situation that plans are tried in.
 ///
-/// Leaves are numbered over all ranks, rank by rank. A broadcast is of the root's leaf. In a reduce only the root has
-/// an output, and only it is in place.
+/// Leaves are numbered over all ranks, rank by rank. Broadcast and scatter are of the root's leaf. In a reduce or
+/// gather only the root has an output, in a scatter only it has an input, and only it is in place.
 struct Trial {
   CollectiveKind kind = CollectiveKind::all_reduce;
-  Count count;              ///< as in CollectiveDescription
-  Rank root;                ///< broadcast and reduce only
+  Count count;              ///< as in CollectiveDescription, but the same on all ranks
+  Rank root;                ///< broadcast, reduce, gather and scatter only
   std::vector<int> leaves;  ///< how many each rank brings; empty: one each
   bool in_place = false;
+  /// As in CollectiveDescription; of an all_to_all_v the parts of all ranks, one rank's behind the other's.
+  std::vector<std::int64_t> parts{};
 };
 
 enum class FaultKind : std::uint8_t {

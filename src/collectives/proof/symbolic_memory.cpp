@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/proof/symbolic_memory.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace lockstep::collectives {
@@ -15,21 +16,42 @@ bool starts_in_output(const Trial& trial, int rank) {
   switch (trial.kind) {
     case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce:
+    case CollectiveKind::all_gather_v:
     case CollectiveKind::all_gather: return trial.in_place;
+    case CollectiveKind::gather:
     case CollectiveKind::reduce: return trial.in_place && rank == trial.root.value;
     default: return false;
   }
 }
 
+/// Where in the output the input of a rank lies that is in place.
+std::int64_t part_in_output(const Trial& trial, int rank) {
+  const bool gathers = trial.kind == CollectiveKind::all_gather || trial.kind == CollectiveKind::all_gather_v ||
+                       trial.kind == CollectiveKind::gather;
+  return gathers ? rank * trial.count.value : 0;
+}
+
+/// Whether the output of a rank is a part of its input.
+bool ends_in_input(const Trial& trial, int rank) {
+  if (!trial.in_place || inputs_of(trial, rank) == 0) return false;
+  return trial.kind == CollectiveKind::reduce_scatter || trial.kind == CollectiveKind::reduce_scatter_v ||
+         (trial.kind == CollectiveKind::scatter && rank == trial.root.value);
+}
+
 }  // namespace
 
-std::int64_t input_count(const Trial& trial, int ranks) {
+std::int64_t input_count(const Trial& trial, int ranks, int rank) {
   switch (trial.kind) {
     case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce:
+    case CollectiveKind::gather:
     case CollectiveKind::all_gather: return trial.count.value;
+    case CollectiveKind::scatter: return rank == trial.root.value ? ranks * trial.count.value : 0;
+    case CollectiveKind::all_gather_v: return part_count(trial, ranks, rank, rank);
     case CollectiveKind::all_to_all:
+    case CollectiveKind::all_to_all_v:
+    case CollectiveKind::reduce_scatter_v:
     case CollectiveKind::reduce_scatter: return ranks * trial.count.value;
     case CollectiveKind::broadcast:
     case CollectiveKind::barrier:
@@ -41,11 +63,31 @@ std::int64_t input_count(const Trial& trial, int ranks) {
 
 std::int64_t output_count(const Trial& trial, int ranks, int rank) {
   switch (trial.kind) {
+    case CollectiveKind::reduce_scatter_v: return part_count(trial, ranks, rank, rank);
     case CollectiveKind::all_gather:
+    case CollectiveKind::all_gather_v:
+    case CollectiveKind::all_to_all_v:
     case CollectiveKind::all_to_all: return ranks * trial.count.value;
     case CollectiveKind::reduce: return rank == trial.root.value ? trial.count.value : 0;
+    case CollectiveKind::gather: return rank == trial.root.value ? ranks * trial.count.value : 0;
     default: return trial.count.value;
   }
+}
+
+std::int64_t part_count(const Trial& trial, int ranks, int from, int to) {
+  const int index = trial.kind == CollectiveKind::all_to_all_v ? from * ranks + to : from;
+  return std::max<std::int64_t>(0, trial.parts[static_cast<std::size_t>(index)]);
+}
+
+std::vector<Range> parts_of_output(const Trial& trial, int ranks, int rank) {
+  const bool has_gaps = trial.kind == CollectiveKind::all_gather_v || trial.kind == CollectiveKind::all_to_all_v;
+  if (!has_gaps) return {{Memory::output, 0, output_count(trial, ranks, rank)}};
+  std::vector<Range> parts;
+  for (int from = 0; from < ranks; ++from) {
+    const int to = trial.kind == CollectiveKind::all_to_all_v ? rank : from;
+    parts.push_back({Memory::output, from * trial.count.value, part_count(trial, ranks, from, to)});
+  }
+  return parts;
 }
 
 int inputs_of(const Trial& trial, int rank) {
@@ -59,19 +101,17 @@ int first_leaf(const Trial& trial, int rank) {
 
 Extent extent_of(const Trial& trial, int rank, const Range& range) {
   const std::int64_t end = range.offset + range.count;
-  const bool output_is_input =
-      trial.kind == CollectiveKind::reduce_scatter && trial.in_place && inputs_of(trial, rank) > 0;
   switch (range.memory) {
     case Memory::input: {
       if (range.leaf > 0 || !starts_in_output(trial, rank)) return {first_input_memory + range.leaf, range.offset, end};
-      const std::int64_t own_part = trial.kind == CollectiveKind::all_gather ? rank * trial.count.value : 0;
+      const std::int64_t own_part = part_in_output(trial, rank);
       return {output_memory, own_part + range.offset, own_part + end};
     }
     case Memory::scratch: return {scratch_memory, range.offset, end};
     case Memory::staging: return {staging_memory, range.offset, end};
     case Memory::output: break;
   }
-  if (!output_is_input) return {output_memory, range.offset, end};
+  if (!ends_in_input(trial, rank)) return {output_memory, range.offset, end};
   const std::int64_t own_part = rank * trial.count.value;
   return {first_input_memory, own_part + range.offset, own_part + end};
 }
@@ -98,11 +138,10 @@ SymbolicMemory::SymbolicMemory(const Trial& trial, int ranks, int rank, Expressi
   const int first = first_leaf(trial, rank);
   const auto bring = [&](const Range& where, int leaf) { write(where, {{0, where.count, {expressions.leaf(leaf)}}}); };
   for (int i = 0; i < inputs_of(trial, rank); ++i) {
-    const std::int64_t own_part = trial.kind == CollectiveKind::all_gather ? rank * trial.count.value : 0;
     if (i == 0 && starts_in_output(trial, rank)) {
-      bring({Memory::output, own_part, trial.count.value}, first);
+      bring({Memory::output, part_in_output(trial, rank), input_count(trial, ranks, rank)}, first);
     } else {
-      bring({Memory::input, 0, input_count(trial, ranks), i}, first + i);
+      bring({Memory::input, 0, input_count(trial, ranks, rank), i}, first + i);
     }
   }
   if (trial.kind == CollectiveKind::broadcast && rank == trial.root.value)

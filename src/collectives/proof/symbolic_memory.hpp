@@ -27,7 +27,7 @@ struct Piece {
   Symbol symbol;  ///< shift counts from the beginning of that range
 };
 
-/// Where a range really lies: an in-place reduce-scatter's output is a part of its input.
+/// Where a range really lies: an in-place reduce-scatter's or scatter's output is a part of its input.
 struct Extent {
   int memory;
   std::int64_t begin;
@@ -35,8 +35,12 @@ struct Extent {
 };
 
 /// Number of elements of the memories that a trial gives to each rank.
-std::int64_t input_count(const Trial& trial, int ranks);
+std::int64_t input_count(const Trial& trial, int ranks, int rank);
 std::int64_t output_count(const Trial& trial, int ranks, int rank);
+/// Elements that `from` sends to `to` where parts differ; of the part of `from` where there is one for each rank.
+std::int64_t part_count(const Trial& trial, int ranks, int from, int to);
+/// What a rank's output consists of: all of it or, where parts differ in length, what lies in the parts.
+std::vector<Range> parts_of_output(const Trial& trial, int ranks, int rank);
 /// How many inputs `rank` has.
 int inputs_of(const Trial& trial, int rank);
 

@@ -45,12 +45,17 @@ class Judge {
       case CollectiveKind::reduce_then:
       case CollectiveKind::all_reduce:
       case CollectiveKind::reduce: return {all_leaves_, 0, n - element};
+      case CollectiveKind::reduce_scatter_v:
       case CollectiveKind::reduce_scatter: return {all_leaves_, rank * n, n - element};
       case CollectiveKind::broadcast: return {leaf_of(trial_.root.value), 0, n - element};
+      case CollectiveKind::scatter: return {leaf_of(trial_.root.value), rank * n, n - element};
+      case CollectiveKind::gather:
+      case CollectiveKind::all_gather_v:
       case CollectiveKind::all_gather: {
         const auto part = static_cast<int>(element / n);
         return {leaf_of(part), -part * n, n - element % n};
       }
+      case CollectiveKind::all_to_all_v:
       case CollectiveKind::all_to_all: {
         const auto from = static_cast<int>(element / n);
         return {leaf_of(from), (rank - from) * n, n - element % n};
@@ -112,7 +117,8 @@ class Judge {
 
 /// Whether every rank ends with the same output.
 bool is_for_all(CollectiveKind kind) {
-  return is_all_reduce(kind) || kind == CollectiveKind::broadcast || kind == CollectiveKind::all_gather;
+  return is_all_reduce(kind) || kind == CollectiveKind::broadcast || kind == CollectiveKind::all_gather ||
+         kind == CollectiveKind::all_gather_v;
 }
 
 bool is_same(const Piece& a, const Piece& b) {

@@ -117,6 +117,8 @@ TEST(BusFactor, IsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::broadcast, 4), 1);
   EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::reduce, 4), 1);
   EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_to_all, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::gather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::scatter, 4), 0.75);
   EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_reduce, 1), 0);
 }
 

@@ -104,7 +104,8 @@ TEST(Pattern, SumsOf255RanksAreExactIn16Bits) {
 class ExerciseOfEveryKind : public testing::TestWithParam<CollectiveKind> {};
 
 TEST_P(ExerciseOfEveryKind, FindsThatNothingWasDone) {
-  const Rank me{GetParam() == CollectiveKind::reduce ? 0 : 1};  // only the root has a result
+  const bool only_the_root_has_a_result = GetParam() == CollectiveKind::reduce || GetParam() == CollectiveKind::gather;
+  const Rank me{only_the_root_has_a_result ? 0 : 1};
   const Exercise::Shape shape{.kind = GetParam(), .dtype = DType::float32, .me = me, .ranks = 3, .part = {2000}};
   const Allocation memory = allocate_host(Exercise::memory_needed(shape));
   Exercise exercise(shape, memory.data());
@@ -115,7 +116,9 @@ TEST_P(ExerciseOfEveryKind, FindsThatNothingWasDone) {
 INSTANTIATE_TEST_SUITE_P(All, ExerciseOfEveryKind,
                          testing::Values(CollectiveKind::all_reduce, CollectiveKind::broadcast,
                                          CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
-                                         CollectiveKind::reduce, CollectiveKind::all_to_all));
+                                         CollectiveKind::reduce, CollectiveKind::all_to_all, CollectiveKind::gather,
+                                         CollectiveKind::scatter, CollectiveKind::all_gather_v,
+                                         CollectiveKind::reduce_scatter_v, CollectiveKind::all_to_all_v));
 
 TEST(DeviceExercise, IsWrittenAndCheckedThroughTheMirror) {
   const Exercise::Shape shape{
@@ -149,6 +152,26 @@ TEST(Exercise, FindsThatAReduceTouchedABufferAwayFromTheRoot) {
   EXPECT_EQ(exercise.wrong(4), 0);
   ++memory[7];
   EXPECT_EQ(exercise.wrong(4), 1);
+}
+
+TEST(Exercise, HasPartsThatGrowWithTheRankAndAddUp) {
+  for (const int ranks : {1, 2, 3, 8})
+    for (const std::int64_t mean : {0, 1, 1000})
+      for (int me = 0; me < ranks; ++me)
+        for (const CollectiveKind kind : {CollectiveKind::all_gather_v, CollectiveKind::all_to_all_v}) {
+          const auto parts = Exercise::parts_of({.kind = kind, .me = {me}, .ranks = ranks, .part = {mean}});
+          EXPECT_EQ(offset_of_part(parts, {ranks - 1}).value + parts.back().value, mean * ranks);
+          const bool rotated = kind == CollectiveKind::all_to_all_v && me > 0;
+          if (!rotated) {
+            EXPECT_TRUE(std::is_sorted(parts.begin(), parts.end()));
+          }
+        }
+  const auto of_pairs = [](int me) {
+    return Exercise::parts_of({.kind = CollectiveKind::all_to_all_v, .me = {me}, .ranks = 3, .part = {100}});
+  };
+  for (std::size_t from = 0; from < 3; ++from)
+    for (std::size_t to = 0; to < 3; ++to)
+      EXPECT_EQ(of_pairs(static_cast<int>(from))[to], of_pairs(static_cast<int>(to))[from]);
 }
 
 TEST(Exercise, ExpectsOfAnAllToAllTheRanksOwnPartOfEveryInput) {

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "collectives/algorithms/cutting.hpp"
+#include "collectives/algorithms/description.hpp"
+#include "collectives/algorithms/hierarchical.hpp"
+#include "collectives/algorithms/tree_order.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::collectives {
+namespace {
+
+void require(bool condition, const CollectiveDescription& d, const std::string& what) {
+  if (!condition) throw Error(ErrorCode::invalid_argument, what, {.operation = std::string(name(d.kind))});
+}
+
+/// Whether a rank's staging area has a part for each rank, in some of the ranks' plans.
+bool stages_parts(CollectiveKind kind) {
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v ||
+         kind == CollectiveKind::all_to_all || kind == CollectiveKind::gather || kind == CollectiveKind::scatter;
+}
+
+/// Whether a rank brings exactly one leaf, since nothing is added up.
+bool takes_one_leaf(CollectiveKind kind) {
+  return !is_reduction(kind) && kind != CollectiveKind::broadcast && kind != CollectiveKind::barrier;
+}
+
+/// Elements (of the buffer, or of each part) of a block in shared memory.
+Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Count segment, Count staging) {
+  const std::int64_t parts = stages_parts(d.kind) ? d.ranks : 1;
+  const Count fits{staging.value / parts};
+  require(fits.value > 0, d,
+          "the staging area has " + std::to_string(staging.value) + " elements, too few for " + std::to_string(parts) +
+              " parts");
+  const ClusterShape shape = shape_of(d);
+  if (shape.nodes() == 1) return fits;
+  const Count across = block_count(d.kind, across_nodes(algorithm), shape.nodes(), segment);
+  return across.value < fits.value / lanes(shape) ? Count{lanes(shape) * across.value} : fits;
+}
+
+void check_parts(const CollectiveDescription& d, const std::vector<std::int64_t>& parts) {
+  require(parts.size() == static_cast<std::size_t>(d.ranks), d,
+          "there are counts of " + std::to_string(parts.size()) + " parts for " + std::to_string(d.ranks) + " ranks");
+  for (const std::int64_t part : parts)
+    require(0 <= part && part <= d.count.value, d,
+            "a part has " + std::to_string(part) + " elements, the longest " + std::to_string(d.count.value));
+}
+
+void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count segment) {
+  const auto is_rank = [&](Rank r) { return 0 <= r.value && r.value < d.ranks; };
+  const std::string range = "; it must lie between 0 and " + std::to_string(d.ranks - 1);
+  require(d.ranks >= 1, d, "the number of ranks is " + std::to_string(d.ranks) + "; it must be at least 1");
+  require(is_rank(me), d, "the rank is " + std::to_string(me.value) + range);
+  require(!has_root(d.kind) || is_rank(d.root), d, "the root is " + std::to_string(d.root.value) + range);
+  require(d.count.value >= 0, d, "the count is " + std::to_string(d.count.value) + "; it must not be negative");
+  require(d.kind != CollectiveKind::barrier || d.count.value == 0, d,
+          "the count is " + std::to_string(d.count.value) + "; a barrier has no elements");
+  require(segment.value >= 1, d, "the segment has " + std::to_string(segment.value) + " elements; give at least 1");
+  require(d.radix >= 2, d, "the radix is " + std::to_string(d.radix) + "; it must be at least 2");
+  require(d.own.leaves >= 0, d,
+          "the number of leaves is " + std::to_string(d.own.leaves) + "; it must not be negative");
+  require((!takes_one_leaf(d.kind) && !uses_shared_memory(algorithm)) || d.own.leaves == 1, d,
+          "a rank brings one leaf to " +
+              std::string(name(takes_one_leaf(d.kind) ? d.kind : CollectiveKind::all_gather)) +
+              " or to shared memory, not " + std::to_string(d.own.leaves));
+  const bool exchanges = d.kind == CollectiveKind::all_to_all || d.kind == CollectiveKind::all_to_all_v;
+  require(!exchanges || !d.own.in_place, d, "an all_to_all cannot be done in place");
+  if (has_part_counts(d.kind)) check_parts(d, d.parts);
+  if (d.kind == CollectiveKind::all_to_all_v) check_parts(d, d.received);
+  require(d.shape.ranks() == 0 || d.shape.ranks() == d.ranks, d,
+          "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
+  require(d.kind != CollectiveKind::reduce_then || d.reach != Reach::pulled, d,
+          "a rank that pulls makes all sums itself; a function is applied to slices of them");
+  require(algorithm != Algorithm::hierarchical_tree_order || keeps_canonical_order(shape_of(d)), d,
+          "these nodes' ranks are no subtrees of the canonical tree; tree-order then sends messages");
+  const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
+  require(!needs_one_node || d.shape.nodes() <= 1, d,
+          "ranks of " + std::to_string(d.shape.nodes()) + " nodes share no memory");
+}
+
+/// Of blocks of equal length and a shorter last one.
+Schedule schedule_of_equal_parts(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count block) {
+  const auto stretch = [&](std::int64_t end, std::int64_t count) {
+    CollectiveDescription one = d;
+    one.count = {count};
+    return Stretch{.end = end, .part_count = std::max<std::int64_t>(count, 1), .plan = make_plan(me, one, algorithm)};
+  };
+  std::vector<Stretch> stretches;
+  const Blocks blocks(d.count, block);
+  const std::int64_t size = blocks.size();
+  if (d.kind == CollectiveKind::barrier) stretches.push_back(stretch(1, 0));
+  const std::int64_t last = size > 0 ? blocks[size - 1].count : 0;
+  const std::int64_t full = size > 0 ? blocks[0].count : 0;
+  const std::int64_t full_blocks = last < full ? size - 1 : size;
+  if (full_blocks > 0) stretches.push_back(stretch(full_blocks, full));
+  if (full_blocks < size) stretches.push_back(stretch(size, last));
+  return {std::move(stretches), d.count, block};
+}
+
+/// Where the parts of a cut lie in a buffer that has only the caller's part, or those of all one behind the other.
+PartOffsets offsets_of(const Cut& cut, const std::vector<std::int64_t>& parts, bool is_alone) {
+  PartOffsets offsets{.is_alone = is_alone};
+  std::int64_t part_begin = 0;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    offsets.parts.push_back({part_begin + cut.begin[k], cut.counts[k]});
+    if (!is_alone) part_begin += parts[k];
+  }
+  return offsets;
+}
+
+/// Of an all_gather_v or reduce_scatter_v.
+Schedule schedule_of_parts(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count block) {
+  const bool gathers = d.kind == CollectiveKind::all_gather_v;
+  std::vector<Stretch> stretches;
+  std::int64_t end = 0;
+  for (const Cut& cut : cut_evenly(d.parts, block)) {
+    CollectiveDescription one = d;
+    one.parts = cut.counts;
+    one.count = {*std::max_element(cut.counts.begin(), cut.counts.end())};
+    end += cut.blocks;
+    stretches.push_back({.end = end,
+                         .part_count = one.count.value,
+                         .plan = make_plan(me, one, algorithm),
+                         .table = {offsets_of(cut, d.parts, gathers), offsets_of(cut, d.parts, !gathers)}});
+  }
+  return {std::move(stretches), std::nullopt};
+}
+
+/// One side of an all_to_all_v: what a rank sends to all, or receives from them.
+class Side {
+ public:
+  Side(const std::vector<std::int64_t>& parts, Count segment) {
+    for (const std::int64_t part : parts) messages_.emplace_back(part, segment);
+  }
+  [[nodiscard]] std::int64_t blocks() const {
+    std::int64_t most = 0;
+    for (const PairMessages& pair : messages_) most = std::max(most, pair.size());
+    return most;
+  }
+  [[nodiscard]] std::vector<std::int64_t> counts(std::int64_t block) const {
+    std::vector<std::int64_t> all;
+    for (const PairMessages& pair : messages_) all.push_back(pair[block]);
+    return all;
+  }
+  /// From this block on. @param parts  as given to the constructor
+  [[nodiscard]] PartOffsets offsets(std::int64_t block, const std::vector<std::int64_t>& parts) const {
+    PartOffsets offsets;
+    std::int64_t begin = 0;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      offsets.parts.push_back({begin + block * messages_[k].length(), messages_[k].length()});
+      begin += parts[k];
+    }
+    return offsets;
+  }
+
+ private:
+  std::vector<PairMessages> messages_;  ///< by rank
+};
+
+Schedule schedule_of_pairs(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count segment) {
+  const Side sent(d.parts, segment);
+  const Side received(d.received, segment);
+  const std::int64_t size = std::max(sent.blocks(), received.blocks());
+  const bool is_empty = d.ranks == 1 && d.parts[0] == 0;
+  std::vector<Stretch> stretches;
+  CollectiveDescription last = d;
+  for (std::int64_t block = 0; block < size && !is_empty; ++block) {
+    CollectiveDescription one = d;
+    one.parts = sent.counts(block);
+    one.received = received.counts(block);
+    if (!stretches.empty() && one.parts == last.parts && one.received == last.received) {
+      stretches.back().end = block + 1;
+      continue;
+    }
+    one.count = {std::max({*std::max_element(one.parts.begin(), one.parts.end()),
+                           *std::max_element(one.received.begin(), one.received.end()), std::int64_t{1}})};
+    stretches.push_back({.end = block + 1,
+                         .part_count = one.count.value,
+                         .plan = make_plan(me, one, algorithm),
+                         .table = {sent.offsets(block, d.parts), received.offsets(block, d.received)}});
+    last = std::move(one);
+  }
+  return {std::move(stretches), std::nullopt};
+}
+
+}  // namespace
+
+Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
+                       Count staging) {
+  check(me, description, algorithm, segment);
+  if (description.kind == CollectiveKind::reduce_then) algorithm = with_slices(algorithm);
+  const Count block = is_shared(description.kind, algorithm)
+                          ? shared_block_count(description, algorithm, segment, staging)
+                          : block_count(description.kind, algorithm, description.ranks, segment);
+  if (description.kind == CollectiveKind::all_to_all_v) return schedule_of_pairs(me, description, algorithm, block);
+  if (has_part_counts(description.kind)) return schedule_of_parts(me, description, algorithm, block);
+  return schedule_of_equal_parts(me, description, algorithm, block);
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "collectives/plan/plan.hpp"
+
+namespace lockstep::collectives {
+
+/// How a buffer that has a part for each rank lies in a plan: a part begins every `stride` elements, and has so many or
+/// fewer.
+class Parts {
+ public:
+  /// @param stride  at least as long as the longest
+  Parts(Count stride, std::vector<std::int64_t> counts) : stride_(stride.value), counts_(std::move(counts)) {}
+  static Parts equal(int ranks, Count count) {
+    return {count, std::vector<std::int64_t>(static_cast<std::size_t>(ranks), count.value)};
+  }
+
+  [[nodiscard]] int ranks() const { return static_cast<int>(counts_.size()); }
+  [[nodiscard]] Count stride() const { return {stride_}; }
+  [[nodiscard]] std::int64_t count(int rank) const { return counts_[static_cast<std::size_t>(rank)]; }
+  /// The part of `rank`, in a memory that has all.
+  [[nodiscard]] Range of(int rank, Memory memory, int leaf = 0) const {
+    return {memory, rank * stride_, count(rank), leaf};
+  }
+  /// The same number of elements, where the memory has no other part.
+  [[nodiscard]] Range alone(int rank, Memory memory) const { return {memory, 0, count(rank)}; }
+
+ private:
+  std::int64_t stride_;
+  std::vector<std::int64_t> counts_;
+};
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/argument_check.hpp"
+
+#include <cstddef>
+#include <span>
+
+namespace lockstep {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+/// The caller's part of a buffer that has one for each rank.
+ConstBuffer own_part(const Collective& c, const ConstBuffer& whole, const ConstBuffer& part, Rank rank) {
+  const Count offset = has_part_counts(c.kind) ? offset_of_part(c.parts, rank) : Count{part.count.value * rank.value};
+  return slice(whole, offset, part.count);
+}
+
+/// Whether the output has all ranks' parts and the input one of them.
+bool gathers_parts(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather || kind == CollectiveKind::all_gather_v;
+}
+
+bool scatters_parts(CollectiveKind kind) {
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter ||
+         kind == CollectiveKind::reduce_scatter_v;
+}
+
+bool overlap(const ConstBuffer& a, const ConstBuffer& b) {
+  if (a.count.value == 0 || b.count.value == 0) return false;
+  const auto* a_begin = static_cast<const std::byte*>(a.data);
+  const auto* b_begin = static_cast<const std::byte*>(b.data);
+  return a_begin < b_begin + b.bytes().value && b_begin < a_begin + a.bytes().value;
+}
+
+bool counts_fit(const Collective& c, Rank rank, int size) {
+  const std::int64_t in = c.in.count.value;
+  const std::int64_t out = c.out.count.value;
+  switch (c.kind) {
+    case CollectiveKind::all_gather: return in * size == out;
+    case CollectiveKind::reduce_scatter: return in == out * size;
+    case CollectiveKind::reduce: return rank != c.root || in == out;
+    case CollectiveKind::gather: return rank != c.root || in * size == out;
+    case CollectiveKind::scatter: return rank != c.root || in == out * size;
+    case CollectiveKind::all_to_all: return in == out && in % size == 0;
+    case CollectiveKind::send:
+    case CollectiveKind::recv: return true;
+    case CollectiveKind::all_gather_v:
+    case CollectiveKind::reduce_scatter_v:
+    case CollectiveKind::all_to_all_v: return true;  // see complaint_about_parts
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::barrier:
+    case CollectiveKind::reduce_then: return in == out;
+  }
+  return false;
+}
+
+/// What is wrong with the counts of the parts of a buffer, or an empty text.
+std::string complaint_about_parts(const std::string& what, std::span<const Count> parts, const ConstBuffer& whole,
+                                  int size) {
+  if (parts.size() != static_cast<std::size_t>(size))
+    return what + " has " + std::to_string(parts.size()) + " counts for " + text(size) + " ranks";
+  std::int64_t left = whole.count.value;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    const std::int64_t part = parts[rank].value;
+    if (part < 0) return what + " has a negative count for rank " + std::to_string(rank) + ": " + text(part);
+    if (part > left)
+      return what + " has counts of more than the " + text(whole.count.value) + " elements there are, from rank " +
+             std::to_string(rank) + " on, for which it has " + text(part);
+    left -= part;
+  }
+  if (left > 0)
+    return what + " has counts of " + text(whole.count.value - left) + " elements in all, of " +
+           text(whole.count.value);
+  return {};
+}
+
+/// The same of all that a call passes; `one` has the caller's part alone.
+std::string complaint_about_parts(const Collective& c, Rank rank, int size) {
+  const bool gathers = c.kind == CollectiveKind::all_gather_v;
+  if (c.kind == CollectiveKind::all_to_all_v) {
+    std::string wrong = complaint_about_parts("what is sent", c.parts, c.in, size);
+    if (wrong.empty()) wrong = complaint_about_parts("what is received", c.received, c.out, size);
+    if (!wrong.empty()) return wrong;
+    const auto me = static_cast<std::size_t>(rank.value);
+    if (c.parts[me] == c.received[me]) return {};
+    return "this rank sends itself " + text(c.parts[me].value) + " elements and receives " +
+           text(c.received[me].value) + " of them";
+  }
+  std::string wrong = complaint_about_parts(gathers ? "out" : "in", c.parts, gathers ? c.out : c.in, size);
+  if (!wrong.empty()) return wrong;
+  const Count own = c.parts[static_cast<std::size_t>(rank.value)];
+  const Count alone = gathers ? c.in.count : Count{c.out.count.value};
+  if (own == alone) return {};
+  return std::string(gathers ? "in" : "out") + " has " + text(alone.value) + " elements; this rank's count is " +
+         text(own.value);
+}
+
+/// What is wrong with where the buffers lie, or an empty text.
+std::string overlap_complaint(const Collective& c, Rank rank) {
+  if (!overlap(c.in, c.out)) return {};
+  if (c.kind == CollectiveKind::all_to_all || c.kind == CollectiveKind::all_to_all_v)
+    return "in and out overlap; an all_to_all cannot be done in place";
+  const ConstBuffer out = c.out;
+  const ConstBuffer in_place = gathers_parts(c.kind) ? own_part(c, out, c.in, rank) : out;
+  const ConstBuffer expected = scatters_parts(c.kind) ? own_part(c, c.in, out, rank) : c.in;
+  return in_place.data == expected.data ? "" : "in and out overlap without being the same memory";
+}
+
+}  // namespace
+
+std::string complaint(const Collective& c, Rank rank, int size) {
+  const auto n = [](const ConstBuffer& b) { return std::to_string(b.count.value); };
+  if (c.in.count.value < 0 || c.out.count.value < 0)
+    return "the count is negative: in " + n(c.in) + ", out " + n(c.out);
+  if (c.in.dtype != c.out.dtype)
+    return "dtypes differ: in " + std::string(name(c.in.dtype)) + ", out " + std::string(name(c.out.dtype));
+  if ((c.in.data == nullptr && c.in.count.value > 0) || (c.out.data == nullptr && c.out.count.value > 0))
+    return "a buffer is null";
+  if (c.root.value < 0 || c.root.value >= size) {
+    return (is_message(c.kind) ? "rank " : "root ") + std::to_string(c.root.value) + " is not one of the " +
+           std::to_string(size) + " ranks";
+  }
+  if (!counts_fit(c, rank, size)) {
+    return "counts do not fit for " + std::to_string(size) + " ranks: in " + n(c.in) + ", out " + n(c.out);
+  }
+  if (has_part_counts(c.kind)) {
+    std::string wrong = complaint_about_parts(c, rank, size);
+    if (!wrong.empty()) return wrong;
+  }
+  if (c.kind == CollectiveKind::reduce_then && !*c.function) return "the function is empty";
+  return overlap_complaint(c, rank);
+}
+
+}  // namespace lockstep

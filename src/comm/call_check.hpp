@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/exchange.hpp"
+#include "comm/kept_counts.hpp"
+#include "comm/signature.hpp"
+
+namespace lockstep {
+
+/// Compares what all ranks call, before one operation: their signatures and, as these cannot hold what is different on
+/// every rank, the counts of an all_to_all_v.
+class CallCheck {
+ public:
+  /// @param exchange  outlives the check
+  void begin(Exchange& exchange, const Signature& signature) {
+    exchange_ = &exchange;
+    compares_counts_ = false;
+    exchange_->begin(signature.bytes());
+  }
+  /// @param counts  of this rank's call, which has the kind `kind`
+  /// @return whether all is compared; at once, if there is nothing to compare
+  /// @throws Error{mismatch}, in the same words on all ranks; Error{transport}
+  bool poll(CollectiveKind kind, KeptCounts& counts) {
+    if (exchange_ == nullptr) return true;
+    const auto of_all = exchange_->poll();
+    if (of_all.empty()) return false;
+    if (!compares_counts_) require_agreement(of_all);
+    if (compares_counts_) require_equal_pairs(of_all);
+    if (kind == CollectiveKind::all_to_all_v && !compares_counts_) {
+      compares_counts_ = true;
+      exchange_->begin(counts.bytes());
+      return false;
+    }
+    exchange_ = nullptr;
+    return true;
+  }
+
+ private:
+  Exchange* exchange_ = nullptr;  // while something is to be compared
+  bool compares_counts_ = false;
+};
+
+}  // namespace lockstep

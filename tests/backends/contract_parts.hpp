@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What every communicator must do where one rank has a part for each of the others. Part of the contract suite.
+
+#include <gtest/gtest.h>
+
+#include "backends/contract_values.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::contract {
+
+/// Away from the root there is no output, or one that must stay as it is.
+inline void check_gather(Communicator& c, const Memory& memory, DType dtype, std::int64_t part, Rank root,
+                         bool in_place) {
+  const bool is_root = c.rank() == root;
+  const std::int64_t mine = part * c.rank().value;
+  Values in(memory, dtype, part);
+  Values out(memory, dtype, part * c.size());
+  for (std::int64_t i = 0; i < out.count(); ++i) out.set(i, 100);
+  for (std::int64_t i = 0; i < part; ++i) {
+    in.set(i, value_of(c.rank().value, i, 7));
+    if (is_root && in_place) out.set(mine + i, value_of(c.rank().value, i, 7));
+  }
+  const bool without_output = !is_root && in_place;
+  const Buffer source = is_root && in_place ? slice(out.buffer(), {mine}, {part}) : in.buffer();
+  c.gather(source, without_output ? Buffer{} : out.buffer(), root).wait();
+  for (int rank = 0; rank < c.size(); ++rank)
+    for (std::int64_t i = 0; i < part; ++i)
+      ASSERT_EQ(out.get(part * rank + i), is_root ? value_of(rank, i, 7) : 100)
+          << label_of(c, dtype, part) << ", root " << root.value << ", part of rank " << rank;
+  for (std::int64_t i = 0; i < part; ++i)
+    ASSERT_EQ(in.get(i), value_of(c.rank().value, i, 7)) << "the input was changed";
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+inline void check_scatter(Communicator& c, const Memory& memory, DType dtype, std::int64_t part, Rank root,
+                          bool in_place) {
+  const bool is_root = c.rank() == root;
+  const std::int64_t mine = part * c.rank().value;
+  Values in(memory, dtype, part * c.size());
+  Values out(memory, dtype, part);
+  for (std::int64_t i = 0; i < in.count(); ++i) in.set(i, value_of(c.rank().value, i, 8));
+  for (std::int64_t i = 0; i < part; ++i) out.set(i, 100);
+  const bool without_input = !is_root && in_place;
+  const Buffer target = is_root && in_place ? slice(in.buffer(), {mine}, {part}) : out.buffer();
+  c.scatter(without_input ? Buffer{} : in.buffer(), target, root).wait();
+  for (std::int64_t i = 0; i < part; ++i)
+    ASSERT_EQ(is_root && in_place ? in.get(mine + i) : out.get(i), value_of(root.value, mine + i, 8))
+        << label_of(c, dtype, part) << ", root " << root.value;
+  for (std::int64_t i = 0; i < in.count(); ++i)
+    ASSERT_EQ(in.get(i), value_of(c.rank().value, i, 8)) << "the input was changed";
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+/// Every dtype and count with roots by turns, and every root.
+inline void check_gathers_and_scatters(Communicator& c, const Memory& memory) {
+  int turn = 0;
+  for (const bool in_place : {true, false}) {
+    for (const DType dtype : all_dtypes)
+      for (const std::int64_t count : interesting_counts(c.size())) {
+        check_gather(c, memory, dtype, count, {turn++ % c.size()}, in_place);
+        check_scatter(c, memory, dtype, count, {turn++ % c.size()}, in_place);
+      }
+    for (int root = 0; root < c.size(); ++root) {
+      check_gather(c, memory, DType::float32, 31, {root}, in_place);
+      check_scatter(c, memory, DType::float32, 31, {root}, in_place);
+    }
+  }
+}
+
+/// Longer than every segment and not a multiple of any.
+inline void check_long_parts(Communicator& c, const Memory& memory) {
+  check_gather(c, memory, DType::float32, 70'001, {c.size() - 1}, true);
+  check_gather(c, memory, DType::uint8, 100'003, {0}, false);
+  check_scatter(c, memory, DType::float32, 70'001, {c.size() / 2}, false);
+  check_scatter(c, memory, DType::uint8, 100'003, {0}, true);
+}
+
+/// What the call is refused for. @return its message
+template <typename Call>
+std::string refused(const Call& call) {
+  try {
+    call();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+    return error.what();
+  }
+  return {};
+}
+
+/// Each rank as its own root, since elsewhere nobody looks at the larger buffer.
+inline void check_refusals_of_gather_and_scatter(Communicator& c, const Memory& memory) {
+  const int p = c.size();
+  Values values(memory, DType::float32, 6 * p + 2);
+  const Buffer all = values.buffer();
+  const Buffer whole = slice(all, {0}, {2 * p});
+  const Buffer part = slice(all, {2 * p + 1}, {2});
+  const Buffer odd = slice(all, {0}, {2 * p + 1});
+  const Buffer inside = slice(whole, {1}, {2});
+  refused([&] { (void)c.gather(part, odd, c.rank()); });
+  refused([&] { (void)c.gather(inside, whole, c.rank()); });
+  refused([&] { (void)c.gather(part, whole, {p}); });
+  refused([&] { (void)c.gather(part, {whole.data, whole.count, DType::int32, whole.kind}, c.rank()); });
+  refused([&] { (void)c.gather(part, {nullptr, whole.count, DType::float32, whole.kind}, c.rank()); });
+  refused([&] { (void)c.scatter(odd, part, c.rank()); });
+  refused([&] { (void)c.scatter(whole, inside, c.rank()); });
+  refused([&] { (void)c.scatter(whole, part, {-1}); });
+  const std::string text = refused([&] { (void)c.scatter(odd, part, c.rank()); });
+  for (const std::string& named :
+       {std::string("scatter"), std::to_string(2 * p + 1), std::string("rank"), std::string("on ")})
+    EXPECT_NE(text.find(named), std::string::npos) << text;
+}
+
+}  // namespace lockstep::contract

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What every communicator must do with parts that differ in length. Part of the contract suite.
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "backends/contract_values.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::contract {
+
+/// Counts of parts, and where the parts begin.
+struct Lengths {
+  std::vector<Count> counts;
+  std::vector<std::int64_t> begin;
+  std::int64_t all = 0;
+
+  void add(std::int64_t count) {
+    counts.push_back({count});
+    begin.push_back(all);
+    all += count;
+  }
+  [[nodiscard]] std::int64_t of(int rank) const { return counts[static_cast<std::size_t>(rank)].value; }
+  [[nodiscard]] std::int64_t at(int rank) const { return begin[static_cast<std::size_t>(rank)]; }
+};
+
+/// Some as long as `longest`, some empty, some of other lengths.
+inline std::int64_t length_of(std::int64_t longest, int number, int pattern) {
+  switch ((number * 3 + pattern) % 5) {
+    case 0: return longest;
+    case 1: return 0;
+    case 2: return longest / 3;
+    case 3: return longest == 0 ? 0 : 1;
+    default: return longest - longest / 5;
+  }
+}
+
+inline Lengths lengths(int ranks, std::int64_t longest, int pattern) {
+  Lengths all;
+  for (int rank = 0; rank < ranks; ++rank) all.add(length_of(longest, rank, pattern));
+  return all;
+}
+
+inline void check_all_gather_v(Communicator& c, const Memory& memory, DType dtype, const Lengths& parts,
+                               bool in_place) {
+  const int me = c.rank().value;
+  Values in(memory, dtype, parts.of(me));
+  Values out(memory, dtype, parts.all);
+  for (std::int64_t i = 0; i < parts.of(me); ++i)
+    (in_place ? out : in).set(in_place ? parts.at(me) + i : i, value_of(me, i, 9));
+  const Buffer source = in_place ? slice(out.buffer(), {parts.at(me)}, {parts.of(me)}) : in.buffer();
+  c.all_gather_v(source, out.buffer(), parts.counts).wait();
+  for (int rank = 0; rank < c.size(); ++rank)
+    for (std::int64_t i = 0; i < parts.of(rank); ++i)
+      ASSERT_EQ(out.get(parts.at(rank) + i), value_of(rank, i, 9)) << label_of(c, dtype, parts.all) << " of " << rank;
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+inline void check_reduce_scatter_v(Communicator& c, const Memory& memory, DType dtype, ReduceOp op,
+                                   const Lengths& parts, bool in_place) {
+  const int me = c.rank().value;
+  const std::int64_t mine = parts.at(me);
+  Values in(memory, dtype, parts.all);
+  Values out(memory, dtype, parts.of(me));
+  for (std::int64_t i = 0; i < parts.all; ++i) in.set(i, input_of(me, i, 10, op));
+  const Buffer target = in_place ? slice(in.buffer(), {mine}, {parts.of(me)}) : out.buffer();
+  c.reduce_scatter_v(in.buffer(), target, parts.counts, op).wait();
+  for (std::int64_t i = 0; i < parts.of(me); ++i)
+    ASSERT_EQ(in_place ? in.get(mine + i) : out.get(i), reduced(c.size(), mine + i, 10, op))
+        << label_of(c, dtype, parts.all) << " " << name(op);
+  for (std::int64_t i = 0; i < parts.all; ++i) {
+    if (in_place && i >= mine && i < mine + parts.of(me)) continue;
+    ASSERT_EQ(in.get(i), input_of(me, i, 10, op)) << "the input was changed";
+  }
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+/// Rank i sends rank j a part of a length that depends on both.
+inline void check_all_to_all_v(Communicator& c, const Memory& memory, DType dtype, std::int64_t longest, int pattern) {
+  const int me = c.rank().value;
+  const auto length = [&](int from, int to) { return length_of(longest, from * 7 + to * 2, pattern); };
+  Lengths sent;
+  Lengths received;
+  for (int rank = 0; rank < c.size(); ++rank) {
+    sent.add(length(me, rank));
+    received.add(length(rank, me));
+  }
+  const auto value = [](int from, int to, std::int64_t i) { return value_of(from, i, to); };
+  Values in(memory, dtype, sent.all);
+  Values out(memory, dtype, received.all);
+  for (int to = 0; to < c.size(); ++to)
+    for (std::int64_t i = 0; i < sent.of(to); ++i) in.set(sent.at(to) + i, value(me, to, i));
+  c.all_to_all_v(in.buffer(), sent.counts, out.buffer(), received.counts).wait();
+  for (int from = 0; from < c.size(); ++from)
+    for (std::int64_t i = 0; i < received.of(from); ++i)
+      ASSERT_EQ(out.get(received.at(from) + i), value(from, me, i)) << label_of(c, dtype, longest) << " from " << from;
+  for (int to = 0; to < c.size(); ++to)
+    for (std::int64_t i = 0; i < sent.of(to); ++i)
+      ASSERT_EQ(in.get(sent.at(to) + i), value(me, to, i)) << "the input was changed";
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+/// The same call again finds what it needs; another one with the same sum of counts must not.
+inline void check_lengths_in_turn(Communicator& c, const Memory& memory) {
+  Lengths ascending;
+  Lengths descending;
+  for (int rank = 0; rank < c.size(); ++rank) {
+    ascending.add(rank);
+    descending.add(c.size() - 1 - rank);
+  }
+  for (const Lengths* parts : {&ascending, &descending, &ascending, &ascending, &descending}) {
+    check_all_gather_v(c, memory, DType::float32, *parts, true);
+    check_reduce_scatter_v(c, memory, DType::float32, ReduceOp::sum, *parts, true);
+  }
+}
+
+inline void check_parts_of_different_lengths(Communicator& c, const Memory& memory) {
+  int pattern = 0;
+  for (const DType dtype : all_dtypes)
+    for (const std::int64_t longest : {0, 1, 17, 1009}) {
+      for (const bool in_place : {true, false}) {
+        const Lengths parts = lengths(c.size(), longest, pattern++);
+        check_all_gather_v(c, memory, dtype, parts, in_place);
+        const auto ops = ops_for(c, dtype);
+        check_reduce_scatter_v(c, memory, dtype, ops[static_cast<std::size_t>(pattern) % ops.size()], parts, in_place);
+      }
+      check_all_to_all_v(c, memory, dtype, longest, pattern);
+    }
+  for (int only = 0; only < c.size(); ++only) {  // all but one have nothing
+    Lengths parts;
+    for (int rank = 0; rank < c.size(); ++rank) parts.add(rank == only ? 41 : 0);
+    check_all_gather_v(c, memory, DType::int32, parts, false);
+    check_reduce_scatter_v(c, memory, DType::int32, ReduceOp::max, parts, false);
+  }
+  check_lengths_in_turn(c, memory);
+  for (const bool in_place : {true, false}) {  // longer than every segment and not a multiple of any
+    const Lengths parts = lengths(c.size(), 70'001, c.size());
+    check_all_gather_v(c, memory, DType::uint8, lengths(c.size(), 200'003, 1), in_place);
+    check_reduce_scatter_v(c, memory, DType::float32, ReduceOp::sum, parts, in_place);
+  }
+  check_all_to_all_v(c, memory, DType::float32, 70'001, 2);
+}
+
+inline void check_refusals_of_counts(Communicator& c, const Memory& memory) {
+  const auto message_of = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return {};
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) == std::string::npos ? testing::AssertionFailure() << "no '" << part << "' in: " << text
+                                                : testing::AssertionSuccess();
+  };
+  const int p = c.size();
+  Values values(memory, DType::float32, 6 * p + 2);
+  const Buffer all = values.buffer();
+  const Buffer whole = slice(all, {0}, {2 * p});
+  const Buffer two = slice(all, {2 * p + 1}, {2});
+  const Buffer other = slice(all, {3 * p + 2}, {2 * p});
+  const std::vector<Count> right(static_cast<std::size_t>(p), Count{2});
+  std::vector<Count> wrong = right;
+  wrong.push_back({0});
+  EXPECT_TRUE(has(message_of([&] { (void)c.all_gather_v(two, whole, wrong); }),
+                  std::to_string(p + 1) + " counts for " + std::to_string(p) + " ranks"));
+  EXPECT_TRUE(has(message_of([&] { (void)c.reduce_scatter_v(whole, two, {}, ReduceOp::sum); }), "0 counts for"));
+  wrong = right;
+  wrong.back() = {-5};
+  EXPECT_TRUE(has(message_of([&] { (void)c.all_gather_v(two, whole, wrong); }),
+                  "a negative count for rank " + std::to_string(p - 1) + ": -5"));
+  wrong.back() = {3};
+  EXPECT_TRUE(has(message_of([&] { (void)c.reduce_scatter_v(whole, two, wrong, ReduceOp::sum); }),
+                  "from rank " + std::to_string(p - 1)));
+  wrong.back() = {1};
+  EXPECT_TRUE(has(message_of([&] { (void)c.all_to_all_v(whole, wrong, other, right); }), "what is sent"));
+  EXPECT_TRUE(has(message_of([&] { (void)c.all_to_all_v(whole, right, other, wrong); }), "what is received"));
+  message_of([&] { (void)c.all_gather_v(slice(two, {0}, {1}), whole, right); });
+  message_of([&] { (void)c.reduce_scatter_v(whole, slice(two, {0}, {1}), right, ReduceOp::sum); });
+  message_of([&] { (void)c.all_to_all_v(whole, right, whole, right); });
+  if (p > 1) {
+    message_of([&] { (void)c.all_gather_v(slice(whole, {c.rank().value == 0 ? 1 : 0}, {2}), whole, right); });
+    // The caller's own part: what goes out must come in.
+    std::vector<Count> shifted = right;
+    shifted[static_cast<std::size_t>(c.rank().value)] = {1};
+    shifted[static_cast<std::size_t>((c.rank().value + 1) % p)] = {3};
+    EXPECT_TRUE(has(message_of([&] { (void)c.all_to_all_v(whole, right, other, shifted); }), "itself 2 elements"));
+  }
+  EXPECT_TRUE(has(message_of([&] { (void)c.all_to_all_v(whole, wrong, other, right); }),
+                  "rank " + std::to_string(c.rank().value) + " on "));
+}
+
+}  // namespace lockstep::contract

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The operands of the contract suite: inputs are small integers, so every sum is exact in every dtype and any order of
+// addition.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/convert.hpp"
+#include "lockstep/comm/communicator.hpp"
+
+namespace lockstep::contract {
+
+inline constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::int32,   DType::int64,
+                                       DType::uint8,   DType::float16, DType::bfloat16};
+inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+
+/// Every operator with every dtype on up to 2 ranks. Beyond, where ranks share cores and each operation takes longer,
+/// every operator with float32, and with each other dtype one of them: who adds what does not depend on the dtype.
+inline std::span<const ReduceOp> ops_for(const Communicator& c, DType dtype) {
+  const std::span<const ReduceOp> all(all_ops);
+  return c.size() <= 2 || dtype == DType::float32 ? all : all.subspan(static_cast<std::size_t>(dtype) % all.size(), 1);
+}
+
+/// A value in 0 … 6 that changes with rank, element and repetition.
+inline int value_of(int rank, std::int64_t element, int repetition) {
+  return static_cast<int>(
+      (static_cast<std::int64_t>(rank) * 5 + element * 3 + static_cast<std::int64_t>(repetition) * 11) % 7);
+}
+
+/// What a rank brings to a reduction. A product's factors are mostly 1, so that it fits into a uint8.
+inline int input_of(int rank, std::int64_t element, int repetition, ReduceOp op) {
+  const int value = value_of(rank, element, repetition);
+  if (op != ReduceOp::product) return value;
+  return value == 1 || value == 2 ? value + 1 : 1;
+}
+
+inline int reduced(int ranks, std::int64_t element, int repetition, ReduceOp op) {
+  int result = input_of(0, element, repetition, op);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const int value = input_of(rank, element, repetition, op);
+    if (op == ReduceOp::product) result *= value;
+    if (op == ReduceOp::sum) result += value;
+    if (op == ReduceOp::min) result = std::min(result, value);
+    if (op == ReduceOp::max) result = std::max(result, value);
+  }
+  return result;
+}
+
+/// Where the suite's buffers live: in host memory, unless a back end's test says otherwise.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  [[nodiscard]] virtual Allocation allocate(Bytes bytes) const { return allocate_host(bytes); }
+  /// Copies between this memory and the host's.
+  virtual void copy(void* to, const void* from, Bytes bytes) const {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes.value));
+  }
+};
+
+inline const Memory& host_memory() {
+  static const Memory memory;
+  return memory;
+}
+
+/// Element i of host memory, at any alignment.
+inline void store(void* data, DType dtype, std::int64_t i, double value) {
+  kernels::with_type(dtype, [&](auto element) {
+    if constexpr (std::is_arithmetic_v<decltype(element)>) {
+      element = static_cast<decltype(element)>(value);
+    } else {
+      const auto wide = static_cast<float>(value);
+      kernels::convert(std::span(&wide, 1), std::span(&element, 1));
+    }
+    std::memcpy(static_cast<std::byte*>(data) + i * size_of(dtype), &element, sizeof element);
+  });
+}
+
+inline double load(const void* data, DType dtype, std::int64_t i) {
+  double result = 0;
+  kernels::with_type(dtype, [&](auto element) {
+    std::memcpy(&element, static_cast<const std::byte*>(data) + i * size_of(dtype), sizeof element);
+    if constexpr (std::is_arithmetic_v<decltype(element)>) {
+      result = static_cast<double>(element);
+    } else {
+      float wide = 0;
+      kernels::convert(std::span<const decltype(element)>(&element, 1), std::span(&wide, 1));
+      result = wide;
+    }
+  });
+  return result;
+}
+
+/// Elements of a dtype, read and written as small integers through a copy on the host. They are not aligned to more
+/// than an element, those of a byte lie at odd addresses, and have a guard behind them that no operation may touch.
+class Values {
+ public:
+  /// @param skipped  elements between the memory's beginning, which is aligned, and the first
+  Values(const Memory& memory, DType dtype, std::int64_t count, std::int64_t skipped = 1)
+      : memory_(&memory),
+        dtype_(dtype),
+        count_(count),
+        skipped_(skipped),
+        host_(static_cast<std::size_t>((count + skipped) * size_of(dtype)) + guard, std::byte{0x5a}),
+        allocation_(memory.allocate({static_cast<std::int64_t>(host_.size())})) {}
+
+  /// The elements as last set.
+  [[nodiscard]] Buffer buffer() {
+    if (!up_to_date_) memory_->copy(allocation_.data(), host_.data(), whole());
+    up_to_date_ = true;
+    changed_ = true;
+    return slice(Buffer{allocation_.data(), {skipped_ + count_}, dtype_, allocation_.kind()}, {skipped_}, {count_});
+  }
+  [[nodiscard]] std::int64_t count() const { return count_; }
+  void set(std::int64_t i, int value) {
+    store(host_.data(), dtype_, skipped_ + i, value);
+    up_to_date_ = false;
+  }
+  [[nodiscard]] double get(std::int64_t i) {
+    fetch();
+    return load(host_.data(), dtype_, skipped_ + i);
+  }
+  [[nodiscard]] bool guard_intact() {
+    fetch();
+    return std::all_of(host_.end() - guard, host_.end(), [](std::byte b) { return b == std::byte{0x5a}; });
+  }
+
+ private:
+  static constexpr std::ptrdiff_t guard = 64;
+  [[nodiscard]] Bytes whole() const { return {static_cast<std::int64_t>(host_.size())}; }
+  void fetch() {
+    if (changed_) memory_->copy(host_.data(), allocation_.data(), whole());
+    changed_ = false;
+  }
+  const Memory* memory_;
+  DType dtype_;
+  std::int64_t count_;
+  std::int64_t skipped_;
+  std::vector<std::byte> host_;
+  Allocation allocation_;
+  bool up_to_date_ = false;  // the memory has what was set
+  bool changed_ = false;     // the memory may have more than the host's copy
+};
+
+inline std::vector<std::int64_t> interesting_counts(int ranks) { return {0, 1, ranks - 1, ranks, ranks + 1, 1009}; }
+
+/// The same for every dtype on up to 2 ranks; beyond, for others than float32, one that leaves ranks without elements
+/// and one that is cut into segments.
+inline std::vector<std::int64_t> counts_for(const Communicator& c, DType dtype) {
+  if (c.size() <= 2 || dtype == DType::float32) return interesting_counts(c.size());
+  return {c.size() - 1, 1009};
+}
+
+inline std::string label_of(Communicator& c, DType dtype, std::int64_t count) {
+  return std::string(c.capabilities().backend) + " rank " + std::to_string(c.rank().value) + " of " +
+         std::to_string(c.size()) + " " + std::string(name(dtype)) + " x " + std::to_string(count);
+}
+
+}  // namespace lockstep::contract
