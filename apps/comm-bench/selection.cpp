@@ -6,7 +6,7 @@
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/exercise.hpp"
 #include "apps/common/run_app.hpp"
-#include "lockstep/collectives/choice/explanation.hpp"
+#include "lockstep/collectives/choice/selection.hpp"
 
 namespace lockstep::comm_bench {
 

@@ -5,7 +5,7 @@
 
 #include "lockstep/observe/metrics_file.hpp"
 #include "lockstep/observe/progress_display.hpp"
-#include "lockstep/trainer/listener.hpp"
+#include "lockstep/trainer/options.hpp"
 
 namespace lockstep::train {
 

@@ -12,7 +12,7 @@
 #include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
 #include "apps/train/reporter.hpp"
-#include "lockstep/collectives/choice/explanation.hpp"
+#include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/observe/trace.hpp"

@@ -8,7 +8,6 @@
 
 #include "backends/plan/plan_communicator.hpp"
 #include "platform/node_memory/node_memory_layout.hpp"
-#include "platform/node_memory/node_memory_store.hpp"
 
 namespace lockstep::schedules {
 namespace {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <vector>
+
+#include "lockstep/base/types.hpp"
 
 namespace lockstep {
 
@@ -14,5 +17,19 @@ struct ClusterShape {
   /// Ranks on one node, ascending.
   [[nodiscard]] std::vector<int> ranks_on(int node) const;
 };
+
+/// Where a rank stands in its cluster.
+struct Place {
+  int node = 0;        ///< index of its node; nodes are numbered in the order of their lowest rank
+  int local_rank = 0;  ///< its number among the ranks of the node, in the order of global ranks
+  int local_size = 1;  ///< ranks on the node
+};
+
+/// Numbers nodes by first appearance.
+/// @param node_identities  one per rank; equal where and only where two ranks share a node
+ClusterShape number_nodes(std::span<const int> node_identities);
+
+/// @throws Error{invalid_argument} if `rank` is not in `shape`
+Place place_of(const ClusterShape& shape, Rank rank);
 
 }  // namespace lockstep

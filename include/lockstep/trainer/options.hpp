@@ -7,6 +7,7 @@
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/learning_rate.hpp"
 #include "lockstep/nn/optimizer.hpp"
+#include "lockstep/observe/events.hpp"
 
 namespace lockstep::trainer {
 
@@ -23,6 +24,16 @@ struct TrainerOptions {
   int workers = 1;              ///< threads that make batches, on each rank
   Bytes bucket{4 << 20};        ///< of gradients that are all-reduced together
   std::int64_t log_every = 50;  ///< steps from one step event to the next
+};
+
+/// Hears what happens in a run. Called on every rank; figures that concern all ranks are the same on each.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// After every `log_every`th step.
+  virtual void step(const observe::StepEvent& event) = 0;
+  /// After an epoch has been evaluated.
+  virtual void epoch(const observe::EpochEvent& event) = 0;
 };
 
 }  // namespace lockstep::trainer

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "lockstep/data/prefetcher.hpp"
-#include "lockstep/trainer/listener.hpp"
+#include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/replica.hpp"
 
 namespace lockstep::trainer {

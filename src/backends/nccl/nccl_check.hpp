@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/source_location.hpp"
 
 namespace lockstep::backends {
 

@@ -3,8 +3,7 @@
 
 #include <vector>
 
-#include "collectives/algorithms/fold.hpp"
-#include "collectives/algorithms/group_sum.hpp"
+#include "collectives/algorithms/groups.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/choice/explanation.hpp"
-
 #include <array>
 #include <cstdio>
+
+#include "lockstep/collectives/choice/selection.hpp"
 
 namespace lockstep::collectives {
 namespace {

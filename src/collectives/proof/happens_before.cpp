@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/proof/happens_before.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "collectives/plan/step.hpp"
+#include "collectives/proof/checks.hpp"
 #include "collectives/proof/matching.hpp"
 #include "collectives/proof/symbolic_memory.hpp"
 

@@ -6,10 +6,8 @@
 #include "collectives/plan/canonical_order.hpp"
 #include "collectives/plan/step.hpp"
 #include "collectives/proof/checks.hpp"
-#include "collectives/proof/happens_before.hpp"
 #include "collectives/proof/symbolic_memory.hpp"
 #include "collectives/proof/timeline.hpp"
-#include "collectives/proof/verdict.hpp"
 
 namespace lockstep::collectives {
 namespace {

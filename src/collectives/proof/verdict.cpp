@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/proof/verdict.hpp"
-
 #include <algorithm>
 #include <numeric>
 #include <set>
 #include <span>
+
+#include "collectives/proof/checks.hpp"
 
 namespace lockstep::collectives {
 namespace {

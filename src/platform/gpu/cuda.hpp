@@ -7,8 +7,8 @@
 
 #include <string_view>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/queue.hpp"
-#include "lockstep/base/source_location.hpp"
 
 namespace lockstep {
 

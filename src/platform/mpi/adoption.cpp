@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/platform/mpi/mpi_family.hpp"
-#include "lockstep/platform/mpi/place.hpp"
 #include "platform/mpi/arrival.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"

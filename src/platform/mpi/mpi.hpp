@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/source_location.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
 namespace lockstep {

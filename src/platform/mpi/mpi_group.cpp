@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "lockstep/platform/mpi/place.hpp"
+#include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/mpi.hpp"
 
 namespace lockstep {

@@ -8,7 +8,6 @@
 #include "lockstep/base/error.hpp"
 #include "platform/node_memory/futex.hpp"
 #include "platform/node_memory/node_memory_layout.hpp"
-#include "platform/node_memory/node_memory_store.hpp"
 
 namespace lockstep {
 

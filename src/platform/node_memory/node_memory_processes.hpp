@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "platform/node_memory/node_file.hpp"
-#include "platform/node_memory/node_memory_store.hpp"
+#include "platform/node_memory/node_memory_layout.hpp"
 
 namespace lockstep {
 

@@ -7,7 +7,6 @@
 #include "platform/node_memory/mapping.hpp"
 #include "platform/node_memory/node_memory.hpp"
 #include "platform/node_memory/node_memory_layout.hpp"
-#include "platform/node_memory/node_memory_store.hpp"
 
 namespace lockstep {
 namespace {

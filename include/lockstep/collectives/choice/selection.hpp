@@ -3,7 +3,9 @@
 
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/collectives/choice/choice.hpp"
@@ -105,5 +107,11 @@ bool may_share_memory(const Selection& selection);
 
 /// The most blocks in flight that `choose` can ask for.
 int max_blocks_in_flight(const Selection& selection);
+
+/// A line for each size: what is chosen, the predicted time, and why. Ends with a newline.
+/// @param sizes  as in `predicted_seconds`
+/// @param table  what to call the selection's table, e.g. its file
+std::string explain(const Selection& selection, CollectiveKind kind, std::span<const Bytes> sizes,
+                    std::string_view table);
 
 }  // namespace lockstep::collectives

@@ -10,7 +10,6 @@
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
-#include "lockstep/platform/mpi/place.hpp"
 
 namespace lockstep {
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/mpi/place.hpp"
-
 #include <gtest/gtest.h>
 
+#include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
