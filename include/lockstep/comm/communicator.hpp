@@ -102,7 +102,8 @@ class Communicator {
   /// out (counts[rank] elements) = that part of the sum over ranks of `in`, in which parts of counts[0], counts[1], …
   /// elements lie one behind the other (p counts, the same on all ranks; any may be 0); `in` is not changed. In place
   /// where `out` is the caller's part of `in`.
-  /// @throws, @cost  as all_gather_v, and the additions of as many bytes as a rank receives
+  /// @throws as all_gather_v
+  /// @cost  that of all_gather_v, and the additions of as many bytes as a rank receives
   Work reduce_scatter_v(ConstBuffer in, Buffer out, std::span<const Count> counts, ReduceOp op,
                         Queue queue = Queue::host(), std::string_view label = {});
   /// Part j of rank i's `in` becomes part i of rank j's `out`; overwrites. Parts lie one behind the other: those of
