@@ -4,6 +4,7 @@
 // same weights, to the last bit.
 #include <cstdio>
 #include <lockstep/lockstep.hpp>
+#include <span>
 #include <vector>
 
 struct Model {
@@ -31,15 +32,13 @@ struct Model {
   }
 };
 
-lockstep::Buffer view(std::vector<double>& of) { return {of.data(), {(long)of.size()}, lockstep::DType::float64}; }
-
 int main() {
   Model m;
   // README: begin
   lockstep::World world;
   lockstep::ProcessGroup group(world);
-  lockstep::DataParallel parallel(
-      group, {{"weight", view(m.weight), view(m.d_weight)}, {"bias", view(m.bias), view(m.d_bias)}});
+  lockstep::DataParallel parallel(group, {{"weight", std::span(m.weight), std::span(m.d_weight)},
+                                          {"bias", std::span(m.bias), std::span(m.d_bias)}});
   for (int step = 0; step < 100; ++step) {
     const int samples = m.backward(group.rank().value, group.size());  // this rank's share: gradients are sums
     for (int parameter : {1, 0}) parallel.ready(parameter);            // may leave while backward is still at work

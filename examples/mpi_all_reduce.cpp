@@ -2,6 +2,7 @@
 // An all-reduce by lockstep inside a program that is an MPI program already: mpirun -np 3 mpi_all_reduce
 #include <cstdio>
 #include <lockstep/mpi.hpp>
+#include <span>
 #include <vector>
 
 int main(int argc, char** argv) {
@@ -10,7 +11,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   lockstep::ProcessGroup group = lockstep::adopt(MPI_COMM_WORLD);
   for (int i = group.rank().value; i < 1000; i += group.size()) values[i] = i / 8.0;
-  lockstep::Buffer sums{values.data(), {1000}, lockstep::DType::float64};
+  lockstep::Buffer sums = std::span(values);
   group.communicator().all_reduce(sums, sums, lockstep::ReduceOp::sum).wait();
   group.close();
   // README: end

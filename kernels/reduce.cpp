@@ -16,6 +16,7 @@ template <typename T>
 T neutral(ReduceOp op) {
   using Limits = std::numeric_limits<T>;
   switch (op) {
+    case ReduceOp::average:
     case ReduceOp::sum: return Limits::is_integer ? T{0} : -T{0};
     case ReduceOp::min: return Limits::is_integer ? Limits::max() : Limits::infinity();
     case ReduceOp::max: return Limits::is_integer ? Limits::lowest() : -Limits::infinity();

@@ -183,8 +183,11 @@ void Pending::check_values() const {
     using T = decltype(zero);
     const Buffer result = this->result();
     const auto* values = static_cast<const T*>(result.data);
+    const bool is_average = is_reduction(request_.kind) && request_.op == ReduceOp::average;
     for (std::int64_t i = 0; i < result.count.value; ++i) {
-      const T right = static_cast<T>(expected(request_, size_, me_, i));
+      const auto right =
+          static_cast<T>(is_average ? static_cast<T>(expected(request_, size_, me_, i)) / static_cast<T>(size_)
+                                    : static_cast<T>(expected(request_, size_, me_, i)));
       if (values[i] == right) continue;
       throw WrongResult(std::string(name(request_.kind)) + " of " + std::to_string(request_.count) + " " +
                         std::string(name(request_.dtype)) + ": element " + std::to_string(i) + " of rank " +

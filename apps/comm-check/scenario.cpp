@@ -24,7 +24,7 @@ constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce,     CollectiveKi
                                     CollectiveKind::all_to_all_v,   CollectiveKind::send,
                                     CollectiveKind::send,           CollectiveKind::send};
 constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
-constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
+constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::average};
 
 /// The world's ranks, all or some, in any order.
 Members draw_members(Random& random, int ranks) {
@@ -48,6 +48,7 @@ Request draw_request(Random& random, std::size_t group, int size, const Limits& 
   r.kind = kinds[below(random, std::size(kinds))];
   r.dtype = dtypes[below(random, std::size(dtypes))];
   r.op = ops[below(random, std::size(ops))];
+  if (r.kind == CollectiveKind::reduce_then) r.op = combining(r.op);
   r.root = static_cast<int>(below(random, static_cast<std::size_t>(size)));
   r.to = size == 1 ? 0 : (r.root + 1 + static_cast<int>(below(random, static_cast<std::size_t>(size) - 1))) % size;
   if (r.kind == CollectiveKind::send && size == 1) r.kind = CollectiveKind::barrier;
@@ -222,7 +223,7 @@ int expected(const Request& r, int size, int me, std::int64_t i) {
   int result = brought(r, 0, at);
   for (int member = 1; member < size; ++member) {
     const int value = brought(r, member, at);
-    if (r.op == ReduceOp::sum) result += value;
+    if (combining(r.op) == ReduceOp::sum) result += value;
     if (r.op == ReduceOp::min) result = std::min(result, value);
     if (r.op == ReduceOp::max) result = std::max(result, value);
   }

@@ -97,6 +97,7 @@ LOCKSTEP_HOST_DEVICE typename Format::Stored fold_element(const Contributions& i
 template <typename Arithmetic, typename Order, typename F>
 void with_operator(ReduceOp op, const F& f) {
   switch (op) {
+    case ReduceOp::average:
     case ReduceOp::sum: return f(Arithmetic{}, Sum{});
     case ReduceOp::min: return f(Order{}, Min{});
     case ReduceOp::max: return f(Order{}, Max{});

@@ -112,7 +112,9 @@ class Compressed : public HostCommunicator {
                           .operations_in_flight = std::numeric_limits<int>::max(),
                           .deadline = std::chrono::hours(24 * 365),
                           .no_reduce_then = "what the function makes must arrive as it is, not rounded; use "
-                                            "reduce_scatter and all_gather"}),
+                                            "reduce_scatter and all_gather",
+                          .no_average = "the sums are rounded on the wire before they could be divided; divide them "
+                                        "afterwards"}),
         inner_(std::move(inner)),
         format_(format) {}
 

@@ -30,6 +30,7 @@ std::string_view name(ReduceOp op) {
     case ReduceOp::min: return "min";
     case ReduceOp::max: return "max";
     case ReduceOp::product: return "product";
+    case ReduceOp::average: return "average";
   }
   return "unknown";
 }

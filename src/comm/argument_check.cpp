@@ -43,10 +43,10 @@ bool counts_fit(const Collective& c, Rank rank, int size) {
     case CollectiveKind::scatter: return rank != c.root || in == out * size;
     case CollectiveKind::all_to_all: return in == out && in % size == 0;
     case CollectiveKind::send:
-    case CollectiveKind::recv: return true;
-    case CollectiveKind::all_gather_v:
+    case CollectiveKind::recv:
+    case CollectiveKind::all_gather_v:  // for these three see complaint_about_parts
     case CollectiveKind::reduce_scatter_v:
-    case CollectiveKind::all_to_all_v: return true;  // see complaint_about_parts
+    case CollectiveKind::all_to_all_v: return true;
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
     case CollectiveKind::barrier:
@@ -128,6 +128,8 @@ std::string complaint(const Collective& c, Rank rank, int size) {
     std::string wrong = complaint_about_parts(c, rank, size);
     if (!wrong.empty()) return wrong;
   }
+  if (c.kind == CollectiveKind::reduce_then && c.op == ReduceOp::average)
+    return "a reduce_then of averages: let its function divide the sums";
   if (c.kind == CollectiveKind::reduce_then && !*c.function) return "the function is empty";
   return overlap_complaint(c, rank);
 }

@@ -148,6 +148,10 @@ void Communicator::check(Collective& collective) const {
     }
   }
   check_queue(collective, collective.queue);
+  if (is_reduction(collective.kind) && collective.op == ReduceOp::average && !can.no_average.empty()) {
+    throw refusal(ErrorCode::unsupported,
+                  std::string(can.backend) + " does no averages: " + std::string(can.no_average), collective);
+  }
   if (collective.kind == CollectiveKind::reduce_then && !can.no_reduce_then.empty()) {
     throw refusal(ErrorCode::unsupported,
                   std::string(can.backend) + " does no reduce_then: " + std::string(can.no_reduce_then), collective);

@@ -31,7 +31,8 @@ auto on_behalf_of(const HostOperation& operation, const Action& action) {
 
 HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Options options)
     : Communicator(rank, size),
-      capabilities_{.backend = options.backend, .no_reduce_then = options.no_reduce_then},
+      capabilities_{
+          .backend = options.backend, .no_reduce_then = options.no_reduce_then, .no_average = options.no_average},
       options_(std::move(options)),
       progress_(&progress) {}
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/host_communicator.hpp"
+#include "kernels/divide.hpp"
 
 namespace lockstep::backends {
 
@@ -12,6 +13,7 @@ void HostOperation::describe(const Collective& collective) {
   bytes_ = std::max(collective.in.bytes(), collective.out.bytes());
   label_ = collective.label;
   if (collective.function != nullptr) function_ = *collective.function;
+  averaged_ = is_reduction(collective.kind) && collective.op == ReduceOp::average ? collective.out : Buffer();
 }
 
 void HostOperation::submit(Clock::time_point now) {
@@ -19,6 +21,12 @@ void HostOperation::submit(Clock::time_point now) {
   begun_ = false;
   has_advanced_ = true;
   submitted_ = now;
+}
+
+/// No rank reads another one's result any more once its own operation has ended: the caller may overwrite it, too.
+void HostOperation::complete() {
+  if (averaged_.count.value > 0) kernels::divide(averaged_, owner_->size());
+  Operation::complete();
 }
 
 void HostOperation::poll() noexcept { owner_->poll(*this); }

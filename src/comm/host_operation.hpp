@@ -80,6 +80,8 @@ class HostOperation : public Operation {
   void belong_to(HostCommunicator& owner) { owner_ = &owner; }
 
  protected:
+  /// Ends as done, after making averages of sums.
+  void complete();
   void mark_begun() { begun_ = true; }
   void set_signature(const Signature& signature) { signature_ = signature; }
 
@@ -93,6 +95,7 @@ class HostOperation : public Operation {
   Bytes bytes_;
   std::string label_;
   SliceFunction function_;
+  Buffer averaged_;  // what holds sums until the end; mostly nothing
   bool begun_ = false;
   bool under_way_ = false;
   bool has_advanced_ = false;  // since last_advance_

@@ -701,6 +701,53 @@ inline void check_refusals(Communicator& c, const Memory& memory) {
   check_all_reduce(c, memory, DType::float32, ReduceOp::sum, 10, true);
 }
 
+/// What an average of whole numbers has to be in a dtype.
+inline double average_of(DType dtype, int sum, int ranks) {
+  const bool is_wide = dtype == DType::float64;
+  const double quotient = is_wide ? double(sum) / ranks : double(float(sum) / float(ranks));
+  double element = 0;
+  store(&element, dtype, 0, quotient);
+  return load(&element, dtype, 0);
+}
+
+inline void check_averages(Communicator& c, const Memory& memory) {
+  constexpr std::int64_t count = 509;
+  if (!c.capabilities().no_average.empty()) {
+    Values values(memory, DType::float32, count);
+    EXPECT_THROW((void)c.all_reduce(values.buffer(), values.buffer(), ReduceOp::average), Error);
+    return;
+  }
+  const int ranks = c.size();
+  for (const DType dtype : all_dtypes) {
+    Values in(memory, dtype, count * ranks);
+    Values out(memory, dtype, count);
+    for (std::int64_t i = 0; i < in.count(); ++i) in.set(i, input_of(c.rank().value, i, 3, ReduceOp::sum));
+    const auto right = [&](std::int64_t i) { return average_of(dtype, reduced(ranks, i, 3, ReduceOp::sum), ranks); };
+    c.reduce_scatter(in.buffer(), out.buffer(), ReduceOp::average).wait();
+    for (std::int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(out.get(i), right(c.rank().value * count + i)) << label_of(c, dtype, count) << " element " << i;
+    c.reduce(slice(in.buffer(), {0}, {count}), out.buffer(), ReduceOp::average, {ranks - 1}).wait();
+    for (std::int64_t i = 0; c.rank().value == ranks - 1 && i < count; ++i)
+      ASSERT_EQ(out.get(i), right(i)) << label_of(c, dtype, count) << " element " << i;
+    c.all_reduce(in.buffer(), in.buffer(), ReduceOp::average).wait();
+    for (std::int64_t i = 0; i < in.count(); ++i)
+      ASSERT_EQ(in.get(i), right(i)) << label_of(c, dtype, in.count()) << " element " << i;
+    ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+  }
+}
+
+/// A program's own vectors, as they are.
+inline void check_spans(Communicator& c) {
+  if (!c.capabilities().host_memory) return;
+  std::vector<double> values = {1, 2.5, -3};
+  c.all_reduce(std::span<const double>(values), std::span(values), ReduceOp::sum).wait();
+  EXPECT_EQ(values, (std::vector<double>{c.size() * 1.0, c.size() * 2.5, c.size() * -3.0}));
+  std::vector<std::uint8_t> parts(static_cast<std::size_t>(c.size()));
+  const std::vector<std::uint8_t> own = {static_cast<std::uint8_t>(c.rank().value)};
+  c.all_gather(std::span(own), std::span(parts)).wait();
+  for (int rank = 0; rank < c.size(); ++rank) EXPECT_EQ(parts[static_cast<std::size_t>(rank)], rank);
+}
+
 inline void check_close(Communicator& c) {
   const MemoryKind kind = c.capabilities().host_memory ? MemoryKind::host : MemoryKind::device;
   const Buffer nothing{nullptr, {0}, DType::float32, kind};
@@ -718,6 +765,8 @@ inline void check_all(Communicator& c, const Memory& memory = host_memory()) {
   check_reduce_thens(c, memory);
   check_long_buffers(c, memory);
   check_unaligned(c, memory);
+  check_averages(c, memory);
+  check_spans(c);
   check_nothing(c);
   check_a_rank_that_stalls(c, memory);
   check_many_at_once(c, memory);

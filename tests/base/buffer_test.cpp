@@ -4,11 +4,26 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
+#include <type_traits>
 
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
 namespace {
+
+TEST(Buffer, IsMadeOfASpanOfElements) {
+  std::int64_t numbers[] = {1, 2, 3};
+  const Buffer all = std::span<std::int64_t>(numbers);
+  EXPECT_EQ(all.data, numbers);
+  EXPECT_EQ(all.count, Count{3});
+  EXPECT_EQ(all.dtype, DType::int64);
+  const ConstBuffer read = std::span<const std::int64_t>(numbers).first(2);
+  EXPECT_EQ(read.count, Count{2});
+  EXPECT_EQ(read.dtype, DType::int64);
+  static_assert(!std::is_convertible_v<std::span<const float>, Buffer>, "what may not be written");
+  static_assert(!std::is_convertible_v<std::span<char>, Buffer>, "no element's type");
+}
 
 TEST(Allocation, HostMemoryIsZeroedAndAligned) {
   const Allocation memory = allocate_host({100});

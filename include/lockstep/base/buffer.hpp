@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "lockstep/base/types.hpp"
 
 namespace lockstep {
 
 enum class DType { float32, float64, int32, int64, uint8, float16, bfloat16 };
-enum class ReduceOp { sum, min, max, product };
+/// How operands are combined. An average is the sum, divided by the number of ranks when it is complete: the same bits
+/// on all ranks. Integers are divided as C++ does, after their sum has wrapped as sums do; 16-bit formats in float32,
+/// with one rounding.
+enum class ReduceOp { sum, min, max, product, average };
+/// The operator that combines two operands on the way.
+constexpr ReduceOp combining(ReduceOp op) { return op == ReduceOp::average ? ReduceOp::sum : op; }
 
 /// Where memory lives: ordinary process memory, memory that the node's ranks share,
 /// page-locked host memory, or a GPU's.
@@ -29,16 +38,41 @@ constexpr std::int64_t size_of(DType dtype) {
   }
   return 0;
 }
+/// The C++ types of elements; the 16-bit formats have none.
+template <typename T>
+concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
+    std::same_as<T, std::int64_t> || std::same_as<T, std::uint8_t>;
+/// The dtype of such a type.
+template <Element T>
+constexpr DType dtype_of() {
+  if constexpr (std::same_as<T, float>) return DType::float32;
+  if constexpr (std::same_as<T, double>) return DType::float64;
+  if constexpr (std::same_as<T, std::int32_t>) return DType::int32;
+  if constexpr (std::same_as<T, std::int64_t>) return DType::int64;
+  return DType::uint8;
+}
+
 std::string_view name(DType dtype);
 std::string_view name(ReduceOp op);
 std::string_view name(MemoryKind kind);
 
-/// A view of `count` elements that somebody else owns.
+/// A view of `count` elements that somebody else owns. Every std::span of elements converts to one.
 struct Buffer {
   void* data = nullptr;
   Count count;
   DType dtype = DType::float32;
   MemoryKind kind = MemoryKind::host;
+
+  constexpr Buffer() = default;
+  /// A view of `count_in` elements of a dtype.
+  constexpr Buffer(void* data_in, Count count_in, DType dtype_in = DType::float32,
+                   MemoryKind kind_in = MemoryKind::host)
+      : data(data_in), count(count_in), dtype(dtype_in), kind(kind_in) {}
+  /// The same elements.
+  template <Element T>
+  // NOLINTNEXTLINE(google-explicit-constructor): a span is a view of elements, too
+  constexpr Buffer(std::span<T> elements)
+      : Buffer(elements.data(), {static_cast<std::int64_t>(elements.size())}, dtype_of<T>()) {}
 
   [[nodiscard]] Bytes bytes() const { return {count.value * size_of(dtype)}; }
 };
@@ -57,6 +91,14 @@ struct ConstBuffer {
   /// The same elements, to be read only.
   // NOLINTNEXTLINE(google-explicit-constructor): a view that may be written is one that may be read
   ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype), kind(b.kind) {}
+
+  /// The same elements, to be read only.
+  template <typename T>
+  requires Element<std::remove_const_t<T>>
+  // NOLINTNEXTLINE(google-explicit-constructor): as Buffer's
+  ConstBuffer(std::span<T> elements)
+      : ConstBuffer(elements.data(), {static_cast<std::int64_t>(elements.size())}, dtype_of<std::remove_const_t<T>>()) {
+  }
 
   [[nodiscard]] Bytes bytes() const { return {count.value * size_of(dtype)}; }
 };

@@ -25,6 +25,7 @@ struct Capabilities {
   bool host_memory = true;            ///< takes buffers in host (and shared, pinned) memory
   bool device_memory = false;         ///< takes buffers in GPU memory
   std::string_view no_reduce_then{};  ///< why it does no reduce_then; empty where it does
+  std::string_view no_average{};      ///< why it does no averages; empty where it does
   bool messages_take_turns = false;   ///< whether sends and recvs run in their order among the other operations
 };
 
@@ -32,11 +33,12 @@ struct Capabilities {
 ///
 /// All ranks submit the same operations in the same order with the same counts, dtypes, operators and roots. Operations
 /// are numbered as they are submitted, by one thread, that which is the first to use the `Progress`; any number may be
-/// under way. Buffers stay untouched by the caller until `Work::wait` returns. An operation that fails poisons its
-/// communicator, on all ranks: later submissions throw the same error, and the other ranks, whatever they have pending,
-/// fail at their next poll or submission, with the reason (`Error::is_consequence`). So does the destructor of a
-/// communicator that was not closed. The buffers of a failed operation must live until its ranks have ended or agreed
-/// to go on: other ranks may still read them, and messages under way fill them.
+/// under way. A std::span of elements serves as a buffer. Buffers stay untouched by the caller until `Work::wait`
+/// returns. An operation that fails poisons its communicator, on all ranks: later submissions throw the same error, and
+/// the other ranks, whatever they have pending, fail at their next poll or submission, with the reason
+/// (`Error::is_consequence`). So does the destructor of a communicator that was not closed. The buffers of a failed
+/// operation must live until its ranks have ended or agreed to go on: other ranks may still read them, and messages
+/// under way fill them.
 ///
 /// Every operation @throws Error{invalid_argument} for negative counts, null data, unequal dtypes, partial overlap or a
 /// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue where the back
@@ -53,6 +55,7 @@ class Communicator {
   [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
 
   /// out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i] on every rank; overwrites. In place where `in` and `out` are the same memory.
+  /// @cost  docs/algorithms.md; of an average one more pass over `out`
   Work all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(), std::string_view label = {});
   /// An all_reduce whose sums pass through `function` on their way: each element once, on one of the ranks, when its
   /// sum is complete and before anybody else sees it. Then every rank's `out` holds what the function made, the same

@@ -16,6 +16,7 @@ void combine(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
 template <DType dtype>
 MPI_User_function* function_of(ReduceOp op) {
   switch (op) {
+    case ReduceOp::average:
     case ReduceOp::sum: return combine<dtype, ReduceOp::sum>;
     case ReduceOp::min: return combine<dtype, ReduceOp::min>;
     case ReduceOp::max: return combine<dtype, ReduceOp::max>;
@@ -26,6 +27,7 @@ MPI_User_function* function_of(ReduceOp op) {
 
 MPI_Op of_the_library(ReduceOp op) {
   switch (op) {
+    case ReduceOp::average:
     case ReduceOp::sum: return MPI_SUM;
     case ReduceOp::min: return MPI_MIN;
     case ReduceOp::max: return MPI_MAX;
@@ -39,7 +41,7 @@ MPI_Op of_the_library(ReduceOp op) {
 MPI_Op MpiOperators::get(DType dtype, ReduceOp op) {
   const bool brain = dtype == DType::bfloat16;
   if (!brain && dtype != DType::float16) return of_the_library(op);
-  MPI_Op& made = made_[brain ? 1 : 0][static_cast<int>(op)];
+  MPI_Op& made = made_[brain ? 1 : 0][static_cast<int>(combining(op))];
   if (made == MPI_OP_NULL) {
     constexpr int commutes = 1;
     LOCKSTEP_MPI(

@@ -275,7 +275,7 @@ bool NcclCommunicator::compare(NcclOperation& next) {
   if (!is_comparing_) comparison_.begin(*options_.check, next.signature());
   is_comparing_ = true;
   try {
-    if (!next.poll(comparison_)) return false;
+    if (!next.is_compared(comparison_)) return false;
     is_comparing_ = false;
   } catch (const Error& error) {
     throw error.of_operation(next.context());

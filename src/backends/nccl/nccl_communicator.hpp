@@ -78,6 +78,9 @@ class NcclCommunicator : public Communicator, private ProgressSource {
                              .no_reduce_then =
                                  "a function on the host cannot work on device memory; use reduce_scatter, "
                                  "a kernel and all_gather",
+                             .no_average =
+                                 "NCCL's own divides each operand, which rounds otherwise than a sum that "
+                                 "is divided; divide the sums",
                              .messages_take_turns = true};
   NcclOptions options_;
   int gpu_;

@@ -17,6 +17,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
     case ReduceOp::min: return ncclMin;
     case ReduceOp::max: return ncclMax;
     case ReduceOp::product: return ncclProd;
+    case ReduceOp::average: break;
   }
   throw Error(ErrorCode::unsupported, "NCCL has no operator for " + std::string(name(op)));
 }

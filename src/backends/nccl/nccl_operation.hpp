@@ -55,7 +55,7 @@ class NcclOperation : public Operation {
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] const Signature& signature() const { return signature_; }
   /// Whether a check of this call is done, see CallCheck. @throws Error{mismatch}
-  [[nodiscard]] bool poll(CallCheck& check) { return check.poll(collective_.kind, counts_); }
+  [[nodiscard]] bool is_compared(CallCheck& check) { return check.poll(collective_.kind, counts_); }
   [[nodiscard]] ErrorContext context() const;
   [[nodiscard]] Span span() const;
 

@@ -21,7 +21,7 @@ void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<
   operands_ = {.input = static_cast<const std::byte*>(collective.in.data),
                .output = static_cast<std::byte*>(collective.out.data),
                .dtype = collective.out.dtype,
-               .op = collective.op,
+               .op = combining(collective.op),
                .rank = rank_,
                .announcement = announcement,
                .operation = this,

@@ -209,7 +209,9 @@ std::optional<Fault> find_untold(std::span<const Plan> plans, const Trial& trial
     for (const Step& step : plans[static_cast<std::size_t>(from)].steps)
       if (const auto* send = std::get_if<Send>(&step)) ++messages[static_cast<std::size_t>(send->peer)];
     for (int to = 0; to < ranks; ++to) {
-      const bool has_message = to != from && trial.parts[static_cast<std::size_t>(from * ranks + to)] >= 0;
+      const bool has_message =
+          to != from && trial.parts[static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) +
+                                    static_cast<std::size_t>(to)] >= 0;
       const int sent = messages[static_cast<std::size_t>(to)];
       if (sent == (has_message ? 1 : 0)) continue;
       return Fault{sent == 0 ? FaultKind::missing : FaultKind::redundant, from, -1,
