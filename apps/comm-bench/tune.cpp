@@ -17,7 +17,7 @@
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/memory.hpp"
 #include "apps/comm-bench/selection.hpp"
-#include "apps/comm-bench/tuned.hpp"
+#include "apps/comm-bench/tuning_results.hpp"
 #include "apps/comm-bench/workplaces.hpp"
 #include "backends/selection_file.hpp"
 #include "platform/mpi/bootstrap.hpp"

@@ -118,7 +118,7 @@ class Compressed : public HostCommunicator {
         inner_(std::move(inner)),
         format_(format) {}
 
-  ~Compressed() override { (void)closed_or_parked(); }
+  ~Compressed() override { (void)depart(); }
 
   void abort(std::string_view why) noexcept override { inner_->abort(why); }
   Allocation allocate(Bytes bytes) override { return inner_->allocate(bytes); }

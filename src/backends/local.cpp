@@ -104,7 +104,7 @@ std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& grou
   if (may_share_memory(here.selection)) memory = group->memory(rank, PlanCommunicator::control_bytes(here));
   auto communicator = std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{
-          .backend = "local", .rank = rank, .shape = shape, .host = host, .control = std::move(control)},
+          .backend = "local", .rank = rank, .shape = shape, .hostname = host, .control = std::move(control)},
       std::make_unique<ThreadMedium>(group->boxes(), rank), std::move(memory), progress, here);
   communicator->enlist();
   return communicator;

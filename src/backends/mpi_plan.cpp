@@ -33,7 +33,7 @@ std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& pro
       PlanCommunicator::Identity{.backend = "mpi_plan",
                                  .rank = group.rank(),
                                  .shape = group.shape(),
-                                 .host = group.host(),
+                                 .hostname = group.host(),
                                  .control = make_control_channel(group, group.shape())},
       std::make_unique<MessageMedium>(group, PlanCommunicator::lanes(able)), std::move(memory), progress, able);
   communicator->enlist();

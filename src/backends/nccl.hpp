@@ -60,7 +60,7 @@ struct NcclOptions {
   /// Through which ranks tell each other of failures, so that none waits for the deadline; null: they do not. Of this
   /// communicator alone: it is closed with it.
   std::shared_ptr<ControlChannel> control = nullptr;
-  std::string host;              ///< this rank's, for error messages
+  std::string hostname;          ///< this rank's, for error messages
   Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator
 };
 

@@ -45,7 +45,7 @@ void HostCommunicator::park(std::shared_ptr<void> thing) {
   parked->push_back(std::move(thing));
 }
 
-bool HostCommunicator::closed_or_parked() noexcept {
+bool HostCommunicator::depart() noexcept {
   progress_->remove(*this);  // before anything is taken apart that a progress thread might use
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;
@@ -57,7 +57,7 @@ bool HostCommunicator::closed_or_parked() noexcept {
   const Error error(ErrorCode::transport,
                     std::string("the communicator was destroyed before close()") +
                         (is_unwinding ? ", as an exception went through the program" : ""),
-                    {.rank = rank().value, .host = options_.host});
+                    {.rank = rank().value, .host = options_.hostname});
   if (!poison_) poison(std::make_exception_ptr(error));
   {
     const Progress::Exclusive exclusive(*progress_);  // who looks after other communicators of MPI's
@@ -147,7 +147,7 @@ void HostCommunicator::enqueue(HostOperation& operation) {
       on_behalf_of(operation, [&] { operation.begin({}); });
     }
   } catch (...) {
-    fail(current_exception_of(rank().value, options_.host));
+    fail(current_exception_of(rank().value, options_.hostname));
   }
 }
 
@@ -227,7 +227,7 @@ void HostCommunicator::check_thread(std::string_view operation) const {
       ErrorCode::invalid_argument,
       "submitted on another thread than the one that uses this rank's communicators: all of them, and the groups "
       "split from each other, are for one thread",
-      {.operation = std::string(operation), .rank = rank().value, .host = options_.host});
+      {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname});
 }
 
 /// Before anything is sent: whether this rank can go on, as far as it knows. The word of its node is looked at always,
@@ -235,7 +235,7 @@ void HostCommunicator::check_thread(std::string_view operation) const {
 void HostCommunicator::check_usable(std::string_view operation) {
   if (closed_) {
     throw Error(ErrorCode::transport, "the communicator is closed",
-                {.operation = std::string(operation), .rank = rank().value, .host = options_.host});
+                {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname});
   }
   constexpr std::chrono::milliseconds between_messages{5};
   if (options_.control && !poison_) {
@@ -252,7 +252,7 @@ bool HostCommunicator::progress() noexcept {
   try {
     return advance_all();
   } catch (...) {
-    fail(current_exception_of(rank().value, options_.host));
+    fail(current_exception_of(rank().value, options_.hostname));
   }
   return true;
 }
@@ -262,7 +262,7 @@ void HostCommunicator::poll(HostOperation& operation) noexcept {
   try {
     if (on_behalf_of(operation, [&] { return operation.advance(); })) start_next();
   } catch (...) {
-    fail(current_exception_of(rank().value, options_.host));
+    fail(current_exception_of(rank().value, options_.hostname));
   }
 }
 
@@ -273,7 +273,7 @@ bool HostCommunicator::look_round(Clock::time_point now) noexcept {
     if (!idle()) check_deadline(now);
     return false;
   } catch (...) {
-    if (!poison_) fail(current_exception_of(rank().value, options_.host));
+    if (!poison_) fail(current_exception_of(rank().value, options_.hostname));
   }
   return true;
 }

@@ -26,7 +26,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
  public:
   struct Options {
     std::string_view backend;
-    std::string host;  ///< for error messages
+    std::string hostname;  ///< for error messages
     int operations_in_flight = 1;
     std::chrono::duration<double> deadline{};
     Observer* observer = nullptr;
@@ -72,7 +72,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   /// For destructors: whether close() was called. Where it was not, gives notice of it, ends the operations that are
   /// under way as failed, tells the other ranks, and parks all of them, because messages may still be on their way into
   /// them.
-  bool closed_or_parked() noexcept;
+  bool depart() noexcept;
   /// Keeps something until the process ends.
   static void park(std::shared_ptr<void> thing);
 

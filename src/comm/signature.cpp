@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/split_mix.hpp"
 
 namespace lockstep {
 namespace {
@@ -13,8 +16,7 @@ constexpr unsigned root_shift = 12;
 constexpr std::uint64_t root_mask = 0xfff;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15U;
-  return hash ^ hash >> 32U;
+  return split_mix::mix((hash ^ value) + split_mix::golden_ratio);
 }
 
 /// Whether all ranks pass the same counts of parts. What one sends and receives in an all_to_all_v is its own affair.
@@ -93,7 +95,13 @@ Signature signature_of(const Collective& collective) {
   const Rank root = is_message(collective.kind) ? Rank{0} : collective.root;
   result.hash = mix(mix(0, result.call), static_cast<std::uint64_t>(root.value));
   if (has_common_parts(collective.kind)) result.hash = mix(result.hash, hash_of_parts(collective));
-  for (const char c : collective.label) result.hash = mix(result.hash, static_cast<unsigned char>(c));
+  for (std::string_view rest = collective.label; !rest.empty();) {
+    std::uint64_t word = 0;
+    const std::size_t length = std::min(rest.size(), sizeof word);
+    std::memcpy(&word, rest.data(), length);
+    result.hash = mix(result.hash, word);
+    rest.remove_prefix(length);
+  }
   return result;
 }
 

@@ -77,7 +77,7 @@ class MpiMembers : public Members {
                                 .deadline = options.deadline,
                                 .check = options.check ? make_exchange(group_) : nullptr,
                                 .control = make_control_channel(group_, group_.shape()),
-                                .host = group_.host(),
+                                .hostname = group_.host(),
                                 .observer = options.observer});
   }
 

@@ -22,7 +22,7 @@ class MpiNative : public HostCommunicator {
             const MpiNativeOptions& options)
       : HostCommunicator(group.rank(), group.size(), progress,
                          {.backend = "mpi_native",
-                          .host = group.host(),
+                          .hostname = group.host(),
                           // MPI matches collectives by their order, which would not be the same on all ranks if
                           // several were compared at a time.
                           .operations_in_flight = options.check ? 1 : 4,
@@ -38,7 +38,7 @@ class MpiNative : public HostCommunicator {
         check_(options.check ? make_exchange(group_) : nullptr) {}
 
   ~MpiNative() override {
-    if (closed_or_parked()) return;
+    if (depart()) return;
     park(std::shared_ptr<Exchange>(std::move(check_)));
     park(medium_);
   }

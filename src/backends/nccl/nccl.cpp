@@ -38,7 +38,7 @@ ncclUniqueId id_from(const std::vector<std::byte>& bytes) {
 }
 
 void validate(const NcclGroup& group, const NcclOptions& options) {
-  const ErrorContext context{.operation = "make_nccl", .rank = group.rank.value, .host = options.host};
+  const ErrorContext context{.operation = "make_nccl", .rank = group.rank.value, .host = options.hostname};
   if (group.size < 1 || group.rank.value < 0 || group.rank.value >= group.size) {
     throw Error(ErrorCode::invalid_argument, "there is no such rank among " + std::to_string(group.size), context);
   }
@@ -67,7 +67,7 @@ std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progre
     held.emplace(variable_of_process(), options.algorithm);
     if (group.rank == Rank{0}) id = make_id();
   } catch (const Error& error) {
-    refusal = error.reported_by(group.rank.value, options.host);
+    refusal = error.reported_by(group.rank.value, options.hostname);
   }
   group.agree(refusal);
   id = group.broadcast_from_zero(std::move(id));

@@ -22,7 +22,7 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
   try {
     start(group, id);
   } catch (...) {  // the others may be waiting for this rank
-    poison(current_exception_of(rank().value, options_.host));
+    poison(current_exception_of(rank().value, options_.hostname));
     leave_behind();
     std::rethrow_exception(poison_);
   }
@@ -53,7 +53,7 @@ NcclCommunicator::~NcclCommunicator() {
   }
   // Neither who waits here nor who waits elsewhere must wait for ever for what nobody moves any more.
   const Error error(ErrorCode::transport, "the communicator was destroyed before close()",
-                    {.rank = rank().value, .host = options_.host});
+                    {.rank = rank().value, .host = options_.hostname});
   if (!poison_) abandon_all(std::make_exception_ptr(error));
   leave_behind();
 }
@@ -106,7 +106,7 @@ void NcclCommunicator::close() {
     LOCKSTEP_NCCL_CHECK(ncclCommDestroy(std::exchange(communicator_, nullptr)), nullptr);
     if (options_.check) options_.check->close();
   } catch (...) {
-    poison(current_exception_of(rank().value, options_.host));
+    poison(current_exception_of(rank().value, options_.hostname));
     std::rethrow_exception(poison_);
   }
   closed_ = true;
@@ -117,7 +117,7 @@ Work NcclCommunicator::submit(const Collective& collective) {
   if (!progress_->is_of_this_thread()) {
     throw Error(ErrorCode::invalid_argument,
                 "submitted on another thread than the one that uses this rank's communicators",
-                {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.host});
+                {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.hostname});
   }
   const Progress::Exclusive exclusive(*progress_);
   check_usable(name(collective.kind));
@@ -150,7 +150,7 @@ std::vector<Work> NcclCommunicator::submit_group(std::span<const Collective> mem
 void NcclCommunicator::check_usable(std::string_view operation) {
   if (closed_) {
     throw Error(ErrorCode::transport, "the communicator is closed",
-                {.operation = std::string(operation), .rank = rank().value, .host = options_.host});
+                {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname});
   }
   look_before_submission();
   if (poison_) std::rethrow_exception(poison_);
@@ -170,7 +170,7 @@ void NcclCommunicator::launch_what_can_be() {
     while (launch_next()) {
     }
   } catch (...) {
-    poison(current_exception_of(rank().value, options_.host));
+    poison(current_exception_of(rank().value, options_.hostname));
   }
 }
 
@@ -189,7 +189,7 @@ bool NcclCommunicator::progress() noexcept {
   try {
     return advance();
   } catch (...) {
-    poison(current_exception_of(rank().value, options_.host));
+    poison(current_exception_of(rank().value, options_.hostname));
   }
   return true;
 }
@@ -201,7 +201,7 @@ bool NcclCommunicator::look_round(Clock::time_point now) noexcept {
     if (!idle()) check_deadline(now);
     return false;
   } catch (...) {
-    if (!poison_) poison(current_exception_of(rank().value, options_.host));
+    if (!poison_) poison(current_exception_of(rank().value, options_.hostname));
   }
   return true;
 }
@@ -327,7 +327,7 @@ void NcclCommunicator::wait_until_idle(const char* doing) {
   const auto until = progress_->now() + std::chrono::duration_cast<Clock::duration>(options_.deadline);
   if (progress_->wait_until(is_idle, until)) return;
   throw Error(ErrorCode::timeout, "NCCL did not get ready within the deadline: did every rank come here?",
-              {.operation = doing, .rank = rank().value, .host = options_.host});
+              {.operation = doing, .rank = rank().value, .host = options_.hostname});
 }
 
 void NcclCommunicator::abandon_all(std::exception_ptr error) noexcept {

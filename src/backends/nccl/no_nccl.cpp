@@ -8,7 +8,7 @@ namespace lockstep::backends {
 
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& /*progress*/, const NcclOptions& options) {
   throw Error(ErrorCode::unsupported, "no nccl back end: " + why_no_gpu(),
-              {.operation = "make_nccl", .rank = group.rank.value, .host = options.host});
+              {.operation = "make_nccl", .rank = group.rank.value, .host = options.hostname});
 }
 
 std::string nccl_version() { return {}; }

@@ -21,7 +21,7 @@ class CompiledPlan {
   [[nodiscard]] Count scratch() const { return plan_.scratch; }
   /// Elements of the largest message that is reduced on arrival.
   [[nodiscard]] Count landing() const { return landing_; }
-  /// Says which of the `landings_ahead` landing buffers a ReceiveReduce uses.
+  /// Says which of the `landing_buffers` a ReceiveReduce uses.
   [[nodiscard]] int landing_slot(int step) const { return landing_slot_[static_cast<std::size_t>(step)]; }
 
   /// Per step: how many events it waits for, the steps that wait for it to be done, and those that wait for it to be

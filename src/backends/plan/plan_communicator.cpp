@@ -60,7 +60,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
                                    std::shared_ptr<NodeMemory> node, Progress& progress, const PlanOptions& options)
     : HostCommunicator(identity.rank, identity.shape.ranks(), progress,
                        {.backend = identity.backend,
-                        .host = identity.host,
+                        .hostname = identity.hostname,
                         .operations_in_flight = checked(options, identity.shape).operations_in_flight,
                         .deadline = options.deadline,
                         .observer = options.observer,
@@ -74,7 +74,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
       schedules_(identity.rank, identity.shape, options.selection, staging(options)) {}
 
 PlanCommunicator::~PlanCommunicator() {
-  if (closed_or_parked()) return;
+  if (depart()) return;
   if (link_) link_->memory().give_up("its communicator was destroyed without close(), as after an error of its own");
   park(std::shared_ptr<Medium>(std::move(medium_)));
   park(std::shared_ptr<NodeLink>(std::move(link_)));

@@ -28,7 +28,7 @@ class PlanCommunicator : public HostCommunicator {
     std::string_view backend;
     Rank rank;
     ClusterShape shape;
-    std::string host;
+    std::string hostname;
     std::shared_ptr<ControlChannel> control{};  ///< as HostCommunicator::Options
   };
   /// @param node  what this rank shares with the others of its node; null where the algorithm does without

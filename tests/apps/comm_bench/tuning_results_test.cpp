@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/comm-bench/tuned.hpp"
+#include "apps/comm-bench/tuning_results.hpp"
 
 #include <gtest/gtest.h>
 
