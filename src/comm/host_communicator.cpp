@@ -34,7 +34,9 @@ HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Opti
       capabilities_{
           .backend = options.backend, .no_reduce_then = options.no_reduce_then, .no_average = options.no_average},
       options_(std::move(options)),
-      progress_(&progress) {}
+      progress_(&progress) {
+  asked_.reserve(static_cast<std::size_t>(size));
+}
 
 HostCommunicator::~HostCommunicator() { progress_->remove(*this); }
 
@@ -331,11 +333,11 @@ void HostCommunicator::ask(Clock::time_point since) {
   if (!options_.control || oldest == nullptr || !oldest->is_silent_since(since)) return;
   const Signature& ours = oldest->signature();
   if (ours.hash == 0 || oldest->has_asked()) return;
-  std::vector<int> ranks;
-  on_behalf_of(*oldest, [&] { oldest->add_awaited(ranks); });
+  asked_.clear();
+  on_behalf_of(*oldest, [&] { oldest->add_awaited(asked_); });
   const auto place = std::find(under_way_.begin(), under_way_.end(), oldest) - under_way_.begin();
   const std::uint64_t number = submitted_ - under_way_.size() + static_cast<std::uint64_t>(place);
-  options_.control->ask({.number = number, .what = ours.call, .hash = ours.hash}, ranks);
+  options_.control->ask({.number = number, .what = ours.call, .hash = ours.hash}, asked_);
 }
 
 void HostCommunicator::check_peers() {

@@ -109,6 +109,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   Capabilities capabilities_;
   Options options_;
   Progress* progress_;
+  std::vector<int> asked_;  // whom the last question was for; kept, as a step of training that waits allocates nothing
   using Pool = std::vector<std::shared_ptr<HostOperation>>;
   Pool pool_;
   Pool message_pool_;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <variant>
 
 #include "kernels/reduce.hpp"
@@ -156,15 +155,18 @@ BlockRun::Pending BlockRun::pending() const {
 }
 
 void BlockRun::add_awaited(std::vector<int>& ranks) const {
-  if (awaited_to_open_ != none) return ranks.push_back(awaited_to_open_);
-  const auto add =
-      Overloaded{[&](const Send& s) { ranks.push_back(s.peer); }, [&](const Receive& r) { ranks.push_back(r.peer); },
-                 [&](const ReceiveReduce& r) { ranks.push_back(r.peer); },
-                 [&](const Await& a) {
-                   std::copy_if(a.peers.begin(), a.peers.end(), std::back_inserter(ranks),
-                                [&](int peer) { return !link_->has_published(lane_, peer, a.phase); });
-                 },
-                 [](const auto&) {}};
+  // Each once, so that there is room in what has room for all ranks.
+  const auto add_rank = [&](int rank) {
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  };
+  if (awaited_to_open_ != none) return add_rank(awaited_to_open_);
+  const auto add = Overloaded{[&](const Send& s) { add_rank(s.peer); }, [&](const Receive& r) { add_rank(r.peer); },
+                              [&](const ReceiveReduce& r) { add_rank(r.peer); },
+                              [&](const Await& a) {
+                                for (const int peer : a.peers)
+                                  if (!link_->has_published(lane_, peer, a.phase)) add_rank(peer);
+                              },
+                              [](const auto&) {}};
   if (plan_->is_in_order()) return std::visit(add, plan_->steps()[next_in_order_]);
   for (const Flight& flight : flights_) std::visit(add, plan_->steps()[static_cast<std::size_t>(flight.step)]);
 }

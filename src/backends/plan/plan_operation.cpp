@@ -70,7 +70,6 @@ void PlanOperation::add_awaited(std::vector<int>& ranks) const {
   for (const BlockRun& lane : lanes_)
     if (!lane.done()) lane.add_awaited(ranks);
   std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 }
 
 /// Starts the lane's next block, and the one after it where a block has nothing to wait for.

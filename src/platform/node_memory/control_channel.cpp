@@ -30,6 +30,7 @@ ControlChannel::ControlChannel(Place place, std::shared_ptr<NodeMemory> word, st
     : place_(std::move(place)), word_(std::move(word)), post_(std::move(post)), versions_seen_(place_.node.size()) {
   for (int rank = 0; rank < place_.ranks; ++rank)
     if (!contains(place_.node, rank)) elsewhere_.push_back(rank);
+  questions_.reserve(static_cast<std::size_t>(place_.ranks));  // a step of training that waits allocates nothing
 }
 
 /// A rank that has left in good order must not seem lost to those of its node that have not.
