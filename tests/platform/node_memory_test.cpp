@@ -367,7 +367,12 @@ TEST_F(NodeMemoryTest, SixtyFourAtOnceTakeNoMoreAddressesThanOne) {
 /// With and without membarrier.
 class WakeUps : public NodeMemoryTest, public testing::WithParamInterface<bool> {
  protected:
-  NodeMemory& make() { return NodeMemoryTest::make({.control_bytes = wake_up_control, .membarrier = GetParam()}); }
+  NodeMemory& make() {
+    NodeMemory& memory = NodeMemoryTest::make({.control_bytes = wake_up_control, .membarrier = GetParam()});
+    barrier(node());
+    testing_support::take_turns_on_every_processor();
+    return memory;
+  }
 };
 INSTANTIATE_TEST_SUITE_P(NodeMemory, WakeUps, testing::Bool(),
                          [](const auto& test) { return test.param ? "membarrier" : "locked"; });

@@ -48,6 +48,18 @@ class OnOneProcessor {
   cpu_set_t before_{};
 };
 
+/// Makes every processor change from another rank's process to this one's: so that none is left out of barriers, see
+/// `barrier_on_every_processor`. Called by all ranks at once, after they have registered.
+inline void take_turns_on_every_processor() {
+  constexpr int turns = 20;
+  cpu_set_t all;
+  sched_getaffinity(0, sizeof all, &all);
+  for (int which = 0; which < CPU_COUNT(&all); ++which) {
+    const OnOneProcessor here(which);
+    for (int turn = 0; turn < turns; ++turn) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
 /// Sleeps until the word has the value. Counts sleeps that ended by their limit; after the first it sleeps no more, so
 /// that a test that fails ends soon.
 inline void sleep_until(NodeMemory& memory, const std::atomic<std::uint64_t>& word, std::uint64_t value, int& limits) {

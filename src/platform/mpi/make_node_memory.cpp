@@ -118,7 +118,7 @@ class Entrance {
   /// Asked by all alike: a rank that does not register could not be reached by the others' barriers.
   void exchange_offers() {
     Offer mine{.control = whole_pages(options_.control_bytes),
-               .membarrier = options_.membarrier && register_for_barriers(),
+               .membarrier = options_.membarrier && register_for_barriers(BarrierReach::node),
                .addresses = addresses_left()};
     held_ = files().held();
     for (const auto& file : held_) mine.files.emplace_back(file->nonce(), file->member());

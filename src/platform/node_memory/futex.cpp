@@ -30,8 +30,15 @@ bool futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, 
 
 void futex_wake_all(const std::atomic<std::uint32_t>& word) { futex(word, FUTEX_WAKE, INT_MAX, nullptr); }
 
-bool register_for_barriers() { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0; }
+bool register_for_barriers(BarrierReach reach) {
+  const int command = reach == BarrierReach::process ? MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
+                                                     : MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+  return syscall(SYS_membarrier, command, 0, 0) == 0;
+}
 
-void barrier_on_every_processor() { syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0); }
+void barrier_on_every_processor(BarrierReach reach) {
+  syscall(SYS_membarrier,
+          reach == BarrierReach::process ? MEMBARRIER_CMD_PRIVATE_EXPEDITED : MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
 
 }  // namespace lockstep

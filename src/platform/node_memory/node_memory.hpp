@@ -14,6 +14,7 @@
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/types.hpp"
+#include "platform/node_memory/futex.hpp"
 
 namespace lockstep {
 
@@ -61,7 +62,8 @@ class NodeMemory {
     Doorbell* doorbell = nullptr;
     NodeMember* members = nullptr;                ///< one for each rank
     std::atomic<std::uint32_t>* alarm = nullptr;  ///< 1 + the rank that gave up first; 0 while nobody has
-    bool membarrier = false;  ///< whether who goes to sleep pays for the fence, so that who rings need not
+    /// Of the fence that who goes to sleep pays for, so that who rings need not; none where who rings does.
+    std::optional<BarrierReach> barrier{};
   };
 
   NodeMemory(View view, std::shared_ptr<Store> store);
@@ -105,14 +107,16 @@ class NodeMemory {
   /// has come, and then calls either cancel_sleep() or sleep(). One thread of a rank at a time.
   void prepare_sleep();
   void cancel_sleep();
-  /// Blocks until some rank rings, even if it did so since prepare_sleep(); may return earlier (a signal).
+  /// Blocks until some rank rings, even if it did so since prepare_sleep(); may return earlier (a signal). Between
+  /// processes a ring may be missed where `barrier_on_every_processor` misses a processor: then `at_most` is how long
+  /// that goes unnoticed.
   /// @return false if `at_most` passed instead
   bool sleep(std::chrono::nanoseconds at_most);
 
   /// Wakes every sleeping rank of the node. To be called after every store that somebody may sleep for. As long as
   /// nobody sleeps it costs one load of a line that is seldom written; without membarrier(2) a locked instruction too.
   void ring() const {
-    if (view_.membarrier) {
+    if (view_.barrier) {
       // The sleeper's membarrier orders the processor; the compiler must not move the caller's store past the load.
       std::atomic_signal_fence(std::memory_order_seq_cst);
       if (view_.doorbell->sleepers.load(std::memory_order_relaxed) == 0) return;

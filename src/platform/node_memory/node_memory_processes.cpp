@@ -23,8 +23,8 @@ NodeMemory::View ProcessMemory::view() const {
       .own_heap_bytes = static_cast<std::uintptr_t>(file_->layout().heap.value),
       .doorbell = reinterpret_cast<Doorbell*>(header(GroupHeader::doorbell)),
       .members = reinterpret_cast<NodeMember*>(header(GroupHeader::members)),
-      .alarm = reinterpret_cast<std::atomic<std::uint32_t>*>(header(GroupHeader::alarm)),
-      .membarrier = plan_.membarrier};
+      .alarm = reinterpret_cast<std::atomic<std::uint32_t>*>(header(GroupHeader::alarm))};
+  if (plan_.membarrier) view.barrier = BarrierReach::node;
   for (int rank = 0; rank < size(); ++rank) {
     const auto i = static_cast<std::size_t>(rank);
     const Bytes before{area_bytes(rank, size(), plan_.control).value - plan_.control.value};

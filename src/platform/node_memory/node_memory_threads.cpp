@@ -55,8 +55,8 @@ std::vector<std::shared_ptr<NodeMemory>> make_node_memory_of_threads(int ranks, 
       .own_heap_bytes = std::numeric_limits<std::uintptr_t>::max(),  // from 0 on: a location is an address
       .doorbell = store->doorbell(),
       .members = store->members(),
-      .alarm = store->alarm(),
-      .membarrier = options.membarrier && register_for_barriers()};
+      .alarm = store->alarm()};
+  if (options.membarrier && register_for_barriers(BarrierReach::process)) view.barrier = BarrierReach::process;
   for (int rank = 0; rank < ranks; ++rank) view.controls.push_back(store->controls() + rank * control_bytes.value);
   view.heaps.resize(static_cast<std::size_t>(ranks));  // from 0 on, of each
   std::vector<std::shared_ptr<NodeMemory>> views;
