@@ -66,9 +66,9 @@ docs() {
     cat Doxyfile
     printf '%s\n' INPUT=include OUTPUT_DIRECTORY=build/doc/check GENERATE_HTML=NO GENERATE_XML=YES \
       EXTRACT_ALL=NO WARN_IF_UNDOCUMENTED=YES WARN_AS_ERROR=NO
-  } | doxygen - 2>&1 | grep 'Member .* (function) .* is not documented' |
+  } | doxygen - 2>&1 | grep -E '(Compound|Member .* \((function|enumeration)\)) .* is not documented' |
     grep -vE '\(\) const|\([A-Za-z]+ ?&&[a-z ]*\) noexcept' | sort -u || [ $? = 1 ])
-  [ -z "$silent" ] || fail "public functions without a word on what they do:"$'\n'"$silent"
+  [ -z "$silent" ] || fail "public functions and types without a word on what they are for:"$'\n'"$silent"
   echo "build/doc/html/index.html"
 }
 

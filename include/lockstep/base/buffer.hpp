@@ -13,6 +13,8 @@
 
 namespace lockstep {
 
+/// What elements are: IEEE 754 and two's complement, in the machine's byte order; bfloat16 is a float32 without its
+/// lower half.
 enum class DType { float32, float64, int32, int64, uint8, float16, bfloat16 };
 /// How operands are combined. An average is the sum, divided by the number of ranks when it is complete: the same bits
 /// on all ranks. Integers are divided as C++ does, after their sum has wrapped as sums do; 16-bit formats in float32,

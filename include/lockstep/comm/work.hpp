@@ -15,6 +15,7 @@ namespace lockstep {
 /// A collective under way: a state machine that its back end advances.
 class Operation {
  public:
+  /// It leaves `pending` once, for good.
   enum class State { pending, done, failed };
 
   virtual ~Operation() = default;

@@ -46,6 +46,7 @@ struct DatasetPair {
   Dataset test;
 };
 
+/// Which data set load_dataset() shall give.
 struct DatasetOptions {
   std::string name;                ///< one of dataset_names()
   std::filesystem::path data_dir;  ///< where the files of `mnist` are; the drawn data sets read none

@@ -10,6 +10,7 @@
 
 namespace lockstep::data {
 
+/// Who makes batches, and who is told of it.
 struct PrefetchOptions {
   int workers = 1;  ///< threads that make batches ahead of time; 0: next() makes each when asked
   Observer* observer =

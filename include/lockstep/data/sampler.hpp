@@ -9,6 +9,7 @@
 
 namespace lockstep::data {
 
+/// What decides which samples a rank sees, and in which order.
 struct SamplerOptions {
   Count samples;           ///< in the data set
   Count batch;             ///< samples of one step over all ranks; the last step of an epoch may have fewer

@@ -87,6 +87,7 @@ class DataParallel {
   /// runs.
   void progress();
 
+  /// What the ranks have found out together in one synchronize().
   struct Step {
     double weight = 0;        ///< Σ over ranks
     std::vector<int> unused;  ///< the parameters that no rank made ready; their gradients are zero

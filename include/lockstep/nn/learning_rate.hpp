@@ -5,6 +5,7 @@
 
 namespace lockstep::nn {
 
+/// How the learning rate falls after the warm-up.
 enum class Decay {
   constant,  ///< the peak throughout
   step,      ///< a tenth of the peak from 1/2 of the steps on, a hundredth from 3/4 on (He et al. 2016)

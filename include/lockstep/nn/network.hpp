@@ -13,13 +13,17 @@ namespace lockstep::nn {
 
 using Convolution = ops::ConvolutionShape;
 using BatchNorm = ops::BatchNormShape;
+/// max(x, 0), element by element.
 struct Relu {};
+/// The largest element of each window.
 struct MaxPool {
   ops::PoolShape window;
 };
+/// The mean of each window.
 struct AveragePool {
   ops::PoolShape window;
 };
+/// Weights times the flattened input, plus a bias: `out_features` elements of each sample.
 struct Linear {
   std::int64_t out_features = 1;
   ops::Activation activation = ops::Activation::none;
@@ -31,6 +35,7 @@ struct Add {
 
 using LayerKind = std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add>;
 
+/// One node of the graph: what it computes and from whose results.
 struct Layer {
   std::string name;  ///< unique, e.g. "layer2.0.conv1"; its tensors are "<name>.weight" and so on
   LayerKind kind;

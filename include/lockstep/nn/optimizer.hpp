@@ -8,6 +8,7 @@
 
 namespace lockstep::nn {
 
+/// As PyTorch's SGD names them; dampening is 0.
 struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;

@@ -11,6 +11,7 @@
 /// What happens in a training run, as values: for the metrics file and for the display.
 namespace lockstep::observe {
 
+/// Once, before the first step: what is trained, how, and where.
 struct StartEvent {
   std::string version;
   std::string model;
@@ -26,6 +27,7 @@ struct StartEvent {
   std::vector<std::string> hosts;  ///< of each rank, so as many as ranks
 };
 
+/// Now and then within an epoch: the step that has just ended.
 struct StepEvent {
   std::int64_t epoch = 0;        ///< from 1
   std::int64_t step = 0;         ///< of the epoch, from 1
@@ -33,6 +35,7 @@ struct StepEvent {
   double images_per_second = 0;  ///< over all ranks
 };
 
+/// After the evaluation of an epoch.
 struct EpochEvent {
   std::int64_t epoch = 0;
   double train_loss = 0;
@@ -44,6 +47,7 @@ struct EpochEvent {
   double data_wait_seconds = 0;              ///< rank 0 waited for batches
 };
 
+/// Once, whatever ended the run.
 struct EndEvent {
   std::string outcome;  ///< "completed", or why it ended: "stopped", "failed"
   std::int64_t epochs = 0;

@@ -10,6 +10,7 @@
 
 namespace lockstep::observe {
 
+/// How long the run is, and what it is shown on.
 struct ProgressOptions {
   std::int64_t epochs = 1;
   std::int64_t steps_per_epoch = 1;

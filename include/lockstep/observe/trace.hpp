@@ -15,6 +15,7 @@
 
 namespace lockstep::observe {
 
+/// Whose spans they are, and from when their times count.
 struct TraceOptions {
   Rank rank;
   std::string host;

@@ -15,6 +15,7 @@ namespace lockstep::ops {
 /// What a layer does to its result before handing it on; fused so that a back end can save a pass over memory.
 enum class Activation { none, relu };
 
+/// A convolution with square kernels, alike in both directions.
 struct ConvolutionShape {
   std::int64_t out_channels = 1;
   std::int64_t kernel = 3;  ///< square
@@ -24,11 +25,13 @@ struct ConvolutionShape {
   Activation activation = Activation::none;
 };
 
+/// Square windows, without padding.
 struct PoolShape {
   std::int64_t kernel = 2;
   std::int64_t stride = 2;
 };
 
+/// Normalisation of each channel by the batch's mean and variance in training, by the running ones else.
 struct BatchNormShape {
   double epsilon = 1e-5;
   double momentum = 0.1;  ///< running = (1 − momentum)·running + momentum·batch (variance unbiased), as PyTorch
@@ -50,6 +53,7 @@ class Operator {
     void* saved = nullptr;                    ///< `saved_bytes()` that backward of the same batch reads
     bool training = true;                     ///< false: running statistics, nothing saved
   };
+  /// Pointers of one call, in the formats that the operator was made for.
   struct Backward {
     std::span<const void* const> inputs;
     std::span<const void* const> parameters;
@@ -73,6 +77,7 @@ class Operator {
 /// Softmax followed by cross-entropy against integer labels.
 class Loss {
  public:
+  /// What a batch adds to the sums over an epoch.
   struct Result {
     double loss_sum = 0;       ///< over the batch's samples, natural logarithm
     std::int64_t correct = 0;  ///< samples whose largest logit is the label's (the first of equals)

@@ -13,10 +13,12 @@ namespace lockstep::trainer {
 /// The loop: epochs of steps, an evaluation after each.
 class Trainer {
  public:
+  /// Over the whole test set.
   struct Evaluation {
     double loss = 0;      ///< mean over the test samples
     double accuracy = 0;  ///< 0 … 1
   };
+  /// How far a run has come, and how well it did.
   struct Result {
     std::int64_t epochs = 0;               ///< completed
     std::int64_t steps = 0;                ///< in all

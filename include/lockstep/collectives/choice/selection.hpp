@@ -76,8 +76,10 @@ bool is_canonical(const Selection& selection);
 ///         are at least 1 byte, radices at least 2, and blocks in flight from 1 to SelectionTable::max_blocks_in_flight
 Selection selection_on(const ClusterShape& shape, Selection wish = {});
 
+/// Why an algorithm was chosen: it was asked for, a table of measurements says so, or its predicted time is the lowest.
 enum class Reason { forced, table, cost_model };
 
+/// What `choose` has chosen for one operation and size, and why.
 struct Decision {
   Choice choice;
   Reason reason = Reason::cost_model;

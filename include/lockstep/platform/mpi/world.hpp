@@ -20,6 +20,7 @@ enum class ThreadLevel { single, funneled, serialized, multiple };
 /// Error{transport}
 ThreadLevel provided_thread_level();
 
+/// How MPI is begun, and how long the ranks may take to come.
 struct WorldOptions {
   /// The thread level to ask MPI for, where the program has not initialised it. What MPI gives instead is taken; who
   /// needs more, as a progress thread does, says so.
