@@ -84,7 +84,8 @@ void Error::compose() {
   if (!context_.operation.empty()) detail("operation", context_.operation);
   if (!context_.label.empty()) detail("label", "'" + context_.label + "'");
   if (context_.step) detail("step", std::to_string(*context_.step));
-  if (!context_.peers.empty()) {
+  const bool names_others = context_.peers.size() != 1 || context_.peers.front() != context_.rank;
+  if (!context_.peers.empty() && names_others) {
     std::string list;
     for (const int peer : context_.peers) list += (list.empty() ? "" : " ") + std::to_string(peer);
     detail(context_.peers.size() == 1 ? "peer rank" : "peer ranks", list);

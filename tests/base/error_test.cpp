@@ -20,6 +20,12 @@ TEST(Error, TextNamesEveryKnownField) {
                "5, bytes 64)");
 }
 
+TEST(Error, WhoReportsItsOwnFaultIsNotNamedAsAPeer) {
+  EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {1}}).what(), "rank 1: io: m");
+  EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {0}}).what(), "rank 1: io: m (peer rank 0)");
+  EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {0, 1}}).what(), "rank 1: io: m (peer ranks 0 1)");
+}
+
 TEST(Error, UnknownFieldsAreLeftOut) {
   EXPECT_STREQ(Error(ErrorCode::io, "cannot read x").what(), "io: cannot read x");
 }

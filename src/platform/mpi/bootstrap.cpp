@@ -82,7 +82,8 @@ void agree(const MpiGroup& group, const std::optional<Error>& mine) {
   if (at_fault.empty()) return;
   const Rank first{at_fault.front()};
   const std::string text = group.rank() == first ? to_text(*mine) : std::string();
-  const Error error = error_from_text(broadcast_string(group, text, first)).reported_by(first.value, {});
+  const Error error =
+      error_from_text(broadcast_string(group, text, first)).reported_by(first.value, group.host_of(first));
   ErrorContext context = error.context();
   context.peers = std::move(at_fault);
   throw Error(error.code(), error.message(), std::move(context), error.location()).on_every_rank();
