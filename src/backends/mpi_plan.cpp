@@ -35,7 +35,7 @@ std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& pro
                                  .shape = group.shape(),
                                  .hostname = group.host(),
                                  .control = make_control_channel(group, group.shape())},
-      std::make_unique<MessageMedium>(group, PlanCommunicator::lanes(able)), std::move(memory), progress, able);
+      std::make_unique<MessageMedium>(group, PlanCommunicator::channels(able)), std::move(memory), progress, able);
   communicator->enlist();
   return communicator;
 }

@@ -16,6 +16,10 @@
 
 namespace lockstep {
 
+Communicator::~Communicator() {
+  for (const auto& call : when_destroyed_) call();
+}
+
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
   return start({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
 }

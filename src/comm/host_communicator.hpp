@@ -94,7 +94,10 @@ class HostCommunicator : public Communicator, private ProgressSource {
   [[nodiscard]] std::shared_ptr<HostOperation> told_to(const Collective& collective);
   void enqueue(HostOperation& operation);
   template <typename Action>
-  void for_all_under_way(const Action& action);
+  void for_all_under_way(const Action& action) {
+    for (HostOperation* const operation : messages_under_way_) action(*operation);
+    for (HostOperation* const operation : under_way_) action(*operation);
+  }
   [[nodiscard]] const HostOperation* first_under_way() const;
   bool advance_all();
   void retire();
@@ -118,7 +121,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   std::vector<HostOperation*> messages_under_way_;
   std::size_t begun_of_those_ = 0;  // the first ones
   std::uint64_t begun_ = 0;         // operations begun so far
-  int next_slot_ = 0;
+  int next_position_ = 0;
   std::uint64_t submitted_ = 0;                   // without messages
   static constexpr std::size_t remembered = 256;  // by how many operations ranks that compare theirs may be apart
   std::array<Signature, remembered> calls_{};

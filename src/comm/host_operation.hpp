@@ -29,7 +29,7 @@ class HostOperation : public Operation {
   void submit(Clock::time_point now);
   /// Its place among those that are begun, the same on all ranks.
   struct Turn {
-    int slot = 0;              ///< a number below `operations_in_flight` that no other begun operation has
+    int position = 0;          ///< a number below `operations_in_flight` that no other begun operation has
     std::uint64_t number = 0;  ///< of the operation
   };
   /// Posts what can be posted.
@@ -104,5 +104,15 @@ class HostOperation : public Operation {
   Clock::time_point submitted_;
   Clock::time_point last_advance_;
 };
+
+/// An error of the action says which operation it was for.
+template <typename Action>
+auto on_behalf_of(const HostOperation& operation, const Action& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    throw error.of_operation(operation.identity());
+  }
+}
 
 }  // namespace lockstep::backends

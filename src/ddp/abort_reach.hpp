@@ -19,7 +19,7 @@ class AbortReach : public std::enable_shared_from_this<AbortReach> {
   void add(Communicator& communicator) {
     const std::scoped_lock lock(mutex_);
     communicators_.push_back(&communicator);
-    communicator.keep({nullptr, [reach = shared_from_this(), &communicator](void*) { reach->remove(communicator); }});
+    communicator.when_destroyed([reach = shared_from_this(), &communicator] { reach->remove(communicator); });
   }
   void add(const std::shared_ptr<AbortReach>& part) {
     const std::scoped_lock lock(mutex_);

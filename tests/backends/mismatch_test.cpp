@@ -97,6 +97,16 @@ void keep(T thing) {
   kept->push_back(std::make_shared<T>(std::move(thing)));
 }
 
+/// To the end of a test in which the ranks have failed: nobody leaves while another one's messages are on their way.
+template <typename... Things>
+void leave_behind(World& world, std::unique_ptr<Communicator> c, Things... things) {
+  EXPECT_THROW((void)c->barrier(), Error) << "the ranks no longer agree about what has been done";
+  barrier(world.group());
+  keep(std::move(c));
+  (keep(std::move(things)), ...);
+  world.close();
+}
+
 /// Rank r brings 2^r, so that a sum shows whose values are in it.
 float brought(int rank) { return static_cast<float>(1 << rank); }
 
@@ -137,15 +147,9 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
   const bool is_odd = world.rank().value == odd;
   const auto error = error_of(*c, is_odd ? difference.odd : difference.most, buffer);
   expect_to_name(error, odd, world.rank().value);
-  if (error) {
-    EXPECT_THROW((void)c->barrier(), Error) << "the ranks no longer agree about what has been done";
-  }
   barrier(world.group());
   EXPECT_FALSE(is_mixed(data, world.rank().value, odd)) << "data of different operations met";
-  keep(std::move(c));
-  keep(std::move(progress));
-  keep(std::move(data));
-  world.close();
+  leave_behind(world, std::move(c), std::move(progress), std::move(data));
 }
 
 INSTANTIATE_TEST_SUITE_P(, Mismatch,
@@ -208,12 +212,7 @@ TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
   const int other = world.rank().value == 0 ? last : 0;
   EXPECT_TRUE(std::find(peers.begin(), peers.end(), other) != peers.end()) << error->what();
   EXPECT_EQ(std::count(data.begin(), data.end(), 1.0F), static_cast<std::ptrdiff_t>(data.size()));
-  EXPECT_THROW((void)c->barrier(), Error);
-  barrier(world.group());
-  keep(std::move(c));
-  keep(std::move(progress));
-  keep(std::move(data));
-  world.close();
+  leave_behind(world, std::move(c), std::move(progress), std::move(data));
 }
 
 INSTANTIATE_TEST_SUITE_P(, MismatchedMessage,
@@ -221,6 +220,55 @@ INSTANTIATE_TEST_SUITE_P(, MismatchedMessage,
                                           testing::Values(Transport::mpi_plan, Transport::mpi_native),
                                           testing::Values(1, 10'000)),
                          [](const auto& parameter) { return name_of(parameter.param); });
+
+/// By how many elements the last rank sends the first one more than that expects.
+using PairDifference = std::tuple<std::int64_t, Transport, std::int64_t>;
+class MismatchedCounts : public testing::TestWithParam<PairDifference> {};
+
+std::string name_of_pair(const PairDifference& parameter) {
+  const auto& [more, transport, part] = parameter;
+  return std::string(more > 0 ? "More" : "Fewer") + (transport == Transport::mpi_plan ? "_plan" : "_native") +
+         (part == eager ? "_eager" : "_large");
+}
+
+/// The first rank finds out; the others, and who has sent, hear of it.
+TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
+  const auto& [more, transport, part] = GetParam();
+  World world;
+  auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  auto c = transport == Transport::mpi_plan
+               ? make_mpi_plan(world.group(), *progress, {.deadline = deadline})
+               : make_mpi_native(world.group(), *progress, {.check = true, .deadline = deadline});
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const int last = world.size() - 1;
+  std::vector<Count> sent(ranks, {part});
+  const std::vector<Count> received(ranks, {part});
+  if (world.rank().value == last) sent.front().value += more;
+  const std::int64_t whole = part * world.size();
+  std::vector<float> in(static_cast<std::size_t>(whole + 1), brought(world.rank().value));
+  std::vector<float> out(static_cast<std::size_t>(whole), 0.0F);
+  const Buffer from{in.data(), {whole + (world.rank().value == last ? more : 0)}, DType::float32};
+  const Buffer to{out.data(), {whole}, DType::float32};
+  const auto exchange = [&](Communicator& all, const Buffer&) { return all.all_to_all_v(from, sent, to, received); };
+  const auto error = error_of(*c, exchange, to);
+  ASSERT_TRUE(error) << "nothing was thrown";
+  EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
+  if (world.rank().value == 0) {
+    EXPECT_EQ(error->context().peers.front(), last) << error->what();
+    EXPECT_EQ(error->context().operation, "all_to_all_v") << error->what();
+    EXPECT_FALSE(error->is_consequence()) << error->what();
+  }
+  if (transport == Transport::mpi_native) {  // which compares before anything is sent
+    EXPECT_EQ(std::count(out.begin(), out.end(), 0.0F), static_cast<std::ptrdiff_t>(out.size()));
+  }
+  leave_behind(world, std::move(c), std::move(progress), std::move(in), std::move(out));
+}
+
+INSTANTIATE_TEST_SUITE_P(, MismatchedCounts,
+                         testing::Combine(testing::Values(1, -1),
+                                          testing::Values(Transport::mpi_plan, Transport::mpi_native),
+                                          testing::Values(eager, large)),
+                         [](const auto& parameter) { return name_of_pair(parameter.param); });
 
 class ComparedMismatch : public testing::TestWithParam<Difference> {};
 
@@ -242,12 +290,7 @@ TEST_P(ComparedMismatch, IsFoundByEveryRankBeforeDataAreTouched) {
   }
   EXPECT_FALSE(error->context().operation.empty()) << error->what();
   EXPECT_EQ(std::count(data.begin(), data.end(), static_cast<float>(world.rank().value)), count);
-  EXPECT_THROW((void)c->barrier(), Error);
-  barrier(world.group());
-  keep(std::move(c));
-  keep(std::move(progress));
-  keep(std::move(data));
-  world.close();
+  leave_behind(world, std::move(c), std::move(progress), std::move(data));
 }
 
 INSTANTIATE_TEST_SUITE_P(, ComparedMismatch, testing::ValuesIn(differences),

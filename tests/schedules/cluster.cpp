@@ -201,7 +201,7 @@ std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progres
   auto communicator = std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{
           .backend = "local", .rank = me, .shape = shared.shape, .hostname = host, .control = std::move(control)},
-      std::make_unique<FickleMedium>(shared.boxes, shared.traffic, me, PlanCommunicator::lanes(shared.options),
+      std::make_unique<FickleMedium>(shared.boxes, shared.traffic, me, PlanCommunicator::channels(shared.options),
                                      shared.seed, setting_.short_tags),
       shared.memories[index], progress, shared.options);
   communicator->enlist();

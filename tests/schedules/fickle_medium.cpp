@@ -12,13 +12,13 @@ namespace lockstep::schedules {
 using backends::MessageTag;
 
 FickleMedium::FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Traffic> traffic, Rank me,
-                           int lanes, std::uint64_t seed, bool short_tags)
+                           int channels, std::uint64_t seed, bool short_tags)
     : inner_(std::move(boxes), me),
       me_(me),
       traffic_(std::move(traffic)),
       random_(seed * 64 + static_cast<unsigned>(me.value)),
       eager_of_4_(random_() % 5),
-      bits_(short_tags ? 15 : 31, lanes) {}
+      bits_(short_tags ? 15 : 31, channels) {}
 
 void FickleMedium::note(std::uint64_t number) {
   std::vector<std::uint64_t>& newest = traffic_->newest;
@@ -28,45 +28,46 @@ void FickleMedium::note(std::uint64_t number) {
 }
 
 MessageTag FickleMedium::shortened(const MessageTag& tag) const {
-  return {.lane = tag.lane, .number = static_cast<std::uint64_t>(bits_.pack(tag))};
+  return {.channel = tag.channel, .number = static_cast<std::uint64_t>(bits_.pack(tag))};
 }
 
-backends::Medium::Ticket FickleMedium::take_slot(Ticket inner, bool eager) {
-  const auto free = std::find_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.used; });
-  const auto index = free - slots_.begin();
-  if (free == slots_.end()) slots_.emplace_back();
-  Slot& slot = slots_[static_cast<std::size_t>(index)];
-  slot = {.used = true,
-          .eager = eager,
-          .inner = inner,
-          .looks_incomplete = random_() % 2 == 0 ? 0 : static_cast<int>(random_() % 6)};
+backends::Medium::Ticket FickleMedium::take_message(Ticket inner, bool eager) {
+  const auto free =
+      std::find_if(messages_.begin(), messages_.end(), [](const Message& message) { return !message.used; });
+  const auto index = free - messages_.begin();
+  if (free == messages_.end()) messages_.emplace_back();
+  Message& message = messages_[static_cast<std::size_t>(index)];
+  message = {.used = true,
+             .eager = eager,
+             .inner = inner,
+             .looks_incomplete = random_() % 2 == 0 ? 0 : static_cast<int>(random_() % 6)};
   return {static_cast<int>(index)};
 }
 
 backends::Medium::Ticket FickleMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {
   backends::seams::preempt();
-  if (tag.lane >= 0) note(tag.number);
+  if (tag.channel >= 0) note(tag.number);
   const bool eager = random_() % 4 < eager_of_4_;
   if (eager && bytes.value > 0) {
     traffic_->copies.push_back(std::make_unique<std::byte[]>(static_cast<std::size_t>(bytes.value)));
     std::memcpy(traffic_->copies.back().get(), data, static_cast<std::size_t>(bytes.value));
     data = traffic_->copies.back().get();
   }
-  return take_slot(inner_.send(peer, shortened(tag), data, bytes), eager);
+  return take_message(inner_.send(peer, shortened(tag), data, bytes), eager);
 }
 
 backends::Medium::Ticket FickleMedium::receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) {
   backends::seams::preempt();
-  if (tag.lane >= 0) note(tag.number);
-  return take_slot(inner_.receive(peer, shortened(tag), data, bytes), false);
+  if (tag.channel >= 0) note(tag.number);
+  return take_message(inner_.receive(peer, shortened(tag), data, bytes), false);
 }
 
 bool FickleMedium::test(Ticket ticket) {
   backends::seams::preempt();
-  Slot& slot = slots_[static_cast<std::size_t>(ticket.slot)];
-  if (slot.looks_incomplete-- > 0) return false;
-  if (!slot.eager && !inner_.test(slot.inner)) return false;
-  slot.used = false;
+  Message& message = messages_[static_cast<std::size_t>(ticket.index)];
+  if (message.looks_incomplete-- > 0) return false;
+  if (!message.eager && !inner_.test(message.inner)) return false;
+  message.used = false;
   return true;
 }
 

@@ -28,7 +28,7 @@ class FickleMedium final : public backends::Medium {
 
   /// @param traffic     lives as long as the boxes
   /// @param short_tags  as short as MPI allows, or as Open MPI's
-  FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Traffic> traffic, Rank me, int lanes,
+  FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Traffic> traffic, Rank me, int channels,
                std::uint64_t seed, bool short_tags);
 
   Ticket send(Rank peer, const backends::MessageTag& tag, const void* data, Bytes bytes) override;
@@ -37,13 +37,13 @@ class FickleMedium final : public backends::Medium {
   void close() override {}
 
  private:
-  struct Slot {
+  struct Message {
     bool used = false;
     bool eager = false;  ///< is complete, whether it has been received or not
     Ticket inner;
     int looks_incomplete = 0;  ///< so often
   };
-  Ticket take_slot(Ticket inner, bool eager);
+  Ticket take_message(Ticket inner, bool eager);
   [[nodiscard]] backends::MessageTag shortened(const backends::MessageTag& tag) const;
 
   backends::ThreadMedium inner_;
@@ -54,7 +54,7 @@ class FickleMedium final : public backends::Medium {
   std::mt19937_64 random_;
   std::uint64_t eager_of_4_;  ///< of its sends so many are
   backends::TagBits bits_;
-  std::vector<Slot> slots_;
+  std::vector<Message> messages_;
 };
 
 }  // namespace lockstep::schedules

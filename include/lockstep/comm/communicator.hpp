@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -48,7 +49,7 @@ class Communicator {
  public:
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
-  virtual ~Communicator() = default;
+  virtual ~Communicator();
 
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -172,8 +173,8 @@ class Communicator {
   /// node, polls.
   virtual void abort(std::string_view why) noexcept = 0;
 
-  /// Keeps something until after the communicator's end, for who made it.
-  void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }
+  /// Calls this in the destructor, after the back end's own: for who keeps a list of communicators. It must not throw.
+  void when_destroyed(std::function<void()> call) { when_destroyed_.push_back(std::move(call)); }
 
   /// Ends the communicator. Collective; every Work must have been waited for. Calling it again does nothing.
   /// @throws Error{transport}
@@ -198,7 +199,7 @@ class Communicator {
 
   Rank rank_;
   int size_;
-  std::vector<std::shared_ptr<void>> kept_;
+  std::vector<std::function<void()>> when_destroyed_;
 };
 
 }  // namespace lockstep

@@ -38,11 +38,12 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int lane) {
+void BlockRun::start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands,
+                     int channel) {
   plan_ = &plan;
   view_ = view;
   operands_ = &operands;
-  lane_ = lane;
+  channel_ = channel;
   left_ = static_cast<int>(plan.steps().size());
   open();
 }
@@ -51,7 +52,7 @@ bool BlockRun::open() {
   const CompiledPlan& plan = *plan_;
   if (plan.shares_memory()) {
     seams::preempt();
-    awaited_to_open_ = link_->open(lane_, operands_->announcement).value_or(none);
+    awaited_to_open_ = link_->open(channel_, operands_->announcement).value_or(none);
     if (awaited_to_open_ != none) return false;
   }
   make_room();
@@ -119,7 +120,7 @@ bool BlockRun::advance_in_order() {
 
 bool BlockRun::test(const Flight& flight) {
   try {
-    if (flight.ticket.slot >= 0) return medium_->test(flight.ticket);
+    if (flight.ticket.index >= 0) return medium_->test(flight.ticket);
     return awaited(std::get<Await>(plan_->steps()[static_cast<std::size_t>(flight.step)])) == none;
   } catch (const Error& error) {
     throw error.in_step(flight.step);
@@ -130,13 +131,13 @@ bool BlockRun::test(const Flight& flight) {
 int BlockRun::awaited(const Await& step) const {
   seams::preempt();
   for (const int peer : step.peers)
-    if (!link_->has_published(lane_, peer, step.phase)) return peer;
-  link_->note_awaited(lane_, step.peers.size());
+    if (!link_->has_published(channel_, peer, step.phase)) return peer;
+  link_->note_awaited(channel_, step.peers.size());
   return none;
 }
 
 bool BlockRun::awaits_no_message() const {
-  return std::none_of(flights_.begin(), flights_.end(), [](const Flight& flight) { return flight.ticket.slot >= 0; });
+  return std::none_of(flights_.begin(), flights_.end(), [](const Flight& flight) { return flight.ticket.index >= 0; });
 }
 
 BlockRun::Pending BlockRun::pending() const {
@@ -164,7 +165,7 @@ void BlockRun::add_awaited(std::vector<int>& ranks) const {
                               [&](const ReceiveReduce& r) { add_rank(r.peer); },
                               [&](const Await& a) {
                                 for (const int peer : a.peers)
-                                  if (!link_->has_published(lane_, peer, a.phase)) add_rank(peer);
+                                  if (!link_->has_published(channel_, peer, a.phase)) add_rank(peer);
                               },
                               [](const auto&) {}};
   if (plan_->is_in_order()) return std::visit(add, plan_->steps()[next_in_order_]);
@@ -204,7 +205,7 @@ void BlockRun::execute(const Step& step) {
                         [&](const Fill& f) {
                           kernels::fill_neutral(address(f.to), {f.to.count}, operands_->dtype, operands_->op);
                         },
-                        [&](const Publish& p) { link_->publish(lane_, p.phase); },
+                        [&](const Publish& p) { link_->publish(channel_, p.phase); },
                         [&](const Combine& c) { combine(c); }, [&](const Apply& a) { apply(a); }, [](const auto&) {}},
              step);
 }
@@ -244,7 +245,7 @@ void BlockRun::release(const std::vector<int>& followers) {
 std::byte* BlockRun::address(const Range& range) const {
   const std::int64_t width = size_of(operands_->dtype);
   if (range.memory == Memory::scratch) return scratch_ + range.offset * width;
-  if (range.memory == Memory::staging) return link_->staging(lane_) + range.offset * width;
+  if (range.memory == Memory::staging) return link_->staging(channel_) + range.offset * width;
   return operands_->output + output_position(operands_->rank, range.offset) * width;
 }
 
@@ -257,14 +258,14 @@ std::byte* BlockRun::address_of(const NodeRange& at) const {
   // What is written to lies in the output, so an input is only ever read.
   if (at.rank == collectives::self) return const_cast<std::byte*>(source(at.range));
   const bool is_input = at.range.memory == Memory::input;
-  const NodeLink::Shown shown = is_input ? link_->input_of(lane_, at.rank) : link_->output_of(lane_, at.rank);
+  const NodeLink::Shown shown = is_input ? link_->input_of(channel_, at.rank) : link_->output_of(channel_, at.rank);
   std::int64_t offset = at.range.offset;
   if (!shown.is_staged) offset = is_input ? input_position(at.rank, offset) : output_position(at.rank, offset);
   return shown.data + offset * size_of(operands_->dtype);
 }
 
 std::byte* BlockRun::landing(int step) {
-  return landings_ + plan_->landing_slot(step) * aligned(plan_->landing().value * size_of(operands_->dtype));
+  return landings_ + plan_->landing_buffer(step) * aligned(plan_->landing().value * size_of(operands_->dtype));
 }
 
 }  // namespace lockstep::backends

@@ -37,9 +37,9 @@ class BlockRun {
   explicit BlockRun(Medium& medium, NodeLink* link = nullptr) : medium_(&medium), link_(link) {}
 
   /// @param operands  outlive the run
-  /// @param lane      of its messages, and its channel of the link
+  /// @param channel   of its messages and of the link
   /// @pre the run before it is done. @throws Error{transport | mismatch}; what a function throws
-  void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int lane);
+  void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int channel);
   /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport | mismatch}
   bool advance();
   [[nodiscard]] bool done() const { return plan_ == nullptr || left_ == 0; }
@@ -92,7 +92,7 @@ class BlockRun {
   [[nodiscard]] std::byte* address(const collectives::Range& range) const;
   [[nodiscard]] const std::byte* source(const collectives::Range& range) const;
   [[nodiscard]] std::byte* landing(int step);
-  [[nodiscard]] MessageTag tag() const { return {lane_, operands_->number, operands_->announcement.signature}; }
+  [[nodiscard]] MessageTag tag() const { return {channel_, operands_->number, operands_->announcement.signature}; }
   [[nodiscard]] Bytes bytes(const collectives::Range& range) const { return {range.count * size_of(operands_->dtype)}; }
 
   Medium* medium_;
@@ -100,7 +100,7 @@ class BlockRun {
   const CompiledPlan* plan_ = nullptr;
   collectives::BlockView view_{1, 0, 0};
   const Operands* operands_ = nullptr;
-  int lane_ = 0;
+  int channel_ = 0;
   int left_ = 0;
   int awaited_to_open_ = none;     // a rank that has still to enter an earlier block of this channel
   std::size_t next_in_order_ = 0;  // of a plan without messages

@@ -18,7 +18,7 @@ CompiledPlan::CompiledPlan(collectives::Plan plan) : plan_(std::move(plan)) {
   shares_memory_ = any(collectives::Publish{}, collectives::Await{}, collectives::Combine{});
   is_in_order_ = shares_memory_ && !any(collectives::Send{}, collectives::Receive{}, ReceiveReduce{});
   const std::size_t steps = plan_.steps.size();
-  landing_slot_.resize(steps, -1);
+  landing_buffer_.resize(steps, -1);
   waits_.resize(steps, 0);
   after_done_.resize(steps);
   after_started_.resize(steps);
@@ -31,7 +31,7 @@ CompiledPlan::CompiledPlan(collectives::Plan plan) : plan_(std::move(plan)) {
       after_started_[static_cast<std::size_t>(earlier)].push_back(static_cast<int>(step));
     waits_[step] = static_cast<int>(waiting[step].done.size() + waiting[step].started.size());
     if (const auto* reduce = std::get_if<ReceiveReduce>(&plan_.steps[step])) {
-      landing_slot_[step] = landings++ % collectives::landing_buffers;
+      landing_buffer_[step] = landings++ % collectives::landing_buffers;
       landing_.value = std::max(landing_.value, reduce->to.count);
     }
   }

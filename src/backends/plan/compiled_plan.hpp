@@ -22,7 +22,7 @@ class CompiledPlan {
   /// Elements of the largest message that is reduced on arrival.
   [[nodiscard]] Count landing() const { return landing_; }
   /// Says which of the `landing_buffers` a ReceiveReduce uses.
-  [[nodiscard]] int landing_slot(int step) const { return landing_slot_[static_cast<std::size_t>(step)]; }
+  [[nodiscard]] int landing_buffer(int step) const { return landing_buffer_[static_cast<std::size_t>(step)]; }
 
   /// Per step: how many events it waits for, the steps that wait for it to be done, and those that wait for it to be
   /// started.
@@ -39,7 +39,7 @@ class CompiledPlan {
   bool shares_memory_ = false;
   bool is_in_order_ = false;
   Count landing_;
-  std::vector<int> landing_slot_;
+  std::vector<int> landing_buffer_;
   std::vector<int> waits_;
   std::vector<std::vector<int>> after_done_;
   std::vector<std::vector<int>> after_started_;

@@ -10,11 +10,11 @@ namespace lockstep::backends {
 
 /// What a message is for: the same on the rank that sends it and on the one that awaits it, if both call the same.
 struct MessageTag {
-  /// The lanes of what is between two ranks: of what a message begins with, and of the rest.
+  /// The channels of what is between two ranks: of what a message begins with, and of the rest.
   static constexpr int of_two = -1;
   static constexpr int rest_of_two = -2;
 
-  int lane = 0;              ///< carries block after block of an operation, then those of the slot's next one
+  int channel = 0;           ///< carries block after block of an operation, then those of the next one that has it
   std::uint64_t number = 0;  ///< of the operation, in the order of submission; between two ranks, of the message
   Signature signature;
 
@@ -29,7 +29,7 @@ class Medium {
  public:
   /// A message under way. Valid until `test` returns true.
   struct Ticket {
-    int slot = -1;
+    int index = -1;
   };
 
   virtual ~Medium() = default;

@@ -36,17 +36,17 @@ bool is_truncation(int result) {
 
 }  // namespace
 
-MessageMedium::MessageMedium(const MpiGroup& group, int lanes)
-    : group_(group.dup()), communicator_(communicator(group_)), bits_(bits_of_a_tag(communicator_), lanes) {
+MessageMedium::MessageMedium(const MpiGroup& group, int channels)
+    : group_(group.dup()), communicator_(communicator(group_)), bits_(bits_of_a_tag(communicator_), channels) {
   // How many messages are under way at a time depends on the peers' pace; growing for it in mid-training would
   // allocate.
   constexpr std::size_t plenty = 256;
-  slots_.reserve(plenty);
+  messages_.reserve(plenty);
   free_.reserve(plenty);
 }
 
 Medium::Ticket MessageMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {
-  const Ticket ticket = free_slot(-1);
+  const Ticket ticket = idle_message(-1);
   LOCKSTEP_MPI(
       MPI_Isend(data, message_size(bytes), MPI_BYTE, peer.value, bits_.pack(tag), communicator_, &at(ticket).request),
       .peers = {peer.value}, .bytes = bytes.value);
@@ -55,7 +55,7 @@ Medium::Ticket MessageMedium::send(Rank peer, const MessageTag& tag, const void*
 
 Medium::Ticket MessageMedium::receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) {
   const int size = message_size(bytes);
-  const Ticket ticket = free_slot(size);
+  const Ticket ticket = idle_message(size);
   at(ticket).peer = peer.value;
   LOCKSTEP_MPI(MPI_Irecv(data, size, MPI_BYTE, peer.value, bits_.pack(tag), communicator_, &at(ticket).request),
                .peers = {peer.value}, .bytes = bytes.value);
@@ -63,25 +63,25 @@ Medium::Ticket MessageMedium::receive(Rank peer, const MessageTag& tag, void* da
 }
 
 /// Two ranks whose counts for each other differ, or two signatures that are the same as far as they fit into a tag.
-Error MessageMedium::other_size(const Slot& slot, const std::string& arrived) {
+Error MessageMedium::other_size(const Message& message, const std::string& arrived) {
   return Error(ErrorCode::mismatch,
-               "rank " + std::to_string(slot.peer) + " sent a message of " + arrived +
-                   std::to_string(slot.expected_bytes) + " bytes were expected: do both ranks pass the same count?",
-               {.peers = {slot.peer}});
+               "rank " + std::to_string(message.peer) + " sent a message of " + arrived +
+                   std::to_string(message.expected_bytes) + " bytes were expected: do both ranks pass the same count?",
+               {.peers = {message.peer}});
 }
 
 bool MessageMedium::test(Ticket ticket) {
-  Slot& slot = at(ticket);
+  Message& message = at(ticket);
   int complete = 0;
   MPI_Status status;
-  const int result = MPI_Test(&slot.request, &complete, &status);
-  if (is_truncation(result)) throw other_size(slot, "more than ");
+  const int result = MPI_Test(&message.request, &complete, &status);
+  if (is_truncation(result)) throw other_size(message, "more than ");
   LOCKSTEP_MPI(result);
   if (complete == 0) return false;
-  int arrived = slot.expected_bytes;
-  if (slot.expected_bytes >= 0) LOCKSTEP_MPI(MPI_Get_count(&status, MPI_BYTE, &arrived));
-  if (arrived != slot.expected_bytes) throw other_size(slot, std::to_string(arrived) + " where ");
-  free_.push_back(ticket.slot);
+  int arrived = message.expected_bytes;
+  if (message.expected_bytes >= 0) LOCKSTEP_MPI(MPI_Get_count(&status, MPI_BYTE, &arrived));
+  if (arrived != message.expected_bytes) throw other_size(message, std::to_string(arrived) + " where ");
+  free_.push_back(ticket.index);
   return true;
 }
 
@@ -93,16 +93,16 @@ void MessageMedium::help_others() {
 
 void MessageMedium::close() { group_.close(); }
 
-Medium::Ticket MessageMedium::free_slot(int expected_bytes) {
+Medium::Ticket MessageMedium::idle_message(int expected_bytes) {
   if (free_.empty()) {
-    free_.push_back(static_cast<int>(slots_.size()));
-    slots_.push_back({MPI_REQUEST_NULL, -1, -1});
-    free_.reserve(slots_.size());
+    free_.push_back(static_cast<int>(messages_.size()));
+    messages_.push_back({MPI_REQUEST_NULL, -1, -1});
+    free_.reserve(messages_.size());
   }
-  const int slot = free_.back();
+  const int message = free_.back();
   free_.pop_back();
-  slots_[static_cast<std::size_t>(slot)].expected_bytes = expected_bytes;
-  return {slot};
+  messages_[static_cast<std::size_t>(message)].expected_bytes = expected_bytes;
+  return {message};
 }
 
 }  // namespace lockstep::backends

@@ -17,8 +17,8 @@ namespace lockstep::backends {
 /// A message of somebody who calls something else has another tag, and matches no receive.
 class MessageMedium : public Medium {
  public:
-  /// Duplicates the group's communicator: collective. @param lanes  of its messages. @throws Error{transport}
-  MessageMedium(const MpiGroup& group, int lanes);
+  /// Duplicates the group's communicator: collective. @param channels  of its messages. @throws Error{transport}
+  MessageMedium(const MpiGroup& group, int channels);
 
   Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) override;
   Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
@@ -28,19 +28,19 @@ class MessageMedium : public Medium {
   void close() override;
 
  private:
-  struct Slot {
+  struct Message {
     MPI_Request request;
     int expected_bytes;  // of a receive; −1 for a send
     int peer;            // of a receive
   };
-  Ticket free_slot(int expected_bytes);
-  static Error other_size(const Slot& slot, const std::string& arrived);
-  [[nodiscard]] Slot& at(Ticket ticket) { return slots_[static_cast<std::size_t>(ticket.slot)]; }
+  Ticket idle_message(int expected_bytes);
+  static Error other_size(const Message& message, const std::string& arrived);
+  [[nodiscard]] Message& at(Ticket ticket) { return messages_[static_cast<std::size_t>(ticket.index)]; }
 
   MpiGroup group_;
   MPI_Comm communicator_;
   TagBits bits_;
-  std::vector<Slot> slots_;
+  std::vector<Message> messages_;
   std::vector<int> free_;
 };
 

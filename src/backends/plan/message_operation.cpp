@@ -24,7 +24,7 @@ void MessageOperation::begin(const Turn& /*turn*/) {
   mark_advance();
   auto& numbers = sends_ ? messages_->sent : messages_->received;
   tag_.number = numbers[static_cast<std::size_t>(peer_.value)]++;
-  tag_.lane = MessageTag::of_two;
+  tag_.channel = MessageTag::of_two;
   flights_.clear();
   is_sealed_ = !sends_;
   if (sends_) {
@@ -40,7 +40,7 @@ void MessageOperation::begin(const Turn& /*turn*/) {
 /// as far as they fit into a tag, since envelopes are opened in their order.
 void MessageOperation::post_pieces() {
   if (fits_in_envelope()) return;
-  tag_.lane = MessageTag::rest_of_two;
+  tag_.channel = MessageTag::rest_of_two;
   for (std::int64_t offset = 0; offset < bytes_.value; offset += messages_->limit.value) {
     const Bytes piece = std::min(messages_->limit, Bytes{bytes_.value - offset});
     flights_.push_back(post(target_ + (sends_ ? 0 : offset), source_ + (sends_ ? offset : 0), piece));

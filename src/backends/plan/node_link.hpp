@@ -34,12 +34,10 @@ struct Announcement {
 /// may have anything to do with that one any more. A rank enters a block by publishing phase 0, its first step of a
 /// plan that others could notice, and has left all earlier blocks of the channel then. So:
 /// - B is opened only when every rank of the node has entered B − S + 1. Mostly that is known: who has awaited all
-/// others
-///   in a block knows that they entered it. Else their flags in the slot of B − S + 1 are looked at, and a number that
-///   is not lower is accepted; the block stays unopened as long as one is missing.
+///   others in a block knows that they entered it. Else their flags in the slot of B − S + 1 are looked at, and a
+///   number that is not lower is accepted; the block stays unopened as long as one is missing.
 /// - A flag that is awaited in block B shows the number B. It cannot show a later one, for nobody opens B + S before
-/// this
-///   rank has entered B + 1; a lower one is of a rank that has not come yet.
+///   this rank has entered B + 1; a lower one is of a rank that has not come yet.
 /// Ranks wait only for earlier blocks by this, so it adds no deadlock. `prove_succession` proves it for what plans do.
 ///
 /// The flag is one word: how far the rank is, and 32 bits of its signature. So a peer that does something else is found

@@ -43,17 +43,17 @@ std::unique_ptr<NodeLink> make_link(std::shared_ptr<NodeMemory> memory, const Cl
   if (!memory) return nullptr;
   return std::make_unique<NodeLink>(std::move(memory),
                                     shape.ranks_on(shape.node_of_rank[static_cast<std::size_t>(me.value)]),
-                                    PlanCommunicator::lanes(options), staging(options));
+                                    PlanCommunicator::channels(options), staging(options));
 }
 
 }  // namespace
 
-int PlanCommunicator::lanes(const PlanOptions& options) {
+int PlanCommunicator::channels(const PlanOptions& options) {
   return options.operations_in_flight * max_blocks_in_flight(options.selection);
 }
 
 Bytes PlanCommunicator::control_bytes(const PlanOptions& options) {
-  return NodeLink::control_bytes(lanes(options), staging(options));
+  return NodeLink::control_bytes(channels(options), staging(options));
 }
 
 PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium,
@@ -142,6 +142,7 @@ bool PlanCommunicator::sleep_unless(const std::function<bool()>& moved, std::chr
   if (!link_) return false;
   NodeMemory& memory = link_->memory();
   if (medium_->is_shared()) {
+    // For the program's own messages; and of processes, a ring may be missed (`barrier_on_every_processor`).
     constexpr std::chrono::milliseconds between_helps{1};
     at_most = std::min<std::chrono::nanoseconds>(at_most, between_helps);
     patience_ = 0;

@@ -42,8 +42,8 @@ class PlanCommunicator : public HostCommunicator {
   /// Memory that the node's ranks reach into, where they share any.
   Allocation allocate(Bytes bytes) override;
 
-  /// Lanes on which messages can be under way.
-  static int lanes(const PlanOptions& options);
+  /// Channels on which messages can be under way.
+  static int channels(const PlanOptions& options);
   /// Bytes that a NodeMemory's control areas need for these options.
   static Bytes control_bytes(const PlanOptions& options);
 

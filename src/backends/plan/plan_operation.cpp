@@ -8,16 +8,16 @@ namespace lockstep::backends {
 
 PlanOperation::PlanOperation(Rank me, Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience)
     : rank_(me.value), helped_(link != nullptr && medium.is_shared() ? &medium : nullptr), patience_(&patience) {
-  lanes_.reserve(static_cast<std::size_t>(max_blocks_in_flight));
-  for (int lane = 0; lane < max_blocks_in_flight; ++lane) lanes_.emplace_back(medium, link);
-  next_block_.resize(lanes_.size());
+  runs_.reserve(static_cast<std::size_t>(max_blocks_in_flight));
+  for (int run = 0; run < max_blocks_in_flight; ++run) runs_.emplace_back(medium, link);
+  next_block_.resize(runs_.size());
 }
 
 void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<const CompiledSchedule>& schedule,
                             const Announcement& announcement, kernels::Residence residence) {
   set_signature(announcement.signature);
   if (schedule_ != schedule) schedule_ = schedule;  // counting references takes longer than to compare
-  lanes_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
+  runs_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
   operands_ = {.input = static_cast<const std::byte*>(collective.in.data),
                .output = static_cast<std::byte*>(collective.out.data),
                .dtype = collective.out.dtype,
@@ -32,23 +32,23 @@ void PlanOperation::begin(const Turn& turn) {
   mark_begun();
   mark_advance();
   operands_.number = turn.number;
-  first_lane_ = turn.slot * static_cast<int>(lanes_.size());
+  first_channel_ = turn.position * static_cast<int>(runs_.size());
   blocks_left_ = schedule_->size();
-  for (std::size_t lane = 0; lane < lanes_in_use_; ++lane) {
-    next_block_[lane] = static_cast<std::int64_t>(lane);
-    feed(lane);
+  for (std::size_t run = 0; run < runs_in_use_; ++run) {
+    next_block_[run] = static_cast<std::int64_t>(run);
+    feed(run);
   }
   if (blocks_left_ == 0) complete();
 }
 
 bool PlanOperation::advance() {
   bool moved = false;
-  for (std::size_t lane = 0; lane < lanes_in_use_; ++lane) {
-    if (lanes_[lane].done() || !lanes_[lane].advance()) continue;
+  for (std::size_t run = 0; run < runs_in_use_; ++run) {
+    if (runs_[run].done() || !runs_[run].advance()) continue;
     moved = true;
-    if (!lanes_[lane].done()) continue;
+    if (!runs_[run].done()) continue;
     --blocks_left_;
-    feed(lane);
+    feed(run);
   }
   if (moved) {
     mark_advance();
@@ -62,31 +62,31 @@ bool PlanOperation::advance() {
 }
 
 bool PlanOperation::is_woken() const {
-  return std::all_of(lanes_.begin(), lanes_.end(),
-                     [](const BlockRun& lane) { return lane.done() || lane.awaits_no_message(); });
+  return std::all_of(runs_.begin(), runs_.end(),
+                     [](const BlockRun& run) { return run.done() || run.awaits_no_message(); });
 }
 
 void PlanOperation::add_awaited(std::vector<int>& ranks) const {
-  for (const BlockRun& lane : lanes_)
-    if (!lane.done()) lane.add_awaited(ranks);
+  for (const BlockRun& run : runs_)
+    if (!run.done()) run.add_awaited(ranks);
   std::sort(ranks.begin(), ranks.end());
 }
 
-/// Starts the lane's next block, and the one after it where a block has nothing to wait for.
-void PlanOperation::feed(std::size_t lane) {
-  while (next_block_[lane] < schedule_->size()) {
-    const std::int64_t block = next_block_[lane];
-    next_block_[lane] += static_cast<std::int64_t>(lanes_in_use_);
-    lanes_[lane].start(schedule_->plan(block), schedule_->view(block), operands_, first_lane_ + static_cast<int>(lane));
-    if (!lanes_[lane].done()) return;
+/// Starts the next block of a run, and the one after it where a block has nothing to wait for.
+void PlanOperation::feed(std::size_t run) {
+  while (next_block_[run] < schedule_->size()) {
+    const std::int64_t block = next_block_[run];
+    next_block_[run] += static_cast<std::int64_t>(runs_in_use_);
+    runs_[run].start(schedule_->plan(block), schedule_->view(block), operands_, first_channel_ + static_cast<int>(run));
+    if (!runs_[run].done()) return;
     --blocks_left_;
   }
 }
 
 void PlanOperation::add_pending(ErrorContext& context) const {
-  for (const BlockRun& lane : lanes_) {
-    if (lane.done()) continue;
-    const auto [step, peer] = lane.pending();
+  for (const BlockRun& run : runs_) {
+    if (run.done()) continue;
+    const auto [step, peer] = run.pending();
     context.step = step;
     context.peers = {peer};
     break;

@@ -38,17 +38,17 @@ class PlanOperation : public HostOperation {
  private:
   void add_pending(ErrorContext& context) const override;
   [[nodiscard]] std::string_view algorithm() const override { return schedule_->algorithm(); }
-  void feed(std::size_t lane);
+  void feed(std::size_t run);
 
   int rank_;
-  Medium* helped_;               // while this only polls memory; null where nobody else needs it
-  int* patience_;                // polls in vain until the medium is helped
-  std::vector<BlockRun> lanes_;  // of those in use, block b runs in lane b mod lanes: the same on every rank
-  std::size_t lanes_in_use_ = 0;
-  std::vector<std::int64_t> next_block_;  // per lane
+  Medium* helped_;              // while this only polls memory; null where nobody else needs it
+  int* patience_;               // polls in vain until the medium is helped
+  std::vector<BlockRun> runs_;  // of those in use, block b is of run b mod runs: the same on every rank
+  std::size_t runs_in_use_ = 0;
+  std::vector<std::int64_t> next_block_;  // per run
   std::shared_ptr<const CompiledSchedule> schedule_;
   Operands operands_;
-  int first_lane_ = 0;
+  int first_channel_ = 0;
   std::int64_t blocks_left_ = 0;
 };
 

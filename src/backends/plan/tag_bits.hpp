@@ -10,37 +10,37 @@
 
 namespace lockstep::backends {
 
-/// How a MessageTag goes into one of MPI's, which may have no more than 15 bits: the lane, after which come those of
+/// How a MessageTag goes into one of MPI's, which may have no more than 15 bits: the channel, after which come those of
 /// what is between two ranks, and, of the bits that it leaves, a quarter for the operation's number and the others for
 /// its signature.
 ///
-/// Nothing depends on the number, so a rank may be any number of operations ahead: the messages of a lane are sent and
-/// received in the same order. It keeps apart calls that are the same and differ in their place. As for the signature,
-/// every bit halves the number of different calls that match nevertheless.
+/// Nothing depends on the number, so a rank may be any number of operations ahead: the messages of a channel are sent
+/// and received in the same order. It keeps apart calls that are the same and differ in their place. As for the
+/// signature, every bit halves the number of different calls that match nevertheless.
 struct TagBits {
-  /// @throws Error{unsupported} where not even the lanes fit
-  TagBits(unsigned bits_of_a_tag, int lanes)
-      : lanes_of_all(lanes), lane(static_cast<unsigned>(std::bit_width(static_cast<unsigned>(lanes + 1)))) {
-    if (lane > bits_of_a_tag) {
+  /// @throws Error{unsupported} where not even the channels fit
+  TagBits(unsigned bits_of_a_tag, int channels)
+      : channels_of_all(channels), channel(static_cast<unsigned>(std::bit_width(static_cast<unsigned>(channels + 1)))) {
+    if (channel > bits_of_a_tag) {
       throw Error(ErrorCode::unsupported,
                   "MPI's tags have " + std::to_string(bits_of_a_tag) + " bits, too few for the " +
-                      std::to_string(lanes) +
+                      std::to_string(channels) +
                       " blocks that may be under way: allow fewer operations, or blocks of each, in flight");
     }
-    number = (bits_of_a_tag - lane) / 4;
-    signature = bits_of_a_tag - lane - number;
+    number = (bits_of_a_tag - channel) / 4;
+    signature = bits_of_a_tag - channel - number;
   }
 
   [[nodiscard]] int pack(const MessageTag& tag) const {
     const std::uint64_t upper = lowest(signature, tag.signature.hash) << number | lowest(number, tag.number);
-    const int on_lane = tag.lane < 0 ? lanes_of_all + MessageTag::of_two - tag.lane : tag.lane;
-    return static_cast<int>(upper << lane | static_cast<unsigned>(on_lane));
+    const int on_channel = tag.channel < 0 ? channels_of_all + MessageTag::of_two - tag.channel : tag.channel;
+    return static_cast<int>(upper << channel | static_cast<unsigned>(on_channel));
   }
 
   static std::uint64_t lowest(unsigned bits, std::uint64_t value) { return value & ((std::uint64_t{1} << bits) - 1U); }
 
-  int lanes_of_all;
-  unsigned lane;
+  int channels_of_all;
+  unsigned channel;
   unsigned number;
   unsigned signature;
 };

@@ -33,7 +33,7 @@ class LetterBoxes {
  private:
   struct Box {
     std::mutex mutex;
-    std::map<std::pair<int, int>, std::deque<Letter>> letters;  // by sender and lane
+    std::map<std::pair<int, int>, std::deque<Letter>> letters;  // by sender and channel
   };
   std::vector<Box> boxes_;
 };
@@ -49,7 +49,7 @@ class ThreadMedium : public Medium {
   void close() override {}
 
  private:
-  struct Slot {
+  struct Message {
     bool used = false;
     bool complete = false;                     // of a receive
     std::shared_ptr<std::atomic<bool>> taken;  // of a send; empty for a receive
@@ -58,13 +58,14 @@ class ThreadMedium : public Medium {
     void* data = nullptr;
     Bytes bytes;
   };
-  Ticket free_slot();
-  void deliver(Rank peer, int lane);
+  Ticket idle_message();
+  void deliver(Rank peer, int channel);
 
   std::shared_ptr<LetterBoxes> boxes_;
   Rank me_;
-  std::vector<Slot> slots_;
-  std::map<std::pair<int, int>, std::deque<int>> posted_;  // receives not yet served, by sender and lane, oldest first
+  std::vector<Message> messages_;
+  std::map<std::pair<int, int>, std::deque<int>>
+      posted_;  // receives not yet served, by sender and channel, oldest first
 };
 
 }  // namespace lockstep::backends
