@@ -111,11 +111,20 @@ bool BlockRun::advance_in_order() {
     const Step& step = steps[next_in_order_];
     if (std::holds_alternative<Await>(step)) {
       if (!test({static_cast<int>(next_in_order_), {}})) return moved;
+      if (std::get<Await>(step).phase == 0) prefetch_next();
     } else {
       execute(step);
     }
   }
   return moved;
+}
+
+/// Found by measuring: up to this size operations take a tenth to two fifths less, of 64 KiB they would take a sixth
+/// more.
+void BlockRun::prefetch_next() const {
+  constexpr Bytes most{4096};
+  const Bytes staging{plan_->staging().value * size_of(operands_->dtype)};
+  if (staging <= most) link_->prefetch_next(channel_, staging);
 }
 
 bool BlockRun::test(const Flight& flight) {

@@ -69,6 +69,7 @@ class BlockRun {
   /// Opens the block on the link if need be, then begins. @return whether it could be opened
   bool open();
   bool advance_in_order();
+  void prefetch_next() const;
   void post_ready();
   /// A step that is done when it returns.
   void execute(const collectives::Step& step);

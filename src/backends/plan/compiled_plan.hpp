@@ -18,6 +18,7 @@ class CompiledPlan {
   [[nodiscard]] bool shares_memory() const { return shares_memory_; }
   /// Whether its steps are best run one by one: it shares memory and has no messages.
   [[nodiscard]] bool is_in_order() const { return is_in_order_; }
+  [[nodiscard]] Count staging() const { return plan_.staging; }
   [[nodiscard]] Count scratch() const { return plan_.scratch; }
   /// Elements of the largest message that is reduced on arrival.
   [[nodiscard]] Count landing() const { return landing_; }

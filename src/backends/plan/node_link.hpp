@@ -11,6 +11,7 @@
 #include "backends/plan/seams.hpp"
 #include "collectives/plan/plan.hpp"
 #include "comm/signature.hpp"
+#include "kernels/prefetch.hpp"
 #include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep::backends {
@@ -80,6 +81,15 @@ class NodeLink {
   /// Takes note that as many `peers` as an Await named have published: if they are all others, all have entered.
   void note_awaited(int channel, std::size_t peers) {
     if (peers + 1 == ranks_.size()) channels_[static_cast<std::size_t>(channel)].note_entered();
+  }
+
+  /// Fetches the memory that this rank writes first when it takes up the next block, `staging` bytes of staging area
+  /// with it: the others have read it last. Worth while what is waited for is on its way.
+  /// @pre all ranks have entered this block, so that nobody reads there any more
+  void prefetch_next(int channel, Bytes staging) const {
+    const std::uint32_t next = channels_[static_cast<std::size_t>(channel)].block + 1;
+    const auto* const begin = reinterpret_cast<const std::byte*>(&slot_of(local_rank_, channel, next));
+    kernels::prefetch_for_writing(begin, {static_cast<std::int64_t>(sizeof(Slot)) + staging.value});
   }
 
   /// This rank's staging area.
