@@ -21,80 +21,80 @@ Communicator::~Communicator() {
 }
 
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
-  return start({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
+  return submit_checked({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
 }
 
 Work Communicator::reduce_then(ConstBuffer in, Buffer out, ReduceOp op, const SliceFunction& function, Queue queue,
                                std::string_view label) {
-  return start({CollectiveKind::reduce_then, in, out, op, {0}, queue, label, &function});
+  return submit_checked({CollectiveKind::reduce_then, in, out, op, {0}, queue, label, &function});
 }
 
 Work Communicator::broadcast(Buffer buffer, Rank root, Queue queue, std::string_view label) {
-  return start({CollectiveKind::broadcast, buffer, buffer, ReduceOp::sum, root, queue, label});
+  return submit_checked({CollectiveKind::broadcast, buffer, buffer, ReduceOp::sum, root, queue, label});
 }
 
 Work Communicator::all_gather(ConstBuffer in, Buffer out, Queue queue, std::string_view label) {
-  return start({CollectiveKind::all_gather, in, out, ReduceOp::sum, {0}, queue, label});
+  return submit_checked({CollectiveKind::all_gather, in, out, ReduceOp::sum, {0}, queue, label});
 }
 
 Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
-  return start({CollectiveKind::reduce_scatter, in, out, op, {0}, queue, label});
+  return submit_checked({CollectiveKind::reduce_scatter, in, out, op, {0}, queue, label});
 }
 
 Work Communicator::reduce(ConstBuffer in, Buffer out, ReduceOp op, Rank root, Queue queue, std::string_view label) {
-  return start({CollectiveKind::reduce, in, out, op, root, queue, label});
+  return submit_checked({CollectiveKind::reduce, in, out, op, root, queue, label});
 }
 
 Work Communicator::all_to_all(ConstBuffer in, Buffer out, Queue queue, std::string_view label) {
-  return start({CollectiveKind::all_to_all, in, out, ReduceOp::sum, {0}, queue, label});
+  return submit_checked({CollectiveKind::all_to_all, in, out, ReduceOp::sum, {0}, queue, label});
 }
 
 Work Communicator::gather(ConstBuffer in, Buffer out, Rank root, Queue queue, std::string_view label) {
-  return start({CollectiveKind::gather, in, out, ReduceOp::sum, root, queue, label});
+  return submit_checked({CollectiveKind::gather, in, out, ReduceOp::sum, root, queue, label});
 }
 
 Work Communicator::scatter(ConstBuffer in, Buffer out, Rank root, Queue queue, std::string_view label) {
-  return start({CollectiveKind::scatter, in, out, ReduceOp::sum, root, queue, label});
+  return submit_checked({CollectiveKind::scatter, in, out, ReduceOp::sum, root, queue, label});
 }
 
 Work Communicator::all_gather_v(ConstBuffer in, Buffer out, std::span<const Count> counts, Queue queue,
                                 std::string_view label) {
-  return start(
+  return submit_checked(
       {.kind = CollectiveKind::all_gather_v, .in = in, .out = out, .queue = queue, .label = label, .parts = counts});
 }
 
 Work Communicator::reduce_scatter_v(ConstBuffer in, Buffer out, std::span<const Count> counts, ReduceOp op, Queue queue,
                                     std::string_view label) {
-  return start({.kind = CollectiveKind::reduce_scatter_v,
-                .in = in,
-                .out = out,
-                .op = op,
-                .queue = queue,
-                .label = label,
-                .parts = counts});
+  return submit_checked({.kind = CollectiveKind::reduce_scatter_v,
+                         .in = in,
+                         .out = out,
+                         .op = op,
+                         .queue = queue,
+                         .label = label,
+                         .parts = counts});
 }
 
 Work Communicator::all_to_all_v(ConstBuffer in, std::span<const Count> sent, Buffer out,
                                 std::span<const Count> received, Queue queue, std::string_view label) {
-  return start({.kind = CollectiveKind::all_to_all_v,
-                .in = in,
-                .out = out,
-                .queue = queue,
-                .label = label,
-                .parts = sent,
-                .received = received});
+  return submit_checked({.kind = CollectiveKind::all_to_all_v,
+                         .in = in,
+                         .out = out,
+                         .queue = queue,
+                         .label = label,
+                         .parts = sent,
+                         .received = received});
 }
 
 Work Communicator::barrier(std::string_view label) {
-  return start({CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
+  return submit_checked({CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
 }
 
 Work Communicator::send(ConstBuffer in, Rank to, Queue queue, std::string_view label) {
-  return start({CollectiveKind::send, in, {}, ReduceOp::sum, to, queue, label});
+  return submit_checked({CollectiveKind::send, in, {}, ReduceOp::sum, to, queue, label});
 }
 
 Work Communicator::recv(Buffer out, Rank from, Queue queue, std::string_view label) {
-  return start({CollectiveKind::recv, {}, out, ReduceOp::sum, from, queue, label});
+  return submit_checked({CollectiveKind::recv, {}, out, ReduceOp::sum, from, queue, label});
 }
 
 Allocation Communicator::allocate(Bytes bytes) { return allocate_host(bytes); }
@@ -162,7 +162,10 @@ void Communicator::check(Collective& collective) const {
   }
 }
 
-Work Communicator::start(Collective collective) {
+Work Communicator::start(Collective collective) { return submit_checked(std::move(collective)); }
+
+/// By reference: to copy what has only just been written costs as much as all the checks.
+Work Communicator::submit_checked(Collective&& collective) {
   check(collective);
   return submit(collective);
 }

@@ -196,6 +196,7 @@ class Communicator {
  private:
   [[nodiscard]] Error refusal(ErrorCode code, const std::string& why, const Collective& collective) const;
   void check(Collective& collective) const;
+  Work submit_checked(Collective&& collective);
 
   Rank rank_;
   int size_;

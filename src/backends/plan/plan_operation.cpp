@@ -18,14 +18,15 @@ void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<
   set_signature(announcement.signature);
   if (schedule_ != schedule) schedule_ = schedule;  // counting references takes longer than to compare
   runs_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
-  operands_ = {.input = static_cast<const std::byte*>(collective.in.data),
-               .output = static_cast<std::byte*>(collective.out.data),
-               .dtype = collective.out.dtype,
-               .op = combining(collective.op),
-               .rank = rank_,
-               .announcement = announcement,
-               .operation = this,
-               .residence = residence};
+  // One by one: to make the whole and copy it would wait for each to reach the cache.
+  operands_.input = static_cast<const std::byte*>(collective.in.data);
+  operands_.output = static_cast<std::byte*>(collective.out.data);
+  operands_.dtype = collective.out.dtype;
+  operands_.op = combining(collective.op);
+  operands_.rank = rank_;
+  operands_.announcement = announcement;
+  operands_.operation = this;
+  operands_.residence = residence;
 }
 
 void PlanOperation::begin(const Turn& turn) {
