@@ -11,7 +11,7 @@ namespace {
 
 using collectives::PricedChoice;
 
-constexpr CollectiveKind kind = CollectiveKind::all_reduce;
+constexpr CollectiveKind predicted_kind = CollectiveKind::all_reduce;
 
 [[gnu::format(printf, 1, 2)]] std::string print(const char* format, ...) {
   std::array<char, 200> text{};
@@ -50,7 +50,7 @@ std::string head(const PredictionQuestion& q) {
 
 std::string line(const PredictionQuestion& q, Bytes size, const PricedChoice& p, const char* mark) {
   return print("%14lld  %-31s %5s %14.2f%s", static_cast<long long>(size.value),
-               std::string(name(p.choice.algorithm)).c_str(), radix_text(kind, p.choice).c_str(),
+               std::string(name(p.choice.algorithm)).c_str(), radix_text(predicted_kind, p.choice).c_str(),
                p.predicted_seconds * 1e6, mark) +
          efficiency_column(q, p.predicted_seconds);
 }
@@ -66,7 +66,7 @@ std::string prediction_text(const PredictionQuestion& q) {
   std::string text = head(q) + print("#%13s  %-31s %5s %14s", "bytes", "algorithm", "radix", "time (us)");
   text += q.compute_seconds ? "  efficiency\n" : "\n";
   for (const Bytes size : q.sizes) {
-    const std::vector<PricedChoice> all = priced_candidates(q.selection, kind, size);
+    const std::vector<PricedChoice> all = priced_candidates(q.selection, predicted_kind, size);
     const std::size_t shown = q.sizes.size() == 1 ? all.size() : 1;
     for (std::size_t i = 0; i < shown; ++i) text += line(q, size, all[i], shown > 1 && i == 0 ? " *" : "");
   }

@@ -195,7 +195,7 @@ std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progres
   const auto index = static_cast<std::size_t>(me.value);
   const std::string host = "host" + std::to_string(shared.shape.node_of_rank[index]);
   auto control = std::make_shared<ControlChannel>(
-      ControlChannel::Place{me, shared.shape.ranks(), host, shared.shape.ranks_on(shared.shape.node_of_rank[index])},
+      ControlChannel::Member{me, shared.shape.ranks(), host, shared.shape.ranks_on(shared.shape.node_of_rank[index])},
       shared.words[index],
       shared.shape.nodes() > 1 ? std::make_unique<backends::LocalPost>(shared.posts, me) : nullptr);
   auto communicator = std::make_unique<PlanCommunicator>(

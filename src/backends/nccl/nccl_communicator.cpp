@@ -138,7 +138,7 @@ std::vector<Work> NcclCommunicator::submit_group(std::span<const Collective> mem
     const std::shared_ptr<NcclOperation> operation = enqueue(member);
     works.emplace_back(operation, *progress_);
     if (operation->is_one_part() && first) {
-      first->take_along_one_more();
+      first->extend_launch();
     } else {
       first = operation->is_one_part() ? operation : nullptr;
     }
@@ -240,7 +240,7 @@ bool NcclCommunicator::advance_front() {
 bool NcclCommunicator::launch_next() {
   if (launched_ == under_way_.size() || busy()) return false;
   NcclOperation& next = *under_way_[launched_];
-  const std::size_t end = launched_ + next.together();
+  const std::size_t end = launched_ + next.launch_size();
   const Queue stream = resources_->stream.queue();
   if (options_.check && next.stage() == NcclOperation::Stage::queued && !compare_up_to(end)) return false;
   select_gpu(gpu_);           // a progress thread has selected none
@@ -249,13 +249,13 @@ bool NcclCommunicator::launch_next() {
     return true;
   }
   void* const token = resources_->token.data();
-  if (next.together() == 1) {
+  if (next.launch_size() == 1) {
     next.launch_next_part(communicator_, stream, token);
     return true;
   }
-  MessageGroup together(communicator_, cuda_stream(stream));
+  MessageGroup group(communicator_, cuda_stream(stream));
   for (std::size_t i = launched_; i < end; ++i) under_way_[i]->launch_next_part(communicator_, stream, token);
-  together.close();
+  group.close();
   return true;
 }
 

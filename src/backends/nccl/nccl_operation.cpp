@@ -36,7 +36,7 @@ void NcclOperation::submit(const Collective& collective, void* tree_order_scratc
     tree_order_.emplace(collective, owner_->rank(), owner_->size(), tree_order_scratch);
   }
   stage_ = Stage::queued;
-  together_ = 1;
+  launch_size_ = 1;
   submitted_ = Clock::now();
   if (!collective.queue.is_host()) ready_.record(collective.queue);
 }

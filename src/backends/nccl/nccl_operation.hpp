@@ -44,9 +44,9 @@ class NcclOperation : public Operation {
   bool check_finished();
   [[nodiscard]] bool is_one_part() const { return !tree_order_; }
   /// The operation behind this one is handed to NCCL with it. @pre both are one part
-  void take_along_one_more() { ++together_; }
+  void extend_launch() { ++launch_size_; }
   /// How many operations are handed to NCCL together, from this one on.
-  [[nodiscard]] std::size_t together() const { return together_; }
+  [[nodiscard]] std::size_t launch_size() const { return launch_size_; }
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
 
   /// Whether nothing that it was ordered after is still to be done.
@@ -78,7 +78,7 @@ class NcclOperation : public Operation {
   std::string label_;
   std::optional<TreeOrderAllReduce> tree_order_;
   Stage stage_ = Stage::queued;
-  std::size_t together_ = 1;
+  std::size_t launch_size_ = 1;
   Event ready_;
   Event finished_;
   Clock::time_point submitted_;

@@ -101,21 +101,21 @@ class MpiPost final : public ControlChannel::Post {
 
 std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape) {
   const int node = shape.node_of_rank[static_cast<std::size_t>(group.rank().value)];
-  ControlChannel::Place place{group.rank(), group.size(), group.host(), shape.ranks_on(node)};
+  ControlChannel::Member member{group.rank(), group.size(), group.host(), shape.ranks_on(node)};
   std::optional<MpiGroup> node_group = group.split(node, group.rank().value);
   std::string why_not;
   const NodeMemoryOptions options{.control_bytes = ControlChannel::control_bytes};
   std::shared_ptr<NodeMemory> word = make_node_memory(*node_group, options, why_not);
   node_group->close();
   if (word == nullptr) {
-    place.node = {place.rank.value};
+    member.node = {member.rank.value};
     word = make_node_memory_of_threads(1, options).front();
   }
-  const bool is_cut_off = place.node.size() < static_cast<std::size_t>(place.ranks);
+  const bool is_cut_off = member.node.size() < static_cast<std::size_t>(member.ranks);
   const auto cut_off = all_gather_numbers(group, is_cut_off ? 1 : 0);
   std::unique_ptr<ControlChannel::Post> post;
   if (std::find(cut_off.begin(), cut_off.end(), 1) != cut_off.end()) post = std::make_unique<MpiPost>(group.dup());
-  return std::make_shared<ControlChannel>(std::move(place), std::move(word), std::move(post));
+  return std::make_shared<ControlChannel>(std::move(member), std::move(word), std::move(post));
 }
 
 }  // namespace lockstep

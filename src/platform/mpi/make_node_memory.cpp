@@ -152,11 +152,11 @@ class Entrance {
 
   void make_file(std::string& why_not) {
     say_that_it_is_another();
-    why_not = together(&Entrance::create);
+    why_not = first_failure(&Entrance::create);
     if (!why_not.empty()) return;
     invitation_ = invitation_from(broadcast_string(node_, rank_ == 0 ? to_text(invitation_) : std::string(), Rank{0}));
     for (const auto step : {&Entrance::connect, &Entrance::pass, &Entrance::sign_in, &Entrance::meet}) {
-      why_not = together(step);
+      why_not = first_failure(step);
       if (!why_not.empty()) return;
     }
     files().add(file_);
@@ -199,7 +199,7 @@ class Entrance {
   void take_area() { area_ = file_->take_area(ProcessMemory::area_bytes(rank_, ranks_, plan_.control)); }
 
   void take_areas(std::string& why_not) {
-    why_not = together(&Entrance::take_area);
+    why_not = first_failure(&Entrance::take_area);
     if (why_not.empty()) {
       plan_.area_of_rank = all_gather_numbers(node_, *area_);
     } else if (area_) {
@@ -208,7 +208,7 @@ class Entrance {
   }
 
   /// Makes one step. Collective. @return the first rank's reason that it failed; empty if it succeeded everywhere
-  std::string together(void (Entrance::*step)()) {
+  std::string first_failure(void (Entrance::*step)()) {
     std::string mine;
     try {
       (this->*step)();

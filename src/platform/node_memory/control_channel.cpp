@@ -26,11 +26,11 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 }  // namespace
 
-ControlChannel::ControlChannel(Place place, std::shared_ptr<NodeMemory> word, std::unique_ptr<Post> post)
-    : place_(std::move(place)), word_(std::move(word)), post_(std::move(post)), versions_seen_(place_.node.size()) {
-  for (int rank = 0; rank < place_.ranks; ++rank)
-    if (!contains(place_.node, rank)) elsewhere_.push_back(rank);
-  questions_.reserve(static_cast<std::size_t>(place_.ranks));  // a step of training that waits allocates nothing
+ControlChannel::ControlChannel(Member member, std::shared_ptr<NodeMemory> word, std::unique_ptr<Post> post)
+    : member_(std::move(member)), word_(std::move(word)), post_(std::move(post)), versions_seen_(member_.node.size()) {
+  for (int rank = 0; rank < member_.ranks; ++rank)
+    if (!contains(member_.node, rank)) elsewhere_.push_back(rank);
+  questions_.reserve(static_cast<std::size_t>(member_.ranks));  // a step of training that waits allocates nothing
 }
 
 /// A rank that has left in good order must not seem lost to those of its node that have not.
@@ -44,7 +44,7 @@ ControlBoard& ControlChannel::board(int local_rank) const {
 
 void ControlChannel::raise(ErrorCode code, std::string_view reason, const std::vector<int>& peers) noexcept {
   try {
-    word_->give_up(to_text(Alarm{code, place_.rank.value, peers, place_.host, std::string(reason)}));
+    word_->give_up(to_text(Alarm{code, member_.rank.value, peers, member_.host, std::string(reason)}));
   } catch (...) {  // no memory for the text
     word_->give_up("");
   }
@@ -73,16 +73,16 @@ void ControlChannel::tell_now() noexcept {
 
 Error ControlChannel::error_of(const LostPeer& lost) const {
   Alarm alarm = alarm_from(lost.reason);
-  if (alarm.rank < 0) alarm.rank = place_.node[static_cast<std::size_t>(lost.rank)];
-  if (alarm.rank == place_.rank.value) {
-    return Error(alarm.code, alarm.reason, {.rank = place_.rank.value, .host = place_.host, .peers = alarm.peers});
+  if (alarm.rank < 0) alarm.rank = member_.node[static_cast<std::size_t>(lost.rank)];
+  if (alarm.rank == member_.rank.value) {
+    return Error(alarm.code, alarm.reason, {.rank = member_.rank.value, .host = member_.host, .peers = alarm.peers});
   }
   std::vector<int> peers{alarm.rank};
   for (const int peer : alarm.peers)
-    if (peer != alarm.rank && peer != place_.rank.value) peers.push_back(peer);
+    if (peer != alarm.rank && peer != member_.rank.value) peers.push_back(peer);
   const std::string who = "rank " + std::to_string(alarm.rank) + " on " + alarm.host;
   return Error(alarm.code, who + " has given up: " + alarm.reason,
-               {.rank = place_.rank.value, .host = place_.host, .peers = std::move(peers)})
+               {.rank = member_.rank.value, .host = member_.host, .peers = std::move(peers)})
       .as_consequence();
 }
 
@@ -93,15 +93,15 @@ std::optional<Error> ControlChannel::early_close(std::uint64_t operations) const
   return Error(ErrorCode::mismatch,
                "rank " + std::to_string(who) + " closed the communicator after " + std::to_string(closed >> rank_bits) +
                    " operations; this rank has submitted " + std::to_string(operations),
-               {.rank = place_.rank.value, .host = place_.host, .peers = {who}});
+               {.rank = member_.rank.value, .host = member_.host, .peers = {who}});
 }
 
 std::optional<Error> ControlChannel::ended_peer() const {
   const std::optional<LostPeer> lost = word_->lost_peer();
   if (!lost || lost->gave_up) return std::nullopt;
-  const int rank = place_.node[static_cast<std::size_t>(lost->rank)];
+  const int rank = member_.node[static_cast<std::size_t>(lost->rank)];
   return Error(ErrorCode::transport, "rank " + std::to_string(rank) + ", a process on this host, has ended",
-               {.rank = place_.rank.value, .host = place_.host, .peers = {rank}});
+               {.rank = member_.rank.value, .host = member_.host, .peers = {rank}});
 }
 
 void ControlChannel::ask(const Call& mine, const std::vector<int>& awaited) {
@@ -110,7 +110,7 @@ void ControlChannel::ask(const Call& mine, const std::vector<int>& awaited) {
   std::vector<int> far;
   for (const int rank : awaited)
     if (contains(elsewhere_, rank)) far.push_back(rank);
-  if (!far.empty()) post_->send(far, to_text(Question{place_.rank.value, mine}), Post::Delivery::acknowledged);
+  if (!far.empty()) post_->send(far, to_text(Question{member_.rank.value, mine}), Post::Delivery::acknowledged);
 }
 
 void ControlChannel::note(const Question& question) {
@@ -126,9 +126,9 @@ void ControlChannel::note(const Question& question) {
 void ControlChannel::read_boards() {
   const std::uint32_t asked = board(0).questions.load(std::memory_order_acquire);
   if (std::exchange(questions_seen_, asked) == asked) return;
-  for (std::size_t local = 0; local < place_.node.size(); ++local) {
+  for (std::size_t local = 0; local < member_.node.size(); ++local) {
     const auto call = board(static_cast<int>(local)).read(versions_seen_[local]);
-    if (call && place_.node[local] != place_.rank.value) note({place_.node[local], *call});
+    if (call && member_.node[local] != member_.rank.value) note({member_.node[local], *call});
   }
 }
 
@@ -170,10 +170,10 @@ void ControlChannel::note_closing(std::uint64_t operations, int rank) const {
 }
 
 void ControlChannel::leave(std::uint64_t operations) {
-  note_closing(operations, place_.rank.value);
+  note_closing(operations, member_.rank.value);
   has_left_ = true;
   if (post_ == nullptr || board(0).leaving.fetch_add(1, std::memory_order_relaxed) > 0) return;
-  post_->send(elsewhere_, to_text(Closing{operations, place_.rank.value, place_.node.size()}), Post::Delivery::plain);
+  post_->send(elsewhere_, to_text(Closing{operations, member_.rank.value, member_.node.size()}), Post::Delivery::plain);
 }
 
 /// Each node sends each rank of the others two messages, after which none comes: a question has been received before
@@ -184,7 +184,7 @@ bool ControlChannel::have_all_left() {
   if (!is_quiet_ && post_->is_acknowledged()) {
     is_quiet_ = true;
     const std::size_t quiet = board(0).quiet.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (quiet == place_.node.size()) post_->send(elsewhere_, to_text(Quiet{quiet}), Post::Delivery::plain);
+    if (quiet == member_.node.size()) post_->send(elsewhere_, to_text(Quiet{quiet}), Post::Delivery::plain);
     word_->close();
   }
   return is_quiet_ && left_elsewhere_ == elsewhere_.size() && quiet_elsewhere_ == elsewhere_.size();

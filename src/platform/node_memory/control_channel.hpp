@@ -55,7 +55,7 @@ class ControlChannel {
   };
 
   /// Who this rank is in the group, and who shares memory with it: the word's ranks, in their order.
-  struct Place {
+  struct Member {
     Rank rank;
     int ranks = 1;
     std::string host;
@@ -78,7 +78,7 @@ class ControlChannel {
 
   /// @param word  of this communicator alone, of the ranks of this node (this one only, where it shares none)
   /// @param post  null where all ranks share the word
-  ControlChannel(Place place, std::shared_ptr<NodeMemory> word, std::unique_ptr<Post> post);
+  ControlChannel(Member member, std::shared_ptr<NodeMemory> word, std::unique_ptr<Post> post);
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
   ~ControlChannel();
@@ -136,7 +136,7 @@ class ControlChannel {
   void read(const std::string& text);
   [[nodiscard]] bool have_all_left();
 
-  Place place_;
+  Member member_;
   std::shared_ptr<NodeMemory> word_;
   std::unique_ptr<Post> post_;
   std::vector<int> elsewhere_;  // the ranks that share no memory with this one
