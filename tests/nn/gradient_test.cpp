@@ -10,17 +10,17 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr std::int64_t batch = 5;
+constexpr std::int64_t samples = 5;
 
 /// Every parameter's gradient against central differences of the whole model's loss.
 void expect_gradients_are_derivatives(const Network& network) {
-  const std::vector<double> images = wavy(batch * network.image().count());
-  const std::vector<std::int32_t> labels = cycling_labels(batch, static_cast<std::int32_t>(network.classes()));
+  const std::vector<double> images = wavy(samples * network.image().count());
+  const std::vector<std::int32_t> labels = cycling_labels(samples, static_cast<std::int32_t>(network.classes()));
   Trainee trainee(network);
   // Batch norm's gamma and beta away from 1 and 0, where mistakes would hide.
   const std::vector<double> shift = wavy(static_cast<std::int64_t>(trainee.parameters.size()), 0.5);
   for (std::size_t i = 0; i < shift.size(); ++i) trainee.parameters[i] += 0.1 * shift[i];
-  const auto loss = [&] { return trainee.model.forward(images.data(), labels.data(), batch, true).loss_sum; };
+  const auto loss = [&] { return trainee.model.forward(images.data(), labels.data(), samples, true).loss_sum; };
   loss();
   SilentSink sink;
   trainee.model.backward(sink);
@@ -51,8 +51,8 @@ TEST(Gradients, OfASmallLenetAreDerivatives) { expect_gradients_are_derivatives(
 
 TEST(Gradients, FusionChangesNoBit) {
   const Network network = knotty_network();
-  const std::vector<double> images = wavy(batch * network.image().count());
-  const std::vector<std::int32_t> labels = cycling_labels(batch, 3);
+  const std::vector<double> images = wavy(samples * network.image().count());
+  const std::vector<std::int32_t> labels = cycling_labels(samples, 3);
   Trainee plain(network);
   Trainee fused(fuse_activations(network));
   ASSERT_LT(fused.model.network().layers().size(), network.layers().size());

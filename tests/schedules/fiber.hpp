@@ -37,9 +37,10 @@ class Fiber {
     void* caught = nullptr;
     unsigned int uncaught = 0;
   } exceptions_;
-  void* fake_stack_ = nullptr;  // the address sanitizer's
-  const void* outer_stack_ = nullptr;
-  std::size_t outer_stack_bytes_ = 0;
+  // The address sanitizer's.
+  [[maybe_unused]] void* fake_stack_ = nullptr;
+  [[maybe_unused]] const void* outer_stack_ = nullptr;
+  [[maybe_unused]] std::size_t outer_stack_bytes_ = 0;
 };
 
 }  // namespace lockstep::schedules
