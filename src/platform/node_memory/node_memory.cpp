@@ -44,9 +44,10 @@ Allocation NodeMemory::allocate(Bytes bytes) {
   return store_->allocate(bytes);
 }
 
-// No wake-up is lost, as far as the barrier reaches who rings: either who rings sees this rank among the sleepers, or, since the barrier (or the order of the
-// two atomic additions) lies between, this rank's second look sees what was written before the ring. The number of
-// rings is read before that look, so that a ring after it keeps the futex from sleeping.
+// No wake-up is lost, as far as the barrier reaches who rings: either who rings sees this rank among the sleepers, or,
+// since the barrier (or the order of the two atomic additions) lies between, this rank's second look sees what was
+// written before the ring. The number of rings is read before that look, so that a ring after it keeps the futex from
+// sleeping.
 void NodeMemory::prepare_sleep() {
   view_.doorbell->sleepers.fetch_add(1, std::memory_order_seq_cst);
   if (view_.barrier) barrier_on_every_processor(*view_.barrier);
