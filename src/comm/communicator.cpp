@@ -162,7 +162,10 @@ void Communicator::check(Collective& collective) const {
   }
 }
 
-Work Communicator::start(Collective collective) { return submit_checked(std::move(collective)); }
+Work Communicator::start(Collective collective) {
+  check(collective);
+  return submit(collective);
+}
 
 /// By reference: to copy what has only just been written costs as much as all the checks.
 Work Communicator::submit_checked(Collective&& collective) {
