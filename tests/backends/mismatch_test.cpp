@@ -256,7 +256,8 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
   if (world.rank().value == 0) {
     EXPECT_EQ(error->context().peers.front(), last) << error->what();
     EXPECT_EQ(error->context().operation, "all_to_all_v") << error->what();
-    EXPECT_FALSE(error->is_consequence()) << error->what();
+    // By MPI's collectives all ranks compare, and another one may be the first to tell.
+    EXPECT_TRUE(transport == Transport::mpi_native || !error->is_consequence()) << error->what();
   }
   if (transport == Transport::mpi_native) {  // which compares before anything is sent
     EXPECT_EQ(std::count(out.begin(), out.end(), 0.0F), static_cast<std::ptrdiff_t>(out.size()));
