@@ -94,7 +94,8 @@ need_root() { [ "$(id -u)" = 0 ] || fail "this has to be started as root"; }
 # Without root, its variables, and network.
 stripped() { env -u OMPI_ALLOW_RUN_AS_ROOT -u OMPI_ALLOW_RUN_AS_ROOT_CONFIRM -u PRTE_ALLOW_RUN_AS_ROOT -u PRTE_ALLOW_RUN_AS_ROOT_CONFIRM "$@"; }
 as_nobody() {
-  stripped unshare --net setpriv --reuid=nobody --regid=nogroup --clear-groups \
+  # Even a machine without network has the loopback interface; without any, Open MPI's compiler wrapper complains.
+  stripped unshare --net sh -c 'ip link set lo up && exec "$@"' sh setpriv --reuid=nobody --regid=nogroup --clear-groups \
     env HOME="$home" PATH="$nobodys_path" CMAKE_CXX_COMPILER_LAUNCHER= "$@"
 }
 
