@@ -7,6 +7,7 @@
 #include <string>
 
 #include "apps/comm-check/scenario.hpp"
+#include "schedules/left_behind.hpp"
 
 namespace lockstep::schedules {
 
@@ -33,6 +34,9 @@ class WithoutSlotRule {
   WithoutSlotRule(const WithoutSlotRule&) = delete;
   WithoutSlotRule& operator=(const WithoutSlotRule&) = delete;
   ~WithoutSlotRule();
+
+ private:
+  LeftBehind left_behind_;  // by the runs that go wrong
 };
 
 }  // namespace lockstep::schedules

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "schedules/left_behind.hpp"
 #include "schedules/ranks.hpp"
 
 namespace lockstep::schedules {
@@ -200,6 +201,8 @@ std::optional<std::string> explore_faults(std::uint64_t first_seed, std::uint64_
   for (std::uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
     const check::Scenario scenario = check::draw_scenario(seed, limits);
     const Fault fault = draw_fault(scenario, seed);
+    std::optional<LeftBehind> left_behind;
+    if (fault.kind == FaultKind::dies || fault.kind == FaultKind::stops) left_behind.emplace();
     Trial trial(scenario, fault, seed);
     const auto complaint = trial.run();
     tally.failed += trial.has_failed ? 1 : 0;

@@ -15,7 +15,7 @@ namespace lockstep {
 /// A collective under way: a state machine that its back end advances.
 class Operation {
  public:
-  /// It leaves `pending` once, for good.
+  /// `pending` from its start to its end; so again where it is prepared and started once more.
   enum class State { pending, done, failed };
 
   virtual ~Operation() = default;
