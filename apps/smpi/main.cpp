@@ -6,13 +6,13 @@
 // in flight: auto:131072:2. One line of CSV for each, with what was chosen:
 //   contender,ranks,bytes,seconds,wrong,choice
 #include <mpi.h>
-#include <time.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <map>
 #include <memory>
@@ -88,11 +88,11 @@ collectives::Selection parse_selection(const std::string& name) {
   return collectives::forced(choice);
 }
 
-/// All ranks call the same, and SMPI has nothing to look at other messages with.
-class UncheckedMedium : public backends::MessageMedium {
+/// No messages but these go through SMPI, whose calls to advance others would let simulated time pass.
+class SoleMedium : public backends::MessageMedium {
  public:
   using MessageMedium::MessageMedium;
-  void look(const backends::MessageTag& /*ours*/) override {}
+  [[nodiscard]] bool is_shared() const override { return false; }
 };
 
 /// lockstep's executor over messages. As by make_mpi_plan, which would want ranks that share memory to do so in
@@ -106,8 +106,8 @@ class Lockstep : public Contender {
         .selection = selection_, .node = {.staging = unlimited}, .deadline = std::chrono::hours(24)};
     auto communicator = std::make_unique<backends::PlanCommunicator>(
         backends::PlanCommunicator::Identity{
-            .backend = "smpi", .rank = group.rank(), .shape = group.shape(), .host = group.host()},
-        std::make_unique<UncheckedMedium>(group, backends::PlanCommunicator::lanes(options)), nullptr, progress_,
+            .backend = "smpi", .rank = group.rank(), .shape = group.shape(), .hostname = group.host()},
+        std::make_unique<SoleMedium>(group, backends::PlanCommunicator::channels(options)), nullptr, progress_,
         options);
     communicator->enlist();
     communicator_ = std::move(communicator);

@@ -16,8 +16,8 @@ class SgdTest : public testing::Test {
   static Buffer view(std::vector<double>& values) {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, DType::float64};
   }
-  void step(SgdOptions options, std::int64_t samples, double learning_rate) {
-    Sgd(*ops, options).step(view(parameters), view(gradients), view(velocity), samples, learning_rate);
+  void step(SgdOptions options, std::int64_t samples_in_step, double learning_rate) {
+    Sgd(*ops, options).step(view(parameters), view(gradients), view(velocity), samples_in_step, learning_rate);
   }
 
   std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();

@@ -36,7 +36,7 @@ class WithoutSlotRule {
   ~WithoutSlotRule();
 
  private:
-  LeftBehind left_behind_;  // by the runs that go wrong
+  [[maybe_unused]] LeftBehind left_behind_;  // by the runs that go wrong
 };
 
 }  // namespace lockstep::schedules
