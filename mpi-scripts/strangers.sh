@@ -61,7 +61,7 @@ package() {
     expect "lockstep $version" stranger found "$from" -DLOCKSTEP_COMPONENTS=cuda
     refuse lockstep_FOUND stranger found "$from" "$no_cuda" -DLOCKSTEP_COMPONENTS=cuda
     expect "lockstep comes without its nccl back end here" stranger found "$from" "$no_cuda"
-    expect "NCCL '': the CUDA toolkit or NCCL was not found" "$out/found/stranger"
+    expect "NCCL '': lockstep was built without CUDA: the CUDA toolkit or NCCL was not found" "$out/found/stranger"
     if ldd "$out/found/stranger" | grep -E 'nccl|cudart'; then fail "a program without CUDA is linked with it"; fi
   fi
   expect "lockstep $version, NCCL ''" stranger pkg-config -DLOCKSTEP_BY=pkg-config "$from"
