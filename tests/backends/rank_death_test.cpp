@@ -92,7 +92,7 @@ std::set<std::string> named_memory() {
     const std::string name = entry.path().filename();
     const auto is_of = [&](const char* library) { return name.find(library) != std::string::npos; };
     const bool open_mpi = is_of("vader_segment") || is_of("sm_segment") || is_of("pmix") || is_of("ompi");
-    const bool mpich = is_of("mpich");
+    const bool mpich = is_of("mpich") || is_of("ucx_shm");
     if (!open_mpi && !mpich) names.insert(name);
   }
   return names;

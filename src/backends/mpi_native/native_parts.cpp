@@ -49,9 +49,9 @@ void NativeParts::all_gather(const Collective& c, Count most, std::vector<MPI_Re
   const MPI_Datatype type = mpi_type(c.out.dtype);
   const bool in_place = is_in_place(c, me_);
   if (fits_one_call(c, most)) {
-    LOCKSTEP_MPI(MPI_Iallgatherv(in_place ? MPI_IN_PLACE : c.in.data, static_cast<int>(c.in.count.value), type,
-                                 c.out.data, lengths_.data(), offsets_.data(), type, communicator_,
-                                 &requests.emplace_back()));
+    const void* in = c.in.count.value == 0 ? &nothing_ : c.in.data;
+    LOCKSTEP_MPI(MPI_Iallgatherv(in_place ? MPI_IN_PLACE : in, static_cast<int>(c.in.count.value), type, c.out.data,
+                                 lengths_.data(), offsets_.data(), type, communicator_, &requests.emplace_back()));
     return;
   }
   Count begin;
@@ -72,7 +72,8 @@ void NativeParts::reduce_scatter(const Collective& c, Count most, MPI_Op op, std
   const bool in_place = is_in_place(c, me_);
   if (fits_one_call(c, most)) {
     result_.resize(in_place ? static_cast<std::size_t>(c.out.bytes().value) : 0);
-    LOCKSTEP_MPI(MPI_Ireduce_scatter(c.in.data, in_place ? result_.data() : c.out.data, lengths_.data(), type, op,
+    void* out = c.out.count.value == 0 ? &nothing_ : c.out.data;
+    LOCKSTEP_MPI(MPI_Ireduce_scatter(c.in.data, in_place ? result_.data() : out, lengths_.data(), type, op,
                                      communicator_, &requests.emplace_back()));
     return;
   }
@@ -94,7 +95,8 @@ void NativeParts::all_to_all(const Collective& c, Count most, std::vector<MPI_Re
   describe(sent_, c.parts, c.in.dtype, most);
   describe(received_, c.received, c.in.dtype, most);
   zeros_.assign(static_cast<std::size_t>(ranks_), 0);
-  LOCKSTEP_MPI(MPI_Ialltoallw(c.in.data, sent_.counts.data(), zeros_.data(), sent_.types.data(), c.out.data,
+  const void* in = c.in.count.value == 0 ? &nothing_ : c.in.data;
+  LOCKSTEP_MPI(MPI_Ialltoallw(in, sent_.counts.data(), zeros_.data(), sent_.types.data(), c.out.data,
                               received_.counts.data(), zeros_.data(), received_.types.data(), communicator_,
                               &requests.emplace_back()));
 }

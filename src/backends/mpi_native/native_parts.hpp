@@ -49,6 +49,7 @@ class NativeParts {
   Side sent_;
   Side received_;
   std::vector<std::byte> result_;  // of a reduce_scatter_v in place, which MPI does not have
+  char nothing_ = 0;  // stands in for an empty buffer: MPICH refuses two that begin at one address, empty or not
 };
 
 }  // namespace lockstep::backends

@@ -43,8 +43,9 @@ class Medium {
   /// Whether a program's own messages go the same way, and advance only while somebody calls the library that carries
   /// them: then `help_others` is to be called now and then by a rank that waits and calls nothing else of this.
   [[nodiscard]] virtual bool is_shared() const { return false; }
+  /// @return whether it seems to have moved any of theirs, so that it should soon be called again
   /// @throws Error{transport}
-  virtual void help_others() {}
+  virtual bool help_others() { return false; }
   /// Releases what the medium holds. Collective. @throws Error{transport}
   virtual void close() = 0;
 };

@@ -24,7 +24,7 @@ class MessageMedium : public Medium {
   Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
   bool test(Ticket ticket) override;
   [[nodiscard]] bool is_shared() const override { return true; }
-  void help_others() override;
+  bool help_others() override;
   void close() override;
 
  private:

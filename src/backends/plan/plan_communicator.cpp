@@ -142,9 +142,11 @@ bool PlanCommunicator::sleep_unless(const std::function<bool()>& moved, std::chr
   if (!link_) return false;
   NodeMemory& memory = link_->memory();
   if (medium_->is_shared()) {
-    // For the program's own messages; and of processes, a ring may be missed (`barrier_on_every_processor`).
-    constexpr std::chrono::milliseconds between_helps{1};
-    at_most = std::min<std::chrono::nanoseconds>(at_most, between_helps);
+    // For the program's own messages, the sooner if the last help has moved one; and of processes, a ring may be missed
+    // (`barrier_on_every_processor`).
+    constexpr std::chrono::microseconds between_helps{1000};
+    constexpr std::chrono::microseconds between_pieces{20};
+    at_most = std::min<std::chrono::nanoseconds>(at_most, patience_ == 0 ? between_pieces : between_helps);
     patience_ = 0;
   }
   memory.prepare_sleep();
