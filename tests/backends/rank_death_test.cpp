@@ -166,9 +166,14 @@ TEST_F(RankDeath, LeavesNothingBehind) {
     ASSERT_FALSE(job.has_ended()) << "kill " << k << " found none to kill";
     const int delay_ms = after_ms(random);
     std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
-    std::vector<std::string> ids;
-    for (const pid_t rank : alive()) ids.push_back(std::to_string(rank));
-    nameless.merge(mapped_memory(ids));
+    const auto memory = [&] {
+      std::vector<std::string> ids;
+      for (const pid_t rank : alive()) ids.push_back(std::to_string(rank));
+      return mapped_memory(ids);
+    };
+    // The last one when there surely is some, however long MPI takes to start.
+    if (k + 1 == kills) becomes_true(60s, [&] { return !memory().empty() || job.has_ended(); });
+    nameless.merge(memory());
     ASSERT_EQ(kill(alive().at(random() % ranks), SIGKILL), 0);
     EXPECT_TRUE(becomes_true(60s, [&] { return alive().empty(); }))
         << "kill " << k << ", " << delay_ms << " ms after the ranks had started\n"
