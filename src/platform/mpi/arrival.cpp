@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -141,9 +142,10 @@ class Arrival {
 
   /// Nobody waits for this to be received, least of all from one that does not come: the text is kept for ever.
   void tell(int rank, const std::string& text) {
-    const std::string& kept = *std::make_unique<std::string>(text).release();
+    static auto& kept = *std::make_unique<std::deque<std::string>>().release();
+    const std::string& sent = kept.emplace_back(text);
     MPI_Request request = MPI_REQUEST_NULL;
-    LOCKSTEP_MPI(MPI_Isend(kept.data(), static_cast<int>(kept.size()), MPI_CHAR, rank, tag, communicator_, &request));
+    LOCKSTEP_MPI(MPI_Isend(sent.data(), static_cast<int>(sent.size()), MPI_CHAR, rank, tag, communicator_, &request));
     LOCKSTEP_MPI(MPI_Request_free(&request));
   }
 
