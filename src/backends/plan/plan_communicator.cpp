@@ -146,7 +146,8 @@ bool PlanCommunicator::sleep_unless(const std::function<bool()>& moved, std::chr
     // (`barrier_on_every_processor`).
     constexpr std::chrono::microseconds between_helps{1000};
     constexpr std::chrono::microseconds between_pieces{20};
-    at_most = std::min<std::chrono::nanoseconds>(at_most, patience_ == 0 ? between_pieces : between_helps);
+    const bool soon = patience_ == PlanOperation::help_again;
+    at_most = std::min<std::chrono::nanoseconds>(at_most, soon ? between_pieces : between_helps);
     patience_ = 0;
   }
   memory.prepare_sleep();

@@ -55,7 +55,7 @@ bool PlanOperation::advance() {
     mark_advance();
     *patience_ = polls_before_help;
   } else if (helped_ != nullptr && --*patience_ < 0) {
-    *patience_ = helped_->help_others() ? 0 : polls_between_helps;
+    *patience_ = helped_->help_others() ? help_again : polls_between_helps;
   }
   if (blocks_left_ == 0) complete();
   return moved;

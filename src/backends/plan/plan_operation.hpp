@@ -25,6 +25,8 @@ class PlanOperation : public HostOperation {
   /// others, and before the first one: an operation of a few bytes ends before.
   static constexpr int polls_between_helps = 64;
   static constexpr int polls_before_help = 512;
+  /// In place of a number of polls: the last look moved something, and the next poll looks again.
+  static constexpr int help_again = -1;
 
   /// @param announcement  to the node's ranks, where the schedule shares memory; its signature in any case
   /// @param residence     of the buffers
