@@ -12,10 +12,11 @@
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  const nn::Models models;
   train::CommandLine command_line;
   std::string mistake;
   try {
-    command_line = train::parse_options(argc, argv);
+    command_line = train::parse_options(argc, argv, models);
   } catch (const UsageError& error) {
     mistake = error.what();
   }
@@ -28,6 +29,6 @@ int main(int argc, char** argv) {
     require_equal(world.group(), {{"a mistake in its options:", mistake.empty() ? "none" : mistake}});
     if (!mistake.empty()) throw UsageError(mistake);
     require_equal(world.group(), command_line.options.settings);
-    return train::run_session(world, command_line.options);
+    return train::run_session(world, command_line.options, models);
   });
 }

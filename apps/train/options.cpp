@@ -11,7 +11,6 @@
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/nn/models.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -30,7 +29,7 @@ auto value(const char* name) {
 
 auto choice(std::span<const std::string_view> words) { return po::value<std::string>()->value_name(joined(words)); }
 
-po::options_description describe() {
+po::options_description describe(const nn::Models& models) {
   po::options_description text("Trains a model on all ranks: mpirun -np 2 train [options]", 110);
   // clang-format off
   text.add_options()
@@ -39,7 +38,7 @@ po::options_description describe() {
       ("config", value<std::string>("FILE"), "read options from FILE, a line 'name = value' each; the command line goes before it")
       ("dataset", choice(data::dataset_names()), "what to learn (default synthetic-digits)")
       ("data-dir", value<std::string>("DIR"), "where the files of mnist are")
-      ("model", choice(nn::model_names()), "(default lenet)")
+      ("model", choice(models.names()), "(default lenet)")
       ("epochs", value<std::int64_t>("N"), "passes over the training set (default by model)")
       ("steps", value<std::int64_t>("N"), "stop after N steps (default 0: never)")
       ("batch", value<std::int64_t>("N"), "samples of a step, the total over all ranks (default by model)")
@@ -176,11 +175,11 @@ void refuse_contradictions(const Given& given, const Options& options) {
   }
 }
 
-Options checked(const Given& given) {
+Options checked(const Given& given, const nn::Models& models) {
   Options options;
   options.dataset = given.choose("dataset", data::dataset_names(), "synthetic-digits");
   options.data_dir = given.get<std::string>("data-dir", "");
-  options.model = given.choose("model", nn::model_names(), "lenet");
+  options.model = given.choose("model", models.names(), "lenet");
   options.compress = given.choose("compress", backends::compression_names(), "none");
   options.method = backends::parse_method(given.choose("algorithm", backends::method_names(), "auto"));
   options.tuning = given.get<std::string>("tuning", "");
@@ -195,7 +194,7 @@ Options checked(const Given& given) {
   options.threads = given.get("threads", 0, not_negative, "it cannot be negative");
   options.metrics = given.get<std::string>("metrics", "");
   options.trace = given.get<std::string>("trace", "");
-  options.trainer = trainer_options(given, nn::defaults_for(options.model));
+  options.trainer = trainer_options(given, models.defaults(options.model));
   options.trainer.precision = wide ? DType::float64 : DType::float32;
   refuse_contradictions(given, options);
   options.settings = given.settings();
@@ -204,8 +203,8 @@ Options checked(const Given& given) {
 
 }  // namespace
 
-CommandLine parse_options(int argc, char** argv) {
-  const po::options_description description = describe();
+CommandLine parse_options(int argc, char** argv, const nn::Models& models) {
+  const po::options_description description = describe(models);
   const po::variables_map values = read_command_line(argc, argv, description);
   if (values.count("help") > 0) {
     std::ostringstream text;
@@ -213,7 +212,7 @@ CommandLine parse_options(int argc, char** argv) {
     return {{}, text.str()};
   }
   if (values.count("version") > 0) return {{}, version_text("train")};
-  return {checked(Given(values)), {}};
+  return {checked(Given(values), models), {}};
 }
 
 }  // namespace lockstep::train

@@ -124,11 +124,12 @@ data::DatasetPair load_data(const World& world, const Options& options) {
   return data;
 }
 
-nn::Network make_network(const World& world, const Options& options, const data::Dataset& train) {
+nn::Network make_network(const World& world, const Options& options, const nn::Models& models,
+                         const data::Dataset& train) {
   std::optional<nn::Network> network;
   const data::ImageShape& image = train.shape;
   agree(world.group(), [&] {
-    network = nn::make_model(options.model, {1, image.channels, image.height, image.width}, train.classes);
+    network = models.make(options.model, {1, image.channels, image.height, image.width}, train.classes);
   });
   return *std::move(network);
 }
@@ -178,10 +179,10 @@ void run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& op
 
 }  // namespace
 
-int run_session(World& world, const Options& options) {
+int run_session(World& world, const Options& options, const nn::Models& models) {
   const NodeView node = show_cluster(world, options);
   const data::DatasetPair data = load_data(world, options);
-  const nn::Network network = make_network(world, options, data.train);
+  const nn::Network network = make_network(world, options, models, data.train);
   const int threads = threads_of_this_rank(options, world, node);
   const auto ops = options.ops == "onednn" ? ops::make_onednn_ops(threads) : ops::make_reference_ops();
   Files files = open_files(world, options);

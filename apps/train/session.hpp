@@ -2,12 +2,13 @@
 #pragma once
 
 #include "apps/train/options.hpp"
+#include "lockstep/nn/models.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::train {
 
 /// One run from start to end: prints the cluster, loads the data, trains, reports. Collective.
 /// @return the exit code
-int run_session(World& world, const Options& options);
+int run_session(World& world, const Options& options, const nn::Models& models);
 
 }  // namespace lockstep::train

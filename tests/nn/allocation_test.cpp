@@ -99,11 +99,13 @@ void expect_no_allocation(std::string_view name, std::unique_ptr<ops::Ops> ops) 
 }
 
 TEST(Allocation, StepsOnTheReferenceAllocateNothingAfterTheFirst) {
-  for (const std::string_view name : model_names()) expect_no_allocation<double>(name, ops::make_reference_ops());
+  for (const Models models; const std::string_view name : models.names())
+    expect_no_allocation<double>(name, ops::make_reference_ops());
 }
 
 TEST(Allocation, StepsOnOneDnnAllocateNothingAfterTheFirst) {
-  for (const std::string_view name : model_names()) expect_no_allocation<float>(name, ops::make_onednn_ops(1));
+  for (const Models models; const std::string_view name : models.names())
+    expect_no_allocation<float>(name, ops::make_onednn_ops(1));
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(MemoryPlan, RandomLifetimesNeverOverlap) {
 
 TEST(MemoryPlan, OfWholeModelsIsSafeAndSmallerThanAllBuffers) {
   const auto ops = ops::make_reference_ops();
-  for (const std::string_view name : model_names()) {
+  for (const Models models; const std::string_view name : models.names()) {
     const Network network = make_model(name, {1, 3, 16, 16}, 10);
     const Tensors tensors = lay_out(network);
     const Program program(network, tensors, *ops, DType::float32, 4);

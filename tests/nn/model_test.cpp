@@ -25,7 +25,7 @@ TEST(Model, LearnsATinyProblem) {
     const bool left = i % 8 < 4;
     if (left == (labels[static_cast<std::size_t>(i / 64)] == 0)) images[static_cast<std::size_t>(i)] += 1;
   }
-  for (const std::string_view name : model_names()) {
+  for (const Models models; const std::string_view name : models.names()) {
     Trainee trainee(make_model(name, {1, 1, 8, 8}, 2));
     double loss = 0;
     for (int step = 0; step < 30; ++step) loss = trainee.step(images, labels, 0.02);

@@ -20,22 +20,22 @@ std::int64_t parameter_count(const Network& network) {
 
 TEST(Models, LenetHasTheParametersOfItsDescription) {
   const std::int64_t by_hand = (9 * 32 + 32) + (32 * 9 * 64 + 64) + (64 * 7 * 7 * 128 + 128) + (128 * 10 + 10);
-  EXPECT_EQ(parameter_count(lenet({1, 1, 28, 28}, 10)), by_hand);
-  EXPECT_EQ(lay_out(lenet({1, 1, 28, 28}, 10)).state.count(), Count{0});
+  EXPECT_EQ(parameter_count(make_model("lenet", {1, 1, 28, 28}, 10)), by_hand);
+  EXPECT_EQ(lay_out(make_model("lenet", {1, 1, 28, 28}, 10)).state.count(), Count{0});
 }
 
 TEST(Models, ResNet20HasTheParametersOfThePaper) {
   const std::int64_t convolutions = 9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64);
   const std::int64_t norms = 2 * (7 * 16 + 6 * 32 + 6 * 64);
   const std::int64_t projections = (16 * 32 + 2 * 32) + (32 * 64 + 2 * 64);
-  const Network network = resnet20({1, 3, 32, 32}, 10);
+  const Network network = make_model("resnet20", {1, 3, 32, 32}, 10);
   EXPECT_EQ(parameter_count(network), convolutions + norms + projections + 64 * 10 + 10);
   EXPECT_EQ(parameter_count(network), 272'474);
 }
 
 TEST(Models, ResNet20IsTwentyLayersDeep) {
   int weighted = 0;
-  const Network network = resnet20({1, 3, 32, 32}, 10);
+  const Network network = make_model("resnet20", {1, 3, 32, 32}, 10);
   for (const Layer& layer : network.layers()) {
     const bool shortcut = layer.name.find("downsample") != std::string::npos;
     if (!shortcut && (std::holds_alternative<Convolution>(layer.kind) || std::holds_alternative<Linear>(layer.kind))) {
@@ -56,7 +56,7 @@ TEST(Models, ResNet20NamesItsTensorsAsTorchvisionDoes) {
 }
 
 TEST(Models, MadeModelsHaveNoReluLeftOver) {
-  for (const std::string_view name : model_names()) {
+  for (const Models models; const std::string_view name : models.names()) {
     const Network network = make_model(name, {1, 3, 32, 32}, 10);
     EXPECT_NO_THROW(network.check());
     for (const Layer& layer : network.layers()) EXPECT_FALSE(std::holds_alternative<Relu>(layer.kind)) << layer.name;
@@ -79,16 +79,30 @@ TEST(Models, AnUnknownNameIsRefusedWithTheNearestAndTheList) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_EQ(error.message(), "there is no model 'resnet-20'; did you mean 'resnet20'? There are lenet, resnet20");
   }
-  EXPECT_THROW((void)defaults_for("lennet"), Error);
+  EXPECT_THROW((void)Models().defaults("lennet"), Error);
 }
 
 TEST(Models, EveryModelHasDefaults) {
-  for (const std::string_view name : model_names()) {
-    const Defaults defaults = defaults_for(name);
+  for (const Models models; const std::string_view name : models.names()) {
+    const Defaults& defaults = models.defaults(name);
     EXPECT_GT(defaults.learning_rate, 0) << name;
     EXPECT_GT(defaults.epochs, 0) << name;
     EXPECT_GT(defaults.batch, 0) << name;
   }
+}
+
+TEST(Models, TakeOneMoreUnderANameOfItsOwn) {
+  Models models;
+  const auto make = [](ops::Shape image, std::int64_t classes) {
+    Network network("tiny", image, classes);
+    network.add("fc", Linear{.out_features = classes});
+    return network;
+  };
+  models.add({.name = "tiny", .make = make, .defaults = {.epochs = 7}});
+  EXPECT_EQ(models.names(), (std::vector<std::string_view>{"lenet", "resnet20", "tiny"}));
+  EXPECT_EQ(models.defaults("tiny").epochs, 7);
+  EXPECT_EQ(models.make("tiny", {1, 1, 2, 2}, 3).layers().size(), 1U);
+  EXPECT_THROW(models.add({.name = "lenet", .make = make}), Error);
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "nn/models/bundled.hpp"
+
+namespace lockstep::nn::models {
+namespace {
+
+/// conv 32 – pool – conv 64 – pool – fc 128 – fc `classes`: 3×3 kernels with padding 1, ReLU after both convolutions
+/// and the first linear layer, 2×2 max pools.
+Network make_lenet(ops::Shape image, std::int64_t classes) {
+  if (std::min(image.height, image.width) < 4) {
+    throw Error(ErrorCode::invalid_argument,
+                "model 'lenet' halves its images twice and needs at least 4×4 pixels, not " +
+                    std::to_string(image.height) + "×" + std::to_string(image.width));
+  }
+  Network network("lenet", image, classes);
+  network.add("conv1", Convolution{.out_channels = 32, .kernel = 3, .padding = 1});
+  network.add("relu1", Relu{});
+  network.add("pool1", MaxPool{});
+  network.add("conv2", Convolution{.out_channels = 64, .kernel = 3, .padding = 1});
+  network.add("relu2", Relu{});
+  network.add("pool2", MaxPool{});
+  network.add("fc1", Linear{.out_features = 128});
+  network.add("relu3", Relu{});
+  network.add("fc2", Linear{.out_features = classes});
+  return network;
+}
+
+}  // namespace
+
+ModelEntry lenet() {
+  return {.name = "lenet",
+          .make = make_lenet,
+          .defaults = {.learning_rate = 0.05,
+                       .momentum = 0.9,
+                       .epochs = 3,
+                       .batch = 128,
+                       .decay = Decay::cosine,
+                       .warmup_fraction = 0.05}};
+}
+
+}  // namespace lockstep::nn::models

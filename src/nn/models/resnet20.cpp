@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "nn/models/bundled.hpp"
+
+namespace lockstep::nn::models {
+namespace {
+
+Convolution without_bias(std::int64_t out_channels, std::int64_t kernel, std::int64_t stride) {
+  return {.out_channels = out_channels, .kernel = kernel, .stride = stride, .padding = kernel / 2, .bias = false};
+}
+
+/// Two 3×3 convolutions beside a shortcut, which is a 1×1 convolution where the shape changes.
+void add_basic_block(Network& network, const std::string& name, std::int64_t channels, std::int64_t stride) {
+  const int in = static_cast<int>(network.layers().size()) - 1;
+  network.add(name + ".conv1", without_bias(channels, 3, stride));
+  network.add(name + ".bn1", BatchNorm{});
+  network.add(name + ".relu1", Relu{});
+  network.add(name + ".conv2", without_bias(channels, 3, 1));
+  const int residual = network.add(name + ".bn2", BatchNorm{});
+  int shortcut = in;
+  if (network.shape(in) != network.shape(residual)) {
+    network.add(name + ".downsample.0", without_bias(channels, 1, stride), {in});
+    shortcut = network.add(name + ".downsample.1", BatchNorm{});
+  }
+  network.add(name + ".add", Add{}, {residual, shortcut});
+  network.add(name + ".relu2", Relu{});
+}
+
+/// The residual network of 20 layers for small images: 3×3 convolution, then three stages of three basic blocks with
+/// 16, 32 and 64 channels, global average pool, linear. Where a block changes the shape its shortcut is a 1×1
+/// convolution with batch norm (option B).
+/// @source He, Zhang, Ren, Sun: Deep residual learning for image recognition, CVPR 2016, section 4.2
+Network make_resnet20(ops::Shape image, std::int64_t classes) {
+  if (image.height != image.width) {
+    throw Error(ErrorCode::invalid_argument, "model 'resnet20' needs square images, not " +
+                                                 std::to_string(image.height) + "×" + std::to_string(image.width));
+  }
+  Network network("resnet20", image, classes);
+  network.add("conv1", without_bias(16, 3, 1));
+  network.add("bn1", BatchNorm{});
+  network.add("relu1", Relu{});
+  for (int stage = 1; stage <= 3; ++stage) {
+    for (int block = 0; block < 3; ++block) {
+      add_basic_block(network, "layer" + std::to_string(stage) + "." + std::to_string(block), std::int64_t{8} << stage,
+                      stage > 1 && block == 0 ? 2 : 1);
+    }
+  }
+  const std::int64_t side = network.layers().back().output.height;
+  network.add("avgpool", AveragePool{{.kernel = side, .stride = side}});
+  network.add("fc", Linear{.out_features = classes});
+  return network;
+}
+
+}  // namespace
+
+ModelEntry resnet20() {
+  return {.name = "resnet20",
+          .make = make_resnet20,
+          .defaults = {.learning_rate = 0.1,
+                       .momentum = 0.9,
+                       .nesterov = true,
+                       .weight_decay = 1e-4,
+                       .epochs = 20,
+                       .batch = 128,
+                       .decay = Decay::cosine,
+                       .warmup_fraction = 0.05}};
+}
+
+}  // namespace lockstep::nn::models
