@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "ddp/finite_check.hpp"
 #include "ddp/reducer.hpp"
 #include "ddp/synchronize.hpp"
 #include "ddp/tally.hpp"
@@ -25,12 +26,17 @@ struct DataParallel::State {
       : options(options_in),
         tensors(std::move(tensors_in)),
         tally(tensors.layout().tensors().size()),
+        finite(tensors.layout().tensors().size()),
         is_ready(tensors.layout().tensors().size(), 0) {
     join(group_in);
   }
 
   void join(ProcessGroup& other) {
     group = &other;
+    if (options.check_finite && tensors.flat_gradients().kind == MemoryKind::device) {
+      throw Error(ErrorCode::unsupported, "gradients in memory of a GPU are not checked: leave check_finite false",
+                  {.rank = group->rank().value, .host = group->host()});
+    }
     (void)group->statistics();  // made here, where all ranks are together
     reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
                     ddp::BucketOptions{.size = options.bucket, .first = first_bucket(options.bucket)},
@@ -49,12 +55,15 @@ struct DataParallel::State {
   }
 
   void make_ready(int parameter);
+  void send(int parameter);
   void send_the_rest();
+  DataParallel::Step take(std::span<double> sums);
 
   ProcessGroup* group = nullptr;
   DataParallelOptions options;
   ddp::Tensors tensors;
   ddp::Tally tally;
+  ddp::FiniteCheck finite;
   std::vector<char> is_ready;  // in this backward, by parameter
   std::optional<ddp::Reducer> reducer;
   Queue queue = Queue::host();  // of this step's gradients
@@ -73,7 +82,14 @@ void DataParallel::State::make_ready(int parameter) {
   if (was_ready != 0) throw refusal("the gradient of '" + name + "' became ready twice in one step", name);
   was_ready = 1;
   tally.use(parameter);
-  if (scopes > 0) return;
+  if (scopes == 0) send(parameter);
+}
+
+void DataParallel::State::send(int parameter) {
+  if (options.check_finite && !queue.is_host()) {
+    throw refusal("gradients that are still being written by a stream are not checked: leave check_finite false");
+  }
+  if (options.check_finite) finite.look(parameter, tensors.gradient(parameter));
   tensors.collect(parameter, queue);
   reducer->ready(parameter, queue);
 }
@@ -83,9 +99,22 @@ void DataParallel::State::make_ready(int parameter) {
 void DataParallel::State::send_the_rest() {
   for (int parameter = static_cast<int>(is_ready.size()) - 1; parameter >= 0; --parameter) {
     if (is_ready[static_cast<std::size_t>(parameter)] != 0) continue;
-    tally.is_used(parameter) ? tensors.collect(parameter, queue) : tensors.collect_zeros(parameter, queue);
-    reducer->ready(parameter, queue);
+    if (tally.is_used(parameter)) {
+      send(parameter);
+    } else {
+      tensors.collect_zeros(parameter, queue);
+      reducer->ready(parameter, queue);
+    }
   }
+}
+
+DataParallel::Step DataParallel::State::take(std::span<double> sums) {
+  DataParallel::Step step = tally.take(sums);
+  step.not_finite = finite.gather(*group, group->statistics(), tally.not_finite());
+  if (options.check_finite && step.not_finite.empty()) {
+    step.not_finite = ddp::FiniteCheck::of_sums(tensors.layout(), tensors.flat_gradients());
+  }
+  return step;
 }
 
 DataParallel::DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options)
@@ -138,13 +167,13 @@ DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
     return {.weight = state.tally.weight()};
   }
   state.send_the_rest();
-  Work tallying = state.tally.send(state.group->statistics());
+  Work tallying = state.tally.send(state.group->statistics(), state.finite.found());
   state.reducer->finish();
   tallying.wait();
   state.tensors.distribute();
   std::fill(state.is_ready.begin(), state.is_ready.end(), char{0});
   state.queue = Queue::host();
-  return state.tally.take(sums);
+  return state.take(sums);
 }
 
 DataParallel::NoSync DataParallel::no_sync() { return NoSync(state_->scopes); }

@@ -10,7 +10,8 @@
 
 namespace lockstep::ddp {
 
-/// What the ranks add up beside the gradients: weights, the program's numbers, and who has made which parameter ready.
+/// What the ranks add up beside the gradients: weights, gradients that are not finite, the program's numbers, and who
+/// has made which parameter ready.
 class Tally {
  public:
   explicit Tally(std::size_t parameters) : used_(parameters, 0) {}
@@ -21,16 +22,18 @@ class Tally {
   /// The sums of this rank, so far.
   [[nodiscard]] double weight() const { return weight_; }
 
-  /// Sends what has added up.
-  Work send(Communicator& communicator);
+  /// Sends what has added up. @param not_finite  how many of this rank's gradients are not
+  Work send(Communicator& communicator, double not_finite);
   /// The sums of all ranks; it begins anew. @pre what was sent has come. @param sums  overwritten
   DataParallel::Step take(std::span<double> sums);
+  /// How many gradients are not finite, over all ranks. @pre what was sent has come
+  [[nodiscard]] double not_finite() const { return all_ranks_[1]; }
 
  private:
   double weight_ = 0;
   std::vector<double> sums_;
   std::vector<char> used_;         // by parameter
-  std::vector<double> all_ranks_;  // weight, sums, used
+  std::vector<double> all_ranks_;  // weight, not finite, sums, used
 };
 
 }  // namespace lockstep::ddp

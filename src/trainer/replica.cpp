@@ -3,13 +3,17 @@
 
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::trainer {
 namespace {
+
+std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
 void copy_out(const Buffer& from, std::vector<std::byte>& to) {
   const auto* begin = static_cast<const std::byte*>(from.data);
@@ -30,8 +34,9 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Network& network,
                  Observer* observer)
     : group_(&group),
       model_(network, ops, options.precision, observer),
-      data_parallel_(group, model_.parameters(), options.precision,
-                     {.bucket = options.bucket, .initial = options.initial, .observer = observer}),
+      data_parallel_(
+          group, model_.parameters(), options.precision,
+          {.bucket = options.bucket, .initial = options.initial, .check_finite = true, .observer = observer}),
       velocity_(group.allocate(data_parallel_.values().bytes())),
       state_(allocate_host({model_.state().count().value * size_of(options.precision)})),
       optimizer_(ops, options.sgd),
@@ -52,36 +57,53 @@ Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate
   sums_[0] = own.loss_sum;
   sums_[1] = static_cast<double>(own.correct);
   model_.backward(*this);
-  const double samples = data_parallel_.finish(static_cast<double>(batch.samples.value), sums_).weight;
-  if (!std::isfinite(sums_[0])) check_finite(own.loss_sum);
+  const DataParallel::Step step = data_parallel_.finish(static_cast<double>(batch.samples.value), sums_);
+  if (!step.not_finite.empty()) refuse_not_finite(step.not_finite);
+  if (!std::isfinite(sums_[0])) refuse_loss(own.loss_sum);
+  const double samples = step.weight;
   optimizer_.step(data_parallel_.values(), data_parallel_.gradients(), velocity(), std::llround(samples),
                   learning_rate);
   samples_seen_ += batch.samples.value;
   return {sums_[0] / samples, static_cast<std::int64_t>(sums_[1])};
 }
 
-/// Called on every rank where the sum of losses is not finite: the sum is the same everywhere.
-void Replica::check_finite(double own_loss_sum) {
-  std::vector<double> all(static_cast<std::size_t>(group_->size()));
-  group_->statistics()
-      .all_gather(Buffer{&own_loss_sum, {1}, DType::float64}, Buffer{all.data(), {group_->size()}, DType::float64},
-                  Queue::host(), "losses")
-      .wait();
+void Replica::refuse_not_finite(const std::vector<DataParallel::NotFinite>& gradients) const {
   std::vector<int> culprits;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (!std::isfinite(all[rank])) culprits.push_back(static_cast<int>(rank));
-  }
   std::string list;
-  for (const int rank : culprits) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  for (const DataParallel::NotFinite& flawed : gradients) {
+    if (flawed.rank) culprits.push_back(*flawed.rank);
+    // Backward comes to the last ones first: where things went wrong.
+    list += (list.empty() ? "" : ", ") + quoted(model_.parameters().at(flawed.parameters.back()).name) +
+            (flawed.parameters.size() > 1 ? " and " + std::to_string(flawed.parameters.size() - 1) + " more" : "") +
+            (flawed.rank ? " on rank " + std::to_string(*flawed.rank) + " (" + flawed.host + ")"
+                         : " as the sum over ranks, of which each rank's own is finite");
+  }
+  throw not_finite("gradients are not finite: " + list, std::move(culprits));
+}
+
+/// Where gradients are finite the loss may be infinite all the same: the logarithm of a probability that has become 0.
+void Replica::refuse_loss(double own_loss_sum) const {
+  std::vector<double> all(static_cast<std::size_t>(group_->size()));
+  group_->statistics().all_gather(std::span(&own_loss_sum, 1), std::span(all), Queue::host(), "losses").wait();
+  std::vector<int> culprits;
+  std::string list;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (std::isfinite(all[rank])) continue;
+    culprits.push_back(static_cast<int>(rank));
+    list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  }
   const std::string whose = culprits.empty() ? "each rank's own still is, their sum is not"
                                              : "on rank " + list + " the rank's own loss is not";
-  throw Error(ErrorCode::invalid_argument,
-              "the loss is not finite (" + std::to_string(sums_[0]) + "); " + whose +
-                  ". The weights were not changed by this step. A lower learning rate may help",
-              {.operation = "training step",
-               .rank = group_->rank().value,
-               .host = group_->host(),
-               .peers = std::move(culprits)})
+  throw not_finite("the loss is not finite (" + std::to_string(sums_[0]) + "); " + whose, std::move(culprits));
+}
+
+Error Replica::not_finite(const std::string& what, std::vector<int> culprits) const {
+  return Error(ErrorCode::invalid_argument,
+               what + ". The weights were not changed by this step. A lower learning rate may help",
+               {.operation = "training step",
+                .rank = group_->rank().value,
+                .host = group_->host(),
+                .peers = std::move(culprits)})
       .on_every_rank();
 }
 

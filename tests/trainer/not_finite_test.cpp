@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
+#include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/replica.hpp"
@@ -15,38 +21,94 @@
 namespace lockstep::trainer {
 namespace {
 
-constexpr std::int64_t side = 8;
-constexpr TrainerOptions options{.precision = DType::float64, .batch = {3}};
+constexpr std::size_t side = 8;
+
+template <typename Real>
+constexpr DType precision = std::is_same_v<Real, float> ? DType::float32 : DType::float64;
 
 /// A sample on each rank, every pixel of this value.
-Error error_of_step(Replica& replica, double pixel) {
-  std::array<double, side * side> image{};
-  image.fill(pixel);
-  const std::array<std::int32_t, 1> labels{4};
+template <typename Real>
+Error error_of_step(Replica& replica, std::size_t pixels, Real pixel, std::int32_t label) {
+  std::vector<Real> image(pixels, pixel);
+  const std::array<std::int32_t, 1> labels{label};
   try {
-    replica.step({.samples = {1},
-                  .step_samples = {3},
-                  .images = {image.data(), {side * side}, DType::float64},
-                  .labels = labels},
-                 0.1);
+    replica.step({.samples = {1}, .step_samples = {3}, .images = std::span(image), .labels = labels}, 0.1);
   } catch (const Error& error) {
     return error;
   }
   return {ErrorCode::unsupported, "nothing was thrown"};
 }
 
-TEST(NotFinite, EveryRankNamesThoseWhoseOwnLossItIsAndKeepsItsWeights) {
+/// What all ranks say of a step in which ranks 1 and 2 have images that are not numbers. Their weights stay as they
+/// are.
+template <typename Real>
+Error error_of_ranks(const World& world, ops::Ops& ops) {
+  ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
+  std::optional<Error> error;
+  {
+    const TrainerOptions options{.precision = precision<Real>, .batch = {3}};
+    Replica replica(members, ops, nn::make_model("lenet", {1, 1, side, side}, 10), options, nullptr);
+    Snapshot before;
+    replica.save(before);
+    const bool at_fault = world.rank() != Rank{0};
+    error = error_of_step(replica, side * side, at_fault ? std::numeric_limits<Real>::quiet_NaN() : Real{0.5}, 4);
+    Snapshot after;
+    replica.save(after);
+    EXPECT_EQ(after.weights, before.weights);
+    EXPECT_EQ(after.velocity, before.velocity);
+  }
+  members.close();
+  EXPECT_EQ(error->context().peers, (std::vector<int>{1, 2}));
+  EXPECT_TRUE(error->is_on_every_rank());
+  return *error;
+}
+
+TEST(NotFinite, EveryRankNamesTheRanksWithTheirHostsAndTensorsAndKeepsItsWeights) {
+  World world;
+  const auto ops = ops::make_reference_ops();
+  const Error error = error_of_ranks<double>(world, *ops);
+  for (const std::string rank : {"1", "2"}) {
+    EXPECT_NE(error.message().find("'fc2.bias' and 4 more on rank " + rank + " (" + world.host() + ")"),
+              std::string::npos)
+        << error.message();
+  }
+  world.close();
+}
+
+/// oneDNN's ReLU makes zeros of what are not numbers, so that the loss does not show them.
+TEST(NotFinite, IsFoundBehindARelu) {
+  World world;
+  const auto ops = ops::make_onednn_ops(1);
+  const Error error = error_of_ranks<float>(world, *ops);
+  EXPECT_NE(error.message().find("gradients are not finite: 'conv1.weight' on rank 1"), std::string::npos)
+      << error.message();
+  world.close();
+}
+
+/// The class of the smallest of as many weights.
+std::int32_t least_likely(const Snapshot& snapshot, std::size_t classes) {
+  std::vector<double> weights(classes);
+  std::memcpy(weights.data(), snapshot.weights.data(), classes * sizeof(double));
+  return static_cast<std::int32_t>(std::min_element(weights.begin(), weights.end()) - weights.begin());
+}
+
+/// Logits so far from each other that their difference is infinite; what softmax makes of them is 0 and 1.
+TEST(NotFinite, ALossWhoseGradientsAreFiniteNamesTheRanksWhoseOwnItIs) {
   World world;
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   {
     const auto ops = ops::make_reference_ops();
-    Replica replica(members, *ops, nn::make_model("lenet", {1, 1, side, side}, 10), options, nullptr);
+    nn::Network network("one pixel", {1, 1, 1, 1}, 10);
+    network.add("fc", nn::Linear{.out_features = 10});
+    Replica replica(members, *ops, network, {.precision = DType::float64, .batch = {3}}, nullptr);
     Snapshot before;
     replica.save(before);
-    const bool at_fault = world.rank() != Rank{0};
-    const Error error = error_of_step(replica, at_fault ? std::numeric_limits<double>::quiet_NaN() : 0.5);
-    EXPECT_NE(error.message().find("on rank 1, 2 the rank's own loss is not"), std::string::npos) << error.message();
-    EXPECT_EQ(error.context().peers, (std::vector<int>{1, 2}));
+    const double pixel = world.rank() == Rank{1} ? std::numeric_limits<double>::max() : 0;
+    const Error error = error_of_step(replica, 1, pixel, least_likely(before, 10));
+    EXPECT_NE(error.message().find("the loss is not finite (inf); on rank 1 the rank's own loss is not"),
+              std::string::npos)
+        << error.message();
+    EXPECT_EQ(error.context().peers, std::vector<int>{1});
     EXPECT_TRUE(error.is_on_every_rank());
     Snapshot after;
     replica.save(after);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct DataParallelOptions {
   /// in a step, when most of backward is still to come.
   Bytes bucket{25 << 20};
   InitialValues initial = InitialValues::broadcast;
+  /// Whether finish() says which gradients are not finite: the same on all ranks. @cost  two passes over them, in
+  /// memory of the host
+  bool check_finite = false;
   Observer* observer = nullptr;  ///< gets the span "wait for gradients" on the track "compute"; outlives this
 };
 
@@ -48,7 +52,8 @@ class DataParallel {
   /// calls `synchronize()`. Collective.
   /// @param group  outlives this, or the next rebind()
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or bucket size;
-  ///         Error{invalid_argument} if the bucket size is not positive; std::bad_alloc
+  ///         Error{invalid_argument} if the bucket size is not positive; Error{unsupported} if gradients in memory of a
+  ///         GPU are to be checked; std::bad_alloc
   DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
   /// With the program's own tensors, whose values it synchronizes at once. Collective.
   /// @throws also Error{invalid_argument} that names the parameter whose buffers do not fit each other
@@ -80,17 +85,24 @@ class DataParallel {
   /// The parameter's gradient is complete; nobody touches it until finish(). In any order: gradients leave in the order
   /// of buckets, which is that of the layout, backwards.
   /// @param queue  where it is complete: the same for all of a step
-  /// @throws Error{invalid_argument} that names the parameter if it was ready already, or if synchronize() was not
-  ///         called; Error{transport | timeout}
+  /// @throws Error{invalid_argument} that names the parameter if it was ready already, if synchronize() was not called,
+  ///         or if gradients are to be checked and the queue is a stream; Error{transport | timeout}
   void ready(int parameter, Queue queue = Queue::host());
   /// Moves what is under way, without waiting: to be called now and then during backward, unless a progress thread
   /// runs.
   void progress();
 
-  /// What the ranks have found out together in one synchronize().
+  /// Gradients with elements that are infinite or not numbers.
+  struct NotFinite {
+    std::optional<int> rank;      ///< whose they are; none: each rank's own are finite, but not their sums
+    std::string host;             ///< its host
+    std::vector<int> parameters;  ///< ascending
+  };
+  /// What the ranks have found out together in one finish(); the same on all.
   struct Step {
-    double weight = 0;        ///< Σ over ranks
-    std::vector<int> unused;  ///< the parameters that no rank made ready; their gradients are zero
+    double weight = 0;                  ///< Σ over ranks
+    std::vector<int> unused;            ///< the parameters that no rank made ready; their gradients are zero
+    std::vector<NotFinite> not_finite;  ///< by rank; looked for if the options say so
   };
   /// Overwrites all gradients with their sums over the ranks, the same bits on all. A parameter that this rank did not
   /// make ready contributes zeros, whatever its gradient holds. Collective.

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
@@ -35,8 +38,8 @@ class Replica : private nn::GradientSink {
   void prepare(Count samples) { model_.prepare(samples.value); }
 
   /// Forward, backward, all-reduce, update. Collective; a rank may have no samples.
-  /// @throws Error{invalid_argument} on every rank, before the update, naming the ranks whose own loss was not finite;
-  ///         Error{transport | timeout}
+  /// @throws Error{invalid_argument} on every rank, before the update, naming the ranks and tensors whose gradients are
+  ///         not finite, or the ranks whose loss is not; Error{transport | timeout}
   StepResult step(const data::Batch& batch, double learning_rate);
 
   /// Forward only, with the running statistics. Not collective.
@@ -57,7 +60,9 @@ class Replica : private nn::GradientSink {
  private:
   void ready(int parameter) override { data_parallel_.ready(parameter); }
   void between_layers() override { data_parallel_.progress(); }
-  void check_finite(double own_loss_sum);
+  [[noreturn]] void refuse_not_finite(const std::vector<DataParallel::NotFinite>& gradients) const;
+  [[noreturn]] void refuse_loss(double own_loss_sum) const;
+  [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
   [[nodiscard]] Buffer velocity() const;
   [[nodiscard]] Buffer state() const { return state_.as(model_.dtype()); }
 
