@@ -46,6 +46,8 @@ po::options_description describe(const nn::Models& models) {
       ("momentum", value<double>("X"), "(default by model)")
       ("nesterov", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "Nesterov's momentum (default by model)")
       ("weight-decay", value<double>("X"), "(default by model)")
+      ("decay-vectors", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "weight decay also on biases and on what normalisation scales and shifts by (default yes)")
+      ("freeze", value<std::string>("NAME,..."), "parameters that stay as they are: names, or what names begin with up to a dot, as layer1")
       ("seed", value<std::uint64_t>("N"), "of initial weights, order of samples and drawn data (default 1)")
       ("initial", choice(initial_values), "how all ranks come to the same initial weights: rank 0's are broadcast, or all are compared (default broadcast)")
       ("threads", value<int>("N"), "compute threads of each rank (default: its share of the processors)")
@@ -113,6 +115,13 @@ class Given {
 constexpr auto positive = [](auto value) { return value > 0 && std::isfinite(static_cast<double>(value)); };
 constexpr auto not_negative = [](auto value) { return value >= 0 && std::isfinite(static_cast<double>(value)); };
 
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream text(list);
+  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  return words;
+}
+
 trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& defaults) {
   trainer::TrainerOptions options;
   options.epochs = given.get("epochs", defaults.epochs, positive, "at least 1 epoch is needed");
@@ -125,7 +134,9 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
   options.sgd = {
       .momentum = given.get("momentum", defaults.momentum, below_one, "it must be in 0 … 1, 1 excluded"),
       .nesterov = given.get("nesterov", defaults.nesterov),
-      .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative")};
+      .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative"),
+      .decay_vectors = given.get("decay-vectors", true),
+      .frozen = words_of(given.get<std::string>("freeze", ""))};
   options.seed = given.get<std::uint64_t>("seed", 1);
   options.initial = given.choose("initial", initial_values, "broadcast") == "compare" ? InitialValues::compare
                                                                                       : InitialValues::broadcast;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/nn/optimizer.hpp"
 
-#include <string>
+#include <algorithm>
+#include <string_view>
+#include <utility>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::nn {
+namespace {
 
-Sgd::Sgd(ops::Ops& ops, SgdOptions options) : ops_(ops), options_(options) {
+void check(const SgdOptions& options) {
   if (!(options.momentum >= 0) || !(options.weight_decay >= 0)) {
     throw Error(ErrorCode::invalid_argument, "momentum (" + std::to_string(options.momentum) + ") and weight decay (" +
                                                  std::to_string(options.weight_decay) + ") cannot be negative");
@@ -17,29 +21,73 @@ Sgd::Sgd(ops::Ops& ops, SgdOptions options) : ops_(ops), options_(options) {
   }
 }
 
+/// Whether the name is the parameter's, or what it begins with up to a dot.
+bool names(const std::string& name, const std::string& parameter) {
+  return parameter == name || (parameter.starts_with(name) && parameter[name.size()] == '.');
+}
+
+void check_frozen(const std::vector<std::string>& frozen, const Layout& parameters) {
+  const std::vector<TensorSlot>& slots = parameters.tensors();
+  for (const std::string& name : frozen) {
+    if (std::any_of(slots.begin(), slots.end(), [&](const TensorSlot& slot) { return names(name, slot.name); }))
+      continue;
+    std::vector<std::string_view> known;
+    for (const TensorSlot& slot : slots) known.emplace_back(slot.name);
+    throw Error(ErrorCode::invalid_argument, unknown("parameter to be frozen", name, known));
+  }
+}
+
+}  // namespace
+
+Sgd::Sgd(ops::Ops& ops, const Layout& parameters, SgdOptions options)
+    : ops_(ops), options_(std::move(options)), count_(parameters.count()) {
+  check(options_);
+  check_frozen(options_.frozen, parameters);
+  for (const TensorSlot& slot : parameters.tensors()) {
+    const auto is_named = [&](const std::string& name) { return names(name, slot.name); };
+    if (std::any_of(options_.frozen.begin(), options_.frozen.end(), is_named)) continue;
+    add(slot, options_.decay_vectors || slot.shape.size() > 1 ? options_.weight_decay : 0);
+  }
+}
+
+/// To the last range, if it goes on: what lies between two tensors is zero, and stays so.
+void Sgd::add(const TensorSlot& slot, double weight_decay) {
+  const std::int64_t end = slot.offset.value + slot.count.value;
+  const bool goes_on =
+      !ranges_.empty() && ranges_.back().weight_decay == weight_decay &&
+      slot.offset.value - (ranges_.back().offset.value + ranges_.back().count.value) < Layout::alignment;
+  if (goes_on) {
+    ranges_.back().count.value = end - ranges_.back().offset.value;
+  } else {
+    ranges_.push_back({slot.offset, slot.count, weight_decay});
+  }
+}
+
 void Sgd::step(Buffer parameters, ConstBuffer gradients, Buffer velocity, std::int64_t samples_in_step,
                double learning_rate) {
   if (samples_in_step < 1) {
     throw Error(ErrorCode::invalid_argument, "a step needs samples, not " + std::to_string(samples_in_step));
   }
-  const bool counts_agree = gradients.count == parameters.count && velocity.count == parameters.count;
+  const bool counts_agree = parameters.count == count_ && gradients.count == count_ && velocity.count == count_;
   const bool dtypes_agree = gradients.dtype == parameters.dtype && velocity.dtype == parameters.dtype;
   if (!counts_agree || !dtypes_agree) {
     throw Error(ErrorCode::invalid_argument,
-                "parameters, gradients and velocity must have one count and dtype; the counts are " +
-                    std::to_string(parameters.count.value) + ", " + std::to_string(gradients.count.value) + " and " +
-                    std::to_string(velocity.count.value));
+                "parameters, gradients and velocity must have one dtype and " + std::to_string(count_.value) +
+                    " elements, as the layout; the counts are " + std::to_string(parameters.count.value) + ", " +
+                    std::to_string(gradients.count.value) + " and " + std::to_string(velocity.count.value));
   }
-  ops_.sgd({.parameters = parameters.data,
-            .gradients = gradients.data,
-            .velocity = velocity.data,
-            .count = parameters.count,
-            .dtype = parameters.dtype,
-            .learning_rate = learning_rate,
-            .momentum = options_.momentum,
-            .nesterov = options_.nesterov,
-            .weight_decay = options_.weight_decay,
-            .gradient_scale = 1.0 / static_cast<double>(samples_in_step)});
+  scalars_ = {.learning_rate = learning_rate, .gradient_scale = 1.0 / static_cast<double>(samples_in_step)};
+  for (const Range& range : ranges_) {
+    ops_.sgd({.parameters = slice(parameters, range.offset, range.count).data,
+              .gradients = slice(gradients, range.offset, range.count).data,
+              .velocity = slice(velocity, range.offset, range.count).data,
+              .count = range.count,
+              .dtype = parameters.dtype,
+              .momentum = options_.momentum,
+              .nesterov = options_.nesterov,
+              .weight_decay = range.weight_decay,
+              .scalars = &scalars_});
+  }
 }
 
 }  // namespace lockstep::nn

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/sgd.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
+#include <type_traits>
 
+#include "kernels/vectorised.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ops {
@@ -10,15 +14,15 @@ namespace lockstep::ops {
 namespace {
 
 template <typename T>
-void update(const SgdStep& step) {
+LOCKSTEP_INLINE void update(const SgdStep& step) {
   // Distinct arrays, which the compiler has to be told to vectorise without run-time checks.
   T* __restrict parameters = static_cast<T*>(step.parameters);
   T* __restrict velocity = static_cast<T*>(step.velocity);
   const T* __restrict gradients = static_cast<const T*>(step.gradients);
-  const T rate = static_cast<T>(step.learning_rate);
+  const T rate = static_cast<T>(step.scalars->learning_rate);
+  const T scale = static_cast<T>(step.scalars->gradient_scale);
   const T momentum = static_cast<T>(step.momentum);
   const T decay = static_cast<T>(step.weight_decay);
-  const T scale = static_cast<T>(step.gradient_scale);
   // parameter −= rate·(g + momentum·v) or rate·v: both are rate·(from_gradient·g + from_velocity·v).
   const T from_gradient = step.nesterov ? T{1} : T{0};
   const T from_velocity = step.nesterov ? momentum : T{1};
@@ -30,16 +34,34 @@ void update(const SgdStep& step) {
   }
 }
 
+LOCKSTEP_VECTORISED void update_float32(const SgdStep& step) { update<float>(step); }
+LOCKSTEP_VECTORISED void update_float64(const SgdStep& step) { update<double>(step); }
+
 }  // namespace
 
-void sgd_step(const SgdStep& step) {
-  switch (step.dtype) {
-    case DType::float32: return update<float>(step);
-    case DType::float64: return update<double>(step);
-    default: break;
-  }
+void check_sgd(const SgdStep& step) {
+  if (step.dtype == DType::float32 || step.dtype == DType::float64) return;
   throw Error(ErrorCode::unsupported,
               "SGD on " + std::string(name(step.dtype)) + " parameters; use float32 or float64");
+}
+
+void sgd_step(const SgdStep& step) { step.dtype == DType::float32 ? update_float32(step) : update_float64(step); }
+
+SgdStep part_of(const SgdStep& step, int part, int parts) {
+  constexpr std::int64_t line = 16;  // elements: a cache line of the smaller ones
+  const std::int64_t lines = (step.count.value + line - 1) / line;
+  const std::int64_t begin = std::min(lines * part / parts * line, step.count.value);
+  const std::int64_t end = std::min(lines * (part + 1) / parts * line, step.count.value);
+  const auto at = [&](auto* data) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>, const std::byte, std::byte>;
+    return static_cast<Byte*>(data) + begin * size_of(step.dtype);
+  };
+  SgdStep slice = step;
+  slice.parameters = at(step.parameters);
+  slice.gradients = at(step.gradients);
+  slice.velocity = at(step.velocity);
+  slice.count = {end - begin};
+  return slice;
 }
 
 }  // namespace lockstep::ops

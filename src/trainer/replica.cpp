@@ -28,6 +28,16 @@ void copy_in(const std::vector<std::byte>& from, const Buffer& to, const char* w
   if (!from.empty()) std::memcpy(to.data, from.data(), from.size());
 }
 
+/// What is wrong with the options is so on every rank.
+nn::Sgd make_optimizer(const ProcessGroup& group, ops::Ops& ops, const Layout& parameters,
+                       const nn::SgdOptions& options) {
+  try {
+    return {ops, parameters, options};
+  } catch (const Error& error) {
+    throw error.reported_by(group.rank().value, group.host()).on_every_rank();
+  }
+}
+
 }  // namespace
 
 Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Network& network, const TrainerOptions& options,
@@ -39,7 +49,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Network& network,
           {.bucket = options.bucket, .initial = options.initial, .check_finite = true, .observer = observer}),
       velocity_(group.allocate(data_parallel_.values().bytes())),
       state_(allocate_host({model_.state().count().value * size_of(options.precision)})),
-      optimizer_(ops, options.sgd),
+      optimizer_(make_optimizer(group, ops, model_.parameters(), options.sgd)),
       statistics_(group.statistics()) {
   model_.bind(data_parallel_.values(), data_parallel_.gradients(), state());
   model_.initialize(options.seed);

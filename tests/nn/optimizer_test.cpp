@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
@@ -17,44 +23,120 @@ class SgdTest : public testing::Test {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, DType::float64};
   }
   void step(SgdOptions options, std::int64_t samples_in_step, double learning_rate) {
-    Sgd(*ops, options).step(view(parameters), view(gradients), view(velocity), samples_in_step, learning_rate);
+    Sgd(*ops, layout, std::move(options))
+        .step(view(parameters), view(gradients), view(velocity), samples_in_step, learning_rate);
+  }
+
+  static Layout one_tensor() {
+    Layout layout;
+    layout.add("weight", {2, Layout::alignment / 2});
+    return layout;
+  }
+  /// Two elements, and zeros up to the end of the tensor.
+  static std::vector<double> tensor(double first, double second) {
+    std::vector<double> values(Layout::alignment, 0.0);
+    values[0] = first;
+    values[1] = second;
+    return values;
   }
 
   std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
-  std::vector<double> parameters{1, -2};
-  std::vector<double> gradients{8, 4};  // sums over 4 samples: means 2 and 1
-  std::vector<double> velocity{0, 0};
+  Layout layout = one_tensor();
+  std::vector<double> parameters = tensor(1, -2);
+  std::vector<double> gradients = tensor(8, 4);  // sums over 4 samples: means 2 and 1
+  std::vector<double> velocity = tensor(0, 0);
 };
 
 TEST_F(SgdTest, DividesBySamplesOnce) {
   step({}, 4, 0.5);
-  EXPECT_EQ(parameters, (std::vector<double>{0, -2.5}));
+  EXPECT_EQ(parameters, tensor(0, -2.5));
 }
 
 TEST_F(SgdTest, MomentumAddsUpVelocity) {
   step({.momentum = 0.5}, 4, 0.5);
   step({.momentum = 0.5}, 4, 0.5);  // velocity 2, then 3
-  EXPECT_EQ(velocity, (std::vector<double>{3, 1.5}));
-  EXPECT_EQ(parameters, (std::vector<double>{1 - 0.5 * (2 + 3), -2 - 0.5 * (1 + 1.5)}));
+  EXPECT_EQ(velocity, tensor(3, 1.5));
+  EXPECT_EQ(parameters, tensor(1 - 0.5 * (2 + 3), -2 - 0.5 * (1 + 1.5)));
 }
 
 TEST_F(SgdTest, NesterovLooksAhead) {
   step({.momentum = 0.5, .nesterov = true}, 4, 0.5);  // g + 0.5·v with v = g
-  EXPECT_EQ(parameters, (std::vector<double>{1 - 0.5 * 3, -2 - 0.5 * 1.5}));
+  EXPECT_EQ(parameters, tensor(1 - 0.5 * 3, -2 - 0.5 * 1.5));
 }
 
 TEST_F(SgdTest, WeightDecayPullsToZero) {
   step({.weight_decay = 0.25}, 4, 1);
-  EXPECT_EQ(parameters, (std::vector<double>{1 - (2 + 0.25), -2 - (1 - 0.5)}));
+  EXPECT_EQ(parameters, tensor(1 - (2 + 0.25), -2 - (1 - 0.5)));
+}
+
+/// A convolution, its normalisation, a linear layer; between them what fills up lines.
+class ParameterGroups : public testing::Test {
+ protected:
+  ParameterGroups() {
+    layout.add("conv.weight", {2, 3});
+    layout.add("bn.weight", {2});
+    layout.add("bn.bias", {2});
+    layout.add("fc.weight", {3, 5});
+    layout.add("fc.bias", {3});
+    layout.add("fc2.weight", {1, 3});
+  }
+  /// Every element 1 and its gradient 1 before; `expected(name)` after a step at rate 1.
+  void expect(const SgdOptions& options, const std::function<double(const std::string&)>& expected) {
+    const auto count = static_cast<std::size_t>(layout.count().value);
+    std::vector<double> parameters(count);
+    std::vector<double> gradients(count);
+    std::vector<double> velocity(count);
+    for (const TensorSlot& slot : layout.tensors()) {
+      for (std::int64_t i = slot.offset.value; i < slot.offset.value + slot.count.value; ++i)
+        parameters[static_cast<std::size_t>(i)] = gradients[static_cast<std::size_t>(i)] = 1;
+    }
+    const auto view = [](std::vector<double>& values) { return Buffer(std::span(values)); };
+    Sgd(*ops, layout, options).step(view(parameters), view(gradients), view(velocity), 1, 1);
+    for (const TensorSlot& slot : layout.tensors()) {
+      for (std::int64_t i = slot.offset.value; i < slot.offset.value + slot.count.value; ++i) {
+        ASSERT_EQ(parameters[static_cast<std::size_t>(i)], expected(slot.name)) << slot.name;
+        parameters[static_cast<std::size_t>(i)] = 0;
+      }
+    }
+    EXPECT_TRUE(std::all_of(parameters.begin(), parameters.end(), [](double x) { return x == 0; }));
+  }
+
+  std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
+  Layout layout;
+};
+
+TEST_F(ParameterGroups, DecayAlikeUnlessToldOtherwise) {
+  expect({.weight_decay = 0.5}, [](const std::string&) { return -0.5; });
+}
+
+TEST_F(ParameterGroups, LetBiasesAndNormalisationAlone) {
+  expect({.weight_decay = 0.5, .decay_vectors = false}, [](const std::string& name) {
+    return name == "conv.weight" || name == "fc.weight" || name == "fc2.weight" ? -0.5 : 0;
+  });
+}
+
+TEST_F(ParameterGroups, FreezeByNameOrByItsBeginningUpToADot) {
+  expect({.frozen = {"bn", "fc.bias"}},
+         [](const std::string& name) { return name == "bn.weight" || name == "bn.bias" || name == "fc.bias" ? 1 : 0; });
+  expect({.frozen = {"fc"}}, [](const std::string& name) { return name.starts_with("fc.") ? 1 : 0; });
+}
+
+TEST_F(ParameterGroups, RefuseANameThatNoParameterHas) {
+  try {
+    Sgd(*ops, layout, {.frozen = {"bn", "fcc"}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("there is no parameter to be frozen 'fcc'"), std::string::npos) << error.message();
+  }
 }
 
 TEST_F(SgdTest, RefusesWhatCannotBe) {
   EXPECT_THROW(step({}, 0, 0.1), Error);
-  EXPECT_THROW(Sgd(*ops, {.momentum = -0.1}), Error);
-  EXPECT_THROW(Sgd(*ops, {.weight_decay = -1}), Error);
-  EXPECT_THROW(Sgd(*ops, {.nesterov = true}), Error);
+  EXPECT_THROW(Sgd(*ops, layout, {.momentum = -0.1}), Error);
+  EXPECT_THROW(Sgd(*ops, layout, {.weight_decay = -1}), Error);
+  EXPECT_THROW(Sgd(*ops, layout, {.nesterov = true}), Error);
   std::vector<double> shorter{0};
-  EXPECT_THROW(Sgd(*ops, {}).step(view(parameters), view(gradients), view(shorter), 1, 0.1), Error);
+  EXPECT_THROW(Sgd(*ops, layout, {}).step(view(parameters), view(gradients), view(shorter), 1, 0.1), Error);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -68,16 +69,17 @@ class TraineeOf {
   }
   /// One step of SGD; gives the mean loss before it.
   double step(const std::vector<Real>& images, const std::vector<std::int32_t>& labels, double learning_rate,
-              SgdOptions options = {.momentum = 0.9}) {
+              const SgdOptions& options = {.momentum = 0.9}) {
     const double loss = differentiate(images, labels);
-    Sgd(*ops_, options)
-        .step(view(parameters), view(gradients), view(velocity), static_cast<std::int64_t>(labels.size()),
-              learning_rate);
+    if (!optimizer_ || optimizer_->options() != options) optimizer_.emplace(*ops_, model.parameters(), options);
+    optimizer_->step(view(parameters), view(gradients), view(velocity), static_cast<std::int64_t>(labels.size()),
+                     learning_rate);
     return loss;
   }
 
  private:
   std::unique_ptr<ops::Ops> ops_;
+  std::optional<Sgd> optimizer_;
 
  public:
   Model model;

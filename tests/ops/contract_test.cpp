@@ -108,18 +108,50 @@ TEST_P(Contract, SgdTakesTheStepOfItsFormula) {
     std::vector<float> parameters{2};
     std::vector<float> velocity{1};
     const std::vector<float> gradients{4};
+    const UpdateScalars scalars{.learning_rate = 0.125, .gradient_scale = 0.5};
     ops_->sgd({.parameters = parameters.data(),
                .gradients = gradients.data(),
                .velocity = velocity.data(),
                .count = {1},
-               .learning_rate = 0.125,
                .momentum = 0.5,
                .nesterov = nesterov,
                .weight_decay = 0.25,
-               .gradient_scale = 0.5});
+               .scalars = &scalars});
     EXPECT_EQ(velocity[0], 3.0F);
     EXPECT_EQ(parameters[0], nesterov ? 1.5F : 1.625F);
   }
+}
+
+/// Of a length that no thread's part, cache line or vector divides, with the rate that memory holds when it runs.
+TEST_P(Contract, SgdUpdatesEveryElementOnceAndReadsItsScalarsWhenItRuns) {
+  constexpr std::size_t count = 1003;
+  constexpr float untouched = 77;
+  std::vector<float> parameters(count + 1, untouched);
+  std::vector<float> velocity(count + 1, untouched);
+  std::vector<float> gradients(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    parameters[i] = static_cast<float>(i);
+    velocity[i] = 0;
+    gradients[i] = static_cast<float>(i % 5);
+  }
+  UpdateScalars scalars{.learning_rate = 9};
+  const SgdStep step{.parameters = parameters.data(),
+                     .gradients = gradients.data(),
+                     .velocity = velocity.data(),
+                     .count = {count},
+                     .momentum = 0.5,
+                     .scalars = &scalars};
+  for (const double rate : {0.5, 0.25}) {
+    scalars.learning_rate = rate;
+    ops_->sgd(step);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto g = static_cast<float>(i % 5);
+    ASSERT_EQ(velocity[i], 1.5F * g) << i;
+    ASSERT_EQ(parameters[i], static_cast<float>(i) - 0.5F * g - 0.25F * 1.5F * g) << i;
+  }
+  EXPECT_EQ(parameters[count], untouched);
+  EXPECT_EQ(velocity[count], untouched);
 }
 
 TEST_P(Contract, SgdRefusesIntegers) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/layout.hpp"
 #include "lockstep/ops/ops.hpp"
 
 namespace lockstep::nn {
@@ -12,15 +15,23 @@ namespace lockstep::nn {
 struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;
-  double weight_decay = 0;  ///< on every parameter, biases and batch norm's included, as PyTorch's SGD does
+  double weight_decay = 0;
+  /// Whether weight decay is also on parameters of one dimension: biases, and what normalisation scales and shifts by.
+  bool decay_vectors = true;
+  /// Parameters that stay as they are: names, or what names begin with up to a dot ("layer1" is all of
+  /// "layer1.0.conv1").
+  std::vector<std::string> frozen;
+  friend bool operator==(const SgdOptions&, const SgdOptions&) = default;
 };
 
 /// Stochastic gradient descent with momentum over flat slices; the velocity belongs to the caller and starts at 0.
 /// @source Sutskever, Martens, Dahl, Hinton, ICML 2013, in PyTorch's form (velocity without the learning rate)
 class Sgd {
  public:
-  /// @throws Error{invalid_argument} if an option is negative, or Nesterov is asked for without momentum
-  Sgd(ops::Ops& ops, SgdOptions options);
+  /// @param ops  outlives this
+  /// @throws Error{invalid_argument} if an option is negative, Nesterov is asked for without momentum, or no parameter
+  ///         has a name that is to be frozen
+  Sgd(ops::Ops& ops, const Layout& parameters, SgdOptions options);
 
   [[nodiscard]] const SgdOptions& options() const { return options_; }
 
@@ -32,8 +43,19 @@ class Sgd {
             double learning_rate);
 
  private:
+  /// Parameters one behind the other that are updated alike.
+  struct Range {
+    Count offset;
+    Count count;
+    double weight_decay;
+  };
+  void add(const TensorSlot& slot, double weight_decay);
+
   ops::Ops& ops_;
   SgdOptions options_;
+  Count count_;  // of the layout
+  std::vector<Range> ranges_;
+  ops::UpdateScalars scalars_;
 };
 
 }  // namespace lockstep::nn

@@ -89,6 +89,12 @@ class Loss {
   virtual Result evaluate(const void* logits, const std::int32_t* labels, void* gradient) = 0;
 };
 
+/// Numbers that an update reads when it runs: in memory, so that the same call can be made again with others.
+struct UpdateScalars {
+  double learning_rate = 0;
+  double gradient_scale = 1;  ///< 1 / (samples of the step over all ranks)
+};
+
 /// Stochastic gradient descent over flat slices, in place.
 ///   g = gradient·gradient_scale + weight_decay·parameter;  v = momentum·v + g;  parameter −= learning_rate·(nesterov ?
 ///   g + momentum·v : v)
@@ -98,11 +104,10 @@ struct SgdStep {
   void* velocity = nullptr;
   Count count;
   DType dtype = DType::float32;
-  double learning_rate = 0;
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
-  double gradient_scale = 1;  ///< 1 / (samples of the step over all ranks)
+  const UpdateScalars* scalars = nullptr;  ///< never null when the step is taken
 };
 
 /// Makes operators. One per rank; used by one thread, which may use `threads` of its own.

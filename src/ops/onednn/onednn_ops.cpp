@@ -6,6 +6,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "ops/onednn/empty_batch.hpp"
 #include "ops/onednn/operators.hpp"
+#include "ops/onednn/team.hpp"
 #include "ops/sgd.hpp"
 #include "ops/shapes.hpp"
 
@@ -102,7 +103,10 @@ class OneDnnOps final : public Ops {
     return translated("loss", [&] { return onednn::make_softmax_cross_entropy(context_, logits); });
   }
 
-  void sgd(const SgdStep& step) override { sgd_step(step); }
+  void sgd(const SgdStep& step) override {
+    check_sgd(step);
+    onednn::on_team([&](int member, int members) { sgd_step(part_of(step, member, members)); });
+  }
 
  private:
   template <typename Make>

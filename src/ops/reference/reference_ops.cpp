@@ -35,7 +35,10 @@ class ReferenceOps final : public Ops {
     return reference::make_softmax_cross_entropy(logits);
   }
 
-  void sgd(const SgdStep& step) override { sgd_step(step); }
+  void sgd(const SgdStep& step) override {
+    check_sgd(step);
+    sgd_step(step);
+  }
 };
 
 }  // namespace
