@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -80,7 +79,7 @@ void Model::initialize(std::uint64_t seed) {
 
 void Model::prepare(std::int64_t batch) {
   if (batch < 0) throw Error(ErrorCode::invalid_argument, "a batch cannot have " + std::to_string(batch) + " samples");
-  if (batch == 0 || programs_.contains(batch)) return;
+  if (programs_.contains(batch)) return;
   auto made = std::make_unique<Program>(network_, tensors_, ops_, dtype_, batch);
   if (made->plan().total > arena_.bytes()) {
     arena_ = allocate_host(made->plan().total);
@@ -93,7 +92,7 @@ void Model::prepare(std::int64_t batch) {
 
 Bytes Model::activation_bytes(std::int64_t batch) {
   prepare(batch);
-  return batch == 0 ? Bytes{0} : programs_.at(batch)->plan().total;
+  return programs_.at(batch)->plan().total;
 }
 
 void Model::place(Program& program) {
@@ -107,12 +106,7 @@ ops::Loss::Result Model::forward(const void* images, const std::int32_t* labels,
   require_bound();
   prepare(batch);
   awaits_backward_.reset();
-  ops::Loss::Result result;
-  if (batch > 0) {
-    const Clock::time_point begin = Clock::now();
-    result = programs_.at(batch)->forward(images, labels, training);
-    if (observer_ != nullptr) observer_->span({"compute", "forward", begin, Clock::now(), {}});
-  }
+  const ops::Loss::Result result = programs_.at(batch)->forward(images, labels, training, observer_);
   if (training) awaits_backward_ = batch;
   return result;
 }
@@ -121,21 +115,7 @@ void Model::backward(GradientSink& sink) {
   if (!awaits_backward_) {
     throw Error(ErrorCode::invalid_argument, "a backward pass needs a forward pass for training before it");
   }
-  const std::int64_t batch = *std::exchange(awaits_backward_, std::nullopt);
-  if (batch == 0) return backward_of_nothing(sink);
-  programs_.at(batch)->backward(sink, observer_);
-}
-
-void Model::backward_of_nothing(GradientSink& sink) {
-  for (std::size_t l = tensors_.of_layer.size(); l-- > 0;) {
-    const std::vector<int>& parameters = tensors_.of_layer[l].parameters;
-    std::for_each(parameters.rbegin(), parameters.rend(), [&](int parameter) {
-      const Buffer gradient = slot_of(gradient_memory_, tensors_.parameters.at(parameter));
-      std::memset(gradient.data, 0, static_cast<std::size_t>(gradient.bytes().value));
-      sink.ready(parameter);
-    });
-    sink.between_layers();
-  }
+  programs_.at(*std::exchange(awaits_backward_, std::nullopt))->backward(sink, observer_);
 }
 
 std::vector<int> Model::backward_order() const {

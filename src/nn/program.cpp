@@ -2,16 +2,29 @@
 #include "nn/program.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "nn/make_operator.hpp"
 
 namespace lockstep::nn {
+namespace {
+
+template <typename Body>
+void timed(Observer* observer, std::string_view name, const Body& body) {
+  if (observer == nullptr) return body();
+  const Clock::time_point begin = Clock::now();
+  body();
+  observer->span({"compute", name, begin, Clock::now(), {}});
+}
+
+}  // namespace
 
 Program::Program(const Network& network, const Tensors& tensors, ops::Ops& ops, DType dtype, std::int64_t batch) {
   for (std::size_t i = 0; i < network.layers().size(); ++i) {
     Call& call = calls_.emplace_back();
     call.layer = &network.layers()[i];
     call.tensors = &tensors.of_layer[i];
+    call.forward_name = "forward " + call.layer->name;
     call.backward_name = "backward " + call.layer->name;
   }
   const ops::Shape& image = network.image();
@@ -135,35 +148,43 @@ void Program::feed(const void* images) {
   }
 }
 
-ops::Loss::Result Program::forward(const void* images, const std::int32_t* labels, bool training) {
+ops::Loss::Result Program::forward(const void* images, const std::int32_t* labels, bool training, Observer* observer) {
   feed(images);
   for (const Call& call : calls_) {
-    call.op->forward({.inputs = call.input_pointers,
-                      .parameters = call.parameter_pointers,
-                      .state = call.state_pointers,
-                      .output = call.output_pointer,
-                      .saved = call.saved_pointer,
-                      .training = training});
+    timed(observer, call.forward_name, [&] {
+      call.op->forward({.inputs = call.input_pointers,
+                        .parameters = call.parameter_pointers,
+                        .state = call.state_pointers,
+                        .output = call.output_pointer,
+                        .saved = call.saved_pointer,
+                        .training = training});
+    });
   }
   const Call& last = calls_.back();
-  return loss_->evaluate(last.output_pointer, labels, training ? last.output_gradient_pointer : nullptr);
+  ops::Loss::Result result;
+  timed(observer, "loss", [&] {
+    result = loss_->evaluate(last.output_pointer, labels, training ? last.output_gradient_pointer : nullptr);
+  });
+  return result;
+}
+
+void Program::backward(const Call& call) {
+  call.op->backward({.inputs = call.input_pointers,
+                     .parameters = call.parameter_pointers,
+                     .output = call.output_pointer,
+                     .output_gradient = call.output_gradient_pointer,
+                     .input_gradients = call.input_gradient_pointers,
+                     .parameter_gradients = call.parameter_gradient_pointers,
+                     .saved = call.saved_pointer});
+  for (const GradientSum& sum : call.sums) {
+    sum.op->forward({.inputs = sum.inputs, .output = sum.output, .training = false});
+  }
 }
 
 void Program::backward(GradientSink& sink, Observer* observer) {
   for (std::size_t l = calls_.size(); l-- > 0;) {
     const Call& call = calls_[l];
-    const Clock::time_point begin = observer == nullptr ? Clock::time_point{} : Clock::now();
-    call.op->backward({.inputs = call.input_pointers,
-                       .parameters = call.parameter_pointers,
-                       .output = call.output_pointer,
-                       .output_gradient = call.output_gradient_pointer,
-                       .input_gradients = call.input_gradient_pointers,
-                       .parameter_gradients = call.parameter_gradient_pointers,
-                       .saved = call.saved_pointer});
-    for (const GradientSum& sum : call.sums) {
-      sum.op->forward({.inputs = sum.inputs, .output = sum.output, .training = false});
-    }
-    if (observer != nullptr) observer->span({"compute", call.backward_name, begin, Clock::now(), {}});
+    timed(observer, call.backward_name, [&] { backward(call); });
     const std::vector<int>& parameters = call.tensors->parameters;
     std::for_each(parameters.rbegin(), parameters.rend(), [&sink](int parameter) { sink.ready(parameter); });
     sink.between_layers();

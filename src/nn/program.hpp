@@ -34,7 +34,7 @@ class Program {
     Buffer state;
   };
 
-  /// @param batch  positive
+  /// @param batch  0 is allowed: a rank without samples takes every step with the others
   Program(const Network& network, const Tensors& tensors, ops::Ops& ops, DType dtype, std::int64_t batch);
 
   [[nodiscard]] std::span<const Lifetime> lifetimes() const { return lifetimes_; }
@@ -43,8 +43,8 @@ class Program {
   /// Sets all pointers. It must be called before the first pass and whenever memory moves.
   void place(const Tensors& tensors, const Memory& memory);
 
-  ops::Loss::Result forward(const void* images, const std::int32_t* labels, bool training);
-  /// @param observer  may be null
+  /// @param observer  may be null, here and below
+  ops::Loss::Result forward(const void* images, const std::int32_t* labels, bool training, Observer* observer);
   void backward(GradientSink& sink, Observer* observer);
 
  private:
@@ -62,7 +62,8 @@ class Program {
   /// One layer's operator, its buffers (indices into the plan) and the pointers that follow from them.
   struct Call {
     std::unique_ptr<ops::Operator> op;
-    std::string backward_name;  ///< of the span
+    std::string forward_name;  ///< of the span
+    std::string backward_name;
     const Layer* layer = nullptr;
     const LayerTensors* tensors = nullptr;
     int output = none;
@@ -90,6 +91,7 @@ class Program {
   [[nodiscard]] void* address(int buffer, const Memory& memory) const;
   void place(Call& call, const Tensors& tensors, const Memory& memory) const;
   void feed(const void* images);
+  static void backward(const Call& call);
 
   std::vector<Call> calls_;
   std::unique_ptr<ops::Loss> loss_;

@@ -25,7 +25,7 @@ class Program;
 class Model {
  public:
   /// @param ops       outlives the model
-  /// @param observer  gets spans "forward" and "backward <layer>" on the track "compute"; may be null
+  /// @param observer  gets spans "forward <layer>", "loss" and "backward <layer>" on the track "compute"; may be null
   /// @throws Error{invalid_argument} if the network is incomplete; Error{unsupported} if `ops` cannot compute in
   /// `dtype`
   Model(Network network, ops::Ops& ops, DType dtype, Observer* observer = nullptr);
@@ -56,7 +56,7 @@ class Model {
 
   /// @param images    `batch` images, plain NCHW in the model's dtype; they stay valid until backward returns
   /// @param labels    one per image
-  /// @param batch     0 is allowed and gives zeros
+  /// @param batch     0 is allowed: the same operators run, on nothing, and give zeros
   /// @param training  batch statistics, and what backward needs is kept; otherwise running statistics
   ops::Loss::Result forward(const void* images, const std::int32_t* labels, std::int64_t batch, bool training);
 
@@ -74,7 +74,6 @@ class Model {
  private:
   void place(Program& program);
   void require_bound() const;
-  void backward_of_nothing(GradientSink& sink);
 
   Network network_;
   ops::Ops& ops_;

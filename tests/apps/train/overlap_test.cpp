@@ -50,7 +50,7 @@ std::vector<Step> steps_of(const std::vector<Event>& events) {
   bool open = false;
   for (const Event& event : events) {
     if (event.track != "compute") continue;
-    if (event.name == "forward") open = false;
+    if (event.name.starts_with("forward ")) open = false;
     if (!event.name.starts_with("backward ")) continue;
     if (!open) steps.push_back({event.begin_us, 0});
     open = true;
