@@ -31,6 +31,18 @@ Buffer slot_of(const Buffer& memory, const TensorSlot& slot) { return slice(memo
 
 }  // namespace
 
+void average_statistics(Buffer statistics, StatisticsExchange& exchange, std::int64_t samples) {
+  if (samples < 0) {
+    throw Error(ErrorCode::invalid_argument, "statistics cannot come from " + std::to_string(samples) + " samples");
+  }
+  if (statistics.count.value == 0) return;
+  std::int64_t total = samples;
+  exchange.sum({&total, {1}, DType::int64}, Queue::host());
+  if (total == 0) return;
+  scale(statistics, static_cast<double>(samples) / static_cast<double>(total));
+  exchange.sum(statistics, Queue::host());
+}
+
 Model::Model(Network network, ops::Ops& ops, DType dtype, Observer* observer)
     : network_(std::move(network)), ops_(ops), dtype_(dtype), observer_(observer) {
   network_.check();
@@ -125,16 +137,8 @@ std::vector<int> Model::backward_order() const {
 }
 
 void Model::average_state(StatisticsExchange& exchange, std::int64_t samples) {
-  if (samples < 0) {
-    throw Error(ErrorCode::invalid_argument, "statistics cannot come from " + std::to_string(samples) + " samples");
-  }
   require_bound();
-  if (state_memory_.count.value == 0) return;
-  std::int64_t total = samples;
-  exchange.sum({&total, {1}, DType::int64}, Queue::host());
-  if (total == 0) return;
-  scale(state_memory_, static_cast<double>(samples) / static_cast<double>(total));
-  exchange.sum(state_memory_, Queue::host());
+  average_statistics(state_memory_, exchange, samples);
 }
 
 void Model::require_bound() const {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,12 +21,20 @@ void copy_out(const Buffer& from, std::vector<std::byte>& to) {
   to.assign(begin, begin + from.bytes().value);
 }
 
-void copy_in(const std::vector<std::byte>& from, const Buffer& to, const char* what) {
-  if (static_cast<std::int64_t>(from.size()) != to.bytes().value) {
-    throw Error(ErrorCode::mismatch, std::string("the snapshot's ") + what + " take " + std::to_string(from.size()) +
-                                         " bytes, this model's " + std::to_string(to.bytes().value));
-  }
+void copy_in(const std::vector<std::byte>& from, const Buffer& to) {
   if (!from.empty()) std::memcpy(to.data, from.data(), from.size());
+}
+
+std::vector<Snapshot::Setting> lengths_of(std::int64_t weights, std::int64_t velocity, std::int64_t state) {
+  return {{"bytes of weights", std::to_string(weights)},
+          {"bytes of velocities", std::to_string(velocity)},
+          {"bytes of running statistics", std::to_string(state)}};
+}
+
+std::string hexadecimal(std::uint64_t number) {
+  std::ostringstream text;
+  text << std::hex << number;
+  return text.str();
 }
 
 /// What is wrong with the options is so on every rank.
@@ -126,22 +135,39 @@ void Replica::average_state() {
   samples_seen_ = 0;
 }
 
-void Replica::save(Snapshot& snapshot) const {
+void Replica::save(Snapshot& snapshot) {
   copy_out(data_parallel_.values(), snapshot.weights);
   copy_out(velocity(), snapshot.velocity);
   copy_out(state(), snapshot.state);
+  nn::average_statistics({snapshot.state.data(), state().count, state().dtype}, statistics_, samples_seen_);
+}
+
+std::vector<Snapshot::Setting> Replica::settings() const {
+  std::vector<Snapshot::Setting> settings = {{"model", model_.network().name()},
+                                             {"precision", std::string(name(model_.dtype()))},
+                                             {"parameters", hexadecimal(model_.parameters().hash())},
+                                             {"statistics", hexadecimal(model_.state().hash())}};
+  const std::vector<Snapshot::Setting> long_parts =
+      lengths_of(data_parallel_.values().bytes().value, velocity().bytes().value, state().bytes().value);
+  settings.insert(settings.end(), long_parts.begin(), long_parts.end());
+  return settings;
+}
+
+std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
+  const auto length = [](const std::vector<std::byte>& part) { return static_cast<std::int64_t>(part.size()); };
+  return lengths_of(length(snapshot.weights), length(snapshot.velocity), length(snapshot.state));
 }
 
 void Replica::restore(const Snapshot& snapshot) {
-  copy_in(snapshot.weights, data_parallel_.values(), "weights");
-  copy_in(snapshot.velocity, velocity(), "velocities");
-  copy_in(snapshot.state, state(), "running statistics");
-}
-
-void Replica::follow_rank_zero() {
+  if (group_->rank() == Rank{0}) {
+    copy_in(snapshot.weights, data_parallel_.values());
+    copy_in(snapshot.velocity, velocity());
+    copy_in(snapshot.state, state());
+  }
   for (const Buffer& buffer : {data_parallel_.values(), velocity(), state()}) {
     group_->communicator().broadcast(buffer, {0}, Queue::host(), "replica").wait();
   }
+  samples_seen_ = 0;
 }
 
 }  // namespace lockstep::trainer

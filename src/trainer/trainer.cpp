@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/base/error.hpp"
+#include "trainer/resume.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -172,19 +173,30 @@ Trainer::Evaluation Trainer::evaluate() {
   return {.loss = sums[0] / sums[2], .accuracy = sums[1] / sums[2]};
 }
 
-Snapshot Trainer::snapshot() const {
-  Snapshot snapshot{.epoch = epoch_, .step = step_};
+std::vector<Snapshot::Setting> Trainer::settings() const {
+  std::vector<Snapshot::Setting> settings = replica_.settings();
+  settings.push_back({"training samples", std::to_string(data_->train.size())});
+  settings.push_back({"batch", std::to_string(options_.batch.value)});
+  settings.push_back({"seed", std::to_string(options_.seed)});
+  return settings;
+}
+
+Snapshot Trainer::snapshot() {
+  Snapshot snapshot{.settings = settings(), .epoch = epoch_, .step = step_, .steps = steps_};
   replica_.save(snapshot);
   return snapshot;
 }
 
 void Trainer::restore(const Snapshot& snapshot) {
-  if (group_->rank() == Rank{0}) replica_.restore(snapshot);
-  replica_.follow_rank_zero();
-  std::int64_t position[2] = {snapshot.epoch, snapshot.step};
-  group_->statistics().broadcast({position, {2}, DType::int64}, {0}, Queue::host(), "position").wait();
+  std::vector<Snapshot::Setting> found = Replica::lengths(snapshot);
+  found.insert(found.end(), snapshot.settings.begin(), snapshot.settings.end());
+  require_same_run(*group_, found, settings());
+  replica_.restore(snapshot);
+  std::int64_t position[3] = {snapshot.epoch, snapshot.step, snapshot.steps};
+  group_->statistics().broadcast({position, {3}, DType::int64}, {0}, Queue::host(), "position").wait();
   epoch_ = position[0];
   step_ = position[1];
+  steps_ = position[2];
   entered_ = false;
 }
 

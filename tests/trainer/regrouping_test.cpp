@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
@@ -70,17 +71,71 @@ TEST(GroupOfRanks, ChangesAtStepBoundariesWithoutATrace) {
   world.close();
 }
 
-TEST(GroupOfRanks, RefusesASnapshotOfAnotherModel) {
+constexpr TrainerOptions of_20{.precision = DType::float64, .batch = {20}};
+
+/// Restores the snapshot on all ranks. @return what every rank says; the trainer goes on as if it had not been asked
+Error refusal(Trainer& trainer, const Snapshot& snapshot) {
+  const Snapshot before = trainer.snapshot();
+  std::optional<Error> error;
+  try {
+    trainer.restore(snapshot);
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  const Snapshot after = trainer.snapshot();
+  EXPECT_EQ(after.weights, before.weights);
+  EXPECT_EQ(after.velocity, before.velocity);
+  EXPECT_EQ(after.steps, before.steps);
+  if (!error) return {ErrorCode::unsupported, "nothing was thrown"};
+  EXPECT_EQ(error->code(), ErrorCode::mismatch);
+  EXPECT_TRUE(error->is_on_every_rank());
+  return *error;
+}
+
+TEST(GroupOfRanks, RefusesASnapshotThatDoesNotSuitAnyOfThem) {
   World world;
   const auto ops = ops::make_reference_ops();
   const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   {
-    Trainer trainer(members, *ops, nn::make_model("lenet", {1, 1, 12, 12}, 10), data,
-                    {.precision = DType::float64, .batch = {20}});
-    Snapshot snapshot = trainer.snapshot();
-    snapshot.weights.pop_back();
-    EXPECT_THROW(trainer.replica().restore(snapshot), Error);
+    Trainer trainer(members, *ops, nn::make_model("lenet", {1, 1, 12, 12}, 10), data, of_20);
+    trainer.train_steps(2);
+    const Snapshot good = trainer.snapshot();
+    const auto of_rank_zero = [&](const Snapshot& bad) { return world.rank() == Rank{0} ? bad : Snapshot{}; };
+
+    Snapshot shorter = good;
+    shorter.weights.pop_back();
+    const std::string bytes = std::to_string(good.weights.size());
+    EXPECT_EQ(refusal(trainer, of_rank_zero(shorter)).message(),
+              "the ranks named here cannot go on from rank 0's snapshot, which has bytes of weights " +
+                  std::to_string(good.weights.size() - 1) + ", this run " + bytes + ". Nothing was changed");
+
+    Snapshot other_batch = good;
+    for (Snapshot::Setting& setting : other_batch.settings)
+      if (setting.name == "batch") setting.value = "30";
+    const Error of_batch = refusal(trainer, of_rank_zero(other_batch));
+    EXPECT_NE(of_batch.message().find("batch 30, this run 20"), std::string::npos) << of_batch.message();
+    EXPECT_EQ(of_batch.context().peers, (std::vector<int>{0, 1, 2, 3}));
+
+    trainer.restore(of_rank_zero(good));
+    EXPECT_EQ(trainer.snapshot().weights, good.weights);
+  }
+  members.close();
+  world.close();
+}
+
+TEST(GroupOfRanks, NamesTheRankThatTheSnapshotDoesNotSuit) {
+  World world;
+  const auto ops = ops::make_reference_ops();
+  const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
+  ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
+  {
+    TrainerOptions options = of_20;
+    if (world.rank() == Rank{2}) options.seed = 7;
+    Trainer trainer(members, *ops, nn::make_model("lenet", {1, 1, 12, 12}, 10), data, options);
+    const Error error = refusal(trainer, trainer.snapshot());
+    EXPECT_EQ(error.context().peers, std::vector<int>{2});
+    EXPECT_NE(error.message().find("seed 1, this run 7"), std::string::npos) << error.message();
   }
   members.close();
   world.close();

@@ -20,6 +20,11 @@ namespace lockstep::nn {
 
 class Program;
 
+/// Overwrites running statistics with their average over ranks, weighted by the samples that each has seen; 0 in total
+/// leaves them alone. Collective.
+/// @throws Error{invalid_argument} if `samples` is negative; what `exchange` throws
+void average_statistics(Buffer statistics, StatisticsExchange& exchange, std::int64_t samples);
+
 /// A network that runs: forward and backward passes over parameters, gradients and batch-norm state that the caller
 /// owns, each a flat allocation. Activations are its own: planned per batch size, in one arena that all sizes share.
 class Model {
@@ -66,9 +71,7 @@ class Model {
   /// The order in which `backward` reports parameters, whatever the batch size.
   [[nodiscard]] std::vector<int> backward_order() const;
 
-  /// Averages the running statistics over ranks, weighted by the samples that each has seen; 0 in total leaves them
-  /// alone. Collective.
-  /// @throws Error{invalid_argument} if `samples` is negative; what `exchange` throws
+  /// Averages the running statistics over ranks, as `average_statistics` does. Collective. @throws as that
   void average_state(StatisticsExchange& exchange, std::int64_t samples);
 
  private:

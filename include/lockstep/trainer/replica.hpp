@@ -47,12 +47,15 @@ class Replica : private nn::GradientSink {
   /// Averages running statistics over ranks, weighted by the samples each has seen since the last time. Collective.
   void average_state();
 
-  /// Weights, velocity and running statistics; the position is left alone.
-  void save(Snapshot& snapshot) const;
-  /// @throws Error{mismatch} if the snapshot is of another model or precision
+  /// Weights, velocity, and what running statistics are on average over ranks, which goes no further. Collective.
+  void save(Snapshot& snapshot);
+  /// What a snapshot has to have: of the model, and how long its parts are.
+  [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
+  /// The same of a snapshot.
+  [[nodiscard]] static std::vector<Snapshot::Setting> lengths(const Snapshot& snapshot);
+  /// Overwrites weights, velocity and running statistics with rank 0's snapshot. Collective.
+  /// @pre it has what `settings` says
   void restore(const Snapshot& snapshot);
-  /// Overwrites this rank's weights, velocity and running statistics with rank 0's. Collective.
-  void follow_rank_zero();
 
   [[nodiscard]] const nn::Model& model() const { return model_; }
   [[nodiscard]] const DataParallel& data_parallel() const { return data_parallel_; }

@@ -3,17 +3,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace lockstep::trainer {
 
 /// Where a run stands between two steps: with it, ranks that were not there before can go on as if they had been.
 struct Snapshot {
+  /// What a value of the run was, e.g. {"batch", "128"}.
+  struct Setting {
+    std::string name;
+    std::string value;
+    friend bool operator==(const Setting&, const Setting&) = default;
+  };
+  /// What has to be the same where the run goes on: model, precision, tensors, data, batch and seed.
+  std::vector<Setting> settings;
   std::int64_t epoch = 1;           ///< from 1
   std::int64_t step = 0;            ///< steps done in this epoch
+  std::int64_t steps = 0;           ///< done in all
   std::vector<std::byte> weights;   ///< all parameters
   std::vector<std::byte> velocity;  ///< the optimizer's state
-  std::vector<std::byte> state;     ///< running statistics
+  std::vector<std::byte> state;     ///< running statistics, as evaluation would use them
 };
 
 }  // namespace lockstep::trainer

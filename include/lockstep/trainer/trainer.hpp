@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "lockstep/data/prefetcher.hpp"
 #include "lockstep/trainer/options.hpp"
@@ -43,9 +44,12 @@ class Trainer {
   [[nodiscard]] std::int64_t steps_per_epoch() const { return batches_.sampler().steps(); }
   /// Mean loss of the last step's samples over all ranks.
   [[nodiscard]] double last_loss() const { return last_loss_; }
-  [[nodiscard]] Snapshot snapshot() const;
-  /// Goes on from rank 0's snapshot; the other ranks' are ignored. Collective.
-  /// @throws Error{mismatch} if it is of another model or precision
+  /// The same on all ranks. Collective.
+  [[nodiscard]] Snapshot snapshot();
+  /// Goes on from rank 0's snapshot; the other ranks' are ignored. What a snapshot does not hold, such as learning
+  /// rates and the number of epochs, is this run's. Collective.
+  /// @throws Error{mismatch} on every rank, before anything is changed, that names the ranks whose model, precision,
+  ///         data, batch or seed are not the snapshot's, and the first of these
   void restore(const Snapshot& snapshot);
 
   /// This rank's copy of the model.
@@ -53,6 +57,7 @@ class Trainer {
   [[nodiscard]] const Replica& replica() const { return replica_; }
 
  private:
+  [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
   observe::EpochEvent train_epoch();
   void train_on(const data::Batch& batch);
   void report_step();
