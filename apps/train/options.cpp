@@ -40,7 +40,7 @@ po::options_description describe(const nn::Models& models) {
       ("data-dir", value<std::string>("DIR"), "where the files of mnist are")
       ("model", choice(models.names()), "(default lenet)")
       ("epochs", value<std::int64_t>("N"), "passes over the training set (default by model)")
-      ("steps", value<std::int64_t>("N"), "stop after N steps (default 0: never)")
+      ("steps", value<std::int64_t>("N"), "stop after N steps, in which the learning rate falls as it else does in all epochs (default 0: never)")
       ("batch", value<std::int64_t>("N"), "samples of a step, the total over all ranks (default by model)")
       ("lr", value<double>("X"), "peak learning rate (default by model)")
       ("momentum", value<double>("X"), "(default by model)")

@@ -72,6 +72,11 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Network& network,
   prepare_shares(replica_, test_batches_.sampler());
 }
 
+std::int64_t Trainer::total_steps() const {
+  const std::int64_t in_all_epochs = options_.epochs * steps_per_epoch();
+  return options_.steps > 0 ? std::min(options_.steps, in_all_epochs) : in_all_epochs;
+}
+
 Trainer::Result Trainer::run() {
   Result result;
   while (epoch_ <= options_.epochs && !reached_last_step()) {
@@ -94,7 +99,7 @@ observe::EpochEvent Trainer::train_epoch() {
   const double exposed = replica_.data_parallel().exposed_seconds();
   const double waited = batches_.waited_seconds();
   const Clock::time_point begin = Clock::now();
-  window_begin_ = begin;
+  window_seconds_ = 0;
   window_samples_ = 0;
   epoch_loss_sum_ = 0;
   epoch_samples_ = 0;
@@ -113,10 +118,13 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
   entered_ = true;
   std::int64_t taken = 0;
   while (taken < most) {
+    const Clock::time_point begin = Clock::now();
     const data::Batch* batch = batches_.next();
     if (batch == nullptr) break;
     train_on(*batch);
     ++taken;
+    window_seconds_ += seconds_since(begin);
+    if (step_ % options_.log_every == 0) report_step();
     if (step_ < steps_per_epoch()) continue;
     ++epoch_;
     step_ = 0;
@@ -128,7 +136,7 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
 
 void Trainer::train_on(const data::Batch& batch) {
   const std::int64_t global_step = (epoch_ - 1) * steps_per_epoch() + step_;
-  const double rate = nn::learning_rate(options_.schedule, global_step, options_.epochs * steps_per_epoch());
+  const double rate = nn::learning_rate(options_.schedule, global_step, total_steps());
   try {
     last_loss_ = replica_.step(batch, rate).loss;
   } catch (const Error& error) {
@@ -139,18 +147,16 @@ void Trainer::train_on(const data::Batch& batch) {
   epoch_loss_sum_ += last_loss_ * static_cast<double>(batch.step_samples.value);
   epoch_samples_ += batch.step_samples.value;
   window_samples_ += batch.step_samples.value;
-  if (step_ % options_.log_every == 0) report_step();
 }
 
 void Trainer::report_step() {
-  const double seconds = seconds_since(window_begin_);
   if (listener_ != nullptr) {
     listener_->step({.epoch = epoch_,
                      .step = step_,
                      .loss = last_loss_,
-                     .images_per_second = static_cast<double>(window_samples_) / seconds});
+                     .images_per_second = static_cast<double>(window_samples_) / window_seconds_});
   }
-  window_begin_ = Clock::now();
+  window_seconds_ = 0;
   window_samples_ = 0;
 }
 

@@ -17,7 +17,7 @@ struct TrainerOptions {
   std::int64_t epochs = 1;
   std::int64_t steps = 0;             ///< ends the run after so many steps in all; 0: no such end
   Count batch{128};                   ///< samples of a step over all ranks
-  nn::LearningRateSchedule schedule;  ///< of the learning rate, over all epochs
+  nn::LearningRateSchedule schedule;  ///< of the learning rate, over all steps of the run
   nn::SgdOptions sgd;
   std::uint64_t seed = 1;  ///< of initialisation and shuffling
   InitialValues initial = InitialValues::broadcast;

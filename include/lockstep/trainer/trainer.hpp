@@ -58,6 +58,7 @@ class Trainer {
 
  private:
   [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
+  [[nodiscard]] std::int64_t total_steps() const;
   observe::EpochEvent train_epoch();
   void train_on(const data::Batch& batch);
   void report_step();
@@ -80,7 +81,7 @@ class Trainer {
   double last_loss_ = 0;
   double epoch_loss_sum_ = 0;
   std::int64_t epoch_samples_ = 0;
-  Clock::time_point window_begin_;
+  double window_seconds_ = 0;  // of training, since the last report
   std::int64_t window_samples_ = 0;
 };
 
