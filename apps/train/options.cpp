@@ -57,6 +57,7 @@ po::options_description describe(const nn::Models& models) {
       ("algorithm", choice(backends::method_names()), "of the all-reduce; auto takes the best for each size, mpi is the MPI library's own (default auto)")
       ("tuning", value<std::string>("FILE"), "what is best, as comm-bench --tune found it; by a cost model unless given")
       ("explain", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "print which algorithm each bucket of gradients is all-reduced by, and why")
+      ("explain-step", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "print what each operator of a step does, by which kernel, how long it takes, and how near that is to what the machine can do")
       ("progress-thread", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "a thread moves gradients while layers compute, where there is a processor to spare (default no: polls between layers)")
       ("wait", choice(wait_names()), "what a rank does while it waits; auto spins while there is a processor for each rank, then yields, then sleeps (default auto)")
       ("check", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "ranks compare what they call before each operation of --algorithm mpi; the others look anyway, so there it changes nothing (default no)")
@@ -195,6 +196,7 @@ Options checked(const Given& given, const nn::Models& models) {
   options.method = backends::parse_method(given.choose("algorithm", backends::method_names(), "auto"));
   options.tuning = given.get<std::string>("tuning", "");
   options.explain = given.get("explain", false);
+  options.explain_step = given.get("explain-step", false);
   options.progress_thread = given.get("progress-thread", false);
   options.wait = given.choose("wait", wait_names(), "auto");
   options.check = given.get("check", false);

@@ -22,6 +22,7 @@ struct Options {
   std::string compress;     ///< of backends::compression_names()
   std::string tuning;       ///< the selection table that "auto" goes by; empty: the cost model
   bool explain = false;
+  bool explain_step = false;
   std::string device;
   std::string ops;
   double timeout_seconds = 0;

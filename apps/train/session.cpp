@@ -14,7 +14,7 @@
 #include "apps/train/reporter.hpp"
 #include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/nn/models.hpp"
+#include "lockstep/nn/explain.hpp"
 #include "lockstep/observe/trace.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
@@ -162,6 +162,16 @@ void print_explanation(const Options& options, const ProcessGroup& group, const 
   std::fflush(stdout);
 }
 
+/// The operators of a step of the largest share. All ranks measure at once, as they train at once.
+void print_step(const World& world, const Options& options, const nn::Network& network, ops::Ops& ops) {
+  const std::int64_t share = (options.trainer.batch.value + world.size() - 1) / world.size();
+  barrier(world.group());
+  const nn::StepReport report = nn::explain_step(network, ops, options.trainer.precision, share);
+  if (world.rank() != Rank{0}) return;
+  std::printf("A step of rank 0, with %lld samples:\n%s\n", static_cast<long long>(share), to_text(report).c_str());
+  std::fflush(stdout);
+}
+
 /// Trains to the end; the end is recorded also where it is an error.
 void run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& options) {
   const Clock::time_point begin = Clock::now();
@@ -207,6 +217,7 @@ int run_session(World& world, const Options& options, const nn::Models& models) 
   Reporter* listener = reporter ? &*reporter : nullptr;
   trainer::Trainer trainer(group, *ops, network, data, options.trainer, listener, observer);
   if (options.explain && world.rank() == Rank{0}) print_explanation(options, group, trainer);
+  if (options.explain_step) print_step(world, options, network, *ops);
   run_to_end(trainer, listener, options);
   group.close();
   write_trace(world, options, files, observer);

@@ -102,6 +102,10 @@ void Model::prepare(std::int64_t batch) {
   programs_.emplace(batch, std::move(made));
 }
 
+const ops::Operator& Model::operator_of(int layer, std::int64_t batch) const {
+  return programs_.at(batch)->operator_of(layer);
+}
+
 Bytes Model::activation_bytes(std::int64_t batch) {
   prepare(batch);
   return programs_.at(batch)->plan().total;

@@ -40,6 +40,10 @@ class Program {
   [[nodiscard]] std::span<const Lifetime> lifetimes() const { return lifetimes_; }
   [[nodiscard]] const MemoryPlan& plan() const { return plan_; }
 
+  [[nodiscard]] const ops::Operator& operator_of(int layer) const {
+    return *calls_[static_cast<std::size_t>(layer)].op;
+  }
+
   /// Sets all pointers. It must be called before the first pass and whenever memory moves.
   void place(const Tensors& tensors, const Memory& memory);
 

@@ -156,6 +156,7 @@ TEST_P(Contract, SgdUpdatesEveryElementOnceAndReadsItsScalarsWhenItRuns) {
 
 TEST_P(Contract, SgdRefusesIntegers) {
   expect_refusal([&] { ops_->sgd({.dtype = DType::int64}); }, "int64", ErrorCode::unsupported);
+  expect_refusal([&] { (void)ops_->measure_limits(DType::int64); }, "int64", ErrorCode::unsupported);
 }
 
 TEST_P(Contract, EmptyBatchGivesZeroGradientsAndKeepsStatistics) {

@@ -56,6 +56,8 @@ class Model {
   /// Makes the operators and the memory plan for this batch size, unless they exist. Afterwards forward and backward
   /// of this size allocate nothing, but for scratch memory that an operator may keep from its first call.
   void prepare(std::int64_t batch);
+  /// What computes a layer of the network for this batch size. @pre prepare() was called for it
+  [[nodiscard]] const ops::Operator& operator_of(int layer, std::int64_t batch) const;
   /// Memory that activations and their gradients take for this batch size, which is prepared if need be.
   [[nodiscard]] Bytes activation_bytes(std::int64_t batch);
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "lockstep/base/buffer.hpp"
 
@@ -26,9 +27,10 @@ struct Format {
   DType dtype = DType::float32;
   Bytes bytes;                         ///< memory it needs, a back end's padding included
   std::shared_ptr<const void> native;  ///< the back end's descriptor; empty for plain
+  std::string_view layout = "nchw";    ///< its name, for people
 
   /// Row-major, without padding: what every implementation takes.
-  static Format plain(Shape shape, DType dtype) { return {shape, dtype, {shape.count() * size_of(dtype)}, nullptr}; }
+  static Format plain(Shape shape, DType dtype) { return {shape, dtype, {shape.count() * size_of(dtype)}}; }
 };
 
 }  // namespace lockstep::ops

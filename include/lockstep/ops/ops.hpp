@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "lockstep/base/buffer.hpp"
@@ -38,6 +39,9 @@ struct BatchNormShape {
   Activation activation = Activation::none;
 };
 
+/// The two halves of a training step.
+enum class Pass { forward, backward };
+
 /// One layer's arithmetic for one input format. Its buffers are the caller's, so that memory can be planned and reused.
 ///
 /// Parameters are plain row-major whatever the activations' format is. Gradients are sums over the samples of the
@@ -67,6 +71,8 @@ class Operator {
 
   virtual ~Operator() = default;
   [[nodiscard]] virtual const Format& output() const = 0;
+  /// What computes it, for people: a kernel's name.
+  [[nodiscard]] virtual std::string algorithm(Pass /*pass*/) const { return "loops"; }
   [[nodiscard]] virtual Bytes saved_bytes() const { return {0}; }
   /// Overwrites the output. @throws Error{invalid_argument} for another number of pointers than it was made for
   virtual void forward(const Forward& call) = 0;
@@ -110,6 +116,12 @@ struct SgdStep {
   const UpdateScalars* scalars = nullptr;  ///< never null when the step is taken
 };
 
+/// How much a second all threads of a rank can do together.
+struct MachineLimits {
+  double bytes_per_second = 0;  ///< read and written, by a copy that is larger than caches
+  double flops_per_second = 0;  ///< multiplications and additions, in registers
+};
+
 /// Makes operators. One per rank; used by one thread, which may use `threads` of its own.
 class Ops {
  public:
@@ -138,6 +150,10 @@ class Ops {
 
   /// Overwrites parameters and velocity.
   virtual void sgd(const SgdStep& step) = 0;
+
+  /// Measures what the processors that operators use can do at best, in a few hundredths of a second.
+  /// @throws Error{unsupported} unless the dtype is float32 or float64
+  [[nodiscard]] virtual MachineLimits measure_limits(DType dtype) = 0;
 };
 
 }  // namespace lockstep::ops

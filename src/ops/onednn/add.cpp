@@ -27,6 +27,10 @@ class Add final : public Operator {
   }
 
   [[nodiscard]] const Format& output() const override { return out_; }
+  [[nodiscard]] std::string algorithm(Pass pass) const override {
+    if (pass == Pass::forward) return forward_.kernel();
+    return relu_ ? relu_backward_.kernel() : "copy";
+  }
 
   void forward(const Forward& call) override {
     arity.check(call);

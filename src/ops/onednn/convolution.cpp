@@ -54,6 +54,9 @@ class Convolution final : public Operator {
   }
 
   [[nodiscard]] const Format& output() const override { return out_; }
+  [[nodiscard]] std::string algorithm(Pass pass) const override {
+    return pass == Pass::forward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
+  }
 
   void forward(const Forward& call) override {
     arity().check(call);

@@ -14,11 +14,23 @@ Desc to_desc(const Format& format) {
   return describe(dims_of(format.shape), Tag::nchw);
 }
 
+namespace {
+
+std::string_view layout_of(const Desc& desc, const Dims& dims) {
+  if (desc == describe(dims, Tag::nhwc)) return "nhwc";
+  if (desc == describe(dims, Tag::nChw8c)) return "nChw8c";
+  if (desc == describe(dims, Tag::nChw16c)) return "nChw16c";
+  return "blocked";
+}
+
+}  // namespace
+
 Format to_format(const Desc& desc, const Shape& shape) {
   Format format = Format::plain(shape, DType::float32);
   if (desc == describe(dims_of(shape), Tag::nchw)) return format;
   format.bytes = {static_cast<std::int64_t>(desc.get_size())};
   format.native = std::make_shared<const Desc>(desc);
+  format.layout = layout_of(desc, dims_of(shape));
   return format;
 }
 

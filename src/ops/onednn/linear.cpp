@@ -37,6 +37,9 @@ class Linear final : public Operator {
   }
 
   [[nodiscard]] const Format& output() const override { return out_; }
+  [[nodiscard]] std::string algorithm(Pass pass) const override {
+    return pass == Pass::forward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
+  }
 
   void forward(const Forward& call) override {
     arity.check(call);

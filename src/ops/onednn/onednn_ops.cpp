@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/onednn.hpp"
+#include "ops/limits.hpp"
 #include "ops/onednn/empty_batch.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/team.hpp"
@@ -106,6 +107,10 @@ class OneDnnOps final : public Ops {
   void sgd(const SgdStep& step) override {
     check_sgd(step);
     onednn::on_team([&](int member, int members) { sgd_step(part_of(step, member, members)); });
+  }
+
+  [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
+    return ops::measure_limits(dtype, onednn::on_team);
   }
 
  private:

@@ -33,6 +33,9 @@ class Pool final : public Operator {
   }
 
   [[nodiscard]] const Format& output() const override { return out_; }
+  [[nodiscard]] std::string algorithm(Pass pass) const override {
+    return pass == Pass::forward ? training_.kernel() : backward_.kernel();
+  }
   [[nodiscard]] Bytes saved_bytes() const override { return {saved_bytes_}; }
 
   void forward(const Forward& call) override {

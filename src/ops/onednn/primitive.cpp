@@ -50,6 +50,14 @@ void Primitive::run(std::initializer_list<Binding> bindings) {
         "execute a primitive");
 }
 
+std::string Primitive::kernel() const {
+  const char* text = nullptr;
+  check(dnnl_primitive_desc_query(primitive_.get_primitive_desc(), dnnl_query_impl_info_str, 0,
+                                  static_cast<void*>(&text)),
+        "name a kernel");
+  return text;
+}
+
 void Primitive::bind(int index, void* data) {
   for (const dnnl_exec_arg_t& argument : arguments_) {
     if (argument.arg == index) check(dnnl_memory_set_data_handle(argument.memory, data), "bind memory");

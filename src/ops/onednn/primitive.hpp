@@ -3,6 +3,7 @@
 
 #include <dnnl.hpp>
 #include <initializer_list>
+#include <string>
 #include <vector>
 
 #include "ops/onednn/context.hpp"
@@ -32,6 +33,8 @@ class Primitive {
 
   /// @throws Error{device} if oneDNN refuses
   void run(std::initializer_list<Binding> bindings);
+  /// oneDNN's name for the kernel.
+  [[nodiscard]] std::string kernel() const;
   [[nodiscard]] explicit operator bool() const { return context_ != nullptr; }
 
  private:
@@ -50,6 +53,7 @@ class ReluBackward {
   ReluBackward() = default;
   ReluBackward(const ContextPtr& context, const Desc& desc);
   void run(const void* output, const void* output_gradient, void* input_gradient);
+  [[nodiscard]] std::string kernel() const { return primitive_.kernel(); }
 
  private:
   Primitive primitive_;

@@ -20,6 +20,9 @@ class Relu final : public Operator {
   }
 
   [[nodiscard]] const Format& output() const override { return out_; }
+  [[nodiscard]] std::string algorithm(Pass pass) const override {
+    return pass == Pass::forward ? forward_.kernel() : backward_.kernel();
+  }
 
   void forward(const Forward& call) override {
     arity.check(call);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/reference.hpp"
+#include "ops/limits.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/sgd.hpp"
 
@@ -38,6 +39,10 @@ class ReferenceOps final : public Ops {
   void sgd(const SgdStep& step) override {
     check_sgd(step);
     sgd_step(step);
+  }
+
+  [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
+    return ops::measure_limits(dtype, [](const auto& body) { body(0, 1); });
   }
 };
 

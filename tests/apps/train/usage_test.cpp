@@ -115,12 +115,13 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   const auto result = run_train(2, "--help");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "Exit codes: 0 "), 1) << result.output;
-  for (const char* option : {"config", "dataset",      "data-dir",        "model",     "epochs",       "steps",
-                             "batch",  "lr",           "momentum",        "nesterov",  "weight-decay", "initial",
-                             "seed",   "threads",      "workers",         "bucket-mb", "algorithm",    "device",
-                             "ops",    "precision",    "timeout",         "log-every", "metrics",      "trace",
-                             "help",   "version",      "progress-thread", "tuning",    "explain",      "compress",
-                             "freeze", "decay-vectors"}) {
+  for (const char* option : {"config",       "dataset",         "data-dir",    "model",    "epochs",
+                             "steps",        "batch",           "lr",          "momentum", "nesterov",
+                             "weight-decay", "initial",         "seed",        "threads",  "workers",
+                             "bucket-mb",    "algorithm",       "device",      "ops",      "precision",
+                             "timeout",      "log-every",       "metrics",     "trace",    "help",
+                             "version",      "progress-thread", "tuning",      "explain",  "compress",
+                             "freeze",       "decay-vectors",   "explain-step"}) {
     EXPECT_EQ(occurrences(result.output, "\n  --" + std::string(option) + ' '), 1) << option << result.output;
   }
 }

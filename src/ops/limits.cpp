@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/limits.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include "kernels/peak.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::ops {
+namespace {
+
+constexpr int trials = 5;  // the best counts: nobody can be faster than the machine
+
+template <typename Body>
+double least_seconds(const Body& body) {
+  using Clock = std::chrono::steady_clock;
+  double least = 1e9;
+  for (int trial = 0; trial < trials; ++trial) {
+    const Clock::time_point begin = Clock::now();
+    body();
+    least = std::min(least, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return least;
+}
+
+double copied_bytes_per_second(const OnTeam& on_team) {
+  constexpr std::int64_t bytes = std::int64_t{64} << 20;
+  const Allocation from = allocate_host({bytes});
+  const Allocation to = allocate_host({bytes});
+  std::memset(from.data(), 1, bytes);
+  const double seconds = least_seconds([&] {
+    on_team([&](int member, int members) {
+      const std::int64_t begin = bytes * member / members;
+      const std::int64_t end = bytes * (member + 1) / members;
+      std::memcpy(static_cast<std::byte*>(to.data()) + begin, static_cast<const std::byte*>(from.data()) + begin,
+                  static_cast<std::size_t>(end - begin));
+    });
+  });
+  return 2 * static_cast<double>(bytes) / seconds;
+}
+
+double flops_per_second(DType dtype, const OnTeam& on_team) {
+  constexpr std::int64_t rounds = 200'000;
+  std::atomic<double> sum = 0;  // that nobody reads, but the compiler does not know
+  std::atomic<int> team = 1;
+  const double seconds = least_seconds([&] {
+    on_team([&](int /*member*/, int members) {
+      team = members;
+      sum = dtype == DType::float32 ? static_cast<double>(kernels::multiply_add_float32(rounds))
+                                    : kernels::multiply_add_float64(rounds);
+    });
+  });
+  return static_cast<double>(team.load()) * static_cast<double>(rounds * kernels::flops_per_round) / seconds;
+}
+
+}  // namespace
+
+MachineLimits measure_limits(DType dtype, const OnTeam& on_team) {
+  if (dtype != DType::float32 && dtype != DType::float64) {
+    throw Error(ErrorCode::unsupported,
+                "limits of arithmetic in " + std::string(name(dtype)) + "; use float32 or float64");
+  }
+  return {.bytes_per_second = copied_bytes_per_second(on_team), .flops_per_second = flops_per_second(dtype, on_team)};
+}
+
+}  // namespace lockstep::ops
