@@ -36,6 +36,21 @@ if(NOT LOCKSTEP_SHARED)
   install(TARGETS lockstep_mpi ${lockstep_rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${lockstep_config_dir})
+# Turns /where/libx.so into -L/where -lx: who asks pkg-config for libraries may get those only that are written so, and CMake
+# puts all else in front of what needs it.
+function(lockstep_pc_flags result)
+  set(flags "")
+  foreach(library ${ARGN})
+    if(library MATCHES "^(/.+)/lib([^/]+)\\.(so|a)[.0-9]*$")
+      list(APPEND flags -L${CMAKE_MATCH_1} -l${CMAKE_MATCH_2})
+    else()
+      list(APPEND flags ${library})
+    endif()
+  endforeach()
+  list(JOIN flags " " flags)
+  set(${result} "${flags}" PARENT_SCOPE)
+endfunction()
+
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # What stands in for the rooms that need CUDA where those who link the static libraries do not have it.
@@ -68,7 +83,7 @@ else()
   set(lockstep_pc_libraries ${lockstep_pc_rooms}
     ${MPI_CXX_LIBRARIES} ${DNNL_LIBRARY} ${ZLIB_LIBRARIES} ${HWLOC_LINK_LIBRARIES} -lgomp -lpthread)
 endif()
-list(JOIN lockstep_pc_libraries " " lockstep_pc_libraries)
+lockstep_pc_flags(lockstep_pc_libraries ${lockstep_pc_libraries})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
