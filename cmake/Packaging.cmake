@@ -51,7 +51,16 @@ function(lockstep_pc_flags result)
   set(${result} "${flags}" PARENT_SCOPE)
 endfunction()
 
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set(lockstep_has_train FALSE)
+set(lockstep_header_without_library "")
+if(TARGET lockstep_train)
+  set(lockstep_has_train TRUE)
+  include(PackageTrain)
+else()
+  set(lockstep_header_without_library REGEX "/lockstep/train\\.hpp$" EXCLUDE)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  ${lockstep_header_without_library})
 
 # What stands in for the rooms that need CUDA where those who link the static libraries do not have it.
 set(lockstep_cuda_rooms "")

@@ -2,7 +2,7 @@
 # One target per room: lockstep_room(base SOURCES error.cpp DEPENDS … LINKS …) makes lockstep::base.
 #   DEPENDS  rooms of lower floors, visible to whoever uses this one
 #   LINKS    vendor libraries; private, no public header includes theirs
-#   INTERNAL  not for users: neither installed nor part of lockstep::lockstep
+#   INTERNAL  no part of lockstep::lockstep, nor installed with it
 include(GNUInstallDirs)
 
 add_library(lockstep_flags INTERFACE)

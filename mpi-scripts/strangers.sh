@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tries what people do with lockstep whose machines are not like the developers'.
 #   strangers.sh [package] [subproject] [deps] [quickstart] [root]    all where none is named
-#     package      installed, static and shared, found by find_package and by pkg-config, with CUDA and with CUDA gone
+#     package      installed, static and shared, found by find_package and by pkg-config, with CUDA and with CUDA gone, and
+#                  lockstep::train with Boost and with Boost gone
 #     subproject   taken in with add_subdirectory, into a project that keeps its settings
 #     deps         install-deps.sh without network, and without root, where a package is missing and where none is
 #     quickstart   from a tarball, in a path with spaces, as an ordinary user, without network; and test.sh's format there
@@ -37,11 +38,14 @@ stranger() {
     cmake --build "$build" && "$build/stranger"
 }
 
-# installed static|shared   builds the package, in one folder for both, as the preset dev would
+# trains NAME   the model that tests/install/stranger adds to train, where stranger NAME has built it
+trains() { expect "strange on synthetic-digits" "$out/$1/stranger_train" --model strange --steps 1 --batch 16; }
+
+# installed static|shared [OPTION]   builds the package, in one folder for all, as the preset dev would
 installed() {
   local shared=OFF
   [ "$1" = static ] || shared=ON
-  cmake --preset dev -B "$out/build" -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_PROGRAMS=OFF -DLOCKSTEP_SHARED=$shared >/dev/null
+  cmake --preset dev -B "$out/build" -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_SHARED=$shared "${2:--DLOCKSTEP_PROGRAMS=ON}" >/dev/null
   cmake --build "$out/build" -j "$jobs"
   rm -rf "${out:?}/$1"
   cmake --install "$out/build" --prefix "$out/$1" >/dev/null
@@ -50,10 +54,14 @@ installed() {
 package() {
   section "Static libraries"
   installed static
-  local version why no_cuda=-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON from=-DCMAKE_PREFIX_PATH=$out/static
+  local version why no_boost=-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON no_cuda=-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON from=-DCMAKE_PREFIX_PATH=$out/static
   version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$out/build/CMakeCache.txt")
   why=$(sed -n 's/^LOCKSTEP_CUDA_MISSING:INTERNAL=//p' "$out/build/CMakeCache.txt")
-  expect "lockstep $version, NCCL '" stranger found "$from"
+  expect "lockstep $version, NCCL '" stranger found "$from" -DLOCKSTEP_COMPONENTS=train
+  trains found
+  refuse lockstep_FOUND stranger found "$from" "$no_boost" -DLOCKSTEP_COMPONENTS=train
+  expect "lockstep comes without lockstep::train here" stranger found "$from" "$no_boost"
+  [ ! -e "$out/found/stranger_train" ] || fail "lockstep::train is there without Boost"
   if [ -n "$why" ]; then
     expect "$why" stranger found "$from"
     refuse lockstep_FOUND stranger found "$from" -DLOCKSTEP_COMPONENTS=cuda
@@ -65,16 +73,28 @@ package() {
     if ldd "$out/found/stranger" | grep -E 'nccl|cudart'; then fail "a program without CUDA is linked with it"; fi
   fi
   expect "lockstep $version, NCCL ''" stranger pkg-config -DLOCKSTEP_BY=pkg-config "$from"
+  trains pkg-config
 
   section "Shared library"
   installed shared
   from=-DCMAKE_PREFIX_PATH=$out/shared
   local soname=${version%.*}
   [[ $soname = 0.* ]] || soname=${soname%.*}
-  expect "lockstep $version" stranger found "$from"
+  # Boost is a matter of the library's own there.
+  expect "lockstep $version" stranger found "$from" "$no_boost" -DLOCKSTEP_COMPONENTS=train
+  trains found
   expect "[liblockstep.so.$soname]" readelf -d "$out/found/stranger"
+  expect "[liblockstep_train.so.$soname]" readelf -d "$out/found/stranger_train"
   LD_LIBRARY_PATH=$out/shared/lib expect "lockstep $version" stranger pkg-config -DLOCKSTEP_BY=pkg-config "$from"
+  LD_LIBRARY_PATH=$out/shared/lib trains pkg-config
   expect "[liblockstep.so.$soname]" readelf -d "$out/pkg-config/stranger"
+
+  section "Without the programs"
+  installed static -DLOCKSTEP_PROGRAMS=OFF
+  from=-DCMAKE_PREFIX_PATH=$out/static
+  [ ! -e "$out/static/include/lockstep/train.hpp" ] || fail "lockstep/train.hpp is installed without its library"
+  refuse lockstep_FOUND stranger found "$from" -DLOCKSTEP_COMPONENTS=train
+  expect "lockstep $version" stranger found "$from"
 }
 
 subproject() {

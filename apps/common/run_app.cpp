@@ -64,6 +64,12 @@ int run_body(std::string_view app, World& world, const std::function<int(World&)
 
 }  // namespace
 
+std::string_view program_name(int argc, const char* const* argv) {
+  const std::string_view path = argc > 0 && argv[0] != nullptr ? argv[0] : "";
+  const std::string_view name = path.substr(path.find_last_of('/') + 1);
+  return name.empty() ? "lockstep" : name;
+}
+
 int run_app(std::string_view app, const WorldOptions& options, const std::function<int(World&)>& body) {
   std::optional<World> world;
   try {

@@ -16,6 +16,10 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The program's name for its messages: the last part of argv[0], "lockstep" where there is none. Lives as long as
+/// argv.
+std::string_view program_name(int argc, const char* const* argv);
+
 /// Runs an app's body in a world and turns whatever it throws into one line on standard error and an exit code:
 /// - `UsageError`, or an `Error` that is on every rank: rank 0 reports and all end in good order;
 /// - any other exception: this rank reports, "rank 1 on host: …", and aborts the job, since its peers may be waiting.

@@ -1,34 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// train: trains a CNN on all ranks of the job. Exit codes: apps/common/exit_codes.hpp.
-#include <optional>
-#include <string>
+// train: trains a CNN on all ranks of the job.
+#include "lockstep/train.hpp"
 
-#include "apps/common/exit_codes.hpp"
-#include "apps/common/run_app.hpp"
-#include "apps/common/version.hpp"
-#include "apps/train/options.hpp"
-#include "apps/train/session.hpp"
-#include "platform/mpi/require_equal.hpp"
-
-int main(int argc, char** argv) {
-  using namespace lockstep;
-  const nn::Models models;
-  train::CommandLine command_line;
-  std::string mistake;
-  try {
-    command_line = train::parse_options(argc, argv, models);
-  } catch (const UsageError& error) {
-    mistake = error.what();
-  }
-  if (!command_line.to_print.empty()) {
-    print_once(command_line.to_print);
-    return exit_success;
-  }
-  return run_app("train", {}, [&](World& world) {
-    // Of a mistake too, or the others would wait for a rank that does not start.
-    require_equal(world.group(), {{"a mistake in its options:", mistake.empty() ? "none" : mistake}});
-    if (!mistake.empty()) throw UsageError(mistake);
-    require_equal(world.group(), command_line.options.settings);
-    return train::run_session(world, command_line.options, models);
-  });
-}
+int main(int argc, char** argv) { return lockstep::train_main(argc, argv); }

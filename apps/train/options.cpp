@@ -29,8 +29,8 @@ auto value(const char* name) {
 
 auto choice(std::span<const std::string_view> words) { return po::value<std::string>()->value_name(joined(words)); }
 
-po::options_description describe(const nn::Models& models) {
-  po::options_description text("Trains a model on all ranks: mpirun -np 2 train [options]", 110);
+po::options_description describe(const std::string& program, const nn::Models& models) {
+  po::options_description text("Trains a model on all ranks: mpirun -np 2 " + program + " [options]", 110);
   // clang-format off
   text.add_options()
       ("help", "print this text and end")
@@ -217,15 +217,18 @@ Options checked(const Given& given, const nn::Models& models) {
 }  // namespace
 
 CommandLine parse_options(int argc, char** argv, const nn::Models& models) {
-  const po::options_description description = describe(models);
+  const std::string program(program_name(argc, argv));
+  const po::options_description description = describe(program, models);
   const po::variables_map values = read_command_line(argc, argv, description);
   if (values.count("help") > 0) {
     std::ostringstream text;
     text << description << "\nExit codes: 0 success; 1 an error, with the rank it happened on; 2 wrong usage.\n";
     return {{}, text.str()};
   }
-  if (values.count("version") > 0) return {{}, version_text("train")};
-  return {checked(Given(values), models), {}};
+  if (values.count("version") > 0) return {{}, version_text(program)};
+  CommandLine command_line{checked(Given(values), models), {}};
+  command_line.options.program = program;
+  return command_line;
 }
 
 }  // namespace lockstep::train

@@ -15,6 +15,7 @@ namespace lockstep::train {
 
 /// The command line and the configuration file, checked: everything that can be told without data or other ranks.
 struct Options {
+  std::string program;  ///< its name, for its messages
   std::string dataset;
   std::string data_dir;
   std::string model;

@@ -151,8 +151,8 @@ std::optional<Reporter> make_reporter(const World& world, const Options& options
 }
 
 /// What the library has to say: on standard error, since the other stream is the run's own.
-void tell_user(std::string_view text) {
-  std::fprintf(stderr, "train: %.*s\n", static_cast<int>(text.size()), text.data());
+void tell_user(const Options& options, std::string_view text) {
+  std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(text.size()), text.data());
 }
 
 /// By what each bucket is all-reduced, in the order in which backward fills them.
@@ -210,7 +210,7 @@ int run_session(World& world, const Options& options, const nn::Models& models) 
                              .deadline = std::chrono::duration<double>(options.timeout_seconds),
                              .check = options.check,
                              .observer = observer,
-                             .notice = tell_user,
+                             .notice = [&options](std::string_view text) { tell_user(options, text); },
                              .compress = backends::parse_compression(options.compress)});
   if (world.rank() == Rank{0}) print_header(options, world, threads, data);
   std::optional<Reporter> reporter = make_reporter(world, options, data.train, std::move(files.metrics));

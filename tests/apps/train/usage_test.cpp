@@ -111,6 +111,12 @@ TEST(Configuration, AMistakeInTheFileNamesTheFile) {
   expect_mistake("--config " + file, {"--model lennet: ", "did you mean 'lenet'?"});
 }
 
+TEST(Usage, MessagesAreInTheNameOfTheProgram) {
+  for (const char* path : {"digits", "./digits", "/usr/bin/digits"}) EXPECT_EQ(program_name(1, &path), "digits");
+  for (const char* path : {"", "bin/"}) EXPECT_EQ(program_name(1, &path), "lockstep");
+  EXPECT_EQ(program_name(0, nullptr), "lockstep");
+}
+
 TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   const auto result = run_train(2, "--help");
   EXPECT_EQ(result.exit_code, 0);
