@@ -10,7 +10,6 @@
 #include "apps/common/version.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/comm/progress.hpp"
-#include "lockstep/data/dataset.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -29,16 +28,16 @@ auto value(const char* name) {
 
 auto choice(std::span<const std::string_view> words) { return po::value<std::string>()->value_name(joined(words)); }
 
-po::options_description describe(const std::string& program, const nn::Models& models) {
+po::options_description describe(const std::string& program, const Registry& registry) {
   po::options_description text("Trains a model on all ranks: mpirun -np 2 " + program + " [options]", 110);
   // clang-format off
   text.add_options()
       ("help", "print this text and end")
       ("version", "print the commit and every library's version and end")
       ("config", value<std::string>("FILE"), "read options from FILE, a line 'name = value' each; the command line goes before it")
-      ("dataset", choice(data::dataset_names()), "what to learn (default synthetic-digits)")
-      ("data-dir", value<std::string>("DIR"), "where the files of mnist are")
-      ("model", choice(models.names()), "(default lenet)")
+      ("dataset", choice(registry.datasets.names()), ("what to learn (default " + registry.dataset + ")").c_str())
+      ("data-dir", value<std::string>("DIR"), "where the files of a data set are, as mnist's")
+      ("model", choice(registry.models.names()), ("(default " + registry.model + ")").c_str())
       ("epochs", value<std::int64_t>("N"), "passes over the training set (default by model)")
       ("steps", value<std::int64_t>("N"), "stop after N steps, in which the learning rate falls as it else does in all epochs (default 0: never)")
       ("batch", value<std::int64_t>("N"), "samples of a step, the total over all ranks (default by model)")
@@ -65,6 +64,8 @@ po::options_description describe(const std::string& program, const nn::Models& m
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
       ("precision", choice(precisions), "(default float32)")
       ("timeout", value<double>("S"), "seconds without progress after which an all-reduce fails (default 300)")
+      ("loss-scale", value<double>("X"), "multiply gradients by X until the update; a step whose gradients are not finite is skipped then, and X halved; it is doubled after 2000 steps without (default 0: none, such a step ends the run)")
+      ("without-pass", choice(nn::Passes::names()), "leave out what changes how a step is computed and not what; several with commas between")
       ("log-every", value<std::int64_t>("N"), "steps from one progress report to the next (default 50)")
       ("metrics", value<std::string>("FILE"), "append a JSON line for each event to FILE")
       ("trace", value<std::string>("FILE"), "write what ran when, on every rank, to FILE for chrome://tracing or ui.perfetto.dev");
@@ -138,6 +139,11 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
       .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative"),
       .decay_vectors = given.get("decay-vectors", true),
       .frozen = words_of(given.get<std::string>("freeze", ""))};
+  options.loss_scale.initial = given.get("loss-scale", 0.0, not_negative, "it cannot be negative");
+  for (const std::string& pass : words_of(given.get<std::string>("without-pass", ""))) {
+    require_choice("without-pass", pass, nn::Passes::names());
+    options.passes.leave_out(pass);
+  }
   options.seed = given.get<std::uint64_t>("seed", 1);
   options.initial = given.choose("initial", initial_values, "broadcast") == "compare" ? InitialValues::compare
                                                                                       : InitialValues::broadcast;
@@ -149,7 +155,7 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
 }
 
 /// What each option allows but not all of them together.
-void refuse_contradictions(const Given& given, const Options& options) {
+void refuse_contradictions(const Given& given, const Options& options, data::Directory directory) {
   if (options.ops == "onednn" && options.trainer.precision == DType::float64) {
     throw UsageError("--ops onednn computes in float32 only: leave it out, or choose --precision float32");
   }
@@ -166,12 +172,12 @@ void refuse_contradictions(const Given& given, const Options& options) {
   if (options.trainer.sgd.nesterov && options.trainer.sgd.momentum == 0) {
     throw UsageError("--nesterov needs a momentum above 0");
   }
-  if (given.has("data-dir") && options.dataset != "mnist") {
+  if (given.has("data-dir") && directory == data::Directory::none) {
     throw UsageError("--data-dir has no meaning with --dataset " + options.dataset +
                      ", which the program draws by itself; did you mean --dataset mnist?");
   }
-  if (!given.has("data-dir") && options.dataset == "mnist") {
-    throw UsageError("--dataset mnist needs --data-dir, the folder with the IDX files");
+  if (!given.has("data-dir") && directory == data::Directory::required) {
+    throw UsageError("--dataset " + options.dataset + " needs --data-dir, the folder with its files");
   }
   if (given.has("tuning") && (selection == nullptr || selection->forced)) {
     throw UsageError("--tuning has no meaning with --algorithm " + algorithm + "; did you mean --algorithm auto?");
@@ -187,11 +193,11 @@ void refuse_contradictions(const Given& given, const Options& options) {
   }
 }
 
-Options checked(const Given& given, const nn::Models& models) {
+Options checked(const Given& given, const Registry& registry) {
   Options options;
-  options.dataset = given.choose("dataset", data::dataset_names(), "synthetic-digits");
+  options.dataset = given.choose("dataset", registry.datasets.names(), registry.dataset);
   options.data_dir = given.get<std::string>("data-dir", "");
-  options.model = given.choose("model", models.names(), "lenet");
+  options.model = given.choose("model", registry.models.names(), registry.model);
   options.compress = given.choose("compress", backends::compression_names(), "none");
   options.method = backends::parse_method(given.choose("algorithm", backends::method_names(), "auto"));
   options.tuning = given.get<std::string>("tuning", "");
@@ -207,18 +213,18 @@ Options checked(const Given& given, const nn::Models& models) {
   options.threads = given.get("threads", 0, not_negative, "it cannot be negative");
   options.metrics = given.get<std::string>("metrics", "");
   options.trace = given.get<std::string>("trace", "");
-  options.trainer = trainer_options(given, models.defaults(options.model));
+  options.trainer = trainer_options(given, registry.models.defaults(options.model));
   options.trainer.precision = wide ? DType::float64 : DType::float32;
-  refuse_contradictions(given, options);
+  refuse_contradictions(given, options, registry.datasets.directory(options.dataset));
   options.settings = given.settings();
   return options;
 }
 
 }  // namespace
 
-CommandLine parse_options(int argc, char** argv, const nn::Models& models) {
+CommandLine parse_options(int argc, char** argv, const Registry& registry) {
   const std::string program(program_name(argc, argv));
-  const po::options_description description = describe(program, models);
+  const po::options_description description = describe(program, registry);
   const po::variables_map values = read_command_line(argc, argv, description);
   if (values.count("help") > 0) {
     std::ostringstream text;
@@ -226,7 +232,7 @@ CommandLine parse_options(int argc, char** argv, const nn::Models& models) {
     return {{}, text.str()};
   }
   if (values.count("version") > 0) return {{}, version_text(program)};
-  CommandLine command_line{checked(Given(values), models), {}};
+  CommandLine command_line{checked(Given(values), registry), {}};
   command_line.options.program = program;
   return command_line;
 }

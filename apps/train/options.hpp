@@ -7,7 +7,7 @@
 
 #include "lockstep/backends/method.hpp"
 #include "lockstep/base/buffer.hpp"
-#include "lockstep/nn/models.hpp"
+#include "lockstep/train.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "platform/mpi/require_equal.hpp"
 
@@ -43,6 +43,6 @@ struct CommandLine {
 };
 
 /// @throws UsageError that names the option, its value and what is possible
-CommandLine parse_options(int argc, char** argv, const nn::Models& models = {});
+CommandLine parse_options(int argc, char** argv, const Registry& registry = {});
 
 }  // namespace lockstep::train

@@ -13,7 +13,7 @@
 #include "apps/common/version.hpp"
 #include "apps/train/reporter.hpp"
 #include "lockstep/collectives/choice/selection.hpp"
-#include "lockstep/data/dataset.hpp"
+#include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/explain.hpp"
 #include "lockstep/observe/trace.hpp"
 #include "lockstep/ops/onednn.hpp"
@@ -66,7 +66,8 @@ observe::StartEvent start_event(const World& world, const Options& options) {
 observe::EndEvent end_event(const trainer::Trainer::Result& result, const Options& options, double seconds) {
   observe::EndEvent event{.outcome = result.epochs == options.trainer.epochs ? "completed" : "stopped",
                           .epochs = result.epochs,
-                          .seconds = seconds};
+                          .seconds = seconds,
+                          .skipped_updates = result.skipped};
   if (result.evaluation) {
     event.best_accuracy = result.best_accuracy;
     event.final_accuracy = result.evaluation->accuracy;
@@ -75,9 +76,9 @@ observe::EndEvent end_event(const trainer::Trainer::Result& result, const Option
 }
 
 void print_header(const Options& options, const World& world, int threads, const data::DatasetPair& data) {
-  std::printf("%s on %s (%lld training and %lld test images, %lld classes), %d rank%s of %d thread%s\n",
-              options.model.c_str(), options.dataset.c_str(), static_cast<long long>(data.train.size()),
-              static_cast<long long>(data.test.size()), static_cast<long long>(data.train.classes), world.size(),
+  std::printf("%s on %s (%lld training and %lld test samples, %lld classes), %d rank%s of %d thread%s\n",
+              options.model.c_str(), options.dataset.c_str(), static_cast<long long>(data.train->size()),
+              static_cast<long long>(data.test->size()), static_cast<long long>(data.train->classes()), world.size(),
               world.size() == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
   std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients all-reduced by %s%s%s%s\n\n",
               static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
@@ -105,6 +106,7 @@ void print_summary(const Options& options, const trainer::Trainer& trainer, cons
   if (result.evaluation) {
     std::printf("; test accuracy %.2f %%, best %.2f %%", 100 * result.evaluation->accuracy, 100 * result.best_accuracy);
   }
+  if (result.skipped > 0) std::printf("; %lld updates skipped", static_cast<long long>(result.skipped));
   std::printf("\n");
   if (!options.metrics.empty()) std::printf("metrics: %s\n", options.metrics.c_str());
 }
@@ -118,20 +120,20 @@ NodeView show_cluster(const World& world, const Options& options) {
   return node;
 }
 
-data::DatasetPair load_data(const World& world, const Options& options) {
+data::DatasetPair load_data(const World& world, const Options& options, const data::Datasets& datasets) {
   data::DatasetPair data;
-  agree(world.group(), [&] { data = data::load_dataset({options.dataset, options.data_dir, options.trainer.seed}); });
+  agree(world.group(),
+        [&] { data = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed}); });
   return data;
 }
 
-nn::Network make_network(const World& world, const Options& options, const nn::Models& models,
-                         const data::Dataset& train) {
-  std::optional<nn::Network> network;
-  const data::ImageShape& image = train.shape;
+nn::Graph make_graph(const World& world, const Options& options, const nn::Models& models, const data::Dataset& train) {
+  std::optional<nn::Graph> graph;
   agree(world.group(), [&] {
-    network = models.make(options.model, {1, image.channels, image.height, image.width}, train.classes);
+    graph = models.make(options.model, {train.tensors(), train.classes()});
+    graph->check();
   });
-  return *std::move(network);
+  return *std::move(graph);
 }
 
 /// For rank 0; the other ranks report nothing.
@@ -163,10 +165,10 @@ void print_explanation(const Options& options, const ProcessGroup& group, const 
 }
 
 /// The operators of a step of the largest share. All ranks measure at once, as they train at once.
-void print_step(const World& world, const Options& options, const nn::Network& network, ops::Ops& ops) {
+void print_step(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops) {
   const std::int64_t share = (options.trainer.batch.value + world.size() - 1) / world.size();
   barrier(world.group());
-  const nn::StepReport report = nn::explain_step(network, ops, options.trainer.precision, share);
+  const nn::StepReport report = nn::explain_step(graph, ops, options.trainer.precision, share, options.trainer.passes);
   if (world.rank() != Rank{0}) return;
   std::printf("A step of rank 0, with %lld samples:\n%s\n", static_cast<long long>(share), to_text(report).c_str());
   std::fflush(stdout);
@@ -189,10 +191,10 @@ void run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& op
 
 }  // namespace
 
-int run_session(World& world, const Options& options, const nn::Models& models) {
+int run_session(World& world, const Options& options, const Registry& registry) {
   const NodeView node = show_cluster(world, options);
-  const data::DatasetPair data = load_data(world, options);
-  const nn::Network network = make_network(world, options, models, data.train);
+  const data::DatasetPair data = load_data(world, options, registry.datasets);
+  const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
   const int threads = threads_of_this_rank(options, world, node);
   const auto ops = options.ops == "onednn" ? ops::make_onednn_ops(threads) : ops::make_reference_ops();
   Files files = open_files(world, options);
@@ -213,11 +215,11 @@ int run_session(World& world, const Options& options, const nn::Models& models) 
                              .notice = [&options](std::string_view text) { tell_user(options, text); },
                              .compress = backends::parse_compression(options.compress)});
   if (world.rank() == Rank{0}) print_header(options, world, threads, data);
-  std::optional<Reporter> reporter = make_reporter(world, options, data.train, std::move(files.metrics));
+  std::optional<Reporter> reporter = make_reporter(world, options, *data.train, std::move(files.metrics));
   Reporter* listener = reporter ? &*reporter : nullptr;
-  trainer::Trainer trainer(group, *ops, network, data, options.trainer, listener, observer);
+  trainer::Trainer trainer(group, *ops, graph, data, options.trainer, listener, observer);
   if (options.explain && world.rank() == Rank{0}) print_explanation(options, group, trainer);
-  if (options.explain_step) print_step(world, options, network, *ops);
+  if (options.explain_step) print_step(world, options, graph, *ops);
   run_to_end(trainer, listener, options);
   group.close();
   write_trace(world, options, files, observer);

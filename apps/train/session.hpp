@@ -2,13 +2,12 @@
 #pragma once
 
 #include "apps/train/options.hpp"
-#include "lockstep/nn/models.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::train {
 
 /// One run from start to end: prints the cluster, loads the data, trains, reports. Collective.
 /// @return the exit code
-int run_session(World& world, const Options& options, const nn::Models& models);
+int run_session(World& world, const Options& options, const Registry& registry);
 
 }  // namespace lockstep::train

@@ -14,7 +14,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
   train::CommandLine command_line;
   std::string mistake;
   try {
-    command_line = train::parse_options(argc, argv, registry.models);
+    command_line = train::parse_options(argc, argv, registry);
   } catch (const UsageError& error) {
     mistake = error.what();
   }
@@ -27,7 +27,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
     require_equal(world.group(), {{"a mistake in its options:", mistake.empty() ? "none" : mistake}});
     if (!mistake.empty()) throw UsageError(mistake);
     require_equal(world.group(), command_line.options.settings);
-    return train::run_session(world, command_line.options, registry.models);
+    return train::run_session(world, command_line.options, registry);
   });
 }
 

@@ -4,13 +4,21 @@
 // The program `train` for programs that have something of their own to train; its target is lockstep::train, which is
 // there where lockstep's programs were built.
 
+#include <string>
+
+#include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/models.hpp"
+#include "lockstep/ops/ops.hpp"
 
 namespace lockstep {
 
-/// What `train_main` knows by name. What comes with lockstep is in it from the start; a program adds its own.
+/// What `train_main` knows by name. What comes with lockstep is in it from the start; a program adds its own. Operators
+/// need no name here: a model brings its own along (`nn::Custom`).
 struct Registry {
-  nn::Models models;  ///< for --model
+  nn::Models models;                         ///< for --model
+  data::Datasets datasets;                   ///< for --dataset
+  std::string model = "lenet";               ///< where --model is not given
+  std::string dataset = "synthetic-digits";  ///< where --dataset is not given
 };
 
 /// The whole of the program `train`: reads its options, trains on all ranks of the job, reports on standard output, and

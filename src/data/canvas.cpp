@@ -31,22 +31,22 @@ void add_noise(std::span<double> elements, double amplitude, Random& random) {
   }
 }
 
-Dataset draw_dataset(const Dataset& form, Count count, std::uint64_t seed, Stream stream, const Draw& draw) {
+Images draw_images(const Images& form, Count count, std::uint64_t seed, Stream stream, const Draw& draw) {
   if (count.value < 1)
     throw Error(ErrorCode::invalid_argument,
                 "the data set \"" + form.name + "\" cannot be drawn with " + std::to_string(count.value) + " images");
-  Dataset dataset = form;
+  Images result = form;
   const auto length = static_cast<std::size_t>(form.shape.elements());
-  dataset.images.reserve(static_cast<std::size_t>(count.value) * length);
+  result.images.reserve(static_cast<std::size_t>(count.value) * length);
   std::vector<double> elements(length);
   for (std::int64_t i = 0; i < count.value; ++i) {
     Random random(seed, stream, static_cast<std::uint64_t>(i));
     const auto label = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(form.classes)));
     draw(label, random, elements);
-    dataset.labels.push_back(label);
-    std::transform(elements.begin(), elements.end(), std::back_inserter(dataset.images), to_byte);
+    result.labels.push_back(label);
+    std::transform(elements.begin(), elements.end(), std::back_inserter(result.images), to_byte);
   }
-  return dataset;
+  return result;
 }
 
 }  // namespace lockstep::data

@@ -7,7 +7,7 @@
 
 #include "data/random.hpp"
 #include "data/synthetic.hpp"
-#include "lockstep/data/dataset.hpp"
+#include "lockstep/data/images.hpp"
 
 /// What the drawn data sets have in common. Only + − × ÷ and square roots, which IEEE 754 rounds exactly,
 /// so that every machine draws the same bytes.
@@ -49,6 +49,6 @@ using Draw = std::function<void(std::int32_t label, Random& random, std::span<do
 
 /// Draws `count` images of labels drawn at random, each from its own random numbers.
 /// @throws Error{invalid_argument} if `count` is not positive
-Dataset draw_dataset(const Dataset& form, Count count, std::uint64_t seed, Stream stream, const Draw& draw);
+Images draw_images(const Images& form, Count count, std::uint64_t seed, Stream stream, const Draw& draw);
 
 }  // namespace lockstep::data

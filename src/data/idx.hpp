@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "lockstep/data/dataset.hpp"
+#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 
@@ -26,6 +26,6 @@ IdxFile read_idx(const std::filesystem::path& path, int dimensions);
 /// train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each with or
 /// without .gz, or with a dot before "idx" as unpacked by some tools. Classes are 0 … the largest label in train.
 /// @throws Error as read_idx; Error{io} if a file is missing; Error{corrupt} if the files do not belong together
-DatasetPair load_mnist(const std::filesystem::path& data_dir);
+ImagesPair load_mnist(const std::filesystem::path& data_dir);
 
 }  // namespace lockstep::data

@@ -40,7 +40,7 @@ fs::path find_file(const fs::path& dir, const std::string& part, std::string kin
                                  " or " + dotted + ".gz" + std::string(advice));
 }
 
-Dataset read_part(const fs::path& dir, const std::string& part) {
+Images read_part(const fs::path& dir, const std::string& part) {
   const fs::path image_path = find_file(dir, part, "images-idx3");
   const fs::path label_path = find_file(dir, part, "labels-idx1");
   IdxFile images = read_idx(image_path, 3);
@@ -49,21 +49,21 @@ Dataset read_part(const fs::path& dir, const std::string& part) {
     throw Error(ErrorCode::corrupt, image_path.string() + " holds " + std::to_string(images.sizes[0]) + " images but " +
                                         label_path.string() + " holds " + std::to_string(labels.sizes[0]) +
                                         " labels; they do not belong together");
-  Dataset dataset{.name = "mnist", .shape = {1, images.sizes[1], images.sizes[2]}};
-  dataset.images = std::move(images.bytes);
-  dataset.labels.assign(labels.bytes.begin(), labels.bytes.end());
-  return dataset;
+  Images result{.name = "mnist", .shape = {1, images.sizes[1], images.sizes[2]}};
+  result.images = std::move(images.bytes);
+  result.labels.assign(labels.bytes.begin(), labels.bytes.end());
+  return result;
 }
 
-std::int64_t largest_label(const Dataset& dataset) {
-  return *std::max_element(dataset.labels.begin(), dataset.labels.end());
+std::int64_t largest_label(const Images& images) {
+  return *std::max_element(images.labels.begin(), images.labels.end());
 }
 
 std::string size_text(const ImageShape& shape) {
   return std::to_string(shape.height) + "×" + std::to_string(shape.width);
 }
 
-void check_fit(const Dataset& train, const Dataset& test, const fs::path& dir) {
+void check_fit(const Images& train, const Images& test, const fs::path& dir) {
   if (train.shape != test.shape)
     throw Error(ErrorCode::corrupt, "the training images in " + dir.string() + " are " + size_text(train.shape) +
                                         " pixels but the test images " + size_text(test.shape));
@@ -75,9 +75,9 @@ void check_fit(const Dataset& train, const Dataset& test, const fs::path& dir) {
 
 }  // namespace
 
-DatasetPair load_mnist(const fs::path& data_dir) {
+ImagesPair load_mnist(const fs::path& data_dir) {
   check_directory(data_dir);
-  DatasetPair pair{read_part(data_dir, "train"), read_part(data_dir, "t10k")};
+  ImagesPair pair{read_part(data_dir, "train"), read_part(data_dir, "t10k")};
   pair.train.classes = pair.test.classes = largest_label(pair.train) + 1;
   check_fit(pair.train, pair.test, data_dir);
   return pair;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/data/images.hpp"
 
 namespace lockstep::data {
 
@@ -15,11 +16,11 @@ struct Sums {
   std::uint64_t squares = 0;  // cannot overflow: 2^64 / 255² elements are more than 10^14
 };
 
-Sums sums_of_channel(const Dataset& dataset, std::int64_t channel) {
-  const auto pixels = static_cast<std::size_t>(dataset.shape.pixels());
+Sums sums_of_channel(const Images& images, std::int64_t channel) {
+  const auto pixels = static_cast<std::size_t>(images.shape.pixels());
   Sums sums;
-  for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    for (const std::uint32_t value : dataset.image(i).subspan(static_cast<std::size_t>(channel) * pixels, pixels)) {
+  for (std::int64_t i = 0; i < images.size(); ++i) {
+    for (const std::uint32_t value : images.image(i).subspan(static_cast<std::size_t>(channel) * pixels, pixels)) {
       sums.values += value;
       sums.squares += std::uint64_t{value} * value;
     }
@@ -29,13 +30,13 @@ Sums sums_of_channel(const Dataset& dataset, std::int64_t channel) {
 
 }  // namespace
 
-Normalization measure_normalization(const Dataset& dataset) {
-  const auto count = static_cast<double>(dataset.size() * dataset.shape.pixels());
+Normalization measure_normalization(const Images& images) {
+  const auto count = static_cast<double>(images.size() * images.shape.pixels());
   if (count == 0)
-    throw Error(ErrorCode::invalid_argument, "the data set \"" + dataset.name + "\" is empty: nothing to normalise by");
+    throw Error(ErrorCode::invalid_argument, "the data set \"" + images.name + "\" is empty: nothing to normalise by");
   Normalization result;
-  for (std::int64_t channel = 0; channel < dataset.shape.channels; ++channel) {
-    const Sums sums = sums_of_channel(dataset, channel);
+  for (std::int64_t channel = 0; channel < images.shape.channels; ++channel) {
+    const Sums sums = sums_of_channel(images, channel);
     const double mean = static_cast<double>(sums.values) / count;
     const double variance = static_cast<double>(sums.squares) / count - mean * mean;
     // Below this lies rounding, not data: one byte that differs among 10^9 gives 10^-9.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/check.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {
@@ -18,18 +19,23 @@ namespace {
 
 /// Memory of one batch, and what is known of it.
 struct Prefetched {
-  Allocation images;
-  std::vector<std::int32_t> labels;
+  std::vector<Allocation> memory;  ///< of each tensor, for the largest share
+  std::vector<Buffer> tensors;     ///< what the batch has of it
   Batch batch;
   bool ready = false;        ///< made, or failed
   std::exception_ptr error;  ///< why it failed
 };
 
-int checked(int workers) {
-  if (workers < 0)
-    throw Error(ErrorCode::invalid_argument,
-                "the number of workers must not be negative, not " + std::to_string(workers));
-  return workers;
+void check_arguments(const Dataset* dataset, DType real, const DistributedSampler& sampler, int workers) {
+  const auto refuse = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, message); };
+  if (dataset == nullptr) refuse("batches are made of a data set, and none was given");
+  if (real != DType::float32 && real != DType::float64)
+    refuse("batches are made in float32 or float64, not in " + std::string(name(real)));
+  if (workers < 0) refuse("the number of workers must not be negative, not " + std::to_string(workers));
+  check_tensors(dataset->name(), dataset->tensors());
+  if (const std::int64_t dealt = sampler.options().samples.value; dealt > dataset->size())
+    refuse("the sampler deals " + std::to_string(dealt) + " samples, but the data set \"" + dataset->name() +
+           "\" has only " + std::to_string(dataset->size()));
 }
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
@@ -40,9 +46,11 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 /// the trainer takes them in order. One mutex guards everything but the memory of a batch in the making.
 class Prefetcher::Impl {
  public:
-  Impl(BatchMaker maker, DistributedSampler sampler, const PrefetchOptions& options)
-      : maker_(std::move(maker)), sampler_(std::move(sampler)), observer_(options.observer) {
-    const int workers = checked(options.workers);
+  Impl(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler, const PrefetchOptions& options)
+      : dataset_(std::move(dataset)), real_(real), sampler_(std::move(sampler)), observer_(options.observer) {
+    const int workers = options.workers;
+    check_arguments(dataset_.get(), real, sampler_, workers);
+    specs_ = dataset_->tensors();
     // One entry for the batch in use, one for the next, and one for each batch in the making.
     entries_.resize(workers == 0 ? 1 : static_cast<std::size_t>(workers) + 2);
     for (Prefetched& entry : entries_) allocate(entry);
@@ -100,8 +108,9 @@ class Prefetcher::Impl {
 
   void allocate(Prefetched& entry) const {
     const std::int64_t samples = sampler_.largest_share().value;
-    entry.images = allocate_host({samples * maker_.sample_elements() * size_of(maker_.dtype())});
-    entry.labels.resize(static_cast<std::size_t>(samples));
+    for (const TensorSpec& spec : specs_)
+      entry.memory.push_back(allocate_host({samples * spec.elements() * size_of(spec.dtype(real_))}));
+    entry.tensors.resize(specs_.size());
   }
 
   Prefetched& entry_of(std::int64_t step) { return entries_[static_cast<std::size_t>(step) % entries_.size()]; }
@@ -113,10 +122,15 @@ class Prefetcher::Impl {
     try {
       const auto indices = sampler_.indices(step);
       const Count count{static_cast<std::int64_t>(indices.size())};
-      const Buffer images = slice(entry.images.as(maker_.dtype()), {0}, {count.value * maker_.sample_elements()});
-      maker_.make(indices, images, entry.labels);
-      entry.batch = {step, count, sampler_.step_samples(step), images, std::span(entry.labels).first(indices.size())};
-      if (observer_ != nullptr) observer_->span({track, "make batch", begin, Clock::now(), images.bytes()});
+      Bytes bytes;
+      for (std::size_t i = 0; i < specs_.size(); ++i) {
+        const Buffer memory = entry.memory[i].as(specs_[i].dtype(real_));
+        entry.tensors[i] = slice(memory, {0}, {count.value * specs_[i].elements()});
+        bytes.value += entry.tensors[i].bytes().value;
+      }
+      if (!indices.empty()) dataset_->read(indices, entry.tensors);
+      entry.batch = {step, count, sampler_.step_samples(step), entry.tensors};
+      if (observer_ != nullptr) observer_->span({track, "make batch", begin, Clock::now(), bytes});
     } catch (...) {
       entry.error = std::current_exception();
     }
@@ -167,7 +181,9 @@ class Prefetcher::Impl {
     return drawn_ < end_ && drawn_ < in_use_ + static_cast<std::int64_t>(entries_.size());
   }
 
-  BatchMaker maker_;
+  std::shared_ptr<const Dataset> dataset_;
+  std::vector<TensorSpec> specs_;
+  DType real_;
   DistributedSampler sampler_;
   Observer* observer_;
   std::vector<Prefetched> entries_;
@@ -184,8 +200,9 @@ class Prefetcher::Impl {
   std::vector<std::thread> threads_;
 };
 
-Prefetcher::Prefetcher(BatchMaker maker, DistributedSampler sampler, const PrefetchOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(maker), std::move(sampler), options)) {}
+Prefetcher::Prefetcher(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler,
+                       const PrefetchOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(dataset), real, std::move(sampler), options)) {}
 Prefetcher::~Prefetcher() = default;
 
 void Prefetcher::start_epoch(std::int64_t epoch, std::int64_t first_step) { impl_->start_epoch(epoch, first_step); }

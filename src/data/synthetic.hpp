@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-#include "lockstep/data/dataset.hpp"
+#include "data/images_pair.hpp"
+#include "lockstep/base/types.hpp"
 
 namespace lockstep::data {
 
@@ -19,12 +20,12 @@ struct SyntheticOptions {
 /// scale, rotation and slant, with specks and noise. Only exactly rounded arithmetic is used, so the bytes are the
 /// same on every machine with IEEE 754 doubles.
 /// @throws Error{invalid_argument} if a size is not positive
-DatasetPair synthetic_digits(const SyntheticOptions& options);
+ImagesPair synthetic_digits(const SyntheticOptions& options);
 
 /// Colour 32×32 images in ten classes: stripes, checkers, dots, rings, warm disc, cool disc, triangle, square, cross
 /// and gradient. The two discs differ in colour only, the textures in nothing but texture. Bytes as reproducible as
 /// those of synthetic_digits().
 /// @throws Error{invalid_argument} if a size is not positive
-DatasetPair synthetic_cifar(const SyntheticOptions& options);
+ImagesPair synthetic_cifar(const SyntheticOptions& options);
 
 }  // namespace lockstep::data

@@ -117,10 +117,10 @@ void draw_shape(std::int32_t label, Random& random, std::span<double> elements) 
 
 }  // namespace
 
-DatasetPair synthetic_cifar(const SyntheticOptions& options) {
-  const Dataset form{.name = "synthetic-cifar", .shape = {3, side, side}, .classes = class_count};
-  return {draw_dataset(form, options.train, options.seed, Stream::cifar_train, draw_shape),
-          draw_dataset(form, options.test, options.seed, Stream::cifar_test, draw_shape)};
+ImagesPair synthetic_cifar(const SyntheticOptions& options) {
+  const Images form{.name = "synthetic-cifar", .shape = {3, side, side}, .classes = class_count};
+  return {draw_images(form, options.train, options.seed, Stream::cifar_train, draw_shape),
+          draw_images(form, options.test, options.seed, Stream::cifar_test, draw_shape)};
 }
 
 }  // namespace lockstep::data

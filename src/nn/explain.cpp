@@ -8,7 +8,6 @@
 
 #include "lockstep/base/observer.hpp"
 #include "lockstep/nn/model.hpp"
-#include "nn/cost.hpp"
 #include "nn/fill.hpp"
 
 namespace lockstep::nn {
@@ -35,81 +34,49 @@ class Stopwatch final : public Observer {
   std::map<std::string, std::vector<double>> times_;
 };
 
-class Nobody final : public GradientSink {
- public:
-  void ready(int /*parameter*/) override {}
-  void between_layers() override {}
-};
-
-/// A model with memory and images of its own.
+/// Memory for every tensor of a model, and for its inputs.
 class Trial {
  public:
-  Trial(const Network& network, ops::Ops& ops, DType dtype, std::int64_t batch)
-      : batch_(batch),
-        model_(network, ops, dtype, &stopwatch_),
+  Trial(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes)
+      : samples_(samples),
+        model_(graph, ops, {.dtype = dtype, .passes = passes, .observer = &stopwatch_}),
         parameters_(memory(model_.parameters().count(), dtype)),
         gradients_(memory(model_.parameters().count(), dtype)),
-        state_(memory(model_.state().count(), dtype)),
-        images_(memory({batch * network.image().count()}, dtype)),
-        labels_(static_cast<std::size_t>(batch)) {
-    model_.bind(parameters_.as(dtype), gradients_.as(dtype), state_.as(dtype));
+        state_(memory(model_.state().count(), dtype)) {
+    model_.bind({.parameters = parameters_.as(dtype), .gradients = gradients_.as(dtype), .state = state_.as(dtype)});
     model_.initialize(1);
-    fill_uniform(images_.as(dtype), 1, "images", 1);
+    for (const TensorSpec& spec : graph.inputs()) {
+      inputs_.push_back(memory({samples * spec.elements()}, spec.dtype(dtype)));
+      if (spec.content == Content::real) fill_uniform(inputs_.back().as(dtype), 1, spec.name, 0, 1);
+      pointers_.push_back(inputs_.back().data());
+    }
     for (int step = 0; step < warm_up; ++step) run();
     stopwatch_.clear();
     for (int step = 0; step < measured; ++step) run();
   }
 
-  [[nodiscard]] double seconds(const std::string& name) { return stopwatch_.median(name); }
-  [[nodiscard]] const ops::Operator& operator_of(int layer) const { return model_.operator_of(layer, batch_); }
+  [[nodiscard]] std::vector<OperatorReport> reports() {
+    std::vector<OperatorReport> reports = model_.operators(samples_);
+    for (OperatorReport& report : reports) report.seconds = stopwatch_.median(report.name);
+    return reports;
+  }
 
  private:
   static Allocation memory(Count count, DType dtype) { return allocate_host({count.value * size_of(dtype)}); }
   void run() {
-    (void)model_.forward(images_.data(), labels_.data(), batch_, true);
-    Nobody nobody;
-    model_.backward(nobody);
+    NoPeers alone;
+    (void)model_.train({.samples = samples_, .inputs = pointers_}, {.samples = static_cast<double>(samples_)}, alone);
   }
 
-  std::int64_t batch_;
+  std::int64_t samples_;
   Stopwatch stopwatch_;
   Model model_;
   Allocation parameters_;
   Allocation gradients_;
   Allocation state_;
-  Allocation images_;
-  std::vector<std::int32_t> labels_;
+  std::vector<Allocation> inputs_;
+  std::vector<const void*> pointers_;
 };
-
-std::string text_of(const ops::Format& format) {
-  const ops::Shape& s = format.shape;
-  std::string text;
-  for (const std::int64_t extent : {s.batch, s.channels, s.height, s.width})
-    text += (text.empty() ? "" : "×") + std::to_string(extent);
-  return text + ' ' + std::string(format.layout);
-}
-
-OperatorReport report(const Network& network, int index, ops::Pass pass, Trial& trial, DType dtype,
-                      std::int64_t batch) {
-  const Layer& layer = network.layers()[static_cast<std::size_t>(index)];
-  std::vector<ops::Shape> inputs;
-  for (const int input : layer.inputs) {
-    inputs.push_back(network.shape(input));
-    inputs.back().batch = batch;
-  }
-  const bool reads_images = layer.inputs.front() == Network::input;
-  const Cost least = cost(layer, inputs, pass, !reads_images);
-  const ops::Operator& made = trial.operator_of(index);
-  const bool is_forward = pass == ops::Pass::forward;
-  OperatorReport report{.name = (is_forward ? "forward " : "backward ") + layer.name,
-                        .operation = describe(layer.kind),
-                        .result = is_forward ? text_of(made.output()) : "",
-                        .algorithm = made.algorithm(pass),
-                        .bytes = {least.elements * size_of(dtype)},
-                        .flops = least.flops};
-  report.seconds = trial.seconds(report.name);
-  return report;
-}
 
 /// Padded by what a terminal shows, in which "×" takes one place.
 std::string padded(const std::string& text, std::size_t width) {
@@ -143,15 +110,9 @@ double OperatorReport::share_of(const ops::MachineLimits& limits) const {
   return std::max(moving, computing) / seconds;
 }
 
-StepReport explain_step(const Network& network, ops::Ops& ops, DType dtype, std::int64_t batch) {
-  Trial trial(network, ops, dtype, batch);
-  StepReport step{.limits = ops.measure_limits(dtype), .operators = {}};
-  const int layers = static_cast<int>(network.layers().size());
-  for (int layer = 0; layer < layers; ++layer)
-    step.operators.push_back(report(network, layer, ops::Pass::forward, trial, dtype, batch));
-  for (int layer = layers - 1; layer >= 0; --layer)
-    step.operators.push_back(report(network, layer, ops::Pass::backward, trial, dtype, batch));
-  return step;
+StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes) {
+  Trial trial(graph, ops, dtype, samples, passes);
+  return {.limits = ops.measure_limits(dtype), .operators = trial.reports()};
 }
 
 std::string to_text(const StepReport& step) {

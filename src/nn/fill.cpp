@@ -30,13 +30,14 @@ void write_elements(Buffer tensor, Write write) {
 
 }  // namespace
 
-void fill_uniform(Buffer tensor, std::uint64_t seed, std::string_view name, double bound) {
+void fill_uniform(Buffer tensor, std::uint64_t seed, std::string_view name, double middle, double bound) {
   Fnv1a hash;
   hash.add(static_cast<std::int64_t>(seed));
   hash.add(name);
   const std::uint64_t key = split_mix::mix(hash.value());
   write_elements(tensor, [&]<typename Real>(Real* elements, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) elements[i] = static_cast<Real>(bound * symmetric_uniform(key, i));
+    for (std::int64_t i = 0; i < count; ++i)
+      elements[i] = static_cast<Real>(middle + bound * symmetric_uniform(key, i));
   });
 }
 

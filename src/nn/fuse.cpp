@@ -1,54 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "lockstep/nn/network.hpp"
+#include "lockstep/nn/graph.hpp"
 
 namespace lockstep::nn {
 namespace {
 
-/// The layer's own activation, or null for kinds that have none.
-ops::Activation* activation_of(LayerKind& kind) {
+/// The operator's own activation, or null for kinds that have none.
+ops::Activation* activation_of(ops::Operator& op) {
   return std::visit(
-      [](auto& layer) -> ops::Activation* {
-        if constexpr (requires { layer.activation; }) {
-          return &layer.activation;
+      [](auto& kind) -> ops::Activation* {
+        if constexpr (requires { kind.activation; }) {
+          return &kind.activation;
         } else {
           return nullptr;
         }
       },
-      kind);
+      op);
 }
 
 }  // namespace
 
-Network fuse_activations(const Network& network) {
-  std::vector<Layer> layers = network.layers();
-  const std::vector<int> readers = network.consumers();
-  Network fused(network.name(), network.image(), network.classes());
-  std::vector<int> absorbed_by(layers.size(), Network::input);  // the layer that a ReLU has become part of
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const int source = layers[i].inputs.front();
-    if (!std::holds_alternative<Relu>(layers[i].kind) || source == Network::input) continue;
-    const auto producer = static_cast<std::size_t>(source);
-    ops::Activation* activation = activation_of(layers[producer].kind);
-    if (activation == nullptr || readers[producer] != 1) continue;
-    *activation = ops::Activation::relu;
-    absorbed_by[i] = source;
-  }
-  std::vector<int> new_index(layers.size());
-  const auto renumbered = [&](int old) {
-    return old == Network::input ? old : new_index[static_cast<std::size_t>(old)];
-  };
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (absorbed_by[i] != Network::input) {
-      new_index[i] = renumbered(absorbed_by[i]);
+Graph fuse_activations(const Graph& graph) {
+  Graph fused = graph;
+  const std::vector<int> readers = graph.readers();
+  std::vector<Node> kept;
+  std::vector<int> new_index(graph.nodes().size(), -1);
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    Value& read = fused.values_[static_cast<std::size_t>(node.inputs.front())];
+    Node* producer = read.producer < 0 ? nullptr : &kept[static_cast<std::size_t>(read.producer)];
+    ops::Activation* activation = producer == nullptr ? nullptr : activation_of(producer->op);
+    const bool absorbed = std::holds_alternative<Relu>(node.op) && activation != nullptr &&
+                          *activation == Activation::none && readers[static_cast<std::size_t>(producer->output)] == 1;
+    if (absorbed) {  // what only the ReLU has read is nobody's any more
+      *activation = Activation::relu;
+      producer->output = node.output;
+      fused.values_[static_cast<std::size_t>(node.output)].producer = std::exchange(read.producer, -1);
       continue;
     }
-    for (int& index : layers[i].inputs) index = renumbered(index);
-    new_index[i] = fused.add(layers[i].name, layers[i].kind, layers[i].inputs);
+    new_index[i] = static_cast<int>(kept.size());
+    if (node.output >= 0) fused.values_[static_cast<std::size_t>(node.output)].producer = new_index[i];
+    kept.push_back(node);
   }
+  fused.nodes_ = std::move(kept);
+  for (LossTerm& term : fused.losses_) term.node = new_index[static_cast<std::size_t>(term.node)];
   return fused;
 }
 

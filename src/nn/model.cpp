@@ -2,15 +2,15 @@
 #include "lockstep/nn/model.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <numeric>
 #include <string>
 #include <utility>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "nn/fill.hpp"
-#include "nn/program.hpp"
+#include "nn/prepared_graph.hpp"
+#include "nn/runner.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -27,7 +27,19 @@ void check_memory(const char* what, const Buffer& memory, const Layout& layout, 
   }
 }
 
-Buffer slot_of(const Buffer& memory, const TensorSlot& slot) { return slice(memory, slot.offset, slot.count); }
+/// Overwrites the tensors of one layout.
+void fill_tensors(const Layout& layout, std::span<const ops::OwnedTensor> initial, const Buffer& memory,
+                  std::uint64_t seed) {
+  for (std::size_t i = 0; i < initial.size(); ++i) {
+    const TensorSlot& slot = layout.at(static_cast<int>(i));
+    const Buffer tensor = slice(memory, slot.offset, slot.count);
+    if (initial[i].spread == 0) {
+      fill(tensor, initial[i].value);
+    } else {
+      fill_uniform(tensor, seed, slot.name, initial[i].value, initial[i].spread);
+    }
+  }
+}
 
 }  // namespace
 
@@ -43,110 +55,157 @@ void average_statistics(Buffer statistics, StatisticsExchange& exchange, std::in
   exchange.sum(statistics, Queue::host());
 }
 
-Model::Model(Network network, ops::Ops& ops, DType dtype, Observer* observer)
-    : network_(std::move(network)), ops_(ops), dtype_(dtype), observer_(observer) {
-  network_.check();
-  if (!ops.supports(dtype)) {
-    throw Error(ErrorCode::unsupported, "the " + std::string(ops.name()) + " operators cannot compute in " +
-                                            std::string(lockstep::name(dtype)));
+std::vector<std::string_view> Passes::names() { return {"fuse", "reuse-memory"}; }
+
+void Passes::leave_out(const std::string& name) {
+  if (name == "fuse") {
+    fuse = false;
+  } else if (name == "reuse-memory") {
+    reuse_memory = false;
+  } else {
+    throw Error(ErrorCode::invalid_argument, unknown("pass", name, names()));
   }
-  tensors_ = lay_out(network_);
+}
+
+Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
+    : graph_(std::move(graph)),
+      passed_(options.passes.fuse ? fuse_activations(graph_) : graph_),
+      ops_(ops),
+      options_(std::move(options)),
+      numbers_(std::make_unique<StepNumbers>()) {
+  graph_.check();
+  if (!ops.supports(dtype())) {
+    throw Error(ErrorCode::unsupported, "the " + std::string(ops.name()) + " operators cannot compute in " +
+                                            std::string(lockstep::name(dtype())));
+  }
+  if (options_.sgd) optimizer_.emplace(parameters(), *options_.sgd);
+  const std::size_t terms = graph_.losses().size();
+  numbers_->weights.resize(terms);
+  numbers_->factors.resize(terms);
+  numbers_->own.resize(terms);
+  numbers_->total.resize(terms);
 }
 
 Model::~Model() = default;
 
-void Model::bind(Buffer parameters, Buffer gradients, Buffer state) {
-  check_memory("parameters", parameters, tensors_.parameters, dtype_);
-  check_memory("gradients", gradients, tensors_.parameters, dtype_);
-  check_memory("state", state, tensors_.state, dtype_);
-  parameter_memory_ = parameters;
-  gradient_memory_ = gradients;
-  state_memory_ = state;
+void Model::bind(const Memory& memory) {
+  check_memory("parameters", memory.parameters, parameters(), dtype());
+  check_memory("gradients", memory.gradients, parameters(), dtype());
+  check_memory("state", memory.state, state(), dtype());
+  if (optimizer_) check_memory("velocity", memory.velocity, parameters(), dtype());
+  memory_ = memory;
   bound_ = true;
-  awaits_backward_.reset();
-  for (auto& [batch, program] : programs_) place(*program);
+  for (auto& [samples, prepared] : prepared_) place(*prepared);
 }
 
 void Model::initialize(std::uint64_t seed) {
   require_bound();
-  for (std::size_t i = 0; i < network_.layers().size(); ++i) {
-    const std::vector<int>& parameters = tensors_.of_layer[i].parameters;
-    const std::vector<int>& state = tensors_.of_layer[i].state;
-    if (parameters.empty()) continue;
-    const TensorSlot& weight = tensors_.parameters.at(parameters.front());
-    if (!state.empty()) {
-      fill(slot_of(parameter_memory_, weight), 1);
-      fill(slot_of(parameter_memory_, tensors_.parameters.at(parameters.back())), 0);
-      fill(slot_of(state_memory_, tensors_.state.at(state.front())), 0);
-      fill(slot_of(state_memory_, tensors_.state.at(state.back())), 1);
-      continue;
-    }
-    const std::int64_t fan_in = weight.count.value / weight.shape.front();
-    for (const int parameter : parameters) {
-      const TensorSlot& slot = tensors_.parameters.at(parameter);
-      fill_uniform(slot_of(parameter_memory_, slot), seed, slot.name, 1 / std::sqrt(static_cast<double>(fan_in)));
-    }
+  fill_tensors(parameters(), graph_.initial_parameters(), memory_.parameters, seed);
+  fill_tensors(state(), graph_.initial_state(), memory_.state, seed);
+}
+
+PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
+  if (samples < 0) {
+    throw Error(ErrorCode::invalid_argument, "a step cannot have " + std::to_string(samples) + " samples");
   }
-}
-
-void Model::prepare(std::int64_t batch) {
-  if (batch < 0) throw Error(ErrorCode::invalid_argument, "a batch cannot have " + std::to_string(batch) + " samples");
-  if (programs_.contains(batch)) return;
-  auto made = std::make_unique<Program>(network_, tensors_, ops_, dtype_, batch);
-  if (made->plan().total > arena_.bytes()) {
-    arena_ = allocate_host(made->plan().total);
-    awaits_backward_.reset();
-    for (auto& [size, prepared] : programs_) place(*prepared);
+  std::unique_ptr<PreparedGraph>& entry = prepared_[samples];
+  if (entry == nullptr) {
+    entry = std::make_unique<PreparedGraph>(passed_, ops_, dtype(), samples, options_.passes);
+  } else if (entry->has(training)) {
+    return *entry;
   }
-  place(*made);
-  programs_.emplace(batch, std::move(made));
+  training ? entry->training() : entry->evaluation();
+  if (entry->arena_bytes().value > arena_.bytes().value) {
+    arena_ = {};  // the old one goes first
+    arena_ = allocate_host(entry->arena_bytes());
+    for (auto& [size, other] : prepared_) place(*other);
+  }
+  place(*entry);
+  return *entry;
 }
 
-const ops::Operator& Model::operator_of(int layer, std::int64_t batch) const {
-  return programs_.at(batch)->operator_of(layer);
+void Model::prepare(std::int64_t samples) { prepared(samples, true); }
+
+Bytes Model::activation_bytes(std::int64_t samples, bool training) {
+  PreparedGraph& graph = prepared(samples, training);
+  return (training ? graph.training() : graph.evaluation()).plan().total;
 }
 
-Bytes Model::activation_bytes(std::int64_t batch) {
-  prepare(batch);
-  return programs_.at(batch)->plan().total;
+std::vector<OperatorReport> Model::operators(std::int64_t samples) {
+  PreparedGraph& graph = prepared(samples, true);
+  std::vector<OperatorReport> reports;
+  for (const PlannedItem& item : graph.training().planned()) {
+    if (const auto* run = std::get_if<PlannedRun>(&item)) reports.push_back(graph.report(*run));
+  }
+  return reports;
 }
 
-void Model::place(Program& program) {
-  program.place(tensors_, {.arena = static_cast<std::byte*>(arena_.data()),
-                           .parameters = parameter_memory_,
-                           .gradients = gradient_memory_,
-                           .state = state_memory_});
+void Model::place(PreparedGraph& prepared) {
+  if (!bound_) return;
+  std::vector<ops::SgdStep> updates;
+  if (optimizer_) {
+    updates = optimizer_->steps(memory_.parameters, memory_.gradients, memory_.velocity, numbers_->update);
+  }
+  prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
+                  .tensors = memory_,
+                  .numbers = numbers_.get(),
+                  .updates = updates});
 }
 
-ops::Loss::Result Model::forward(const void* images, const std::int32_t* labels, std::int64_t batch, bool training) {
+void Model::submit_step(const Feed& feed, ItemQueue& queue) {
   require_bound();
-  prepare(batch);
-  awaits_backward_.reset();
-  const ops::Loss::Result result = programs_.at(batch)->forward(images, labels, training, observer_);
-  if (training) awaits_backward_ = batch;
-  return result;
+  require_inputs(feed);
+  PlacedSteps& steps = prepared(feed.samples, true).training();
+  steps.feed(feed.inputs);
+  for (const Item& item : steps.items()) queue.submit(item);
 }
 
-void Model::backward(GradientSink& sink) {
-  if (!awaits_backward_) {
-    throw Error(ErrorCode::invalid_argument, "a backward pass needs a forward pass for training before it");
+const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Peers& peers) {
+  numbers_->scalars = scalars;
+  Runner runner(graph_, *numbers_, ops_, peers, options_.observer);
+  submit_step(feed, runner);
+  return numbers_->result;
+}
+
+std::span<const ops::Figures> Model::own_figures() const { return numbers_->own; }
+
+std::span<const ops::Figures> Model::evaluate(const Feed& feed) {
+  require_bound();
+  require_inputs(feed);
+  PlacedSteps& steps = prepared(feed.samples, false).evaluation();
+  steps.feed(feed.inputs);
+  NoPeers alone;
+  Runner runner(graph_, *numbers_, ops_, alone, options_.observer);
+  for (const Item& item : steps.items()) runner.submit(item);
+  return numbers_->own;
+}
+
+double Model::loss_of(std::span<const ops::Figures> figures, double samples) const {
+  return nn::loss_of(graph_, figures, samples);
+}
+
+std::vector<int> Model::backward_order() {
+  std::vector<int> order;
+  for (const PlannedItem& item : prepared(0, true).training().planned()) {
+    if (const auto* ready = std::get_if<Ready>(&item)) order.push_back(ready->parameter);
   }
-  programs_.at(*std::exchange(awaits_backward_, std::nullopt))->backward(sink, observer_);
-}
-
-std::vector<int> Model::backward_order() const {
-  std::vector<int> order(tensors_.parameters.tensors().size());
-  std::iota(order.rbegin(), order.rend(), 0);
   return order;
 }
 
 void Model::average_state(StatisticsExchange& exchange, std::int64_t samples) {
   require_bound();
-  average_statistics(state_memory_, exchange, samples);
+  average_statistics(memory_.state, exchange, samples);
 }
 
 void Model::require_bound() const {
   if (!bound_) throw Error(ErrorCode::invalid_argument, "the model has no memory yet; call bind() first");
+}
+
+void Model::require_inputs(const Feed& feed) const {
+  if (feed.inputs.size() == graph_.inputs().size()) return;
+  throw Error(ErrorCode::invalid_argument, "model '" + graph_.name() + "' takes " +
+                                               std::to_string(graph_.inputs().size()) + " inputs, not " +
+                                               std::to_string(feed.inputs.size()));
 }
 
 }  // namespace lockstep::nn

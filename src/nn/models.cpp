@@ -10,6 +10,29 @@
 
 namespace lockstep::nn {
 
+const TensorSpec& DataSpec::at(std::string_view tensor) const {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](const TensorSpec& spec) { return spec.name == tensor; });
+  if (found != tensors.end()) return *found;
+  std::vector<std::string_view> names;
+  for (const TensorSpec& spec : tensors) names.emplace_back(spec.name);
+  throw Error(ErrorCode::invalid_argument, unknown("tensor of the data set", tensor, names));
+}
+
+DataSpec DataSpec::of_images(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t classes) {
+  return {{{"images", {channels, height, width}}, {"labels", {1, 1, 1}, Content::integer}}, classes};
+}
+
+void classify(Graph& graph, const DataSpec& data) {
+  const int logits = graph.last();
+  if (graph.shape(logits).channels != data.classes) {
+    throw Error(ErrorCode::invalid_argument,
+                "model '" + graph.name() + "' has " + std::to_string(graph.shape(logits).channels) +
+                    " logits for a data set of " + std::to_string(data.classes) + " classes");
+  }
+  graph.loss("loss", CrossEntropy{}, {logits, graph.input(data.at("labels"))});
+}
+
 Models::Models() : entries_(models::bundled()) {}
 
 void Models::add(ModelEntry entry) {
@@ -35,12 +58,8 @@ const ModelEntry& Models::at(std::string_view name) const {
 
 const Defaults& Models::defaults(std::string_view name) const { return at(name).defaults; }
 
-Network Models::make(std::string_view name, ops::Shape image, std::int64_t classes) const {
-  return fuse_activations(at(name).make(image, classes));
-}
+Graph Models::make(std::string_view name, const DataSpec& data) const { return at(name).make(data); }
 
-Network make_model(std::string_view name, ops::Shape image, std::int64_t classes) {
-  return Models().make(name, image, classes);
-}
+Graph make_model(std::string_view name, const DataSpec& data) { return Models().make(name, data); }
 
 }  // namespace lockstep::nn

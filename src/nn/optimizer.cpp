@@ -39,8 +39,7 @@ void check_frozen(const std::vector<std::string>& frozen, const Layout& paramete
 
 }  // namespace
 
-Sgd::Sgd(ops::Ops& ops, const Layout& parameters, SgdOptions options)
-    : ops_(ops), options_(std::move(options)), count_(parameters.count()) {
+Sgd::Sgd(const Layout& parameters, SgdOptions options) : options_(std::move(options)), count_(parameters.count()) {
   check(options_);
   check_frozen(options_.frozen, parameters);
   for (const TensorSlot& slot : parameters.tensors()) {
@@ -63,11 +62,8 @@ void Sgd::add(const TensorSlot& slot, double weight_decay) {
   }
 }
 
-void Sgd::step(Buffer parameters, ConstBuffer gradients, Buffer velocity, std::int64_t samples_in_step,
-               double learning_rate) {
-  if (samples_in_step < 1) {
-    throw Error(ErrorCode::invalid_argument, "a step needs samples, not " + std::to_string(samples_in_step));
-  }
+std::vector<ops::SgdStep> Sgd::steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
+                                     const ops::UpdateScalars& scalars) const {
   const bool counts_agree = parameters.count == count_ && gradients.count == count_ && velocity.count == count_;
   const bool dtypes_agree = gradients.dtype == parameters.dtype && velocity.dtype == parameters.dtype;
   if (!counts_agree || !dtypes_agree) {
@@ -76,18 +72,19 @@ void Sgd::step(Buffer parameters, ConstBuffer gradients, Buffer velocity, std::i
                     " elements, as the layout; the counts are " + std::to_string(parameters.count.value) + ", " +
                     std::to_string(gradients.count.value) + " and " + std::to_string(velocity.count.value));
   }
-  scalars_ = {.learning_rate = learning_rate, .gradient_scale = 1.0 / static_cast<double>(samples_in_step)};
+  std::vector<ops::SgdStep> steps;
   for (const Range& range : ranges_) {
-    ops_.sgd({.parameters = slice(parameters, range.offset, range.count).data,
-              .gradients = slice(gradients, range.offset, range.count).data,
-              .velocity = slice(velocity, range.offset, range.count).data,
-              .count = range.count,
-              .dtype = parameters.dtype,
-              .momentum = options_.momentum,
-              .nesterov = options_.nesterov,
-              .weight_decay = range.weight_decay,
-              .scalars = &scalars_});
+    steps.push_back({.parameters = slice(parameters, range.offset, range.count).data,
+                     .gradients = slice(gradients, range.offset, range.count).data,
+                     .velocity = slice(velocity, range.offset, range.count).data,
+                     .count = range.count,
+                     .dtype = parameters.dtype,
+                     .momentum = options_.momentum,
+                     .nesterov = options_.nesterov,
+                     .weight_decay = range.weight_decay,
+                     .scalars = &scalars});
   }
+  return steps;
 }
 
 }  // namespace lockstep::nn

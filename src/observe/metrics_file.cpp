@@ -63,7 +63,8 @@ void MetricsFile::write(const EndEvent& event) {
                   {"epochs", event.epochs},
                   {"seconds", event.seconds},
                   {"best_accuracy", optional_number(event.best_accuracy)},
-                  {"final_accuracy", optional_number(event.final_accuracy)}});
+                  {"final_accuracy", optional_number(event.final_accuracy)},
+                  {"skipped_updates", event.skipped_updates}});
 }
 
 }  // namespace lockstep::observe

@@ -45,7 +45,10 @@ void check_sgd(const SgdStep& step) {
               "SGD on " + std::string(name(step.dtype)) + " parameters; use float32 or float64");
 }
 
-void sgd_step(const SgdStep& step) { step.dtype == DType::float32 ? update_float32(step) : update_float64(step); }
+void sgd_step(const SgdStep& step) {
+  if (!step.scalars->go) return;
+  step.dtype == DType::float32 ? update_float32(step) : update_float64(step);
+}
 
 SgdStep part_of(const SgdStep& step, int part, int parts) {
   constexpr std::int64_t line = 16;  // elements: a cache line of the smaller ones

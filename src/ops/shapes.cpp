@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/shapes.hpp"
 
-#include <string>
+#include <cmath>
+#include <utility>
 
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ops {
-
-namespace {
 
 std::string text(const Shape& shape) {
   return std::to_string(shape.batch) + "x" + std::to_string(shape.channels) + "x" + std::to_string(shape.height) + "x" +
@@ -23,81 +22,62 @@ void require_at_least(std::int64_t value, std::int64_t least, const char* what) 
           std::string(what) + " is " + std::to_string(value) + "; it must be at least " + std::to_string(least));
 }
 
-/// Windows along one axis of `extent` elements, zeros on both sides included.
-std::int64_t windows(const Shape& in, std::int64_t extent, std::int64_t kernel, std::int64_t stride) {
-  require(extent >= kernel, "a kernel of " + std::to_string(kernel) + " does not fit an input of " + text(in) +
-                                "; use a smaller kernel or more padding");
-  return (extent - kernel) / stride + 1;
+void require_inputs(std::span<const Shape> inputs, std::size_t number, const char* what) {
+  require(inputs.size() == number, std::string(what) + " takes " + std::to_string(number) + " input" +
+                                       (number == 1 ? "" : "s") + ", not " + std::to_string(inputs.size()));
+  for (const Shape& shape : inputs) {
+    require(shape.batch >= 0 && shape.channels > 0 && shape.height > 0 && shape.width > 0,
+            "activation shape " + text(shape) + " has an extent below 1 (only the batch may be 0)");
+  }
 }
 
-void require_count(std::size_t given, std::size_t wanted, const char* what) {
-  if (given == wanted) return;  // before the message is made: calls must not allocate
-  throw Error(ErrorCode::invalid_argument, "the operator takes " + std::to_string(wanted) + " " + what +
-                                               ", the call brings " + std::to_string(given));
+namespace {
+
+/// Windows along one axis of `extent` elements, zeros on both sides included.
+std::int64_t along(const Shape& in, std::int64_t extent, const Windows& windows) {
+  require(extent >= windows.kernel, "a kernel of " + std::to_string(windows.kernel) + " does not fit an input of " +
+                                        text(in) + "; use a smaller kernel or more padding");
+  return (extent - windows.kernel) / windows.stride + 1;
 }
 
 }  // namespace
 
-void check_shape(const Shape& shape) {
-  require(shape.batch >= 0 && shape.channels > 0 && shape.height > 0 && shape.width > 0,
-          "activation shape " + text(shape) + " has an extent below 1 (only the batch may be 0)");
+Shape windows_of(const Shape& in, std::int64_t channels, const Windows& windows) {
+  require_at_least(windows.kernel, 1, "kernel");
+  require_at_least(windows.stride, 1, "stride");
+  require_at_least(windows.padding, 0, "padding");
+  return {in.batch, channels, along(in, in.height + 2 * windows.padding, windows),
+          along(in, in.width + 2 * windows.padding, windows)};
 }
 
-Shape output_shape(const Shape& in, const ConvolutionShape& shape) {
-  check_shape(in);
-  require_at_least(shape.out_channels, 1, "out_channels");
-  require_at_least(shape.kernel, 1, "kernel");
-  require_at_least(shape.stride, 1, "stride");
-  require_at_least(shape.padding, 0, "padding");
-  return {in.batch, shape.out_channels, windows(in, in.height + 2 * shape.padding, shape.kernel, shape.stride),
-          windows(in, in.width + 2 * shape.padding, shape.kernel, shape.stride)};
+std::string text(const Windows& windows) {
+  const std::string side = std::to_string(windows.kernel);
+  return side + "×" + side + (windows.stride == 1 ? "" : ", stride " + std::to_string(windows.stride));
 }
 
-Shape output_shape(const Shape& in, const PoolShape& shape) {
-  check_shape(in);
-  require_at_least(shape.kernel, 1, "kernel");
-  require_at_least(shape.stride, 1, "stride");
-  return {in.batch, in.channels, windows(in, in.height, shape.kernel, shape.stride),
-          windows(in, in.width, shape.kernel, shape.stride)};
+std::string text(Activation activation) { return activation == Activation::relu ? ", ReLU" : ""; }
+
+Cost with_activation(Cost own, Activation activation, std::int64_t results, bool backward) {
+  if (activation == Activation::none) return own;
+  return {own.flops + results, own.elements + (backward ? results : 0)};
 }
 
-Shape output_shape(const Shape& in, std::int64_t out_channels) {
-  check_shape(in);
-  require_at_least(out_channels, 1, "out_channels");
-  return {in.batch, out_channels, 1, 1};
-}
-
-void check_batch_norm(const Shape& in, const BatchNormShape& shape) {
-  check_shape(in);
-  require(shape.epsilon > 0, "epsilon is " + std::to_string(shape.epsilon) + "; it must be positive");
-  require(shape.momentum >= 0 && shape.momentum <= 1,
-          "momentum is " + std::to_string(shape.momentum) + "; it must lie between 0 and 1");
-}
-
-void check_same(const Format& a, const Format& b) {
-  check_shape(a.shape);
-  require(a.shape == b.shape, "cannot add activations of " + text(a.shape) + " and " + text(b.shape));
-  require(a.dtype == b.dtype,
-          "cannot add " + std::string(name(a.dtype)) + " and " + std::string(name(b.dtype)) + " activations");
-}
-
-void check_logits(const Shape& logits) {
-  check_shape(logits);
-  require(logits.height == 1 && logits.width == 1,
-          "logits of " + text(logits) + " have more than one value per class; pool or flatten them first");
-}
-
-void Arity::check(const Operator::Forward& call) const {
-  require_count(call.inputs.size(), inputs, "inputs");
-  require_count(call.parameters.size(), parameters, "parameters");
-  require_count(call.state.size(), state, "state tensors");
-}
-
-void Arity::check(const Operator::Backward& call) const {
-  require_count(call.inputs.size(), inputs, "inputs");
-  require_count(call.parameters.size(), parameters, "parameters");
-  require_count(call.input_gradients.size(), inputs, "input gradients");
-  require_count(call.parameter_gradients.size(), parameters, "parameter gradients");
+Signature product(const Shape& in, const Shape& out, OwnedTensor weights, bool bias, Activation activation) {
+  constexpr std::int64_t per_multiply_add = 2;
+  const std::int64_t each = weights.count() / out.channels;
+  // PyTorch's default: Kaiming uniform with a = √5, for biases as for weights.
+  weights.spread = 1 / std::sqrt(static_cast<double>(each));
+  const std::int64_t products = per_multiply_add * out.count() * each;
+  const std::int64_t weight_count = weights.count() + (bias ? out.channels : 0);
+  const std::int64_t moved = in.count() + weight_count + out.count();
+  Signature signature{.output = out,
+                      .forward = with_activation({products, moved}, activation, out.count(), false),
+                      .backward = with_activation({products, moved}, activation, out.count(), true),
+                      .backward_inputs = {products, weight_count + in.count()}};
+  const double spread = weights.spread;
+  signature.parameters.push_back(std::move(weights));
+  if (bias) signature.parameters.push_back({.name = "bias", .shape = {out.channels}, .spread = spread});
+  return signature;
 }
 
 }  // namespace lockstep::ops

@@ -2,40 +2,43 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 
-#include "lockstep/ops/ops.hpp"
+#include "lockstep/ops/operators.hpp"
 
-/// Shape inference and argument checks that every implementation shares.
+/// What the operators' signatures are made of.
 namespace lockstep::ops {
 
-/// @throws Error{invalid_argument} if an extent is negative, or channels, height or width is 0
-void check_shape(const Shape& shape);
+/// "2x3x8x8".
+std::string text(const Shape& shape);
 
-/// Output of a convolution. @throws Error{invalid_argument} if the options make no sense for `in`
-Shape output_shape(const Shape& in, const ConvolutionShape& shape);
-/// Output of a pooling. @throws Error{invalid_argument} if the options make no sense for `in`
-Shape output_shape(const Shape& in, const PoolShape& shape);
-/// Output of a linear layer. @throws Error{invalid_argument} if `out_channels` < 1
-Shape output_shape(const Shape& in, std::int64_t out_channels);
+/// @throws Error{invalid_argument} with the message unless the condition holds
+void require(bool condition, const std::string& message);
+/// @throws Error{invalid_argument} if the value is smaller
+void require_at_least(std::int64_t value, std::int64_t least, const char* what);
+/// @throws Error{invalid_argument} for another number of inputs, or if one has no channels, height or width
+void require_inputs(std::span<const Shape> inputs, std::size_t number, const char* what);
 
-/// @throws Error{invalid_argument} if epsilon or momentum is out of range
-void check_batch_norm(const Shape& in, const BatchNormShape& shape);
-/// @throws Error{invalid_argument} if shapes or dtypes differ
-void check_same(const Format& a, const Format& b);
-/// @throws Error{invalid_argument} unless height = width = 1
-void check_logits(const Shape& logits);
-
-/// How many pointers an operator takes.
-struct Arity {
-  std::size_t inputs = 1;
-  std::size_t parameters = 0;
-  std::size_t state = 0;
-
-  /// @throws Error{invalid_argument} if the call brings another number
-  void check(const Operator::Forward& call) const;
-  /// @throws Error{invalid_argument} if the call brings another number
-  void check(const Operator::Backward& call) const;
+/// How many channels and square windows a result has.
+/// @throws Error{invalid_argument} if there are none
+struct Windows {
+  std::int64_t kernel;
+  std::int64_t stride;
+  std::int64_t padding = 0;
 };
+Shape windows_of(const Shape& in, std::int64_t channels, const Windows& windows);
+
+/// "3×3, stride 2".
+std::string text(const Windows& windows);
+/// ", ReLU", or nothing.
+std::string text(Activation activation);
+
+/// With the activation's: in backward the sign of the result says what passes.
+Cost with_activation(Cost own, Activation activation, std::int64_t results, bool backward);
+
+/// Of a product with a matrix of weights, in which each result is a sum of `each` products: sets parameters and costs.
+Signature product(const Shape& in, const Shape& out, OwnedTensor weights, bool bias, Activation activation);
 
 }  // namespace lockstep::ops

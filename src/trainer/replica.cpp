@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/trainer/replica.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -37,30 +38,61 @@ std::string hexadecimal(std::uint64_t number) {
   return text.str();
 }
 
-/// What is wrong with the options is so on every rank.
-nn::Sgd make_optimizer(const ProcessGroup& group, ops::Ops& ops, const Layout& parameters,
-                       const nn::SgdOptions& options) {
+/// Runs what is wrong on every rank if it is wrong on one.
+template <typename Make>
+auto on_every_rank(const ProcessGroup& group, const Make& make) {
   try {
-    return {ops, parameters, options};
+    return make();
   } catch (const Error& error) {
     throw error.reported_by(group.rank().value, group.host()).on_every_rank();
   }
 }
 
+nn::ModelOptions model_options(const nn::Graph& graph, const TrainerOptions& options, Observer* observer) {
+  const nn::Sgd checked(graph.parameters(), options.sgd);
+  return {.dtype = options.precision, .sgd = checked.options(), .passes = options.passes, .observer = observer};
+}
+
+/// Which tensor of a batch each input of the graph is.
+std::vector<std::size_t> match(const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
+  const auto text = [](const TensorSpec& spec) {
+    const auto& [channels, height, width] = spec.extent;
+    return std::to_string(channels) + "×" + std::to_string(height) + "×" + std::to_string(width) +
+           (spec.content == Content::real ? " real numbers" : " integers");
+  };
+  std::vector<std::size_t> matched;
+  for (const TensorSpec& input : graph.inputs()) {
+    const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                    [&](const TensorSpec& tensor) { return tensor.name == input.name; });
+    const std::string given = found == tensors.end() ? "none" : text(*found);
+    if (found == tensors.end() || *found != input) {
+      throw Error(ErrorCode::invalid_argument, "model '" + graph.name() + "' takes '" + input.name + "' of " +
+                                                   text(input) + ", and the data set has " + given);
+    }
+    matched.push_back(static_cast<std::size_t>(found - tensors.begin()));
+  }
+  return matched;
+}
+
 }  // namespace
 
-Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Network& network, const TrainerOptions& options,
-                 Observer* observer)
+Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
+                 const TrainerOptions& options, Observer* observer)
     : group_(&group),
-      model_(network, ops, options.precision, observer),
+      model_(graph, ops, on_every_rank(group, [&] { return model_options(graph, options, observer); })),
       data_parallel_(
           group, model_.parameters(), options.precision,
           {.bucket = options.bucket, .initial = options.initial, .check_finite = true, .observer = observer}),
       velocity_(group.allocate(data_parallel_.values().bytes())),
       state_(allocate_host({model_.state().count().value * size_of(options.precision)})),
-      optimizer_(make_optimizer(group, ops, model_.parameters(), options.sgd)),
-      statistics_(group.statistics()) {
-  model_.bind(data_parallel_.values(), data_parallel_.gradients(), state());
+      statistics_(group.statistics()),
+      loss_scale_(on_every_rank(group, [&] { return LossScale(options.loss_scale); })),
+      tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
+      inputs_(tensors_.size()) {
+  model_.bind({.parameters = data_parallel_.values(),
+               .gradients = data_parallel_.gradients(),
+               .state = state(),
+               .velocity = velocity()});
   model_.initialize(options.seed);
   // Every rank makes them from the same seed; processors that round differently could still make others.
   data_parallel_.synchronize();
@@ -71,25 +103,40 @@ Buffer Replica::velocity() const {
   return {velocity_.data(), values.count, values.dtype, velocity_.kind()};
 }
 
-Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate) {
-  const ops::Loss::Result own = model_.forward(batch.images.data, batch.labels.data(), batch.samples.value, true);
-  sums_[0] = own.loss_sum;
-  sums_[1] = static_cast<double>(own.correct);
-  model_.backward(*this);
-  const DataParallel::Step step = data_parallel_.finish(static_cast<double>(batch.samples.value), sums_);
-  if (!step.not_finite.empty()) refuse_not_finite(step.not_finite);
-  if (!std::isfinite(sums_[0])) refuse_loss(own.loss_sum);
-  const double samples = step.weight;
-  optimizer_.step(data_parallel_.values(), data_parallel_.gradients(), velocity(), std::llround(samples),
-                  learning_rate);
-  samples_seen_ += batch.samples.value;
-  return {sums_[0] / samples, static_cast<std::int64_t>(sums_[1])};
+nn::Feed Replica::feed(const data::Batch& batch) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = batch.tensors[tensors_[i]].data;
+  return {.samples = batch.samples.value, .inputs = inputs_};
 }
 
-void Replica::refuse_not_finite(const std::vector<DataParallel::NotFinite>& gradients) const {
+void Replica::sum(std::span<double> values) {
+  group_->statistics().all_reduce(values, values, ReduceOp::sum, Queue::host(), "weights").wait();
+}
+
+bool Replica::finish(std::span<double> values) {
+  not_finite_ = data_parallel_.finish(step_samples_, values).not_finite;
+  return not_finite_.empty();
+}
+
+Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate) {
+  step_samples_ = static_cast<double>(batch.samples.value);
+  const nn::StepResult& result = model_.train(feed(batch),
+                                              {.learning_rate = learning_rate,
+                                               .samples = static_cast<double>(batch.step_samples.value),
+                                               .loss_scale = loss_scale_.factor()},
+                                              *this);
+  if (!result.finite) {
+    if (!std::isfinite(result.loss)) refuse_loss(result.loss);
+    if (!loss_scale_.may_be_at_fault()) refuse_gradients();
+  }
+  loss_scale_.update(result.finite);
+  samples_seen_ += batch.samples.value;
+  return {result.loss, !result.finite};
+}
+
+void Replica::refuse_gradients() const {
   std::vector<int> culprits;
   std::string list;
-  for (const DataParallel::NotFinite& flawed : gradients) {
+  for (const DataParallel::NotFinite& flawed : not_finite_) {
     if (flawed.rank) culprits.push_back(*flawed.rank);
     // Backward comes to the last ones first: where things went wrong.
     list += (list.empty() ? "" : ", ") + quoted(model_.parameters().at(flawed.parameters.back()).name) +
@@ -101,19 +148,23 @@ void Replica::refuse_not_finite(const std::vector<DataParallel::NotFinite>& grad
 }
 
 /// Where gradients are finite the loss may be infinite all the same: the logarithm of a probability that has become 0.
-void Replica::refuse_loss(double own_loss_sum) const {
-  std::vector<double> all(static_cast<std::size_t>(group_->size()));
-  group_->statistics().all_gather(std::span(&own_loss_sum, 1), std::span(all), Queue::host(), "losses").wait();
+void Replica::refuse_loss(double loss) const {
+  if (!not_finite_.empty()) refuse_gradients();  // which says more
+  const std::span<const ops::Figures> figures = model_.own_figures();
+  const auto sound = [](const ops::Figures& term) { return std::isfinite(term.loss); };
+  const std::uint8_t own = std::all_of(figures.begin(), figures.end(), sound) ? 0 : 1;
+  std::vector<std::uint8_t> all(static_cast<std::size_t>(group_->size()));
+  group_->statistics().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "losses").wait();
   std::vector<int> culprits;
   std::string list;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (std::isfinite(all[rank])) continue;
+    if (all[rank] == 0) continue;
     culprits.push_back(static_cast<int>(rank));
     list += (list.empty() ? "" : ", ") + std::to_string(rank);
   }
   const std::string whose = culprits.empty() ? "each rank's own still is, their sum is not"
                                              : "on rank " + list + " the rank's own loss is not";
-  throw not_finite("the loss is not finite (" + std::to_string(sums_[0]) + "); " + whose, std::move(culprits));
+  throw not_finite("the loss is not finite (" + std::to_string(loss) + "); " + whose, std::move(culprits));
 }
 
 Error Replica::not_finite(const std::string& what, std::vector<int> culprits) const {
@@ -126,9 +177,7 @@ Error Replica::not_finite(const std::string& what, std::vector<int> culprits) co
       .on_every_rank();
 }
 
-ops::Loss::Result Replica::evaluate(const data::Batch& batch) {
-  return model_.forward(batch.images.data, batch.labels.data(), batch.samples.value, false);
-}
+std::span<const ops::Figures> Replica::evaluate(const data::Batch& batch) { return model_.evaluate(feed(batch)); }
 
 void Replica::average_state() {
   model_.average_state(statistics_, samples_seen_);
@@ -139,11 +188,13 @@ void Replica::save(Snapshot& snapshot) {
   copy_out(data_parallel_.values(), snapshot.weights);
   copy_out(velocity(), snapshot.velocity);
   copy_out(state(), snapshot.state);
+  snapshot.loss_scale = loss_scale_.state();
+  snapshot.scaled_steps = loss_scale_.steps();
   nn::average_statistics({snapshot.state.data(), state().count, state().dtype}, statistics_, samples_seen_);
 }
 
 std::vector<Snapshot::Setting> Replica::settings() const {
-  std::vector<Snapshot::Setting> settings = {{"model", model_.network().name()},
+  std::vector<Snapshot::Setting> settings = {{"model", model_.graph().name()},
                                              {"precision", std::string(name(model_.dtype()))},
                                              {"parameters", hexadecimal(model_.parameters().hash())},
                                              {"statistics", hexadecimal(model_.state().hash())}};
@@ -167,6 +218,9 @@ void Replica::restore(const Snapshot& snapshot) {
   for (const Buffer& buffer : {data_parallel_.values(), velocity(), state()}) {
     group_->communicator().broadcast(buffer, {0}, Queue::host(), "replica").wait();
   }
+  double scale[2] = {snapshot.loss_scale, static_cast<double>(snapshot.scaled_steps)};
+  group_->statistics().broadcast({scale, {2}, DType::float64}, {0}, Queue::host(), "loss scale").wait();
+  loss_scale_.restore(scale[0], static_cast<std::int64_t>(scale[1]));
   samples_seen_ = 0;
 }
 

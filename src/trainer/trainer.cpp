@@ -28,24 +28,22 @@ const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup&
           "a batch of " + number(options.batch.value) + " is the total over all ranks and smaller than their number, " +
               number(group.size()) + ": give every rank at least one sample",
           group);
-  require(options.batch.value <= data.train.size(),
-          "a batch of " + number(options.batch.value) + " is more than the data set's " + number(data.train.size()) +
+  require(options.batch.value <= data.train->size(),
+          "a batch of " + number(options.batch.value) + " is more than the data set's " + number(data.train->size()) +
               " training images",
           group);
   return options;
 }
 
-data::Prefetcher make_batches(const data::Dataset& dataset, const data::Normalization& normalization,
-                              const ProcessGroup& group, const TrainerOptions& options, bool training,
-                              Observer* observer) {
-  data::BatchMaker maker(dataset, normalization, options.precision);
-  data::DistributedSampler sampler({.samples = {dataset.size()},
-                                    .batch = {std::min(options.batch.value, dataset.size())},
+data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& dataset, const ProcessGroup& group,
+                              const TrainerOptions& options, bool training, Observer* observer) {
+  data::DistributedSampler sampler({.samples = {dataset->size()},
+                                    .batch = {std::min(options.batch.value, dataset->size())},
                                     .rank = group.rank(),
                                     .ranks = group.size(),
                                     .seed = options.seed,
                                     .shuffle = training});
-  return {std::move(maker), std::move(sampler), {.workers = options.workers, .observer = observer}};
+  return {dataset, options.precision, std::move(sampler), {.workers = options.workers, .observer = observer}};
 }
 
 /// The numbers of samples that this rank gets in a step.
@@ -57,16 +55,15 @@ void prepare_shares(Replica& replica, const data::DistributedSampler& sampler) {
 
 }  // namespace
 
-Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Network& network, const data::DatasetPair& data,
+Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const data::DatasetPair& data,
                  const TrainerOptions& options, Listener* listener, Observer* observer)
     : group_(&group),
-      data_(&data),
+      data_(data),
       options_(checked(options, group, data)),
       listener_(listener),
-      replica_(group, ops, network, options, observer),
-      normalization_(data::measure_normalization(data.train)),
-      batches_(make_batches(data.train, normalization_, group, options, true, observer)),
-      test_batches_(make_batches(data.test, normalization_, group, options, false, nullptr)),
+      replica_(group, ops, graph, data.train->tensors(), options, observer),
+      batches_(make_batches(data.train, group, options, true, observer)),
+      test_batches_(make_batches(data.test, group, options, false, nullptr)),
       statistics_(group.statistics()) {
   prepare_shares(replica_, batches_.sampler());
   prepare_shares(replica_, test_batches_.sampler());
@@ -90,6 +87,7 @@ Trainer::Result Trainer::run() {
     if (listener_ != nullptr) listener_->epoch(event);
   }
   result.steps = steps_;
+  result.skipped = skipped_;
   return result;
 }
 
@@ -138,7 +136,9 @@ void Trainer::train_on(const data::Batch& batch) {
   const std::int64_t global_step = (epoch_ - 1) * steps_per_epoch() + step_;
   const double rate = nn::learning_rate(options_.schedule, global_step, total_steps());
   try {
-    last_loss_ = replica_.step(batch, rate).loss;
+    const Replica::StepResult result = replica_.step(batch, rate);
+    last_loss_ = result.loss;
+    skipped_ += result.skipped ? 1 : 0;
   } catch (const Error& error) {
     throw error.in_step(global_step + 1);
   }
@@ -162,26 +162,29 @@ void Trainer::report_step() {
 
 Trainer::Evaluation Trainer::evaluate() {
   replica_.average_state();
-  double sums[3] = {};  // loss, correct, samples
+  std::vector<ops::Figures> figures(replica_.model().graph().losses().size());
+  double samples = 0;
   test_batches_.start_epoch(1);
   while (const data::Batch* batch = test_batches_.next()) {
-    const ops::Loss::Result result = replica_.evaluate(*batch);
-    sums[0] += result.loss_sum;
-    sums[1] += static_cast<double>(result.correct);
-    sums[2] += static_cast<double>(batch->samples.value);
+    const std::span<const ops::Figures> of_batch = replica_.evaluate(*batch);
+    for (std::size_t term = 0; term < figures.size(); ++term) figures[term] += of_batch[term];
+    samples += static_cast<double>(batch->samples.value);
   }
-  statistics_.sum({sums, {3}, DType::float64}, Queue::host());
-  if (sums[2] != static_cast<double>(data_->test.size())) {
-    throw Error(ErrorCode::mismatch, "evaluation counted " + std::to_string(sums[2]) + " samples of " +
-                                         std::to_string(data_->test.size()) + ": do all ranks have the same data?")
+  statistics_.sum({&samples, {1}, DType::float64}, Queue::host());
+  statistics_.sum(ops::numbers(figures), Queue::host());
+  if (samples != static_cast<double>(data_.test->size())) {
+    throw Error(ErrorCode::mismatch, "evaluation counted " + std::to_string(samples) + " samples of " +
+                                         std::to_string(data_.test->size()) + ": do all ranks have the same data?")
         .on_every_rank();
   }
-  return {.loss = sums[0] / sums[2], .accuracy = sums[1] / sums[2]};
+  const ops::Figures& first = figures.front();
+  return {.loss = replica_.model().loss_of(figures, samples),
+          .accuracy = first.weight == 0 ? 0 : first.correct / first.weight};
 }
 
 std::vector<Snapshot::Setting> Trainer::settings() const {
   std::vector<Snapshot::Setting> settings = replica_.settings();
-  settings.push_back({"training samples", std::to_string(data_->train.size())});
+  settings.push_back({"training samples", std::to_string(data_.train->size())});
   settings.push_back({"batch", std::to_string(options_.batch.value)});
   settings.push_back({"seed", std::to_string(options_.seed)});
   return settings;

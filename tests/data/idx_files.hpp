@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/error.hpp"
+#include "data/expect_error.hpp"
 
 namespace lockstep::data {
 
@@ -60,18 +60,6 @@ inline void write_gzip(const std::filesystem::path& path, const std::string& byt
 inline std::string read_all(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// Expects an Error of this code whose message contains each of these parts.
-template <class Action>
-void expect_error(Action action, ErrorCode code, const std::vector<std::string>& parts) {
-  try {
-    action();
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.message();
-    for (const std::string& part : parts) EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
-  }
 }
 
 }  // namespace lockstep::data

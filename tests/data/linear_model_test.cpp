@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "data/synthetic.hpp"
-#include "lockstep/data/batch.hpp"
+#include "lockstep/data/images.hpp"
 #include "lockstep/data/sampler.hpp"
 
 namespace lockstep::data {
@@ -60,13 +62,11 @@ struct Prepared {
   std::vector<std::int32_t> labels;
 };
 
-Prepared prepare(const Dataset& dataset, const Normalization& normalization) {
-  const std::int64_t elements = dataset.size() * dataset.shape.elements();
-  Prepared all{std::vector<float>(static_cast<std::size_t>(elements)),
-               std::vector<std::int32_t>(dataset.labels.size())};
+Prepared prepare(const Dataset& dataset, std::size_t inputs) {
+  const auto samples = static_cast<std::size_t>(dataset.size());
+  Prepared all{std::vector<float>(samples * inputs), std::vector<std::int32_t>(samples)};
   const DistributedSampler everything({.samples = {dataset.size()}, .batch = {dataset.size()}, .shuffle = false});
-  BatchMaker(dataset, normalization, DType::float32)
-      .make(everything.indices(0), {all.images.data(), {elements}}, all.labels);
+  dataset.read(everything.indices(0), std::array<Buffer, 2>{std::span(all.images), std::span(all.labels)});
   return all;
 }
 
@@ -78,14 +78,14 @@ double accuracy(const SoftmaxRegression& model, const Prepared& data, std::size_
 }
 
 TEST(SyntheticDigits, ALinearModelStaysUnder93Percent) {
-  const DatasetPair pair = synthetic_digits({});
-  const Normalization normalization = measure_normalization(pair.train);
-  const Prepared train = prepare(pair.train, normalization);
-  const Prepared test = prepare(pair.test, normalization);
-  const auto inputs = static_cast<std::size_t>(pair.train.shape.elements());
+  ImagesPair images = synthetic_digits({});
+  const auto inputs = static_cast<std::size_t>(images.train.shape.elements());
+  const DatasetPair pair = normalised(std::move(images.train), std::move(images.test));
+  const Prepared train = prepare(*pair.train, inputs);
+  const Prepared test = prepare(*pair.test, inputs);
 
   SoftmaxRegression model(inputs);
-  DistributedSampler order({.samples = {pair.train.size()}, .batch = {pair.train.size()}});
+  DistributedSampler order({.samples = {pair.train->size()}, .batch = {pair.train->size()}});
   double best = 0;
   constexpr int epochs = 12;
   for (int epoch = 1; epoch <= epochs; ++epoch) {

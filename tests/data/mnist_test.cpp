@@ -26,7 +26,7 @@ class MnistTest : public testing::Test {
     expect_error([this] { (void)load_mnist(directory_.path()); }, code, parts);
   }
   void expect_loads() const {
-    const DatasetPair pair = load_mnist(directory_.path());
+    const ImagesPair pair = load_mnist(directory_.path());
     EXPECT_EQ(pair.train.size(), 3);
     EXPECT_EQ(pair.test.size(), 2);
     EXPECT_EQ(pair.train.classes, 4);
@@ -107,7 +107,7 @@ TEST(Mnist, RealFilesHaveTheKnownCountsAndStatistics) {
   const std::filesystem::path directory =
       std::filesystem::path(root != nullptr ? root : LOCKSTEP_DATA_DEFAULT) / "mnist";
   if (!std::filesystem::exists(directory)) LOCKSTEP_SKIP(mnist) << directory << " does not exist; set LOCKSTEP_DATA";
-  const DatasetPair pair = load_mnist(directory);
+  const ImagesPair pair = load_mnist(directory);
   EXPECT_EQ(pair.train.size(), 60'000);
   EXPECT_EQ(pair.test.size(), 10'000);
   EXPECT_EQ(pair.train.classes, 10);

@@ -6,15 +6,16 @@
 #include <cmath>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/data/images.hpp"
 
 namespace lockstep::data {
 namespace {
 
 TEST(Normalization, MeasuresEachChannel) {
   // Channel 0 holds 0, 255, 0, 255; channel 1 holds 10, 20, 30, 40.
-  const Dataset dataset{
+  const Images images{
       .name = "two", .shape = {2, 1, 2}, .classes = 1, .images = {0, 255, 10, 20, 0, 255, 30, 40}, .labels = {0, 0}};
-  const Normalization result = measure_normalization(dataset);
+  const Normalization result = measure_normalization(images);
   ASSERT_EQ(result.mean.size(), 2U);
   EXPECT_DOUBLE_EQ(result.mean[0], 0.5);
   EXPECT_DOUBLE_EQ(result.deviation[0], 0.5);
@@ -23,13 +24,13 @@ TEST(Normalization, MeasuresEachChannel) {
 }
 
 TEST(Normalization, ConstantChannelIsOnlyCentred) {
-  const Dataset dataset{.name = "flat", .shape = {1, 1, 3}, .classes = 1, .images = {77, 77, 77}, .labels = {0}};
-  const Normalization result = measure_normalization(dataset);
+  const Images images{.name = "flat", .shape = {1, 1, 3}, .classes = 1, .images = {77, 77, 77}, .labels = {0}};
+  const Normalization result = measure_normalization(images);
   EXPECT_DOUBLE_EQ(result.mean[0], 77.0 / 255);
   EXPECT_EQ(result.deviation[0], 1.0);
 }
 
-TEST(Normalization, RefusesAnEmptyDataset) {
+TEST(Normalization, RefusesToMeasureNothing) {
   EXPECT_THROW((void)measure_normalization({.name = "none", .shape = {1, 2, 2}, .classes = 1}), Error);
 }
 

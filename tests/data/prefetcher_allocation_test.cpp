@@ -27,11 +27,11 @@ namespace lockstep::data {
 namespace {
 
 TEST(PrefetcherAllocation, NothingIsAllocatedAfterConstruction) {
-  const Dataset dataset = small_dataset(53);
-  const BatchMaker maker(dataset, measure_normalization(dataset), DType::float32);
+  const auto dataset = small_dataset(53);
   for (const int workers : {0, 1, 2}) {
     const long before_construction = allocations;
-    Prefetcher prefetcher(maker, DistributedSampler({.samples = {53}, .batch = {8}}), {.workers = workers});
+    Prefetcher prefetcher(dataset, DType::float32, DistributedSampler({.samples = {53}, .batch = {8}}),
+                          {.workers = workers});
     prefetcher.start_epoch(1);
     ASSERT_NE(prefetcher.next(), nullptr);  // the workers run
     const long before = allocations;

@@ -4,12 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <memory>
 #include <mutex>
+#include <set>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "data/expect_error.hpp"
+#include "data/signals.hpp"
 #include "data/small_dataset.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -21,36 +28,44 @@ constexpr std::int64_t batch = 8;
 
 class PrefetcherTest : public testing::TestWithParam<int> {
  protected:
-  PrefetcherTest() : dataset_(small_dataset(samples)), normalization_(measure_normalization(dataset_)) {}
-
-  [[nodiscard]] BatchMaker maker() const { return {dataset_, normalization_, DType::float32}; }
   [[nodiscard]] static DistributedSampler sampler(int rank = 0, int ranks = 1) {
     return DistributedSampler({.samples = {samples}, .batch = {batch}, .rank = {rank}, .ranks = ranks});
   }
   [[nodiscard]] static PrefetchOptions options() { return {.workers = GetParam()}; }
 
-  /// What the maker makes of the sampler's indices without any prefetching.
+  [[nodiscard]] Prefetcher make(const DistributedSampler& sampler) const {
+    return {dataset_, DType::float32, sampler, options()};
+  }
+
+  /// What the data set makes of the sampler's indices without any prefetching.
   void expect_batch(const Batch& got, const DistributedSampler& sampler, std::int64_t step) const {
     const auto indices = sampler.indices(step);
     std::vector<float> images(indices.size() * 24);
     std::vector<std::int32_t> labels(indices.size());
-    maker().make(indices, {images.data(), {static_cast<std::int64_t>(images.size())}}, labels);
+    dataset_->read(indices, std::array<Buffer, 2>{std::span(images), std::span(labels)});
     EXPECT_EQ(got.step, step);
     ASSERT_EQ(got.samples.value, static_cast<std::int64_t>(indices.size()));
     EXPECT_EQ(got.step_samples, sampler.step_samples(step));
-    EXPECT_TRUE(std::equal(labels.begin(), labels.end(), got.labels.begin(), got.labels.end()));
-    ASSERT_EQ(got.images.count.value, static_cast<std::int64_t>(images.size()));
-    EXPECT_TRUE(std::equal(images.begin(), images.end(), static_cast<const float*>(got.images.data)));
+    ASSERT_EQ(got.tensors.size(), 2U);
+    expect_elements<float>(images, got.tensors[0]);
+    expect_elements<std::int32_t>(labels, got.tensors[1]);
   }
 
-  Dataset dataset_;
-  Normalization normalization_;
+  std::shared_ptr<const Dataset> dataset_ = small_dataset(samples);
+
+ private:
+  template <class Element>
+  static void expect_elements(const std::vector<Element>& expected, const Buffer& got) {
+    ASSERT_EQ(got.dtype, dtype_of<Element>());
+    ASSERT_EQ(got.count.value, static_cast<std::int64_t>(expected.size()));
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), static_cast<const Element*>(got.data)));
+  }
 };
 
 TEST_P(PrefetcherTest, HandsOutTheSamplersBatchesInOrder) {
   for (int rank = 0; rank < 3; ++rank) {
     auto expected = sampler(rank, 3);
-    Prefetcher prefetcher(maker(), sampler(rank, 3), options());
+    auto prefetcher = make(sampler(rank, 3));
     for (std::int64_t epoch = 1; epoch <= 3; ++epoch) {
       expected.start_epoch(epoch);
       prefetcher.start_epoch(epoch);
@@ -66,24 +81,25 @@ TEST_P(PrefetcherTest, HandsOutTheSamplersBatchesInOrder) {
 }
 
 TEST_P(PrefetcherTest, ARankWithoutSamplesGetsAnEmptyBatch) {
-  Prefetcher prefetcher(maker(), sampler(7, 8), options());
+  auto prefetcher = make(sampler(7, 8));
   prefetcher.start_epoch(1);
   const Batch* last = nullptr;
   while (const Batch* got = prefetcher.next()) last = got;
   ASSERT_NE(last, nullptr);
   EXPECT_EQ(last->samples, Count{0});
   EXPECT_EQ(last->step_samples, Count{samples % batch});
-  EXPECT_TRUE(last->labels.empty());
+  ASSERT_EQ(last->tensors.size(), 2U);
+  for (const Buffer& tensor : last->tensors) EXPECT_EQ(tensor.count, Count{0});
 }
 
 TEST_P(PrefetcherTest, HandsOutNothingBeforeTheFirstEpoch) {
-  Prefetcher prefetcher(maker(), sampler(), options());
+  auto prefetcher = make(sampler());
   EXPECT_EQ(prefetcher.next(), nullptr);
 }
 
 TEST_P(PrefetcherTest, BeginsAnEpochInItsMiddleAndLeavesOneUnfinished) {
   auto expected = sampler();
-  Prefetcher prefetcher(maker(), sampler(), options());
+  auto prefetcher = make(sampler());
   for (int epoch = 1; epoch <= 20; ++epoch) {
     const std::int64_t first_step = epoch % 7;
     prefetcher.start_epoch(epoch, first_step);
@@ -101,18 +117,19 @@ TEST_P(PrefetcherTest, BeginsAnEpochInItsMiddleAndLeavesOneUnfinished) {
 }
 
 TEST_P(PrefetcherTest, UsesTheSameMemoryAgain) {
-  Prefetcher prefetcher(maker(), sampler(), options());
-  std::vector<const void*> seen;
+  auto prefetcher = make(sampler());
+  std::array<std::set<const void*>, 2> seen;
   for (int epoch = 1; epoch <= 4; ++epoch) {
     prefetcher.start_epoch(epoch);
     while (const Batch* got = prefetcher.next())
-      if (std::find(seen.begin(), seen.end(), got->images.data) == seen.end()) seen.push_back(got->images.data);
+      for (std::size_t i = 0; i < seen.size(); ++i) seen[i].insert(got->tensors[i].data);
   }
-  EXPECT_LE(seen.size(), GetParam() == 0 ? 1U : static_cast<std::size_t>(GetParam()) + 2);
+  for (const auto& memory : seen)
+    EXPECT_LE(memory.size(), GetParam() == 0 ? 1U : static_cast<std::size_t>(GetParam()) + 2);
 }
 
 TEST_P(PrefetcherTest, ABatchStaysUnchangedUntilTheNextCall) {
-  Prefetcher prefetcher(maker(), sampler(), options());
+  auto prefetcher = make(sampler());
   prefetcher.start_epoch(1);
   (void)prefetcher.next();
   const Batch* got = prefetcher.next();
@@ -121,18 +138,20 @@ TEST_P(PrefetcherTest, ABatchStaysUnchangedUntilTheNextCall) {
 }
 
 TEST_P(PrefetcherTest, AnErrorComesInItsPlaceAndGoesWithTheEpoch) {
-  // The sampler believes in one sample more than there is: only the step that takes it fails.
-  DistributedSampler too_long({.samples = {samples + 1}, .batch = {batch}, .shuffle = false});
-  Prefetcher prefetcher(maker(), too_long, options());
+  // One sample cannot be read: only the step that takes it, the last one, fails.
+  const auto signals = std::make_shared<Signals>(samples);
+  signals->unreadable = samples - 1;
+  const DistributedSampler in_order({.samples = {samples}, .batch = {batch}, .shuffle = false});
+  Prefetcher prefetcher(signals, DType::float32, in_order, options());
   for (int epoch = 1; epoch <= 2; ++epoch) {
     prefetcher.start_epoch(epoch);
-    for (std::int64_t step = 0; step + 1 < too_long.steps(); ++step) ASSERT_NE(prefetcher.next(), nullptr);
+    for (std::int64_t step = 0; step + 1 < in_order.steps(); ++step) ASSERT_NE(prefetcher.next(), nullptr);
     for (int call = 0; call < 2; ++call) {
       try {
         (void)prefetcher.next();
         FAIL() << "no error";
       } catch (const Error& error) {
-        EXPECT_EQ(error.message(), "sample 53 is not in the data set \"small\" of 53");
+        EXPECT_EQ(error.message(), "sample 52 is unreadable");
       }
     }
   }
@@ -140,7 +159,7 @@ TEST_P(PrefetcherTest, AnErrorComesInItsPlaceAndGoesWithTheEpoch) {
 
 TEST_P(PrefetcherTest, MayBeDestroyedAtAnyTime) {
   for (int taken = 0; taken < 9; ++taken) {
-    Prefetcher prefetcher(maker(), sampler(), options());
+    auto prefetcher = make(sampler());
     if (taken > 0) prefetcher.start_epoch(1);
     for (int i = 1; i < taken; ++i) (void)prefetcher.next();
   }
@@ -152,9 +171,11 @@ class CountingObserver : public Observer {
     const std::lock_guard lock(mutex_);
     EXPECT_LE(span.begin, span.end);
     ++(span.track == "compute" ? waits : makes);
+    made_bytes += span.bytes.value;
   }
   int waits = 0;
   int makes = 0;
+  std::int64_t made_bytes = 0;
 
  private:
   std::mutex mutex_;
@@ -163,7 +184,7 @@ class CountingObserver : public Observer {
 TEST_P(PrefetcherTest, ReportsWhatItMakesAndHowLongItIsWaitedFor) {
   CountingObserver observer;
   {
-    Prefetcher prefetcher(maker(), sampler(), {.workers = GetParam(), .observer = &observer});
+    Prefetcher prefetcher(dataset_, DType::float32, sampler(), {.workers = GetParam(), .observer = &observer});
     prefetcher.start_epoch(1);
     while (prefetcher.next() != nullptr) {
     }
@@ -171,15 +192,29 @@ TEST_P(PrefetcherTest, ReportsWhatItMakesAndHowLongItIsWaitedFor) {
   }
   EXPECT_EQ(observer.makes, 7);
   EXPECT_EQ(observer.waits, 7);
+  EXPECT_EQ(observer.made_bytes, samples * (24 * 4 + 4));
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, PrefetcherTest, testing::Values(0, 1, 2, 4),
                          [](const auto& workers) { return std::to_string(workers.param); });
 
-TEST(Prefetcher, RefusesANegativeNumberOfWorkers) {
-  const Dataset dataset = small_dataset(4);
-  const BatchMaker maker(dataset, measure_normalization(dataset), DType::float32);
-  EXPECT_THROW(Prefetcher(maker, DistributedSampler({.samples = {4}, .batch = {2}}), {.workers = -1}), Error);
+TEST(Prefetcher, RefusesWhatCannotWork) {
+  const auto expect_refused = [](std::shared_ptr<const Dataset> dataset, DType real, std::int64_t dealt, int workers,
+                                 const std::string& message) {
+    expect_error(
+        [&] {
+          Prefetcher(std::move(dataset), real, DistributedSampler({.samples = {dealt}, .batch = {2}}),
+                     {.workers = workers});
+        },
+        ErrorCode::invalid_argument, {message});
+  };
+  expect_refused(small_dataset(4), DType::float32, 4, -1, "the number of workers must not be negative, not -1");
+  for (const DType other : {DType::int32, DType::float16, DType::bfloat16})
+    expect_refused(small_dataset(4), other, 4, 0,
+                   "batches are made in float32 or float64, not in " + std::string(name(other)));
+  expect_refused(nullptr, DType::float32, 4, 0, "none was given");
+  expect_refused(small_dataset(4), DType::float64, 5, 1,
+                 R"(the sampler deals 5 samples, but the data set "small" has only 4)");
 }
 
 }  // namespace

@@ -2,21 +2,30 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
-#include "lockstep/data/dataset.hpp"
+#include "lockstep/data/images.hpp"
 
 namespace lockstep::data {
 
 /// Images whose every byte tells where it stands: (7·sample + 3·channel + pixel) modulo 256. Labels are sample mod 10.
-inline Dataset small_dataset(std::int64_t samples, ImageShape shape = {2, 3, 4}) {
-  Dataset dataset{.name = "small", .shape = shape, .classes = 10};
+inline Images small_images(std::int64_t samples, ImageShape shape = {2, 3, 4}) {
+  Images images{.name = "small", .shape = shape, .classes = 10};
   for (std::int64_t sample = 0; sample < samples; ++sample) {
-    dataset.labels.push_back(static_cast<std::int32_t>(sample % 10));
+    images.labels.push_back(static_cast<std::int32_t>(sample % 10));
     for (std::int64_t channel = 0; channel < shape.channels; ++channel)
       for (std::int64_t pixel = 0; pixel < shape.pixels(); ++pixel)
-        dataset.images.push_back(static_cast<std::uint8_t>(7 * sample + 3 * channel + pixel));
+        images.images.push_back(static_cast<std::uint8_t>(7 * sample + 3 * channel + pixel));
   }
-  return dataset;
+  return images;
+}
+
+/// The same as a data set, normalised by itself.
+inline std::shared_ptr<const ImageDataset> small_dataset(std::int64_t samples) {
+  Images images = small_images(samples);
+  const Normalization normalization = measure_normalization(images);
+  return std::make_shared<ImageDataset>(std::move(images), normalization);
 }
 
 }  // namespace lockstep::data

@@ -18,7 +18,7 @@ namespace {
 
 struct Kind {
   const char* name;
-  std::function<DatasetPair(const SyntheticOptions&)> draw;
+  std::function<ImagesPair(const SyntheticOptions&)> draw;
   ImageShape shape;
   std::uint64_t fingerprint;  ///< of the first 50 images of seed 1: the same on every machine
 
@@ -33,14 +33,14 @@ std::uint64_t hash_of(std::span<const std::uint8_t> image) {
 
 class SyntheticTest : public testing::TestWithParam<Kind> {
  protected:
-  [[nodiscard]] static DatasetPair draw(std::int64_t train, std::int64_t test, std::uint64_t seed = 1) {
+  [[nodiscard]] static ImagesPair draw(std::int64_t train, std::int64_t test, std::uint64_t seed = 1) {
     return GetParam().draw({.seed = seed, .train = {train}, .test = {test}});
   }
 };
 
 TEST_P(SyntheticTest, HasTheAnnouncedForm) {
-  const DatasetPair pair = draw(200, 100);
-  for (const Dataset* part : {&pair.train, &pair.test}) {
+  const ImagesPair pair = draw(200, 100);
+  for (const Images* part : {&pair.train, &pair.test}) {
     EXPECT_EQ(part->name, GetParam().name);
     EXPECT_EQ(part->shape, GetParam().shape);
     EXPECT_EQ(part->classes, 10);
@@ -51,29 +51,29 @@ TEST_P(SyntheticTest, HasTheAnnouncedForm) {
 }
 
 TEST_P(SyntheticTest, BytesDependOnTheSeedAlone) {
-  const DatasetPair pair = draw(50, 50);
+  const ImagesPair pair = draw(50, 50);
   EXPECT_EQ(draw(50, 50).train.images, pair.train.images);
   EXPECT_NE(draw(50, 50, 2).train.images, pair.train.images);
   EXPECT_EQ(hash_of(pair.train.images), GetParam().fingerprint);
 }
 
 TEST_P(SyntheticTest, ALargerOneBeginsWithTheSmallerOne) {
-  const DatasetPair small = draw(20, 10);
-  const DatasetPair large = draw(60, 30);
+  const ImagesPair small = draw(20, 10);
+  const ImagesPair large = draw(60, 30);
   EXPECT_TRUE(std::equal(small.train.images.begin(), small.train.images.end(), large.train.images.begin()));
   EXPECT_TRUE(std::equal(small.test.labels.begin(), small.test.labels.end(), large.test.labels.begin()));
 }
 
 TEST_P(SyntheticTest, NoImageIsDrawnTwice) {
-  const DatasetPair pair = GetParam().draw({});
+  const ImagesPair pair = GetParam().draw({});
   std::set<std::uint64_t> seen;
-  for (const Dataset* part : {&pair.train, &pair.test})
+  for (const Images* part : {&pair.train, &pair.test})
     for (std::int64_t i = 0; i < part->size(); ++i) seen.insert(hash_of(part->image(i)));
   EXPECT_EQ(seen.size(), static_cast<std::size_t>(pair.train.size() + pair.test.size()));
 }
 
 TEST_P(SyntheticTest, ClassesAreAboutEquallyFrequent) {
-  const DatasetPair pair = GetParam().draw({});
+  const ImagesPair pair = GetParam().draw({});
   std::vector<int> counts(10);
   for (const std::int32_t label : pair.train.labels) ++counts.at(static_cast<std::size_t>(label));
   for (const int count : counts) EXPECT_NEAR(count, 1200, 165);  // five standard deviations

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs a program that adds the model "tiny" to train: it must train it, and say by its own name what is wrong.
+# Runs a program that adds a model, a data set and an operator to train: it must learn, and say by its own name what is wrong.
 #   own_model.sh RANKS PROGRAM LAUNCHER...      LAUNCHER... ends in the flag for the number of ranks
 set -euo pipefail
 ranks=$1 program=$2
@@ -20,9 +20,14 @@ run() {
 has() { grep -qF -- "$1" <<<"$output" || fail "it does not say '$1'"; }
 launcher=("$@")
 
-run 0 --model tiny --steps 4 --batch 16 --lr 0.05 --threads 1
-has "tiny on synthetic-digits"
-has "4 steps in "
-run 2 --model tine
-has "${program##*/}: --model tine: there is no such choice; did you mean 'tiny'?"
-has "|tiny"
+run 0 --epochs 4 --threads 1
+has "energy on waves (1200 training and 300 test samples, 3 classes)"
+has "80 steps in "
+has "test accuracy 100.00 %"
+run 0 --steps 2 --explain-step --threads 1
+has "square"
+run 1 --model lenet --steps 1
+has "There are signal, labels"
+run 2 --model energi
+has "${program##*/}: --model energi: there is no such choice; did you mean 'energy'?"
+has "|energy"

@@ -11,8 +11,6 @@
 namespace lockstep::nn {
 namespace {
 
-const ops::Shape image{1, 1, 8, 8};
-
 /// Plays one other rank: its samples, and a state whose elements are all `mean`.
 class OtherRank final : public StatisticsExchange {
  public:
@@ -40,7 +38,7 @@ class OtherRank final : public StatisticsExchange {
 void set(std::vector<double>& state, double value) { std::fill(state.begin(), state.end(), value); }
 
 TEST(AverageState, WeighsRanksByTheirSamples) {
-  Trainee trainee(make_model("resnet20", image, 2));
+  Trainee trainee(make_model("resnet20", DataSpec::of_images(1, 8, 8, 2)));
   set(trainee.state, 2);
   OtherRank other(30, 6, 40);
   trainee.model.average_state(other, 10);
@@ -48,7 +46,7 @@ TEST(AverageState, WeighsRanksByTheirSamples) {
 }
 
 TEST(AverageState, ARankWithoutSamplesTakesTheOthers) {
-  Trainee trainee(make_model("resnet20", image, 2));
+  Trainee trainee(make_model("resnet20", DataSpec::of_images(1, 8, 8, 2)));
   set(trainee.state, std::numeric_limits<double>::quiet_NaN());
   OtherRank other(30, 6, 30);
   trainee.model.average_state(other, 0);
@@ -56,7 +54,7 @@ TEST(AverageState, ARankWithoutSamplesTakesTheOthers) {
 }
 
 TEST(AverageState, WithoutAnySamplesNothingChanges) {
-  Trainee trainee(make_model("resnet20", image, 2));
+  Trainee trainee(make_model("resnet20", DataSpec::of_images(1, 8, 8, 2)));
   set(trainee.state, 2);
   OtherRank other(0, 6, 0);
   trainee.model.average_state(other, 0);
@@ -64,7 +62,7 @@ TEST(AverageState, WithoutAnySamplesNothingChanges) {
 }
 
 TEST(AverageState, AloneItChangesNoBit) {
-  Trainee trainee(make_model("resnet20", image, 2));
+  Trainee trainee(make_model("resnet20", DataSpec::of_images(1, 8, 8, 2)));
   trainee.step(wavy(3 * 64), cycling_labels(3, 2), 0.1);
   const std::vector<double> before = trainee.state;
   OtherRank nobody(0, 0, 7);
@@ -73,7 +71,7 @@ TEST(AverageState, AloneItChangesNoBit) {
 }
 
 TEST(AverageState, WithoutBatchNormNothingIsExchanged) {
-  Trainee trainee(make_model("lenet", image, 2));
+  Trainee trainee(make_model("lenet", DataSpec::of_images(1, 8, 8, 2)));
   OtherRank other(1, 1, 2);
   trainee.model.average_state(other, 1);
   EXPECT_EQ(other.calls, 0);

@@ -9,7 +9,6 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "nn/cost.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -17,42 +16,39 @@ namespace {
 /// 2 images of 3 channels, 8×8.
 const std::vector<ops::Shape> two_images = {{2, 3, 8, 8}};
 
-Layer layer(LayerKind kind, ops::Shape output) { return {"layer", kind, {0}, output}; }
-
 TEST(Cost, OfAConvolutionIsThatOfItsProductsAndTensors) {
-  const Layer conv = layer(Convolution{.out_channels = 4, .kernel = 3, .padding = 1, .bias = false}, {1, 4, 8, 8});
+  const Convolution conv{.out_channels = 4, .kernel = 3, .padding = 1, .bias = false};
   constexpr std::int64_t in = 2 * 3 * 64;
   constexpr std::int64_t out = 2 * 4 * 64;
   constexpr std::int64_t weights = 4 * 3 * 9;
   constexpr std::int64_t products = 2 * out * 3 * 9;
-  const Cost forward = cost(conv, two_images, ops::Pass::forward, true);
-  EXPECT_EQ(forward.flops, products);
-  EXPECT_EQ(forward.elements, in + out + weights);
-  const Cost of_weights = cost(conv, two_images, ops::Pass::backward, false);
-  EXPECT_EQ(of_weights.flops, products);
-  EXPECT_EQ(of_weights.elements, in + out + weights);
-  const Cost of_both = cost(conv, two_images, ops::Pass::backward, true);
-  EXPECT_EQ(of_both.flops, 2 * products);
-  EXPECT_EQ(of_both.elements, 2 * in + out + 2 * weights);
+  const ops::Signature signature = conv.signature(two_images);
+  EXPECT_EQ(signature.forward.flops, products);
+  EXPECT_EQ(signature.forward.elements, in + out + weights);
+  EXPECT_EQ(signature.backward.flops, products);
+  EXPECT_EQ(signature.backward.elements, in + out + weights);
+  EXPECT_EQ(signature.backward_inputs.flops, products);
+  EXPECT_EQ(signature.backward_inputs.elements, in + weights);
 }
 
 TEST(Cost, OfALinearLayerCountsEachFeature) {
-  const Layer linear = layer(Linear{.out_features = 5}, {1, 5, 1, 1});
-  EXPECT_EQ(cost(linear, two_images, ops::Pass::forward, true).flops, 2 * 2 * 5 * 3 * 64);
+  EXPECT_EQ(Linear{.out_features = 5}.signature(two_images).forward.flops, 2 * 2 * 5 * 3 * 64);
 }
 
 TEST(Cost, OfAPoolIsThatOfItsWindows) {
-  const Layer pool = layer(MaxPool{}, {1, 3, 4, 4});
-  const Cost forward = cost(pool, two_images, ops::Pass::forward, true);
-  EXPECT_EQ(forward.flops, 2 * 3 * 16 * 4);
-  EXPECT_EQ(forward.elements, 2 * 3 * (64 + 16));
+  const ops::Signature signature = MaxPool{}.signature(two_images);
+  EXPECT_EQ(signature.forward.flops, 2 * 3 * 16 * 4);
+  EXPECT_EQ(signature.forward.elements, 2 * 3 * (64 + 16));
 }
 
 void expect_whole_step(ops::Ops& ops, DType dtype) {
-  const Network network = make_model("resnet20", {1, 3, 8, 8}, 10);
+  const Graph network = make_model("resnet20", DataSpec::of_images(3, 8, 8, 10));
   const StepReport report = explain_step(network, ops, dtype, 2);
-  const std::size_t layers = network.layers().size();
-  ASSERT_EQ(report.operators.size(), 2 * layers);
+  // Forward and backward of each, and where a block begins, the sum of two gradients.
+  std::size_t sums = 0;
+  for (const OperatorReport& op : report.operators) sums += op.name.starts_with("add gradients of ") ? 1 : 0;
+  EXPECT_EQ(sums, 9U);
+  ASSERT_EQ(report.operators.size(), 2 * fuse_activations(network).nodes().size() + sums);
   EXPECT_EQ(report.operators.front().name, "forward conv1");
   EXPECT_EQ(report.operators.back().name, "backward conv1");
   EXPECT_GT(report.limits.bytes_per_second, 0);
@@ -75,7 +71,8 @@ TEST(ExplainStep, ListsEveryOperatorOfTheReference) {
 TEST(ExplainStep, ListsEveryOperatorOfOneDnnWithItsKernel) {
   const auto ops = ops::make_onednn_ops(1);
   expect_whole_step(*ops, DType::float32);
-  const StepReport report = explain_step(make_model("lenet", {1, 1, 8, 8}, 10), *ops, DType::float32, 2);
+  const StepReport report =
+      explain_step(make_model("lenet", DataSpec::of_images(1, 8, 8, 10)), *ops, DType::float32, 2);
   EXPECT_NE(report.operators[0].algorithm, "loops") << "oneDNN names its convolutions' kernels";
   EXPECT_EQ(report.operators[0].operation, "convolution 3×3, ReLU");
 }

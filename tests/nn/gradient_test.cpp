@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "nn/trainee.hpp"
 
@@ -13,17 +16,16 @@ namespace {
 constexpr std::int64_t samples = 5;
 
 /// Every parameter's gradient against central differences of the whole model's loss.
-void expect_gradients_are_derivatives(const Network& network) {
-  const std::vector<double> images = wavy(samples * network.image().count());
-  const std::vector<std::int32_t> labels = cycling_labels(samples, static_cast<std::int32_t>(network.classes()));
-  Trainee trainee(network);
+void expect_gradients_are_derivatives(const Graph& network, std::int32_t classes, Passes passes = {}) {
+  const std::vector<double> images = wavy(samples * image_elements(network));
+  const std::vector<std::int32_t> labels = cycling_labels(samples, classes);
+  Trainee trainee(network, 1, nullptr, ops::make_reference_ops(), passes);
   // Batch norm's gamma and beta away from 1 and 0, where mistakes would hide.
   const std::vector<double> shift = wavy(static_cast<std::int64_t>(trainee.parameters.size()), 0.5);
   for (std::size_t i = 0; i < shift.size(); ++i) trainee.parameters[i] += 0.1 * shift[i];
-  const auto loss = [&] { return trainee.model.forward(images.data(), labels.data(), samples, true).loss_sum; };
+  const auto loss = [&] { return trainee.differentiate(images.data(), labels.data(), samples).loss; };
   loss();
-  SilentSink sink;
-  trainee.model.backward(sink);
+  const std::vector<double> gradients = trainee.gradients;
   for (const TensorSlot& tensor : trainee.model.parameters().tensors()) {
     const std::int64_t stride = std::max<std::int64_t>(1, tensor.count.value / 7);
     for (std::int64_t i = 0; i < tensor.count.value; i += stride) {
@@ -35,44 +37,52 @@ void expect_gradients_are_derivatives(const Network& network) {
       parameter = at - h;
       const double below = loss();
       parameter = at;
-      const double gradient = trainee.gradients[static_cast<std::size_t>(tensor.offset.value + i)];
+      const double gradient = gradients[static_cast<std::size_t>(tensor.offset.value + i)];
       EXPECT_NEAR(gradient, (above - below) / (2 * h), 1e-6) << tensor.name << '[' << i << ']';
     }
   }
 }
 
-TEST(Gradients, OfTheKnottyNetworkAreDerivatives) { expect_gradients_are_derivatives(knotty_network()); }
-
-TEST(Gradients, OfTheFusedKnottyNetworkAreDerivatives) {
-  expect_gradients_are_derivatives(fuse_activations(knotty_network()));
+TEST(Gradients, OfTheKnottyNetworkAreDerivatives) {
+  expect_gradients_are_derivatives(knotty_network(), 3, {.fuse = false});
 }
 
-TEST(Gradients, OfASmallLenetAreDerivatives) { expect_gradients_are_derivatives(make_model("lenet", {1, 2, 6, 5}, 3)); }
+TEST(Gradients, OfTheFusedKnottyNetworkAreDerivatives) { expect_gradients_are_derivatives(knotty_network(), 3); }
 
-TEST(Gradients, FusionChangesNoBit) {
-  const Network network = knotty_network();
-  const std::vector<double> images = wavy(samples * network.image().count());
+TEST(Gradients, OfASmallLenetAreDerivatives) {
+  expect_gradients_are_derivatives(make_model("lenet", DataSpec::of_images(2, 6, 5, 3)), 3);
+}
+
+/// Every set of passes computes the same, bit for bit.
+TEST(Gradients, PassesChangeNoBit) {
+  const Graph network = knotty_network();
+  ASSERT_LT(fuse_activations(network).nodes().size(), network.nodes().size());
+  const std::vector<double> images = wavy(samples * image_elements(network));
   const std::vector<std::int32_t> labels = cycling_labels(samples, 3);
-  Trainee plain(network);
-  Trainee fused(fuse_activations(network));
-  ASSERT_LT(fused.model.network().layers().size(), network.layers().size());
-  for (int step = 0; step < 3; ++step) {
-    EXPECT_EQ(plain.step(images, labels, 0.05), fused.step(images, labels, 0.05));
-    EXPECT_EQ(plain.gradients, fused.gradients);
+  const std::vector<std::string_view> names = Passes::names();
+  Trainee all(network);
+  for (int step = 0; step < 3; ++step) all.step(images, labels, 0.05);
+  for (std::size_t set = 0; set < std::size_t{1} << names.size(); ++set) {
+    Passes passes;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if ((set >> i & 1) != 0) passes.leave_out(std::string(names[i]));
+    Trainee some(network, 1, nullptr, ops::make_reference_ops(), passes);
+    for (int step = 0; step < 3; ++step) some.step(images, labels, 0.05);
+    EXPECT_EQ(some.gradients, all.gradients) << set;
+    EXPECT_EQ(some.parameters, all.parameters) << set;
+    EXPECT_EQ(some.state, all.state) << set;
   }
-  EXPECT_EQ(plain.parameters, fused.parameters);
-  EXPECT_EQ(plain.state, fused.state);
 }
+
+TEST(Gradients, APassThatIsNotThereIsNamed) { EXPECT_THROW(Passes().leave_out("fusing"), Error); }
 
 TEST(Gradients, AreSumsOverSamples) {
-  const Network network = make_model("lenet", {1, 1, 8, 8}, 4);
+  const Graph network = make_model("lenet", DataSpec::of_images(1, 8, 8, 4));
   const std::vector<double> images = wavy(7 * 64);
   const std::vector<std::int32_t> labels = cycling_labels(7, 4);
   Trainee trainee(network);
-  SilentSink sink;
   const auto gradients_of = [&](std::int64_t first, std::int64_t count) {
-    trainee.model.forward(images.data() + first * 64, labels.data() + first, count, true);
-    trainee.model.backward(sink);
+    trainee.differentiate(images.data() + first * 64, labels.data() + first, count);
     return trainee.gradients;
   };
   const std::vector<double> whole = gradients_of(0, 7);

@@ -8,7 +8,7 @@
 
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "nn/program.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -66,13 +66,14 @@ TEST(MemoryPlan, RandomLifetimesNeverOverlap) {
 TEST(MemoryPlan, OfWholeModelsIsSafeAndSmallerThanAllBuffers) {
   const auto ops = ops::make_reference_ops();
   for (const Models models; const std::string_view name : models.names()) {
-    const Network network = make_model(name, {1, 3, 16, 16}, 10);
-    const Tensors tensors = lay_out(network);
-    const Program program(network, tensors, *ops, DType::float32, 4);
-    expect_no_overlap(program.lifetimes(), program.plan());
-    EXPECT_LT(static_cast<double>(program.plan().total.value),
-              0.75 * static_cast<double>(sum_of_bytes(program.lifetimes())))
-        << name;
+    const Graph network = make_model(name, DataSpec::of_images(3, 16, 16, 10));
+    PreparedGraph prepared(network, *ops, DType::float32, 4, {});
+    for (const PlacedSteps* steps : {&prepared.training(), &prepared.evaluation()}) {
+      expect_no_overlap(steps->lifetimes(), steps->plan());
+      EXPECT_LT(static_cast<double>(steps->plan().total.value),
+                0.75 * static_cast<double>(sum_of_bytes(steps->lifetimes())))
+          << name;
+    }
   }
 }
 

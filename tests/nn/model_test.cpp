@@ -13,7 +13,6 @@
 namespace lockstep::nn {
 namespace {
 
-const ops::Shape small_image{1, 2, 8, 8};
 constexpr std::int64_t small_image_elements = 128;
 
 TEST(Model, LearnsATinyProblem) {
@@ -26,24 +25,27 @@ TEST(Model, LearnsATinyProblem) {
     if (left == (labels[static_cast<std::size_t>(i / 64)] == 0)) images[static_cast<std::size_t>(i)] += 1;
   }
   for (const Models models; const std::string_view name : models.names()) {
-    Trainee trainee(make_model(name, {1, 1, 8, 8}, 2));
+    Trainee trainee(make_model(name, DataSpec::of_images(1, 8, 8, 2)));
     double loss = 0;
     for (int step = 0; step < 30; ++step) loss = trainee.step(images, labels, 0.02);
     EXPECT_LT(loss, 0.02) << name;
-    EXPECT_EQ(trainee.model.forward(images.data(), labels.data(), batch, true).correct, batch) << name;
+    EXPECT_EQ(trainee.differentiate(images.data(), labels.data(), batch).correct, batch) << name;
   }
 }
 
 TEST(Model, InitialisationDependsOnSeedAndNamesAlone) {
-  const Network lenet = make_model("lenet", small_image, 10);
+  const Graph lenet = make_model("lenet", DataSpec::of_images(2, 8, 8, 10));
   Trainee first(lenet, 1);
   EXPECT_EQ(first.parameters, Trainee(lenet, 1).parameters);
   EXPECT_NE(first.parameters, Trainee(lenet, 2).parameters);
 
-  Network other("other", small_image, 2);  // conv1 of the same name and shape, behind another layer
+  const DataSpec data = DataSpec::of_images(2, 8, 8, 2);
+  Graph other("other");  // conv1 of the same name and shape, behind another layer
+  other.input(data.at("images"));
   other.add("conv0", Convolution{.out_channels = 2, .kernel = 1});
   other.add("conv1", Convolution{.out_channels = 32, .kernel = 3, .padding = 1});
   other.add("fc", Linear{.out_features = 2});
+  classify(other, data);
   Trainee second(other, 1);
   const TensorSlot& a = first.model.parameters().find("conv1.weight");
   const TensorSlot& b = second.model.parameters().find("conv1.weight");
@@ -54,7 +56,7 @@ TEST(Model, InitialisationDependsOnSeedAndNamesAlone) {
 }
 
 TEST(Model, InitialisationFillsTheIntervalOfEachLayer) {
-  Trainee trainee(make_model("resnet20", {1, 3, 8, 8}, 10));
+  Trainee trainee(make_model("resnet20", DataSpec::of_images(3, 8, 8, 10)));
   const auto values = [&](const char* name) {
     const TensorSlot& slot = trainee.model.parameters().find(name);
     const auto begin = trainee.parameters.begin() + slot.offset.value;
@@ -73,29 +75,26 @@ TEST(Model, InitialisationFillsTheIntervalOfEachLayer) {
 }
 
 TEST(Model, ReportsParametersInBackwardOrderAfterTheirLayer) {
-  Trainee trainee(make_model("lenet", small_image, 3));
+  Trainee trainee(make_model("lenet", DataSpec::of_images(2, 8, 8, 3)));
   const std::vector<double> images = wavy(2 * small_image_elements);
   const std::vector<std::int32_t> labels = cycling_labels(2, 3);
-  trainee.model.forward(images.data(), labels.data(), 2, true);
-  RecordingSink sink;
-  trainee.model.backward(sink);
-  constexpr int end = RecordingSink::layer_end;
-  EXPECT_EQ(sink.calls, (std::vector<int>{7, 6, end, 5, 4, end, end, 3, 2, end, end, 1, 0, end}));
-  EXPECT_EQ(sink.parameters(), trainee.model.backward_order());
+  RecordingPeers peers;
+  trainee.differentiate(images.data(), labels.data(), 2, peers);
+  constexpr int end = RecordingPeers::pause;
+  EXPECT_EQ(peers.calls, (std::vector<int>{end, 7, 6, end, 5, 4, end, end, 3, 2, end, end, 1, 0, end}));
+  EXPECT_EQ(peers.parameters(), trainee.model.backward_order());
 }
 
 TEST(Model, AnEmptyBatchGivesZerosAndReportsTheSame) {
-  Trainee trainee(make_model("resnet20", small_image, 3));
+  Trainee trainee(make_model("resnet20", DataSpec::of_images(2, 8, 8, 3)));
   const std::vector<double> images = wavy(2 * small_image_elements);
   const std::vector<std::int32_t> labels = cycling_labels(2, 3);
-  trainee.model.forward(images.data(), labels.data(), 2, true);
-  RecordingSink full;
-  trainee.model.backward(full);
+  RecordingPeers full;
+  trainee.differentiate(images.data(), labels.data(), 2, full);
   const std::vector<double> state = trainee.state;
-  const ops::Loss::Result result = trainee.model.forward(nullptr, nullptr, 0, true);
-  RecordingSink empty;
-  trainee.model.backward(empty);
-  EXPECT_EQ(result.loss_sum, 0);
+  RecordingPeers empty;
+  const StepResult result = trainee.differentiate(nullptr, nullptr, 0, empty);
+  EXPECT_EQ(result.loss, 0);
   EXPECT_EQ(result.correct, 0);
   EXPECT_EQ(empty.calls, full.calls);
   EXPECT_EQ(trainee.gradients, std::vector<double>(trainee.gradients.size(), 0));
@@ -103,69 +102,57 @@ TEST(Model, AnEmptyBatchGivesZerosAndReportsTheSame) {
 }
 
 TEST(Model, BatchSizesAlternateWithoutDisturbingEachOther) {
-  const Network network = make_model("resnet20", small_image, 3);
+  const Graph network = make_model("resnet20", DataSpec::of_images(2, 8, 8, 3));
   const std::vector<double> images = wavy(6 * small_image_elements);
   Trainee switching(network);
-  SilentSink sink;
   for (const std::int64_t batch : {2, 6, 3, 2, 6, 1}) {  // 6 makes the arena move
     const std::vector<std::int32_t> labels = cycling_labels(batch, 3);
     Trainee fresh(network);
-    const double loss = switching.model.forward(images.data(), labels.data(), batch, true).loss_sum;
-    switching.model.backward(sink);
-    EXPECT_EQ(loss, fresh.model.forward(images.data(), labels.data(), batch, true).loss_sum);
-    fresh.model.backward(sink);
+    const double loss = switching.differentiate(images.data(), labels.data(), batch).loss;
+    EXPECT_EQ(loss, fresh.differentiate(images.data(), labels.data(), batch).loss);
     EXPECT_EQ(switching.gradients, fresh.gradients) << batch;
   }
   EXPECT_GT(switching.model.activation_bytes(6), switching.model.activation_bytes(2));
 }
 
 TEST(Model, EvaluationUsesRunningStatisticsAndKeepsThem) {
-  Trainee trainee(make_model("resnet20", small_image, 3));
+  Trainee trainee(make_model("resnet20", DataSpec::of_images(2, 8, 8, 3)));
   const std::vector<double> images = wavy(4 * small_image_elements);
   const std::vector<std::int32_t> labels = cycling_labels(4, 3);
   trainee.step(images, labels, 0.1);
   const std::vector<double> state = trainee.state;
-  const double together = trainee.model.forward(images.data(), labels.data(), 4, false).loss_sum;
+  const double together = trainee.evaluate(images.data(), labels.data(), 4).loss;
   double one_by_one = 0;
   for (std::int64_t i = 0; i < 4; ++i) {
-    one_by_one += trainee.model.forward(images.data() + i * small_image_elements, labels.data() + i, 1, false).loss_sum;
+    one_by_one += trainee.evaluate(images.data() + i * small_image_elements, labels.data() + i, 1).loss;
   }
   EXPECT_NEAR(together, one_by_one, 1e-12);
   EXPECT_EQ(trainee.state, state);
 }
 
-TEST(Model, BackwardNeedsAForwardPassForTraining) {
-  Trainee trainee(make_model("lenet", small_image, 3));
-  const std::vector<double> images = wavy(small_image_elements);
-  const std::vector<std::int32_t> labels = cycling_labels(1, 3);
-  SilentSink sink;
-  EXPECT_THROW(trainee.model.backward(sink), Error);
-  trainee.model.forward(images.data(), labels.data(), 1, false);
-  EXPECT_THROW(trainee.model.backward(sink), Error);
-  trainee.model.forward(images.data(), labels.data(), 1, true);
-  EXPECT_NO_THROW(trainee.model.backward(sink));
-  EXPECT_THROW(trainee.model.backward(sink), Error) << "what it read has been overwritten";
-}
-
 TEST(Model, ChecksTheMemoryItIsHanded) {
   const auto ops = ops::make_reference_ops();
-  Model model(make_model("lenet", small_image, 3), *ops, DType::float64);
+  const Graph lenet = make_model("lenet", DataSpec::of_images(2, 8, 8, 3));
+  Model model(lenet, *ops, {.dtype = DType::float64});
   EXPECT_THROW(model.initialize(1), Error) << "no memory yet";
   std::vector<double> memory(static_cast<std::size_t>(model.parameters().count().value));
   const Buffer right = Trainee::view(memory);
   Buffer wrong = right;
   const Buffer state{nullptr, {0}, DType::float64};
-  EXPECT_NO_THROW(model.bind(right, right, state));
+  EXPECT_NO_THROW(model.bind({.parameters = right, .gradients = right, .state = state}));
   wrong.count.value -= 1;
-  EXPECT_THROW(model.bind(right, wrong, state), Error);
+  EXPECT_THROW(model.bind({.parameters = right, .gradients = wrong, .state = state}), Error);
   wrong = right;
   wrong.dtype = DType::float32;
-  EXPECT_THROW(model.bind(wrong, right, state), Error);
+  EXPECT_THROW(model.bind({.parameters = wrong, .gradients = right, .state = state}), Error);
   wrong = right;
   wrong.kind = MemoryKind::device;
-  EXPECT_THROW(model.bind(right, wrong, state), Error);
+  EXPECT_THROW(model.bind({.parameters = right, .gradients = wrong, .state = state}), Error);
   EXPECT_THROW(model.prepare(-1), Error);
-  EXPECT_THROW(Model(make_model("lenet", small_image, 3), *ops, DType::int32), Error);
+  EXPECT_THROW(model.evaluate({.samples = 1}), Error) << "inputs are missing";
+  EXPECT_THROW(Model(lenet, *ops, {.dtype = DType::int32}), Error);
+  Model updated(lenet, *ops, {.dtype = DType::float64, .sgd = SgdOptions{}});
+  EXPECT_THROW(updated.bind({.parameters = right, .gradients = right, .state = state}), Error) << "no velocity";
 }
 
 class SpanNames final : public Observer {
@@ -180,12 +167,12 @@ class SpanNames final : public Observer {
 
 TEST(Model, TellsItsObserverHowLongLayersTake) {
   SpanNames spans;
-  Trainee trainee(make_model("lenet", small_image, 3), 1, &spans);
+  Trainee trainee(make_model("lenet", DataSpec::of_images(2, 8, 8, 3)), 1, &spans);
   trainee.step(wavy(2 * small_image_elements), cycling_labels(2, 3), 0.1);
   EXPECT_EQ(spans.names,
             (std::vector<std::string>{"forward conv1", "forward pool1", "forward conv2", "forward pool2", "forward fc1",
-                                      "forward fc2", "loss", "backward fc2", "backward fc1", "backward pool2",
-                                      "backward conv2", "backward pool1", "backward conv1"}));
+                                      "forward fc2", "forward loss", "backward loss", "backward fc2", "backward fc1",
+                                      "backward pool2", "backward conv2", "backward pool1", "backward conv1"}));
 }
 
 }  // namespace

@@ -6,39 +6,37 @@
 #include <string>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/nn/tensors.hpp"
 
 namespace lockstep::nn {
 namespace {
 
-std::int64_t parameter_count(const Network& network) {
+std::int64_t parameter_count(const Graph& network) {
   std::int64_t count = 0;
-  const Tensors tensors = lay_out(network);
-  for (const TensorSlot& tensor : tensors.parameters.tensors()) count += tensor.count.value;
+  for (const TensorSlot& tensor : network.parameters().tensors()) count += tensor.count.value;
   return count;
 }
 
 TEST(Models, LenetHasTheParametersOfItsDescription) {
   const std::int64_t by_hand = (9 * 32 + 32) + (32 * 9 * 64 + 64) + (64 * 7 * 7 * 128 + 128) + (128 * 10 + 10);
-  EXPECT_EQ(parameter_count(make_model("lenet", {1, 1, 28, 28}, 10)), by_hand);
-  EXPECT_EQ(lay_out(make_model("lenet", {1, 1, 28, 28}, 10)).state.count(), Count{0});
+  EXPECT_EQ(parameter_count(make_model("lenet", DataSpec::of_images(1, 28, 28, 10))), by_hand);
+  EXPECT_EQ(make_model("lenet", DataSpec::of_images(1, 28, 28, 10)).state().count(), Count{0});
 }
 
 TEST(Models, ResNet20HasTheParametersOfThePaper) {
   const std::int64_t convolutions = 9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64);
   const std::int64_t norms = 2 * (7 * 16 + 6 * 32 + 6 * 64);
   const std::int64_t projections = (16 * 32 + 2 * 32) + (32 * 64 + 2 * 64);
-  const Network network = make_model("resnet20", {1, 3, 32, 32}, 10);
+  const Graph network = make_model("resnet20", DataSpec::of_images(3, 32, 32, 10));
   EXPECT_EQ(parameter_count(network), convolutions + norms + projections + 64 * 10 + 10);
   EXPECT_EQ(parameter_count(network), 272'474);
 }
 
 TEST(Models, ResNet20IsTwentyLayersDeep) {
   int weighted = 0;
-  const Network network = make_model("resnet20", {1, 3, 32, 32}, 10);
-  for (const Layer& layer : network.layers()) {
+  const Graph network = make_model("resnet20", DataSpec::of_images(3, 32, 32, 10));
+  for (const Node& layer : network.nodes()) {
     const bool shortcut = layer.name.find("downsample") != std::string::npos;
-    if (!shortcut && (std::holds_alternative<Convolution>(layer.kind) || std::holds_alternative<Linear>(layer.kind))) {
+    if (!shortcut && (std::holds_alternative<Convolution>(layer.op) || std::holds_alternative<Linear>(layer.op))) {
       ++weighted;
     }
   }
@@ -46,34 +44,35 @@ TEST(Models, ResNet20IsTwentyLayersDeep) {
 }
 
 TEST(Models, ResNet20NamesItsTensorsAsTorchvisionDoes) {
-  const Tensors tensors = lay_out(make_model("resnet20", {1, 3, 32, 32}, 10));
-  EXPECT_EQ(tensors.parameters.at(0).name, "conv1.weight");
-  EXPECT_NO_THROW((void)tensors.parameters.find("layer1.0.conv1.weight"));
-  EXPECT_EQ(tensors.parameters.find("layer2.0.downsample.0.weight").shape, (std::vector<std::int64_t>{32, 16, 1, 1}));
-  EXPECT_NO_THROW((void)tensors.parameters.find("layer3.0.downsample.1.bias"));
-  EXPECT_NO_THROW((void)tensors.state.find("layer3.2.bn2.running_var"));
-  EXPECT_THROW((void)tensors.parameters.find("conv1.bias"), Error);
+  const Graph graph = make_model("resnet20", DataSpec::of_images(3, 32, 32, 10));
+  EXPECT_EQ(graph.parameters().at(0).name, "conv1.weight");
+  EXPECT_NO_THROW((void)graph.parameters().find("layer1.0.conv1.weight"));
+  EXPECT_EQ(graph.parameters().find("layer2.0.downsample.0.weight").shape, (std::vector<std::int64_t>{32, 16, 1, 1}));
+  EXPECT_NO_THROW((void)graph.parameters().find("layer3.0.downsample.1.bias"));
+  EXPECT_NO_THROW((void)graph.state().find("layer3.2.bn2.running_var"));
+  EXPECT_THROW((void)graph.parameters().find("conv1.bias"), Error);
 }
 
-TEST(Models, MadeModelsHaveNoReluLeftOver) {
+TEST(Models, FusedModelsHaveNoReluLeftOver) {
   for (const Models models; const std::string_view name : models.names()) {
-    const Network network = make_model(name, {1, 3, 32, 32}, 10);
+    const Graph network = make_model(name, DataSpec::of_images(3, 32, 32, 10));
     EXPECT_NO_THROW(network.check());
-    for (const Layer& layer : network.layers()) EXPECT_FALSE(std::holds_alternative<Relu>(layer.kind)) << layer.name;
+    const Graph fused = fuse_activations(network);
+    for (const Node& layer : fused.nodes()) EXPECT_FALSE(std::holds_alternative<Relu>(layer.op)) << layer.name;
   }
 }
 
 TEST(Models, TakeOtherImagesAndClasses) {
-  EXPECT_NO_THROW(make_model("lenet", {1, 3, 37, 20}, 7).check());
-  EXPECT_NO_THROW(make_model("lenet", {1, 1, 4, 4}, 2).check());
-  EXPECT_NO_THROW(make_model("resnet20", {1, 1, 28, 28}, 100).check());
-  EXPECT_THROW(make_model("lenet", {1, 1, 3, 28}, 10), Error);
-  EXPECT_THROW(make_model("resnet20", {1, 3, 32, 16}, 10), Error);
+  EXPECT_NO_THROW(make_model("lenet", DataSpec::of_images(3, 37, 20, 7)).check());
+  EXPECT_NO_THROW(make_model("lenet", DataSpec::of_images(1, 4, 4, 2)).check());
+  EXPECT_NO_THROW(make_model("resnet20", DataSpec::of_images(1, 28, 28, 100)).check());
+  EXPECT_THROW(make_model("lenet", DataSpec::of_images(1, 3, 28, 10)), Error);
+  EXPECT_THROW(make_model("resnet20", DataSpec::of_images(3, 32, 16, 10)), Error);
 }
 
 TEST(Models, AnUnknownNameIsRefusedWithTheNearestAndTheList) {
   try {
-    make_model("resnet-20", {1, 3, 32, 32}, 10);
+    make_model("resnet-20", DataSpec::of_images(3, 32, 32, 10));
     FAIL() << "there is no such model";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
@@ -93,15 +92,17 @@ TEST(Models, EveryModelHasDefaults) {
 
 TEST(Models, TakeOneMoreUnderANameOfItsOwn) {
   Models models;
-  const auto make = [](ops::Shape image, std::int64_t classes) {
-    Network network("tiny", image, classes);
-    network.add("fc", Linear{.out_features = classes});
+  const auto make = [](const DataSpec& data) {
+    Graph network("tiny");
+    network.input(data.at("images"));
+    network.add("fc", Linear{.out_features = data.classes});
+    classify(network, data);
     return network;
   };
   models.add({.name = "tiny", .make = make, .defaults = {.epochs = 7}});
   EXPECT_EQ(models.names(), (std::vector<std::string_view>{"lenet", "resnet20", "tiny"}));
   EXPECT_EQ(models.defaults("tiny").epochs, 7);
-  EXPECT_EQ(models.make("tiny", {1, 1, 2, 2}, 3).layers().size(), 1U);
+  EXPECT_EQ(models.make("tiny", DataSpec::of_images(1, 2, 2, 3)).nodes().size(), 2U);
   EXPECT_THROW(models.add({.name = "lenet", .make = make}), Error);
 }
 

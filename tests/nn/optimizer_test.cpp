@@ -22,9 +22,12 @@ class SgdTest : public testing::Test {
   static Buffer view(std::vector<double>& values) {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, DType::float64};
   }
-  void step(SgdOptions options, std::int64_t samples_in_step, double learning_rate) {
-    Sgd(*ops, layout, std::move(options))
-        .step(view(parameters), view(gradients), view(velocity), samples_in_step, learning_rate);
+  void step(SgdOptions options, std::int64_t samples, double learning_rate) {
+    const ops::UpdateScalars scalars{.learning_rate = learning_rate,
+                                     .gradient_scale = 1 / static_cast<double>(samples)};
+    for (const ops::SgdStep& update :
+         Sgd(layout, std::move(options)).steps(view(parameters), view(gradients), view(velocity), scalars))
+      ops->sgd(update);
   }
 
   static Layout one_tensor() {
@@ -47,7 +50,7 @@ class SgdTest : public testing::Test {
   std::vector<double> velocity = tensor(0, 0);
 };
 
-TEST_F(SgdTest, DividesBySamplesOnce) {
+TEST_F(SgdTest, ScalesGradients) {
   step({}, 4, 0.5);
   EXPECT_EQ(parameters, tensor(0, -2.5));
 }
@@ -91,7 +94,10 @@ class ParameterGroups : public testing::Test {
         parameters[static_cast<std::size_t>(i)] = gradients[static_cast<std::size_t>(i)] = 1;
     }
     const auto view = [](std::vector<double>& values) { return Buffer(std::span(values)); };
-    Sgd(*ops, layout, options).step(view(parameters), view(gradients), view(velocity), 1, 1);
+    const ops::UpdateScalars scalars{.learning_rate = 1};
+    for (const ops::SgdStep& update :
+         Sgd(layout, options).steps(view(parameters), view(gradients), view(velocity), scalars))
+      ops->sgd(update);
     for (const TensorSlot& slot : layout.tensors()) {
       for (std::int64_t i = slot.offset.value; i < slot.offset.value + slot.count.value; ++i) {
         ASSERT_EQ(parameters[static_cast<std::size_t>(i)], expected(slot.name)) << slot.name;
@@ -123,7 +129,7 @@ TEST_F(ParameterGroups, FreezeByNameOrByItsBeginningUpToADot) {
 
 TEST_F(ParameterGroups, RefuseANameThatNoParameterHas) {
   try {
-    Sgd(*ops, layout, {.frozen = {"bn", "fcc"}});
+    Sgd(layout, {.frozen = {"bn", "fcc"}});
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("there is no parameter to be frozen 'fcc'"), std::string::npos) << error.message();
@@ -131,12 +137,11 @@ TEST_F(ParameterGroups, RefuseANameThatNoParameterHas) {
 }
 
 TEST_F(SgdTest, RefusesWhatCannotBe) {
-  EXPECT_THROW(step({}, 0, 0.1), Error);
-  EXPECT_THROW(Sgd(*ops, layout, {.momentum = -0.1}), Error);
-  EXPECT_THROW(Sgd(*ops, layout, {.weight_decay = -1}), Error);
-  EXPECT_THROW(Sgd(*ops, layout, {.nesterov = true}), Error);
+  EXPECT_THROW(Sgd(layout, {.momentum = -0.1}), Error);
+  EXPECT_THROW(Sgd(layout, {.weight_decay = -1}), Error);
+  EXPECT_THROW(Sgd(layout, {.nesterov = true}), Error);
   std::vector<double> shorter{0};
-  EXPECT_THROW(Sgd(*ops, layout, {}).step(view(parameters), view(gradients), view(shorter), 1, 0.1), Error);
+  EXPECT_THROW((void)Sgd(layout, {}).steps(view(parameters), view(gradients), view(shorter), {}), Error);
 }
 
 }  // namespace

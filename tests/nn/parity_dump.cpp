@@ -39,8 +39,8 @@ struct Options {
   std::string weights_from;  ///< empty: train
 };
 
-ops::Shape image_of(const std::string& model) {
-  return model == "resnet20" ? ops::Shape{1, 3, 32, 32} : ops::Shape{1, 1, 28, 28};
+DataSpec data_of(const std::string& model) {
+  return model == "resnet20" ? DataSpec::of_images(3, 32, 32, classes) : DataSpec::of_images(1, 28, 28, classes);
 }
 
 struct Batch {
@@ -50,22 +50,23 @@ struct Batch {
 
 /// Waves whose direction and length tell the class, under as much noise.
 Batch draw_batch(const Options& options, std::int64_t step) {
-  const ops::Shape image = image_of(options.model);
+  const TensorSpec image = data_of(options.model).at("images");
+  const auto& [channels, height, width] = image.extent;
   Batch batch;
-  batch.images.resize(static_cast<std::size_t>(options.batch * image.count()));
+  batch.images.resize(static_cast<std::size_t>(options.batch * image.elements()));
   batch.labels.resize(static_cast<std::size_t>(options.batch));
-  fill_uniform({batch.images.data(), {options.batch * image.count()}, DType::float32}, options.seed,
-               "images " + std::to_string(step), 1.0);
+  fill_uniform({batch.images.data(), {options.batch * image.elements()}, DType::float32}, options.seed,
+               "images " + std::to_string(step), 0, 1.0);
   std::vector<float> drawn(batch.labels.size());
-  fill_uniform({drawn.data(), {options.batch}, DType::float32}, options.seed, "labels " + std::to_string(step),
+  fill_uniform({drawn.data(), {options.batch}, DType::float32}, options.seed, "labels " + std::to_string(step), 0,
                classes / 2.0);
   std::size_t pixel = 0;
   for (std::size_t n = 0; n < drawn.size(); ++n) {
     const auto label = static_cast<std::int32_t>(std::floor(drawn[n] + classes / 2.0)) % static_cast<int>(classes);
     batch.labels[n] = label;
-    for (std::int64_t i = 0; i < image.count(); ++i, ++pixel) {
-      const auto x = static_cast<double>(i % image.width);
-      const auto y = static_cast<double>(i / image.width % image.height);
+    for (std::int64_t i = 0; i < image.elements(); ++i, ++pixel) {
+      const auto x = static_cast<double>(i % width);
+      const auto y = static_cast<double>(i / width % height);
       batch.images[pixel] +=
           static_cast<float>(std::sin((x * std::cos(label) + y * std::sin(label)) * 0.1 * (label + 2)));
     }
@@ -84,7 +85,7 @@ class Run {
  public:
   explicit Run(const Options& options)
       : options_(options),
-        trainee_(make_model(options.model, image_of(options.model), classes), options.seed, nullptr,
+        trainee_(make_model(options.model, data_of(options.model)), options.seed, nullptr,
                  options.ops == "onednn" ? ops::make_onednn_ops(1) : ops::make_reference_ops()) {}
 
   void train() {
@@ -119,13 +120,12 @@ class Run {
   }
 
   void write_index() const {
-    const ops::Shape image = trainee_.model.network().image();
     const nlohmann::json index{{"model", options_.model},
                                {"ops", options_.ops},
                                {"precision", options_.precision},
                                {"steps", options_.steps},
                                {"batch", options_.batch},
-                               {"image", {image.channels, image.height, image.width}},
+                               {"image", data_of(options_.model).at("images").extent},
                                {"classes", classes},
                                {"learning_rate", options_.learning_rate},
                                {"momentum", options_.sgd.momentum},

@@ -5,81 +5,94 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/nn/model.hpp"
+#include "lockstep/nn/models.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/ops/reference.hpp"
 
 namespace lockstep::nn {
 
-/// Writes down the order of calls; −1 stands for `between_layers`.
-class RecordingSink final : public GradientSink {
+/// Writes down the order of calls; −1 stands for `between_operators`.
+class RecordingPeers final : public Peers {
  public:
-  static constexpr int layer_end = -1;
+  static constexpr int pause = -1;
   void ready(int parameter) override { calls.push_back(parameter); }
-  void between_layers() override { calls.push_back(layer_end); }
+  void between_operators() override { calls.push_back(pause); }
+  void sum(std::span<double> /*values*/) override {}
+  bool finish(std::span<double> /*values*/) override { return true; }
   [[nodiscard]] std::vector<int> parameters() const {
     std::vector<int> found;
     for (const int call : calls) {
-      if (call != layer_end) found.push_back(call);
+      if (call != pause) found.push_back(call);
     }
     return found;
   }
   std::vector<int> calls;
 };
 
-class SilentSink final : public GradientSink {
- public:
-  void ready(int) override {}
-  void between_layers() override {}
-};
-
-/// A model with memory of its own.
+/// A classifier with memory of its own.
 template <typename Real>
 class TraineeOf {
  public:
   static constexpr DType dtype = std::is_same_v<Real, float> ? DType::float32 : DType::float64;
 
-  explicit TraineeOf(Network network, std::uint64_t seed = 1, Observer* observer = nullptr,
-                     std::unique_ptr<ops::Ops> ops = ops::make_reference_ops())
+  explicit TraineeOf(Graph graph, std::uint64_t seed = 1, Observer* observer = nullptr,
+                     std::unique_ptr<ops::Ops> ops = ops::make_reference_ops(), Passes passes = {})
       : ops_(std::move(ops)),
-        model(std::move(network), *ops_, dtype, observer),
+        model(std::move(graph), *ops_, {.dtype = dtype, .passes = passes, .observer = observer}),
         parameters(static_cast<std::size_t>(model.parameters().count().value)),
         gradients(parameters.size()),
         velocity(parameters.size()),
         state(static_cast<std::size_t>(model.state().count().value)) {
-    model.bind(view(parameters), view(gradients), view(state));
+    model.bind({.parameters = view(parameters), .gradients = view(gradients), .state = view(state)});
     model.initialize(seed);
   }
 
   static Buffer view(std::vector<Real>& values) {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, dtype};
   }
-  /// Forward and backward pass; gives the mean loss.
+  /// Forward and backward pass; gradients and the loss are sums over the samples.
+  StepResult differentiate(const Real* images, const std::int32_t* labels, std::int64_t batch, Peers& peers) {
+    const void* inputs[] = {images, labels};
+    return model.train({.samples = batch, .inputs = inputs}, {.samples = 1}, peers);
+  }
+  StepResult differentiate(const Real* images, const std::int32_t* labels, std::int64_t batch) {
+    NoPeers alone;
+    return differentiate(images, labels, batch, alone);
+  }
+  /// The same; gives the mean loss.
   double differentiate(const std::vector<Real>& images, const std::vector<std::int32_t>& labels) {
     const auto batch = static_cast<std::int64_t>(labels.size());
-    const double loss = model.forward(images.data(), labels.data(), batch, true).loss_sum;
-    SilentSink sink;
-    model.backward(sink);
-    return loss / static_cast<double>(batch);
+    return differentiate(images.data(), labels.data(), batch).loss / static_cast<double>(batch);
+  }
+  ops::Figures evaluate(const Real* images, const std::int32_t* labels, std::int64_t batch) {
+    const void* inputs[] = {images, labels};
+    return model.evaluate({.samples = batch, .inputs = inputs}).front();
   }
   /// One step of SGD; gives the mean loss before it.
   double step(const std::vector<Real>& images, const std::vector<std::int32_t>& labels, double learning_rate,
               const SgdOptions& options = {.momentum = 0.9}) {
     const double loss = differentiate(images, labels);
-    if (!optimizer_ || optimizer_->options() != options) optimizer_.emplace(*ops_, model.parameters(), options);
-    optimizer_->step(view(parameters), view(gradients), view(velocity), static_cast<std::int64_t>(labels.size()),
-                     learning_rate);
+    if (!optimizer_ || optimizer_->options() != options) {
+      optimizer_.emplace(model.parameters(), options);
+      updates_ = optimizer_->steps(view(parameters), view(gradients), view(velocity), scalars_);
+    }
+    scalars_ = {.learning_rate = learning_rate, .gradient_scale = 1 / static_cast<double>(labels.size())};
+    for (const ops::SgdStep& update : updates_) ops_->sgd(update);
     return loss;
   }
 
  private:
   std::unique_ptr<ops::Ops> ops_;
   std::optional<Sgd> optimizer_;
+  std::vector<ops::SgdStep> updates_;
+  ops::UpdateScalars scalars_;
 
  public:
   Model model;
@@ -91,6 +104,9 @@ class TraineeOf {
 
 /// On the reference operators in float64.
 using Trainee = TraineeOf<double>;
+
+/// Elements of one image of a classifier.
+inline std::int64_t image_elements(const Graph& graph) { return graph.inputs().front().elements(); }
 
 /// Smooth values in [−1, 1] without a pattern that a layer could miss.
 inline std::vector<double> wavy(std::int64_t count, double phase = 0) {
@@ -110,8 +126,10 @@ inline std::vector<std::int32_t> cycling_labels(std::int64_t count, std::int32_t
 
 /// Small, with everything that makes backward passes hard: batch norm, an identity and a projection shortcut, a result
 /// with three readers, both pools.
-inline Network knotty_network() {
-  Network network("knotty", {1, 2, 8, 8}, 3);
+inline Graph knotty_network() {
+  const DataSpec data = DataSpec::of_images(2, 8, 8, 3);
+  Graph network("knotty");
+  network.input(data.at("images"));
   const Convolution same{.out_channels = 4, .kernel = 3, .padding = 1, .bias = false};
   network.add("conv1", same);
   network.add("bn1", BatchNorm{});
@@ -131,6 +149,7 @@ inline Network knotty_network() {
   network.add("maxpool", MaxPool{});
   network.add("avgpool", AveragePool{});
   network.add("fc", Linear{.out_features = 3});
+  classify(network, data);
   return network;
 }
 

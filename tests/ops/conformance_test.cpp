@@ -95,11 +95,11 @@ TEST_P(Conformance, ConvolutionOfEveryKernelSize) {
       for (const std::int64_t channels : {1, 3, 16}) {
         SCOPED_TRACE("kernel " + std::to_string(kernel) + ", stride " + std::to_string(stride));
         compare({2, channels, 11, 9}, channels, [&](Graph& g, std::int64_t) {
-          const ConvolutionShape shape{.out_channels = 8,
-                                       .kernel = kernel,
-                                       .stride = stride,
-                                       .padding = kernel / 2,
-                                       .activation = Activation::relu};
+          const Convolution shape{.out_channels = 8,
+                                  .kernel = kernel,
+                                  .stride = stride,
+                                  .padding = kernel / 2,
+                                  .activation = Activation::relu};
           g.linear(g.convolution(0, shape), 4);
         });
       }

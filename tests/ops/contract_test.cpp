@@ -38,67 +38,125 @@ TEST_P(Contract, NamesItself) {
 }
 
 TEST_P(Contract, RefusesADtypeItDoesNotSupport) {
-  expect_refusal([&] { ops_->relu(Format::plain({1, 1, 1, 1}, DType::int32)); }, "int32", ErrorCode::unsupported);
+  expect_refusal(
+      [&] {
+        (void)ops_->make(Relu{}, std::vector{Format::plain({1, 1, 1, 1}, DType::int32)});
+      },
+      "int32", ErrorCode::unsupported);
 }
 
 TEST_P(Contract, RefusesConvolutionsThatCannotBe) {
-  expect_refusal([&] { ops_->convolution(image, {.out_channels = 0}); }, "out_channels is 0");
-  expect_refusal([&] { ops_->convolution(image, {.kernel = 0}); }, "kernel is 0");
-  expect_refusal([&] { ops_->convolution(image, {.stride = 0}); }, "stride is 0");
-  expect_refusal([&] { ops_->convolution(image, {.padding = -1}); }, "padding is -1");
-  expect_refusal([&] { ops_->convolution(image, {.kernel = 9}); }, "kernel of 9 does not fit an input of 2x3x8x8");
+  expect_refusal([&] { (void)ops_->make(Convolution{.out_channels = 0}, std::vector{image}); }, "out_channels is 0");
+  expect_refusal([&] { (void)ops_->make(Convolution{.kernel = 0}, std::vector{image}); }, "kernel is 0");
+  expect_refusal([&] { (void)ops_->make(Convolution{.stride = 0}, std::vector{image}); }, "stride is 0");
+  expect_refusal([&] { (void)ops_->make(Convolution{.padding = -1}, std::vector{image}); }, "padding is -1");
+  expect_refusal([&] { (void)ops_->make(Convolution{.kernel = 9}, std::vector{image}); },
+                 "kernel of 9 does not fit an input of 2x3x8x8");
 }
 
 TEST_P(Contract, RefusesPoolsThatCannotBe) {
-  expect_refusal([&] { ops_->max_pool(image, {.kernel = 9}); }, "does not fit");
-  expect_refusal([&] { ops_->average_pool(image, {.stride = 0}); }, "stride is 0");
+  expect_refusal([&] { (void)ops_->make(MaxPool{.kernel = 9}, std::vector{image}); }, "does not fit");
+  expect_refusal([&] { (void)ops_->make(AveragePool{.stride = 0}, std::vector{image}); }, "stride is 0");
 }
 
 TEST_P(Contract, RefusesOtherNonsense) {
-  expect_refusal([&] { ops_->linear(image, 0, Activation::none); }, "out_channels is 0");
-  expect_refusal([&] { ops_->batch_norm(image, {.epsilon = 0}); }, "epsilon");
-  expect_refusal([&] { ops_->batch_norm(image, {.momentum = 2}); }, "momentum");
+  expect_refusal([&] { (void)ops_->make(Linear{.out_features = 0}, std::vector{image}); }, "out_features is 0");
+  expect_refusal([&] { (void)ops_->make(BatchNorm{.epsilon = 0}, std::vector{image}); }, "epsilon");
+  expect_refusal([&] { (void)ops_->make(BatchNorm{.momentum = 2}, std::vector{image}); }, "momentum");
   expect_refusal(
       [&] {
-        ops_->add(image, Format::plain({2, 3, 8, 7}, DType::float32), Activation::none);
+        (void)ops_->make(Add{}, std::vector{image, Format::plain({2, 3, 8, 7}, DType::float32)});
       },
       "2x3x8x8 and 2x3x8x7");
-  expect_refusal([&] { ops_->relu(Format::plain({1, 0, 1, 1}, DType::float32)); }, "1x0x1x1");
-  expect_refusal([&] { ops_->softmax_cross_entropy(image); }, "more than one value per class");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(Relu{}, std::vector{Format::plain({1, 0, 1, 1}, DType::float32)});
+      },
+      "1x0x1x1");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(CrossEntropy{}, std::vector{image, Format::plain({2, 1, 1, 1}, DType::int32)});
+      },
+      "need a label for each position, 2x1x8x8");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(CrossEntropy{}, std::vector{image, Format::plain({2, 1, 8, 8}, DType::float32)});
+      },
+      "input 1 has to be int32");
+  expect_refusal([&] { (void)ops_->make(Custom{}, std::vector{image}); }, "a custom operator is nothing");
 }
 
 TEST_P(Contract, RefusesACallWithMissingTensors) {
-  const auto op = ops_->linear(image, 4, Activation::none);
-  expect_refusal([&] { op->forward({}); }, "takes 1 inputs, the call brings 0");
+  const auto op = ops_->make(Linear{.out_features = 4}, std::vector{image});
+  expect_refusal([&] { op->run(Pass::forward, {}); }, "takes 1 inputs, the call brings 0");
   const std::vector<const void*> input{nullptr};
-  expect_refusal([&] { op->backward({.inputs = input}); }, "takes 2 parameters, the call brings 0");
+  expect_refusal([&] { op->run(Pass::backward, {.inputs = input}); }, "takes 2 parameters, the call brings 0");
+  expect_refusal([&] { op->run(Pass::weigh, {.inputs = input}); }, "only a loss");
+}
+
+/// Cross-entropy of plain logits, in float32.
+struct LossOf {
+  std::unique_ptr<Kernel> kernel;
+  std::vector<float> logits;
+  std::vector<std::int32_t> labels;
+  std::vector<float> gradient = std::vector<float>(logits.size(), 77);
+
+  Figures run(Pass pass) {
+    Figures figures{-1, -1, -1};
+    const std::vector<const void*> inputs{logits.data(), labels.data()};
+    kernel->run(pass, {.inputs = inputs, .output = &figures});
+    return figures;
+  }
+  const std::vector<float>& backward(double factor) {
+    const std::vector<const void*> inputs{logits.data(), labels.data()};
+    const std::vector<void*> gradients{gradient.data(), nullptr};
+    kernel->run(Pass::backward, {.inputs = inputs, .output_gradient = &factor, .input_gradients = gradients});
+    return gradient;
+  }
+};
+
+LossOf make_loss(Ops& ops, const Shape& shape, std::vector<float> logits, std::vector<std::int32_t> labels,
+                 const CrossEntropy& loss = {}) {
+  const std::vector formats{Format::plain(shape, DType::float32),
+                            Format::plain({shape.batch, 1, shape.height, shape.width}, DType::int32)};
+  return {ops.make(loss, formats), std::move(logits), std::move(labels)};
 }
 
 TEST_P(Contract, LossOfEqualLogitsIsTheLogarithmOfTheClasses) {
-  const auto loss = ops_->softmax_cross_entropy(Format::plain({2, 4}, DType::float32));
-  const std::vector<float> logits(8, 100.0F);
-  const std::vector<std::int32_t> labels{0, 3};
-  std::vector<float> gradient(8);
-  const Loss::Result result = loss->evaluate(logits.data(), labels.data(), gradient.data());
-  EXPECT_NEAR(result.loss_sum, 2 * std::log(4), 1e-6);
-  EXPECT_EQ(result.correct, 1);  // the first of equals is class 0
-  EXPECT_EQ(gradient, (std::vector<float>{-0.75F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, -0.75F}));
+  LossOf loss = make_loss(*ops_, {2, 4}, std::vector<float>(8, 100.0F), {0, 3});
+  const Figures figures = loss.run(Pass::forward);
+  EXPECT_EQ(figures.weight, 2);
+  EXPECT_NEAR(figures.loss, 2 * std::log(4), 1e-6);
+  EXPECT_EQ(figures.correct, 1);  // the first of equals is class 0
+  EXPECT_EQ(loss.backward(2), (std::vector<float>{-1.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F, -1.5F}));
+}
+
+TEST_P(Contract, LossTakesALabelForEachPositionAndLeavesOutTheIgnored) {
+  // Two classes at 1×3 positions of one sample: the first position is ignored.
+  LossOf loss = make_loss(*ops_, {1, 2, 1, 3}, {5, 0, 1, -5, 0, 1}, {9, 1, 0}, {.ignore_index = 9});
+  EXPECT_EQ(loss.run(Pass::weigh).weight, 2);
+  const Figures figures = loss.run(Pass::forward);
+  EXPECT_EQ(figures.weight, 2);
+  EXPECT_NEAR(figures.loss, 2 * std::log(2), 1e-6);
+  EXPECT_EQ(figures.correct, 1);
+  EXPECT_EQ(loss.backward(1), (std::vector<float>{0, 0.5F, -0.5F, 0, -0.5F, 0.5F}));
+}
+
+TEST_P(Contract, LossOfNoWeightGivesGradientsOfZeroWhateverTheLogits) {
+  LossOf loss = make_loss(*ops_, {1, 2}, {std::numeric_limits<float>::infinity(), 0}, {-100});
+  EXPECT_EQ(loss.run(Pass::forward).weight, 0);
+  EXPECT_EQ(loss.backward(0), (std::vector<float>{0, 0}));
 }
 
 TEST_P(Contract, LossOfNotANumberIsNotANumber) {
-  const auto loss = ops_->softmax_cross_entropy(Format::plain({1, 3}, DType::float32));
-  const std::vector<float> logits{1, std::numeric_limits<float>::quiet_NaN(), 2};
-  const std::int32_t label = 0;
-  EXPECT_TRUE(std::isnan(loss->evaluate(logits.data(), &label, nullptr).loss_sum));
+  LossOf loss = make_loss(*ops_, {1, 3}, {1, std::numeric_limits<float>::quiet_NaN(), 2}, {0});
+  EXPECT_TRUE(std::isnan(loss.run(Pass::forward).loss));
 }
 
 TEST_P(Contract, LossRefusesALabelThatIsNoClass) {
-  const auto loss = ops_->softmax_cross_entropy(Format::plain({2, 4}, DType::float32));
-  const std::vector<float> logits(8);
   for (const std::int32_t wrong : {-1, 4}) {
-    const std::vector<std::int32_t> labels{0, wrong};
-    expect_refusal([&] { loss->evaluate(logits.data(), labels.data(), nullptr); },
-                   "label of sample 1 is " + std::to_string(wrong));
+    LossOf loss = make_loss(*ops_, {2, 4}, std::vector<float>(8), {0, wrong});
+    expect_refusal([&] { loss.run(Pass::forward); }, "label of sample 1 is " + std::to_string(wrong));
   }
 }
 
@@ -154,6 +212,21 @@ TEST_P(Contract, SgdUpdatesEveryElementOnceAndReadsItsScalarsWhenItRuns) {
   EXPECT_EQ(velocity[count], untouched);
 }
 
+TEST_P(Contract, SgdChangesNothingWhereTheUpdateIsNotToBeMade) {
+  std::vector<float> parameters{2};
+  std::vector<float> velocity{1};
+  const std::vector<float> gradients{std::numeric_limits<float>::quiet_NaN()};
+  const UpdateScalars scalars{.learning_rate = 1, .go = false};
+  ops_->sgd({.parameters = parameters.data(),
+             .gradients = gradients.data(),
+             .velocity = velocity.data(),
+             .count = {1},
+             .momentum = 0.5,
+             .scalars = &scalars});
+  EXPECT_EQ(velocity[0], 1);
+  EXPECT_EQ(parameters[0], 2);
+}
+
 TEST_P(Contract, SgdRefusesIntegers) {
   expect_refusal([&] { ops_->sgd({.dtype = DType::int64}); }, "int64", ErrorCode::unsupported);
   expect_refusal([&] { (void)ops_->measure_limits(DType::int64); }, "int64", ErrorCode::unsupported);
@@ -178,10 +251,11 @@ TEST_P(Contract, EmptyBatchGivesZeroGradientsAndKeepsStatistics) {
 }
 
 TEST_P(Contract, LossOfAnEmptyBatchIsZero) {
-  const auto loss = ops_->softmax_cross_entropy(Format::plain({0, 10}, DType::float32));
-  const Loss::Result result = loss->evaluate(nullptr, nullptr, nullptr);
-  EXPECT_EQ(result.loss_sum, 0);
-  EXPECT_EQ(result.correct, 0);
+  LossOf loss = make_loss(*ops_, {0, 10}, {}, {});
+  const Figures figures = loss.run(Pass::forward);
+  EXPECT_EQ(figures.weight, 0);
+  EXPECT_EQ(figures.loss, 0);
+  EXPECT_EQ(figures.correct, 0);
 }
 
 TEST_P(Contract, RepeatsItselfBitForBit) {
@@ -206,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, Contract,
 TEST(OneDnn, RefusesToRunOnNoThreads) { EXPECT_THROW(make_onednn_ops(0), Error); }
 
 TEST(OneDnn, RefusesFloat64) {
-  EXPECT_THROW(make_onednn_ops(1)->relu(Format::plain({1, 1, 1, 1}, DType::float64)), Error);
+  EXPECT_THROW((void)make_onednn_ops(1)->make(Relu{}, std::vector{Format::plain({1, 1, 1, 1}, DType::float64)}), Error);
 }
 
 }  // namespace

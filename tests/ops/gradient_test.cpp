@@ -99,20 +99,30 @@ INSTANTIATE_TEST_SUITE_P(Reference, Gradient, testing::ValuesIn(cases()),
 TEST(LossGradient, EqualsCentralDifferences) {
   const auto ops = make_reference_ops();
   std::mt19937_64 random(3);
-  Tensor logits(4 * 5, DType::float64);
-  Tensor gradient(4 * 5, DType::float64);
+  const Shape shape{2, 5, 1, 2};
+  Tensor logits(shape.count(), DType::float64);
+  Tensor gradient(shape.count(), DType::float64);
   logits.fill(random, -2, 2);
-  const std::vector<std::int32_t> labels{0, 4, 2, 2};
-  const auto loss = ops->softmax_cross_entropy(Format::plain({4, 5}, DType::float64));
-  loss->evaluate(logits.data(), labels.data(), gradient.data());
+  const std::vector<std::int32_t> labels{0, 4, -100, 2};
+  const auto loss = ops->make(
+      CrossEntropy{}, std::vector{Format::plain(shape, DType::float64), Format::plain({2, 1, 1, 2}, DType::int32)});
+  const std::vector<const void*> inputs{logits.data(), labels.data()};
+  const std::vector<void*> gradients{gradient.data(), nullptr};
+  const auto value = [&] {
+    Figures figures;
+    loss->run(Pass::forward, {.inputs = inputs, .output = &figures});
+    return figures.loss;
+  };
+  double factor = 0.25;
+  loss->run(Pass::backward, {.inputs = inputs, .output_gradient = &factor, .input_gradients = gradients});
   for (std::int64_t i = 0; i < logits.count(); ++i) {
-    const double value = logits.get(i);
-    logits.set(i, value + step);
-    const double above = loss->evaluate(logits.data(), labels.data(), nullptr).loss_sum;
-    logits.set(i, value - step);
-    const double below = loss->evaluate(logits.data(), labels.data(), nullptr).loss_sum;
-    logits.set(i, value);
-    EXPECT_NEAR((above - below) / (2 * step), gradient.get(i), gradient_tolerance) << "logit " << i;
+    const double at = logits.get(i);
+    logits.set(i, at + step);
+    const double above = value();
+    logits.set(i, at - step);
+    const double below = value();
+    logits.set(i, at);
+    EXPECT_NEAR(factor * (above - below) / (2 * step), gradient.get(i), gradient_tolerance) << "logit " << i;
   }
 }
 

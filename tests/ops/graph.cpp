@@ -55,56 +55,44 @@ Graph::Graph(Ops& ops, DType dtype, const Shape& input, std::uint64_t seed) : op
   nodes_.push_back(std::move(node));
 }
 
-int Graph::convolution(int node, const ConvolutionShape& shape) {
-  const std::int64_t weights = shape.out_channels * format(node).shape.channels * shape.kernel * shape.kernel;
-  const std::vector<std::int64_t> counts = shape.bias ? std::vector{weights, shape.out_channels} : std::vector{weights};
-  return append(ops_.convolution(format(node), shape), {node}, counts);
-}
-
-int Graph::batch_norm(int node, const BatchNormShape& shape) {
-  const std::int64_t channels = format(node).shape.channels;
-  return append(ops_.batch_norm(format(node), shape), {node}, {channels, channels}, {channels, channels});
-}
-
-int Graph::relu(int node) { return append(ops_.relu(format(node)), {node}, {}); }
-
-int Graph::max_pool(int node, const PoolShape& shape) { return append(ops_.max_pool(format(node), shape), {node}, {}); }
-
-int Graph::average_pool(int node, const PoolShape& shape) {
-  return append(ops_.average_pool(format(node), shape), {node}, {});
-}
-
+int Graph::convolution(int node, const Convolution& shape) { return append(shape, {node}); }
+int Graph::batch_norm(int node, const BatchNorm& shape) { return append(shape, {node}); }
+int Graph::relu(int node) { return append(Relu{}, {node}); }
+int Graph::max_pool(int node, const MaxPool& pool) { return append(pool, {node}); }
+int Graph::average_pool(int node, const AveragePool& pool) { return append(pool, {node}); }
 int Graph::linear(int node, std::int64_t out_channels, Activation activation) {
-  const Shape& in = format(node).shape;
-  return append(ops_.linear(format(node), out_channels, activation), {node},
-                {out_channels * in.channels * in.height * in.width, out_channels});
+  return append(Linear{.out_features = out_channels, .activation = activation}, {node});
 }
+int Graph::add(int a, int b, Activation activation) { return append(Add{activation}, {a, b}); }
 
-int Graph::add(int a, int b, Activation activation) {
-  return append(ops_.add(format(a), format(b), activation), {a, b}, {});
-}
-
-int Graph::append(std::unique_ptr<Operator> op, std::vector<int> inputs,
-                  const std::vector<std::int64_t>& parameter_counts, const std::vector<std::int64_t>& state_counts) {
+int Graph::append(const Operator& op, std::vector<int> inputs) {
+  std::vector<Format> formats;
+  std::vector<Shape> shapes;
+  for (const int input : inputs) {
+    formats.push_back(format(input));
+    shapes.push_back(format(input).shape);
+  }
+  const Signature signature = signature_of(op, shapes);
+  std::unique_ptr<Kernel> kernel = ops_.make(op, formats);
   Node node;
-  node.format = op->output();
+  node.format = kernel->traits().output;
   node.inputs = std::move(inputs);
-  for (const std::int64_t count : parameter_counts) {
+  for (const OwnedTensor& parameter : signature.parameters) {
     node.parameters.push_back(parameters_.size());
-    parameters_.push_back(std::make_unique<Tensor>(count, dtype_));
+    parameters_.push_back(std::make_unique<Tensor>(parameter.count(), dtype_));
     parameters_.back()->fill(random_, -0.5, 0.7);
-    gradients_.push_back(std::make_unique<Tensor>(count, dtype_));
+    gradients_.push_back(std::make_unique<Tensor>(parameter.count(), dtype_));
     gradients_.back()->fill(random_, -1, 1);  // must be overwritten, not added to
   }
-  for (const std::int64_t count : state_counts) {
+  for (const OwnedTensor& state : signature.state) {
     node.state.push_back(state_.size());
-    state_.push_back(std::make_unique<Tensor>(count, dtype_));
+    state_.push_back(std::make_unique<Tensor>(state.count(), dtype_));
     state_.back()->fill(random_, 0.5, 1);
   }
   node.value = allocate(node.format);
   node.gradient = allocate(node.format);
-  node.saved = std::make_unique<Tensor>(op->saved_bytes());
-  node.op = std::move(op);
+  node.saved = std::make_unique<Tensor>(kernel->traits().saved);
+  node.op = std::move(kernel);
   nodes_.push_back(std::move(node));
   return static_cast<int>(nodes_.size()) - 1;
 }
@@ -123,7 +111,11 @@ void Graph::forward(bool training) {
     for (const int i : node.inputs) inputs.push_back(nodes_[static_cast<std::size_t>(i)].value->data());
     for (const std::size_t i : node.parameters) parameters.push_back(parameters_[i]->data());
     for (const std::size_t i : node.state) state.push_back(state_[i]->data());
-    node.op->forward({inputs, parameters, state, node.value->data(), node.saved->data(), training});
+    node.op->run(training ? Pass::forward : Pass::infer, {.inputs = inputs,
+                                                          .parameters = parameters,
+                                                          .state = state,
+                                                          .output = node.value->data(),
+                                                          .saved = node.saved->data()});
   }
 }
 
@@ -156,8 +148,13 @@ void Graph::backward(Node& node) {
     parameters.push_back(parameters_[i]->data());
     parameter_gradients.push_back(gradients_[i]->data());
   }
-  node.op->backward({inputs, parameters, node.value->data(), node.gradient->data(), input_gradients,
-                     parameter_gradients, node.saved->data()});
+  node.op->run(Pass::backward, {.inputs = inputs,
+                                .parameters = parameters,
+                                .output = node.value->data(),
+                                .saved = node.saved->data(),
+                                .output_gradient = node.gradient->data(),
+                                .input_gradients = input_gradients,
+                                .parameter_gradients = parameter_gradients});
   for (std::size_t i = 0; i < parts.size(); ++i) {
     accumulate(nodes_[static_cast<std::size_t>(node.inputs[i])], std::move(parts[i]));
   }
@@ -167,7 +164,8 @@ void Graph::accumulate(Node& node, std::unique_ptr<Tensor> part) {
   if (node.has_gradient) {
     const std::vector<const void*> inputs{node.gradient->data(), part->data()};
     auto sum = allocate(node.format);
-    ops_.add(node.format, node.format, Activation::none)->forward({inputs, {}, {}, sum->data(), nullptr, true});
+    ops_.make(Add{}, std::vector{node.format, node.format})
+        ->run(Pass::forward, {.inputs = inputs, .output = sum->data()});
     part = std::move(sum);
   }
   node.gradient = std::move(part);

@@ -28,6 +28,7 @@ class Tensor {
 
   [[nodiscard]] void* data() const { return memory_.data(); }
   [[nodiscard]] std::int64_t count() const { return count_; }
+  [[nodiscard]] Bytes bytes() const { return memory_.bytes(); }
   [[nodiscard]] double get(std::int64_t i) const;
   void set(std::int64_t i, double value);
   [[nodiscard]] Values values() const;
@@ -48,11 +49,11 @@ class Graph {
  public:
   Graph(Ops& ops, DType dtype, const Shape& input, std::uint64_t seed = 1);
 
-  int convolution(int node, const ConvolutionShape& shape);
-  int batch_norm(int node, const BatchNormShape& shape);
+  int convolution(int node, const Convolution& shape);
+  int batch_norm(int node, const BatchNorm& shape);
   int relu(int node);
-  int max_pool(int node, const PoolShape& shape);
-  int average_pool(int node, const PoolShape& shape);
+  int max_pool(int node, const MaxPool& pool);
+  int average_pool(int node, const AveragePool& pool);
   int linear(int node, std::int64_t out_channels, Activation activation = Activation::none);
   int add(int a, int b, Activation activation);
 
@@ -73,7 +74,7 @@ class Graph {
 
  private:
   struct Node {
-    std::unique_ptr<Operator> op;
+    std::unique_ptr<Kernel> op;
     Format format;
     std::vector<int> inputs;
     std::vector<std::size_t> parameters;
@@ -83,8 +84,7 @@ class Graph {
     std::unique_ptr<Tensor> saved;
     bool has_gradient = false;
   };
-  int append(std::unique_ptr<Operator> op, std::vector<int> inputs, const std::vector<std::int64_t>& parameter_counts,
-             const std::vector<std::int64_t>& state_counts = {});
+  int append(const Operator& op, std::vector<int> inputs);
   std::unique_ptr<Tensor> allocate(const Format& format) const;
   void backward(Node& node);
   void accumulate(Node& node, std::unique_ptr<Tensor> part);

@@ -61,7 +61,7 @@ void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, con
   {
     const data::DatasetPair data = testing_support::small_digits(200, 50, 16);
     // 20 steps of 10 samples; small buckets, so that several all-reduces are under way.
-    Trainer trainer(members, ops, nn::make_model(model, {1, 1, 16, 16}, 10), data,
+    Trainer trainer(members, ops, nn::make_model(model, nn::DataSpec::of_images(1, 16, 16, 10)), data,
                     {.precision = precision, .epochs = 2, .batch = {10}, .workers = 1, .bucket = {32 << 10}});
     EXPECT_EQ(trainer.train_steps(2), 2);
     const long before = allocations;

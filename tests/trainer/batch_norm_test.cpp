@@ -3,6 +3,7 @@
 // evaluation uses, are those of as many small batches, which every rank computes by itself here.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -20,9 +21,9 @@ constexpr double rate = 0.1;
 
 /// Rank r's samples, of which it has r + 2.
 struct Share {
-  Share(const nn::Network& network, int rank)
+  Share(const nn::Graph& network, int rank)
       : samples(rank + 2),
-        images(nn::wavy(samples * network.image().count(), 0.7 * rank)),
+        images(nn::wavy(samples * nn::image_elements(network), 0.7 * rank)),
         labels(nn::cycling_labels(samples, 3)) {}
 
   std::int64_t samples;
@@ -57,14 +58,14 @@ struct Expected {
   std::vector<double> state;
 };
 
-/// The sum of the shares' gradients, and the mean of their statistics by samples.
-Expected of_small_batches(const nn::Network& network, int ranks, std::int64_t all_samples) {
+/// The sum of the shares' gradients, divided by the number of samples, and the mean of their statistics by samples.
+Expected of_small_batches(const nn::Graph& network, int ranks, std::int64_t all_samples) {
   Expected expected;
   for (int rank = 0; rank < ranks; ++rank) {
     const Share share(network, rank);
     nn::Trainee trainee(network, seed);
     trainee.differentiate(share.images, share.labels);
-    add(expected.gradients, trainee.gradients);
+    add(expected.gradients, trainee.gradients, 1 / static_cast<double>(all_samples));
     add(expected.state, trainee.state, static_cast<double>(share.samples) / static_cast<double>(all_samples));
   }
   return expected;
@@ -74,22 +75,19 @@ TEST(BatchNorm, OnSeveralRanksIsThatOfAsManySmallBatches) {
   World world;
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   {
-    const nn::Network network = nn::knotty_network();
+    const nn::Graph network = nn::knotty_network();
     const auto ops = ops::make_reference_ops();
-    Replica replica(members, *ops, network, {.precision = DType::float64, .seed = seed}, nullptr);
+    Replica replica(members, *ops, network, network.inputs(), {.precision = DType::float64, .seed = seed}, nullptr);
     Share own(network, world.rank().value);
     const std::int64_t all = world.size() * (world.size() + 3) / 2;
-    replica.step({.samples = {own.samples},
-                  .step_samples = {all},
-                  .images = {own.images.data(), {own.samples * network.image().count()}, DType::float64},
-                  .labels = own.labels},
-                 rate);
+    const std::array<Buffer, 2> tensors{Buffer(std::span(own.images)), Buffer(std::span(own.labels))};
+    replica.step({.samples = {own.samples}, .step_samples = {all}, .tensors = tensors}, rate);
     const Expected expected = of_small_batches(network, world.size(), all);
     expect_near(elements(replica.data_parallel().gradients()), expected.gradients, "gradients");
     Snapshot snapshot;
     replica.save(snapshot);
     nn::Trainee before(network, seed);
-    add(before.parameters, expected.gradients, -rate / static_cast<double>(all));
+    add(before.parameters, expected.gradients, -rate);
     expect_near(elements(snapshot.weights), before.parameters, "weights");
     replica.average_state();
     replica.save(snapshot);

@@ -50,8 +50,7 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
   Record record;
   {
     ProcessGroup members(*std::move(group), {.wait = {.spins_before_yield = 0}});
-    const data::ImageShape& image = c.data.train.shape;
-    const nn::Network network = nn::make_model("lenet", {1, image.channels, image.height, image.width}, 10);
+    const nn::Graph network = nn::make_model("lenet", {c.data.train->tensors(), c.data.train->classes()});
     Trainer trainer(members, c.ops, network, c.data,
                     {.precision = c.precision,
                      .batch = {100},

@@ -30,9 +30,10 @@ constexpr DType precision = std::is_same_v<Real, float> ? DType::float32 : DType
 template <typename Real>
 Error error_of_step(Replica& replica, std::size_t pixels, Real pixel, std::int32_t label) {
   std::vector<Real> image(pixels, pixel);
-  const std::array<std::int32_t, 1> labels{label};
+  std::vector<std::int32_t> labels{label};
+  const std::array<Buffer, 2> tensors{Buffer(std::span(image)), Buffer(std::span(labels))};
   try {
-    replica.step({.samples = {1}, .step_samples = {3}, .images = std::span(image), .labels = labels}, 0.1);
+    replica.step({.samples = {1}, .step_samples = {3}, .tensors = tensors}, 0.1);
   } catch (const Error& error) {
     return error;
   }
@@ -47,7 +48,8 @@ Error error_of_ranks(const World& world, ops::Ops& ops) {
   std::optional<Error> error;
   {
     const TrainerOptions options{.precision = precision<Real>, .batch = {3}};
-    Replica replica(members, ops, nn::make_model("lenet", {1, 1, side, side}, 10), options, nullptr);
+    const nn::DataSpec data = nn::DataSpec::of_images(1, side, side, 10);
+    Replica replica(members, ops, nn::make_model("lenet", data), data.tensors, options, nullptr);
     Snapshot before;
     replica.save(before);
     const bool at_fault = world.rank() != Rank{0};
@@ -98,9 +100,12 @@ TEST(NotFinite, ALossWhoseGradientsAreFiniteNamesTheRanksWhoseOwnItIs) {
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   {
     const auto ops = ops::make_reference_ops();
-    nn::Network network("one pixel", {1, 1, 1, 1}, 10);
-    network.add("fc", nn::Linear{.out_features = 10});
-    Replica replica(members, *ops, network, {.precision = DType::float64, .batch = {3}}, nullptr);
+    const nn::DataSpec data = nn::DataSpec::of_images(1, 1, 1, 10);
+    nn::Graph graph("one pixel");
+    graph.input(data.at("images"));
+    graph.add("fc", nn::Linear{.out_features = 10});
+    nn::classify(graph, data);
+    Replica replica(members, *ops, graph, data.tensors, {.precision = DType::float64, .batch = {3}}, nullptr);
     Snapshot before;
     replica.save(before);
     const double pixel = world.rank() == Rank{1} ? std::numeric_limits<double>::max() : 0;

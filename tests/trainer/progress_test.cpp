@@ -29,7 +29,7 @@ struct Small {
   data::DatasetPair data = testing_support::small_digits(100, 50, 12);
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(1);
   std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
-  nn::Network network = nn::make_model("lenet", {1, 1, 12, 12}, 10);
+  nn::Graph network = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
   ~Small() { groups[0].close(); }
 };
 

@@ -26,7 +26,7 @@ void run_stage(const World& world, int ranks, int steps, bool resume, const data
       world.group().split(world.rank().value < ranks ? std::optional<int>(0) : std::nullopt, world.rank().value);
   if (!group) return;
   const auto ops = ops::make_reference_ops();
-  const nn::Network network = nn::make_model("lenet", {1, 1, 12, 12}, 10);
+  const nn::Graph network = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
   ProcessGroup members(*std::move(group), {.wait = {.spins_before_yield = 0}});
   {
     Trainer trainer(members, *ops, network, data,
@@ -98,7 +98,7 @@ TEST(GroupOfRanks, RefusesASnapshotThatDoesNotSuitAnyOfThem) {
   const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   {
-    Trainer trainer(members, *ops, nn::make_model("lenet", {1, 1, 12, 12}, 10), data, of_20);
+    Trainer trainer(members, *ops, nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10)), data, of_20);
     trainer.train_steps(2);
     const Snapshot good = trainer.snapshot();
     const auto of_rank_zero = [&](const Snapshot& bad) { return world.rank() == Rank{0} ? bad : Snapshot{}; };
@@ -132,7 +132,7 @@ TEST(GroupOfRanks, NamesTheRankThatTheSnapshotDoesNotSuit) {
   {
     TrainerOptions options = of_20;
     if (world.rank() == Rank{2}) options.seed = 7;
-    Trainer trainer(members, *ops, nn::make_model("lenet", {1, 1, 12, 12}, 10), data, options);
+    Trainer trainer(members, *ops, nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10)), data, options);
     const Error error = refusal(trainer, trainer.snapshot());
     EXPECT_EQ(error.context().peers, std::vector<int>{2});
     EXPECT_NE(error.message().find("seed 1, this run 7"), std::string::npos) << error.message();

@@ -4,13 +4,13 @@
 #include <cstdint>
 
 #include "data/synthetic.hpp"
-#include "lockstep/data/dataset.hpp"
+#include "lockstep/data/images.hpp"
 
 namespace lockstep::testing_support {
 
 /// The middle `side` × `side` pixels of each image: the same task, computed faster.
-inline data::Dataset middle(const data::Dataset& whole, std::int64_t side) {
-  data::Dataset part = whole;
+inline data::Images middle(const data::Images& whole, std::int64_t side) {
+  data::Images part = whole;
   part.shape.height = part.shape.width = side;
   part.images.clear();
   const std::int64_t top = (whole.shape.height - side) / 2;
@@ -28,8 +28,8 @@ inline data::Dataset middle(const data::Dataset& whole, std::int64_t side) {
 }
 
 inline data::DatasetPair small_digits(std::int64_t train, std::int64_t test, std::int64_t side = 28) {
-  const data::DatasetPair digits = data::synthetic_digits({.seed = 3, .train = {train}, .test = {test}});
-  return {middle(digits.train, side), middle(digits.test, side)};
+  const data::ImagesPair digits = data::synthetic_digits({.seed = 3, .train = {train}, .test = {test}});
+  return data::normalised(middle(digits.train, side), middle(digits.test, side));
 }
 
 }  // namespace lockstep::testing_support

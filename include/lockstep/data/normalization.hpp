@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "lockstep/data/dataset.hpp"
-
 namespace lockstep::data {
+
+struct Images;
 
 /// Per channel, with bytes read as 0 … 1: an element x becomes (x/255 − mean) / deviation.
 struct Normalization {
@@ -14,7 +14,7 @@ struct Normalization {
 };
 
 /// Mean and (population) standard deviation of each channel, from exact integer sums: the same on every rank.
-/// @throws Error{invalid_argument} if the data set is empty
-Normalization measure_normalization(const Dataset& dataset);
+/// @throws Error{invalid_argument} if there are no images
+Normalization measure_normalization(const Images& images);
 
 }  // namespace lockstep::data

@@ -5,93 +5,167 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/layout.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/statistics_exchange.hpp"
-#include "lockstep/nn/gradient_sink.hpp"
-#include "lockstep/nn/network.hpp"
-#include "lockstep/nn/tensors.hpp"
+#include "lockstep/nn/graph.hpp"
+#include "lockstep/nn/optimizer.hpp"
+#include "lockstep/nn/peers.hpp"
 #include "lockstep/ops/ops.hpp"
 
 namespace lockstep::nn {
 
-class Program;
+struct StepNumbers;
+class ItemQueue;
+class PreparedGraph;
 
 /// Overwrites running statistics with their average over ranks, weighted by the samples that each has seen; 0 in total
 /// leaves them alone. Collective.
 /// @throws Error{invalid_argument} if `samples` is negative; what `exchange` throws
 void average_statistics(Buffer statistics, StatisticsExchange& exchange, std::int64_t samples);
 
-/// A network that runs: forward and backward passes over parameters, gradients and batch-norm state that the caller
-/// owns, each a flat allocation. Activations are its own: planned per batch size, in one arena that all sizes share.
+/// Passes over a graph that change how a step is computed, and not what: each can be left out.
+struct Passes {
+  bool fuse = true;          ///< activations become part of the operators before them
+  bool reuse_memory = true;  ///< activations that are not alive at the same time share memory
+
+  /// What they are called: "fuse", "reuse-memory".
+  static std::vector<std::string_view> names();
+  /// Leaves one out. @throws Error{invalid_argument} for an unknown name, with the nearest one
+  void leave_out(const std::string& name);
+};
+
+/// How a model is to be run.
+struct ModelOptions {
+  DType dtype = DType::float32;
+  std::optional<SgdOptions> sgd;  ///< without it a step makes gradients and no update
+  Passes passes;
+  Observer* observer = nullptr;  ///< gets a span for each operator on the track "compute": "forward <layer>", …
+};
+
+/// Numbers of one step that are known before it, the same on all ranks but for nothing.
+struct StepScalars {
+  double learning_rate = 0;
+  double samples = 0;     ///< of the step, over all ranks
+  double loss_scale = 1;  ///< what gradients are multiplied by until the update, so that small ones are not lost
+};
+
+/// What a step came to, the same on all ranks.
+struct StepResult {
+  double loss = 0;     ///< Σ coefficient · loss ÷ normaliser
+  double correct = 0;  ///< of the first loss term
+  bool finite = true;  ///< gradients and loss; otherwise nothing was updated
+};
+
+/// This rank's part of a batch: a pointer for each of the graph's inputs, in their order, row-major, integers as int32
+/// and reals in the model's dtype.
+struct Feed {
+  std::int64_t samples = 0;  ///< 0 is allowed: the same step is taken, with nothing in it
+  std::span<const void* const> inputs;
+};
+
+/// One operator of a step: what it is, and what it has to do at least.
+struct OperatorReport {
+  std::string name;       ///< "forward conv1", "backward conv1"
+  std::string operation;  ///< "convolution 3×3, ReLU"
+  std::string result;     ///< of forward: extents and layout, "64×32×28×28 nChw16c"
+  std::string algorithm;  ///< the back end's name for its kernel
+  Bytes bytes;            ///< each tensor read or written once
+  std::int64_t flops = 0;
+  double seconds = 0;  ///< median, where it has been measured
+
+  /// How much of what the machine can do at best it reaches: the larger of the two bounds on its time, ÷ its time.
+  /// Above 1 where tensors stay in caches, or an algorithm multiplies less, as Winograd's does.
+  [[nodiscard]] double share_of(const ops::MachineLimits& limits) const;
+};
+
+/// A graph that runs: steps and evaluations over parameters, gradients and state that the caller owns, each a flat
+/// allocation. Activations are its own: planned per number of samples, in one arena that all share.
 class Model {
  public:
-  /// @param ops       outlives the model
-  /// @param observer  gets spans "forward <layer>", "loss" and "backward <layer>" on the track "compute"; may be null
-  /// @throws Error{invalid_argument} if the network is incomplete; Error{unsupported} if `ops` cannot compute in
-  /// `dtype`
-  Model(Network network, ops::Ops& ops, DType dtype, Observer* observer = nullptr);
+  /// @param ops       outlives the model, as does the observer
+  /// @throws Error{invalid_argument} if the graph is incomplete or an option of the optimizer cannot be;
+  ///         Error{unsupported} if `ops` cannot compute in the dtype
+  Model(Graph graph, ops::Ops& ops, ModelOptions options = {});
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   ~Model();
 
-  [[nodiscard]] const Network& network() const { return network_; }
-  [[nodiscard]] DType dtype() const { return dtype_; }
-  /// Names and order as in PyTorch's `named_parameters()` of the same model.
-  [[nodiscard]] const Layout& parameters() const { return tensors_.parameters; }
-  /// Running mean and variance of every batch norm; empty where there is none.
-  [[nodiscard]] const Layout& state() const { return tensors_.state; }
+  /// As it was given, before any pass.
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+  [[nodiscard]] DType dtype() const { return options_.dtype; }
+  [[nodiscard]] const Layout& parameters() const { return graph_.parameters(); }
+  [[nodiscard]] const Layout& state() const { return graph_.state(); }
 
-  /// Hands over the memory, in host reach and of the model's dtype; counts are the layouts'. It may be called again.
+  /// Memory of the model's dtype and in host reach, of as many elements as the layouts have. Gradients are overwritten
+  /// by each step (padding apart).
+  struct Memory {
+    Buffer parameters;
+    Buffer gradients;
+    Buffer state;
+    Buffer velocity;  ///< of the optimizer, where there is one: like parameters, and zero before the first step
+  };
+  /// Hands it over. It may be called again.
   /// @throws Error{invalid_argument} if a count or dtype is wrong; Error{unsupported} for memory of a GPU
-  void bind(Buffer parameters, Buffer gradients, Buffer state);
+  void bind(const Memory& memory);
 
-  /// Overwrites parameters and state: weights and biases uniform in ±1/√fan_in (PyTorch's default, Kaiming uniform with
-  /// a = √5), gamma 1, beta 0, running mean 0, running variance 1. Depends on the seed and the tensors' names alone.
+  /// Overwrites parameters and state with what the operators say: weights and biases of PyTorch's default (Kaiming
+  /// uniform with a = √5), normalisation as the identity. Depends on the seed and the tensors' names alone.
   void initialize(std::uint64_t seed);
 
-  /// Makes the operators and the memory plan for this batch size, unless they exist. Afterwards forward and backward
-  /// of this size allocate nothing, but for scratch memory that an operator may keep from its first call.
-  void prepare(std::int64_t batch);
-  /// What computes a layer of the network for this batch size. @pre prepare() was called for it
-  [[nodiscard]] const ops::Operator& operator_of(int layer, std::int64_t batch) const;
-  /// Memory that activations and their gradients take for this batch size, which is prepared if need be.
-  [[nodiscard]] Bytes activation_bytes(std::int64_t batch);
+  /// Makes kernels and memory plan for a step of so many samples on this rank, unless they exist. Afterwards steps of
+  /// this size allocate nothing, but for scratch memory that an operator may keep from its first call.
+  void prepare(std::int64_t samples);
+  /// Memory that activations and their gradients take in a step, or in an evaluation.
+  [[nodiscard]] Bytes activation_bytes(std::int64_t samples, bool training = true);
+  /// The operators of a step, in their order.
+  [[nodiscard]] std::vector<OperatorReport> operators(std::int64_t samples);
 
-  /// @param images    `batch` images, plain NCHW in the model's dtype; they stay valid until backward returns
-  /// @param labels    one per image
-  /// @param batch     0 is allowed: the same operators run, on nothing, and give zeros
-  /// @param training  batch statistics, and what backward needs is kept; otherwise running statistics
-  ops::Loss::Result forward(const void* images, const std::int32_t* labels, std::int64_t batch, bool training);
+  /// One step: forward, backward, the sums over ranks, and the update, unless something is not finite.
+  /// @return valid until the next call
+  /// @throws what `peers` and the kernels throw, e.g. Error{invalid_argument} for a label that is no class
+  const StepResult& train(const Feed& feed, const StepScalars& scalars, Peers& peers);
+  /// What each loss term has come to on this rank in the last step.
+  [[nodiscard]] std::span<const ops::Figures> own_figures() const;
 
-  /// Overwrites all gradients (padding apart) with sums over the samples of the last forward pass.
-  /// @throws Error{invalid_argument} if the last forward pass was not one for training, or has been used already
-  void backward(GradientSink& sink);
-  /// The order in which `backward` reports parameters, whatever the batch size.
-  [[nodiscard]] std::vector<int> backward_order() const;
+  /// Forward only, by running statistics. @return each loss term's figures, valid until the next call
+  std::span<const ops::Figures> evaluate(const Feed& feed);
+  /// What is minimised, of figures that are summed over all ranks and batches.
+  [[nodiscard]] double loss_of(std::span<const ops::Figures> figures, double samples) const;
+
+  /// The order in which a step reports parameters, whatever the number of samples.
+  [[nodiscard]] std::vector<int> backward_order();
+
+  /// Hands over the items of a step, in their order, to be run by `run_item` once or several times, when the feed and
+  /// the numbers are there: what `train` does at once. @see nn/step.hpp
+  void submit_step(const Feed& feed, ItemQueue& queue);
+  [[nodiscard]] StepNumbers& numbers() { return *numbers_; }
 
   /// Averages the running statistics over ranks, as `average_statistics` does. Collective. @throws as that
   void average_state(StatisticsExchange& exchange, std::int64_t samples);
 
  private:
-  void place(Program& program);
+  PreparedGraph& prepared(std::int64_t samples, bool training);
+  void place(PreparedGraph& prepared);
   void require_bound() const;
+  void require_inputs(const Feed& feed) const;
 
-  Network network_;
+  Graph graph_;
+  Graph passed_;  // after the passes
   ops::Ops& ops_;
-  DType dtype_;
-  Observer* observer_;
-  Tensors tensors_;
-  Buffer parameter_memory_;
-  Buffer gradient_memory_;
-  Buffer state_memory_;
+  ModelOptions options_;
+  std::optional<Sgd> optimizer_;
+  Memory memory_;
   bool bound_ = false;
   Allocation arena_;
-  std::map<std::int64_t, std::unique_ptr<Program>> programs_;
-  std::optional<std::int64_t> awaits_backward_;  ///< batch size of the forward pass that awaits its backward pass
+  std::map<std::int64_t, std::unique_ptr<PreparedGraph>> prepared_;
+  std::unique_ptr<StepNumbers> numbers_;
 };
 
 }  // namespace lockstep::nn

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/learning_rate.hpp"
-#include "lockstep/nn/network.hpp"
 
 namespace lockstep::nn {
 
@@ -24,12 +24,26 @@ struct Defaults {
   double warmup_fraction = 0;
 };
 
+/// What a data set has for a model.
+struct DataSpec {
+  std::vector<TensorSpec> tensors;
+  std::int64_t classes = 0;  ///< that labels tell apart, where there are labels
+
+  /// @throws Error{invalid_argument} if there is no tensor of that name
+  [[nodiscard]] const TensorSpec& at(std::string_view tensor) const;
+  /// For who has images and labels only.
+  static DataSpec of_images(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t classes);
+};
+
+/// Ends a classifier: the value that was made last is the logits, and cross-entropy against "labels" the loss.
+/// @throws Error{invalid_argument} if there is no such tensor, or there are not as many logits as classes
+void classify(Graph& graph, const DataSpec& data);
+
 /// A model that can be asked for by name, with what it is usually trained with.
 struct ModelEntry {
   std::string name;
-  /// Makes the network for images of this extent, its activations not fused.
-  /// @throws Error{invalid_argument} for images that the model cannot take
-  std::function<Network(ops::Shape image, std::int64_t classes)> make;
+  /// @throws Error{invalid_argument} for data that the model cannot take
+  std::function<Graph(const DataSpec& data)> make;
   Defaults defaults;
 };
 
@@ -43,8 +57,8 @@ class Models {
   [[nodiscard]] std::vector<std::string_view> names() const;
   /// @throws Error{invalid_argument} for an unknown name, with the nearest one and the list
   [[nodiscard]] const Defaults& defaults(std::string_view name) const;
-  /// The model with its activations fused. @throws as above, and what the model throws
-  [[nodiscard]] Network make(std::string_view name, ops::Shape image, std::int64_t classes) const;
+  /// @throws as above, and what the model throws
+  [[nodiscard]] Graph make(std::string_view name, const DataSpec& data) const;
 
  private:
   [[nodiscard]] const ModelEntry& at(std::string_view name) const;
@@ -52,6 +66,6 @@ class Models {
 };
 
 /// The model of that name that comes with lockstep. @throws as Models::make
-Network make_model(std::string_view name, ops::Shape image, std::int64_t classes);
+Graph make_model(std::string_view name, const DataSpec& data);
 
 }  // namespace lockstep::nn

@@ -28,19 +28,17 @@ struct SgdOptions {
 /// @source Sutskever, Martens, Dahl, Hinton, ICML 2013, in PyTorch's form (velocity without the learning rate)
 class Sgd {
  public:
-  /// @param ops  outlives this
   /// @throws Error{invalid_argument} if an option is negative, Nesterov is asked for without momentum, or no parameter
   ///         has a name that is to be frozen
-  Sgd(ops::Ops& ops, const Layout& parameters, SgdOptions options);
+  Sgd(const Layout& parameters, SgdOptions options);
 
   [[nodiscard]] const SgdOptions& options() const { return options_; }
 
-  /// Updates `parameters` and `velocity` in place. The one place where gradients, which are sums over samples, are
-  /// divided by the number of samples.
-  /// @param samples_in_step  over all ranks, positive
-  /// @throws Error{invalid_argument} if counts or dtypes differ, or `samples_in_step` is not positive
-  void step(Buffer parameters, ConstBuffer gradients, Buffer velocity, std::int64_t samples_in_step,
-            double learning_rate);
+  /// What `ops::Ops::sgd` has to do in each step: updates of `parameters` and `velocity` in place.
+  /// @param scalars  are read when it is done
+  /// @throws Error{invalid_argument} if counts or dtypes differ
+  [[nodiscard]] std::vector<ops::SgdStep> steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
+                                                const ops::UpdateScalars& scalars) const;
 
  private:
   /// Parameters one behind the other that are updated alike.
@@ -51,11 +49,9 @@ class Sgd {
   };
   void add(const TensorSlot& slot, double weight_decay);
 
-  ops::Ops& ops_;
   SgdOptions options_;
   Count count_;  // of the layout
   std::vector<Range> ranges_;
-  ops::UpdateScalars scalars_;
 };
 
 }  // namespace lockstep::nn

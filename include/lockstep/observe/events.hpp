@@ -54,6 +54,7 @@ struct EndEvent {
   double seconds = 0;
   std::optional<double> best_accuracy;  ///< none where nothing was evaluated
   std::optional<double> final_accuracy;
+  std::int64_t skipped_updates = 0;  ///< steps whose gradients a loss scale had made infinite
 };
 
 }  // namespace lockstep::observe

@@ -1,104 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/ops/format.hpp"
+#include "lockstep/ops/operators.hpp"
 
-/// The arithmetic of layers: one interface, several implementations that do not include each other.
+/// The arithmetic of operators: one interface, several implementations.
 namespace lockstep::ops {
 
-/// What a layer does to its result before handing it on; fused so that a back end can save a pass over memory.
-enum class Activation { none, relu };
-
-/// A convolution with square kernels, alike in both directions.
-struct ConvolutionShape {
-  std::int64_t out_channels = 1;
-  std::int64_t kernel = 3;  ///< square
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;  ///< zeros on each side
-  bool bias = true;
-  Activation activation = Activation::none;
+/// What of an operator is run. Every operator has the last three, a loss the first too.
+enum class Pass {
+  weigh,    ///< of targets alone: `Figures::weight`, and nothing else
+  infer,    ///< by running statistics, and nothing is kept
+  forward,  ///< by the batch's statistics, and what backward reads is kept
+  backward,
 };
 
-/// Square windows, without padding.
-struct PoolShape {
-  std::int64_t kernel = 2;
-  std::int64_t stride = 2;
+/// Whether a pass writes over what it finds, or adds to it.
+enum class Writes { overwrites, accumulates };
+
+/// What the planner of a step has to know of a kernel.
+struct Traits {
+  std::vector<Format> inputs;  ///< that it takes; whoever has another brings it into this one first
+  Format output;
+  Bytes saved;                        ///< what forward leaves for backward of the same batch
+  bool backward_reads_inputs = true;  ///< false: their memory can be used for others in between
+  bool backward_reads_output = true;
+  Writes input_gradients = Writes::overwrites;
+  Writes parameter_gradients = Writes::overwrites;
 };
 
-/// Normalisation of each channel by the batch's mean and variance in training, by the running ones else.
-struct BatchNormShape {
-  double epsilon = 1e-5;
-  double momentum = 0.1;  ///< running = (1 − momentum)·running + momentum·batch (variance unbiased), as PyTorch
-  Activation activation = Activation::none;
+/// Pointers of one call, in the formats that the kernel was made for. Parameters, state and their gradients are plain
+/// row-major whatever the activations' format is.
+struct Arguments {
+  std::span<const void* const> inputs;
+  std::span<const void* const> parameters;
+  std::span<void* const> state;  ///< updated by forward
+  void* output = nullptr;        ///< forward, infer, weigh: overwritten; backward: what forward has left there
+  void* saved = nullptr;
+  // Of backward only. A loss's output has one element of gradient, a double: what all its gradients are multiplied by.
+  void* output_gradient = nullptr;             ///< may be overwritten (a fused activation works in place), a loss's not
+  std::span<void* const> input_gradients;      ///< a null entry is not computed (`Relu` and `Add`: may be
+                                               ///< output_gradient itself)
+  std::span<void* const> parameter_gradients;  ///< sums over the samples of the batch
 };
 
-/// The two halves of a training step.
-enum class Pass { forward, backward };
-
-/// One layer's arithmetic for one input format. Its buffers are the caller's, so that memory can be planned and reused.
-///
-/// Parameters are plain row-major whatever the activations' format is. Gradients are sums over the samples of the
-/// batch, never means.
-class Operator {
+/// An operator's arithmetic for inputs of given formats. Its buffers are the caller's, so that memory can be planned
+/// and reused. One thread at a time runs it.
+class Kernel {
  public:
-  /// Pointers of one call. `inputs` has one entry (two for `add`), in the formats that the operator was made for.
-  struct Forward {
-    std::span<const void* const> inputs;
-    std::span<const void* const> parameters;  ///< weights, bias | gamma, beta | none
-    std::span<void* const> state;             ///< batch norm: running mean, running variance; updated when training
-    void* output = nullptr;                   ///< overwritten
-    void* saved = nullptr;                    ///< `saved_bytes()` that backward of the same batch reads
-    bool training = true;                     ///< false: running statistics, nothing saved
-  };
-  /// Pointers of one call, in the formats that the operator was made for.
-  struct Backward {
-    std::span<const void* const> inputs;
-    std::span<const void* const> parameters;
-    const void* output = nullptr;                ///< of the forward pass
-    void* output_gradient = nullptr;             ///< may be overwritten (a fused activation works in place)
-    std::span<void* const> input_gradients;      ///< overwritten; a null entry is not computed (`relu` and `add`:
-                                                 ///< may be output_gradient itself)
-    std::span<void* const> parameter_gradients;  ///< overwritten
-    void* saved = nullptr;
-  };
+  explicit Kernel(Traits traits) : traits_(std::move(traits)) {}
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  virtual ~Kernel() = default;
 
-  virtual ~Operator() = default;
-  [[nodiscard]] virtual const Format& output() const = 0;
-  /// What computes it, for people: a kernel's name.
+  [[nodiscard]] const Traits& traits() const { return traits_; }
+  /// What computes it, for people.
   [[nodiscard]] virtual std::string algorithm(Pass /*pass*/) const { return "loops"; }
-  [[nodiscard]] virtual Bytes saved_bytes() const { return {0}; }
-  /// Overwrites the output. @throws Error{invalid_argument} for another number of pointers than it was made for
-  virtual void forward(const Forward& call) = 0;
-  /// Overwrites the gradients, of the batch that forward() saw last. @throws as forward()
-  virtual void backward(const Backward& call) = 0;
-};
 
-/// Softmax followed by cross-entropy against integer labels.
-class Loss {
- public:
-  /// What a batch adds to the sums over an epoch.
-  struct Result {
-    double loss_sum = 0;       ///< over the batch's samples, natural logarithm
-    std::int64_t correct = 0;  ///< samples whose largest logit is the label's (the first of equals)
-  };
-  virtual ~Loss() = default;
-  /// @param logits    in the format the loss was made for
-  /// @param labels    one per sample, 0 ≤ label < channels
-  /// @param gradient  overwritten with softmax − one-hot, in the format of `logits`; null: not computed
-  virtual Result evaluate(const void* logits, const std::int32_t* labels, void* gradient) = 0;
+  /// @throws Error{invalid_argument} for another number of tensors than it was made for; what the pass throws
+  void run(Pass pass, const Arguments& call);
+
+ protected:
+  /// For kernels that know their format only when they are made.
+  Kernel() = default;
+  void set(Traits traits) { traits_ = std::move(traits); }
+
+ private:
+  friend class Ops;
+  virtual void forward(const Arguments& call) = 0;
+  virtual void infer(const Arguments& call) { forward(call); }
+  virtual void backward(const Arguments& call) = 0;
+  virtual void weigh(const Arguments& call);
+
+  Traits traits_;
+  std::size_t parameters_ = 0;
+  std::size_t state_ = 0;
 };
 
 /// Numbers that an update reads when it runs: in memory, so that the same call can be made again with others.
 struct UpdateScalars {
   double learning_rate = 0;
-  double gradient_scale = 1;  ///< 1 / (samples of the step over all ranks)
+  double gradient_scale = 1;  ///< what gradients are multiplied by first
+  bool go = true;             ///< false: nothing is changed
 };
 
 /// Stochastic gradient descent over flat slices, in place.
@@ -122,31 +114,22 @@ struct MachineLimits {
   double flops_per_second = 0;  ///< multiplications and additions, in registers
 };
 
-/// Makes operators. One per rank; used by one thread, which may use `threads` of its own.
+/// Makes kernels. One per rank; used by one thread, which may use `threads` of its own.
 class Ops {
  public:
   virtual ~Ops() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;  ///< "reference", "onednn"
-  /// Whether operators can be made for activations and parameters of this dtype.
+  /// Whether kernels can be made for activations and parameters of this dtype.
   [[nodiscard]] virtual bool supports(DType dtype) const = 0;
 
-  /// Weights: out_channels × in_channels × kernel × kernel; bias: out_channels. Cross-correlation, as everywhere in the
-  /// field.
-  virtual std::unique_ptr<Operator> convolution(const Format& in, const ConvolutionShape& shape) = 0;
-  /// gamma, beta, running mean, running variance: channels each.
-  virtual std::unique_ptr<Operator> batch_norm(const Format& in, const BatchNormShape& shape) = 0;
-  /// max(x, 0).
-  virtual std::unique_ptr<Operator> relu(const Format& in) = 0;
-  /// No padding; a window that does not fit is left out. Ties: the first in row-major order takes the gradient.
-  virtual std::unique_ptr<Operator> max_pool(const Format& in, const PoolShape& shape) = 0;
-  /// As max_pool, but for the mean of each window.
-  virtual std::unique_ptr<Operator> average_pool(const Format& in, const PoolShape& shape) = 0;
-  /// Weights: out_channels × (channels·height·width) of the input in NCHW order; bias: out_channels.
-  virtual std::unique_ptr<Operator> linear(const Format& in, std::int64_t out_channels, Activation activation) = 0;
-  /// out = activation(a + b). @throws Error{invalid_argument} if the shapes differ
-  virtual std::unique_ptr<Operator> add(const Format& a, const Format& b, Activation activation) = 0;
-  /// Logits: a channel for each class, of one pixel.
-  virtual std::unique_ptr<Loss> softmax_cross_entropy(const Format& logits) = 0;
+  /// The operator's kernel for inputs of these formats, whose batch may be 0.
+  /// @throws Error{invalid_argument} if the operator cannot take them; Error{unsupported} for another dtype, or if
+  /// there
+  ///         is no kernel for it
+  [[nodiscard]] std::unique_ptr<Kernel> make(const Operator& op, std::span<const Format> inputs);
+  /// Copies its one input to its output, which lies otherwise; it has no backward pass.
+  /// @throws Error{unsupported} for formats of another back end
+  [[nodiscard]] virtual std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) = 0;
 
   /// Overwrites parameters and velocity.
   virtual void sgd(const SgdStep& step) = 0;
@@ -154,6 +137,10 @@ class Ops {
   /// Measures what the processors that operators use can do at best, in a few hundredths of a second.
   /// @throws Error{unsupported} unless the dtype is float32 or float64
   [[nodiscard]] virtual MachineLimits measure_limits(DType dtype) = 0;
+
+ private:
+  [[nodiscard]] virtual std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
+                                                            const Signature& signature) = 0;
 };
 
 }  // namespace lockstep::ops

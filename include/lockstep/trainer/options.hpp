@@ -6,10 +6,20 @@
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/learning_rate.hpp"
+#include "lockstep/nn/model.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/observe/events.hpp"
 
 namespace lockstep::trainer {
+
+/// What the loss is multiplied by, so that small gradients are not lost where numbers have few bits; updates divide by
+/// it. A step whose gradients are not finite is skipped, and the scale halved; after `interval` steps without one it is
+/// doubled.
+/// @source Micikevicius et al.: Mixed precision training, ICLR 2018, section 3.2
+struct LossScaleOptions {
+  double initial = 0;  ///< 0: none, and a step whose gradients are not finite ends the run
+  std::int64_t interval = 2000;
+};
 
 /// What a run is, the same on every rank.
 struct TrainerOptions {
@@ -19,6 +29,8 @@ struct TrainerOptions {
   Count batch{128};                   ///< samples of a step over all ranks
   nn::LearningRateSchedule schedule;  ///< of the learning rate, over all steps of the run
   nn::SgdOptions sgd;
+  LossScaleOptions loss_scale;
+  nn::Passes passes;
   std::uint64_t seed = 1;  ///< of initialisation and shuffling
   InitialValues initial = InitialValues::broadcast;
   int workers = 1;              ///< threads that make batches, on each rank

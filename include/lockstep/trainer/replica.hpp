@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,9 +11,9 @@
 #include "lockstep/base/observer.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
-#include "lockstep/nn/gradient_sink.hpp"
 #include "lockstep/nn/model.hpp"
-#include "lockstep/nn/optimizer.hpp"
+#include "lockstep/nn/peers.hpp"
+#include "lockstep/trainer/loss_scale.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/snapshot.hpp"
 #include "lockstep/trainer/statistics.hpp"
@@ -20,30 +22,34 @@ namespace lockstep::trainer {
 
 /// One rank's copy of the model, kept equal to all the others: a `DataParallel`, the model whose values and gradients
 /// it holds, and the optimizer.
-class Replica : private nn::GradientSink {
+class Replica : private nn::Peers {
  public:
   /// Sums over all ranks of one step, the same on each.
   struct StepResult {
-    double loss = 0;  ///< mean over the step's samples
-    std::int64_t correct = 0;
+    double loss = 0;
+    bool skipped = false;  ///< with a loss scale: something was not finite, and nothing was updated
   };
 
   /// Weights are initialised from the seed, and are rank 0's on all ranks then, or compared. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
-  /// @throws Error{mismatch} on every rank if the ranks' models or buckets differ, or initial values that are compared
-  Replica(ProcessGroup& group, ops::Ops& ops, const nn::Network& network, const TrainerOptions& options,
-          Observer* observer);
+  /// @param tensors  what batches will consist of
+  /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them;
+  ///         Error{mismatch} on every rank if the ranks' models or buckets differ, or initial values that are compared
+  Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
+          const TrainerOptions& options, Observer* observer);
 
   /// Makes all memory that steps with so many samples on this rank need.
   void prepare(Count samples) { model_.prepare(samples.value); }
 
   /// Forward, backward, all-reduce, update. Collective; a rank may have no samples.
-  /// @throws Error{invalid_argument} on every rank, before the update, naming the ranks and tensors whose gradients are
-  ///         not finite, or the ranks whose loss is not; Error{transport | timeout}
+  /// @throws Error{invalid_argument} on every rank, without the update, naming the ranks and tensors whose gradients
+  /// are
+  ///         not finite, unless a loss scale could be at fault, or the ranks whose loss is not;
+  ///         Error{transport | timeout}
   StepResult step(const data::Batch& batch, double learning_rate);
 
-  /// Forward only, with the running statistics. Not collective.
-  ops::Loss::Result evaluate(const data::Batch& batch);
+  /// Forward only, with the running statistics. Not collective. @return each loss term's figures, of this rank
+  std::span<const ops::Figures> evaluate(const data::Batch& batch);
   /// Averages running statistics over ranks, weighted by the samples each has seen since the last time. Collective.
   void average_state();
 
@@ -62,9 +68,12 @@ class Replica : private nn::GradientSink {
 
  private:
   void ready(int parameter) override { data_parallel_.ready(parameter); }
-  void between_layers() override { data_parallel_.progress(); }
-  [[noreturn]] void refuse_not_finite(const std::vector<DataParallel::NotFinite>& gradients) const;
-  [[noreturn]] void refuse_loss(double own_loss_sum) const;
+  void between_operators() override { data_parallel_.progress(); }
+  void sum(std::span<double> values) override;
+  bool finish(std::span<double> values) override;
+  nn::Feed feed(const data::Batch& batch);
+  [[noreturn]] void refuse_gradients() const;
+  [[noreturn]] void refuse_loss(double loss) const;
   [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
   [[nodiscard]] Buffer velocity() const;
   [[nodiscard]] Buffer state() const { return state_.as(model_.dtype()); }
@@ -74,10 +83,13 @@ class Replica : private nn::GradientSink {
   DataParallel data_parallel_;
   Allocation velocity_;
   Allocation state_;
-  nn::Sgd optimizer_;
   CommunicatorStatistics statistics_;
-  double sums_[2] = {};            // loss, correct: of this rank, then of all
-  std::int64_t samples_seen_ = 0;  // by this rank since average_state
+  LossScale loss_scale_;
+  std::vector<std::size_t> tensors_;                 // of a batch, for each input of the graph
+  std::vector<const void*> inputs_;                  // of the step under way
+  std::vector<DataParallel::NotFinite> not_finite_;  // of the last step
+  double step_samples_ = 0;                          // of this rank, in the step under way
+  std::int64_t samples_seen_ = 0;                    // by this rank since average_state
 };
 
 }  // namespace lockstep::trainer

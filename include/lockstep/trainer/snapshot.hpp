@@ -21,6 +21,8 @@ struct Snapshot {
   std::int64_t epoch = 1;           ///< from 1
   std::int64_t step = 0;            ///< steps done in this epoch
   std::int64_t steps = 0;           ///< done in all
+  double loss_scale = 0;            ///< 0: none
+  std::int64_t scaled_steps = 0;    ///< since it has changed
   std::vector<std::byte> weights;   ///< all parameters
   std::vector<std::byte> velocity;  ///< the optimizer's state
   std::vector<std::byte> state;     ///< running statistics, as evaluation would use them

@@ -17,20 +17,21 @@ class Trainer {
   /// Over the whole test set.
   struct Evaluation {
     double loss = 0;      ///< mean over the test samples
-    double accuracy = 0;  ///< 0 … 1
+    double accuracy = 0;  ///< 0 … 1: of what the first loss term can call right
   };
   /// How far a run has come, and how well it did.
   struct Result {
     std::int64_t epochs = 0;               ///< completed
     std::int64_t steps = 0;                ///< in all
+    std::int64_t skipped = 0;              ///< of them without an update, because of the loss scale
     std::optional<Evaluation> evaluation;  ///< the last
     double best_accuracy = 0;
   };
 
-  /// Collective. Everything passed is only referred to and outlives the trainer.
+  /// Collective. Everything passed but the data is only referred to and outlives the trainer.
   /// @param listener, observer  may be null
   /// @throws Error{invalid_argument} on every rank, naming the value that cannot be; Error{mismatch} as Replica
-  Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Network& network, const data::DatasetPair& data,
+  Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const data::DatasetPair& data,
           const TrainerOptions& options, Listener* listener = nullptr, Observer* observer = nullptr);
 
   /// Trains to the end: all epochs, or `steps`. Collective. @throws as Replica::step
@@ -65,11 +66,10 @@ class Trainer {
   [[nodiscard]] bool reached_last_step() const { return options_.steps > 0 && steps_ >= options_.steps; }
 
   ProcessGroup* group_;
-  const data::DatasetPair* data_;
+  data::DatasetPair data_;
   TrainerOptions options_;
   Listener* listener_;
   Replica replica_;
-  data::Normalization normalization_;  // of the training set, for both
   data::Prefetcher batches_;
   data::Prefetcher test_batches_;
   CommunicatorStatistics statistics_;
@@ -77,7 +77,8 @@ class Trainer {
   std::int64_t epoch_ = 1;  // under way, from 1
   std::int64_t step_ = 0;   // done in this epoch
   std::int64_t steps_ = 0;  // done in all
-  bool entered_ = false;    // the prefetcher is in this epoch
+  std::int64_t skipped_ = 0;
+  bool entered_ = false;  // the prefetcher is in this epoch
   double last_loss_ = 0;
   double epoch_loss_sum_ = 0;
   std::int64_t epoch_samples_ = 0;

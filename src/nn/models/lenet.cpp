@@ -10,13 +10,15 @@ namespace {
 
 /// conv 32 – pool – conv 64 – pool – fc 128 – fc `classes`: 3×3 kernels with padding 1, ReLU after both convolutions
 /// and the first linear layer, 2×2 max pools.
-Network make_lenet(ops::Shape image, std::int64_t classes) {
-  if (std::min(image.height, image.width) < 4) {
+Graph make_lenet(const DataSpec& data) {
+  const auto& [channels, height, width] = data.at("images").extent;
+  if (std::min(height, width) < 4) {
     throw Error(ErrorCode::invalid_argument,
-                "model 'lenet' halves its images twice and needs at least 4×4 pixels, not " +
-                    std::to_string(image.height) + "×" + std::to_string(image.width));
+                "model 'lenet' halves its images twice and needs at least 4×4 pixels, not " + std::to_string(height) +
+                    "×" + std::to_string(width));
   }
-  Network network("lenet", image, classes);
+  Graph network("lenet");
+  network.input(data.at("images"));
   network.add("conv1", Convolution{.out_channels = 32, .kernel = 3, .padding = 1});
   network.add("relu1", Relu{});
   network.add("pool1", MaxPool{});
@@ -25,7 +27,8 @@ Network make_lenet(ops::Shape image, std::int64_t classes) {
   network.add("pool2", MaxPool{});
   network.add("fc1", Linear{.out_features = 128});
   network.add("relu3", Relu{});
-  network.add("fc2", Linear{.out_features = classes});
+  network.add("fc2", Linear{.out_features = data.classes});
+  classify(network, data);
   return network;
 }
 

@@ -12,8 +12,8 @@ Convolution without_bias(std::int64_t out_channels, std::int64_t kernel, std::in
 }
 
 /// Two 3×3 convolutions beside a shortcut, which is a 1×1 convolution where the shape changes.
-void add_basic_block(Network& network, const std::string& name, std::int64_t channels, std::int64_t stride) {
-  const int in = static_cast<int>(network.layers().size()) - 1;
+void add_basic_block(Graph& network, const std::string& name, std::int64_t channels, std::int64_t stride) {
+  const int in = network.last();
   network.add(name + ".conv1", without_bias(channels, 3, stride));
   network.add(name + ".bn1", BatchNorm{});
   network.add(name + ".relu1", Relu{});
@@ -32,12 +32,14 @@ void add_basic_block(Network& network, const std::string& name, std::int64_t cha
 /// 16, 32 and 64 channels, global average pool, linear. Where a block changes the shape its shortcut is a 1×1
 /// convolution with batch norm (option B).
 /// @source He, Zhang, Ren, Sun: Deep residual learning for image recognition, CVPR 2016, section 4.2
-Network make_resnet20(ops::Shape image, std::int64_t classes) {
-  if (image.height != image.width) {
-    throw Error(ErrorCode::invalid_argument, "model 'resnet20' needs square images, not " +
-                                                 std::to_string(image.height) + "×" + std::to_string(image.width));
+Graph make_resnet20(const DataSpec& data) {
+  const auto& [channels, height, width] = data.at("images").extent;
+  if (height != width) {
+    throw Error(ErrorCode::invalid_argument,
+                "model 'resnet20' needs square images, not " + std::to_string(height) + "×" + std::to_string(width));
   }
-  Network network("resnet20", image, classes);
+  Graph network("resnet20");
+  network.input(data.at("images"));
   network.add("conv1", without_bias(16, 3, 1));
   network.add("bn1", BatchNorm{});
   network.add("relu1", Relu{});
@@ -47,9 +49,10 @@ Network make_resnet20(ops::Shape image, std::int64_t classes) {
                       stage > 1 && block == 0 ? 2 : 1);
     }
   }
-  const std::int64_t side = network.layers().back().output.height;
-  network.add("avgpool", AveragePool{{.kernel = side, .stride = side}});
-  network.add("fc", Linear{.out_features = classes});
+  const std::int64_t side = network.shape(network.last()).height;
+  network.add("avgpool", AveragePool{.kernel = side, .stride = side});
+  network.add("fc", Linear{.out_features = data.classes});
+  classify(network, data);
   return network;
 }
 

@@ -11,10 +11,11 @@ namespace lockstep::ops::onednn {
 namespace {
 
 /// The result lies like the first summand.
-class Add final : public Operator {
+class AddKernel final : public Kernel {
  public:
-  Add(const ContextPtr& context, const Format& a, const Format& b, Activation activation)
-      : relu_(activation == Activation::relu), out_(a) {
+  AddKernel(const ContextPtr& context, const Format& a, const Format& b, bool relu)
+      : Kernel({.inputs = {a, b}, .output = a, .backward_reads_inputs = false, .backward_reads_output = relu}),
+        relu_(relu) {
     const Desc first = to_desc(a);
     const Desc second = to_desc(b);
     same_layout_ = first == second;
@@ -26,19 +27,16 @@ class Add final : public Operator {
     if (!same_layout_) second_gradient_ = make_reorder(context, first, second);
   }
 
-  [[nodiscard]] const Format& output() const override { return out_; }
   [[nodiscard]] std::string algorithm(Pass pass) const override {
-    if (pass == Pass::forward) return forward_.kernel();
+    if (pass != Pass::backward) return forward_.kernel();
     return relu_ ? relu_backward_.kernel() : "copy";
   }
 
-  void forward(const Forward& call) override {
-    arity.check(call);
+  void forward(const Arguments& call) override {
     forward_.run({{DNNL_ARG_SRC_0, call.inputs[0]}, {DNNL_ARG_SRC_1, call.inputs[1]}, {DNNL_ARG_DST, call.output}});
   }
 
-  void backward(const Backward& call) override {
-    arity.check(call);
+  void backward(const Arguments& call) override {
     const void* gradient = call.output_gradient;
     void* first = call.input_gradients[0];
     void* second = call.input_gradients[1];
@@ -58,12 +56,10 @@ class Add final : public Operator {
   }
 
  private:
-  static constexpr Arity arity{.inputs = 2};
-  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(out_.bytes.value); }
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(traits().output.bytes.value); }
 
   bool relu_;
   bool same_layout_ = true;
-  Format out_;
   Primitive forward_;
   Primitive second_gradient_;
   ReluBackward relu_backward_;
@@ -71,8 +67,8 @@ class Add final : public Operator {
 
 }  // namespace
 
-std::unique_ptr<Operator> make_add(const ContextPtr& context, const Format& a, const Format& b, Activation activation) {
-  return std::make_unique<Add>(context, a, b, activation);
+std::unique_ptr<Kernel> make(const Add& add, const ContextPtr& context, std::span<const Format> in) {
+  return std::make_unique<AddKernel>(context, in[0], in[1], add.activation == Activation::relu);
 }
 
 }  // namespace lockstep::ops::onednn

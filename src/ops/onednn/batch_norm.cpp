@@ -29,10 +29,14 @@ kernels::ChannelLayout channel_layout(const Format& format) {
 }
 
 /// Saved for backward: mean and inverse standard deviation of each channel.
-class BatchNorm final : public Operator {
+class BatchNormKernel final : public Kernel {
  public:
-  BatchNorm(const ContextPtr& context, const Format& in, const BatchNormShape& shape)
-      : shape_(shape),
+  BatchNormKernel(const ContextPtr& context, const Format& in, const BatchNorm& shape)
+      : Kernel({.inputs = {in},
+                .output = in,
+                .saved = {2 * in.shape.channels * size_of(DType::float32)},
+                .backward_reads_output = shape.activation != Activation::none}),
+        shape_(shape),
         out_(in),
         layout_(channel_layout(in)),
         sums_(static_cast<std::size_t>(layout_.channels())),
@@ -43,19 +47,17 @@ class BatchNorm final : public Operator {
     if (relu()) relu_backward_ = ReluBackward(context, to_desc(in));
   }
 
-  [[nodiscard]] const Format& output() const override { return out_; }
-  [[nodiscard]] Bytes saved_bytes() const override { return {2 * out_.shape.channels * size_of(DType::float32)}; }
+  void forward(const Arguments& call) override { normalise(call, true); }
+  void infer(const Arguments& call) override { normalise(call, false); }
 
-  void forward(const Forward& call) override {
-    arity.check(call);
+  void normalise(const Arguments& call, bool training) {
     const auto* x = static_cast<const float*>(call.inputs[0]);
-    if (call.training) kernels::sum_channels(layout_, x, sums_.data(), products_.data());
-    for (std::int64_t c = 0; c < out_.shape.channels; ++c) forward_channel(call, c);
+    if (training) kernels::sum_channels(layout_, x, sums_.data(), products_.data());
+    for (std::int64_t c = 0; c < out_.shape.channels; ++c) forward_channel(call, training, c);
     kernels::normalise(layout_, {scales_.data(), shifts_.data(), relu()}, x, static_cast<float*>(call.output));
   }
 
-  void backward(const Backward& call) override {
-    arity.check(call);
+  void backward(const Arguments& call) override {
     const auto* x = static_cast<const float*>(call.inputs[0]);
     const auto* dy = static_cast<const float*>(call.output_gradient);
     if (relu()) relu_backward_.run(call.output, call.output_gradient, call.output_gradient);
@@ -69,7 +71,6 @@ class BatchNorm final : public Operator {
   }
 
  private:
-  static constexpr Arity arity{.inputs = 1, .parameters = 2, .state = 2};
   // Rows of `saved` and of `coefficients_`.
   static constexpr std::int64_t mean = 0;
   static constexpr std::int64_t inverse_deviation = 1;
@@ -83,20 +84,20 @@ class BatchNorm final : public Operator {
   };
 
   /// y = (x − mean)·γ·istd + β, as coefficients of x. In double, so that the result is rounded only once.
-  void forward_channel(const Forward& call, std::int64_t c) {
-    const Moments moments = call.training ? batch_moments(call, c) : running_moments(call, c);
+  void forward_channel(const Arguments& call, bool training, std::int64_t c) {
+    const Moments moments = training ? batch_moments(call, c) : running_moments(call, c);
     const double istd = 1 / std::sqrt(moments.variance + shape_.epsilon);
     const double factor = static_cast<double>(static_cast<const float*>(call.parameters[0])[c]) * istd;
     const auto i = static_cast<std::size_t>(c);
     scales_[i] = factor;
     shifts_[i] = static_cast<double>(static_cast<const float*>(call.parameters[1])[c]) - moments.mean * factor;
-    if (!call.training) return;
+    if (!training) return;
     saved(call.saved, mean)[c] = static_cast<float>(moments.mean);
     saved(call.saved, inverse_deviation)[c] = static_cast<float>(istd);
   }
 
   /// Derives the moments of a batch from its sums; updates the running statistics.
-  [[nodiscard]] Moments batch_moments(const Forward& call, std::int64_t c) const {
+  [[nodiscard]] Moments batch_moments(const Arguments& call, std::int64_t c) const {
     const auto i = static_cast<std::size_t>(c);
     const double average = sums_[i] / values();
     // In double the difference of two squares of float32 values keeps what it needs.
@@ -107,13 +108,13 @@ class BatchNorm final : public Operator {
     return {average, variance};
   }
 
-  [[nodiscard]] static Moments running_moments(const Forward& call, std::int64_t c) {
+  [[nodiscard]] static Moments running_moments(const Arguments& call, std::int64_t c) {
     return {static_cast<double>(static_cast<const float*>(call.state[0])[c]),
             static_cast<double>(static_cast<const float*>(call.state[1])[c])};
   }
 
   /// dx = γ·istd·(g − Σg/m − x̂·Σ(g·x̂)/m) with x̂ = (x − mean)·istd, as coefficients of g and x.
-  void backward_channel(const Backward& call, std::int64_t c) {
+  void backward_channel(const Arguments& call, std::int64_t c) {
     const auto i = static_cast<std::size_t>(c);
     const auto istd = static_cast<double>(saved(call.saved, inverse_deviation)[c]);
     const double factor = static_cast<double>(static_cast<const float*>(call.parameters[0])[c]) * istd;
@@ -137,7 +138,7 @@ class BatchNorm final : public Operator {
   /// Values that a channel's statistics are taken over.
   [[nodiscard]] double values() const { return static_cast<double>(layout_.images * layout_.positions); }
 
-  BatchNormShape shape_;
+  BatchNorm shape_;
   Format out_;
   kernels::ChannelLayout layout_;
   std::vector<double> sums_;
@@ -150,8 +151,8 @@ class BatchNorm final : public Operator {
 
 }  // namespace
 
-std::unique_ptr<Operator> make_batch_norm(const ContextPtr& context, const Format& in, const BatchNormShape& shape) {
-  return std::make_unique<BatchNorm>(context, in, shape);
+std::unique_ptr<Kernel> make(const BatchNorm& shape, const ContextPtr& context, std::span<const Format> in) {
+  return std::make_unique<BatchNormKernel>(context, in[0], shape);
 }
 
 }  // namespace lockstep::ops::onednn

@@ -23,7 +23,7 @@ namespace {
 /// right behind the convolution. In LeNet the gradients' errors stay within 1.5 times those of PyTorch's float32 either
 /// way. `convolution_auto`, Winograd wherever there is a kernel, would take it for one input channel too.
 /// An image's result does not depend on the batch it is in, with either.
-dnnl::algorithm choose_algorithm(const Format& in, const ConvolutionShape& shape) {
+dnnl::algorithm choose_algorithm(const Format& in, const Convolution& shape) {
   const bool faster = in.shape.channels >= 32 && shape.out_channels >= 32 && shape.kernel == 3 && shape.stride == 1;
   const bool harmless = shape.activation == Activation::relu;
   return faster && harmless ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
@@ -31,43 +31,39 @@ dnnl::algorithm choose_algorithm(const Format& in, const ConvolutionShape& shape
 
 /// oneDNN's 1×1 kernels gather a strided image in scratch memory. Where channels do not fill their vectors, those of
 /// 2.6.3 for AVX2 write beyond what they asked for.
-std::string_view faulty_kernels(const Format& in, const ConvolutionShape& shape) {
+std::string_view faulty_kernels(const Format& in, const Convolution& shape) {
   const bool faulty = shape.stride > 1 && (in.shape.channels % 8 != 0 || shape.out_channels % 8 != 0);
   return faulty ? "jit_1x1" : "";
 }
 
-class Convolution final : public Operator {
+class ConvolutionKernel final : public Kernel {
  public:
-  Convolution(const ContextPtr& context, const Format& in, const ConvolutionShape& shape)
+  ConvolutionKernel(const ContextPtr& context, const Format& in, const Convolution& shape, const Shape& out)
       : shape_(shape),
         algorithm_(choose_algorithm(in, shape)),
         passed_over_(faulty_kernels(in, shape)),
         stride_{shape.stride, shape.stride},
         padding_{shape.padding, shape.padding} {
-    const Shape out = output_shape(in.shape, shape);
     const Dims weight_dims{shape.out_channels, in.shape.channels, shape.kernel, shape.kernel};
     const auto forward_desc = make_forward(context, to_desc(in), weight_dims, dims_of(out));
-    out_ = to_format(forward_desc.dst_desc(), out);
+    set({.inputs = {in}, .output = to_format(forward_desc.dst_desc(), out), .backward_reads_output = relu()});
     make_backward_data(context, forward_desc, weight_dims);
     make_backward_weights(context, forward_desc, weight_dims);
     if (relu()) relu_backward_ = ReluBackward(context, forward_desc.dst_desc());
   }
 
-  [[nodiscard]] const Format& output() const override { return out_; }
   [[nodiscard]] std::string algorithm(Pass pass) const override {
-    return pass == Pass::forward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
+    return pass != Pass::backward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
   }
 
-  void forward(const Forward& call) override {
-    arity().check(call);
+  void forward(const Arguments& call) override {
     forward_.run({{DNNL_ARG_SRC, call.inputs[0]},
                   {DNNL_ARG_WEIGHTS, forward_weights_.load(call.parameters[0])},
                   {DNNL_ARG_BIAS, shape_.bias ? call.parameters[1] : nullptr},
                   {DNNL_ARG_DST, call.output}});
   }
 
-  void backward(const Backward& call) override {
-    arity().check(call);
+  void backward(const Arguments& call) override {
     if (relu()) relu_backward_.run(call.output, call.output_gradient, call.output_gradient);
     if (call.input_gradients[0] != nullptr) {
       backward_data_.run({{DNNL_ARG_DIFF_DST, call.output_gradient},
@@ -133,16 +129,14 @@ class Convolution final : public Operator {
                                    {DNNL_ARG_DIFF_BIAS, desc.diff_bias_desc()}});
   }
 
-  [[nodiscard]] Arity arity() const { return {.inputs = 1, .parameters = shape_.bias ? 2U : 1U}; }
   [[nodiscard]] bool relu() const { return shape_.activation == Activation::relu; }
   [[nodiscard]] Desc bias() const { return describe({shape_.out_channels}, Tag::x); }
 
-  ConvolutionShape shape_;
+  Convolution shape_;
   dnnl::algorithm algorithm_;  ///< forward and backward data; weight gradients are always direct
   std::string_view passed_over_;
   Dims stride_;
   Dims padding_;
-  Format out_;
   Primitive forward_;
   Primitive backward_data_;
   Primitive backward_weights_;
@@ -154,8 +148,9 @@ class Convolution final : public Operator {
 
 }  // namespace
 
-std::unique_ptr<Operator> make_convolution(const ContextPtr& context, const Format& in, const ConvolutionShape& shape) {
-  return std::make_unique<Convolution>(context, in, shape);
+std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
+  const Shape out = shape.signature(std::span(&in[0].shape, 1)).output;
+  return std::make_unique<ConvolutionKernel>(context, in[0], shape, out);
 }
 
 }  // namespace lockstep::ops::onednn

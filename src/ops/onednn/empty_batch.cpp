@@ -2,37 +2,38 @@
 #include "ops/onednn/empty_batch.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace lockstep::ops::onednn {
 
 namespace {
 
-class EmptyBatch final : public Operator {
+class EmptyBatch final : public Kernel {
  public:
-  EmptyBatch(const Shape& out, const Arity& arity, std::vector<std::int64_t> parameter_counts)
-      : out_(Format::plain(out, DType::float32)), arity_(arity), parameter_counts_(std::move(parameter_counts)) {}
+  EmptyBatch(std::span<const Format> inputs, const Signature& signature)
+      : Kernel({.inputs = {inputs.begin(), inputs.end()},
+                .output = Format::plain(signature.output, DType::float32),
+                .backward_reads_inputs = false,
+                .backward_reads_output = false}) {
+    for (const OwnedTensor& parameter : signature.parameters) parameter_counts_.push_back(parameter.count());
+  }
 
-  [[nodiscard]] const Format& output() const override { return out_; }
-  void forward(const Forward& call) override { arity_.check(call); }
-  void backward(const Backward& call) override {
-    arity_.check(call);
+  [[nodiscard]] std::string algorithm(Pass /*pass*/) const override { return "nothing"; }
+
+  void forward(const Arguments& /*call*/) override {}
+  void backward(const Arguments& call) override {
     for (std::size_t i = 0; i < parameter_counts_.size(); ++i) {
       std::fill_n(static_cast<float*>(call.parameter_gradients[i]), parameter_counts_[i], 0.0F);
     }
   }
 
  private:
-  Format out_;
-  Arity arity_;
   std::vector<std::int64_t> parameter_counts_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operator> make_empty_batch(const Shape& out, const Arity& arity,
-                                           std::vector<std::int64_t> parameter_counts) {
-  return std::make_unique<EmptyBatch>(out, arity, std::move(parameter_counts));
+std::unique_ptr<Kernel> make_empty_batch(std::span<const Format> inputs, const Signature& signature) {
+  return std::make_unique<EmptyBatch>(inputs, signature);
 }
 
 }  // namespace lockstep::ops::onednn

@@ -2,17 +2,13 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "lockstep/ops/ops.hpp"
-#include "ops/shapes.hpp"
 
 namespace lockstep::ops::onednn {
 
-/// Any operator on a batch of no samples, for which oneDNN's primitives would leave the gradients unwritten: forward
-/// does nothing, parameter gradients are zero, running statistics stay.
-/// @param parameter_counts  elements of each parameter
-std::unique_ptr<Operator> make_empty_batch(const Shape& out, const Arity& arity,
-                                           std::vector<std::int64_t> parameter_counts);
+/// Any operator on no samples, which oneDNN has no kernels for: gradients of parameters are zero, state stays.
+std::unique_ptr<Kernel> make_empty_batch(std::span<const Format> inputs, const Signature& signature);
 
 }  // namespace lockstep::ops::onednn

@@ -19,38 +19,38 @@ Desc weights_like(const Desc& src, const Dims& dims) {
 }
 
 /// Takes the activation as it lies, blocked or not, and lets the weights follow it: they are the smaller of the two.
-class Linear final : public Operator {
+class LinearKernel final : public Kernel {
  public:
-  Linear(const ContextPtr& context, const Format& in, std::int64_t out_channels, Activation activation)
-      : relu_(activation == Activation::relu), bias_(describe({out_channels}, Tag::x)) {
-    const Shape out = output_shape(in.shape, out_channels);
-    out_ = Format::plain(out, DType::float32);
+  LinearKernel(const ContextPtr& context, const Format& in, const Linear& linear)
+      : Kernel({.inputs = {in},
+                .output = Format::plain({in.shape.batch, linear.out_features, 1, 1}, DType::float32),
+                .backward_reads_output = linear.activation != Activation::none}),
+        relu_(linear.activation == Activation::relu),
+        bias_(describe({linear.out_features}, Tag::x)) {
     const bool matrix = in.native == nullptr && in.shape.height == 1 && in.shape.width == 1;
     const Desc src = matrix ? describe({in.shape.batch, in.shape.channels}, Tag::nc) : to_desc(in);
     Dims weights = dims_of(src);
-    weights[0] = out_channels;
+    weights[0] = linear.out_features;
     const Desc plain_weights = describe(weights, matrix ? Tag::oi : Tag::oihw);
-    const auto hint = make_forward(context, src, plain_weights, describe({out.batch, out.channels}, Tag::nc));
+    const auto hint =
+        make_forward(context, src, plain_weights, describe({in.shape.batch, linear.out_features}, Tag::nc));
     make_backward_data(context, hint, plain_weights);
     make_backward_weights(context, hint, plain_weights);
     if (relu_) relu_backward_ = ReluBackward(context, hint.dst_desc());
   }
 
-  [[nodiscard]] const Format& output() const override { return out_; }
   [[nodiscard]] std::string algorithm(Pass pass) const override {
-    return pass == Pass::forward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
+    return pass != Pass::backward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
   }
 
-  void forward(const Forward& call) override {
-    arity.check(call);
+  void forward(const Arguments& call) override {
     forward_.run({{DNNL_ARG_SRC, call.inputs[0]},
                   {DNNL_ARG_WEIGHTS, forward_weights_.load(call.parameters[0])},
                   {DNNL_ARG_BIAS, call.parameters[1]},
                   {DNNL_ARG_DST, call.output}});
   }
 
-  void backward(const Backward& call) override {
-    arity.check(call);
+  void backward(const Arguments& call) override {
     if (relu_) relu_backward_.run(call.output, call.output_gradient, call.output_gradient);
     if (call.input_gradients[0] != nullptr) {
       backward_data_.run({{DNNL_ARG_DIFF_DST, call.output_gradient},
@@ -66,7 +66,6 @@ class Linear final : public Operator {
 
  private:
   using ForwardDesc = dnnl::inner_product_forward::primitive_desc;
-  static constexpr Arity arity{.inputs = 1, .parameters = 2};
 
   ForwardDesc make_forward(const ContextPtr& context, const Desc& src, const Desc& plain_weights, const Desc& dst) {
     const Desc weights = weights_like(src, dims_of(plain_weights));
@@ -106,7 +105,6 @@ class Linear final : public Operator {
 
   bool relu_;
   Desc bias_;
-  Format out_;
   Primitive forward_;
   Primitive backward_data_;
   Primitive backward_weights_;
@@ -118,9 +116,8 @@ class Linear final : public Operator {
 
 }  // namespace
 
-std::unique_ptr<Operator> make_linear(const ContextPtr& context, const Format& in, std::int64_t out_channels,
-                                      Activation activation) {
-  return std::make_unique<Linear>(context, in, out_channels, activation);
+std::unique_ptr<Kernel> make(const Linear& linear, const ContextPtr& context, std::span<const Format> in) {
+  return std::make_unique<LinearKernel>(context, in[0], linear);
 }
 
 }  // namespace lockstep::ops::onednn

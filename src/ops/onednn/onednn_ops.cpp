@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
-#include <utility>
+#include <variant>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
 #include "ops/limits.hpp"
 #include "ops/onednn/empty_batch.hpp"
 #include "ops/onednn/operators.hpp"
+#include "ops/onednn/reordered.hpp"
 #include "ops/onednn/team.hpp"
 #include "ops/sgd.hpp"
-#include "ops/shapes.hpp"
 
 // Of libgomp, whose header belongs to one compiler only.
 extern "C" void omp_set_num_threads(int threads);
@@ -20,23 +21,36 @@ namespace {
 
 /// oneDNN's exceptions as ours: it has no kernel for what was asked.
 template <typename Make>
-auto translated(const char* what, const Make& make) {
+auto translated(const std::string& what, const Make& make) {
   try {
     return make();
   } catch (const dnnl::error& error) {
-    throw Error(ErrorCode::unsupported, std::string("oneDNN cannot make this ") + what + ": " + error.what());
+    throw Error(ErrorCode::unsupported, "oneDNN cannot make this " + what + ": " + error.what());
   }
 }
 
-void check_dtype(const Format& in) {
-  if (in.dtype == DType::float32) return;
-  throw Error(ErrorCode::unsupported,
-              "oneDNN operators on " + std::string(name(in.dtype)) + "; use float32, or the reference operators");
-}
+/// From one layout to another.
+class Reorder final : public Kernel {
+ public:
+  Reorder(const onednn::ContextPtr& context, const Format& from, const Format& to)
+      : Kernel({.inputs = {from}, .output = to, .backward_reads_inputs = false, .backward_reads_output = false}),
+        reorder_(onednn::make_reorder(context, onednn::to_desc(from), onednn::to_desc(to))) {}
+
+  [[nodiscard]] std::string algorithm(Pass /*pass*/) const override { return reorder_.kernel(); }
+  void forward(const Arguments& call) override {
+    reorder_.run({{DNNL_ARG_FROM, call.inputs[0]}, {DNNL_ARG_TO, call.output}});
+  }
+  void backward(const Arguments& /*call*/) override {
+    throw Error(ErrorCode::invalid_argument, "a reorder has no backward pass; make the one in the other direction");
+  }
+
+ private:
+  onednn::Primitive reorder_;
+};
 
 class OneDnnOps final : public Ops {
  public:
-  explicit OneDnnOps(int threads) {
+  explicit OneDnnOps(int threads) : reference_(make_reference_ops()) {
     if (threads < 1) {
       throw Error(ErrorCode::invalid_argument, "threads is " + std::to_string(threads) + "; it must be at least 1");
     }
@@ -47,61 +61,8 @@ class OneDnnOps final : public Ops {
   [[nodiscard]] std::string_view name() const override { return "onednn"; }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32; }
 
-  std::unique_ptr<Operator> convolution(const Format& in, const ConvolutionShape& shape) override {
-    check_dtype(in);
-    const Shape out = output_shape(in.shape, shape);
-    if (out.batch == 0) {
-      const std::int64_t weights = out.channels * in.shape.channels * shape.kernel * shape.kernel;
-      const auto counts = shape.bias ? std::vector{weights, out.channels} : std::vector{weights};
-      return onednn::make_empty_batch(out, {.parameters = counts.size()}, counts);
-    }
-    return translated("convolution", [&] { return onednn::make_convolution(context_, in, shape); });
-  }
-
-  std::unique_ptr<Operator> batch_norm(const Format& in, const BatchNormShape& shape) override {
-    check_dtype(in);
-    check_batch_norm(in.shape, shape);
-    if (in.shape.batch == 0) {
-      return onednn::make_empty_batch(in.shape, {.parameters = 2, .state = 2}, {in.shape.channels, in.shape.channels});
-    }
-    return translated("batch norm", [&] { return onednn::make_batch_norm(context_, in, shape); });
-  }
-
-  std::unique_ptr<Operator> relu(const Format& in) override {
-    check_dtype(in);
-    check_shape(in.shape);
-    if (in.shape.batch == 0) return onednn::make_empty_batch(in.shape, {}, {});
-    return translated("ReLU", [&] { return onednn::make_relu(context_, in); });
-  }
-
-  std::unique_ptr<Operator> max_pool(const Format& in, const PoolShape& shape) override {
-    return pool("max pooling", onednn::make_max_pool, in, shape);
-  }
-  std::unique_ptr<Operator> average_pool(const Format& in, const PoolShape& shape) override {
-    return pool("average pooling", onednn::make_average_pool, in, shape);
-  }
-
-  std::unique_ptr<Operator> linear(const Format& in, std::int64_t out_channels, Activation activation) override {
-    check_dtype(in);
-    const Shape out = output_shape(in.shape, out_channels);
-    if (out.batch == 0) {
-      const std::int64_t features = in.shape.channels * in.shape.height * in.shape.width;
-      return onednn::make_empty_batch(out, {.parameters = 2}, {out_channels * features, out_channels});
-    }
-    return translated("linear layer", [&] { return onednn::make_linear(context_, in, out_channels, activation); });
-  }
-
-  std::unique_ptr<Operator> add(const Format& a, const Format& b, Activation activation) override {
-    check_dtype(a);
-    check_same(a, b);
-    if (a.shape.batch == 0) return onednn::make_empty_batch(a.shape, {.inputs = 2}, {});
-    return translated("addition", [&] { return onednn::make_add(context_, a, b, activation); });
-  }
-
-  std::unique_ptr<Loss> softmax_cross_entropy(const Format& logits) override {
-    check_dtype(logits);
-    check_logits(logits.shape);
-    return translated("loss", [&] { return onednn::make_softmax_cross_entropy(context_, logits); });
+  std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) override {
+    return translated("reorder", [&] { return std::make_unique<Reorder>(context_, from, to); });
   }
 
   void sgd(const SgdStep& step) override {
@@ -114,14 +75,20 @@ class OneDnnOps final : public Ops {
   }
 
  private:
-  template <typename Make>
-  std::unique_ptr<Operator> pool(const char* what, const Make& make, const Format& in, const PoolShape& shape) {
-    check_dtype(in);
-    const Shape out = output_shape(in.shape, shape);
-    if (out.batch == 0) return onednn::make_empty_batch(out, {}, {});
-    return translated(what, [&] { return make(context_, in, shape); });
+  std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
+                                      const Signature& signature) override {
+    const auto of_kind = [&](const auto& kind) -> std::unique_ptr<Kernel> {
+      if constexpr (requires { onednn::make(kind, context_, inputs); }) {
+        if (inputs[0].shape.batch == 0) return onednn::make_empty_batch(inputs, signature);
+        return translated(kind.text(), [&] { return onednn::make(kind, context_, inputs); });
+      } else {
+        return reference_->make(op, inputs);
+      }
+    };
+    return std::visit(of_kind, op);
   }
 
+  std::unique_ptr<Ops> reference_;  ///< of operators that oneDNN has no kernels for
   onednn::ContextPtr context_;
 };
 

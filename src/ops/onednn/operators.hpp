@@ -2,21 +2,21 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "lockstep/ops/ops.hpp"
 #include "ops/onednn/context.hpp"
 
-/// One file per family of operators. Batches are not empty here: `empty_batch.hpp` stands in for those.
+/// One file per family of operators. Where there is none, the reference's kernel is taken. Batches are not empty here:
+/// `empty_batch.hpp` stands in for those. All throw dnnl::error where oneDNN has no kernel for what is asked.
 namespace lockstep::ops::onednn {
 
-std::unique_ptr<Operator> make_convolution(const ContextPtr& context, const Format& in, const ConvolutionShape& shape);
-std::unique_ptr<Operator> make_batch_norm(const ContextPtr& context, const Format& in, const BatchNormShape& shape);
-std::unique_ptr<Operator> make_relu(const ContextPtr& context, const Format& in);
-std::unique_ptr<Operator> make_max_pool(const ContextPtr& context, const Format& in, const PoolShape& shape);
-std::unique_ptr<Operator> make_average_pool(const ContextPtr& context, const Format& in, const PoolShape& shape);
-std::unique_ptr<Operator> make_linear(const ContextPtr& context, const Format& in, std::int64_t out_channels,
-                                      Activation activation);
-std::unique_ptr<Operator> make_add(const ContextPtr& context, const Format& a, const Format& b, Activation activation);
-std::unique_ptr<Loss> make_softmax_cross_entropy(const ContextPtr& context, const Format& logits);
+std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const BatchNorm& shape, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Relu& relu, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const MaxPool& pool, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const AveragePool& pool, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Linear& linear, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Add& add, const ContextPtr& context, std::span<const Format> in);
 
 }  // namespace lockstep::ops::onednn

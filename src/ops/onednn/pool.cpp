@@ -8,19 +8,23 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-class Pool final : public Operator {
+class PoolKernel final : public Kernel {
  public:
-  Pool(const ContextPtr& context, dnnl::algorithm algorithm, const Format& in, const PoolShape& shape)
-      : stride_{shape.stride, shape.stride}, kernel_{shape.kernel, shape.kernel} {
-    const Shape out = output_shape(in.shape, shape);
+  template <typename Kind>
+  PoolKernel(const ContextPtr& context, dnnl::algorithm algorithm, const Format& in, const Kind& pool)
+      : stride_{pool.stride, pool.stride}, kernel_{pool.kernel, pool.kernel} {
+    const Shape out = pool.signature(std::span(&in.shape, 1)).output;
     const auto make = [&](dnnl::prop_kind kind) {
       return make_desc<PoolingForward>(Setting{context->engine, attributes()}, kind, algorithm, to_desc(in),
                                        describe(dims_of(out), Tag::any), stride_, kernel_, none, none, none);
     };
     const ForwardDesc training = make(dnnl::prop_kind::forward_training);
-    out_ = to_format(training.dst_desc(), out);
-    // Which element of each window was the largest; empty for averages.
-    saved_bytes_ = static_cast<std::int64_t>(training.workspace_desc().get_size());
+    set({.inputs = {in},
+         .output = to_format(training.dst_desc(), out),
+         // Which element of each window was the largest; nothing for averages.
+         .saved = {static_cast<std::int64_t>(training.workspace_desc().get_size())},
+         .backward_reads_inputs = false,
+         .backward_reads_output = false});
     training_ = make_forward(context, training);
     inference_ = make_forward(context, make(dnnl::prop_kind::forward_inference));
     const auto desc = make_backward_desc<PoolingBackward>(Setting{context->engine, attributes()}, training, algorithm,
@@ -32,23 +36,18 @@ class Pool final : public Operator {
                            {DNNL_ARG_WORKSPACE, training.workspace_desc()}});
   }
 
-  [[nodiscard]] const Format& output() const override { return out_; }
   [[nodiscard]] std::string algorithm(Pass pass) const override {
-    return pass == Pass::forward ? training_.kernel() : backward_.kernel();
-  }
-  [[nodiscard]] Bytes saved_bytes() const override { return {saved_bytes_}; }
-
-  void forward(const Forward& call) override {
-    arity.check(call);
-    if (call.training) {
-      training_.run({{DNNL_ARG_SRC, call.inputs[0]}, {DNNL_ARG_DST, call.output}, {DNNL_ARG_WORKSPACE, call.saved}});
-    } else {
-      inference_.run({{DNNL_ARG_SRC, call.inputs[0]}, {DNNL_ARG_DST, call.output}});
-    }
+    return pass != Pass::backward ? training_.kernel() : backward_.kernel();
   }
 
-  void backward(const Backward& call) override {
-    arity.check(call);
+  void forward(const Arguments& call) override {
+    training_.run({{DNNL_ARG_SRC, call.inputs[0]}, {DNNL_ARG_DST, call.output}, {DNNL_ARG_WORKSPACE, call.saved}});
+  }
+  void infer(const Arguments& call) override {
+    inference_.run({{DNNL_ARG_SRC, call.inputs[0]}, {DNNL_ARG_DST, call.output}});
+  }
+
+  void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     backward_.run({{DNNL_ARG_DIFF_DST, call.output_gradient},
                    {DNNL_ARG_DIFF_SRC, call.input_gradients[0]},
@@ -57,7 +56,6 @@ class Pool final : public Operator {
 
  private:
   using ForwardDesc = PoolingForward::primitive_desc;
-  static constexpr Arity arity{};
   inline static const Dims none{0, 0};  ///< of dilation and padding
 
   static Primitive make_forward(const ContextPtr& context, const ForwardDesc& desc) {
@@ -71,8 +69,6 @@ class Pool final : public Operator {
 
   Dims stride_;
   Dims kernel_;
-  Format out_;
-  std::int64_t saved_bytes_ = 0;
   Primitive training_;
   Primitive inference_;
   Primitive backward_;
@@ -80,12 +76,12 @@ class Pool final : public Operator {
 
 }  // namespace
 
-std::unique_ptr<Operator> make_max_pool(const ContextPtr& context, const Format& in, const PoolShape& shape) {
-  return std::make_unique<Pool>(context, dnnl::algorithm::pooling_max, in, shape);
+std::unique_ptr<Kernel> make(const MaxPool& pool, const ContextPtr& context, std::span<const Format> in) {
+  return std::make_unique<PoolKernel>(context, dnnl::algorithm::pooling_max, in[0], pool);
 }
 
-std::unique_ptr<Operator> make_average_pool(const ContextPtr& context, const Format& in, const PoolShape& shape) {
-  return std::make_unique<Pool>(context, dnnl::algorithm::pooling_avg_exclude_padding, in, shape);
+std::unique_ptr<Kernel> make(const AveragePool& pool, const ContextPtr& context, std::span<const Format> in) {
+  return std::make_unique<PoolKernel>(context, dnnl::algorithm::pooling_avg_exclude_padding, in[0], pool);
 }
 
 }  // namespace lockstep::ops::onednn

@@ -8,9 +8,10 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-class Relu final : public Operator {
+class ReluKernel final : public Kernel {
  public:
-  Relu(const ContextPtr& context, const Format& in) : out_(in), backward_(context, to_desc(in)) {
+  ReluKernel(const ContextPtr& context, const Format& in)
+      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false}), backward_(context, to_desc(in)) {
     const Desc desc = to_desc(in);
     const auto forward =
         make_desc<dnnl::eltwise_forward>(Setting{context->engine, attributes()}, dnnl::prop_kind::forward_training,
@@ -19,34 +20,29 @@ class Relu final : public Operator {
                          {{DNNL_ARG_SRC, desc}, {DNNL_ARG_DST, desc}});
   }
 
-  [[nodiscard]] const Format& output() const override { return out_; }
   [[nodiscard]] std::string algorithm(Pass pass) const override {
-    return pass == Pass::forward ? forward_.kernel() : backward_.kernel();
+    return pass != Pass::backward ? forward_.kernel() : backward_.kernel();
   }
 
-  void forward(const Forward& call) override {
-    arity.check(call);
+  void forward(const Arguments& call) override {
     forward_.run({{DNNL_ARG_SRC, call.inputs[0]}, {DNNL_ARG_DST, call.output}});
   }
 
-  void backward(const Backward& call) override {
-    arity.check(call);
+  void backward(const Arguments& call) override {
     if (call.input_gradients[0] != nullptr) {
       backward_.run(call.output, call.output_gradient, call.input_gradients[0]);
     }
   }
 
  private:
-  static constexpr Arity arity{};
-  Format out_;
   Primitive forward_;
   ReluBackward backward_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operator> make_relu(const ContextPtr& context, const Format& in) {
-  return std::make_unique<Relu>(context, in);
+std::unique_ptr<Kernel> make(const Relu& /*relu*/, const ContextPtr& context, std::span<const Format> in) {
+  return std::make_unique<ReluKernel>(context, in[0]);
 }
 
 }  // namespace lockstep::ops::onednn

@@ -11,14 +11,17 @@ namespace lockstep::ops::reference {
 namespace {
 
 template <typename T>
-class Add final : public Operator {
+class AddKernel final : public Kernel {
  public:
-  Add(Format a, Activation activation) : activation_(activation), out_(std::move(a)) {}
+  AddKernel(const Format& a, const Add& add)
+      : Kernel({.inputs = {a, a},
+                .output = a,
+                .backward_reads_inputs = false,
+                .backward_reads_output = add.activation != Activation::none}),
+        activation_(add.activation),
+        out_(a) {}
 
-  [[nodiscard]] const Format& output() const override { return out_; }
-
-  void forward(const Forward& call) override {
-    arity.check(call);
+  void forward(const Arguments& call) override {
     const T* a = static_cast<const T*>(call.inputs[0]);
     const T* b = static_cast<const T*>(call.inputs[1]);
     T* out = static_cast<T*>(call.output);
@@ -26,8 +29,7 @@ class Add final : public Operator {
     activate(activation_, out, out_.shape.count());
   }
 
-  void backward(const Backward& call) override {
-    arity.check(call);
+  void backward(const Arguments& call) override {
     T* gradient = static_cast<T*>(call.output_gradient);
     activate_backward(activation_, static_cast<const T*>(call.output), gradient, out_.shape.count());
     for (void* input_gradient : call.input_gradients) {
@@ -37,16 +39,12 @@ class Add final : public Operator {
   }
 
  private:
-  static constexpr Arity arity{.inputs = 2};
   Activation activation_;
   Format out_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operator> make_add(const Format& a, const Format& b, Activation activation) {
-  check_same(a, b);
-  return make_for<Operator, Add>(a, a, activation);
-}
+std::unique_ptr<Kernel> make(const Add& add, std::span<const Format> in) { return make_for<AddKernel>(in, add); }
 
 }  // namespace lockstep::ops::reference

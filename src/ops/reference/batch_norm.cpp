@@ -10,26 +10,28 @@ namespace lockstep::ops::reference {
 namespace {
 
 /// y = activation(γ·x̂ + β) with x̂ = (x − mean)·istd per channel.
-/// @source Ioffe & Szegedy, "Batch Normalization", ICML 2015
+/// Saved: mean and inverse standard deviation of each channel.
 template <typename T>
-class BatchNorm final : public Operator {
+class BatchNormKernel final : public Kernel {
  public:
-  BatchNorm(const Format& in, const BatchNormShape& shape) : shape_(shape), out_(in) {
-    check_batch_norm(in.shape, shape);
-  }
+  BatchNormKernel(const Format& in, const BatchNorm& shape)
+      : Kernel({.inputs = {in},
+                .output = in,
+                .saved = {2 * in.shape.channels * size_of(in.dtype)},
+                .backward_reads_output = shape.activation != Activation::none}),
+        shape_(shape),
+        out_(in) {}
 
-  [[nodiscard]] const Format& output() const override { return out_; }
-  /// Mean and inverse standard deviation of each channel.
-  [[nodiscard]] Bytes saved_bytes() const override { return {2 * channels() * size_of(out_.dtype)}; }
+  void forward(const Arguments& call) override { normalise(call, true); }
+  void infer(const Arguments& call) override { normalise(call, false); }
 
-  void forward(const Forward& call) override {
-    arity.check(call);
+  void normalise(const Arguments& call, bool training) {
     const T* x = static_cast<const T*>(call.inputs[0]);
     T* y = static_cast<T*>(call.output);
     for (std::int64_t c = 0; c < channels() && samples() > 0; ++c) {
-      const Statistics s = call.training ? measure(x, c) : running(call, c);
+      const Statistics s = training ? measure(x, c) : running(call, c);
       const T istd = T{1} / std::sqrt(s.variance + static_cast<T>(shape_.epsilon));
-      if (call.training) {
+      if (training) {
         static_cast<T*>(call.saved)[c] = s.mean;
         static_cast<T*>(call.saved)[channels() + c] = istd;
         update_running(call, c, s);
@@ -41,22 +43,19 @@ class BatchNorm final : public Operator {
     activate(shape_.activation, y, out_.shape.count());
   }
 
-  void backward(const Backward& call) override {
-    arity.check(call);
+  void backward(const Arguments& call) override {
     T* dy = static_cast<T*>(call.output_gradient);
     activate_backward(shape_.activation, static_cast<const T*>(call.output), dy, out_.shape.count());
     for (std::int64_t c = 0; c < channels(); ++c) backward_channel(call, dy, c);
   }
 
  private:
-  static constexpr Arity arity{.inputs = 1, .parameters = 2, .state = 2};
-
   struct Statistics {
     T mean;
     T variance;  ///< biased
   };
 
-  void backward_channel(const Backward& call, const T* dy, std::int64_t c) const {
+  void backward_channel(const Arguments& call, const T* dy, std::int64_t c) const {
     const T* x = static_cast<const T*>(call.inputs[0]);
     T* dx = static_cast<T*>(call.input_gradients[0]);
     T sum_dy = 0;
@@ -88,11 +87,11 @@ class BatchNorm final : public Operator {
     return {mean, squares / static_cast<T>(samples())};
   }
 
-  [[nodiscard]] Statistics running(const Forward& call, std::int64_t c) const {
+  [[nodiscard]] Statistics running(const Arguments& call, std::int64_t c) const {
     return {static_cast<const T*>(call.state[0])[c], static_cast<const T*>(call.state[1])[c]};
   }
 
-  void update_running(const Forward& call, std::int64_t c, const Statistics& s) const {
+  void update_running(const Arguments& call, std::int64_t c, const Statistics& s) const {
     const T momentum = static_cast<T>(shape_.momentum);
     // One sample has no unbiased variance; its biased one, 0, is used.
     const T unbiased = s.variance * static_cast<T>(samples()) / static_cast<T>(samples() > 1 ? samples() - 1 : 1);
@@ -116,14 +115,14 @@ class BatchNorm final : public Operator {
   /// Values that a channel's statistics are taken over.
   [[nodiscard]] std::int64_t samples() const { return out_.shape.batch * out_.shape.height * out_.shape.width; }
 
-  BatchNormShape shape_;
+  BatchNorm shape_;
   Format out_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operator> make_batch_norm(const Format& in, const BatchNormShape& shape) {
-  return make_for<Operator, BatchNorm>(in, in, shape);
+std::unique_ptr<Kernel> make(const BatchNorm& shape, std::span<const Format> in) {
+  return make_for<BatchNormKernel>(in, shape);
 }
 
 }  // namespace lockstep::ops::reference

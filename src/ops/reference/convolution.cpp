@@ -14,18 +14,18 @@ namespace {
 /// Convolution of one image at a time as a product with its unrolled windows ("im2col"): row (channel, ky, kx) of the
 /// unrolled matrix holds what that weight meets at every output position, zero where it meets padding.
 template <typename T>
-class Convolution final : public Operator {
+class ConvolutionKernel final : public Kernel {
  public:
-  Convolution(const Format& in, const ConvolutionShape& shape)
-      : in_(in.shape),
+  ConvolutionKernel(const Format& in, const Convolution& shape)
+      : Kernel({.inputs = {in},
+                .output = output_of(shape, in),
+                .backward_reads_output = shape.activation != Activation::none}),
+        in_(in.shape),
         shape_(shape),
-        out_(Format::plain(output_shape(in.shape, shape), in.dtype)),
+        out_(traits().output),
         windows_(static_cast<std::size_t>(window() * positions())) {}
 
-  [[nodiscard]] const Format& output() const override { return out_; }
-
-  void forward(const Forward& call) override {
-    arity().check(call);
+  void forward(const Arguments& call) override {
     const Matrix<const T> weights = weight_matrix(static_cast<const T*>(call.parameters[0]));
     for (std::int64_t n = 0; n < in_.batch; ++n) {
       T* out = static_cast<T*>(call.output) + n * out_image();
@@ -39,8 +39,7 @@ class Convolution final : public Operator {
     activate(shape_.activation, static_cast<T*>(call.output), out_.shape.count());
   }
 
-  void backward(const Backward& call) override {
-    arity().check(call);
+  void backward(const Arguments& call) override {
     T* gradient = static_cast<T*>(call.output_gradient);
     activate_backward(shape_.activation, static_cast<const T*>(call.output), gradient, out_.shape.count());
     backward_parameters(call, gradient);
@@ -48,7 +47,7 @@ class Convolution final : public Operator {
   }
 
  private:
-  void backward_parameters(const Backward& call, const T* gradient) {
+  void backward_parameters(const Arguments& call, const T* gradient) {
     T* weights = static_cast<T*>(call.parameter_gradients[0]);
     std::fill_n(weights, shape_.out_channels * window(), T{0});
     T* bias = shape_.bias ? static_cast<T*>(call.parameter_gradients[1]) : nullptr;
@@ -62,7 +61,7 @@ class Convolution final : public Operator {
     }
   }
 
-  void backward_input(const Backward& call, const T* gradient) {
+  void backward_input(const Arguments& call, const T* gradient) {
     const Matrix<const T> weights = weight_matrix(static_cast<const T*>(call.parameters[0]));
     for (std::int64_t n = 0; n < in_.batch; ++n) {
       std::fill(windows_.begin(), windows_.end(), T{0});
@@ -123,7 +122,6 @@ class Convolution final : public Operator {
     return {begin, std::min(end, out_extent), shift};
   }
 
-  [[nodiscard]] Arity arity() const { return {.inputs = 1, .parameters = shape_.bias ? 2U : 1U}; }
   [[nodiscard]] std::int64_t window() const { return in_.channels * shape_.kernel * shape_.kernel; }
   [[nodiscard]] std::int64_t positions() const { return out_.shape.height * out_.shape.width; }
   [[nodiscard]] std::int64_t in_image() const { return in_.channels * in_.height * in_.width; }
@@ -134,7 +132,7 @@ class Convolution final : public Operator {
   [[nodiscard]] Matrix<const T> window_matrix() const { return {windows_.data(), window(), positions(), positions()}; }
 
   Shape in_;
-  ConvolutionShape shape_;
+  Convolution shape_;
   Format out_;
   std::vector<T> windows_;
   Gemm<T> gemm_;
@@ -142,8 +140,8 @@ class Convolution final : public Operator {
 
 }  // namespace
 
-std::unique_ptr<Operator> make_convolution(const Format& in, const ConvolutionShape& shape) {
-  return make_for<Operator, Convolution>(in, in, shape);
+std::unique_ptr<Kernel> make(const Convolution& shape, std::span<const Format> in) {
+  return make_for<ConvolutionKernel>(in, shape);
 }
 
 }  // namespace lockstep::ops::reference

@@ -12,19 +12,19 @@ namespace {
 
 /// Y = activation(X·Wᵀ + b) with X: batch × features, W: out × features.
 template <typename T>
-class Linear final : public Operator {
+class LinearKernel final : public Kernel {
  public:
-  Linear(const Format& in, std::int64_t out_channels, Activation activation)
-      : batch_(in.shape.batch),
+  LinearKernel(const Format& in, const Linear& linear)
+      : Kernel({.inputs = {in},
+                .output = output_of(linear, in),
+                .backward_reads_output = linear.activation != Activation::none}),
+        batch_(in.shape.batch),
         features_(in.shape.channels * in.shape.height * in.shape.width),
-        out_channels_(out_channels),
-        activation_(activation),
-        out_(Format::plain(output_shape(in.shape, out_channels), in.dtype)) {}
+        out_channels_(linear.out_features),
+        activation_(linear.activation),
+        out_(traits().output) {}
 
-  [[nodiscard]] const Format& output() const override { return out_; }
-
-  void forward(const Forward& call) override {
-    arity.check(call);
+  void forward(const Arguments& call) override {
     T* out = static_cast<T*>(call.output);
     const T* bias = static_cast<const T*>(call.parameters[1]);
     for (std::int64_t n = 0; n < batch_; ++n) std::copy_n(bias, out_channels_, out + n * out_channels_);
@@ -33,8 +33,7 @@ class Linear final : public Operator {
     activate(activation_, out, out_.shape.count());
   }
 
-  void backward(const Backward& call) override {
-    arity.check(call);
+  void backward(const Arguments& call) override {
     T* gradient = static_cast<T*>(call.output_gradient);
     activate_backward(activation_, static_cast<const T*>(call.output), gradient, out_.shape.count());
     const Matrix<const T> dy = batch_by<const T>(out_channels_, gradient);
@@ -56,8 +55,6 @@ class Linear final : public Operator {
   }
 
  private:
-  static constexpr Arity arity{.inputs = 1, .parameters = 2};
-
   template <typename U>
   [[nodiscard]] Matrix<U> batch_by(std::int64_t columns, U* data) const {
     return {data, batch_, columns, columns};
@@ -77,8 +74,8 @@ class Linear final : public Operator {
 
 }  // namespace
 
-std::unique_ptr<Operator> make_linear(const Format& in, std::int64_t out_channels, Activation activation) {
-  return make_for<Operator, Linear>(in, in, out_channels, activation);
+std::unique_ptr<Kernel> make(const Linear& linear, std::span<const Format> in) {
+  return make_for<LinearKernel>(in, linear);
 }
 
 }  // namespace lockstep::ops::reference

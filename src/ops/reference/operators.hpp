@@ -2,41 +2,35 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <span>
 
-#include "lockstep/base/error.hpp"
 #include "lockstep/ops/ops.hpp"
 
 /// Plain loops over plain NCHW arrays, one file per family of operators.
 namespace lockstep::ops::reference {
 
-std::unique_ptr<Operator> make_convolution(const Format& in, const ConvolutionShape& shape);
-std::unique_ptr<Operator> make_batch_norm(const Format& in, const BatchNormShape& shape);
-std::unique_ptr<Operator> make_relu(const Format& in);
-std::unique_ptr<Operator> make_max_pool(const Format& in, const PoolShape& shape);
-std::unique_ptr<Operator> make_average_pool(const Format& in, const PoolShape& shape);
-std::unique_ptr<Operator> make_linear(const Format& in, std::int64_t out_channels, Activation activation);
-std::unique_ptr<Operator> make_add(const Format& a, const Format& b, Activation activation);
-std::unique_ptr<Loss> make_softmax_cross_entropy(const Format& logits);
+std::unique_ptr<Kernel> make(const Convolution& shape, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const BatchNorm& shape, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Relu& relu, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const MaxPool& pool, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const AveragePool& pool, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Linear& linear, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Add& add, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const CrossEntropy& loss, std::span<const Format> in);
 
-/// Implementation<float> or Implementation<double>, by the dtype of `in`.
-/// @throws Error{unsupported} for other dtypes; Error{invalid_argument} if `in` is not plain
-template <typename Interface, template <typename> typename Implementation, typename... Arguments>
-std::unique_ptr<Interface> make_for(const Format& in, const Arguments&... arguments) {
-  if (in.native != nullptr) {
-    throw Error(ErrorCode::invalid_argument,
-                "the reference operators take plain NCHW; this format is another back end's");
-  }
-  switch (in.dtype) {
-    case DType::float32: return std::make_unique<Implementation<float>>(arguments...);
-    case DType::float64: return std::make_unique<Implementation<double>>(arguments...);
-    default: break;
-  }
-  throw Error(ErrorCode::unsupported,
-              "reference operators on " + std::string(name(in.dtype)) + "; use float32 or float64");
+inline std::unique_ptr<Kernel> make(const Custom& custom, std::span<const Format> in) { return custom.of->make(in); }
+
+/// The result that follows from one input.
+template <typename Kind>
+Format output_of(const Kind& op, const Format& in) {
+  return Format::plain(op.signature(std::span(&in.shape, 1)).output, in.dtype);
 }
 
-template <typename T>
-constexpr DType dtype_of = sizeof(T) == sizeof(float) ? DType::float32 : DType::float64;
+/// Implementation<float> or Implementation<double>, by the dtype of the first input. @pre it is one of these
+template <template <typename> typename Implementation, typename Kind>
+std::unique_ptr<Kernel> make_for(std::span<const Format> in, const Kind& op) {
+  if (in[0].dtype == DType::float32) return std::make_unique<Implementation<float>>(in[0], op);
+  return std::make_unique<Implementation<double>>(in[0], op);
+}
 
 }  // namespace lockstep::ops::reference

@@ -9,16 +9,19 @@ namespace lockstep::ops::reference {
 namespace {
 
 template <typename T>
-class Pool : public Operator {
+class Pool : public Kernel {
  public:
-  Pool(const Format& in, const PoolShape& shape)
-      : in_(in.shape), shape_(shape), out_(Format::plain(output_shape(in.shape, shape), in.dtype)) {}
-
-  [[nodiscard]] const Format& output() const override { return out_; }
+  template <typename Kind>
+  Pool(const Format& in, const Kind& pool, bool backward_reads_inputs)
+      : Kernel({.inputs = {in},
+                .output = output_of(pool, in),
+                .backward_reads_inputs = backward_reads_inputs,
+                .backward_reads_output = false}),
+        in_(in.shape),
+        shape_{pool.kernel, pool.stride},
+        out_(traits().output) {}
 
  protected:
-  static constexpr Arity arity{};
-
   /// Calls `f(output index, index of the window's first element)` for every window, in row-major order.
   template <typename F>
   void for_each_window(const F& f) const {
@@ -45,24 +48,22 @@ class Pool : public Operator {
 
  private:
   Shape in_;
-  PoolShape shape_;
+  Windows shape_;
   Format out_;
 };
 
 template <typename T>
-class MaxPool final : public Pool<T> {
+class MaxPoolKernel final : public Pool<T> {
  public:
-  using Pool<T>::Pool;
+  MaxPoolKernel(const Format& in, const MaxPool& pool) : Pool<T>(in, pool, true) {}
 
-  void forward(const Operator::Forward& call) override {
-    this->arity.check(call);
+  void forward(const Arguments& call) override {
     const T* in = static_cast<const T*>(call.inputs[0]);
     T* out = static_cast<T*>(call.output);
     this->for_each_window([&](std::int64_t o, std::int64_t first) { out[o] = in[largest(in, first)]; });
   }
 
-  void backward(const Operator::Backward& call) override {
-    this->arity.check(call);
+  void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     const T* in = static_cast<const T*>(call.inputs[0]);
     const T* dy = static_cast<const T*>(call.output_gradient);
@@ -80,12 +81,11 @@ class MaxPool final : public Pool<T> {
 };
 
 template <typename T>
-class AveragePool final : public Pool<T> {
+class AveragePoolKernel final : public Pool<T> {
  public:
-  using Pool<T>::Pool;
+  AveragePoolKernel(const Format& in, const AveragePool& pool) : Pool<T>(in, pool, false) {}
 
-  void forward(const Operator::Forward& call) override {
-    this->arity.check(call);
+  void forward(const Arguments& call) override {
     const T* in = static_cast<const T*>(call.inputs[0]);
     T* out = static_cast<T*>(call.output);
     this->for_each_window([&](std::int64_t o, std::int64_t first) {
@@ -95,8 +95,7 @@ class AveragePool final : public Pool<T> {
     });
   }
 
-  void backward(const Operator::Backward& call) override {
-    this->arity.check(call);
+  void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     const T* dy = static_cast<const T*>(call.output_gradient);
     T* dx = static_cast<T*>(call.input_gradients[0]);
@@ -110,12 +109,12 @@ class AveragePool final : public Pool<T> {
 
 }  // namespace
 
-std::unique_ptr<Operator> make_max_pool(const Format& in, const PoolShape& shape) {
-  return make_for<Operator, MaxPool>(in, in, shape);
+std::unique_ptr<Kernel> make(const MaxPool& pool, std::span<const Format> in) {
+  return make_for<MaxPoolKernel>(in, pool);
 }
 
-std::unique_ptr<Operator> make_average_pool(const Format& in, const PoolShape& shape) {
-  return make_for<Operator, AveragePool>(in, in, shape);
+std::unique_ptr<Kernel> make(const AveragePool& pool, std::span<const Format> in) {
+  return make_for<AveragePoolKernel>(in, pool);
 }
 
 }  // namespace lockstep::ops::reference

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <variant>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/limits.hpp"
 #include "ops/reference/operators.hpp"
@@ -13,27 +17,8 @@ class ReferenceOps final : public Ops {
   [[nodiscard]] std::string_view name() const override { return "reference"; }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32 || dtype == DType::float64; }
 
-  std::unique_ptr<Operator> convolution(const Format& in, const ConvolutionShape& shape) override {
-    return reference::make_convolution(in, shape);
-  }
-  std::unique_ptr<Operator> batch_norm(const Format& in, const BatchNormShape& shape) override {
-    return reference::make_batch_norm(in, shape);
-  }
-  std::unique_ptr<Operator> relu(const Format& in) override { return reference::make_relu(in); }
-  std::unique_ptr<Operator> max_pool(const Format& in, const PoolShape& shape) override {
-    return reference::make_max_pool(in, shape);
-  }
-  std::unique_ptr<Operator> average_pool(const Format& in, const PoolShape& shape) override {
-    return reference::make_average_pool(in, shape);
-  }
-  std::unique_ptr<Operator> linear(const Format& in, std::int64_t out_channels, Activation activation) override {
-    return reference::make_linear(in, out_channels, activation);
-  }
-  std::unique_ptr<Operator> add(const Format& a, const Format& b, Activation activation) override {
-    return reference::make_add(a, b, activation);
-  }
-  std::unique_ptr<Loss> softmax_cross_entropy(const Format& logits) override {
-    return reference::make_softmax_cross_entropy(logits);
+  std::unique_ptr<Kernel> reorder(const Format& /*from*/, const Format& /*to*/) override {
+    throw Error(ErrorCode::unsupported, "the reference operators know plain formats only");
   }
 
   void sgd(const SgdStep& step) override {
@@ -43,6 +28,15 @@ class ReferenceOps final : public Ops {
 
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
     return ops::measure_limits(dtype, [](const auto& body) { body(0, 1); });
+  }
+
+ private:
+  /// Whoever has other formats is told by the kernel's traits that it takes plain ones.
+  std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
+                                      const Signature& /*signature*/) override {
+    std::vector<Format> plain;
+    for (const Format& format : inputs) plain.push_back(Format::plain(format.shape, format.dtype));
+    return std::visit([&](const auto& kind) { return reference::make(kind, plain); }, op);
   }
 };
 

@@ -10,21 +10,18 @@ namespace lockstep::ops::reference {
 namespace {
 
 template <typename T>
-class Relu final : public Operator {
+class ReluKernel final : public Kernel {
  public:
-  explicit Relu(const Format& in) : out_(in) { check_shape(in.shape); }
+  ReluKernel(const Format& in, const Relu& /*relu*/)
+      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false}), out_(in) {}
 
-  [[nodiscard]] const Format& output() const override { return out_; }
-
-  void forward(const Forward& call) override {
-    arity.check(call);
+  void forward(const Arguments& call) override {
     T* out = static_cast<T*>(call.output);
     std::copy_n(static_cast<const T*>(call.inputs[0]), out_.shape.count(), out);
     activate(Activation::relu, out, out_.shape.count());
   }
 
-  void backward(const Backward& call) override {
-    arity.check(call);
+  void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     T* dx = static_cast<T*>(call.input_gradients[0]);
     if (dx != call.output_gradient) std::copy_n(static_cast<const T*>(call.output_gradient), out_.shape.count(), dx);
@@ -32,12 +29,11 @@ class Relu final : public Operator {
   }
 
  private:
-  static constexpr Arity arity{};
   Format out_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operator> make_relu(const Format& in) { return make_for<Operator, Relu>(in, in); }
+std::unique_ptr<Kernel> make(const Relu& relu, std::span<const Format> in) { return make_for<ReluKernel>(in, relu); }
 
 }  // namespace lockstep::ops::reference

@@ -22,7 +22,7 @@ TEST(Run, PrintsTheClusterFirstAndEverythingOnce) {
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(result.output.find("3 ranks on 1 node\n"), 0U) << result.output;
   for (const char* part : {"ranks on 1 node\n", "\n       0      0 ", "\n       1      1 ", "\n       2      2 ",
-                           "lenet on mnist (96 training and 32 test images, 10 classes), 3 ranks of ",
+                           "lenet on mnist (96 training and 32 test samples, 10 classes), 3 ranks of ",
                            "gradients all-reduced by auto (lockstep's own)", "epoch  train loss", "test accuracy"}) {
     EXPECT_EQ(occurrences(result.output, part), 1) << part << result.output;
   }

@@ -78,6 +78,10 @@ const Mistake mistakes[] = {
     {"RateNotANumber", "--lr nan", {"--lr nan: "}},
     {"MomentumOfOne", "--momentum 1", {"--momentum 1: "}},
     {"NoEpochs", "--epochs 0", {"--epochs 0: at least 1 epoch is needed"}},
+    {"MisspeltPass",
+     "--without-pass fuse,reuse",
+     {"--without-pass reuse: ", "did you mean 'fuse'?", "fuse|reuse-memory"}},
+    {"NegativeLossScale", "--loss-scale -2", {"--loss-scale -2: it cannot be negative"}},
     {"NegativeSteps", "--steps -1", {"--steps -1: it cannot be negative"}},
     {"EmptyBucket", "--bucket-mb 0", {"--bucket-mb 0: "}},
     {"MissingConfiguration", "--config missing.conf", {"--config missing.conf: the file cannot be read"}},
@@ -121,13 +125,13 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   const auto result = run_train(2, "--help");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "Exit codes: 0 "), 1) << result.output;
-  for (const char* option : {"config",       "dataset",         "data-dir",    "model",    "epochs",
-                             "steps",        "batch",           "lr",          "momentum", "nesterov",
-                             "weight-decay", "initial",         "seed",        "threads",  "workers",
-                             "bucket-mb",    "algorithm",       "device",      "ops",      "precision",
-                             "timeout",      "log-every",       "metrics",     "trace",    "help",
-                             "version",      "progress-thread", "tuning",      "explain",  "compress",
-                             "freeze",       "decay-vectors",   "explain-step"}) {
+  for (const char* option : {"config",       "dataset",         "data-dir",     "model",      "epochs",
+                             "steps",        "batch",           "lr",           "momentum",   "nesterov",
+                             "weight-decay", "initial",         "seed",         "threads",    "workers",
+                             "bucket-mb",    "algorithm",       "device",       "ops",        "precision",
+                             "timeout",      "log-every",       "metrics",      "trace",      "help",
+                             "version",      "progress-thread", "tuning",       "explain",    "compress",
+                             "freeze",       "decay-vectors",   "explain-step", "loss-scale", "without-pass"}) {
     EXPECT_EQ(occurrences(result.output, "\n  --" + std::string(option) + ' '), 1) << option << result.output;
   }
 }

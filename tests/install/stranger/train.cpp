@@ -4,10 +4,12 @@
 
 int main(int argc, char** argv) {
   lockstep::Registry registry;
-  registry.models.add({.name = "strange", .make = [](lockstep::ops::Shape image, std::int64_t classes) {
-                         lockstep::nn::Network network("strange", image, classes);
-                         network.add("fc", lockstep::nn::Linear{.out_features = classes});
-                         return network;
+  registry.models.add({.name = "strange", .make = [](const lockstep::nn::DataSpec& data) {
+                         lockstep::nn::Graph graph("strange");
+                         graph.input(data.at("images"));
+                         graph.add("fc", lockstep::nn::Linear{.out_features = data.classes});
+                         lockstep::nn::classify(graph, data);
+                         return graph;
                        }});
   return lockstep::train_main(argc, argv, registry);
 }

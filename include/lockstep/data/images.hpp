@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/data/dataset.hpp"
+#include "lockstep/data/normalization.hpp"
+
+namespace lockstep::data {
+
+/// Channels × height × width of one image.
+struct ImageShape {
+  std::int64_t channels = 1;
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+
+  [[nodiscard]] std::int64_t pixels() const { return height * width; }
+  [[nodiscard]] std::int64_t elements() const { return channels * pixels(); }
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
+};
+
+/// Labelled images held in memory, one byte an element.
+struct Images {
+  std::string name;
+  ImageShape shape;
+  std::int64_t classes = 0;
+  std::vector<std::uint8_t> images;  ///< size() × channels × height × width, row-major
+  std::vector<std::int32_t> labels;  ///< size(), each in 0 … classes − 1
+
+  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
+  /// The elements of one image. @pre 0 ≤ index < size()
+  [[nodiscard]] std::span<const std::uint8_t> image(std::int64_t index) const {
+    const auto length = static_cast<std::size_t>(shape.elements());
+    return {images.data() + static_cast<std::size_t>(index) * length, length};
+  }
+};
+
+/// Images, normalised as they are read, by a table of 256 values per channel. Its tensors are "images", real, channels
+/// × height × width, and "labels", one integer.
+class ImageDataset final : public Dataset {
+ public:
+  /// @throws Error{invalid_argument} for a normalisation of another number of channels, and for images that are not as
+  ///         the comments on Images say
+  ImageDataset(Images images, const Normalization& normalization);
+
+  [[nodiscard]] std::string name() const override { return images_.name; }
+  [[nodiscard]] std::vector<TensorSpec> tensors() const override;
+  [[nodiscard]] std::int64_t size() const override { return images_.size(); }
+  [[nodiscard]] std::int64_t classes() const override { return images_.classes; }
+  /// As Dataset::read. Images become float32 or float64, as their tensor is. Allocates nothing.
+  /// @throws Error{invalid_argument} if an index is not in the data set, or the samples do not fit the tensors
+  void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override;
+
+  /// What it was made of.
+  [[nodiscard]] const Images& images() const { return images_; }
+
+ private:
+  void check(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const;
+
+  Images images_;
+  std::vector<double> table_;        ///< channels × 256
+  std::vector<float> single_table_;  ///< the same, rounded
+};
+
+/// Both as data sets, normalised as the training images measure.
+/// @throws Error{invalid_argument} as measure_normalization() and ImageDataset's constructor
+DatasetPair normalised(Images train, Images test);
+
+}  // namespace lockstep::data

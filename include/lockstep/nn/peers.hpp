@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+namespace lockstep::nn {
+
+/// What a step needs of the other ranks. Calls come from the thread that runs the step, in the same order on every rank
+/// whatever its samples.
+class Peers {
+ public:
+  virtual ~Peers() = default;
+  /// The gradient of this parameter (an index into `Graph::parameters()`) is complete: of this rank's samples. Must not
+  /// block for long.
+  virtual void ready(int parameter) = 0;
+  /// Between operators of the backward pass: a chance to let communication progress.
+  virtual void between_operators() = 0;
+  /// Overwrites the values with their sums over ranks, at once.
+  virtual void sum(std::span<double> values) = 0;
+  /// Comes after all parameters: gradients are sums over ranks when it returns, and so are these values.
+  /// @return whether every gradient is finite, on every rank and in sum
+  virtual bool finish(std::span<double> values) = 0;
+};
+
+/// One rank alone.
+class NoPeers final : public Peers {
+ public:
+  void ready(int /*parameter*/) override {}
+  void between_operators() override {}
+  void sum(std::span<double> /*values*/) override {}
+  /// Looks at nothing: what is not finite shows in the weights.
+  bool finish(std::span<double> /*values*/) override { return true; }
+};
+
+}  // namespace lockstep::nn

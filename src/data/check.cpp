@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/check.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::data {
+
+namespace {
+
+[[noreturn]] void refuse_dataset(std::string_view dataset, const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, "the data set \"" + std::string(dataset) + "\" " + what);
+}
+
+std::string extent_text(const TensorSpec& tensor) {
+  return std::to_string(tensor.extent[0]) + "×" + std::to_string(tensor.extent[1]) + "×" +
+         std::to_string(tensor.extent[2]);
+}
+
+/// "images 1×28×28 real, labels 1×1×1 integer"
+std::string list_text(std::span<const TensorSpec> tensors) {
+  std::string text;
+  for (const TensorSpec& tensor : tensors)
+    text += (text.empty() ? "" : ", ") + tensor.name + " " + extent_text(tensor) +
+            (tensor.content == Content::real ? " real" : " integer");
+  return text;
+}
+
+void check_part(std::string_view dataset, const Dataset* part, const std::string& which) {
+  if (part == nullptr) refuse_dataset(dataset, "was loaded without its " + which + " part; it needs both");
+  if (part->size() < 1)
+    refuse_dataset(dataset, "has " + std::to_string(part->size()) + " " + which + " samples; it needs at least one");
+  if (part->classes() < 0)
+    refuse_dataset(
+        dataset, "has " + std::to_string(part->classes()) + " " + which + " classes; say 0 where there are no labels");
+  check_tensors(dataset, part->tensors());
+}
+
+}  // namespace
+
+void check_tensors(std::string_view dataset, std::span<const TensorSpec> tensors) {
+  if (tensors.empty()) refuse_dataset(dataset, "has no tensors; it needs at least one");
+  for (auto tensor = tensors.begin(); tensor != tensors.end(); ++tensor) {
+    if (tensor->name.empty()) refuse_dataset(dataset, "has a tensor of the empty name; give it another");
+    const auto same = [&](const TensorSpec& other) { return other.name == tensor->name; };
+    if (std::any_of(tensors.begin(), tensor, same))
+      refuse_dataset(dataset, "has two tensors \"" + tensor->name + "\"; give each a name of its own");
+    if (*std::min_element(tensor->extent.begin(), tensor->extent.end()) < 1)
+      refuse_dataset(dataset, "has a tensor \"" + tensor->name + "\" of " + extent_text(*tensor) +
+                                  "; each extent must be at least 1");
+  }
+}
+
+void check_pair(std::string_view dataset, const DatasetPair& pair) {
+  check_part(dataset, pair.train.get(), "training");
+  check_part(dataset, pair.test.get(), "test");
+  if (const std::vector<TensorSpec> train = pair.train->tensors(), test = pair.test->tensors(); train != test)
+    refuse_dataset(dataset, "has other tensors in training (" + list_text(train) + ") than in test (" +
+                                list_text(test) + "); they must be the same, in the same order");
+  if (pair.train->classes() != pair.test->classes())
+    refuse_dataset(dataset, "has " + std::to_string(pair.train->classes()) + " classes in training but " +
+                                std::to_string(pair.test->classes()) + " in test; they must be the same");
+}
+
+}  // namespace lockstep::data

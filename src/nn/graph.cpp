@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/nn/graph.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::nn {
+namespace {
+
+[[noreturn]] void refuse(const std::string& node, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, "layer '" + node + "' " + why);
+}
+
+std::string text(Content content) { return content == Content::real ? "real numbers" : "integers"; }
+
+template <typename Named>
+const Named* find(const std::vector<Named>& list, std::string_view name) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const Named& entry) { return entry.name == name; });
+  return found == list.end() ? nullptr : &*found;
+}
+
+/// The tensors' indices in the layout, to which they are added.
+std::vector<int> own(const std::string& node, const std::vector<ops::OwnedTensor>& tensors, Layout& layout,
+                     std::vector<ops::OwnedTensor>& initial) {
+  std::vector<int> indices;
+  for (const ops::OwnedTensor& tensor : tensors) {
+    indices.push_back(layout.add(node + "." + tensor.name, tensor.shape));
+    initial.push_back(tensor);
+  }
+  return indices;
+}
+
+bool same_shapes(const std::vector<int>& indices, const Layout& layout, const std::vector<ops::OwnedTensor>& tensors) {
+  return std::equal(indices.begin(), indices.end(), tensors.begin(), tensors.end(),
+                    [&](int index, const ops::OwnedTensor& tensor) { return layout.at(index).shape == tensor.shape; });
+}
+
+}  // namespace
+
+int Graph::append_value(Value value, int input) {
+  values_.push_back(std::move(value));
+  input_of_.push_back(input);
+  return last();
+}
+
+int Graph::input(const TensorSpec& spec) {
+  const auto& [channels, height, width] = spec.extent;
+  if (find(inputs_, spec.name) != nullptr) {
+    throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' has an input '" + spec.name + "' already");
+  }
+  if (channels < 1 || height < 1 || width < 1) {
+    throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' cannot take '" + spec.name + "' of " +
+                                                 std::to_string(channels) + "×" + std::to_string(height) + "×" +
+                                                 std::to_string(width));
+  }
+  inputs_.push_back(spec);
+  return append_value({spec.name, {1, channels, height, width}, spec.content}, static_cast<int>(inputs_.size()) - 1);
+}
+
+ops::Signature Graph::signature_of(const std::string& name, const ops::Operator& op,
+                                   const std::vector<int>& inputs) const {
+  std::vector<ops::Shape> shapes;
+  for (const int value : inputs) {
+    if (value < 0 || value > last()) refuse(name, "reads value " + std::to_string(value) + ", which is not there");
+    shapes.push_back(shape(value));
+  }
+  ops::Signature signature;
+  try {
+    signature = ops::signature_of(op, shapes);
+  } catch (const Error& error) {
+    refuse(name, "cannot be: " + error.message());
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Content wanted = i < signature.inputs.size() ? signature.inputs[i] : Content::real;
+    const Value& value = values_[static_cast<std::size_t>(inputs[i])];
+    if (value.content != wanted) {
+      refuse(name, "reads " + text(wanted) + ", and '" + value.name + "' is " + text(value.content));
+    }
+  }
+  return signature;
+}
+
+int Graph::append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared) {
+  if (find(nodes_, name) != nullptr) refuse(name, "exists already");
+  const ops::Signature signature = signature_of(name, op, inputs);
+  Node node{.name = name, .op = std::move(op), .inputs = std::move(inputs)};
+  if (shared == nullptr) {
+    node.parameters = own(name, signature.parameters, parameters_, initial_parameters_);
+    node.state = own(name, signature.state, state_, initial_state_);
+  } else {
+    node.parameters = shared->parameters;
+    node.state = shared->state;
+    if (!same_shapes(node.parameters, parameters_, signature.parameters)) {
+      refuse(name, "has inputs for which the parameters of '" + shared->name + "' have other shapes");
+    }
+  }
+  const int index = static_cast<int>(nodes_.size());
+  if (!signature.is_loss) node.output = append_value({std::move(name), signature.output, Content::real, index}, -1);
+  nodes_.push_back(std::move(node));
+  return nodes_.back().output;
+}
+
+int Graph::add(std::string name, ops::Operator op, std::vector<int> inputs) {
+  if (signature_of(name, op, inputs).is_loss) refuse(name, "is a loss; add it by loss()");
+  return append(std::move(name), std::move(op), std::move(inputs), nullptr);
+}
+
+int Graph::add(std::string name, ops::Operator op) { return add(std::move(name), std::move(op), {last()}); }
+
+int Graph::add_shared(std::string name, std::string_view as, std::vector<int> inputs) {
+  const Node* node = find(nodes_, as);
+  if (node == nullptr || node->output < 0) refuse(name, "is to be like '" + std::string(as) + "', which is not there");
+  const Node like = *node;  // the list may move
+  return append(std::move(name), like.op, std::move(inputs), &like);
+}
+
+void Graph::loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient,
+                 Normaliser normaliser) {
+  if (!signature_of(name, op, inputs).is_loss) refuse(name, "is no loss; add it by add()");
+  append(std::move(name), std::move(op), std::move(inputs), nullptr);
+  losses_.push_back({static_cast<int>(nodes_.size()) - 1, coefficient, normaliser});
+}
+
+void Graph::check() const {
+  if (losses_.empty()) throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' has no loss");
+  const std::vector<int> count = readers();
+  for (const Node& node : nodes_) {
+    if (node.output < 0 || count[static_cast<std::size_t>(node.output)] > 0) continue;
+    refuse(node.name, "gives what no other layer reads, and is no loss");
+  }
+}
+
+std::vector<int> Graph::readers() const {
+  std::vector<int> count(values_.size());
+  for (const Node& node : nodes_) {
+    for (const int value : node.inputs) ++count[static_cast<std::size_t>(value)];
+  }
+  return count;
+}
+
+}  // namespace lockstep::nn

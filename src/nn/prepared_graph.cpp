@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/prepared_graph.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::nn {
+namespace {
+
+using Kind = Operand::Kind;
+
+/// Every buffer as long as the list, for whoever wants to look at all of them.
+std::vector<Lifetime> throughout(std::vector<Lifetime> buffers, int items) {
+  for (Lifetime& buffer : buffers) buffer = {buffer.bytes, 0, items};
+  return buffers;
+}
+
+void* slot_address(const Buffer& memory, const TensorSlot& slot) { return slice(memory, slot.offset, slot.count).data; }
+
+std::string text_of(const ops::Format& format) {
+  const ops::Shape& s = format.shape;
+  std::string text;
+  for (const std::int64_t extent : {s.batch, s.channels, s.height, s.width})
+    text += (text.empty() ? "" : "×") + std::to_string(extent);
+  return text + ' ' + std::string(format.layout);
+}
+
+}  // namespace
+
+PlacedSteps::PlacedSteps(const Graph& graph, Schedule schedule, const Passes& passes)
+    : graph_(&graph),
+      schedule_(std::move(schedule)),
+      plan_(plan_memory(passes.reuse_memory
+                            ? schedule_.buffers
+                            : throughout(schedule_.buffers, static_cast<int>(schedule_.items.size())))) {}
+
+void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) const {
+  const auto index = static_cast<std::size_t>(operand.index);
+  const Model::Memory& tensors = memory.tensors;
+  switch (operand.kind) {
+    case Kind::none:
+    case Kind::input: return nullptr;  // an input's is set when it is fed
+    case Kind::activation: return memory.arena + plan_.offsets[index].value;
+    case Kind::parameter: return slot_address(tensors.parameters, graph_->parameters().at(operand.index));
+    case Kind::gradient: return slot_address(tensors.gradients, graph_->parameters().at(operand.index));
+    case Kind::state: return slot_address(tensors.state, graph_->state().at(operand.index));
+    case Kind::figures: return &memory.numbers->own[index];
+    case Kind::factor: return &memory.numbers->factors[index];
+  }
+  return nullptr;
+}
+
+Item PlacedSteps::placed(const PlannedZero& zero, const StepMemory& memory) const {
+  if (zero.what.kind != Kind::gradient) return Zero{address(zero.what, memory), zero.bytes};
+  const TensorSlot& slot = graph_->parameters().at(zero.what.index);
+  return Zero{address(zero.what, memory), slice(memory.tensors.gradients, slot.offset, slot.count).bytes()};
+}
+
+Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
+  Pointers& pointers = pointers_.emplace_back();
+  const auto fill = [&](auto& addresses, const std::vector<Operand>& operands) {
+    for (const Operand& operand : operands) addresses.push_back(address(operand, memory));
+  };
+  fill(pointers.inputs, run.inputs);
+  fill(pointers.parameters, run.parameters);
+  fill(pointers.state, run.state);
+  fill(pointers.input_gradients, run.input_gradients);
+  fill(pointers.parameter_gradients, run.parameter_gradients);
+  for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+    if (run.inputs[i].kind == Kind::input) slots_.push_back({&pointers.inputs[i], run.inputs[i].index});
+  }
+  pointers.arguments = {.inputs = pointers.inputs,
+                        .parameters = pointers.parameters,
+                        .state = pointers.state,
+                        .output = address(run.output, memory),
+                        .saved = address(run.saved, memory),
+                        .output_gradient = address(run.output_gradient, memory),
+                        .input_gradients = pointers.input_gradients,
+                        .parameter_gradients = pointers.parameter_gradients};
+  return Run{run.kernel, run.pass, &pointers.arguments, &run.label};
+}
+
+void PlacedSteps::place(const StepMemory& memory) {
+  pointers_.clear();
+  slots_.clear();
+  items_.clear();
+  for (const PlannedItem& item : schedule_.items) {
+    items_.push_back(std::visit(
+        [&](const auto& planned) -> Item {
+          if constexpr (requires { placed(planned, memory); }) {
+            return placed(planned, memory);
+          } else {
+            return planned;
+          }
+        },
+        item));
+    if (std::holds_alternative<Gate>(item)) {
+      for (const ops::SgdStep& sgd : memory.updates) items_.emplace_back(Update{sgd});
+    }
+  }
+}
+
+void PlacedSteps::feed(std::span<const void* const> inputs) {
+  for (const Slot& slot : slots_) *slot.pointer = inputs[static_cast<std::size_t>(slot.input)];
+}
+
+PlacedSteps& PreparedGraph::training() {
+  if (!training_) training_.emplace(graph_, schedule_training(graph_, kernels_), passes_);
+  return *training_;
+}
+
+PlacedSteps& PreparedGraph::evaluation() {
+  if (!evaluation_) evaluation_.emplace(graph_, schedule_evaluation(graph_, kernels_), passes_);
+  return *evaluation_;
+}
+
+Bytes PreparedGraph::arena_bytes() const {
+  return {std::max(training_ ? training_->plan().total.value : 0, evaluation_ ? evaluation_->plan().total.value : 0)};
+}
+
+void PreparedGraph::place(const StepMemory& memory) {
+  if (training_) training_->place(memory);
+  if (evaluation_) evaluation_->place(memory);
+}
+
+OperatorReport PreparedGraph::report(const PlannedRun& run) const {
+  const ops::Traits& traits = run.kernel->traits();
+  OperatorReport report{.name = run.label, .algorithm = run.kernel->algorithm(run.pass)};
+  if (run.pass != ops::Pass::backward && run.pass != ops::Pass::weigh) report.result = text_of(traits.output);
+  if (run.node < 0) {  // reads its inputs and writes its result, and that is all
+    report.operation = run.inputs.size() == 1 ? "reorder" : "add";
+    report.bytes = {traits.output.bytes.value * static_cast<std::int64_t>(run.inputs.size() + 1)};
+    return report;
+  }
+  const Node& node = graph_.nodes()[static_cast<std::size_t>(run.node)];
+  std::vector<ops::Shape> inputs;
+  for (const ops::Format& format : traits.inputs) inputs.push_back(format.shape);
+  const ops::Signature signature = ops::signature_of(node.op, inputs);
+  const bool wants_inputs = std::any_of(run.input_gradients.begin(), run.input_gradients.end(),
+                                        [](const Operand& operand) { return operand.kind != Kind::none; });
+  ops::Cost cost = run.pass == ops::Pass::backward ? signature.backward : signature.forward;
+  if (run.pass == ops::Pass::backward && wants_inputs) cost = cost + signature.backward_inputs;
+  if (run.pass == ops::Pass::weigh) cost = {};
+  report.operation = ops::text_of(node.op);
+  report.flops = cost.flops;
+  report.bytes = {cost.elements * size_of(traits.inputs.front().dtype)};
+  return report;
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/runner.hpp"
+
+#include <cmath>
+#include <cstring>
+
+namespace lockstep::nn {
+namespace {
+
+/// Nothing that is divided by no weight is nothing.
+double divided(double sum, double by) { return by == 0 ? 0 : sum / by; }
+
+}  // namespace
+
+double loss_of(const Graph& graph, std::span<const ops::Figures> figures, double samples) {
+  double loss = 0;
+  for (std::size_t term = 0; term < figures.size(); ++term) {
+    const LossTerm& of = graph.losses()[term];
+    loss += of.coefficient *
+            divided(figures[term].loss, of.normaliser == Normaliser::samples ? samples : figures[term].weight);
+  }
+  return loss;
+}
+
+void Runner::run(const Run& item) {
+  if (observer_ == nullptr) return item.kernel->run(item.pass, *item.call);
+  const Clock::time_point begin = Clock::now();
+  item.kernel->run(item.pass, *item.call);
+  observer_->span({"compute", *item.label, begin, Clock::now(), {}});
+}
+
+void Runner::run(const Zero& item) { std::memset(item.data, 0, static_cast<std::size_t>(item.bytes.value)); }
+
+void Runner::run(const SumWeights& /*item*/) {
+  for (std::size_t term = 0; term < numbers_.weights.size(); ++term) {
+    const bool by_weight = graph_.losses()[term].normaliser == Normaliser::weight;
+    numbers_.weights[term] = by_weight ? numbers_.own[term].weight : 0;
+  }
+  peers_.sum(numbers_.weights);
+}
+
+void Runner::run(const SetFactors& /*item*/) {
+  for (std::size_t term = 0; term < numbers_.factors.size(); ++term) {
+    const LossTerm& of = graph_.losses()[term];
+    const double by = of.normaliser == Normaliser::samples ? numbers_.scalars.samples : numbers_.weights[term];
+    numbers_.factors[term] = divided(of.coefficient * numbers_.scalars.loss_scale, by);
+  }
+}
+
+void Runner::run(const Finish& /*item*/) {
+  numbers_.total = numbers_.own;
+  numbers_.finite = peers_.finish(ops::numbers(numbers_.total));
+}
+
+void Runner::run(const Gate& /*item*/) {
+  StepResult& result = numbers_.result;
+  result.loss = loss_of(graph_, numbers_.total, numbers_.scalars.samples);
+  result.correct = numbers_.total.front().correct;
+  result.finite = numbers_.finite && std::isfinite(result.loss);
+  numbers_.update = {.learning_rate = numbers_.scalars.learning_rate,
+                     .gradient_scale = 1 / numbers_.scalars.loss_scale,
+                     .go = result.finite};
+}
+
+}  // namespace lockstep::nn

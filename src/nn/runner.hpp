@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/base/observer.hpp"
+#include "nn/step.hpp"
+
+namespace lockstep::nn {
+
+/// Runs each item at once: on this processor, and with the other ranks.
+class Runner final : public ItemQueue {
+ public:
+  /// @param graph     whose loss terms the numbers are of
+  /// @param observer  may be null
+  Runner(const Graph& graph, StepNumbers& numbers, ops::Ops& ops, Peers& peers, Observer* observer)
+      : graph_(graph), numbers_(numbers), ops_(ops), peers_(peers), observer_(observer) {}
+
+  void submit(const Item& item) override {
+    std::visit([this](const auto& kind) { this->run(kind); }, item);
+  }
+
+ private:
+  void run(const Run& item);
+  static void run(const Zero& item);
+  void run(const Ready& item) { peers_.ready(item.parameter); }
+  void run(const Progress& /*item*/) { peers_.between_operators(); }
+  void run(const SumWeights& item);
+  void run(const SetFactors& item);
+  void run(const Finish& item);
+  void run(const Gate& item);
+  void run(const Update& item) { ops_.sgd(item.sgd); }
+
+  const Graph& graph_;
+  StepNumbers& numbers_;
+  ops::Ops& ops_;
+  Peers& peers_;
+  Observer* observer_;
+};
+
+/// Σ coefficient · loss ÷ normaliser.
+double loss_of(const Graph& graph, std::span<const ops::Figures> figures, double samples);
+
+}  // namespace lockstep::nn

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lockstep/nn/model.hpp"
+#include "nn/kernels.hpp"
+#include "nn/memory_plan.hpp"
+#include "nn/step.hpp"
+
+namespace lockstep::nn {
+
+/// Where an operand lies, before it has an address.
+struct Operand {
+  enum class Kind { none, activation, input, parameter, gradient, state, figures, factor };
+  Kind kind = Kind::none;
+  int index = 0;  ///< of a buffer of the schedule, an input, a tensor of a layout, or a loss term
+};
+
+/// A pass of an operator, with its operands.
+struct PlannedRun {
+  ops::Kernel* kernel = nullptr;
+  ops::Pass pass = ops::Pass::forward;
+  std::string label;
+  int node = -1;  ///< −1 for what brings values into other formats, or adds
+  std::vector<Operand> inputs;
+  std::vector<Operand> parameters;
+  std::vector<Operand> state;
+  Operand output;
+  Operand saved;
+  Operand output_gradient;
+  std::vector<Operand> input_gradients;
+  std::vector<Operand> parameter_gradients;
+};
+/// What a kernel will add to.
+struct PlannedZero {
+  Operand what;
+  Bytes bytes;
+};
+
+using PlannedItem = std::variant<PlannedRun, PlannedZero, Ready, Progress, SumWeights, SetFactors, Finish, Gate>;
+
+/// A list of items over buffers whose addresses are not decided yet. Moments are indices of items.
+struct Schedule {
+  std::vector<PlannedItem> items;
+  std::vector<Lifetime> buffers;
+};
+
+/// Which values lead back to parameters, and so have gradients.
+std::vector<bool> differentiable(const Graph& graph);
+
+/// A step of training: what targets weigh, forward, backward, sums over ranks, the decision about the update. A value's
+/// memory is held until its last reader has run; backward passes are in the reverse order of the graph, and a parameter
+/// is ready after the last of its users.
+/// @param kernels  outlives the schedule
+Schedule schedule_training(const Graph& graph, const Kernels& kernels);
+/// The same forward only, by running statistics.
+Schedule schedule_evaluation(const Graph& graph, const Kernels& kernels);
+
+}  // namespace lockstep::nn

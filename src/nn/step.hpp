@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lockstep/base/types.hpp"
+#include "lockstep/nn/model.hpp"
+#include "lockstep/ops/ops.hpp"
+
+/// A training step as a value: a list of items, whose operands are addresses. What an item does follows from memory
+/// alone, never from a number that the host has computed in between, so that a list can be taken once and run often.
+namespace lockstep::nn {
+
+/// Numbers that items exchange with each other and with the host. It does not move.
+struct StepNumbers {
+  StepScalars scalars;              ///< set by the host before the list runs
+  std::vector<double> weights;      ///< of each loss term, summed over ranks; of those normalised by weight
+  std::vector<double> factors;      ///< of each loss term: what its gradients are multiplied by
+  std::vector<ops::Figures> own;    ///< of each loss term, of this rank
+  std::vector<ops::Figures> total;  ///< the same summed over ranks
+  bool finite = true;
+  ops::UpdateScalars update;
+  StepResult result;  ///< read by the host when the list has run
+};
+
+/// One pass of an operator.
+struct Run {
+  ops::Kernel* kernel;
+  ops::Pass pass;
+  const ops::Arguments* call;
+  const std::string* label;
+};
+/// Makes what a kernel will add to.
+struct Zero {
+  void* data;
+  Bytes bytes;
+};
+/// This rank's gradient of a parameter is complete.
+struct Ready {
+  int parameter;
+};
+/// Communication may progress.
+struct Progress {};
+/// Sums the weights of loss terms that are normalised by them, over ranks.
+struct SumWeights {};
+/// Sets `factors`.
+struct SetFactors {};
+/// Waits until gradients and figures are sums over ranks.
+struct Finish {};
+/// Decides whether the step's update is made.
+struct Gate {};
+/// Of parameters one behind the other.
+struct Update {
+  ops::SgdStep sgd;
+};
+
+using Item = std::variant<Run, Zero, Ready, Progress, SumWeights, SetFactors, Finish, Gate, Update>;
+
+/// Takes the items of a list in their order.
+class ItemQueue {
+ public:
+  virtual ~ItemQueue() = default;
+  virtual void submit(const Item& item) = 0;
+};
+
+}  // namespace lockstep::nn

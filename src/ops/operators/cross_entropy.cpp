@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shapes.hpp"
+
+namespace lockstep::ops {
+
+Signature CrossEntropy::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 2, "cross-entropy");
+  const Shape& logits = inputs[0];
+  const Shape labels{logits.batch, 1, logits.height, logits.width};
+  require(inputs[1] == labels, "logits of " + ops::text(logits) + " need a label for each position, " +
+                                   ops::text(labels) + " in all, not " + ops::text(inputs[1]));
+  // Of each logit a comparison, a difference, an exponential and a sum; again all but the first for its gradient.
+  return {.output = {1, 3, 1, 1},
+          .forward = {4 * logits.count(), logits.count() + labels.count()},
+          .backward = {5 * logits.count(), 2 * logits.count() + labels.count()},
+          .inputs = {Content::real, Content::integer},
+          .is_loss = true};
+}
+
+std::string CrossEntropy::text() const { return "cross-entropy"; }
+
+}  // namespace lockstep::ops

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/ops.hpp"
+
+#include <variant>
+
+#include "lockstep/base/error.hpp"
+#include "ops/shapes.hpp"
+
+namespace lockstep::ops {
+namespace {
+
+void require_count(std::size_t given, std::size_t wanted, const char* what) {
+  if (given == wanted) return;  // before the message is made: calls must not allocate
+  throw Error(ErrorCode::invalid_argument, "the operator takes " + std::to_string(wanted) + " " + what +
+                                               ", the call brings " + std::to_string(given));
+}
+
+/// All reals of one dtype, and integers where there have to be.
+void check_dtypes(std::span<const Format> inputs, const Signature& signature) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool integer = i < signature.inputs.size() && signature.inputs[i] == Content::integer;
+    const DType wanted = integer ? DType::int32 : inputs[0].dtype;
+    require(inputs[i].dtype == wanted, "input " + std::to_string(i) + " has to be " + std::string(name(wanted)) +
+                                           ", and is " + std::string(name(inputs[i].dtype)));
+  }
+}
+
+}  // namespace
+
+std::int64_t OwnedTensor::count() const {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+Figures& Figures::operator+=(const Figures& other) {
+  weight += other.weight;
+  loss += other.loss;
+  correct += other.correct;
+  return *this;
+}
+
+std::span<double> numbers(std::span<Figures> figures) {
+  static_assert(sizeof(Figures) == 3 * sizeof(double));
+  return {reinterpret_cast<double*>(figures.data()), 3 * figures.size()};
+}
+
+Signature signature_of(const Operator& op, std::span<const Shape> inputs) {
+  return std::visit([&](const auto& kind) { return kind.signature(inputs); }, op);
+}
+
+std::string text_of(const Operator& op) {
+  return std::visit([](const auto& kind) { return kind.text(); }, op);
+}
+
+void Kernel::weigh(const Arguments& /*call*/) {
+  throw Error(ErrorCode::invalid_argument, "only a loss can be asked what it weighs");
+}
+
+void Kernel::run(Pass pass, const Arguments& call) {
+  require_count(call.inputs.size(), traits_.inputs.size(), "inputs");
+  if (pass == Pass::weigh) return weigh(call);
+  require_count(call.parameters.size(), parameters_, "parameters");
+  if (pass == Pass::backward) {
+    require_count(call.input_gradients.size(), traits_.inputs.size(), "input gradients");
+    require_count(call.parameter_gradients.size(), parameters_, "parameter gradients");
+    return backward(call);
+  }
+  require_count(call.state.size(), state_, "state tensors");
+  pass == Pass::infer ? infer(call) : forward(call);
+}
+
+std::unique_ptr<Kernel> Ops::make(const Operator& op, std::span<const Format> inputs) {
+  std::vector<Shape> shapes;
+  for (const Format& format : inputs) shapes.push_back(format.shape);
+  const Signature signature = signature_of(op, shapes);
+  check_dtypes(inputs, signature);
+  if (!supports(inputs[0].dtype)) {
+    throw Error(ErrorCode::unsupported, std::string(name()) + " operators on " +
+                                            std::string(lockstep::name(inputs[0].dtype)) +
+                                            "; use float32, or the reference operators with float64");
+  }
+  std::unique_ptr<Kernel> kernel = make_kernel(op, inputs, signature);
+  kernel->parameters_ = signature.parameters.size();
+  kernel->state_ = signature.state.size();
+  return kernel;
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/data/datasets.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/expect_error.hpp"
+#include "data/signals.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::data {
+namespace {
+
+std::string refusal(const Datasets& datasets, const std::string& name) {
+  try {
+    (void)datasets.load(name);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(Datasets, UnknownNameGetsTheNearestOne) {
+  EXPECT_EQ(refusal({}, "mnits"),
+            "there is no data set 'mnits'; did you mean 'mnist'? There are mnist, synthetic-digits, synthetic-cifar");
+  EXPECT_EQ(refusal({}, "sintetic-digits"),
+            "there is no data set 'sintetic-digits'; did you mean 'synthetic-digits'? There are mnist, "
+            "synthetic-digits, synthetic-cifar");
+}
+
+TEST(Datasets, MnistNeedsAFolder) {
+  EXPECT_NE(refusal({}, "mnist").find("give the folder that holds"), std::string::npos);
+}
+
+TEST(Datasets, EveryOtherNameNeedsNothing) {
+  const Datasets datasets;
+  for (const std::string_view name : datasets.names()) {
+    if (name == "mnist") continue;
+    const DatasetPair pair = datasets.load(name);
+    EXPECT_EQ(pair.train->name(), name);
+    EXPECT_EQ(pair.test->name(), name);
+    EXPECT_EQ(pair.train->size(), 12'000);
+    EXPECT_EQ(pair.test->size(), 2'000);
+    EXPECT_EQ(pair.train->classes(), 10);
+  }
+}
+
+TEST(Datasets, TheDrawnOnesDependOnTheSeed) {
+  const Datasets datasets;
+  const auto first_elements = [&](std::uint64_t seed) {
+    const DatasetPair pair = datasets.load("synthetic-digits", {.seed = seed});
+    std::vector<float> images(28 * 28);
+    std::vector<std::int32_t> labels(1);
+    const std::vector<std::int64_t> first = {0};
+    pair.train->read(first, std::vector<Buffer>{std::span(images), std::span(labels)});
+    return images;
+  };
+  EXPECT_EQ(first_elements(1), first_elements(1));
+  EXPECT_NE(first_elements(1), first_elements(2));
+}
+
+TEST(Datasets, OneOfSomebodyElsesIsAdded) {
+  Datasets datasets;
+  DatasetOptions seen;
+  datasets.add({"signals", [&seen](const DatasetOptions& options) -> DatasetPair {
+                  seen = options;
+                  return {std::make_shared<Signals>(23), std::make_shared<Signals>(5)};
+                }});
+  EXPECT_EQ(datasets.names().back(), "signals");
+  EXPECT_EQ(datasets.names().size(), 4U);
+  const DatasetPair pair = datasets.load("signals", {.data_dir = "/somewhere", .seed = 7});
+  EXPECT_EQ(pair.train->size(), 23);
+  EXPECT_EQ(pair.test->size(), 5);
+  EXPECT_EQ(seen.data_dir, "/somewhere");
+  EXPECT_EQ(seen.seed, 7U);
+  EXPECT_EQ(refusal(datasets, "signal"),
+            "there is no data set 'signal'; did you mean 'signals'? There are mnist, synthetic-digits, "
+            "synthetic-cifar, signals");
+}
+
+TEST(Datasets, ANameIsTakenOnce) {
+  Datasets datasets;
+  const auto load = [](const DatasetOptions&) { return DatasetPair{}; };
+  datasets.add({"signals", load});
+  for (const char* name : {"mnist", "signals"})
+    expect_error(
+        [&] {
+          datasets.add({name, load});
+        },
+        ErrorCode::invalid_argument,
+        {"there is a data set '" + std::string(name) + "' already; give yours another name"});
+  EXPECT_EQ(datasets.names().size(), 4U);
+}
+
+TEST(Datasets, OneThatCannotBeLoadedIsRefused) {
+  Datasets datasets;
+  expect_error(
+      [&] {
+        datasets.add({"signals", nullptr});
+      },
+      ErrorCode::invalid_argument, {"the data set 'signals' cannot be loaded"});
+}
+
+/// A data set of two well-formed parts, which tests spoil; expects that it is then refused.
+class IllFormed : public testing::Test {
+ protected:
+  void expect_refused(const std::string& message) const {
+    Datasets datasets;
+    datasets.add({"mine", [this](const DatasetOptions&) -> DatasetPair { return {train_, test_}; }});
+    EXPECT_EQ(refusal(datasets, "mine"), R"(the data set "mine" )" + message);
+  }
+
+  std::shared_ptr<Signals> train_ = std::make_shared<Signals>(23);
+  std::shared_ptr<Signals> test_ = std::make_shared<Signals>(5);
+};
+
+TEST_F(IllFormed, OnePartIsMissing) {
+  test_ = nullptr;
+  expect_refused("was loaded without its test part; it needs both");
+  train_ = nullptr;
+  expect_refused("was loaded without its training part; it needs both");
+}
+
+TEST_F(IllFormed, NoSamples) {
+  test_ = std::make_shared<Signals>(0);
+  expect_refused("has 0 test samples; it needs at least one");
+  train_ = std::make_shared<Signals>(-1);
+  expect_refused("has -1 training samples; it needs at least one");
+}
+
+TEST_F(IllFormed, TensorsOfBadNames) {
+  train_->specs[2].name = "signal";
+  expect_refused(R"(has two tensors "signal"; give each a name of its own)");
+  train_->specs[2].name = "";
+  expect_refused("has a tensor of the empty name; give it another");
+}
+
+TEST_F(IllFormed, TensorsOfNothing) {
+  train_->specs[0].extent = {1, 0, 7};
+  expect_refused(R"(has a tensor "signal" of 1×0×7; each extent must be at least 1)");
+  train_->specs.clear();
+  expect_refused("has no tensors; it needs at least one");
+}
+
+TEST_F(IllFormed, PartsThatDiffer) {
+  test_->class_count = 4;
+  expect_refused("has 3 classes in training but 4 in test; they must be the same");
+  test_->specs.pop_back();
+  test_->specs[0].extent[2] = 8;
+  expect_refused(
+      "has other tensors in training (signal 1×1×7 real, targets 2×1×1 real, labels 1×1×1 integer) than in test "
+      "(signal 1×1×8 real, targets 2×1×1 real); they must be the same, in the same order");
+  train_->class_count = -1;
+  expect_refused("has -1 training classes; say 0 where there are no labels");
+}
+
+}  // namespace
+}  // namespace lockstep::data

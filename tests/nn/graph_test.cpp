@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/nn/graph.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::nn {
+namespace {
+
+std::string refusal_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.message();
+  }
+  return "no error";
+}
+
+/// With images of this extent as value 0.
+Graph graph_of(std::int64_t channels, std::int64_t height, std::int64_t width) {
+  Graph graph("n");
+  graph.input({"images", {channels, height, width}});
+  return graph;
+}
+
+int add_labels(Graph& graph) { return graph.input({"labels", {1, 1, 1}, Content::integer}); }
+
+void add_loss(Graph& graph) {
+  const int logits = graph.last();
+  graph.loss("loss", CrossEntropy{}, {logits, add_labels(graph)});
+}
+
+TEST(Graph, InfersShapes) {
+  Graph graph = graph_of(3, 9, 7);
+  EXPECT_EQ(graph.shape(0), (ops::Shape{1, 3, 9, 7}));
+  const int conv = graph.add("conv", Convolution{.out_channels = 8, .kernel = 3, .stride = 2, .padding = 1});
+  EXPECT_EQ(graph.shape(conv), (ops::Shape{1, 8, 5, 4}));
+  EXPECT_EQ(graph.shape(graph.add("bn", BatchNorm{})), (ops::Shape{1, 8, 5, 4}));
+  EXPECT_EQ(graph.shape(graph.add("pool", MaxPool{})), (ops::Shape{1, 8, 2, 2}));
+  EXPECT_EQ(graph.shape(graph.add("fc", Linear{.out_features = 5})), (ops::Shape{1, 5, 1, 1}));
+  add_loss(graph);
+  EXPECT_NO_THROW(graph.check());
+}
+
+TEST(Graph, NamesTensorsAsPyTorchDoes) {
+  Graph graph = graph_of(3, 4, 4);
+  graph.add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1, .bias = false});
+  graph.add("bn1", BatchNorm{});
+  graph.add("fc", Linear{.out_features = 2});
+  ASSERT_EQ(graph.parameters().tensors().size(), 5U);
+  EXPECT_EQ(graph.parameters().find("conv1.weight").shape, (std::vector<std::int64_t>{8, 3, 3, 3}));
+  EXPECT_EQ(graph.parameters().find("bn1.weight").shape, (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(graph.parameters().find("fc.weight").shape, (std::vector<std::int64_t>{2, 128}));
+  EXPECT_EQ(graph.parameters().find("fc.bias").shape, (std::vector<std::int64_t>{2}));
+  ASSERT_EQ(graph.state().tensors().size(), 2U);
+  EXPECT_EQ(graph.state().at(0).name, "bn1.running_mean");
+  EXPECT_EQ(graph.state().at(1).name, "bn1.running_var");
+}
+
+TEST(Graph, RefusesOperatorsThatDoNotFit) {
+  Graph graph = graph_of(3, 4, 4);
+  graph.add("conv", Convolution{.out_channels = 2, .kernel = 3});
+  EXPECT_EQ(refusal_of([&] { graph.add("conv", Relu{}); }), "layer 'conv' exists already");
+  EXPECT_EQ(refusal_of([&] { graph.add("late", Relu{}, {2}); }), "layer 'late' reads value 2, which is not there");
+  EXPECT_EQ(refusal_of([&] {
+              graph.add("sum", Add{}, {1, 0});
+            }),
+            "layer 'sum' cannot be: cannot add activations of 1x2x2x2 and 1x3x4x4");
+  EXPECT_EQ(refusal_of([&] { graph.add("sum", Add{}); }), "layer 'sum' cannot be: an addition takes 2 inputs, not 1");
+  EXPECT_EQ(refusal_of([&] {
+              graph.add("two", Relu{}, {0, 0});
+            }),
+            "layer 'two' cannot be: a ReLU takes 1 input, not 2");
+  EXPECT_EQ(refusal_of([&] { graph.add("wide", MaxPool{.kernel = 3, .stride = 3}); }),
+            "layer 'wide' cannot be: a kernel of 3 does not fit an input of 1x2x2x2; use a smaller kernel or more "
+            "padding");
+  EXPECT_EQ(refusal_of([&] { graph.add("still", MaxPool{.kernel = 2, .stride = 0}); }),
+            "layer 'still' cannot be: stride is 0; it must be at least 1");
+  const int labels = add_labels(graph);
+  EXPECT_EQ(refusal_of([&] { graph.add("of-labels", Relu{}, {labels}); }),
+            "layer 'of-labels' reads real numbers, and 'labels' is integers");
+  EXPECT_EQ(refusal_of([&] {
+              graph.add("loss", CrossEntropy{}, {graph.add("fc", Linear{.out_features = 2}, {1}), labels});
+            }),
+            "layer 'loss' is a loss; add it by loss()");
+  EXPECT_EQ(refusal_of([&] { graph.loss("relu", Relu{}, {1}); }), "layer 'relu' is no loss; add it by add()");
+  EXPECT_EQ(graph.nodes().size(), 2U);
+}
+
+TEST(Graph, RefusesInputsThatCannotBe) {
+  Graph graph = graph_of(1, 4, 4);
+  EXPECT_EQ(refusal_of([&] { graph.input({"images", {1, 4, 4}}); }), "model 'n' has an input 'images' already");
+  EXPECT_EQ(refusal_of([&] { graph.input({"more", {1, 0, 4}}); }), "model 'n' cannot take 'more' of 1×0×4");
+}
+
+TEST(Graph, RefusesWhatIsIncomplete) {
+  Graph graph = graph_of(1, 4, 4);
+  EXPECT_EQ(refusal_of([&] { graph.check(); }), "model 'n' has no loss");
+  graph.add("unread", Relu{}, {0});
+  graph.add("fc", Linear{.out_features = 3}, {0});
+  add_loss(graph);
+  EXPECT_EQ(refusal_of([&] { graph.check(); }), "layer 'unread' gives what no other layer reads, and is no loss");
+}
+
+TEST(Graph, SharesParameters) {
+  Graph graph = graph_of(2, 4, 4);
+  const int a = graph.add("a", Convolution{.out_channels = 2, .kernel = 3, .padding = 1});
+  const int b = graph.add_shared("b", "a", {a});
+  EXPECT_EQ(graph.nodes()[0].parameters, graph.nodes()[1].parameters);
+  EXPECT_EQ(graph.parameters().tensors().size(), 2U);
+  EXPECT_EQ(graph.shape(b), graph.shape(a));
+  const int narrow = graph.add("narrow", Convolution{.out_channels = 1, .kernel = 1});
+  EXPECT_EQ(refusal_of([&] { graph.add_shared("c", "a", {narrow}); }),
+            "layer 'c' has inputs for which the parameters of 'a' have other shapes");
+  EXPECT_EQ(refusal_of([&] { graph.add_shared("c", "d", {a}); }), "layer 'c' is to be like 'd', which is not there");
+}
+
+TEST(FuseActivations, ReluBecomesPartOfItsOnlyProducer) {
+  Graph graph = graph_of(1, 4, 4);
+  graph.add("conv", Convolution{.out_channels = 2, .kernel = 3});
+  graph.add("relu1", Relu{});
+  graph.add("pool", MaxPool{});
+  graph.add("relu2", Relu{});
+  graph.add("fc", Linear{.out_features = 2});
+  add_loss(graph);
+  const Graph fused = fuse_activations(graph);
+  ASSERT_EQ(fused.nodes().size(), 5U);
+  EXPECT_EQ(std::get<Convolution>(fused.nodes()[0].op).activation, Activation::relu);
+  EXPECT_EQ(fused.nodes()[1].name, "pool");
+  EXPECT_EQ(fused.nodes()[1].inputs, std::vector<int>{fused.nodes()[0].output});
+  EXPECT_TRUE(std::holds_alternative<Relu>(fused.nodes()[2].op)) << "a pool has no activation of its own";
+  EXPECT_EQ(std::get<Linear>(fused.nodes()[3].op).activation, Activation::none);
+  ASSERT_EQ(fused.losses().size(), 1U);
+  EXPECT_EQ(fused.losses()[0].node, 4);
+  EXPECT_NO_THROW(fused.check());
+}
+
+TEST(FuseActivations, LeavesAResultThatIsReadWithoutReluAlone) {
+  Graph graph = graph_of(2, 4, 4);
+  const int conv = graph.add("conv", Convolution{.out_channels = 2, .kernel = 1});
+  const int relu = graph.add("relu", Relu{});
+  graph.add("sum", Add{}, {conv, relu});
+  graph.add("fc", Linear{.out_features = 2});
+  EXPECT_EQ(fuse_activations(graph).nodes().size(), 4U);
+}
+
+TEST(FuseActivations, FusesOneReluAndLeavesTheNext) {
+  Graph graph = graph_of(2, 4, 4);
+  graph.add("fc", Linear{.out_features = 2});
+  graph.add("relu1", Relu{});
+  graph.add("relu2", Relu{});
+  const Graph fused = fuse_activations(graph);
+  ASSERT_EQ(fused.nodes().size(), 2U);
+  EXPECT_EQ(fused.nodes()[1].inputs, std::vector<int>{fused.nodes()[0].output});
+}
+
+}  // namespace
+}  // namespace lockstep::nn
