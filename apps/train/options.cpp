@@ -64,6 +64,9 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
       ("precision", choice(precisions), "(default float32)")
       ("timeout", value<double>("S"), "seconds without progress after which an all-reduce fails (default 300)")
+      ("accumulate", value<int>("N"), "micro-batches into which a rank's samples of a step are cut: less memory, one update (default 1)")
+      ("clip-norm", value<double>("X"), "shorten gradients whose norm, over all parameters, is above X (default 0: never)")
+      ("ema", value<double>("D"), "average weights with this decay, as 0.999, and evaluate the average (default 0: no average)")
       ("loss-scale", value<double>("X"), "multiply gradients by X until the update; a step whose gradients are not finite is skipped then, and X halved; it is doubled after 2000 steps without (default 0: none, such a step ends the run)")
       ("without-pass", choice(nn::Passes::names()), "leave out what changes how a step is computed and not what; several with commas between")
       ("log-every", value<std::int64_t>("N"), "steps from one progress report to the next (default 50)")
@@ -139,6 +142,9 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
       .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative"),
       .decay_vectors = given.get("decay-vectors", true),
       .frozen = words_of(given.get<std::string>("freeze", ""))};
+  options.accumulate = given.get("accumulate", 1, positive, "at least 1 micro-batch is needed");
+  options.clip_norm = given.get("clip-norm", 0.0, not_negative, "it cannot be negative");
+  options.ema = given.get("ema", 0.0, below_one, "it must be in 0 … 1, 1 excluded");
   options.loss_scale.initial = given.get("loss-scale", 0.0, not_negative, "it cannot be negative");
   for (const std::string& pass : words_of(given.get<std::string>("without-pass", ""))) {
     require_choice("without-pass", pass, nn::Passes::names());

@@ -35,7 +35,8 @@ Kernels::OfNode make_node(const Node& node, ops::Ops& ops, const std::vector<ops
 
 }  // namespace
 
-Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples) {
+Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples,
+                       std::size_t leaves) {
   Kernels kernels;
   for (const Value& value : graph.values()) kernels.formats.push_back(plain_format(value, dtype, samples));
   std::vector<int> users(graph.parameters().tensors().size());
@@ -53,7 +54,7 @@ Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int6
   }
   for (std::size_t i = 0; i < users.size(); ++i) {
     const ops::Shape flat{1, graph.parameters().at(static_cast<int>(i)).count.value, 1, 1};
-    kernels.sum.push_back(users[i] > 1 ? make_addition(ops, ops::Format::plain(flat, dtype)) : nullptr);
+    kernels.sum.push_back(users[i] > 1 || leaves > 1 ? make_addition(ops, ops::Format::plain(flat, dtype)) : nullptr);
   }
   return kernels;
 }

@@ -26,10 +26,11 @@ struct Kernels {
   std::vector<ops::Format> formats;  ///< of values
   std::vector<OfNode> nodes;
   std::vector<std::unique_ptr<ops::Kernel>> addition;  ///< of two gradients of a value; null where it has one reader
-  std::vector<std::unique_ptr<ops::Kernel>> sum;       ///< of a parameter's gradients; null where it has one user
+  std::vector<std::unique_ptr<ops::Kernel>> sum;       ///< of a parameter's gradients; null where there is only one
 };
 
+/// @param leaves  how many parts of a step have gradients to be added
 /// @throws as ops::Ops::make
-Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples);
+Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, std::size_t leaves);
 
 }  // namespace lockstep::nn

@@ -78,11 +78,23 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
     throw Error(ErrorCode::unsupported, "the " + std::string(ops.name()) + " operators cannot compute in " +
                                             std::string(lockstep::name(dtype())));
   }
+  if (options_.accumulate < 1) {
+    throw Error(ErrorCode::invalid_argument, "a step cannot be cut into " + std::to_string(options_.accumulate) +
+                                                 " micro-batches; at least 1 is needed");
+  }
+  if (!(options_.clip_norm >= 0) || !(options_.ema >= 0 && options_.ema < 1)) {
+    throw Error(ErrorCode::invalid_argument,
+                "gradients cannot be clipped at " + std::to_string(options_.clip_norm) +
+                    ", or weights averaged with a decay of " + std::to_string(options_.ema) +
+                    "; use a norm above 0 and a decay in 0 … 1, 1 excluded, or 0 for none");
+  }
+  numbers_->clip_norm = options_.clip_norm;
   if (options_.sgd) optimizer_.emplace(parameters(), *options_.sgd);
   const std::size_t terms = graph_.losses().size();
   numbers_->weights.resize(terms);
   numbers_->factors.resize(terms);
-  numbers_->own.resize(terms);
+  numbers_->own.resize(terms * static_cast<std::size_t>(options_.accumulate));
+  numbers_->rank.resize(terms);
   numbers_->total.resize(terms);
 }
 
@@ -93,6 +105,7 @@ void Model::bind(const Memory& memory) {
   check_memory("gradients", memory.gradients, parameters(), dtype());
   check_memory("state", memory.state, state(), dtype());
   if (optimizer_) check_memory("velocity", memory.velocity, parameters(), dtype());
+  if (options_.ema > 0) check_memory("averages", memory.averages, parameters(), dtype());
   memory_ = memory;
   bound_ = true;
   for (auto& [samples, prepared] : prepared_) place(*prepared);
@@ -110,7 +123,7 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   }
   std::unique_ptr<PreparedGraph>& entry = prepared_[samples];
   if (entry == nullptr) {
-    entry = std::make_unique<PreparedGraph>(passed_, ops_, dtype(), samples, options_.passes);
+    entry = std::make_unique<PreparedGraph>(passed_, ops_, dtype(), samples, options_.accumulate, options_.passes);
   } else if (entry->has(training)) {
     return *entry;
   }
@@ -149,7 +162,8 @@ void Model::place(PreparedGraph& prepared) {
   prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
                   .tensors = memory_,
                   .numbers = numbers_.get(),
-                  .updates = updates});
+                  .updates = updates,
+                  .ema = options_.ema});
 }
 
 void Model::submit_step(const Feed& feed, ItemQueue& queue) {
@@ -167,7 +181,7 @@ const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Pee
   return numbers_->result;
 }
 
-std::span<const ops::Figures> Model::own_figures() const { return numbers_->own; }
+std::span<const ops::Figures> Model::own_figures() const { return numbers_->rank; }
 
 std::span<const ops::Figures> Model::evaluate(const Feed& feed) {
   require_bound();
@@ -177,7 +191,7 @@ std::span<const ops::Figures> Model::evaluate(const Feed& feed) {
   NoPeers alone;
   Runner runner(graph_, *numbers_, ops_, alone, options_.observer);
   for (const Item& item : steps.items()) runner.submit(item);
-  return numbers_->own;
+  return std::span(numbers_->own).first(graph_.losses().size());
 }
 
 double Model::loss_of(std::span<const ops::Figures> figures, double samples) const {

@@ -27,9 +27,10 @@ std::string text_of(const ops::Format& format) {
 
 }  // namespace
 
-PlacedSteps::PlacedSteps(const Graph& graph, Schedule schedule, const Passes& passes)
+PlacedSteps::PlacedSteps(const Graph& graph, Schedule schedule, const Passes& passes, DType dtype)
     : graph_(&graph),
       schedule_(std::move(schedule)),
+      dtype_(dtype),
       plan_(plan_memory(passes.reuse_memory
                             ? schedule_.buffers
                             : throughout(schedule_.buffers, static_cast<int>(schedule_.items.size())))) {}
@@ -44,7 +45,7 @@ void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) con
     case Kind::parameter: return slot_address(tensors.parameters, graph_->parameters().at(operand.index));
     case Kind::gradient: return slot_address(tensors.gradients, graph_->parameters().at(operand.index));
     case Kind::state: return slot_address(tensors.state, graph_->state().at(operand.index));
-    case Kind::figures: return &memory.numbers->own[index];
+    case Kind::figures: return &memory.numbers->own[static_cast<std::size_t>(operand.leaf) * graph_->losses().size() + index];
     case Kind::factor: return &memory.numbers->factors[index];
   }
   return nullptr;
@@ -67,7 +68,10 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
   fill(pointers.input_gradients, run.input_gradients);
   fill(pointers.parameter_gradients, run.parameter_gradients);
   for (std::size_t i = 0; i < run.inputs.size(); ++i) {
-    if (run.inputs[i].kind == Kind::input) slots_.push_back({&pointers.inputs[i], run.inputs[i].index});
+    if (run.inputs[i].kind != Kind::input) continue;
+    const TensorSpec& spec = graph_->inputs()[static_cast<std::size_t>(run.inputs[i].index)];
+    slots_.push_back({&pointers.inputs[i], run.inputs[i].index,
+                      run.inputs[i].leaf * spec.elements() * size_of(spec.dtype(dtype_))});
   }
   pointers.arguments = {.inputs = pointers.inputs,
                         .parameters = pointers.parameters,
@@ -85,6 +89,10 @@ void PlacedSteps::place(const StepMemory& memory) {
   slots_.clear();
   items_.clear();
   for (const PlannedItem& item : schedule_.items) {
+    if (std::holds_alternative<Gate>(item) && memory.numbers->clip_norm > 0) {
+      for (const ops::SgdStep& sgd : memory.updates)
+        items_.emplace_back(AddSquares{{sgd.gradients, sgd.count, sgd.dtype}});
+    }
     items_.push_back(std::visit(
         [&](const auto& planned) -> Item {
           if constexpr (requires { placed(planned, memory); }) {
@@ -94,24 +102,50 @@ void PlacedSteps::place(const StepMemory& memory) {
           }
         },
         item));
-    if (std::holds_alternative<Gate>(item)) {
-      for (const ops::SgdStep& sgd : memory.updates) items_.emplace_back(Update{sgd});
-    }
+    if (std::holds_alternative<Gate>(item)) add_updates(memory);
   }
 }
 
+void PlacedSteps::add_updates(const StepMemory& memory) {
+  for (const ops::SgdStep& sgd : memory.updates) items_.emplace_back(Update{sgd});
+  if (memory.ema == 0) return;
+  const Buffer& averages = memory.tensors.averages;
+  items_.emplace_back(Average{{.averages = averages.data,
+                               .values = memory.tensors.parameters.data,
+                               .count = averages.count,
+                               .dtype = averages.dtype,
+                               .decay = memory.ema,
+                               .scalars = &memory.numbers->update}});
+}
+
 void PlacedSteps::feed(std::span<const void* const> inputs) {
-  for (const Slot& slot : slots_) *slot.pointer = inputs[static_cast<std::size_t>(slot.input)];
+  for (const Slot& slot : slots_) {
+    const auto* first = static_cast<const std::byte*>(inputs[static_cast<std::size_t>(slot.input)]);
+    *slot.pointer = first == nullptr ? nullptr : first + slot.offset;
+  }
 }
 
 PlacedSteps& PreparedGraph::training() {
-  if (!training_) training_.emplace(graph_, schedule_training(graph_, kernels_), passes_);
-  return *training_;
+  if (training_) return *training_;
+  std::vector<Leaf> leaves;
+  for (std::int64_t leaf = 0; leaf < leaves_; ++leaf) {
+    const std::int64_t first = samples_ * leaf / leaves_;
+    const std::int64_t end = samples_ * (leaf + 1) / leaves_;
+    leaves.push_back({&kernels_for(end - first, static_cast<std::size_t>(leaves_)), first});
+  }
+  return training_.emplace(graph_, schedule_training(graph_, leaves), passes_, dtype_);
 }
 
 PlacedSteps& PreparedGraph::evaluation() {
-  if (!evaluation_) evaluation_.emplace(graph_, schedule_evaluation(graph_, kernels_), passes_);
-  return *evaluation_;
+  if (evaluation_) return *evaluation_;
+  const Kernels& kernels = kernels_for(samples_, static_cast<std::size_t>(leaves_));
+  return evaluation_.emplace(graph_, schedule_evaluation(graph_, kernels), passes_, dtype_);
+}
+
+const Kernels& PreparedGraph::kernels_for(std::int64_t samples, std::size_t leaves) {
+  const auto found = kernels_.find(samples);
+  if (found != kernels_.end()) return found->second;
+  return kernels_.emplace(samples, choose_kernels(graph_, ops_, dtype_, samples, leaves)).first->second;
 }
 
 Bytes PreparedGraph::arena_bytes() const {
@@ -120,7 +154,10 @@ Bytes PreparedGraph::arena_bytes() const {
 
 void PreparedGraph::place(const StepMemory& memory) {
   if (training_) training_->place(memory);
-  if (evaluation_) evaluation_->place(memory);
+  if (!evaluation_) return;
+  StepMemory averaged = memory;
+  if (memory.ema > 0) averaged.tensors.parameters = memory.tensors.averages;
+  evaluation_->place(averaged);
 }
 
 OperatorReport PreparedGraph::report(const PlannedRun& run) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,12 +23,14 @@ struct StepMemory {
   Model::Memory tensors;
   StepNumbers* numbers = nullptr;
   std::span<const ops::SgdStep> updates;
+  double ema = 0;  ///< 0: no averages
 };
 
 /// A schedule with its memory plan, and, once it is placed, the list of items.
 class PlacedSteps {
  public:
-  PlacedSteps(const Graph& graph, Schedule schedule, const Passes& passes);
+  /// @param dtype  of reals among the inputs
+  PlacedSteps(const Graph& graph, Schedule schedule, const Passes& passes, DType dtype);
 
   [[nodiscard]] const MemoryPlan& plan() const { return plan_; }
   [[nodiscard]] std::span<const Lifetime> lifetimes() const { return schedule_.buffers; }
@@ -54,14 +57,17 @@ class PlacedSteps {
   struct Slot {
     const void** pointer;
     int input;
+    std::int64_t offset;  ///< in bytes
   };
 
   [[nodiscard]] void* address(const Operand& operand, const StepMemory& memory) const;
   Item placed(const PlannedRun& run, const StepMemory& memory);
+  void add_updates(const StepMemory& memory);
   Item placed(const PlannedZero& zero, const StepMemory& memory) const;
 
   const Graph* graph_;
   Schedule schedule_;
+  DType dtype_;
   MemoryPlan plan_;
   std::deque<Pointers> pointers_;
   std::vector<Slot> slots_;
@@ -72,8 +78,9 @@ class PlacedSteps {
 class PreparedGraph {
  public:
   /// @param graph  outlives this, as does `ops`
-  PreparedGraph(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, const Passes& passes)
-      : graph_(graph), passes_(passes), kernels_(choose_kernels(graph, ops, dtype, samples)) {}
+  /// @param leaves  into how many parts of about equal size a step's samples are cut; evaluations are not
+  PreparedGraph(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, int leaves, const Passes& passes)
+      : graph_(graph), ops_(ops), dtype_(dtype), samples_(samples), leaves_(leaves), passes_(passes) {}
 
   /// Made when it is first asked for.
   PlacedSteps& training();
@@ -86,9 +93,15 @@ class PreparedGraph {
   [[nodiscard]] OperatorReport report(const PlannedRun& run) const;
 
  private:
+  const Kernels& kernels_for(std::int64_t samples, std::size_t leaves);
+
   const Graph& graph_;
+  ops::Ops& ops_;
+  DType dtype_;
+  std::int64_t samples_;
+  int leaves_;
   Passes passes_;
-  Kernels kernels_;
+  std::map<std::int64_t, Kernels> kernels_;  // by number of samples
   std::optional<PlacedSteps> training_;
   std::optional<PlacedSteps> evaluation_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/runner.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -31,10 +32,19 @@ void Runner::run(const Run& item) {
 
 void Runner::run(const Zero& item) { std::memset(item.data, 0, static_cast<std::size_t>(item.bytes.value)); }
 
+void Runner::add_leaves() {
+  const std::size_t terms = numbers_.rank.size();
+  for (std::size_t term = 0; term < terms; ++term) {
+    numbers_.rank[term] = {};
+    for (std::size_t i = term; i < numbers_.own.size(); i += terms) numbers_.rank[term] += numbers_.own[i];
+  }
+}
+
 void Runner::run(const SumWeights& /*item*/) {
+  add_leaves();
   for (std::size_t term = 0; term < numbers_.weights.size(); ++term) {
     const bool by_weight = graph_.losses()[term].normaliser == Normaliser::weight;
-    numbers_.weights[term] = by_weight ? numbers_.own[term].weight : 0;
+    numbers_.weights[term] = by_weight ? numbers_.rank[term].weight : 0;
   }
   peers_.sum(numbers_.weights);
 }
@@ -48,7 +58,9 @@ void Runner::run(const SetFactors& /*item*/) {
 }
 
 void Runner::run(const Finish& /*item*/) {
-  numbers_.total = numbers_.own;
+  add_leaves();
+  numbers_.total = numbers_.rank;
+  numbers_.squares = 0;
   numbers_.finite = peers_.finish(ops::numbers(numbers_.total));
 }
 
@@ -57,8 +69,12 @@ void Runner::run(const Gate& /*item*/) {
   result.loss = loss_of(graph_, numbers_.total, numbers_.scalars.samples);
   result.correct = numbers_.total.front().correct;
   result.finite = numbers_.finite && std::isfinite(result.loss);
+  result.gradient_norm = std::sqrt(numbers_.squares) / numbers_.scalars.loss_scale;
+  // As PyTorch's clip_grad_norm_, which divides by a little more than the norm.
+  const double shortened =
+      numbers_.clip_norm == 0 ? 1 : std::min(1.0, numbers_.clip_norm / (result.gradient_norm + 1e-6));
   numbers_.update = {.learning_rate = numbers_.scalars.learning_rate,
-                     .gradient_scale = 1 / numbers_.scalars.loss_scale,
+                     .gradient_scale = shortened / numbers_.scalars.loss_scale,
                      .go = result.finite};
 }
 

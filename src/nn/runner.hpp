@@ -19,6 +19,7 @@ class Runner final : public ItemQueue {
   }
 
  private:
+  void add_leaves();
   void run(const Run& item);
   static void run(const Zero& item);
   void run(const Ready& item) { peers_.ready(item.parameter); }
@@ -26,8 +27,10 @@ class Runner final : public ItemQueue {
   void run(const SumWeights& item);
   void run(const SetFactors& item);
   void run(const Finish& item);
+  void run(const AddSquares& item) { numbers_.squares += ops_.sum_of_squares(item.gradients); }
   void run(const Gate& item);
   void run(const Update& item) { ops_.sgd(item.sgd); }
+  void run(const Average& item) { ops_.average(item.step); }
 
   const Graph& graph_;
   StepNumbers& numbers_;

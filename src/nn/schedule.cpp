@@ -14,13 +14,10 @@ constexpr int none = -1;
 
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, const Kernels& kernels)
+  Scheduler(const Graph& graph, std::span<const Leaf> leaves)
       : graph_(graph),
-        kernels_(kernels),
+        leaves_(leaves.begin(), leaves.end()),
         differentiable_(differentiable(graph)),
-        value_of_(graph.values().size(), none),
-        gradient_of_(graph.values().size(), none),
-        nodes_(graph.nodes().size()),
         loss_of_(graph.nodes().size(), none),
         users_left_(graph.parameters().tensors().size()),
         users_(users_left_.size()) {
@@ -28,21 +25,26 @@ class Scheduler {
       loss_of_[static_cast<std::size_t>(graph.losses()[term].node)] = static_cast<int>(term);
     }
     for (const Node& node : graph.nodes()) {
-      for (const int parameter : node.parameters) ++users_[static_cast<std::size_t>(parameter)];
+      for (const int parameter : node.parameters)
+        users_[static_cast<std::size_t>(parameter)] += static_cast<int>(leaves.size());
     }
     users_left_ = users_;
   }
 
   Schedule training() {
     weigh();
-    for (std::size_t n = 0; n < nodes_.size(); ++n) forward(n, ops::Pass::forward);
-    for (std::size_t n = nodes_.size(); n-- > 0;) backward(n);
+    for (leaf_ = 0; leaf_ < leaves_.size(); ++leaf_) {
+      begin_leaf();
+      for (std::size_t n = 0; n < nodes_.size(); ++n) forward(n, ops::Pass::forward);
+      for (std::size_t n = nodes_.size(); n-- > 0;) backward(n);
+    }
     add(Finish{});
     add(Gate{});
     return std::move(schedule_);
   }
 
   Schedule evaluation() {
+    begin_leaf();
     for (std::size_t n = 0; n < nodes_.size(); ++n) forward(n, ops::Pass::infer);
     return std::move(schedule_);
   }
@@ -53,6 +55,19 @@ class Scheduler {
     std::vector<int> converted;  // inputs in the format that the node wants, where it is another
     int saved = none;
   };
+
+  void begin_leaf() {
+    value_of_.assign(graph_.values().size(), none);
+    gradient_of_.assign(graph_.values().size(), none);
+    nodes_.assign(graph_.nodes().size(), {});
+  }
+  [[nodiscard]] const Kernels& kernels() const { return *leaves_[leaf_].kernels; }
+  /// The figures of a loss term, of this leaf.
+  [[nodiscard]] Operand figures(int term) const {
+    return {Kind::figures, term, static_cast<std::int64_t>(leaf_)};
+  }
+  /// An input's samples of this leaf.
+  [[nodiscard]] Operand of_input(int input) const { return {Kind::input, input, leaves_[leaf_].first}; }
 
   [[nodiscard]] int now() const { return static_cast<int>(schedule_.items.size()); }
   template <typename Planned>
@@ -71,36 +86,42 @@ class Scheduler {
   }
   Operand use_value(int value) {
     const int input = graph_.input_of(value);
-    return input >= 0 ? Operand{Kind::input, input} : use(value_of_[static_cast<std::size_t>(value)]);
+    return input >= 0 ? of_input(input) : use(value_of_[static_cast<std::size_t>(value)]);
   }
   static std::vector<Operand> tensors(Kind kind, const std::vector<int>& indices) {
     std::vector<Operand> operands;
     for (const int index : indices) operands.push_back({kind, index});
     return operands;
   }
-  [[nodiscard]] const ops::Format& format(int value) const { return kernels_.formats[static_cast<std::size_t>(value)]; }
-  [[nodiscard]] const Kernels::OfNode& made(std::size_t node) const { return kernels_.nodes[node]; }
+  [[nodiscard]] const ops::Format& format(int value) const { return kernels().formats[static_cast<std::size_t>(value)]; }
+  [[nodiscard]] const Kernels::OfNode& made(std::size_t node) const { return kernels().nodes[node]; }
 
   void weigh() {
     bool any = false;
-    for (std::size_t term = 0; term < graph_.losses().size(); ++term) {
-      if (graph_.losses()[term].normaliser != Normaliser::weight) continue;
-      const auto n = static_cast<std::size_t>(graph_.losses()[term].node);
-      PlannedRun run{.kernel = made(n).kernel.get(),
-                     .pass = ops::Pass::weigh,
-                     .label = "weigh " + graph_.nodes()[n].name,
-                     .node = static_cast<int>(n),
-                     .output = {Kind::figures, static_cast<int>(term)}};
-      // Of targets alone: what the network computes is not there yet.
-      for (const int value : graph_.nodes()[n].inputs) {
-        const int input = graph_.input_of(value);
-        run.inputs.push_back(input >= 0 ? Operand{Kind::input, input} : Operand{});
+    for (leaf_ = 0; leaf_ < leaves_.size(); ++leaf_) {
+      for (std::size_t term = 0; term < graph_.losses().size(); ++term) {
+        if (graph_.losses()[term].normaliser != Normaliser::weight) continue;
+        weigh(static_cast<int>(term));
+        any = true;
       }
-      add(std::move(run));
-      any = true;
     }
     if (any) add(SumWeights{});
     add(SetFactors{});
+  }
+
+  /// Of targets alone: what the network computes is not there yet.
+  void weigh(int term) {
+    const auto n = static_cast<std::size_t>(graph_.losses()[static_cast<std::size_t>(term)].node);
+    PlannedRun run{.kernel = made(n).kernel.get(),
+                   .pass = ops::Pass::weigh,
+                   .label = "weigh " + graph_.nodes()[n].name,
+                   .node = static_cast<int>(n),
+                   .output = figures(term)};
+    for (const int value : graph_.nodes()[n].inputs) {
+      const int input = graph_.input_of(value);
+      run.inputs.push_back(input >= 0 ? of_input(input) : Operand{});
+    }
+    add(std::move(run));
   }
 
   void convert(ops::Kernel* kernel, const std::string& label, Operand from, Operand to) {
@@ -126,7 +147,7 @@ class Scheduler {
                    .parameters = tensors(Kind::parameter, node.parameters),
                    .state = tensors(Kind::state, node.state)};
     if (node.output < 0) {
-      run.output = {Kind::figures, loss_of_[n]};
+      run.output = figures(loss_of_[n]);
     } else {
       int& buffer = value_of_[static_cast<std::size_t>(node.output)];
       buffer = new_buffer(format(node.output).bytes);
@@ -228,7 +249,7 @@ class Scheduler {
   }
 
   [[nodiscard]] ops::Kernel* sum_of(int parameter) const {
-    return kernels_.sum[static_cast<std::size_t>(parameter)].get();
+    return kernels().sum[static_cast<std::size_t>(parameter)].get();
   }
 
   void add_up(std::size_t n, const std::vector<int>& terms) {
@@ -247,7 +268,7 @@ class Scheduler {
         so_far = term;
         continue;
       }
-      PlannedRun sum{.kernel = kernels_.addition[value].get(),
+      PlannedRun sum{.kernel = kernels().addition[value].get(),
                      .label = "add gradients of " + graph_.values()[value].name,
                      .inputs = {use(so_far), use(term)}};
       so_far = new_buffer(format(static_cast<int>(value)).bytes);
@@ -268,14 +289,15 @@ class Scheduler {
   }
 
   const Graph& graph_;
-  const Kernels& kernels_;
+  std::vector<Leaf> leaves_;
+  std::size_t leaf_ = 0;  // that is being scheduled
   std::vector<bool> differentiable_;
-  std::vector<int> value_of_;     // the buffer of each value
+  std::vector<int> value_of_;     // the buffer of each value, of this leaf
   std::vector<int> gradient_of_;  // of each value, as far as it has been added up
   std::vector<Buffers> nodes_;
   std::vector<int> loss_of_;  // the term of each node that is a loss
   std::vector<int> users_left_;
-  std::vector<int> users_;  // nodes that use each parameter
+  std::vector<int> users_;  // how many times leaves' nodes use each parameter
   Schedule schedule_;
 };
 
@@ -292,10 +314,13 @@ std::vector<bool> differentiable(const Graph& graph) {
   return leads_back;
 }
 
-Schedule schedule_training(const Graph& graph, const Kernels& kernels) { return Scheduler(graph, kernels).training(); }
+Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves) {
+  return Scheduler(graph, leaves).training();
+}
 
 Schedule schedule_evaluation(const Graph& graph, const Kernels& kernels) {
-  return Scheduler(graph, kernels).evaluation();
+  const Leaf whole{&kernels};
+  return Scheduler(graph, std::span(&whole, 1)).evaluation();
 }
 
 }  // namespace lockstep::nn

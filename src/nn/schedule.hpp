@@ -17,7 +17,14 @@ namespace lockstep::nn {
 struct Operand {
   enum class Kind { none, activation, input, parameter, gradient, state, figures, factor };
   Kind kind = Kind::none;
-  int index = 0;  ///< of a buffer of the schedule, an input, a tensor of a layout, or a loss term
+  int index = 0;         ///< of a buffer of the schedule, an input, a tensor of a layout, or a loss term
+  std::int64_t leaf = 0;  ///< of an input: the first of its samples; of figures: whose they are
+};
+
+/// A part of a rank's samples that runs through the graph by itself: a micro-batch.
+struct Leaf {
+  const Kernels* kernels = nullptr;  ///< for as many samples as it has
+  std::int64_t first = 0;            ///< of its samples
 };
 
 /// A pass of an operator, with its operands.
@@ -54,10 +61,11 @@ std::vector<bool> differentiable(const Graph& graph);
 
 /// A step of training: what targets weigh, forward, backward, sums over ranks, the decision about the update. A value's
 /// memory is held until its last reader has run; backward passes are in the reverse order of the graph, and a parameter
-/// is ready after the last of its users.
-/// @param kernels  outlives the schedule
-Schedule schedule_training(const Graph& graph, const Kernels& kernels);
-/// The same forward only, by running statistics.
+/// is ready after the last of its users. Leaves run one after the other, their gradients are added; what all of their
+/// targets weigh is known before the first.
+/// @param leaves  at least one; their kernels outlive the schedule
+Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves);
+/// The same forward only, by running statistics, of one leaf.
 Schedule schedule_evaluation(const Graph& graph, const Kernels& kernels);
 
 }  // namespace lockstep::nn

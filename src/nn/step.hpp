@@ -19,9 +19,12 @@ struct StepNumbers {
   StepScalars scalars;              ///< set by the host before the list runs
   std::vector<double> weights;      ///< of each loss term, summed over ranks; of those normalised by weight
   std::vector<double> factors;      ///< of each loss term: what its gradients are multiplied by
-  std::vector<ops::Figures> own;    ///< of each loss term, of this rank
+  std::vector<ops::Figures> own;    ///< of each leaf's loss terms
+  std::vector<ops::Figures> rank;   ///< of each loss term, of all leaves
   std::vector<ops::Figures> total;  ///< the same summed over ranks
   bool finite = true;
+  double squares = 0;    ///< of gradients that are to be clipped
+  double clip_norm = 0;  ///< 0: they are not
   ops::UpdateScalars update;
   StepResult result;  ///< read by the host when the list has run
 };
@@ -50,14 +53,22 @@ struct SumWeights {};
 struct SetFactors {};
 /// Waits until gradients and figures are sums over ranks.
 struct Finish {};
-/// Decides whether the step's update is made.
+/// Adds the squares of gradients to those of the step.
+struct AddSquares {
+  ConstBuffer gradients;
+};
+/// Decides whether the step's update is made, and how far gradients are shortened.
 struct Gate {};
 /// Of parameters one behind the other.
 struct Update {
   ops::SgdStep sgd;
 };
+/// Of the weights, after their update.
+struct Average {
+  ops::AverageStep step;
+};
 
-using Item = std::variant<Run, Zero, Ready, Progress, SumWeights, SetFactors, Finish, Gate, Update>;
+using Item = std::variant<Run, Zero, Ready, Progress, SumWeights, SetFactors, Finish, AddSquares, Gate, Update, Average>;
 
 /// Takes the items of a list in their order.
 class ItemQueue {

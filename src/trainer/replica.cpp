@@ -26,9 +26,11 @@ void copy_in(const std::vector<std::byte>& from, const Buffer& to) {
   if (!from.empty()) std::memcpy(to.data, from.data(), from.size());
 }
 
-std::vector<Snapshot::Setting> lengths_of(std::int64_t weights, std::int64_t velocity, std::int64_t state) {
+std::vector<Snapshot::Setting> lengths_of(std::int64_t weights, std::int64_t velocity, std::int64_t averages,
+                                          std::int64_t state) {
   return {{"bytes of weights", std::to_string(weights)},
           {"bytes of velocities", std::to_string(velocity)},
+          {"bytes of averages", std::to_string(averages)},
           {"bytes of running statistics", std::to_string(state)}};
 }
 
@@ -50,7 +52,13 @@ auto on_every_rank(const ProcessGroup& group, const Make& make) {
 
 nn::ModelOptions model_options(const nn::Graph& graph, const TrainerOptions& options, Observer* observer) {
   const nn::Sgd checked(graph.parameters(), options.sgd);
-  return {.dtype = options.precision, .sgd = checked.options(), .passes = options.passes, .observer = observer};
+  return {.dtype = options.precision,
+          .sgd = checked.options(),
+          .accumulate = options.accumulate,
+          .clip_norm = options.clip_norm,
+          .ema = options.ema,
+          .passes = options.passes,
+          .observer = observer};
 }
 
 /// Which tensor of a batch each input of the graph is.
@@ -84,6 +92,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
           group, model_.parameters(), options.precision,
           {.bucket = options.bucket, .initial = options.initial, .check_finite = true, .observer = observer}),
       velocity_(group.allocate(data_parallel_.values().bytes())),
+      averages_(allocate_host({options.ema > 0 ? data_parallel_.values().bytes().value : 0})),
       state_(allocate_host({model_.state().count().value * size_of(options.precision)})),
       statistics_(group.statistics()),
       loss_scale_(on_every_rank(group, [&] { return LossScale(options.loss_scale); })),
@@ -92,16 +101,20 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
   model_.bind({.parameters = data_parallel_.values(),
                .gradients = data_parallel_.gradients(),
                .state = state(),
-               .velocity = velocity()});
+               .velocity = velocity(),
+               .averages = averages()});
   model_.initialize(options.seed);
   // Every rank makes them from the same seed; processors that round differently could still make others.
   data_parallel_.synchronize();
+  if (averages().count.value > 0) std::memcpy(averages().data, data_parallel_.values().data, static_cast<std::size_t>(averages().bytes().value));
 }
 
 Buffer Replica::velocity() const {
   const Buffer values = data_parallel_.values();
   return {velocity_.data(), values.count, values.dtype, velocity_.kind()};
 }
+
+Buffer Replica::averages() const { return averages_.as(model_.dtype()); }
 
 nn::Feed Replica::feed(const data::Batch& batch) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = batch.tensors[tensors_[i]].data;
@@ -187,6 +200,7 @@ void Replica::average_state() {
 void Replica::save(Snapshot& snapshot) {
   copy_out(data_parallel_.values(), snapshot.weights);
   copy_out(velocity(), snapshot.velocity);
+  copy_out(averages(), snapshot.averages);
   copy_out(state(), snapshot.state);
   snapshot.loss_scale = loss_scale_.state();
   snapshot.scaled_steps = loss_scale_.steps();
@@ -199,23 +213,25 @@ std::vector<Snapshot::Setting> Replica::settings() const {
                                              {"parameters", hexadecimal(model_.parameters().hash())},
                                              {"statistics", hexadecimal(model_.state().hash())}};
   const std::vector<Snapshot::Setting> long_parts =
-      lengths_of(data_parallel_.values().bytes().value, velocity().bytes().value, state().bytes().value);
+      lengths_of(data_parallel_.values().bytes().value, velocity().bytes().value,
+                 averages().bytes().value, state().bytes().value);
   settings.insert(settings.end(), long_parts.begin(), long_parts.end());
   return settings;
 }
 
 std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
   const auto length = [](const std::vector<std::byte>& part) { return static_cast<std::int64_t>(part.size()); };
-  return lengths_of(length(snapshot.weights), length(snapshot.velocity), length(snapshot.state));
+  return lengths_of(length(snapshot.weights), length(snapshot.velocity), length(snapshot.averages), length(snapshot.state));
 }
 
 void Replica::restore(const Snapshot& snapshot) {
   if (group_->rank() == Rank{0}) {
     copy_in(snapshot.weights, data_parallel_.values());
     copy_in(snapshot.velocity, velocity());
+    copy_in(snapshot.averages, averages());
     copy_in(snapshot.state, state());
   }
-  for (const Buffer& buffer : {data_parallel_.values(), velocity(), state()}) {
+  for (const Buffer& buffer : {data_parallel_.values(), velocity(), averages(), state()}) {
     group_->communicator().broadcast(buffer, {0}, Queue::host(), "replica").wait();
   }
   double scale[2] = {snapshot.loss_scale, static_cast<double>(snapshot.scaled_steps)};

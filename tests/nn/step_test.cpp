@@ -145,6 +145,45 @@ TEST(Step, LossScaleIsTakenOutAgainByTheUpdate) {
   EXPECT_EQ(scaled.gradient_of("fc.bias")[0], 1024 * plain.gradient_of("fc.bias")[0]);
 }
 
+/// PyTorch's clip_grad_norm_, and an average of the weights that evaluations use.
+TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
+  const Graph graph = knotty_network();
+  const Doubles images = wavy(3 * image_elements(graph));
+  const std::vector<std::int32_t> labels{0, 1, 2};
+  const void* inputs[] = {images.data(), labels.data()};
+  const auto ops = ops::make_reference_ops();
+  Updated plain(graph, {}, SgdOptions{});
+  NoPeers alone;
+  const Doubles before = plain.parameters;
+  plain.model.train({3, inputs}, {.learning_rate = 1, .samples = 3}, alone);
+  double squares = 0;
+  for (const double gradient : plain.gradients) squares += gradient * gradient;
+  const double norm = std::sqrt(squares);
+  for (const double scale : {1.0, 64.0}) {
+    Model model(graph, *ops, {.dtype = DType::float64, .sgd = SgdOptions{}, .clip_norm = norm / 4, .ema = 0.75});
+    Doubles parameters = before;
+    Doubles gradients(parameters.size());
+    Doubles velocity(parameters.size());
+    Doubles averages = before;
+    Doubles state(plain.state.size());
+    model.bind({view(parameters), view(gradients), view(state), view(velocity), view(averages)});
+    const StepResult result =
+        model.train({3, inputs}, {.learning_rate = 1, .samples = 3, .loss_scale = scale}, alone);
+    EXPECT_NEAR(result.gradient_norm, norm, 1e-12 * norm);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const double step = plain.gradients[i] * (norm / 4) / (norm + 1e-6);
+      ASSERT_NEAR(parameters[i], before[i] - step, 1e-14);
+      ASSERT_NEAR(averages[i], 0.75 * before[i] + 0.25 * parameters[i], 1e-15);
+    }
+    const double evaluated = model.evaluate({3, inputs}).front().loss;
+    parameters.assign(parameters.size(), 0);
+    EXPECT_EQ(model.evaluate({3, inputs}).front().loss, evaluated) << "of the averages";
+  }
+  EXPECT_THROW(Model(graph, *ops, {.dtype = DType::float64, .clip_norm = -1}), Error);
+  EXPECT_THROW(Model(graph, *ops, {.dtype = DType::float64, .ema = 1}), Error);
+  EXPECT_THROW(Model(graph, *ops, {.dtype = DType::float64, .accumulate = 0}), Error);
+}
+
 /// fc(x) and, with the same weights, fc(relu(fc2(x))), each with a loss of its own.
 Graph two_heads(Normaliser normaliser, double second) {
   Graph graph("two-heads");
@@ -221,6 +260,41 @@ TEST(Step, WeightsAreSummedOverRanksBeforeTheFirstGradient) {
   }
   // fc's weights are ready after the last of their users, behind fc2's.
   EXPECT_EQ(other.ready_parameters, (std::vector<int>{3, 2, 1, 0}));
+}
+
+/// Without batch norm, micro-batches are the batch; one may be empty.
+TEST(Step, MicroBatchesAddUpToTheBatch) {
+  const Graph graph = two_heads(Normaliser::weight, 0.5);
+  const Doubles x = wavy(5 * 3);
+  const std::vector<std::int32_t> labels{0, 1, 2, 0, 2};
+  const void* inputs[] = {x.data(), labels.data()};
+  const auto ops = ops::make_reference_ops();
+  Doubles whole;
+  double loss = 0;
+  for (const int accumulate : {1, 2, 5, 7}) {
+    Model model(graph, *ops, {.dtype = DType::float64, .accumulate = accumulate});
+    Doubles parameters(static_cast<std::size_t>(model.parameters().count().value));
+    Doubles gradients(parameters.size(), 77);
+    Doubles state;
+    model.bind({view(parameters), view(gradients), view(state)});
+    model.initialize(1);
+    Heavier peers;
+    const StepResult result = model.train({5, inputs}, {.samples = 5}, peers);
+    EXPECT_EQ(peers.ready_parameters, (std::vector<int>{3, 2, 1, 0})) << "once each";
+    if (accumulate == 1) {
+      whole = gradients;
+      loss = result.loss;
+    }
+    EXPECT_NEAR(result.loss, loss, 1e-14);
+    for (const TensorSlot& slot : model.parameters().tensors()) {
+      for (std::int64_t i = slot.offset.value; i < slot.offset.value + slot.count.value; ++i)
+        EXPECT_NEAR(gradients[static_cast<std::size_t>(i)], whole[static_cast<std::size_t>(i)], 1e-15) << slot.name;
+    }
+  }
+  const Graph large = make_model("resnet20", DataSpec::of_images(3, 16, 16, 10));
+  Model at_once(large, *ops, {.dtype = DType::float64});
+  Model in_four(large, *ops, {.dtype = DType::float64, .accumulate = 4});
+  EXPECT_LT(in_four.activation_bytes(16).value, at_once.activation_bytes(16).value / 2);
 }
 
 TEST(Step, ATermWithoutWeightGivesGradientsOfZero) {

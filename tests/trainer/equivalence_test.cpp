@@ -24,6 +24,7 @@ constexpr int steps = 20;
 struct Record {
   std::vector<double> losses;
   std::vector<std::vector<double>> gradients;  // per recorded step, flat
+  Trainer::Evaluation evaluation;              // at the end
 };
 
 std::vector<double> as_doubles(const Buffer& buffer) {
@@ -40,6 +41,9 @@ struct Case {
   ops::Ops& ops;
   const data::DatasetPair& data;
   int gradient_steps;  // for how many steps gradients are recorded
+  int accumulate = 1;  // micro-batches, where there are several ranks
+  double clip_norm = 0;
+  double ema = 0;
 };
 
 /// Trains on the first `ranks` ranks of the world. @return the record, on those ranks
@@ -56,6 +60,9 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
                      .batch = {100},
                      .schedule = {.peak = 0.05},
                      .sgd = {.momentum = 0.9, .weight_decay = 1e-4},
+                     .accumulate = ranks > 1 ? c.accumulate : 1,
+                     .clip_norm = c.clip_norm,
+                     .ema = c.ema,
                      .bucket = {64 << 10}});
     *layout = trainer.replica().data_parallel().layout();
     for (int step = 0; step < steps; ++step) {
@@ -64,6 +71,7 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
       if (step < c.gradient_steps)
         record.gradients.push_back(as_doubles(trainer.replica().data_parallel().gradients()));
     }
+    record.evaluation = trainer.evaluate();
     members.close();
   }
   return record;
@@ -100,6 +108,7 @@ void expect_same_on_any_number_of_ranks(const World& world, const Case& c, const
       EXPECT_LE(std::abs(together->losses[step] - alone->losses[step]), bounds.loss * std::abs(alone->losses[step]))
           << ranks << " ranks, step " << step;
     }
+    EXPECT_NEAR(together->evaluation.loss, alone->evaluation.loss, bounds.loss * alone->evaluation.loss);
     for (std::size_t step = 0; step < alone->gradients.size(); ++step) {
       EXPECT_LE(worst_difference(layout, together->gradients[step], alone->gradients[step]), bounds.gradient)
           << ranks << " ranks, step " << step;
@@ -113,6 +122,26 @@ TEST(Equivalence, Float64OnTheReferenceOps) {
   const data::DatasetPair data = testing_support::small_digits(1903, 50, 12);
   const auto ops = ops::make_reference_ops();
   expect_same_on_any_number_of_ranks(world, {DType::float64, *ops, data, steps}, {1e-12, 1e-12});
+  world.close();
+}
+
+/// Micro-batches, of which ranks have 3 and the single process has 1: their shares of 34, 33, … samples are cut unevenly,
+/// and in the last step some have none.
+TEST(Equivalence, OfMicroBatchesClippingAndAveragesInFloat64) {
+  World world;
+  const data::DatasetPair data = testing_support::small_digits(1903, 50, 12);
+  const auto ops = ops::make_reference_ops();
+  const Case both{DType::float64, *ops, data, steps, 3, 0.5, 0.9};
+  expect_same_on_any_number_of_ranks(world, both, {1e-12, 1e-12});
+  Layout layout;
+  const std::optional<Record> neither = train_on(world, 1, {DType::float64, *ops, data, 0}, &layout);
+  const std::optional<Record> clipped = train_on(world, 1, {DType::float64, *ops, data, 0, 1, 0.5}, &layout);
+  const std::optional<Record> averaged = train_on(world, 1, {DType::float64, *ops, data, 0, 1, 0, 0.9}, &layout);
+  if (neither) {
+    EXPECT_NE(clipped->losses.back(), neither->losses.back()) << "or nothing was clipped";
+    EXPECT_EQ(averaged->losses, neither->losses);
+    EXPECT_NE(averaged->evaluation.loss, neither->evaluation.loss) << "or the weights were evaluated";
+  }
   world.close();
 }
 

@@ -45,6 +45,11 @@ struct Passes {
 struct ModelOptions {
   DType dtype = DType::float32;
   std::optional<SgdOptions> sgd;  ///< without it a step makes gradients and no update
+  /// Micro-batches, of about equal size, into which a rank's samples of a step are cut. They run one after the other,
+  /// so that only one's activations have to be held; gradients are added, and leave after the last.
+  int accumulate = 1;
+  double clip_norm = 0;  ///< the longest gradient, over all that is updated; a longer one is shortened to it. 0: any
+  double ema = 0;        ///< decay of the weights' exponential moving average, which is what evaluations use. 0: none
   Passes passes;
   Observer* observer = nullptr;  ///< gets a span for each operator on the track "compute": "forward <layer>", …
 };
@@ -61,6 +66,7 @@ struct StepResult {
   double loss = 0;     ///< Σ coefficient · loss ÷ normaliser
   double correct = 0;  ///< of the first loss term
   bool finite = true;  ///< gradients and loss; otherwise nothing was updated
+  double gradient_norm = 0;  ///< before it was clipped; known where there is something to clip by
 };
 
 /// This rank's part of a batch: a pointer for each of the graph's inputs, in their order, row-major, integers as int32
@@ -110,6 +116,7 @@ class Model {
     Buffer gradients;
     Buffer state;
     Buffer velocity;  ///< of the optimizer, where there is one: like parameters, and zero before the first step
+    Buffer averages;  ///< where there is a decay: like parameters, and equal to them before the first step
   };
   /// Hands it over. It may be called again.
   /// @throws Error{invalid_argument} if a count or dtype is wrong; Error{unsupported} for memory of a GPU

@@ -108,6 +108,16 @@ struct SgdStep {
   const UpdateScalars* scalars = nullptr;  ///< never null when the step is taken
 };
 
+/// averages = decay · averages + (1 − decay) · values, over flat slices, unless the update was not made.
+struct AverageStep {
+  void* averages = nullptr;
+  const void* values = nullptr;
+  Count count;
+  DType dtype = DType::float32;
+  double decay = 0;
+  const UpdateScalars* scalars = nullptr;
+};
+
 /// How much a second all threads of a rank can do together.
 struct MachineLimits {
   double bytes_per_second = 0;  ///< read and written, by a copy that is larger than caches
@@ -133,6 +143,11 @@ class Ops {
 
   /// Overwrites parameters and velocity.
   virtual void sgd(const SgdStep& step) = 0;
+  /// Overwrites averages.
+  virtual void average(const AverageStep& step) = 0;
+  /// Σ x², in double, in an order that depends on nothing but the number of values.
+  /// @throws Error{unsupported} unless they are float32 or float64
+  [[nodiscard]] virtual double sum_of_squares(const ConstBuffer& values) = 0;
 
   /// Measures what the processors that operators use can do at best, in a few hundredths of a second.
   /// @throws Error{unsupported} unless the dtype is float32 or float64

@@ -76,12 +76,14 @@ class Replica : private nn::Peers {
   [[noreturn]] void refuse_loss(double loss) const;
   [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
   [[nodiscard]] Buffer velocity() const;
+  [[nodiscard]] Buffer averages() const;
   [[nodiscard]] Buffer state() const { return state_.as(model_.dtype()); }
 
   ProcessGroup* group_;
   nn::Model model_;
   DataParallel data_parallel_;
   Allocation velocity_;
+  Allocation averages_;  // empty without
   Allocation state_;
   CommunicatorStatistics statistics_;
   LossScale loss_scale_;

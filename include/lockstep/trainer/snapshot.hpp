@@ -25,6 +25,7 @@ struct Snapshot {
   std::int64_t scaled_steps = 0;    ///< since it has changed
   std::vector<std::byte> weights;   ///< all parameters
   std::vector<std::byte> velocity;  ///< the optimizer's state
+  std::vector<std::byte> averages;  ///< of the weights, where they are averaged
   std::vector<std::byte> state;     ///< running statistics, as evaluation would use them
 };
 

@@ -11,6 +11,7 @@
 #include "ops/onednn/reordered.hpp"
 #include "ops/onednn/team.hpp"
 #include "ops/sgd.hpp"
+#include "ops/squares.hpp"
 
 // Of libgomp, whose header belongs to one compiler only.
 extern "C" void omp_set_num_threads(int threads);
@@ -70,6 +71,15 @@ class OneDnnOps final : public Ops {
     onednn::on_team([&](int member, int members) { sgd_step(part_of(step, member, members)); });
   }
 
+  void average(const AverageStep& step) override {
+    check_average(step);
+    onednn::on_team([&](int member, int members) { average_part(step, member, members); });
+  }
+
+  [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override {
+    return squares_(values, onednn::on_team);
+  }
+
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
     return ops::measure_limits(dtype, onednn::on_team);
   }
@@ -90,6 +100,7 @@ class OneDnnOps final : public Ops {
 
   std::unique_ptr<Ops> reference_;  ///< of operators that oneDNN has no kernels for
   onednn::ContextPtr context_;
+  SumOfSquares squares_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "ops/limits.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/sgd.hpp"
+#include "ops/squares.hpp"
 
 namespace lockstep::ops {
 
@@ -26,6 +27,15 @@ class ReferenceOps final : public Ops {
     sgd_step(step);
   }
 
+  void average(const AverageStep& step) override {
+    check_average(step);
+    average_part(step, 0, 1);
+  }
+
+  [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override {
+    return squares_(values, [](const auto& body) { body(0, 1); });
+  }
+
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
     return ops::measure_limits(dtype, [](const auto& body) { body(0, 1); });
   }
@@ -38,6 +48,8 @@ class ReferenceOps final : public Ops {
     for (const Format& format : inputs) plain.push_back(Format::plain(format.shape, format.dtype));
     return std::visit([&](const auto& kind) { return reference::make(kind, plain); }, op);
   }
+
+  SumOfSquares squares_;
 };
 
 }  // namespace
