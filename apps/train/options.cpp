@@ -64,6 +64,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
       ("precision", choice(precisions), "(default float32)")
       ("timeout", value<double>("S"), "seconds without progress after which an all-reduce fails (default 300)")
+      ("sync-bn", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "batch norm by mean and variance of all ranks' samples, not of each rank's (default no)")
       ("accumulate", value<int>("N"), "micro-batches into which a rank's samples of a step are cut: less memory, one update (default 1)")
       ("clip-norm", value<double>("X"), "shorten gradients whose norm, over all parameters, is above X (default 0: never)")
       ("ema", value<double>("D"), "average weights with this decay, as 0.999, and evaluate the average (default 0: no average)")
@@ -142,6 +143,7 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
       .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative"),
       .decay_vectors = given.get("decay-vectors", true),
       .frozen = words_of(given.get<std::string>("freeze", ""))};
+  options.sync_batch_norm = given.get("sync-bn", false);
   options.accumulate = given.get("accumulate", 1, positive, "at least 1 micro-batch is needed");
   options.clip_norm = given.get("clip-norm", 0.0, not_negative, "it cannot be negative");
   options.ema = given.get("ema", 0.0, below_one, "it must be in 0 … 1, 1 excluded");

@@ -24,6 +24,14 @@ ops::Activation* activation_of(ops::Operator& op) {
 
 }  // namespace
 
+Graph synchronise_batch_norms(const Graph& graph) {
+  Graph synchronised = graph;
+  for (Node& node : synchronised.nodes_) {
+    if (auto* norm = std::get_if<BatchNorm>(&node.op)) norm->synchronised = true;
+  }
+  return synchronised;
+}
+
 Graph fuse_activations(const Graph& graph) {
   Graph fused = graph;
   const std::vector<int> readers = graph.readers();

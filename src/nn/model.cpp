@@ -67,9 +67,18 @@ void Passes::leave_out(const std::string& name) {
   }
 }
 
+namespace {
+
+Graph after_passes(const Graph& graph, const ModelOptions& options) {
+  const Graph whole = options.synchronised_ranks > 0 ? synchronise_batch_norms(graph) : graph;
+  return options.passes.fuse ? fuse_activations(whole) : whole;
+}
+
+}  // namespace
+
 Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
     : graph_(std::move(graph)),
-      passed_(options.passes.fuse ? fuse_activations(graph_) : graph_),
+      passed_(after_passes(graph_, options)),
       ops_(ops),
       options_(std::move(options)),
       numbers_(std::make_unique<StepNumbers>()) {
@@ -123,7 +132,8 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   }
   std::unique_ptr<PreparedGraph>& entry = prepared_[samples];
   if (entry == nullptr) {
-    entry = std::make_unique<PreparedGraph>(passed_, ops_, dtype(), samples, options_.accumulate, options_.passes);
+    entry = std::make_unique<PreparedGraph>(passed_, ops_, dtype(), samples, options_.accumulate,
+                                            std::max(1, options_.synchronised_ranks), options_.passes);
   } else if (entry->has(training)) {
     return *entry;
   }
@@ -175,6 +185,11 @@ void Model::submit_step(const Feed& feed, ItemQueue& queue) {
 }
 
 const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Peers& peers) {
+  if (options_.synchronised_ranks > 0 && options_.synchronised_ranks != peers.size()) {
+    throw Error(ErrorCode::invalid_argument, "a model whose batch norm is synchronised over " +
+                                                 std::to_string(options_.synchronised_ranks) +
+                                                 " ranks cannot take a step among " + std::to_string(peers.size()));
+  }
   numbers_->scalars = scalars;
   Runner runner(graph_, *numbers_, ops_, peers, options_.observer);
   submit_step(feed, runner);

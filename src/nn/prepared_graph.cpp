@@ -45,7 +45,8 @@ void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) con
     case Kind::parameter: return slot_address(tensors.parameters, graph_->parameters().at(operand.index));
     case Kind::gradient: return slot_address(tensors.gradients, graph_->parameters().at(operand.index));
     case Kind::state: return slot_address(tensors.state, graph_->state().at(operand.index));
-    case Kind::figures: return &memory.numbers->own[static_cast<std::size_t>(operand.leaf) * graph_->losses().size() + index];
+    case Kind::figures:
+      return &memory.numbers->own[static_cast<std::size_t>(operand.leaf) * graph_->losses().size() + index];
     case Kind::factor: return &memory.numbers->factors[index];
   }
   return nullptr;
@@ -55,6 +56,15 @@ Item PlacedSteps::placed(const PlannedZero& zero, const StepMemory& memory) cons
   if (zero.what.kind != Kind::gradient) return Zero{address(zero.what, memory), zero.bytes};
   const TensorSlot& slot = graph_->parameters().at(zero.what.index);
   return Zero{address(zero.what, memory), slice(memory.tensors.gradients, slot.offset, slot.count).bytes()};
+}
+
+Item PlacedSteps::placed(const PlannedGather& gather, const StepMemory& memory) const {
+  const auto count = static_cast<std::size_t>(gather.count);
+  const std::size_t ranks =
+      static_cast<std::size_t>(schedule_.buffers[static_cast<std::size_t>(gather.all.index)].bytes.value) /
+      (sizeof(double) * count);
+  return Gather{{static_cast<const double*>(address(gather.own, memory)), count},
+                {static_cast<double*>(address(gather.all, memory)), count * ranks}};
 }
 
 Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
@@ -70,17 +80,20 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
   for (std::size_t i = 0; i < run.inputs.size(); ++i) {
     if (run.inputs[i].kind != Kind::input) continue;
     const TensorSpec& spec = graph_->inputs()[static_cast<std::size_t>(run.inputs[i].index)];
-    slots_.push_back({&pointers.inputs[i], run.inputs[i].index,
-                      run.inputs[i].leaf * spec.elements() * size_of(spec.dtype(dtype_))});
+    slots_.push_back(
+        {&pointers.inputs[i], run.inputs[i].index, run.inputs[i].leaf * spec.elements() * size_of(spec.dtype(dtype_))});
   }
-  pointers.arguments = {.inputs = pointers.inputs,
-                        .parameters = pointers.parameters,
-                        .state = pointers.state,
-                        .output = address(run.output, memory),
-                        .saved = address(run.saved, memory),
-                        .output_gradient = address(run.output_gradient, memory),
-                        .input_gradients = pointers.input_gradients,
-                        .parameter_gradients = pointers.parameter_gradients};
+  pointers.arguments = {
+      .inputs = pointers.inputs,
+      .parameters = pointers.parameters,
+      .state = pointers.state,
+      .output = address(run.output, memory),
+      .saved = address(run.saved, memory),
+      .part = static_cast<double*>(address(run.part, memory)),
+      .parts = {static_cast<const double*>(address(run.parts, memory)), static_cast<std::size_t>(run.parts_count)},
+      .output_gradient = address(run.output_gradient, memory),
+      .input_gradients = pointers.input_gradients,
+      .parameter_gradients = pointers.parameter_gradients};
   return Run{run.kernel, run.pass, &pointers.arguments, &run.label};
 }
 
@@ -133,7 +146,7 @@ PlacedSteps& PreparedGraph::training() {
     const std::int64_t end = samples_ * (leaf + 1) / leaves_;
     leaves.push_back({&kernels_for(end - first, static_cast<std::size_t>(leaves_)), first});
   }
-  return training_.emplace(graph_, schedule_training(graph_, leaves), passes_, dtype_);
+  return training_.emplace(graph_, schedule_training(graph_, leaves, ranks_), passes_, dtype_);
 }
 
 PlacedSteps& PreparedGraph::evaluation() {
@@ -163,7 +176,7 @@ void PreparedGraph::place(const StepMemory& memory) {
 OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   const ops::Traits& traits = run.kernel->traits();
   OperatorReport report{.name = run.label, .algorithm = run.kernel->algorithm(run.pass)};
-  if (run.pass != ops::Pass::backward && run.pass != ops::Pass::weigh) report.result = text_of(traits.output);
+  if (run.pass == ops::Pass::forward) report.result = text_of(traits.output);
   if (run.node < 0) {  // reads its inputs and writes its result, and that is all
     report.operation = run.inputs.size() == 1 ? "reorder" : "add";
     report.bytes = {traits.output.bytes.value * static_cast<std::int64_t>(run.inputs.size() + 1)};
@@ -178,6 +191,9 @@ OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   ops::Cost cost = run.pass == ops::Pass::backward ? signature.backward : signature.forward;
   if (run.pass == ops::Pass::backward && wants_inputs) cost = cost + signature.backward_inputs;
   if (run.pass == ops::Pass::weigh) cost = {};
+  // Two sums over what is read.
+  if (run.pass == ops::Pass::measure) cost = {3 * inputs[0].count(), inputs[0].count()};
+  if (run.pass == ops::Pass::measure_backward) cost = {3 * inputs[0].count(), 2 * inputs[0].count()};
   report.operation = ops::text_of(node.op);
   report.flops = cost.flops;
   report.bytes = {cost.elements * size_of(traits.inputs.front().dtype)};

@@ -64,6 +64,7 @@ class PlacedSteps {
   Item placed(const PlannedRun& run, const StepMemory& memory);
   void add_updates(const StepMemory& memory);
   Item placed(const PlannedZero& zero, const StepMemory& memory) const;
+  Item placed(const PlannedGather& gather, const StepMemory& memory) const;
 
   const Graph* graph_;
   Schedule schedule_;
@@ -79,8 +80,10 @@ class PreparedGraph {
  public:
   /// @param graph  outlives this, as does `ops`
   /// @param leaves  into how many parts of about equal size a step's samples are cut; evaluations are not
-  PreparedGraph(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, int leaves, const Passes& passes)
-      : graph_(graph), ops_(ops), dtype_(dtype), samples_(samples), leaves_(leaves), passes_(passes) {}
+  /// @param ranks   that exchange what operators measure
+  PreparedGraph(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, int leaves, int ranks,
+                const Passes& passes)
+      : graph_(graph), ops_(ops), dtype_(dtype), samples_(samples), leaves_(leaves), ranks_(ranks), passes_(passes) {}
 
   /// Made when it is first asked for.
   PlacedSteps& training();
@@ -100,6 +103,7 @@ class PreparedGraph {
   DType dtype_;
   std::int64_t samples_;
   int leaves_;
+  int ranks_;
   Passes passes_;
   std::map<std::int64_t, Kernels> kernels_;  // by number of samples
   std::optional<PlacedSteps> training_;

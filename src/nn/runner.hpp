@@ -26,6 +26,7 @@ class Runner final : public ItemQueue {
   void run(const Progress& /*item*/) { peers_.between_operators(); }
   void run(const SumWeights& item);
   void run(const SetFactors& item);
+  void run(const Gather& item) { peers_.gather(item.own, item.all); }
   void run(const Finish& item);
   void run(const AddSquares& item) { numbers_.squares += ops_.sum_of_squares(item.gradients); }
   void run(const Gate& item);

@@ -14,9 +14,10 @@ constexpr int none = -1;
 
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, std::span<const Leaf> leaves)
+  Scheduler(const Graph& graph, std::span<const Leaf> leaves, int ranks)
       : graph_(graph),
         leaves_(leaves.begin(), leaves.end()),
+        ranks_(ranks),
         differentiable_(differentiable(graph)),
         loss_of_(graph.nodes().size(), none),
         users_left_(graph.parameters().tensors().size()),
@@ -63,9 +64,7 @@ class Scheduler {
   }
   [[nodiscard]] const Kernels& kernels() const { return *leaves_[leaf_].kernels; }
   /// The figures of a loss term, of this leaf.
-  [[nodiscard]] Operand figures(int term) const {
-    return {Kind::figures, term, static_cast<std::int64_t>(leaf_)};
-  }
+  [[nodiscard]] Operand figures(int term) const { return {Kind::figures, term, static_cast<std::int64_t>(leaf_)}; }
   /// An input's samples of this leaf.
   [[nodiscard]] Operand of_input(int input) const { return {Kind::input, input, leaves_[leaf_].first}; }
 
@@ -93,7 +92,9 @@ class Scheduler {
     for (const int index : indices) operands.push_back({kind, index});
     return operands;
   }
-  [[nodiscard]] const ops::Format& format(int value) const { return kernels().formats[static_cast<std::size_t>(value)]; }
+  [[nodiscard]] const ops::Format& format(int value) const {
+    return kernels().formats[static_cast<std::size_t>(value)];
+  }
   [[nodiscard]] const Kernels::OfNode& made(std::size_t node) const { return kernels().nodes[node]; }
 
   void weigh() {
@@ -155,7 +156,37 @@ class Scheduler {
     }
     const Bytes saved = made(n).kernel->traits().saved;
     if (pass == ops::Pass::forward && saved.value > 0) run.saved = use(buffers.saved = new_buffer(saved));
+    if (pass == ops::Pass::forward)
+      exchange(run, ops::Pass::measure, "measure " + node.name, made(n).kernel->traits().forward_part);
+    touch(run);
     add(std::move(run));
+  }
+
+  /// Before the run, what it has to know of other ranks' parts: measured by `pass` and gathered.
+  void exchange(PlannedRun& run, ops::Pass pass, std::string label, std::int64_t count) {
+    if (count == 0) return;
+    const auto bytes = static_cast<std::int64_t>(sizeof(double)) * count;
+    run.part = use(new_buffer({bytes}));
+    run.parts = use(new_buffer({bytes * ranks_}));
+    PlannedRun first = run;
+    first.pass = pass;
+    first.label = std::move(label);
+    first.parts = {};
+    touch(first);
+    add(std::move(first));
+    add(PlannedGather{run.part, run.parts, count});
+    run.parts_count = count * ranks_;
+  }
+
+  /// What a run reads or writes has to live until then.
+  void touch(const PlannedRun& run) {
+    const auto last = [this](const Operand& operand) {
+      if (operand.kind == Kind::activation) use(operand.index);
+    };
+    for (const auto* operands : {&run.inputs, &run.input_gradients, &run.parameter_gradients})
+      std::for_each(operands->begin(), operands->end(), last);
+    for (const Operand* operand : {&run.output, &run.saved, &run.output_gradient, &run.part, &run.parts})
+      last(*operand);
   }
 
   std::vector<Operand> inputs_of(std::size_t n) {
@@ -185,6 +216,8 @@ class Scheduler {
       run.output_gradient = is_loss ? Operand{Kind::factor, loss_of_[n]} : use(gradient);
       for (std::size_t i = 0; i < terms.size(); ++i) run.input_gradients.push_back(input_gradient(n, i, terms[i]));
       const std::vector<int> parts = parameter_parts(node, traits, run);
+      exchange(run, ops::Pass::measure_backward, "measure backward " + node.name, traits.backward_part);
+      touch(run);
       add(std::move(run));
       add_up(n, terms);
       add_up_parameters(node, parts);
@@ -291,6 +324,7 @@ class Scheduler {
   const Graph& graph_;
   std::vector<Leaf> leaves_;
   std::size_t leaf_ = 0;  // that is being scheduled
+  int ranks_;
   std::vector<bool> differentiable_;
   std::vector<int> value_of_;     // the buffer of each value, of this leaf
   std::vector<int> gradient_of_;  // of each value, as far as it has been added up
@@ -314,13 +348,13 @@ std::vector<bool> differentiable(const Graph& graph) {
   return leads_back;
 }
 
-Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves) {
-  return Scheduler(graph, leaves).training();
+Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves, int ranks) {
+  return Scheduler(graph, leaves, ranks).training();
 }
 
 Schedule schedule_evaluation(const Graph& graph, const Kernels& kernels) {
   const Leaf whole{&kernels};
-  return Scheduler(graph, std::span(&whole, 1)).evaluation();
+  return Scheduler(graph, std::span(&whole, 1), 1).evaluation();
 }
 
 }  // namespace lockstep::nn

@@ -17,7 +17,7 @@ namespace lockstep::nn {
 struct Operand {
   enum class Kind { none, activation, input, parameter, gradient, state, figures, factor };
   Kind kind = Kind::none;
-  int index = 0;         ///< of a buffer of the schedule, an input, a tensor of a layout, or a loss term
+  int index = 0;          ///< of a buffer of the schedule, an input, a tensor of a layout, or a loss term
   std::int64_t leaf = 0;  ///< of an input: the first of its samples; of figures: whose they are
 };
 
@@ -41,6 +41,15 @@ struct PlannedRun {
   Operand output_gradient;
   std::vector<Operand> input_gradients;
   std::vector<Operand> parameter_gradients;
+  Operand part;
+  Operand parts;
+  std::int64_t parts_count = 0;
+};
+/// What every rank gets of every other.
+struct PlannedGather {
+  Operand own;
+  Operand all;
+  std::int64_t count = 0;  ///< doubles of each rank
 };
 /// What a kernel will add to.
 struct PlannedZero {
@@ -48,7 +57,8 @@ struct PlannedZero {
   Bytes bytes;
 };
 
-using PlannedItem = std::variant<PlannedRun, PlannedZero, Ready, Progress, SumWeights, SetFactors, Finish, Gate>;
+using PlannedItem =
+    std::variant<PlannedRun, PlannedZero, PlannedGather, Ready, Progress, SumWeights, SetFactors, Finish, Gate>;
 
 /// A list of items over buffers whose addresses are not decided yet. Moments are indices of items.
 struct Schedule {
@@ -64,7 +74,8 @@ std::vector<bool> differentiable(const Graph& graph);
 /// is ready after the last of its users. Leaves run one after the other, their gradients are added; what all of their
 /// targets weigh is known before the first.
 /// @param leaves  at least one; their kernels outlive the schedule
-Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves);
+/// @param ranks   that exchange what operators measure
+Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves, int ranks);
 /// The same forward only, by running statistics, of one leaf.
 Schedule schedule_evaluation(const Graph& graph, const Kernels& kernels);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -53,6 +54,11 @@ struct SumWeights {};
 struct SetFactors {};
 /// Waits until gradients and figures are sums over ranks.
 struct Finish {};
+/// All ranks get what each has left for the others.
+struct Gather {
+  std::span<const double> own;
+  std::span<double> all;
+};
 /// Adds the squares of gradients to those of the step.
 struct AddSquares {
   ConstBuffer gradients;
@@ -68,7 +74,8 @@ struct Average {
   ops::AverageStep step;
 };
 
-using Item = std::variant<Run, Zero, Ready, Progress, SumWeights, SetFactors, Finish, AddSquares, Gate, Update, Average>;
+using Item =
+    std::variant<Run, Zero, Ready, Progress, SumWeights, SetFactors, Gather, Finish, AddSquares, Gate, Update, Average>;
 
 /// Takes the items of a list in their order.
 class ItemQueue {

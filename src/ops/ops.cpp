@@ -57,9 +57,17 @@ void Kernel::weigh(const Arguments& /*call*/) {
   throw Error(ErrorCode::invalid_argument, "only a loss can be asked what it weighs");
 }
 
+void Kernel::measure(const Arguments& /*call*/) {
+  throw Error(ErrorCode::invalid_argument, "the operator does not depend on other ranks' parts of a batch");
+}
+
+void Kernel::measure_backward(const Arguments& call) { measure(call); }
+
 void Kernel::run(Pass pass, const Arguments& call) {
   require_count(call.inputs.size(), traits_.inputs.size(), "inputs");
   if (pass == Pass::weigh) return weigh(call);
+  if (pass == Pass::measure) return measure(call);
+  if (pass == Pass::measure_backward) return measure_backward(call);
   require_count(call.parameters.size(), parameters_, "parameters");
   if (pass == Pass::backward) {
     require_count(call.input_gradients.size(), traits_.inputs.size(), "input gradients");

@@ -50,11 +50,13 @@ auto on_every_rank(const ProcessGroup& group, const Make& make) {
   }
 }
 
-nn::ModelOptions model_options(const nn::Graph& graph, const TrainerOptions& options, Observer* observer) {
+nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph, const TrainerOptions& options,
+                               Observer* observer) {
   const nn::Sgd checked(graph.parameters(), options.sgd);
   return {.dtype = options.precision,
           .sgd = checked.options(),
           .accumulate = options.accumulate,
+          .synchronised_ranks = options.sync_batch_norm ? group.size() : 0,
           .clip_norm = options.clip_norm,
           .ema = options.ema,
           .passes = options.passes,
@@ -87,7 +89,7 @@ std::vector<std::size_t> match(const nn::Graph& graph, const std::vector<TensorS
 Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
                  const TrainerOptions& options, Observer* observer)
     : group_(&group),
-      model_(graph, ops, on_every_rank(group, [&] { return model_options(graph, options, observer); })),
+      model_(graph, ops, on_every_rank(group, [&] { return model_options(group, graph, options, observer); })),
       data_parallel_(
           group, model_.parameters(), options.precision,
           {.bucket = options.bucket, .initial = options.initial, .check_finite = true, .observer = observer}),
@@ -97,7 +99,8 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       statistics_(group.statistics()),
       loss_scale_(on_every_rank(group, [&] { return LossScale(options.loss_scale); })),
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
-      inputs_(tensors_.size()) {
+      inputs_(tensors_.size()),
+      statistics_are_equal_(options.sync_batch_norm) {
   model_.bind({.parameters = data_parallel_.values(),
                .gradients = data_parallel_.gradients(),
                .state = state(),
@@ -106,7 +109,8 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
   model_.initialize(options.seed);
   // Every rank makes them from the same seed; processors that round differently could still make others.
   data_parallel_.synchronize();
-  if (averages().count.value > 0) std::memcpy(averages().data, data_parallel_.values().data, static_cast<std::size_t>(averages().bytes().value));
+  if (averages().count.value > 0)
+    std::memcpy(averages().data, data_parallel_.values().data, static_cast<std::size_t>(averages().bytes().value));
 }
 
 Buffer Replica::velocity() const {
@@ -123,6 +127,10 @@ nn::Feed Replica::feed(const data::Batch& batch) {
 
 void Replica::sum(std::span<double> values) {
   group_->statistics().all_reduce(values, values, ReduceOp::sum, Queue::host(), "weights").wait();
+}
+
+void Replica::gather(std::span<const double> own, std::span<double> all) {
+  group_->statistics().all_gather(own, all, Queue::host(), "batch norm").wait();
 }
 
 bool Replica::finish(std::span<double> values) {
@@ -193,6 +201,7 @@ Error Replica::not_finite(const std::string& what, std::vector<int> culprits) co
 std::span<const ops::Figures> Replica::evaluate(const data::Batch& batch) { return model_.evaluate(feed(batch)); }
 
 void Replica::average_state() {
+  if (statistics_are_equal_) return;
   model_.average_state(statistics_, samples_seen_);
   samples_seen_ = 0;
 }
@@ -204,6 +213,7 @@ void Replica::save(Snapshot& snapshot) {
   copy_out(state(), snapshot.state);
   snapshot.loss_scale = loss_scale_.state();
   snapshot.scaled_steps = loss_scale_.steps();
+  if (statistics_are_equal_) return;
   nn::average_statistics({snapshot.state.data(), state().count, state().dtype}, statistics_, samples_seen_);
 }
 
@@ -212,16 +222,16 @@ std::vector<Snapshot::Setting> Replica::settings() const {
                                              {"precision", std::string(name(model_.dtype()))},
                                              {"parameters", hexadecimal(model_.parameters().hash())},
                                              {"statistics", hexadecimal(model_.state().hash())}};
-  const std::vector<Snapshot::Setting> long_parts =
-      lengths_of(data_parallel_.values().bytes().value, velocity().bytes().value,
-                 averages().bytes().value, state().bytes().value);
+  const std::vector<Snapshot::Setting> long_parts = lengths_of(
+      data_parallel_.values().bytes().value, velocity().bytes().value, averages().bytes().value, state().bytes().value);
   settings.insert(settings.end(), long_parts.begin(), long_parts.end());
   return settings;
 }
 
 std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
   const auto length = [](const std::vector<std::byte>& part) { return static_cast<std::int64_t>(part.size()); };
-  return lengths_of(length(snapshot.weights), length(snapshot.velocity), length(snapshot.averages), length(snapshot.state));
+  return lengths_of(length(snapshot.weights), length(snapshot.velocity), length(snapshot.averages),
+                    length(snapshot.state));
 }
 
 void Replica::restore(const Snapshot& snapshot) {

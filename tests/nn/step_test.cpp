@@ -68,6 +68,8 @@ class Verdict final : public Peers {
   void ready(int /*parameter*/) override {}
   void between_operators() override {}
   void sum(std::span<double> /*values*/) override {}
+  [[nodiscard]] int size() const override { return 1; }
+  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
   bool finish(std::span<double> /*values*/) override { return finite; }
   bool finite = true;
 };
@@ -167,8 +169,7 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
     Doubles averages = before;
     Doubles state(plain.state.size());
     model.bind({view(parameters), view(gradients), view(state), view(velocity), view(averages)});
-    const StepResult result =
-        model.train({3, inputs}, {.learning_rate = 1, .samples = 3, .loss_scale = scale}, alone);
+    const StepResult result = model.train({3, inputs}, {.learning_rate = 1, .samples = 3, .loss_scale = scale}, alone);
     EXPECT_NEAR(result.gradient_norm, norm, 1e-12 * norm);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const double step = plain.gradients[i] * (norm / 4) / (norm + 1e-6);
@@ -239,6 +240,8 @@ class Heavier final : public Peers {
   void sum(std::span<double> values) override {
     for (double& value : values) value += 10;
   }
+  [[nodiscard]] int size() const override { return 2; }
+  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
   bool finish(std::span<double> /*values*/) override { return true; }
   std::vector<int> ready_parameters;
 };

@@ -25,6 +25,8 @@ class RecordingPeers final : public Peers {
   void ready(int parameter) override { calls.push_back(parameter); }
   void between_operators() override { calls.push_back(pause); }
   void sum(std::span<double> /*values*/) override {}
+  [[nodiscard]] int size() const override { return 1; }
+  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
   bool finish(std::span<double> /*values*/) override { return true; }
   [[nodiscard]] std::vector<int> parameters() const {
     std::vector<int> found;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/replica.hpp"
@@ -95,6 +96,92 @@ TEST(BatchNorm, OnSeveralRanksIsThatOfAsManySmallBatches) {
   }
   members.close();
   world.close();
+}
+
+/// A process that has the whole batch.
+template <typename Real>
+struct Whole {
+  Whole(const nn::Graph& graph, ops::Ops& ops, const nn::SgdOptions& sgd)
+      : model(graph, ops, {.dtype = dtype_of<Real>(), .sgd = sgd}),
+        parameters(static_cast<std::size_t>(model.parameters().count().value)),
+        gradients(parameters.size()),
+        velocity(parameters.size()),
+        state(static_cast<std::size_t>(model.state().count().value)) {
+    model.bind({.parameters = std::span(parameters),
+                .gradients = std::span(gradients),
+                .state = std::span(state),
+                .velocity = std::span(velocity)});
+    model.initialize(seed);
+  }
+  nn::Model model;
+  std::vector<Real> parameters;
+  std::vector<Real> gradients;
+  std::vector<Real> velocity;
+  std::vector<Real> state;
+};
+
+template <typename Real>
+void expect_close(const Buffer& actual, const std::vector<Real>& expected, double bound, const std::string& what) {
+  ASSERT_EQ(actual.count.value, static_cast<std::int64_t>(expected.size()));
+  const auto* values = static_cast<const Real*>(actual.data);
+  double largest = 0;
+  for (const Real value : expected) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(values[i], expected[i], bound * std::max(1.0, largest)) << what << ", element " << i;
+}
+
+/// Ranks' shares of 11 samples differ, and with more than two ranks the last one has none.
+template <typename Real>
+void expect_synchronised_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<ops::Ops> ops, int steps, double bound) {
+  constexpr std::int64_t all = 11;
+  World world;
+  ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
+  {
+    const nn::Graph network = nn::knotty_network();
+    const nn::SgdOptions sgd{.momentum = 0.9};
+    const TrainerOptions options{.precision = dtype_of<Real>(), .sgd = sgd, .sync_batch_norm = true, .seed = seed};
+    Replica replica(members, *ops, network, network.inputs(), options, nullptr);
+    Whole<Real> whole(network, *ops, sgd);
+    const std::int64_t dealt = world.size() > 2 ? world.size() - 1 : world.size();
+    const std::int64_t rank = std::min<std::int64_t>(world.rank().value, dealt);
+    const std::int64_t first = all * rank * rank / (dealt * dealt);  // the later, the more
+    const std::int64_t end = rank < dealt ? all * (rank + 1) * (rank + 1) / (dealt * dealt) : first;
+    for (int step = 0; step < steps; ++step) {
+      const std::vector<double> drawn = nn::wavy(all * nn::image_elements(network), step);
+      std::vector<Real> images(drawn.begin(), drawn.end());
+      std::vector<std::int32_t> labels = nn::cycling_labels(all, 3);
+      const std::array<Buffer, 2> tensors{
+          Buffer(std::span(images).subspan(static_cast<std::size_t>(first * nn::image_elements(network)))),
+          Buffer(std::span(labels).subspan(static_cast<std::size_t>(first)))};
+      const Replica::StepResult result =
+          replica.step({.samples = {end - first}, .step_samples = {all}, .tensors = tensors}, rate);
+      const void* inputs[] = {images.data(), labels.data()};
+      nn::NoPeers alone;
+      const double loss =
+          whole.model.train({all, inputs}, {.learning_rate = rate, .samples = static_cast<double>(all)}, alone).loss;
+      EXPECT_NEAR(result.loss, loss, bound);
+      expect_close(replica.data_parallel().gradients(), whole.gradients, bound, "gradients");
+      expect_close(replica.data_parallel().values(), whole.parameters, bound, "weights");
+    }
+    Snapshot snapshot;
+    replica.save(snapshot);
+    expect_close({snapshot.state.data(), {static_cast<std::int64_t>(whole.state.size())}, dtype_of<Real>()},
+                 whole.state, bound, "running statistics");
+  }
+  members.close();
+  world.close();
+}
+
+TEST(SynchronisedBatchNorm, IsThatOfTheWholeBatchInFloat64) {
+  expect_synchronised_batch_norm_is_that_of_the_whole_batch<double>(ops::make_reference_ops(), 3, 1e-12);
+}
+
+TEST(SynchronisedBatchNorm, IsThatOfTheWholeBatchInFloat32) {
+  expect_synchronised_batch_norm_is_that_of_the_whole_batch<float>(ops::make_reference_ops(), 1, 1e-5);
+}
+
+TEST(SynchronisedBatchNorm, IsThatOfTheWholeBatchOnOneDnn) {
+  expect_synchronised_batch_norm_is_that_of_the_whole_batch<float>(ops::make_onednn_ops(1), 1, 1e-5);
 }
 
 }  // namespace

@@ -105,6 +105,7 @@ class Graph {
 
  private:
   friend Graph fuse_activations(const Graph& graph);
+  friend Graph synchronise_batch_norms(const Graph& graph);
   int append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared);
   ops::Signature signature_of(const std::string& name, const ops::Operator& op, const std::vector<int>& inputs) const;
   int append_value(Value value, int input);
@@ -124,5 +125,7 @@ class Graph {
 /// The same function with fewer passes over memory: each ReLU whose input is a convolution, batch norm, linear or add
 /// that nobody else reads becomes that operator's activation.
 Graph fuse_activations(const Graph& graph);
+/// With statistics over all ranks' parts of a batch in every batch norm.
+Graph synchronise_batch_norms(const Graph& graph);
 
 }  // namespace lockstep::nn

@@ -48,6 +48,8 @@ struct ModelOptions {
   /// Micro-batches, of about equal size, into which a rank's samples of a step are cut. They run one after the other,
   /// so that only one's activations have to be held; gradients are added, and leave after the last.
   int accumulate = 1;
+  /// Ranks of whose parts batch norm takes mean and variance together, `Peers::size()`; 0: of each part by itself.
+  int synchronised_ranks = 0;
   double clip_norm = 0;  ///< the longest gradient, over all that is updated; a longer one is shortened to it. 0: any
   double ema = 0;        ///< decay of the weights' exponential moving average, which is what evaluations use. 0: none
   Passes passes;
@@ -63,9 +65,9 @@ struct StepScalars {
 
 /// What a step came to, the same on all ranks.
 struct StepResult {
-  double loss = 0;     ///< Σ coefficient · loss ÷ normaliser
-  double correct = 0;  ///< of the first loss term
-  bool finite = true;  ///< gradients and loss; otherwise nothing was updated
+  double loss = 0;           ///< Σ coefficient · loss ÷ normaliser
+  double correct = 0;        ///< of the first loss term
+  bool finite = true;        ///< gradients and loss; otherwise nothing was updated
   double gradient_norm = 0;  ///< before it was clipped; known where there is something to clip by
 };
 

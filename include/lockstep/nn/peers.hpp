@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 namespace lockstep::nn {
@@ -17,6 +18,10 @@ class Peers {
   virtual void between_operators() = 0;
   /// Overwrites the values with their sums over ranks, at once.
   virtual void sum(std::span<double> values) = 0;
+  /// How many ranks there are.
+  [[nodiscard]] virtual int size() const = 0;
+  /// Overwrites `all` with every rank's `own`, one behind the other.
+  virtual void gather(std::span<const double> own, std::span<double> all) = 0;
   /// Comes after all parameters: gradients are sums over ranks when it returns, and so are these values.
   /// @return whether every gradient is finite, on every rank and in sum
   virtual bool finish(std::span<double> values) = 0;
@@ -28,6 +33,10 @@ class NoPeers final : public Peers {
   void ready(int /*parameter*/) override {}
   void between_operators() override {}
   void sum(std::span<double> /*values*/) override {}
+  [[nodiscard]] int size() const override { return 1; }
+  void gather(std::span<const double> own, std::span<double> all) override {
+    std::copy(own.begin(), own.end(), all.begin());
+  }
   /// Looks at nothing: what is not finite shows in the weights.
   bool finish(std::span<double> /*values*/) override { return true; }
 };

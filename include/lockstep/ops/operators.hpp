@@ -85,6 +85,7 @@ struct BatchNorm {
   double epsilon = 1e-5;
   double momentum = 0.1;  ///< running = (1 − momentum)·running + momentum·batch (variance unbiased), as PyTorch
   Activation activation = Activation::none;
+  bool synchronised = false;  ///< by mean and variance of all ranks' parts of the batch, not of each part by itself
 
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;

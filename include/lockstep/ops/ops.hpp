@@ -16,11 +16,15 @@
 /// The arithmetic of operators: one interface, several implementations.
 namespace lockstep::ops {
 
-/// What of an operator is run. Every operator has the last three, a loss the first too.
+/// What of an operator is run. Every operator has `infer`, `forward` and `backward`, a loss `weigh` too. An operator
+/// whose ranks have to know something of each other's parts first leaves that in `Arguments::part` by `measure`, before
+/// `forward`, and `measure_backward`, before `backward`.
 enum class Pass {
-  weigh,    ///< of targets alone: `Figures::weight`, and nothing else
-  infer,    ///< by running statistics, and nothing is kept
+  weigh,  ///< of targets alone: `Figures::weight`, and nothing else
+  infer,  ///< by running statistics, and nothing is kept
+  measure,
   forward,  ///< by the batch's statistics, and what backward reads is kept
+  measure_backward,
   backward,
 };
 
@@ -36,6 +40,8 @@ struct Traits {
   bool backward_reads_output = true;
   Writes input_gradients = Writes::overwrites;
   Writes parameter_gradients = Writes::overwrites;
+  std::int64_t forward_part = 0;   ///< doubles that `measure` leaves for all ranks; 0: it is not run
+  std::int64_t backward_part = 0;  ///< and `measure_backward`
 };
 
 /// Pointers of one call, in the formats that the kernel was made for. Parameters, state and their gradients are plain
@@ -46,7 +52,10 @@ struct Arguments {
   std::span<void* const> state;  ///< updated by forward
   void* output = nullptr;        ///< forward, infer, weigh: overwritten; backward: what forward has left there
   void* saved = nullptr;
-  // Of backward only. A loss's output has one element of gradient, a double: what all its gradients are multiplied by.
+  double* part = nullptr;         ///< of `measure` and `measure_backward`: overwritten
+  std::span<const double> parts;  ///< of the pass after them: every rank's, one behind the other, the same on each
+  // Of backward only (and `measure_backward`). A loss's output has one element of gradient, a double: what all its
+  // gradients are multiplied by.
   void* output_gradient = nullptr;             ///< may be overwritten (a fused activation works in place), a loss's not
   std::span<void* const> input_gradients;      ///< a null entry is not computed (`Relu` and `Add`: may be
                                                ///< output_gradient itself)
@@ -80,6 +89,9 @@ class Kernel {
   virtual void infer(const Arguments& call) { forward(call); }
   virtual void backward(const Arguments& call) = 0;
   virtual void weigh(const Arguments& call);
+  virtual void measure(const Arguments& call);
+  /// It has what `backward` has, but for the gradients that are to be written, and may overwrite output_gradient.
+  virtual void measure_backward(const Arguments& call);
 
   Traits traits_;
   std::size_t parameters_ = 0;

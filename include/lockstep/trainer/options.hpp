@@ -29,9 +29,10 @@ struct TrainerOptions {
   Count batch{128};                   ///< samples of a step over all ranks
   nn::LearningRateSchedule schedule;  ///< of the learning rate, over all steps of the run
   nn::SgdOptions sgd;
-  int accumulate = 1;    ///< micro-batches of a step on each rank, one after the other, with one update
-  double clip_norm = 0;  ///< the longest gradient; 0: any
-  double ema = 0;        ///< decay of the average of weights that evaluations use; 0: none
+  bool sync_batch_norm = false;  ///< mean and variance of all ranks' samples, not of each rank's
+  int accumulate = 1;            ///< micro-batches of a step on each rank, one after the other, with one update
+  double clip_norm = 0;          ///< the longest gradient; 0: any
+  double ema = 0;                ///< decay of the average of weights that evaluations use; 0: none
   LossScaleOptions loss_scale;
   nn::Passes passes;
   std::uint64_t seed = 1;  ///< of initialisation and shuffling

@@ -70,6 +70,8 @@ class Replica : private nn::Peers {
   void ready(int parameter) override { data_parallel_.ready(parameter); }
   void between_operators() override { data_parallel_.progress(); }
   void sum(std::span<double> values) override;
+  [[nodiscard]] int size() const override { return group_->size(); }
+  void gather(std::span<const double> own, std::span<double> all) override;
   bool finish(std::span<double> values) override;
   nn::Feed feed(const data::Batch& batch);
   [[noreturn]] void refuse_gradients() const;
@@ -90,6 +92,7 @@ class Replica : private nn::Peers {
   std::vector<std::size_t> tensors_;                 // of a batch, for each input of the graph
   std::vector<const void*> inputs_;                  // of the step under way
   std::vector<DataParallel::NotFinite> not_finite_;  // of the last step
+  bool statistics_are_equal_;                        // on all ranks
   double step_samples_ = 0;                          // of this rank, in the step under way
   std::int64_t samples_seen_ = 0;                    // by this rank since average_state
 };

@@ -76,9 +76,7 @@ class OneDnnOps final : public Ops {
     onednn::on_team([&](int member, int members) { average_part(step, member, members); });
   }
 
-  [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override {
-    return squares_(values, onednn::on_team);
-  }
+  [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override { return squares_(values, onednn::on_team); }
 
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
     return ops::measure_limits(dtype, onednn::on_team);
@@ -89,7 +87,11 @@ class OneDnnOps final : public Ops {
                                       const Signature& signature) override {
     const auto of_kind = [&](const auto& kind) -> std::unique_ptr<Kernel> {
       if constexpr (requires { onednn::make(kind, context_, inputs); }) {
-        if (inputs[0].shape.batch == 0) return onednn::make_empty_batch(inputs, signature);
+        if (inputs[0].shape.batch == 0) {
+          // A rank without samples takes part in what the others measure.
+          if constexpr (requires { kind.synchronised; }) return reference_->make(op, inputs);
+          return onednn::make_empty_batch(inputs, signature);
+        }
         return translated(kind.text(), [&] { return onednn::make(kind, context_, inputs); });
       } else {
         return reference_->make(op, inputs);

@@ -18,6 +18,8 @@ Signature BatchNorm::signature(std::span<const Shape> inputs) const {
       .backward = with_activation({10 * in.count(), 3 * in.count()}, activation, in.count(), true)};
 }
 
-std::string BatchNorm::text() const { return "batch norm" + ops::text(activation); }
+std::string BatchNorm::text() const {
+  return std::string(synchronised ? "synchronised " : "") + "batch norm" + ops::text(activation);
+}
 
 }  // namespace lockstep::ops

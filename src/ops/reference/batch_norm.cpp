@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "ops/moments.hpp"
 #include "ops/reference/activation.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {
 
@@ -18,83 +18,142 @@ class BatchNormKernel final : public Kernel {
       : Kernel({.inputs = {in},
                 .output = in,
                 .saved = {2 * in.shape.channels * size_of(in.dtype)},
-                .backward_reads_output = shape.activation != Activation::none}),
+                .backward_reads_output = shape.activation != Activation::none,
+                .forward_part = shape.synchronised ? 3 * in.shape.channels : 0,
+                .backward_part = shape.synchronised ? 3 * in.shape.channels : 0}),
         shape_(shape),
         out_(in) {}
 
-  void forward(const Arguments& call) override { normalise(call, true); }
-  void infer(const Arguments& call) override { normalise(call, false); }
-
-  void normalise(const Arguments& call, bool training) {
-    const T* x = static_cast<const T*>(call.inputs[0]);
-    T* y = static_cast<T*>(call.output);
-    for (std::int64_t c = 0; c < channels() && samples() > 0; ++c) {
-      const Statistics s = training ? measure(x, c) : running(call, c);
-      const T istd = T{1} / std::sqrt(s.variance + static_cast<T>(shape_.epsilon));
-      if (training) {
-        static_cast<T*>(call.saved)[c] = s.mean;
-        static_cast<T*>(call.saved)[channels() + c] = istd;
-        update_running(call, c, s);
-      }
-      const T gamma = static_cast<const T*>(call.parameters[0])[c];
-      const T beta = static_cast<const T*>(call.parameters[1])[c];
-      for_each(c, [&](std::int64_t i) { y[i] = gamma * ((x[i] - s.mean) * istd) + beta; });
+  void measure(const Arguments& call) override {
+    for (std::int64_t c = 0; c < channels(); ++c) {
+      const Statistics s = measured(static_cast<const T*>(call.inputs[0]), c);
+      double* part = call.part + 3 * c;
+      part[0] = s.count;
+      part[1] = static_cast<double>(s.mean);
+      part[2] = s.count * static_cast<double>(s.variance);
     }
-    activate(shape_.activation, y, out_.shape.count());
+  }
+
+  void forward(const Arguments& call) override {
+    for (std::int64_t c = 0; c < channels(); ++c) {
+      const Statistics s = shape_.synchronised ? merged(call, c) : measured(static_cast<const T*>(call.inputs[0]), c);
+      const T istd = T{1} / std::sqrt(s.variance + static_cast<T>(shape_.epsilon));
+      static_cast<T*>(call.saved)[c] = s.mean;
+      static_cast<T*>(call.saved)[channels() + c] = istd;
+      if (s.count > 0) update_running(call, c, s);
+      normalise(call, c, s.mean, istd);
+    }
+    activate(shape_.activation, static_cast<T*>(call.output), out_.shape.count());
+  }
+
+  void infer(const Arguments& call) override {
+    for (std::int64_t c = 0; c < channels(); ++c) {
+      const Statistics s = running(call, c);
+      normalise(call, c, s.mean, T{1} / std::sqrt(s.variance + static_cast<T>(shape_.epsilon)));
+    }
+    activate(shape_.activation, static_cast<T*>(call.output), out_.shape.count());
+  }
+
+  void measure_backward(const Arguments& call) override {
+    const T* dy = gradient_before_activation(call);
+    for (std::int64_t c = 0; c < channels(); ++c) {
+      const Sums sums = sums_of(call, dy, c);
+      double* part = call.part + 3 * c;
+      part[0] = static_cast<double>(sums.dy);
+      part[1] = static_cast<double>(sums.dy_x);
+      part[2] = static_cast<double>(samples());
+    }
   }
 
   void backward(const Arguments& call) override {
-    T* dy = static_cast<T*>(call.output_gradient);
-    activate_backward(shape_.activation, static_cast<const T*>(call.output), dy, out_.shape.count());
+    const T* dy = shape_.synchronised ? static_cast<const T*>(call.output_gradient) : gradient_before_activation(call);
     for (std::int64_t c = 0; c < channels(); ++c) backward_channel(call, dy, c);
   }
 
  private:
   struct Statistics {
+    double count;
     T mean;
     T variance;  ///< biased
   };
+  /// Of a channel's gradients.
+  struct Sums {
+    T dy;
+    T dy_x;  ///< times the normalised values
+  };
 
-  void backward_channel(const Arguments& call, const T* dy, std::int64_t c) const {
+  void normalise(const Arguments& call, std::int64_t c, T mean, T istd) const {
     const T* x = static_cast<const T*>(call.inputs[0]);
-    T* dx = static_cast<T*>(call.input_gradients[0]);
-    T sum_dy = 0;
-    T sum_dy_x = 0;
-    if (samples() > 0) {
-      const T mean = static_cast<const T*>(call.saved)[c];
-      const T istd = static_cast<const T*>(call.saved)[channels() + c];
-      for_each(c, [&](std::int64_t i) {
-        sum_dy += dy[i];
-        sum_dy_x += dy[i] * ((x[i] - mean) * istd);
-      });
-      const T scale = static_cast<const T*>(call.parameters[0])[c] * istd;
-      const T mean_dy = sum_dy / static_cast<T>(samples());
-      const T mean_dy_x = sum_dy_x / static_cast<T>(samples());
-      if (dx != nullptr) {
-        for_each(c, [&](std::int64_t i) { dx[i] = scale * (dy[i] - mean_dy - (x[i] - mean) * istd * mean_dy_x); });
-      }
-    }
-    static_cast<T*>(call.parameter_gradients[0])[c] = sum_dy_x;
-    static_cast<T*>(call.parameter_gradients[1])[c] = sum_dy;
+    T* y = static_cast<T*>(call.output);
+    const T gamma = static_cast<const T*>(call.parameters[0])[c];
+    const T beta = static_cast<const T*>(call.parameters[1])[c];
+    for_each(c, [&](std::int64_t i) { y[i] = gamma * ((x[i] - mean) * istd) + beta; });
   }
 
-  [[nodiscard]] Statistics measure(const T* x, std::int64_t c) const {
+  /// In place.
+  T* gradient_before_activation(const Arguments& call) const {
+    T* dy = static_cast<T*>(call.output_gradient);
+    activate_backward(shape_.activation, static_cast<const T*>(call.output), dy, out_.shape.count());
+    return dy;
+  }
+
+  Sums sums_of(const Arguments& call, const T* dy, std::int64_t c) const {
+    const T* x = static_cast<const T*>(call.inputs[0]);
+    const T mean = static_cast<const T*>(call.saved)[c];
+    const T istd = static_cast<const T*>(call.saved)[channels() + c];
+    Sums sums{};
+    for_each(c, [&](std::int64_t i) {
+      sums.dy += dy[i];
+      sums.dy_x += dy[i] * ((x[i] - mean) * istd);
+    });
+    return sums;
+  }
+
+  void backward_channel(const Arguments& call, const T* dy, std::int64_t c) const {
+    const Sums own = sums_of(call, dy, c);
+    static_cast<T*>(call.parameter_gradients[0])[c] = own.dy_x;
+    static_cast<T*>(call.parameter_gradients[1])[c] = own.dy;
+    T* dx = static_cast<T*>(call.input_gradients[0]);
+    if (dx == nullptr || samples() == 0) return;
+    Sums all = own;
+    T count = static_cast<T>(samples());
+    if (shape_.synchronised) {
+      all = {static_cast<T>(merged_sum(call.parts, channels(), c, 0)),
+             static_cast<T>(merged_sum(call.parts, channels(), c, 1))};
+      count = static_cast<T>(merged_sum(call.parts, channels(), c, 2));
+    }
+    const T* x = static_cast<const T*>(call.inputs[0]);
+    const T mean = static_cast<const T*>(call.saved)[c];
+    const T istd = static_cast<const T*>(call.saved)[channels() + c];
+    const T scale = static_cast<const T*>(call.parameters[0])[c] * istd;
+    const T mean_dy = all.dy / count;
+    const T mean_dy_x = all.dy_x / count;
+    for_each(c, [&](std::int64_t i) { dx[i] = scale * (dy[i] - mean_dy - (x[i] - mean) * istd * mean_dy_x); });
+  }
+
+  [[nodiscard]] Statistics measured(const T* x, std::int64_t c) const {
+    if (samples() == 0) return {};
     T sum = 0;
     for_each(c, [&](std::int64_t i) { sum += x[i]; });
     const T mean = sum / static_cast<T>(samples());
     T squares = 0;
     for_each(c, [&](std::int64_t i) { squares += (x[i] - mean) * (x[i] - mean); });
-    return {mean, squares / static_cast<T>(samples())};
+    return {static_cast<double>(samples()), mean, squares / static_cast<T>(samples())};
+  }
+
+  [[nodiscard]] Statistics merged(const Arguments& call, std::int64_t c) const {
+    const Moments all = merged_moments(call.parts, channels(), c);
+    return {all.count, static_cast<T>(all.mean), static_cast<T>(all.count > 0 ? all.squares / all.count : 0)};
   }
 
   [[nodiscard]] Statistics running(const Arguments& call, std::int64_t c) const {
-    return {static_cast<const T*>(call.state[0])[c], static_cast<const T*>(call.state[1])[c]};
+    return {0, static_cast<const T*>(call.state[0])[c], static_cast<const T*>(call.state[1])[c]};
   }
 
   void update_running(const Arguments& call, std::int64_t c, const Statistics& s) const {
     const T momentum = static_cast<T>(shape_.momentum);
     // One sample has no unbiased variance; its biased one, 0, is used.
-    const T unbiased = s.variance * static_cast<T>(samples()) / static_cast<T>(samples() > 1 ? samples() - 1 : 1);
+    const T unbiased = s.variance * static_cast<T>(s.count) / static_cast<T>(s.count > 1 ? s.count - 1 : 1);
     T& mean = static_cast<T*>(call.state[0])[c];
     T& variance = static_cast<T*>(call.state[1])[c];
     mean = (T{1} - momentum) * mean + momentum * s.mean;
