@@ -39,11 +39,16 @@ class Trial {
  public:
   Trial(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes)
       : samples_(samples),
-        model_(graph, ops, {.dtype = dtype, .passes = passes, .observer = &stopwatch_}),
+        model_(graph, ops,
+               {.dtype = dtype, .sgd = SgdOptions{.momentum = 0.9}, .passes = passes, .observer = &stopwatch_}),
         parameters_(memory(model_.parameters().count(), dtype)),
         gradients_(memory(model_.parameters().count(), dtype)),
+        velocity_(memory(model_.parameters().count(), dtype)),
         state_(memory(model_.state().count(), dtype)) {
-    model_.bind({.parameters = parameters_.as(dtype), .gradients = gradients_.as(dtype), .state = state_.as(dtype)});
+    model_.bind({.parameters = parameters_.as(dtype),
+                 .gradients = gradients_.as(dtype),
+                 .state = state_.as(dtype),
+                 .velocity = velocity_.as(dtype)});
     model_.initialize(1);
     for (const TensorSpec& spec : graph.inputs()) {
       inputs_.push_back(memory({samples * spec.elements()}, spec.dtype(dtype)));
@@ -73,6 +78,7 @@ class Trial {
   Model model_;
   Allocation parameters_;
   Allocation gradients_;
+  Allocation velocity_;
   Allocation state_;
   std::vector<Allocation> inputs_;
   std::vector<const void*> pointers_;

@@ -35,8 +35,7 @@ Kernels::OfNode make_node(const Node& node, ops::Ops& ops, const std::vector<ops
 
 }  // namespace
 
-Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples,
-                       std::size_t leaves) {
+Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, std::size_t leaves) {
   Kernels kernels;
   for (const Value& value : graph.values()) kernels.formats.push_back(plain_format(value, dtype, samples));
   std::vector<int> users(graph.parameters().tensors().size());

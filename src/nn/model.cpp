@@ -160,6 +160,8 @@ std::vector<OperatorReport> Model::operators(std::int64_t samples) {
   for (const PlannedItem& item : graph.training().planned()) {
     if (const auto* run = std::get_if<PlannedRun>(&item)) reports.push_back(graph.report(*run));
   }
+  const std::vector<OperatorReport> updates = graph.training().update_reports();
+  reports.insert(reports.end(), updates.begin(), updates.end());
   return reports;
 }
 

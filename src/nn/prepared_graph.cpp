@@ -120,7 +120,11 @@ void PlacedSteps::place(const StepMemory& memory) {
 }
 
 void PlacedSteps::add_updates(const StepMemory& memory) {
-  for (const ops::SgdStep& sgd : memory.updates) items_.emplace_back(Update{sgd});
+  labels_.clear();
+  for (const ops::SgdStep& sgd : memory.updates) {
+    labels_.push_back(memory.updates.size() == 1 ? "update" : "update " + std::to_string(labels_.size() + 1));
+    items_.emplace_back(Update{sgd, &labels_.back()});
+  }
   if (memory.ema == 0) return;
   const Buffer& averages = memory.tensors.averages;
   items_.emplace_back(Average{{.averages = averages.data,
@@ -129,6 +133,22 @@ void PlacedSteps::add_updates(const StepMemory& memory) {
                                .dtype = averages.dtype,
                                .decay = memory.ema,
                                .scalars = &memory.numbers->update}});
+}
+
+std::vector<OperatorReport> PlacedSteps::update_reports() const {
+  std::vector<OperatorReport> reports;
+  for (const Item& item : items_) {
+    const auto* update = std::get_if<Update>(&item);
+    if (update == nullptr) continue;
+    // Reads weights, gradients and velocities, writes the first and the last; a product and a sum for each term.
+    const std::int64_t count = update->sgd.count.value;
+    reports.push_back({.name = *update->label,
+                       .operation = "SGD",
+                       .algorithm = "loops",
+                       .bytes = {5 * count * size_of(update->sgd.dtype)},
+                       .flops = 8 * count});
+  }
+  return reports;
 }
 
 void PlacedSteps::feed(std::span<const void* const> inputs) {

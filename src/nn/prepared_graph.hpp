@@ -42,6 +42,8 @@ class PlacedSteps {
   void feed(std::span<const void* const> inputs);
   /// @pre it is placed
   [[nodiscard]] std::span<const Item> items() const { return items_; }
+  /// Of what updates do. @pre it is placed
+  [[nodiscard]] std::vector<OperatorReport> update_reports() const;
 
  private:
   /// Pointers of one run, which its arguments refer to.
@@ -71,6 +73,7 @@ class PlacedSteps {
   DType dtype_;
   MemoryPlan plan_;
   std::deque<Pointers> pointers_;
+  std::deque<std::string> labels_;  // of updates
   std::vector<Slot> slots_;
   std::vector<Item> items_;
 };

@@ -23,11 +23,20 @@ double loss_of(const Graph& graph, std::span<const ops::Figures> figures, double
   return loss;
 }
 
-void Runner::run(const Run& item) {
-  if (observer_ == nullptr) return item.kernel->run(item.pass, *item.call);
+template <typename Body>
+void Runner::timed(const std::string& label, const Body& body) {
+  if (observer_ == nullptr) return body();
   const Clock::time_point begin = Clock::now();
-  item.kernel->run(item.pass, *item.call);
-  observer_->span({"compute", *item.label, begin, Clock::now(), {}});
+  body();
+  observer_->span({"compute", label, begin, Clock::now(), {}});
+}
+
+void Runner::run(const Run& item) {
+  timed(*item.label, [&] { item.kernel->run(item.pass, *item.call); });
+}
+
+void Runner::run(const Update& item) {
+  timed(*item.label, [&] { ops_.sgd(item.sgd); });
 }
 
 void Runner::run(const Zero& item) { std::memset(item.data, 0, static_cast<std::size_t>(item.bytes.value)); }

@@ -20,6 +20,8 @@ class Runner final : public ItemQueue {
 
  private:
   void add_leaves();
+  template <typename Body>
+  void timed(const std::string& label, const Body& body);
   void run(const Run& item);
   static void run(const Zero& item);
   void run(const Ready& item) { peers_.ready(item.parameter); }
@@ -30,7 +32,7 @@ class Runner final : public ItemQueue {
   void run(const Finish& item);
   void run(const AddSquares& item) { numbers_.squares += ops_.sum_of_squares(item.gradients); }
   void run(const Gate& item);
-  void run(const Update& item) { ops_.sgd(item.sgd); }
+  void run(const Update& item);
   void run(const Average& item) { ops_.average(item.step); }
 
   const Graph& graph_;

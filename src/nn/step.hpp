@@ -68,6 +68,7 @@ struct Gate {};
 /// Of parameters one behind the other.
 struct Update {
   ops::SgdStep sgd;
+  const std::string* label;
 };
 /// Of the weights, after their update.
 struct Average {

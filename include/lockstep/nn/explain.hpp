@@ -16,7 +16,7 @@ struct StepReport {
   std::vector<OperatorReport> operators;
 };
 
-/// Runs steps of a model of its own on drawn inputs (integers are 0), without updates, and measures them.
+/// Runs steps of a model of its own on drawn inputs (integers are 0), with updates at a rate of 0, and measures them.
 /// @param samples  positive
 /// @cost  memory as for training; the time of 20 steps
 /// @throws as Model

@@ -133,7 +133,7 @@ class Model {
   void prepare(std::int64_t samples);
   /// Memory that activations and their gradients take in a step, or in an evaluation.
   [[nodiscard]] Bytes activation_bytes(std::int64_t samples, bool training = true);
-  /// The operators of a step, in their order.
+  /// The operators of a step, in their order, and its updates where there is memory for them.
   [[nodiscard]] std::vector<OperatorReport> operators(std::int64_t samples);
 
   /// One step: forward, backward, the sums over ranks, and the update, unless something is not finite.
