@@ -129,7 +129,7 @@ class Prefetcher::Impl {
         bytes.value += entry.tensors[i].bytes().value;
       }
       if (!indices.empty()) dataset_->read(indices, entry.tensors);
-      entry.batch = {step, count, sampler_.step_samples(step), entry.tensors};
+      entry.batch = {step, count, sampler_.step_samples(step), sampler_.first(step), entry.tensors};
       if (observer_ != nullptr) observer_->span({track, "make batch", begin, Clock::now(), bytes});
     } catch (...) {
       entry.error = std::current_exception();

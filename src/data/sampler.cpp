@@ -55,6 +55,10 @@ Count DistributedSampler::step_samples(std::int64_t step) const {
   return {std::min(options_.batch.value, options_.samples.value - step * options_.batch.value)};
 }
 
+std::int64_t DistributedSampler::first(std::int64_t step) const {
+  return share_begin(step_samples(step).value, options_.rank.value, options_.ranks);
+}
+
 std::span<const std::int64_t> DistributedSampler::indices(std::int64_t step) const {
   const std::int64_t total = step_samples(step).value;
   const std::int64_t begin = step * options_.batch.value + share_begin(total, options_.rank.value, options_.ranks);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::nn {
@@ -85,6 +86,11 @@ ops::Signature Graph::signature_of(const std::string& name, const ops::Operator&
 
 int Graph::append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared) {
   if (find(nodes_, name) != nullptr) refuse(name, "exists already");
+  if (auto* dropout = std::get_if<Dropout>(&op)) {
+    Fnv1a hash;
+    hash.add(name);
+    dropout->key = hash.value();
+  }
   const ops::Signature signature = signature_of(name, op, inputs);
   Node node{.name = name, .op = std::move(op), .inputs = std::move(inputs)};
   if (shared == nullptr) {

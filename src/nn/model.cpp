@@ -104,6 +104,7 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
   numbers_->factors.resize(terms);
   numbers_->own.resize(terms * static_cast<std::size_t>(options_.accumulate));
   numbers_->rank.resize(terms);
+  numbers_->occasions.resize(static_cast<std::size_t>(options_.accumulate));
   numbers_->total.resize(terms);
 }
 

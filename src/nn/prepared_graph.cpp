@@ -2,6 +2,7 @@
 #include "nn/prepared_graph.hpp"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 namespace lockstep::nn {
@@ -89,6 +90,7 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
       .state = pointers.state,
       .output = address(run.output, memory),
       .saved = address(run.saved, memory),
+      .occasion = run.node < 0 ? nullptr : &memory.numbers->occasions[run.leaf],
       .part = static_cast<double*>(address(run.part, memory)),
       .parts = {static_cast<const double*>(address(run.parts, memory)), static_cast<std::size_t>(run.parts_count)},
       .output_gradient = address(run.output_gradient, memory),
@@ -108,7 +110,9 @@ void PlacedSteps::place(const StepMemory& memory) {
     }
     items_.push_back(std::visit(
         [&](const auto& planned) -> Item {
-          if constexpr (requires { placed(planned, memory); }) {
+          if constexpr (std::is_same_v<decltype(planned), const SetFactors&>) {
+            return SetFactors{&schedule_.first_samples};
+          } else if constexpr (requires { placed(planned, memory); }) {
             return placed(planned, memory);
           } else {
             return planned;

@@ -58,7 +58,11 @@ void Runner::run(const SumWeights& /*item*/) {
   peers_.sum(numbers_.weights);
 }
 
-void Runner::run(const SetFactors& /*item*/) {
+void Runner::run(const SetFactors& item) {
+  for (std::size_t leaf = 0; leaf < item.first_samples->size(); ++leaf) {
+    numbers_.occasions[leaf] = numbers_.scalars.occasion;
+    numbers_.occasions[leaf].first_sample += (*item.first_samples)[leaf];
+  }
   for (std::size_t term = 0; term < numbers_.factors.size(); ++term) {
     const LossTerm& of = graph_.losses()[term];
     const double by = of.normaliser == Normaliser::samples ? numbers_.scalars.samples : numbers_.weights[term];

@@ -30,6 +30,7 @@ class Scheduler {
         users_[static_cast<std::size_t>(parameter)] += static_cast<int>(leaves.size());
     }
     users_left_ = users_;
+    for (const Leaf& leaf : leaves_) schedule_.first_samples.push_back(leaf.first);
   }
 
   Schedule training() {
@@ -144,6 +145,7 @@ class Scheduler {
                    .pass = pass,
                    .label = "forward " + node.name,
                    .node = static_cast<int>(n),
+                   .leaf = leaf_,
                    .inputs = inputs_of(n),
                    .parameters = tensors(Kind::parameter, node.parameters),
                    .state = tensors(Kind::state, node.state)};
@@ -209,6 +211,7 @@ class Scheduler {
                      .pass = ops::Pass::backward,
                      .label = "backward " + node.name,
                      .node = static_cast<int>(n),
+                     .leaf = leaf_,
                      .inputs = traits.backward_reads_inputs ? inputs_of(n) : std::vector<Operand>(node.inputs.size()),
                      .parameters = tensors(Kind::parameter, node.parameters),
                      .saved = use(nodes_[n].saved)};

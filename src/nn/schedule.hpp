@@ -33,6 +33,7 @@ struct PlannedRun {
   ops::Pass pass = ops::Pass::forward;
   std::string label;
   int node = -1;  ///< −1 for what brings values into other formats, or adds
+  std::size_t leaf = 0;
   std::vector<Operand> inputs;
   std::vector<Operand> parameters;
   std::vector<Operand> state;
@@ -64,6 +65,7 @@ using PlannedItem =
 struct Schedule {
   std::vector<PlannedItem> items;
   std::vector<Lifetime> buffers;
+  std::vector<std::int64_t> first_samples;  ///< of each leaf
 };
 
 /// Which values lead back to parameters, and so have gradients.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <variant>
@@ -17,12 +18,13 @@ namespace lockstep::nn {
 
 /// Numbers that items exchange with each other and with the host. It does not move.
 struct StepNumbers {
-  StepScalars scalars;              ///< set by the host before the list runs
-  std::vector<double> weights;      ///< of each loss term, summed over ranks; of those normalised by weight
-  std::vector<double> factors;      ///< of each loss term: what its gradients are multiplied by
-  std::vector<ops::Figures> own;    ///< of each leaf's loss terms
-  std::vector<ops::Figures> rank;   ///< of each loss term, of all leaves
-  std::vector<ops::Figures> total;  ///< the same summed over ranks
+  StepScalars scalars;                   ///< set by the host before the list runs
+  std::vector<ops::Occasion> occasions;  ///< of each leaf
+  std::vector<double> weights;           ///< of each loss term, summed over ranks; of those normalised by weight
+  std::vector<double> factors;           ///< of each loss term: what its gradients are multiplied by
+  std::vector<ops::Figures> own;         ///< of each leaf's loss terms
+  std::vector<ops::Figures> rank;        ///< of each loss term, of all leaves
+  std::vector<ops::Figures> total;       ///< the same summed over ranks
   bool finite = true;
   double squares = 0;    ///< of gradients that are to be clipped
   double clip_norm = 0;  ///< 0: they are not
@@ -50,8 +52,10 @@ struct Ready {
 struct Progress {};
 /// Sums the weights of loss terms that are normalised by them, over ranks.
 struct SumWeights {};
-/// Sets `factors`.
-struct SetFactors {};
+/// Sets `factors` and `occasions`.
+struct SetFactors {
+  const std::vector<std::int64_t>* first_samples = nullptr;  ///< of each leaf, among the rank's
+};
 /// Waits until gradients and figures are sums over ranks.
 struct Finish {};
 /// All ranks get what each has left for the others.

@@ -100,7 +100,8 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       loss_scale_(on_every_rank(group, [&] { return LossScale(options.loss_scale); })),
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
       inputs_(tensors_.size()),
-      statistics_are_equal_(options.sync_batch_norm) {
+      statistics_are_equal_(options.sync_batch_norm),
+      seed_(options.seed) {
   model_.bind({.parameters = data_parallel_.values(),
                .gradients = data_parallel_.gradients(),
                .state = state(),
@@ -138,12 +139,13 @@ bool Replica::finish(std::span<double> values) {
   return not_finite_.empty();
 }
 
-Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate) {
+Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate, std::int64_t step) {
   step_samples_ = static_cast<double>(batch.samples.value);
   const nn::StepResult& result = model_.train(feed(batch),
                                               {.learning_rate = learning_rate,
                                                .samples = static_cast<double>(batch.step_samples.value),
-                                               .loss_scale = loss_scale_.factor()},
+                                               .loss_scale = loss_scale_.factor(),
+                                               .occasion = {seed_, step, batch.first}},
                                               *this);
   if (!result.finite) {
     if (!std::isfinite(result.loss)) refuse_loss(result.loss);

@@ -136,7 +136,7 @@ void Trainer::train_on(const data::Batch& batch) {
   const std::int64_t global_step = (epoch_ - 1) * steps_per_epoch() + step_;
   const double rate = nn::learning_rate(options_.schedule, global_step, total_steps());
   try {
-    const Replica::StepResult result = replica_.step(batch, rate);
+    const Replica::StepResult result = replica_.step(batch, rate, global_step);
     last_loss_ = result.loss;
     skipped_ += result.skipped ? 1 : 0;
   } catch (const Error& error) {

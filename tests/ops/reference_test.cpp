@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/graph.hpp"
@@ -80,6 +81,31 @@ TEST_F(Reference, BatchNormOfASingleValueKeepsFiniteStatistics) {
   graph.forward();
   EXPECT_EQ(graph.state()[1]->get(0), 1.5);
   EXPECT_EQ(graph.output()[0], graph.parameters()[1]->get(0));
+}
+
+/// Of 2 samples in one call, or in two calls: the same.
+TEST_F(Reference, DropoutDependsOnWhereAnElementIsAndOnNothingElse) {
+  constexpr std::int64_t elements = 4096;
+  const auto masked = [&](std::int64_t batch, const Occasion& occasion, std::uint64_t key) {
+    const Format format = Format::plain({batch, 1, 1, elements}, DType::float64);
+    const auto kernel = ops_->make(Dropout{.probability = 0.25, .key = key}, std::vector{format});
+    const Values ones(static_cast<std::size_t>(batch * elements), 1);
+    Values out(ones.size());
+    const void* input = ones.data();
+    kernel->run(Pass::forward, {.inputs = std::span(&input, 1), .output = out.data(), .occasion = &occasion});
+    return out;
+  };
+  const Values both = masked(2, {.seed = 1, .step = 2, .first_sample = 6}, 3);
+  const Values second = masked(1, {.seed = 1, .step = 2, .first_sample = 7}, 3);
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), both.begin() + elements));
+  const Values first(both.begin(), both.begin() + elements);
+  for (const Values& other : {second, masked(1, {.seed = 2, .step = 2, .first_sample = 6}, 3),
+                              masked(1, {.seed = 1, .step = 3, .first_sample = 6}, 3),
+                              masked(1, {.seed = 1, .step = 2, .first_sample = 6}, 4)})
+    EXPECT_NE(other, first);
+  const auto kept = static_cast<double>(elements - std::count(first.begin(), first.end(), 0.0));
+  EXPECT_NEAR(kept / elements, 0.75, 0.03);
+  EXPECT_EQ(*std::max_element(first.begin(), first.end()), 1 / 0.75);
 }
 
 TEST_F(Reference, ReluKeepsNotANumber) {

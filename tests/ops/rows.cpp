@@ -28,6 +28,7 @@ const std::vector<Row>& rows() {
       {"linear-of-images", Linear{.out_features = 12, .activation = Activation::relu}, {{1, 16, 7, 7}}},
       {"add", Add{}, {{3, 16, 5, 5}, {3, 16, 5, 5}}},
       {"add-relu", Add{.activation = Activation::relu}, {{1, 7, 3, 4}, {1, 7, 3, 4}}},
+      {"dropout", Dropout{.probability = 0.3, .key = 11}, {{3, 16, 5, 4}}, {}, 3, false},
       {"cross-entropy", CrossEntropy{}, {{5, 10, 1, 1}, {5, 1, 1, 1}}, {}, 10},
       {"cross-entropy-pixels", CrossEntropy{.ignore_index = 2}, {{2, 4, 3, 5}, {2, 1, 3, 5}}, {}, 4},
   };

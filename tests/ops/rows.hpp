@@ -94,6 +94,7 @@ class Trial {
   std::unique_ptr<Tensor> plain_gradient_;
   std::unique_ptr<Kernel> gradient_there_;
   Figures figures_;
+  Occasion occasion_{.seed = 7, .step = 3, .first_sample = 5};
   double factor_ = 1;
   int native_inputs_ = 0;
   std::vector<const void*> input_pointers_;

@@ -134,7 +134,8 @@ Arguments Trial::arguments() {
           .parameters = parameter_pointers_,
           .state = state_pointers_,
           .output = signature_.is_loss ? static_cast<void*>(&figures_) : output_->data(),
-          .saved = saved_->data()};
+          .saved = saved_->data(),
+          .occasion = &occasion_};
 }
 
 void Trial::forward(Pass pass) {

@@ -44,7 +44,21 @@ struct Case {
   int accumulate = 1;  // micro-batches, where there are several ranks
   double clip_norm = 0;
   double ema = 0;
+  bool dropout = false;
 };
+
+nn::Graph with_dropout(const nn::DataSpec& data) {
+  nn::Graph graph("with-dropout");
+  graph.input(data.at("images"));
+  graph.add("conv", nn::Convolution{.out_channels = 8, .padding = 1});
+  graph.add("relu", nn::Relu{});
+  graph.add("dropout", nn::Dropout{.probability = 0.2});
+  graph.add("pool", nn::MaxPool{});
+  graph.add("dropout2", nn::Dropout{});
+  graph.add("fc", nn::Linear{.out_features = data.classes});
+  nn::classify(graph, data);
+  return graph;
+}
 
 /// Trains on the first `ranks` ranks of the world. @return the record, on those ranks
 std::optional<Record> train_on(const World& world, int ranks, const Case& c, Layout* layout) {
@@ -54,7 +68,8 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
   Record record;
   {
     ProcessGroup members(*std::move(group), {.wait = {.spins_before_yield = 0}});
-    const nn::Graph network = nn::make_model("lenet", {c.data.train->tensors(), c.data.train->classes()});
+    const nn::DataSpec spec{c.data.train->tensors(), c.data.train->classes()};
+    const nn::Graph network = c.dropout ? with_dropout(spec) : nn::make_model("lenet", spec);
     Trainer trainer(members, c.ops, network, c.data,
                     {.precision = c.precision,
                      .batch = {100},
@@ -125,14 +140,17 @@ TEST(Equivalence, Float64OnTheReferenceOps) {
   world.close();
 }
 
-/// Micro-batches, of which ranks have 3 and the single process has 1: their shares of 34, 33, … samples are cut unevenly,
-/// and in the last step some have none.
-TEST(Equivalence, OfMicroBatchesClippingAndAveragesInFloat64) {
+/// Micro-batches, of which ranks have 3 and the single process has 1: their shares of 34, 33, … samples are cut
+/// unevenly, and in the last step some have none.
+TEST(Equivalence, OfMicroBatchesClippingAveragesAndDropoutInFloat64) {
   World world;
   const data::DatasetPair data = testing_support::small_digits(1903, 50, 12);
   const auto ops = ops::make_reference_ops();
   const Case both{DType::float64, *ops, data, steps, 3, 0.5, 0.9};
   expect_same_on_any_number_of_ranks(world, both, {1e-12, 1e-12});
+  Case dropping = both;
+  dropping.dropout = true;
+  expect_same_on_any_number_of_ranks(world, dropping, {1e-12, 1e-12});
   Layout layout;
   const std::optional<Record> neither = train_on(world, 1, {DType::float64, *ops, data, 0}, &layout);
   const std::optional<Record> clipped = train_on(world, 1, {DType::float64, *ops, data, 0, 1, 0.5}, &layout);

@@ -42,6 +42,8 @@ class DistributedSampler {
   [[nodiscard]] Count step_samples(std::int64_t step) const;
   /// This rank's samples of a step, in order. @pre 0 ≤ step < steps()
   [[nodiscard]] std::span<const std::int64_t> indices(std::int64_t step) const;
+  /// The place of the first of them among the step's samples. @pre 0 ≤ step < steps()
+  [[nodiscard]] std::int64_t first(std::int64_t step) const;
   /// The most samples that this rank takes in any step.
   [[nodiscard]] Count largest_share() const;
   [[nodiscard]] const SamplerOptions& options() const { return options_; }

@@ -19,6 +19,7 @@ using ops::BatchNorm;
 using ops::Convolution;
 using ops::CrossEntropy;
 using ops::Custom;
+using ops::Dropout;
 using ops::Linear;
 using ops::MaxPool;
 using ops::Relu;

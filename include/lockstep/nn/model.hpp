@@ -56,11 +56,12 @@ struct ModelOptions {
   Observer* observer = nullptr;  ///< gets a span for each operator on the track "compute": "forward <layer>", …
 };
 
-/// Numbers of one step that are known before it, the same on all ranks but for nothing.
+/// Numbers of one step that are known before it.
 struct StepScalars {
   double learning_rate = 0;
-  double samples = 0;     ///< of the step, over all ranks
-  double loss_scale = 1;  ///< what gradients are multiplied by until the update, so that small ones are not lost
+  double samples = 0;           ///< of the step, over all ranks
+  double loss_scale = 1;        ///< what gradients are multiplied by until the update, so that small ones are not lost
+  ops::Occasion occasion = {};  ///< of this rank's samples; all but `first_sample` the same on all ranks
 };
 
 /// What a step came to, the same on all ranks.

@@ -134,6 +134,18 @@ struct Add {
   [[nodiscard]] std::string text() const;
 };
 
+/// In training each element is 0 with this probability, and otherwise divided by what is left of 1; else the input.
+/// Which ones depends on the run's seed, the step, the operator's key, the sample's place in the step's batch and the
+/// element's place in the sample, and so not on ranks.
+/// @source Srivastava et al.: Dropout, JMLR 2014
+struct Dropout {
+  double probability = 0.5;
+  std::uint64_t key = 0;  ///< a graph gives each of its nodes one of its own, by its name
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// A loss: softmax over the channels of the first input, then cross-entropy against the second, an int32 label for each
 /// position. `Figures::weight` counts the labels that are not ignored; `correct` those with the largest logit (the
 /// first of equals).
@@ -166,7 +178,8 @@ struct Custom {
 };
 
 /// What a node of a network computes.
-using Operator = std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, CrossEntropy, Custom>;
+using Operator =
+    std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, CrossEntropy, Custom>;
 
 /// As the operator's own. @throws Error{invalid_argument} as that
 Signature signature_of(const Operator& op, std::span<const Shape> inputs);

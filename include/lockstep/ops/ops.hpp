@@ -44,6 +44,13 @@ struct Traits {
   std::int64_t backward_part = 0;  ///< and `measure_backward`
 };
 
+/// When and of what a call is made: what random numbers depend on.
+struct Occasion {
+  std::uint64_t seed = 0;         ///< of the run
+  std::int64_t step = 0;          ///< of the run
+  std::int64_t first_sample = 0;  ///< the place of the call's first sample in the step's batch, over all ranks
+};
+
 /// Pointers of one call, in the formats that the kernel was made for. Parameters, state and their gradients are plain
 /// row-major whatever the activations' format is.
 struct Arguments {
@@ -52,8 +59,9 @@ struct Arguments {
   std::span<void* const> state;  ///< updated by forward
   void* output = nullptr;        ///< forward, infer, weigh: overwritten; backward: what forward has left there
   void* saved = nullptr;
-  double* part = nullptr;         ///< of `measure` and `measure_backward`: overwritten
-  std::span<const double> parts;  ///< of the pass after them: every rank's, one behind the other, the same on each
+  const Occasion* occasion = nullptr;  ///< of forward and backward
+  double* part = nullptr;              ///< of `measure` and `measure_backward`: overwritten
+  std::span<const double> parts;       ///< of the pass after them: every rank's, one behind the other, the same on each
   // Of backward only (and `measure_backward`). A loss's output has one element of gradient, a double: what all its
   // gradients are multiplied by.
   void* output_gradient = nullptr;             ///< may be overwritten (a fused activation works in place), a loss's not

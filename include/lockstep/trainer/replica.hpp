@@ -46,7 +46,8 @@ class Replica : private nn::Peers {
   /// are
   ///         not finite, unless a loss scale could be at fault, or the ranks whose loss is not;
   ///         Error{transport | timeout}
-  StepResult step(const data::Batch& batch, double learning_rate);
+  /// @param step  of the run: what random numbers depend on, with the seed
+  StepResult step(const data::Batch& batch, double learning_rate, std::int64_t step = 0);
 
   /// Forward only, with the running statistics. Not collective. @return each loss term's figures, of this rank
   std::span<const ops::Figures> evaluate(const data::Batch& batch);
@@ -93,8 +94,9 @@ class Replica : private nn::Peers {
   std::vector<const void*> inputs_;                  // of the step under way
   std::vector<DataParallel::NotFinite> not_finite_;  // of the last step
   bool statistics_are_equal_;                        // on all ranks
-  double step_samples_ = 0;                          // of this rank, in the step under way
-  std::int64_t samples_seen_ = 0;                    // by this rank since average_state
+  std::uint64_t seed_;
+  double step_samples_ = 0;        // of this rank, in the step under way
+  std::int64_t samples_seen_ = 0;  // by this rank since average_state
 };
 
 }  // namespace lockstep::trainer

@@ -16,6 +16,7 @@ std::unique_ptr<Kernel> make(const MaxPool& pool, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const AveragePool& pool, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Linear& linear, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Add& add, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Dropout& dropout, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const CrossEntropy& loss, std::span<const Format> in);
 
 inline std::unique_ptr<Kernel> make(const Custom& custom, std::span<const Format> in) { return custom.of->make(in); }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/split_mix.hpp"
+#include "ops/reference/operators.hpp"
+
+namespace lockstep::ops::reference {
+
+namespace {
+
+/// Each element's number is a hash of where it is, so that backward makes the mask once more instead of reading one.
+template <typename T>
+class DropoutKernel final : public Kernel {
+ public:
+  DropoutKernel(const Format& in, const Dropout& dropout)
+      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false, .backward_reads_output = false}),
+        dropout_(dropout),
+        samples_(in.shape.batch),
+        sample_(in.shape.channels * in.shape.height * in.shape.width) {}
+
+  void forward(const Arguments& call) override {
+    mask(static_cast<const T*>(call.inputs[0]), static_cast<T*>(call.output), *call.occasion);
+  }
+  void infer(const Arguments& call) override {
+    std::copy_n(static_cast<const T*>(call.inputs[0]), samples_ * sample_, static_cast<T*>(call.output));
+  }
+  void backward(const Arguments& call) override {
+    if (call.input_gradients[0] == nullptr) return;
+    mask(static_cast<const T*>(call.output_gradient), static_cast<T*>(call.input_gradients[0]), *call.occasion);
+  }
+
+ private:
+  /// Of one sample of the step, whoever has it.
+  [[nodiscard]] std::uint64_t key_of(const Occasion& occasion, std::int64_t sample) const {
+    std::uint64_t key = split_mix::mix(occasion.seed + split_mix::golden_ratio);
+    for (const auto part : {static_cast<std::uint64_t>(occasion.step), dropout_.key,
+                            static_cast<std::uint64_t>(occasion.first_sample + sample)})
+      key = split_mix::mix(key + (part + 1) * split_mix::golden_ratio);
+    return key;
+  }
+
+  void mask(const T* in, T* out, const Occasion& occasion) const {
+    const T scale = static_cast<T>(1 / (1 - dropout_.probability));
+    for (std::int64_t n = 0; n < samples_; ++n) {
+      const std::uint64_t key = key_of(occasion, n);
+      for (std::int64_t i = n * sample_; i < (n + 1) * sample_; ++i) {
+        const auto position = static_cast<std::uint64_t>(i - n * sample_ + 1);
+        const std::uint64_t bits = split_mix::mix(key + position * split_mix::golden_ratio);
+        const bool kept = static_cast<double>(bits >> 11) * 0x1p-53 >= dropout_.probability;
+        out[i] = kept ? scale * in[i] : T{0};
+      }
+    }
+  }
+
+  Dropout dropout_;
+  std::int64_t samples_;
+  std::int64_t sample_;  // elements of one
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make(const Dropout& dropout, std::span<const Format> in) {
+  return make_for<DropoutKernel>(in, dropout);
+}
+
+}  // namespace lockstep::ops::reference
