@@ -68,6 +68,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("accumulate", value<int>("N"), "micro-batches into which a rank's samples of a step are cut: less memory, one update (default 1)")
       ("clip-norm", value<double>("X"), "shorten gradients whose norm, over all parameters, is above X (default 0: never)")
       ("ema", value<double>("D"), "average weights with this decay, as 0.999, and evaluate the average (default 0: no average)")
+      ("zero", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "each rank updates a part of the weights and holds the optimizer's state of that part only; less memory for the same result (default no)")
       ("loss-scale", value<double>("X"), "multiply gradients by X until the update; a step whose gradients are not finite is skipped then, and X halved; it is doubled after 2000 steps without (default 0: none, such a step ends the run)")
       ("without-pass", choice(nn::Passes::names()), "leave out what changes how a step is computed and not what; several with commas between")
       ("log-every", value<std::int64_t>("N"), "steps from one progress report to the next (default 50)")
@@ -147,6 +148,7 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
   options.accumulate = given.get("accumulate", 1, positive, "at least 1 micro-batch is needed");
   options.clip_norm = given.get("clip-norm", 0.0, not_negative, "it cannot be negative");
   options.ema = given.get("ema", 0.0, below_one, "it must be in 0 … 1, 1 excluded");
+  options.zero = given.get("zero", false);
   options.loss_scale.initial = given.get("loss-scale", 0.0, not_negative, "it cannot be negative");
   for (const std::string& pass : words_of(given.get<std::string>("without-pass", ""))) {
     require_choice("without-pass", pass, nn::Passes::names());
@@ -176,6 +178,11 @@ void refuse_contradictions(const Given& given, const Options& options, data::Dir
     throw UsageError("--compress " + options.compress + " with --algorithm " + algorithm +
                      ": how often a sum is rounded on the wire depends on the number of ranks, and so would the bits, "
                      "which it keeps the same");
+  }
+  if (options.trainer.zero && selection != nullptr && is_canonical(*selection)) {
+    throw UsageError("--zero with --algorithm " + algorithm +
+                     ": a reduce-scatter adds in an order that depends on the number of ranks, and so would the bits, "
+                     "which that algorithm keeps the same");
   }
   if (options.trainer.sgd.nesterov && options.trainer.sgd.momentum == 0) {
     throw UsageError("--nesterov needs a momentum above 0");

@@ -63,11 +63,13 @@ observe::StartEvent start_event(const World& world, const Options& options) {
           .hosts = world.hosts()};
 }
 
-observe::EndEvent end_event(const trainer::Trainer::Result& result, const Options& options, double seconds) {
+observe::EndEvent end_event(const trainer::Trainer::Result& result, const Options& options, Bytes bytes,
+                            double seconds) {
   observe::EndEvent event{.outcome = result.epochs == options.trainer.epochs ? "completed" : "stopped",
                           .epochs = result.epochs,
                           .seconds = seconds,
-                          .skipped_updates = result.skipped};
+                          .skipped_updates = result.skipped,
+                          .optimizer_bytes = bytes.value};
   if (result.evaluation) {
     event.best_accuracy = result.best_accuracy;
     event.final_accuracy = result.evaluation->accuracy;
@@ -80,10 +82,11 @@ void print_header(const Options& options, const World& world, int threads, const
               options.model.c_str(), options.dataset.c_str(), static_cast<long long>(data.train->size()),
               static_cast<long long>(data.test->size()), static_cast<long long>(data.train->classes()), world.size(),
               world.size() == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
-  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients all-reduced by %s%s%s%s\n\n",
+  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients %s by %s%s%s%s\n\n",
               static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
               static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
-              std::string(name(options.trainer.precision)).c_str(), std::string(name(options.method)).c_str(),
+              std::string(name(options.trainer.precision)).c_str(),
+              options.trainer.zero ? "reduce-scattered" : "all-reduced", std::string(name(options.method)).c_str(),
               backends::selection_of(options.method) == nullptr ? " (the MPI library's own)" : " (lockstep's own)",
               options.compress == "none" ? "" : ", on the wire in ",
               options.compress == "none" ? "" : options.compress.c_str());
@@ -107,7 +110,8 @@ void print_summary(const Options& options, const trainer::Trainer& trainer, cons
     std::printf("; test accuracy %.2f %%, best %.2f %%", 100 * result.evaluation->accuracy, 100 * result.best_accuracy);
   }
   if (result.skipped > 0) std::printf("; %lld updates skipped", static_cast<long long>(result.skipped));
-  std::printf("\n");
+  std::printf("\n%.1f MiB of optimizer state on each rank\n",
+              static_cast<double>(trainer.replica().optimizer_bytes().value) / (1 << 20));
   if (!options.metrics.empty()) std::printf("metrics: %s\n", options.metrics.c_str());
 }
 
@@ -157,10 +161,15 @@ void tell_user(const Options& options, std::string_view text) {
   std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(text.size()), text.data());
 }
 
-/// By what each bucket is all-reduced, in the order in which backward fills them.
+/// By what each bucket is reduced, in the order in which backward fills them.
 void print_explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer) {
-  const std::vector<Bytes> sizes = trainer.replica().data_parallel().bucket_sizes();
-  std::fputs((explain(*group.selection(), CollectiveKind::all_reduce, sizes, options.tuning) + '\n').c_str(), stdout);
+  std::vector<Bytes> sizes = trainer.replica().data_parallel().bucket_sizes();
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  if (options.trainer.zero) {
+    kind = CollectiveKind::reduce_scatter_v;
+    for (Bytes& size : sizes) size.value /= group.size();  // of a rank's part
+  }
+  std::fputs((explain(*group.selection(), kind, sizes, options.tuning) + '\n').c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -181,10 +190,13 @@ void run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& op
   try {
     const trainer::Trainer::Result result = trainer.run();
     if (reporter == nullptr) return;
-    reporter->write(end_event(result, options, seconds()));
+    reporter->write(end_event(result, options, trainer.replica().optimizer_bytes(), seconds()));
     print_summary(options, trainer, result, seconds());
   } catch (const Error&) {
-    if (reporter != nullptr) reporter->write(observe::EndEvent{.outcome = "failed", .seconds = seconds()});
+    if (reporter != nullptr) {
+      reporter->write(observe::EndEvent{
+          .outcome = "failed", .seconds = seconds(), .optimizer_bytes = trainer.replica().optimizer_bytes().value});
+    }
     throw;
   }
 }

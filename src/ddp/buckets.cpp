@@ -9,6 +9,25 @@
 
 namespace lockstep::ddp {
 
+LayoutPart Bucket::part_of(Rank rank) const {
+  const auto own = static_cast<std::size_t>(rank.value);
+  LayoutPart part{offset, parts[own]};
+  for (std::size_t before = 0; before < own; ++before) part.offset.value += parts[before].value;
+  return part;
+}
+
+std::vector<Count> even_parts(Count count, int parts) {
+  const std::int64_t blocks = (count.value + Layout::alignment - 1) / Layout::alignment;
+  std::vector<Count> cut;
+  std::int64_t begin = 0;
+  for (int part = 1; part <= parts; ++part) {
+    const std::int64_t end = std::min(count.value, (blocks * part + parts - 1) / parts * Layout::alignment);
+    cut.push_back({end - begin});
+    begin = end;
+  }
+  return cut;
+}
+
 std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const BucketOptions& options) {
   for (const Bytes size : {options.size, options.first}) {
     if (size.value < 1) {
@@ -21,6 +40,7 @@ std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const Bucket
   Bucket open;
   const auto close = [&] {
     open.count = {end.value - open.offset.value};
+    open.parts = even_parts(open.count, options.parts);
     end = open.offset;
     buckets.push_back(std::move(open));
     open = {};
@@ -44,6 +64,7 @@ std::uint64_t hash(const Layout& layout, DType dtype, const std::vector<Bucket>&
   for (const Bucket& bucket : buckets) {
     hash.add(bucket.offset.value);
     hash.add(bucket.count.value);
+    for (const Count part : bucket.parts) hash.add(part.value);
   }
   return hash.value();
 }

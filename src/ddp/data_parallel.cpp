@@ -37,14 +37,26 @@ struct DataParallel::State {
       throw Error(ErrorCode::unsupported, "gradients in memory of a GPU are not checked: leave check_finite false",
                   {.rank = group->rank().value, .host = group->host()});
     }
+    if (options.scatter_gradients) check_scattering();
     (void)group->statistics();  // made here, where all ranks are together
     reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
-                    ddp::BucketOptions{.size = options.bucket, .first = first_bucket(options.bucket)},
+                    ddp::BucketOptions{.size = options.bucket,
+                                       .first = first_bucket(options.bucket),
+                                       .parts = options.scatter_gradients ? group->size() : 0},
                     options.observer);
   }
 
   [[nodiscard]] Error refusal(const std::string& why, const std::string& label = {}) const {
     return {ErrorCode::invalid_argument, why, {.label = label, .rank = group->rank().value, .host = group->host()}};
+  }
+  void check_scattering() const {
+    const bool on_gpu = tensors.flat_gradients().kind == MemoryKind::device;
+    if (!on_gpu && !tensors.are_the_programs()) return;
+    throw Error(ErrorCode::unsupported,
+                std::string(on_gpu ? "gradients in memory of a GPU" : "gradients of the program's own tensors") +
+                    " are not scattered: leave scatter_gradients false" +
+                    (on_gpu ? "" : ", or let DataParallel have memory of its own"),
+                {.rank = group->rank().value, .host = group->host()});
   }
   void check_synchronized() const {
     if (synchronized) return;
@@ -112,7 +124,8 @@ DataParallel::Step DataParallel::State::take(std::span<double> sums) {
   DataParallel::Step step = tally.take(sums);
   step.not_finite = finite.gather(*group, group->statistics(), tally.not_finite());
   if (options.check_finite && step.not_finite.empty()) {
-    step.not_finite = ddp::FiniteCheck::of_sums(tensors.layout(), tensors.flat_gradients());
+    step.not_finite = finite.of_sums(tensors.layout(), tensors.flat_gradients(), reducer->owned(),
+                                     options.scatter_gradients ? &group->statistics() : nullptr);
   }
   return step;
 }
@@ -174,6 +187,18 @@ DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
   std::fill(state.is_ready.begin(), state.is_ready.end(), char{0});
   state.queue = Queue::host();
   return state.take(sums);
+}
+
+const std::vector<LayoutPart>& DataParallel::owned() const { return state_->reducer->owned(); }
+
+void DataParallel::gather(const Buffer& flat) {
+  State& state = *state_;
+  if (state.within_a_step()) throw state.refusal("parts are gathered between steps: call finish() first");
+  if (flat.count != layout().count()) {
+    throw state.refusal("a buffer of " + std::to_string(flat.count.value) + " elements, where the layout has " +
+                        std::to_string(layout().count().value));
+  }
+  if (state.options.scatter_gradients) state.reducer->gather(flat);
 }
 
 DataParallel::NoSync DataParallel::no_sync() { return NoSync(state_->scopes); }

@@ -53,13 +53,24 @@ std::vector<DataParallel::NotFinite> FiniteCheck::gather(const ProcessGroup& gro
   return all;
 }
 
-std::vector<DataParallel::NotFinite> FiniteCheck::of_sums(const Layout& layout, const Buffer& sums) {
-  std::vector<int> parameters;
+std::vector<DataParallel::NotFinite> FiniteCheck::of_sums(const Layout& layout, const Buffer& sums,
+                                                          std::span<const LayoutPart> parts,
+                                                          Communicator* communicator) {
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
-    if (!kernels::all_finite(slice(sums, slot.offset, slot.count))) parameters.push_back(static_cast<int>(i));
+    for (const LayoutPart& part : parts) {
+      const LayoutPart here = common(part, {slot.offset, slot.count});
+      if (here.count.value > 0 && !kernels::all_finite(slice(sums, here.offset, here.count))) flawed_[i] = 1;
+    }
   }
+  if (communicator != nullptr) {
+    communicator
+        ->all_reduce(std::span(flawed_), std::span(flawed_), ReduceOp::max, Queue::host(), "sums that are not finite")
+        .wait();
+  }
+  std::vector<int> parameters = marked(flawed_);
   if (parameters.empty()) return {};
+  std::fill(flawed_.begin(), flawed_.end(), std::uint8_t{0});
   return {{.rank = {}, .host = {}, .parameters = std::move(parameters)}};
 }
 

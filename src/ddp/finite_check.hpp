@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "lockstep/base/layout.hpp"
@@ -23,10 +24,12 @@ class FiniteCheck {
   std::vector<DataParallel::NotFinite> gather(const ProcessGroup& group, Communicator& communicator,
                                               double found_by_all);
   /// Of the sums of finite gradients, which are not: the same on all ranks.
-  static std::vector<DataParallel::NotFinite> of_sums(const Layout& layout, const Buffer& sums);
+  /// @param parts  where to look; if each rank has its own, they tell each other by `communicator`, else it is null
+  std::vector<DataParallel::NotFinite> of_sums(const Layout& layout, const Buffer& sums,
+                                               std::span<const LayoutPart> parts, Communicator* communicator);
 
  private:
-  std::vector<std::uint8_t> flawed_;  // by parameter
+  std::vector<std::uint8_t> flawed_;  // by parameter; none between steps
   double found_ = 0;
 };
 

@@ -13,6 +13,18 @@ std::string tensor_range(const Layout& layout, const Bucket& bucket) {
   return bucket.tensors.size() == 1 ? first : first + " … " + layout.at(bucket.tensors.front()).name;
 }
 
+std::vector<LayoutPart> owned_of(const std::vector<Bucket>& buckets, const Layout& layout, Rank rank) {
+  if (buckets.empty() || buckets.front().parts.empty()) return {{{0}, layout.count()}};
+  std::vector<LayoutPart> owned;
+  for (std::size_t left = buckets.size(); left > 0; --left) {  // the last bucket has the first tensors
+    const LayoutPart part = buckets[left - 1].part_of(rank);
+    if (part.count.value == 0) continue;
+    const bool goes_on = !owned.empty() && owned.back().offset.value + owned.back().count.value == part.offset.value;
+    goes_on ? void(owned.back().count.value += part.count.value) : owned.push_back(part);
+  }
+  return owned;
+}
+
 }  // namespace
 
 Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
@@ -23,7 +35,8 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
       observer_(observer),
       buckets_(plan_buckets(layout, gradients.dtype, options)),
       bucket_of_(layout.tensors().size()),
-      pending_(buckets_.size()) {
+      pending_(buckets_.size()),
+      owned_(owned_of(buckets_, layout, communicator.rank())) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (const int tensor : buckets_[b].tensors) bucket_of_[static_cast<std::size_t>(tensor)] = static_cast<int>(b);
     pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
@@ -47,7 +60,7 @@ void Reducer::check_agreement(std::uint64_t own_hash) {
   throw Error(
       ErrorCode::mismatch,
       "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
-      "same size of buckets and dtype? Here are " +
+      "same size of buckets, dtype and way to share the update? Here are " +
           std::to_string(layout_->tensors().size()) + " tensors in " + std::to_string(buckets_.size()) + " buckets",
       {.operation = "bucket plan",
        .rank = communicator_->rank().value,
@@ -63,25 +76,48 @@ void Reducer::ready(int tensor, Queue queue) {
 
 void Reducer::launch_full_buckets(Queue queue) {
   while (launched_ < buckets_.size() && pending_[launched_].tensors_missing == 0) {
-    const Buffer bucket = slice(gradients_, buckets_[launched_].offset, buckets_[launched_].count);
-    pending_[launched_].work.emplace(
-        communicator_->all_reduce(bucket, bucket, ReduceOp::sum, queue, labels_[launched_]));
+    pending_[launched_].work.emplace(reduce(launched_, queue));
     ++launched_;
   }
 }
 
+Work Reducer::reduce(std::size_t bucket, Queue queue) {
+  const Bucket& what = buckets_[bucket];
+  const Buffer whole = slice(gradients_, what.offset, what.count);
+  if (what.parts.empty()) return communicator_->all_reduce(whole, whole, ReduceOp::sum, queue, labels_[bucket]);
+  const LayoutPart own = what.part_of(communicator_->rank());
+  return communicator_->reduce_scatter_v(whole, slice(gradients_, own.offset, own.count), what.parts, ReduceOp::sum,
+                                         queue, labels_[bucket]);
+}
+
 void Reducer::finish() {
-  const Clock::time_point begin = Clock::now();
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    pending_[b].work->wait();
-    pending_[b].work.reset();
+  wait_for_all("wait for gradients");
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
     pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
-  }
   launched_ = 0;
+}
+
+void Reducer::gather(const Buffer& flat) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const Bucket& bucket = buckets_[b];
+    const LayoutPart own = bucket.part_of(communicator_->rank());
+    pending_[b].work.emplace(communicator_->all_gather_v(slice(flat, own.offset, own.count),
+                                                         slice(flat, bucket.offset, bucket.count), bucket.parts,
+                                                         Queue::host(), labels_[b]));
+  }
+  wait_for_all("wait for the other ranks' parts");
+}
+
+void Reducer::wait_for_all(const char* what) {
+  const Clock::time_point begin = Clock::now();
+  for (Pending& pending : pending_) {
+    pending.work->wait();
+    pending.work.reset();
+  }
   const Clock::time_point end = Clock::now();
   exposed_seconds_ += std::chrono::duration<double>(end - begin).count();
   if (observer_ != nullptr) {
-    observer_->span({.track = "compute", .name = "wait for gradients", .begin = begin, .end = end, .bytes = {}});
+    observer_->span({.track = "compute", .name = what, .begin = begin, .end = end, .bytes = {}});
   }
 }
 

@@ -13,7 +13,8 @@
 namespace lockstep::ddp {
 
 /// Sums the buckets of flat gradients over ranks, in place, while backward is still at work: each as soon as it is
-/// full, in the order of their construction on every rank, whatever order tensors become ready in.
+/// full, in the order of their construction on every rank, whatever order tensors become ready in. Every rank gets all
+/// sums, or, where buckets are cut into parts, those of its own.
 class Reducer {
  public:
   /// @param gradients  flat, of `layout`
@@ -22,15 +23,20 @@ class Reducer {
   Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
           Observer* observer = nullptr);
 
-  /// The tensor's gradient is complete. All-reduces its bucket if that is full and all before it have been launched.
+  /// The tensor's gradient is complete. Reduces its bucket if that is full and all before it have been launched.
   /// @pre it was not ready in this step. @throws Error{transport | timeout}
   void ready(int tensor, Queue queue = Queue::host());
-  /// Waits until all gradients are sums over all ranks, and begins anew. @pre all are ready
-  /// @throws Error{transport | timeout | mismatch}
+  /// Waits until all gradients are sums over all ranks, or those of this rank's parts are, and begins anew.
+  /// @pre all are ready. @throws Error{transport | timeout | mismatch}
   void finish();
+  /// Overwrites all but this rank's parts of a flat buffer of the layout with what their ranks have there. Collective.
+  /// @pre buckets are cut into parts, and none is under way. @throws Error{transport | timeout | mismatch}
+  void gather(const Buffer& flat);
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// Time that this thread has spent in `finish` waiting for communication, since construction.
+  /// Whose sums this rank gets: its parts, or the whole layout. Ascending, with something between them.
+  [[nodiscard]] const std::vector<LayoutPart>& owned() const { return owned_; }
+  /// Time that this thread has spent in `finish` and `gather` waiting for communication, since construction.
   [[nodiscard]] double exposed_seconds() const { return exposed_seconds_; }
 
  private:
@@ -40,6 +46,8 @@ class Reducer {
   };
   void check_agreement(std::uint64_t own_hash);
   void launch_full_buckets(Queue queue);
+  Work reduce(std::size_t bucket, Queue queue);
+  void wait_for_all(const char* what);
 
   Communicator* communicator_;
   const Layout* layout_;
@@ -49,7 +57,8 @@ class Reducer {
   std::vector<std::string> labels_;  // of each bucket
   std::vector<int> bucket_of_;       // of each tensor
   std::vector<Pending> pending_;     // of each bucket
-  std::size_t launched_ = 0;         // buckets 0 … launched_ − 1 are under way
+  std::vector<LayoutPart> owned_;
+  std::size_t launched_ = 0;  // buckets 0 … launched_ − 1 are under way
   double exposed_seconds_ = 0;
 };
 

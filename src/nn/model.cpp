@@ -15,11 +15,11 @@
 namespace lockstep::nn {
 namespace {
 
-void check_memory(const char* what, const Buffer& memory, const Layout& layout, DType dtype) {
-  if (memory.count != layout.count() || memory.dtype != dtype) {
-    throw Error(ErrorCode::invalid_argument, "the model needs " + std::to_string(layout.count().value) +
-                                                 " elements of " + std::string(name(dtype)) + " for its " + what +
-                                                 ", not " + std::to_string(memory.count.value) + " of " +
+void check_memory(const char* what, const Buffer& memory, Count count, DType dtype) {
+  if (memory.count != count || memory.dtype != dtype) {
+    throw Error(ErrorCode::invalid_argument, "the model needs " + std::to_string(count.value) + " elements of " +
+                                                 std::string(name(dtype)) + " for its " + what + ", not " +
+                                                 std::to_string(memory.count.value) + " of " +
                                                  std::string(name(memory.dtype)));
   }
   if (memory.kind == MemoryKind::device) {
@@ -111,11 +111,14 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
 Model::~Model() = default;
 
 void Model::bind(const Memory& memory) {
-  check_memory("parameters", memory.parameters, parameters(), dtype());
-  check_memory("gradients", memory.gradients, parameters(), dtype());
-  check_memory("state", memory.state, state(), dtype());
-  if (optimizer_) check_memory("velocity", memory.velocity, parameters(), dtype());
-  if (options_.ema > 0) check_memory("averages", memory.averages, parameters(), dtype());
+  const Count count = parameters().count();
+  const Count updated = memory.owned ? total(*memory.owned) : count;
+  check_memory("parameters", memory.parameters, count, dtype());
+  check_memory("gradients", memory.gradients, count, dtype());
+  check_memory("state", memory.state, state().count(), dtype());
+  if (optimizer_) check_memory("velocity", memory.velocity, updated, dtype());
+  if (options_.ema > 0) check_memory("averages", memory.averages, updated, dtype());
+  if (options_.ema > 0 && memory.owned) check_memory("gathered averages", memory.gathered_averages, count, dtype());
   memory_ = memory;
   bound_ = true;
   for (auto& [samples, prepared] : prepared_) place(*prepared);
@@ -168,14 +171,17 @@ std::vector<OperatorReport> Model::operators(std::int64_t samples) {
 
 void Model::place(PreparedGraph& prepared) {
   if (!bound_) return;
+  const LayoutPart whole{{0}, parameters().count()};
+  const std::span<const LayoutPart> owned = memory_.owned ? std::span(*memory_.owned) : std::span(&whole, 1);
   std::vector<ops::SgdStep> updates;
   if (optimizer_) {
-    updates = optimizer_->steps(memory_.parameters, memory_.gradients, memory_.velocity, numbers_->update);
+    updates = optimizer_->steps(memory_.parameters, memory_.gradients, memory_.velocity, numbers_->update, owned);
   }
   prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
                   .tensors = memory_,
                   .numbers = numbers_.get(),
                   .updates = updates,
+                  .owned = owned,
                   .ema = options_.ema});
 }
 

@@ -54,35 +54,48 @@ void Sgd::add(const TensorSlot& slot, double weight_decay) {
   const std::int64_t end = slot.offset.value + slot.count.value;
   const bool goes_on =
       !ranges_.empty() && ranges_.back().weight_decay == weight_decay &&
-      slot.offset.value - (ranges_.back().offset.value + ranges_.back().count.value) < Layout::alignment;
+      slot.offset.value - (ranges_.back().part.offset.value + ranges_.back().part.count.value) < Layout::alignment;
   if (goes_on) {
-    ranges_.back().count.value = end - ranges_.back().offset.value;
+    ranges_.back().part.count.value = end - ranges_.back().part.offset.value;
   } else {
-    ranges_.push_back({slot.offset, slot.count, weight_decay});
+    ranges_.push_back({{slot.offset, slot.count}, weight_decay});
   }
 }
 
 std::vector<ops::SgdStep> Sgd::steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
                                      const ops::UpdateScalars& scalars) const {
-  const bool counts_agree = parameters.count == count_ && gradients.count == count_ && velocity.count == count_;
+  const LayoutPart whole{{0}, count_};
+  return steps(parameters, gradients, velocity, scalars, std::span(&whole, 1));
+}
+
+std::vector<ops::SgdStep> Sgd::steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
+                                     const ops::UpdateScalars& scalars, std::span<const LayoutPart> parts) const {
+  const bool counts_agree = parameters.count == count_ && gradients.count == count_ && velocity.count == total(parts);
   const bool dtypes_agree = gradients.dtype == parameters.dtype && velocity.dtype == parameters.dtype;
   if (!counts_agree || !dtypes_agree) {
     throw Error(ErrorCode::invalid_argument,
                 "parameters, gradients and velocity must have one dtype and " + std::to_string(count_.value) +
-                    " elements, as the layout; the counts are " + std::to_string(parameters.count.value) + ", " +
+                    " elements, as the layout (velocity " + std::to_string(total(parts).value) +
+                    ", as its parts); the counts are " + std::to_string(parameters.count.value) + ", " +
                     std::to_string(gradients.count.value) + " and " + std::to_string(velocity.count.value));
   }
   std::vector<ops::SgdStep> steps;
-  for (const Range& range : ranges_) {
-    steps.push_back({.parameters = slice(parameters, range.offset, range.count).data,
-                     .gradients = slice(gradients, range.offset, range.count).data,
-                     .velocity = slice(velocity, range.offset, range.count).data,
-                     .count = range.count,
-                     .dtype = parameters.dtype,
-                     .momentum = options_.momentum,
-                     .nesterov = options_.nesterov,
-                     .weight_decay = range.weight_decay,
-                     .scalars = &scalars});
+  std::int64_t before = 0;  // elements of earlier parts
+  for (const LayoutPart& part : parts) {
+    for (const Range& range : ranges_) {
+      const auto [offset, count] = common(range.part, part);
+      if (count.value == 0) continue;
+      steps.push_back({.parameters = slice(parameters, offset, count).data,
+                       .gradients = slice(gradients, offset, count).data,
+                       .velocity = slice(velocity, {before + offset.value - part.offset.value}, count).data,
+                       .count = count,
+                       .dtype = parameters.dtype,
+                       .momentum = options_.momentum,
+                       .nesterov = options_.nesterov,
+                       .weight_decay = range.weight_decay,
+                       .scalars = &scalars});
+    }
+    before += part.count.value;
   }
   return steps;
 }

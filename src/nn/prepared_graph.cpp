@@ -107,6 +107,7 @@ void PlacedSteps::place(const StepMemory& memory) {
     if (std::holds_alternative<Gate>(item) && memory.numbers->clip_norm > 0) {
       for (const ops::SgdStep& sgd : memory.updates)
         items_.emplace_back(AddSquares{{sgd.gradients, sgd.count, sgd.dtype}});
+      if (memory.tensors.owned) items_.emplace_back(SumSquares{});
     }
     items_.push_back(std::visit(
         [&](const auto& planned) -> Item {
@@ -129,14 +130,21 @@ void PlacedSteps::add_updates(const StepMemory& memory) {
     labels_.push_back(memory.updates.size() == 1 ? "update" : "update " + std::to_string(labels_.size() + 1));
     items_.emplace_back(Update{sgd, &labels_.back()});
   }
-  if (memory.ema == 0) return;
-  const Buffer& averages = memory.tensors.averages;
-  items_.emplace_back(Average{{.averages = averages.data,
-                               .values = memory.tensors.parameters.data,
-                               .count = averages.count,
-                               .dtype = averages.dtype,
-                               .decay = memory.ema,
-                               .scalars = &memory.numbers->update}});
+  if (memory.ema > 0) add_averages(memory);
+  if (memory.tensors.owned) items_.emplace_back(GatherParameters{});
+}
+
+void PlacedSteps::add_averages(const StepMemory& memory) {
+  std::int64_t before = 0;  // elements of earlier parts
+  for (const LayoutPart& part : memory.owned) {
+    items_.emplace_back(Average{{.averages = slice(memory.tensors.averages, {before}, part.count).data,
+                                 .values = slice(memory.tensors.parameters, part.offset, part.count).data,
+                                 .count = part.count,
+                                 .dtype = dtype_,
+                                 .decay = memory.ema,
+                                 .scalars = &memory.numbers->update}});
+    before += part.count.value;
+  }
 }
 
 std::vector<OperatorReport> PlacedSteps::update_reports() const {
@@ -193,7 +201,9 @@ void PreparedGraph::place(const StepMemory& memory) {
   if (training_) training_->place(memory);
   if (!evaluation_) return;
   StepMemory averaged = memory;
-  if (memory.ema > 0) averaged.tensors.parameters = memory.tensors.averages;
+  if (memory.ema > 0) {
+    averaged.tensors.parameters = memory.tensors.owned ? memory.tensors.gathered_averages : memory.tensors.averages;
+  }
   evaluation_->place(averaged);
 }
 

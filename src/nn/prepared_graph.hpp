@@ -23,7 +23,8 @@ struct StepMemory {
   Model::Memory tensors;
   StepNumbers* numbers = nullptr;
   std::span<const ops::SgdStep> updates;
-  double ema = 0;  ///< 0: no averages
+  std::span<const LayoutPart> owned;  ///< what they are of
+  double ema = 0;                     ///< 0: no averages
 };
 
 /// A schedule with its memory plan, and, once it is placed, the list of items.
@@ -65,6 +66,7 @@ class PlacedSteps {
   [[nodiscard]] void* address(const Operand& operand, const StepMemory& memory) const;
   Item placed(const PlannedRun& run, const StepMemory& memory);
   void add_updates(const StepMemory& memory);
+  void add_averages(const StepMemory& memory);
   Item placed(const PlannedZero& zero, const StepMemory& memory) const;
   Item placed(const PlannedGather& gather, const StepMemory& memory) const;
 

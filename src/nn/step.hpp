@@ -67,6 +67,8 @@ struct Gather {
 struct AddSquares {
   ConstBuffer gradients;
 };
+/// Sums them over ranks, each of which has added those of its own part.
+struct SumSquares {};
 /// Decides whether the step's update is made, and how far gradients are shortened.
 struct Gate {};
 /// Of parameters one behind the other.
@@ -79,8 +81,11 @@ struct Average {
   ops::AverageStep step;
 };
 
-using Item =
-    std::variant<Run, Zero, Ready, Progress, SumWeights, SetFactors, Gather, Finish, AddSquares, Gate, Update, Average>;
+/// All ranks get the weights that each has updated for the others.
+struct GatherParameters {};
+
+using Item = std::variant<Run, Zero, Ready, Progress, SumWeights, SetFactors, Gather, Finish, AddSquares, SumSquares,
+                          Gate, Update, Average, GatherParameters>;
 
 /// Takes the items of a list in their order.
 class ItemQueue {

@@ -64,7 +64,8 @@ void MetricsFile::write(const EndEvent& event) {
                   {"seconds", event.seconds},
                   {"best_accuracy", optional_number(event.best_accuracy)},
                   {"final_accuracy", optional_number(event.final_accuracy)},
-                  {"skipped_updates", event.skipped_updates}});
+                  {"skipped_updates", event.skipped_updates},
+                  {"optimizer_bytes", event.optimizer_bytes}});
 }
 
 }  // namespace lockstep::observe

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "kernels/vectorised.hpp"
@@ -73,10 +74,11 @@ double SumOfSquares::operator()(const ConstBuffer& values, const OnTeam& on_team
   require_real(values.dtype, "squares");
   const std::int64_t blocks = (values.count.value + block_length - 1) / block_length;
   if (static_cast<std::int64_t>(blocks_.size()) < blocks) blocks_.resize(static_cast<std::size_t>(blocks));
-  on_team([&](int member, int members) {
+  const auto add_some = [&](int member, int members) {
     for (std::int64_t block = blocks * member / members; block < blocks * (member + 1) / members; ++block)
       blocks_[static_cast<std::size_t>(block)] = squares_of_block(values, block);
-  });
+  };
+  on_team(std::ref(add_some));  // which a std::function holds without an allocation
   return pairwise(blocks_.data(), static_cast<std::size_t>(blocks));
 }
 
@@ -90,8 +92,8 @@ void average_part(const AverageStep& step, int part, int parts) {
     average_float32(static_cast<float*>(step.averages) + begin, static_cast<const float*>(step.values) + begin, count,
                     step.decay);
   } else {
-    average_float64(static_cast<double*>(step.averages) + begin, static_cast<const double*>(step.values) + begin,
-                    count, step.decay);
+    average_float64(static_cast<double*>(step.averages) + begin, static_cast<const double*>(step.values) + begin, count,
+                    step.decay);
   }
 }
 

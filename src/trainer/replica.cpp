@@ -17,6 +17,9 @@ namespace {
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
+/// Velocity, or averages, of what a rank updates.
+Bytes bytes_of(std::span<const LayoutPart> owned, DType dtype) { return {total(owned).value * size_of(dtype)}; }
+
 void copy_out(const Buffer& from, std::vector<std::byte>& to) {
   const auto* begin = static_cast<const std::byte*>(from.data);
   to.assign(begin, begin + from.bytes().value);
@@ -90,36 +93,62 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
                  const TrainerOptions& options, Observer* observer)
     : group_(&group),
       model_(graph, ops, on_every_rank(group, [&] { return model_options(group, graph, options, observer); })),
-      data_parallel_(
-          group, model_.parameters(), options.precision,
-          {.bucket = options.bucket, .initial = options.initial, .check_finite = true, .observer = observer}),
-      velocity_(group.allocate(data_parallel_.values().bytes())),
-      averages_(allocate_host({options.ema > 0 ? data_parallel_.values().bytes().value : 0})),
+      data_parallel_(group, model_.parameters(), options.precision,
+                     {.bucket = options.bucket,
+                      .initial = options.initial,
+                      .check_finite = true,
+                      .scatter_gradients = options.zero,
+                      .observer = observer}),
+      velocity_(group.allocate(bytes_of(data_parallel_.owned(), options.precision))),
+      averages_(allocate_host(options.ema > 0 ? bytes_of(data_parallel_.owned(), options.precision) : Bytes{})),
       state_(allocate_host({model_.state().count().value * size_of(options.precision)})),
       statistics_(group.statistics()),
       loss_scale_(on_every_rank(group, [&] { return LossScale(options.loss_scale); })),
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
       inputs_(tensors_.size()),
       statistics_are_equal_(options.sync_batch_norm),
-      seed_(options.seed) {
+      seed_(options.seed),
+      zero_(options.zero),
+      averages_wanted_(options.ema > 0) {
   model_.bind({.parameters = data_parallel_.values(),
                .gradients = data_parallel_.gradients(),
                .state = state(),
                .velocity = velocity(),
-               .averages = averages()});
+               .averages = averages(),
+               .owned = options.zero ? std::optional(data_parallel_.owned()) : std::nullopt,
+               .gathered_averages = data_parallel_.gradients()});
   model_.initialize(options.seed);
   // Every rank makes them from the same seed; processors that round differently could still make others.
   data_parallel_.synchronize();
-  if (averages().count.value > 0)
-    std::memcpy(averages().data, data_parallel_.values().data, static_cast<std::size_t>(averages().bytes().value));
+  if (options.ema > 0) take_own(data_parallel_.values(), averages());
 }
 
-Buffer Replica::velocity() const {
+/// Overwrites the whole with all ranks' parts.
+void Replica::assemble(const Buffer& own, const Buffer& whole) {
+  Count before;
+  for (const LayoutPart& part : data_parallel_.owned()) {
+    const Buffer here = slice(whole, part.offset, part.count);
+    std::memcpy(here.data, slice(own, before, part.count).data, static_cast<std::size_t>(here.bytes().value));
+    before.value += part.count.value;
+  }
+  data_parallel_.gather(whole);
+}
+
+void Replica::assemble(const Buffer& own, std::vector<std::byte>& whole) {
   const Buffer values = data_parallel_.values();
-  return {velocity_.data(), values.count, values.dtype, velocity_.kind()};
+  whole.resize(static_cast<std::size_t>(values.bytes().value));
+  assemble(own, Buffer{whole.data(), values.count, values.dtype});
 }
 
-Buffer Replica::averages() const { return averages_.as(model_.dtype()); }
+/// Overwrites this rank's part with what the whole has of it.
+void Replica::take_own(const Buffer& whole, const Buffer& own) const {
+  Count before;
+  for (const LayoutPart& part : data_parallel_.owned()) {
+    const Buffer here = slice(own, before, part.count);
+    std::memcpy(here.data, slice(whole, part.offset, part.count).data, static_cast<std::size_t>(here.bytes().value));
+    before.value += part.count.value;
+  }
+}
 
 nn::Feed Replica::feed(const data::Batch& batch) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = batch.tensors[tensors_[i]].data;
@@ -208,10 +237,15 @@ void Replica::average_state() {
   samples_seen_ = 0;
 }
 
+/// To where the gradients were: they are not needed any more before the next step.
+void Replica::gather_averages() {
+  if (zero_ && averages_wanted_) assemble(averages(), data_parallel_.gradients());
+}
+
 void Replica::save(Snapshot& snapshot) {
   copy_out(data_parallel_.values(), snapshot.weights);
-  copy_out(velocity(), snapshot.velocity);
-  copy_out(averages(), snapshot.averages);
+  assemble(velocity(), snapshot.velocity);
+  if (averages_wanted_) assemble(averages(), snapshot.averages);
   copy_out(state(), snapshot.state);
   snapshot.loss_scale = loss_scale_.state();
   snapshot.scaled_steps = loss_scale_.steps();
@@ -224,8 +258,9 @@ std::vector<Snapshot::Setting> Replica::settings() const {
                                              {"precision", std::string(name(model_.dtype()))},
                                              {"parameters", hexadecimal(model_.parameters().hash())},
                                              {"statistics", hexadecimal(model_.state().hash())}};
-  const std::vector<Snapshot::Setting> long_parts = lengths_of(
-      data_parallel_.values().bytes().value, velocity().bytes().value, averages().bytes().value, state().bytes().value);
+  const std::int64_t weights = data_parallel_.values().bytes().value;
+  const std::vector<Snapshot::Setting> long_parts =
+      lengths_of(weights, weights, averages_wanted_ ? weights : 0, state().bytes().value);
   settings.insert(settings.end(), long_parts.begin(), long_parts.end());
   return settings;
 }
@@ -237,14 +272,19 @@ std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
 }
 
 void Replica::restore(const Snapshot& snapshot) {
-  if (group_->rank() == Rank{0}) {
-    copy_in(snapshot.weights, data_parallel_.values());
-    copy_in(snapshot.velocity, velocity());
-    copy_in(snapshot.averages, averages());
-    copy_in(snapshot.state, state());
-  }
-  for (const Buffer& buffer : {data_parallel_.values(), velocity(), averages(), state()}) {
+  const auto overwrite = [&](const Buffer& buffer, const std::vector<std::byte>& rank_zeros) {
+    if (group_->rank() == Rank{0}) copy_in(rank_zeros, buffer);
     group_->communicator().broadcast(buffer, {0}, Queue::host(), "replica").wait();
+  };
+  overwrite(data_parallel_.values(), snapshot.weights);
+  overwrite(state(), snapshot.state);
+  // Through the gradients, which are not needed any more before the next step.
+  const Buffer whole = data_parallel_.gradients();
+  overwrite(whole, snapshot.velocity);
+  take_own(whole, velocity());
+  if (averages_wanted_) {
+    overwrite(whole, snapshot.averages);
+    take_own(whole, averages());
   }
   double scale[2] = {snapshot.loss_scale, static_cast<double>(snapshot.scaled_steps)};
   group_->statistics().broadcast({scale, {2}, DType::float64}, {0}, Queue::host(), "loss scale").wait();

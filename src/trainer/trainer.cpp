@@ -162,6 +162,7 @@ void Trainer::report_step() {
 
 Trainer::Evaluation Trainer::evaluate() {
   replica_.average_state();
+  replica_.gather_averages();
   std::vector<ops::Figures> figures(replica_.model().graph().losses().size());
   double samples = 0;
   test_batches_.start_epoch(1);

@@ -136,6 +136,34 @@ TEST_F(ParameterGroups, RefuseANameThatNoParameterHas) {
   }
 }
 
+/// Parts that begin and end within groups, and beside frozen ones.
+TEST_F(ParameterGroups, AreCutAtTheEndsOfParts) {
+  const SgdOptions options{.momentum = 0.5, .weight_decay = 0.25, .decay_vectors = false, .frozen = {"bn"}};
+  const auto count = static_cast<std::size_t>(layout.count().value);
+  const ops::UpdateScalars scalars{.learning_rate = 1};
+  std::vector<double> whole(count, 2);
+  std::vector<double> in_parts = whole;
+  std::vector<double> gradients(count, 1);
+  std::vector<double> velocity(count, 3);
+  const auto take = [&](const std::vector<ops::SgdStep>& updates) {
+    for (const ops::SgdStep& update : updates) ops->sgd(update);
+  };
+  const auto view = [](std::vector<double>& values) { return Buffer(std::span(values)); };
+  take(Sgd(layout, options).steps(view(whole), view(gradients), view(velocity), scalars));
+  // Every second block of 16 elements, then the others.
+  for (const std::int64_t first : {0, 1}) {
+    std::vector<LayoutPart> parts;
+    for (std::int64_t at = first * 16; at < layout.count().value; at += 32) parts.push_back({{at}, {16}});
+    std::vector<double> own(static_cast<std::size_t>(total(parts).value), 3);
+    take(Sgd(layout, options).steps(view(in_parts), view(gradients), view(own), scalars, parts));
+    std::size_t at = 0;
+    for (const LayoutPart& part : parts)
+      for (std::int64_t i = 0; i < part.count.value; ++i)
+        ASSERT_EQ(own[at++], velocity[static_cast<std::size_t>(part.offset.value + i)]) << part.offset.value + i;
+    EXPECT_EQ(in_parts == whole, first == 1);
+  }
+}
+
 TEST_F(SgdTest, RefusesWhatCannotBe) {
   EXPECT_THROW(Sgd(layout, {.momentum = -0.1}), Error);
   EXPECT_THROW(Sgd(layout, {.weight_decay = -1}), Error);

@@ -71,6 +71,7 @@ class Verdict final : public Peers {
   [[nodiscard]] int size() const override { return 1; }
   void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
   bool finish(std::span<double> /*values*/) override { return finite; }
+  void gather_parameters() override {}
   bool finite = true;
 };
 
@@ -109,6 +110,65 @@ TEST(Step, ListTakenOnceDoesWhatStepsDo) {
     EXPECT_EQ(replayed.parameters, stepwise.parameters);
     EXPECT_EQ(replayed.velocity, stepwise.velocity);
     EXPECT_EQ(replayed.state, stepwise.state);
+  }
+}
+
+/// Peers that have an eighth of the squares, and count what they are asked for.
+class OfParts final : public Peers {
+ public:
+  void ready(int /*parameter*/) override {}
+  void between_operators() override {}
+  void sum(std::span<double> values) override {
+    for (double& value : values) value *= 8;
+  }
+  [[nodiscard]] int size() const override { return 2; }
+  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
+  bool finish(std::span<double> /*values*/) override { return true; }
+  void gather_parameters() override { ++gathered; }
+  int gathered = 0;
+};
+
+/// A rank that owns two parts shortens by the norm of all, changes nothing else, and has the others gathered.
+TEST(Step, UpdatesTheOwnedPartsAndGathersTheRest) {
+  const Graph graph = knotty_network();
+  const auto ops = ops::make_reference_ops();
+  Model model(graph, *ops,
+              {.dtype = DType::float64, .sgd = SgdOptions{.momentum = 0.5}, .clip_norm = 1e-3, .ema = 0.5});
+  const std::int64_t count = model.parameters().count().value;
+  const std::vector<LayoutPart> owned{{{0}, {16}}, {{count - 32}, {32}}};
+  Doubles parameters(static_cast<std::size_t>(count));
+  Doubles gradients = parameters;
+  Doubles state(static_cast<std::size_t>(model.state().count().value));
+  Doubles velocity(48);
+  Doubles averages(48);
+  EXPECT_THROW(model.bind({view(parameters), view(gradients), view(state), view(velocity), view(averages)}), Error);
+  model.bind({view(parameters), view(gradients), view(state), view(velocity), view(averages), owned, view(gradients)});
+  model.initialize(1);
+  const Doubles before = parameters;
+  const Doubles images = wavy(2 * image_elements(graph));
+  const std::vector<std::int32_t> labels{0, 1};
+  const void* inputs[] = {images.data(), labels.data()};
+  OfParts peers;
+  const StepResult& result = model.train({2, inputs}, {.learning_rate = 1, .samples = 2}, peers);
+  EXPECT_EQ(peers.gathered, 1);
+  double squares = 0;
+  std::size_t at = 0;
+  for (const LayoutPart& part : owned)
+    for (std::int64_t i = part.offset.value; i < part.offset.value + part.count.value; ++i)
+      squares += gradients[static_cast<std::size_t>(i)] * gradients[static_cast<std::size_t>(i)];
+  EXPECT_NEAR(result.gradient_norm, std::sqrt(8 * squares), 1e-12);
+  ASSERT_GT(squares, 0);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto element = static_cast<std::size_t>(i);
+    if (i >= 16 && i < count - 32) {
+      ASSERT_EQ(parameters[element], before[element]) << i;
+      continue;
+    }
+    const double change = gradients[element] * 1e-3 / (result.gradient_norm + 1e-6);
+    EXPECT_NEAR(parameters[element], before[element] - change, 1e-15) << i;
+    EXPECT_NEAR(velocity[at], change, 1e-15);
+    EXPECT_NEAR(averages[at], parameters[element] / 2, 1e-15) << "they began at 0 here";
+    ++at;
   }
 }
 
@@ -243,6 +303,7 @@ class Heavier final : public Peers {
   [[nodiscard]] int size() const override { return 2; }
   void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
   bool finish(std::span<double> /*values*/) override { return true; }
+  void gather_parameters() override {}
   std::vector<int> ready_parameters;
 };
 

@@ -28,6 +28,7 @@ class RecordingPeers final : public Peers {
   [[nodiscard]] int size() const override { return 1; }
   void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
   bool finish(std::span<double> /*values*/) override { return true; }
+  void gather_parameters() override {}
   [[nodiscard]] std::vector<int> parameters() const {
     std::vector<int> found;
     for (const int call : calls) {

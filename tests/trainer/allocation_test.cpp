@@ -54,7 +54,7 @@ namespace lockstep::trainer {
 namespace {
 
 void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, const char* algorithm,
-                          std::optional<backends::WireFormat> compress = std::nullopt) {
+                          std::optional<backends::WireFormat> compress = std::nullopt, bool zero = false) {
   World world;
   ProcessGroup members(
       world, {.method = backends::parse_method(algorithm), .wait = {.spins_before_yield = 0}, .compress = compress});
@@ -62,13 +62,20 @@ void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, con
     const data::DatasetPair data = testing_support::small_digits(200, 50, 16);
     // 20 steps of 10 samples; small buckets, so that several all-reduces are under way.
     Trainer trainer(members, ops, nn::make_model(model, nn::DataSpec::of_images(1, 16, 16, 10)), data,
-                    {.precision = precision, .epochs = 2, .batch = {10}, .workers = 1, .bucket = {32 << 10}});
+                    {.precision = precision,
+                     .epochs = 2,
+                     .batch = {10},
+                     .clip_norm = 1,
+                     .ema = 0.9,
+                     .zero = zero,
+                     .workers = 1,
+                     .bucket = {32 << 10}});
     EXPECT_EQ(trainer.train_steps(2), 2);
     const long before = allocations;
     EXPECT_EQ(trainer.train_steps(1000), 18);
     EXPECT_EQ(trainer.train_steps(5), 5) << "the next epoch";
     EXPECT_EQ(allocations - before, 0) << model << " on " << ops.name() << " by " << algorithm
-                                       << (compress ? ", compressed" : "");
+                                       << (compress ? ", compressed" : "") << (zero ? ", in parts" : "");
   }
   members.close();
   world.close();
@@ -85,6 +92,7 @@ TEST(Allocation, NoneInAStepOnTheReferenceOps) {
   for (const char* algorithm : {"auto", "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order"}) {
     expect_no_allocation(*ops, DType::float64, "lenet", algorithm);
   }
+  expect_no_allocation(*ops, DType::float64, "lenet", "auto", std::nullopt, true);
 }
 
 TEST(Allocation, NoneInAStepOnOneDnn) {

@@ -43,11 +43,11 @@ Error error_of_step(Replica& replica, std::size_t pixels, Real pixel, std::int32
 /// What all ranks say of a step in which ranks 1 and 2 have images that are not numbers. Their weights stay as they
 /// are.
 template <typename Real>
-Error error_of_ranks(const World& world, ops::Ops& ops) {
+Error error_of_ranks(const World& world, ops::Ops& ops, bool zero = false) {
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   std::optional<Error> error;
   {
-    const TrainerOptions options{.precision = precision<Real>, .batch = {3}};
+    const TrainerOptions options{.precision = precision<Real>, .batch = {3}, .zero = zero};
     const nn::DataSpec data = nn::DataSpec::of_images(1, side, side, 10);
     Replica replica(members, ops, nn::make_model("lenet", data), data.tensors, options, nullptr);
     Snapshot before;
@@ -68,11 +68,13 @@ Error error_of_ranks(const World& world, ops::Ops& ops) {
 TEST(NotFinite, EveryRankNamesTheRanksWithTheirHostsAndTensorsAndKeepsItsWeights) {
   World world;
   const auto ops = ops::make_reference_ops();
-  const Error error = error_of_ranks<double>(world, *ops);
-  for (const std::string rank : {"1", "2"}) {
-    EXPECT_NE(error.message().find("'fc2.bias' and 4 more on rank " + rank + " (" + world.host() + ")"),
-              std::string::npos)
-        << error.message();
+  for (const bool zero : {false, true}) {
+    const Error error = error_of_ranks<double>(world, *ops, zero);
+    for (const std::string rank : {"1", "2"}) {
+      EXPECT_NE(error.message().find("'fc2.bias' and 4 more on rank " + rank + " (" + world.host() + ")"),
+                std::string::npos)
+          << error.message();
+    }
   }
   world.close();
 }

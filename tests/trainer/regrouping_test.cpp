@@ -19,11 +19,18 @@ namespace {
 
 constexpr int steps_per_stage = 4;
 
-/// Trains one stage on the first `ranks` ranks, from `snapshot`, which it overwrites. Appends the losses.
-void run_stage(const World& world, int ranks, int steps, bool resume, const data::DatasetPair& data, Snapshot& snapshot,
+struct Stage {
+  int ranks;
+  int steps;
+  bool resume;
+  bool zero = false;
+};
+
+/// Trains one stage on the first ranks, from `snapshot`, which it overwrites. Appends the losses.
+void run_stage(const World& world, const Stage& stage, const data::DatasetPair& data, Snapshot& snapshot,
                std::vector<double>& losses) {
   auto group =
-      world.group().split(world.rank().value < ranks ? std::optional<int>(0) : std::nullopt, world.rank().value);
+      world.group().split(world.rank().value < stage.ranks ? std::optional<int>(0) : std::nullopt, world.rank().value);
   if (!group) return;
   const auto ops = ops::make_reference_ops();
   const nn::Graph network = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
@@ -34,16 +41,29 @@ void run_stage(const World& world, int ranks, int steps, bool resume, const data
                      .epochs = 3,
                      .batch = {60},
                      .schedule = {.peak = 0.05, .decay = nn::Decay::cosine},
-                     .sgd = {.momentum = 0.9}});
+                     .sgd = {.momentum = 0.9},
+                     .ema = 0.75,
+                     .zero = stage.zero});
     // Whether there is something to go on from is rank 0's to know; a rank that comes back has only an old snapshot.
-    if (resume) trainer.restore(snapshot);
-    for (int step = 0; step < steps; ++step) {
+    if (stage.resume) trainer.restore(snapshot);
+    for (int step = 0; step < stage.steps; ++step) {
       EXPECT_EQ(trainer.train_steps(1), 1);
       losses.push_back(trainer.last_loss());
     }
     snapshot = trainer.snapshot();
+    trainer.restore(snapshot);
+    const Snapshot again = trainer.snapshot();
+    EXPECT_EQ(again.weights, snapshot.weights);
+    EXPECT_EQ(again.velocity, snapshot.velocity);
+    EXPECT_EQ(again.averages, snapshot.averages);
   }
   members.close();
+}
+
+void expect_close(const std::vector<double>& losses, const std::vector<double>& expected) {
+  ASSERT_EQ(losses.size(), expected.size());
+  for (std::size_t step = 0; step < losses.size(); ++step)
+    EXPECT_LE(std::abs(losses[step] - expected[step]), 1e-12 * expected[step]) << "step " << step;
 }
 
 TEST(GroupOfRanks, ChangesAtStepBoundariesWithoutATrace) {
@@ -53,21 +73,61 @@ TEST(GroupOfRanks, ChangesAtStepBoundariesWithoutATrace) {
   const data::DatasetPair data = testing_support::small_digits(400, 50, 12);
   std::vector<double> undisturbed;
   Snapshot scratch;
-  run_stage(world, 4, 4 * steps_per_stage, false, data, scratch, undisturbed);
+  run_stage(world, {4, 4 * steps_per_stage, false}, data, scratch, undisturbed);
 
   std::vector<double> losses;
   Snapshot snapshot;
   bool resume = false;
   for (const int ranks : {4, 3, 2, 4}) {
-    run_stage(world, ranks, steps_per_stage, resume, data, snapshot, losses);
+    run_stage(world, {ranks, steps_per_stage, resume}, data, snapshot, losses);
     resume = true;
   }
-  if (world.rank().value == 0) {
-    ASSERT_EQ(losses.size(), undisturbed.size());
-    for (std::size_t step = 0; step < losses.size(); ++step) {
-      EXPECT_LE(std::abs(losses[step] - undisturbed[step]), 1e-12 * undisturbed[step]) << "step " << step;
-    }
+  if (world.rank().value == 0) expect_close(losses, undisturbed);
+  world.close();
+}
+
+TEST(GroupOfRanks, GoesOnWithAndWithoutOwnedPartsInTurn) {
+  World world;
+  const data::DatasetPair data = testing_support::small_digits(400, 50, 12);
+  std::vector<double> undisturbed;
+  Snapshot whole;
+  run_stage(world, {4, 4 * steps_per_stage, false}, data, whole, undisturbed);
+  std::vector<double> losses;
+  Snapshot snapshot;
+  bool resume = false;
+  bool zero = true;
+  for (const int ranks : {4, 3, 2, 4}) {
+    run_stage(world, {ranks, steps_per_stage, resume, zero}, data, snapshot, losses);
+    resume = true;
+    zero = !zero || ranks == 3;
   }
+  if (world.rank().value == 0) expect_close(losses, undisturbed);
+  EXPECT_EQ(snapshot.velocity.size(), whole.velocity.size());
+  EXPECT_EQ(snapshot.averages.size(), whole.averages.size());
+  EXPECT_EQ(snapshot.settings, whole.settings);
+  world.close();
+}
+
+/// One rank has all parts, and computes the same bits.
+TEST(GroupOfRanks, SnapshotsAreTheSameBytesWithAndWithoutOwnedParts) {
+  World world;
+  const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
+  std::vector<double> losses;
+  Snapshot without;
+  Snapshot with;
+  run_stage(world, {1, 1, false, false}, data, without, losses);
+  run_stage(world, {1, 1, false, true}, data, with, losses);
+  const auto expect_equal = [&] {
+    if (world.rank().value > 0) return;
+    EXPECT_EQ(with.settings, without.settings);
+    EXPECT_EQ(with.weights, without.weights);
+    EXPECT_EQ(with.velocity, without.velocity);
+    EXPECT_EQ(with.averages, without.averages);
+  };
+  expect_equal();
+  // What several ranks go on from is what they save, with and without.
+  for (const bool zero : {true, false}) run_stage(world, {4, 0, true, zero}, data, without, losses);
+  expect_equal();
   world.close();
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,5 +44,26 @@ class Layout {
   std::vector<TensorSlot> tensors_;
   Count count_;
 };
+
+/// Elements `offset` … `offset + count` of flat allocations of one layout.
+struct LayoutPart {
+  Count offset;
+  Count count;
+  friend bool operator==(const LayoutPart&, const LayoutPart&) = default;
+};
+
+/// What two parts have in common: no elements, if nothing.
+inline LayoutPart common(const LayoutPart& a, const LayoutPart& b) {
+  const std::int64_t begin = std::max(a.offset.value, b.offset.value);
+  const std::int64_t end = std::min(a.offset.value + a.count.value, b.offset.value + b.count.value);
+  return {{begin}, {std::max<std::int64_t>(0, end - begin)}};
+}
+
+/// The elements of parts that have none in common.
+inline Count total(std::span<const LayoutPart> parts) {
+  Count sum;
+  for (const LayoutPart& part : parts) sum.value += part.count.value;
+  return sum;
+}
 
 }  // namespace lockstep

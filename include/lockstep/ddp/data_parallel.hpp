@@ -35,6 +35,10 @@ struct DataParallelOptions {
   /// Whether finish() says which gradients are not finite: the same on all ranks. @cost  two passes over them, in
   /// memory of the host
   bool check_finite = false;
+  /// Each rank gets the sums of its own part of each bucket only, `owned()`, to update these and nothing else, and
+  /// `gather(values())` brings the others: so it needs the optimizer's state for its part only.
+  /// @source Rajbhandari et al.: ZeRO, SC 2020, stage 1
+  bool scatter_gradients = false;
   Observer* observer = nullptr;  ///< gets the span "wait for gradients" on the track "compute"; outlives this
 };
 
@@ -53,10 +57,11 @@ class DataParallel {
   /// @param group  outlives this, or the next rebind()
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or bucket size;
   ///         Error{invalid_argument} if the bucket size is not positive; Error{unsupported} if gradients in memory of a
-  ///         GPU are to be checked; std::bad_alloc
+  ///         GPU are to be checked or scattered; std::bad_alloc
   DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
   /// With the program's own tensors, whose values it synchronizes at once. Collective.
-  /// @throws also Error{invalid_argument} that names the parameter whose buffers do not fit each other
+  /// @throws also Error{invalid_argument} that names the parameter whose buffers do not fit each other;
+  ///         Error{unsupported} if gradients are to be scattered
   /// @cost  gradients pass through memory of its own, as large as they are together: one copy in `ready`, one back in
   ///        `finish`
   DataParallel(ProcessGroup& group, std::vector<Parameter> parameters, const DataParallelOptions& options = {});
@@ -104,14 +109,25 @@ class DataParallel {
     std::vector<int> unused;            ///< the parameters that no rank made ready; their gradients are zero
     std::vector<NotFinite> not_finite;  ///< by rank; looked for if the options say so
   };
-  /// Overwrites all gradients with their sums over the ranks, the same bits on all. A parameter that this rank did not
-  /// make ready contributes zeros, whatever its gradient holds. Collective.
+  /// Overwrites all gradients with their sums over the ranks, the same bits on all; where they are scattered, those
+  /// that this rank owns, and the others hold nothing of use. A parameter that this rank did not make ready contributes
+  /// zeros, whatever its gradient holds. Collective.
   /// @param weight  this rank's, not negative; e.g. its number of samples
   /// @param sums    further numbers to add up over ranks, e.g. the loss; overwritten. As many on all ranks
   /// @throws Error{invalid_argument} for a weight that is negative or not a number, or if synchronize() was not called;
   ///         Error{transport | timeout | mismatch}
-  /// @cost  one all-reduce of 8 bytes for each parameter and number, beside the last buckets
+  /// @cost  one all-reduce of 8 bytes for each parameter and number, beside the last buckets; after them one of a byte
+  ///        for each parameter, if gradients are scattered and checked
   Step finish(double weight, std::span<double> sums = {});
+
+  /// The elements of flat allocations whose gradients are summed here: ascending, disjoint, and on all ranks together
+  /// the layout, if gradients are scattered, and no rank has more of them than rank 0; else the whole layout. Valid
+  /// until the next rebind(), which may change it.
+  [[nodiscard]] const std::vector<LayoutPart>& owned() const;
+  /// Overwrites what other ranks own with what they have there, in `values()` after an update, or in any flat buffer of
+  /// the layout, of one dtype on all ranks; nothing if gradients are not scattered. Collective, between steps.
+  /// @throws Error{invalid_argument} for another count or within a step; Error{transport | timeout | mismatch}
+  void gather(const Buffer& flat);
 
   /// While it lives, `ready` and `finish` send nothing: the program goes on adding to the gradients, and weights,
   /// numbers and who is ready add up until the first finish() after it, which sends the gradients of all parameters
@@ -136,9 +152,9 @@ class DataParallel {
   /// within a step
   void rebind(ProcessGroup& group);
 
-  /// What is all-reduced together, in the order in which it leaves.
+  /// What is reduced together, in the order in which it leaves.
   [[nodiscard]] std::vector<Bytes> bucket_sizes() const;
-  /// Time that this rank has spent in `finish` waiting for gradients, since construction.
+  /// Time that this rank has spent in `finish` waiting for gradients, and in `gather`, since construction.
   [[nodiscard]] double exposed_seconds() const;
 
  private:

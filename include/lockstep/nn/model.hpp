@@ -120,6 +120,12 @@ class Model {
     Buffer state;
     Buffer velocity;  ///< of the optimizer, where there is one: like parameters, and zero before the first step
     Buffer averages;  ///< where there is a decay: like parameters, and equal to them before the first step
+    /// The parts of the parameters that this rank updates, ascending, where `Peers::gather_parameters` brings all
+    /// others. `velocity` and `averages` are of these, one behind the other.
+    std::optional<std::vector<LayoutPart>> owned = {};
+    /// With `owned` and a decay: like parameters, where evaluations find all averages. The caller gathers them there;
+    /// between steps it may be `gradients`.
+    Buffer gathered_averages = {};
   };
   /// Hands it over. It may be called again.
   /// @throws Error{invalid_argument} if a count or dtype is wrong; Error{unsupported} for memory of a GPU

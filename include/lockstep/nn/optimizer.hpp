@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,15 @@ class Sgd {
   /// @throws Error{invalid_argument} if counts or dtypes differ
   [[nodiscard]] std::vector<ops::SgdStep> steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
                                                 const ops::UpdateScalars& scalars) const;
+  /// The same of some parts of the parameters, ascending. @param velocity  of these, one behind the other
+  [[nodiscard]] std::vector<ops::SgdStep> steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
+                                                const ops::UpdateScalars& scalars,
+                                                std::span<const LayoutPart> parts) const;
 
  private:
   /// Parameters one behind the other that are updated alike.
   struct Range {
-    Count offset;
-    Count count;
+    LayoutPart part;
     double weight_decay;
   };
   void add(const TensorSlot& slot, double weight_decay);

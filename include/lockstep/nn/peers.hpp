@@ -22,9 +22,12 @@ class Peers {
   [[nodiscard]] virtual int size() const = 0;
   /// Overwrites `all` with every rank's `own`, one behind the other.
   virtual void gather(std::span<const double> own, std::span<double> all) = 0;
-  /// Comes after all parameters: gradients are sums over ranks when it returns, and so are these values.
+  /// Comes after all parameters: gradients that this rank updates by are sums over ranks when it returns, and so are
+  /// these values.
   /// @return whether every gradient is finite, on every rank and in sum
   virtual bool finish(std::span<double> values) = 0;
+  /// Where each rank updates parameters of its own: overwrites all others with what their ranks have made of them.
+  virtual void gather_parameters() = 0;
 };
 
 /// One rank alone.
@@ -39,6 +42,7 @@ class NoPeers final : public Peers {
   }
   /// Looks at nothing: what is not finite shows in the weights.
   bool finish(std::span<double> /*values*/) override { return true; }
+  void gather_parameters() override {}
 };
 
 }  // namespace lockstep::nn

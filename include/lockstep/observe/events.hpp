@@ -55,6 +55,7 @@ struct EndEvent {
   std::optional<double> best_accuracy;  ///< none where nothing was evaluated
   std::optional<double> final_accuracy;
   std::int64_t skipped_updates = 0;  ///< steps whose gradients a loss scale had made infinite
+  std::int64_t optimizer_bytes = 0;  ///< velocity and averages of weights, on the rank that has most of them
 };
 
 }  // namespace lockstep::observe

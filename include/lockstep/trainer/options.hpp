@@ -33,12 +33,15 @@ struct TrainerOptions {
   int accumulate = 1;            ///< micro-batches of a step on each rank, one after the other, with one update
   double clip_norm = 0;          ///< the longest gradient; 0: any
   double ema = 0;                ///< decay of the average of weights that evaluations use; 0: none
+  /// Each rank updates a part of the weights only, and holds the velocity and averages of that part only (ZeRO, stage
+  /// 1).
+  bool zero = false;
   LossScaleOptions loss_scale;
   nn::Passes passes;
   std::uint64_t seed = 1;  ///< of initialisation and shuffling
   InitialValues initial = InitialValues::broadcast;
   int workers = 1;              ///< threads that make batches, on each rank
-  Bytes bucket{4 << 20};        ///< of gradients that are all-reduced together
+  Bytes bucket{4 << 20};        ///< of gradients that are reduced together
   std::int64_t log_every = 50;  ///< steps from one step event to the next
 };
 

@@ -41,7 +41,7 @@ class Replica : private nn::Peers {
   /// Makes all memory that steps with so many samples on this rank need.
   void prepare(Count samples) { model_.prepare(samples.value); }
 
-  /// Forward, backward, all-reduce, update. Collective; a rank may have no samples.
+  /// Forward, backward, sums over ranks, update. Collective; a rank may have no samples.
   /// @throws Error{invalid_argument} on every rank, without the update, naming the ranks and tensors whose gradients
   /// are
   ///         not finite, unless a loss scale could be at fault, or the ranks whose loss is not;
@@ -49,10 +49,13 @@ class Replica : private nn::Peers {
   /// @param step  of the run: what random numbers depend on, with the seed
   StepResult step(const data::Batch& batch, double learning_rate, std::int64_t step = 0);
 
-  /// Forward only, with the running statistics. Not collective. @return each loss term's figures, of this rank
+  /// Forward only, with the running statistics, and with the averages of weights where there are any. Not collective.
+  /// @pre gather_averages() was called after the last step. @return each loss term's figures, of this rank
   std::span<const ops::Figures> evaluate(const data::Batch& batch);
   /// Averages running statistics over ranks, weighted by the samples each has seen since the last time. Collective.
   void average_state();
+  /// Brings the averages of weights together that evaluations use, where each rank has a part of them. Collective.
+  void gather_averages();
 
   /// Weights, velocity, and what running statistics are on average over ranks, which goes no further. Collective.
   void save(Snapshot& snapshot);
@@ -66,6 +69,8 @@ class Replica : private nn::Peers {
 
   [[nodiscard]] const nn::Model& model() const { return model_; }
   [[nodiscard]] const DataParallel& data_parallel() const { return data_parallel_; }
+  /// Memory that velocity and averages of weights take on this rank, and on rank 0 not less than on any other.
+  [[nodiscard]] Bytes optimizer_bytes() const { return {velocity().bytes().value + averages().bytes().value}; }
 
  private:
   void ready(int parameter) override { data_parallel_.ready(parameter); }
@@ -74,19 +79,23 @@ class Replica : private nn::Peers {
   [[nodiscard]] int size() const override { return group_->size(); }
   void gather(std::span<const double> own, std::span<double> all) override;
   bool finish(std::span<double> values) override;
+  void gather_parameters() override { data_parallel_.gather(data_parallel_.values()); }
+  void assemble(const Buffer& own, const Buffer& whole);
+  void assemble(const Buffer& own, std::vector<std::byte>& whole);
+  void take_own(const Buffer& whole, const Buffer& own) const;
   nn::Feed feed(const data::Batch& batch);
   [[noreturn]] void refuse_gradients() const;
   [[noreturn]] void refuse_loss(double loss) const;
   [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
-  [[nodiscard]] Buffer velocity() const;
-  [[nodiscard]] Buffer averages() const;
+  [[nodiscard]] Buffer velocity() const { return velocity_.as(model_.dtype()); }
+  [[nodiscard]] Buffer averages() const { return averages_.as(model_.dtype()); }
   [[nodiscard]] Buffer state() const { return state_.as(model_.dtype()); }
 
   ProcessGroup* group_;
   nn::Model model_;
   DataParallel data_parallel_;
-  Allocation velocity_;
-  Allocation averages_;  // empty without
+  Allocation velocity_;  // of what this rank updates, part after part
+  Allocation averages_;  // the same; empty without
   Allocation state_;
   CommunicatorStatistics statistics_;
   LossScale loss_scale_;
@@ -95,6 +104,8 @@ class Replica : private nn::Peers {
   std::vector<DataParallel::NotFinite> not_finite_;  // of the last step
   bool statistics_are_equal_;                        // on all ranks
   std::uint64_t seed_;
+  bool zero_;                      // each rank updates its part
+  bool averages_wanted_;           // of weights
   double step_samples_ = 0;        // of this rank, in the step under way
   std::int64_t samples_seen_ = 0;  // by this rank since average_state
 };

@@ -59,6 +59,22 @@ TEST(Run, AloneNeedsNoLauncher) {
   EXPECT_EQ(result.output.find("1 rank on 1 node\n"), 0U) << result.output;
 }
 
+/// With gradients in 16 bits on the wire, too.
+TEST(Run, OwnedPartsOfTheUpdateTakeLessMemory) {
+  const SmallDigits digits;
+  const auto bytes = [&](const std::string& arguments) {
+    const std::string path = digits.path("metrics" + std::to_string(arguments.size()) + ".json");
+    const auto result =
+        run_train(3, digits.arguments() + " --batch 16 --steps 3 --ema 0.9 --metrics " + path + arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, " MiB of optimizer state on each rank\n"), 1) << result.output;
+    return read_metrics(path).back().at("optimizer_bytes").get<double>();
+  };
+  const double whole = bytes("");
+  EXPECT_NEAR(bytes(" --zero --explain") / whole, 1.0 / 3, 0.01);
+  EXPECT_NEAR(bytes(" --zero --compress bf16") / whole, 1.0 / 3, 0.01);
+}
+
 TEST(Run, StopsAfterTheStepsAskedForAndSaysSo) {
   const SmallDigits digits;
   const std::string path = digits.path("metrics.json");

@@ -61,6 +61,7 @@ const Mistake mistakes[] = {
     {"CompressionWithTreeOrder",
      "--compress fp16 --algorithm tree-order",
      {"--compress fp16 with --algorithm tree-order"}},
+    {"PartsWithTreeOrder", "--zero --algorithm tree-order", {"--zero with --algorithm tree-order"}},
     {"MisspeltOps", "--ops onednnn", {"did you mean 'onednn'?", "onednn|reference"}},
     {"MisspeltPrecision", "--precision flaot64", {"did you mean 'float64'?", "float32|float64"}},
     {"MisspeltDevice", "--device cpus", {"did you mean 'cpu'?", "cpu|cuda"}},
@@ -165,6 +166,7 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
                              "accumulate",
                              "clip-norm",
                              "ema",
+                             "zero",
                              "loss-scale",
                              "without-pass"}) {
     EXPECT_EQ(occurrences(result.output, "\n  --" + std::string(option) + ' '), 1) << option << result.output;
