@@ -35,14 +35,17 @@ def dot(tensor):
     return float((flat * weights(flat.numel())).sum())
 
 
-def make_input(k, described, integers):
+def make_input(k, described):
     count = int(np.prod(described["shape"]))
     if described["domain"] == "integer":
-        values = (7 * np.arange(count) + 3) % integers
+        values = described["low"] + (7 * np.arange(count) + 3) % (described["high"] - described["low"])
         return torch.from_numpy(values.astype(np.int64)).reshape(described["shape"])
     values = rounded(wave(k, count))
     if described["domain"] == "unit":
         values = rounded(0.5 + 0.49 * values)
+    if described["domain"] == "boxes":
+        corners = values.reshape(described["shape"])
+        corners[:, 2:] = rounded(corners[:, :2] + 0.55 + 0.45 * corners[:, 2:])
     return torch.from_numpy(values).reshape(described["shape"]).requires_grad_()
 
 
@@ -52,8 +55,14 @@ def make_owned(k, described, low, high):
     return torch.from_numpy(values).reshape(described["shape"])
 
 
-def conv(stride=1, padding=0, after=lambda y: y):
-    return lambda x, p, s: after(F.conv2d(x[0], p[0], p[1] if len(p) > 1 else None, stride, padding))
+def conv(stride=1, padding=0, dilation=1, groups=1, after=lambda y: y):
+    return lambda x, p, s: after(
+        F.conv2d(x[0], p[0], p[1] if len(p) > 1 else None, stride, padding, dilation, groups))
+
+
+def transposed(stride=1, padding=0, output_padding=0, groups=1, dilation=1, after=lambda y: y):
+    return lambda x, p, s: after(F.conv_transpose2d(
+        x[0], p[0], p[1] if len(p) > 1 else None, stride, padding, output_padding, groups, dilation))
 
 
 def batch_norm(after=lambda y: y):
@@ -62,6 +71,63 @@ def batch_norm(after=lambda y: y):
 
 def cross_entropy(**options):
     return lambda x, p, s: F.cross_entropy(x[0], x[1][:, 0], reduction="sum", **options)
+
+
+def soft_cross_entropy(**options):
+    return lambda x, p, s: F.cross_entropy(x[0], x[1], reduction="sum", **options)
+
+
+def weighted(losses, x):
+    return (losses * x[2] if len(x) > 2 else losses).sum()
+
+
+def binary_cross_entropy(**options):
+    return lambda x, p, s: weighted(F.binary_cross_entropy_with_logits(x[0], x[1], reduction="none", **options), x)
+
+
+def smooth_l1(beta):
+    return lambda x, p, s: weighted(F.smooth_l1_loss(x[0], x[1], reduction="none", beta=beta), x)
+
+
+def giou(epsilon):
+    """As torchvision.ops.generalized_box_iou_loss."""
+    def losses(a, b):
+        low, high = torch.max(a[:, :2], b[:, :2]), torch.min(a[:, 2:], b[:, 2:])
+        overlapping = (high > low).all(1)
+        common = torch.where(overlapping, (high - low).prod(1), torch.zeros_like(a[:, 0]))
+        united = (a[:, 2:] - a[:, :2]).prod(1) + (b[:, 2:] - b[:, :2]).prod(1) - common
+        hull = (torch.max(a[:, 2:], b[:, 2:]) - torch.min(a[:, :2], b[:, :2])).prod(1)
+        return 1 - common / (united + epsilon) + (hull - united) / (hull + epsilon)
+    return lambda x, p, s: weighted(losses(x[0], x[1])[:, None], x)
+
+
+def dice(epsilon):
+    def loss(logits, targets):
+        p = torch.sigmoid(logits)
+        sums = p.sum((2, 3)) + targets.sum((2, 3))
+        return (1 - (2 * (p * targets).sum((2, 3)) + epsilon) / (sums + epsilon)).sum()
+    return lambda x, p, s: loss(x[0], x[1])
+
+
+def ctc(**options):
+    def loss(logits, targets, target_lengths, lengths):
+        steps_first = F.log_softmax(logits[:, :, 0], 1).permute(2, 0, 1)
+        return F.ctc_loss(steps_first, targets[:, 0, 0], lengths.flatten(), target_lengths.flatten(), reduction="sum",
+                          **options)
+    return lambda x, p, s: loss(*x)
+
+
+def frozen_batch_norm(eps):
+    """torchvision's FrozenBatchNorm2d: weight, bias, running_mean and running_var are buffers."""
+    return lambda x, p, s: F.batch_norm(x[0], s[2], s[3], s[0], s[1], training=False, eps=eps)
+
+
+def channel_norm(**options):
+    return lambda x, p, s: F.layer_norm(x[0].movedim(1, -1), p[0].shape, p[0], p[1], **options).movedim(-1, 1)
+
+
+def multiply(x, p, s):
+    return x[0] * x[1]
 
 
 OPERATORS = {
@@ -76,22 +142,106 @@ OPERATORS = {
     "conv-small": conv(padding=3),
     "batch-norm": batch_norm(),
     "batch-norm-relu": batch_norm(after=F.relu),
+    "relu6": lambda x, p, s: F.relu6(x[0]),
+    "leaky-relu": lambda x, p, s: F.leaky_relu(x[0]),
+    "leaky-relu-slope": lambda x, p, s: F.leaky_relu(x[0], 0.2),
+    "silu": lambda x, p, s: F.silu(x[0]),
+    "hard-swish": lambda x, p, s: F.hardswish(x[0]),
+    "sigmoid": lambda x, p, s: torch.sigmoid(x[0]),
+    "sigmoid-gate": lambda x, p, s: torch.sigmoid(x[0]),
+    "tanh": lambda x, p, s: torch.tanh(x[0]),
+    "gelu": lambda x, p, s: F.gelu(x[0]),
+    "gelu-tanh": lambda x, p, s: F.gelu(x[0], approximate="tanh"),
+    "multiply": multiply,
+    "multiply-gate": multiply,
+    "multiply-gate-first": multiply,
+    "multiply-gate-of-gates": multiply,
+    "multiply-by-positions": multiply,
+    "multiply-by-row": multiply,
+    "multiply-by-column": multiply,
+    "multiply-by-one": multiply,
+    "multiply-both-ways": multiply,
+    "frozen-batch-norm": frozen_batch_norm(1e-5),
+    "frozen-batch-norm-epsilon": frozen_batch_norm(0.1),
+    "layer-norm-tokens": channel_norm(),
+    "layer-norm-vectors": channel_norm(),
+    "layer-norm-2d": channel_norm(eps=1e-6),
+    "layer-norm-2d-odd": channel_norm(eps=0.01),
+    "layer-norm-sample": lambda x, p, s: F.layer_norm(x[0], x[0].shape[1:], p[0], p[1]),
+    "layer-norm-sample-epsilon": lambda x, p, s: F.layer_norm(x[0], x[0].shape[1:], p[0], p[1], eps=0.01),
+    "group-norm": lambda x, p, s: F.group_norm(x[0], 4, p[0], p[1]),
+    "group-norm-of-all": lambda x, p, s: F.group_norm(x[0], 1, p[0], p[1]),
+    "group-norm-of-each": lambda x, p, s: F.group_norm(x[0], 7, p[0], p[1], eps=0.01),
+    "group-norm-vectors": lambda x, p, s: F.group_norm(x[0], 3, p[0], p[1]),
     "relu": lambda x, p, s: F.relu(x[0]),
     "max-pool": lambda x, p, s: F.max_pool2d(x[0], 2),
     "max-pool-overlapping": lambda x, p, s: F.max_pool2d(x[0], 3, 2),
     "average-pool": lambda x, p, s: F.avg_pool2d(x[0], 2),
     "average-pool-global": lambda x, p, s: F.avg_pool2d(x[0], 8),
+    "conv-depthwise": conv(padding=1, groups=32),
+    "conv-depthwise-stride": conv(stride=2, padding=1, groups=32, after=F.relu),
+    "conv-depthwise-multiplied": conv(padding=2, dilation=2, groups=10),
+    "conv-groups": conv(padding=1, groups=2),
+    "conv-groups-1x1": conv(stride=2, groups=3),
+    "conv-groups-resnext": conv(stride=2, padding=1, groups=16),
+    "conv-groups-wide": conv(padding=1, groups=2),
+    "conv-1x7": conv(padding=(0, 3), after=F.relu),
+    "conv-7x1": conv(padding=(3, 0)),
+    "conv-dilation": conv(padding=2, dilation=2, after=F.relu),
+    "conv-rectangles": conv(stride=(1, 3), padding=(2, 1), dilation=(2, 3)),
+    "conv-sequence": conv(dilation=(1, 4)),
+    "max-pool-padding": lambda x, p, s: F.max_pool2d(x[0], 3, 2, 1),
+    "max-pool-rectangles": lambda x, p, s: F.max_pool2d(x[0], (2, 5), (3, 1), (1, 2)),
+    "max-pool-sequence": lambda x, p, s: F.max_pool1d(x[0][:, :, 0], 2)[:, :, None],
+    "average-pool-padding": lambda x, p, s: F.avg_pool2d(x[0], 3, 1, 1),
+    "average-pool-padding-left-out": lambda x, p, s: F.avg_pool2d(x[0], 3, 2, 1, count_include_pad=False),
+    "average-pool-rectangles": lambda x, p, s: F.avg_pool2d(x[0], (4, 1), (2, 3), (2, 0)),
+    "average-pool-rectangles-left-out": lambda x, p, s: F.avg_pool2d(
+        x[0], (2, 5), (1, 2), (0, 2), count_include_pad=False),
+    "global-average-pool": lambda x, p, s: x[0].mean((2, 3), keepdim=True),
+    "global-average-pool-large": lambda x, p, s: x[0].mean((2, 3), keepdim=True),
+    "adaptive-average-pool": lambda x, p, s: F.adaptive_avg_pool2d(x[0], (3, 2)),
+    "adaptive-average-pool-uneven": lambda x, p, s: F.adaptive_avg_pool2d(x[0], (7, 3)),
+    "adaptive-average-pool-finer": lambda x, p, s: F.adaptive_avg_pool2d(x[0], (7, 5)),
+    "transposed-2x2": transposed(stride=2),
+    "transposed-4x4": transposed(stride=2, padding=1),
+    "transposed-3x3-relu": transposed(stride=2, padding=1, output_padding=1, after=F.relu),
+    "transposed-same": transposed(padding=1),
+    "transposed-gaps": transposed(stride=3, output_padding=2),
+    "transposed-dilation": transposed(stride=2, padding=2, output_padding=1, dilation=2),
+    "transposed-groups": transposed(stride=2, padding=1, output_padding=(1, 0), groups=2),
+    "transposed-depthwise": transposed(stride=2, padding=1, groups=32),
+    "transposed-rectangles": transposed(stride=(1, 3), padding=(2, 1), output_padding=(1, 2), dilation=(2, 3)),
+    "transposed-cut": transposed(padding=(3, 2)),
     "linear": lambda x, p, s: F.linear(x[0].flatten(1), p[0], p[1]),
     "linear-of-images": lambda x, p, s: F.relu(F.linear(x[0].flatten(1), p[0], p[1])),
     "add": lambda x, p, s: x[0] + x[1],
     "add-relu": lambda x, p, s: F.relu(x[0] + x[1]),
     "cross-entropy": cross_entropy(),
     "cross-entropy-pixels": cross_entropy(ignore_index=2),
+    "cross-entropy-smoothed": cross_entropy(label_smoothing=0.1),
+    "cross-entropy-weighted": cross_entropy(ignore_index=1, weight=torch.tensor([0.25, 2, 1, 0.5, 3])),
+    "cross-entropy-weighted-smoothed": cross_entropy(ignore_index=0, label_smoothing=0.25,
+                                                     weight=torch.tensor([1, 0.5, 2])),
+    "soft-cross-entropy": soft_cross_entropy(),
+    "soft-cross-entropy-pixels": soft_cross_entropy(label_smoothing=0.2, weight=torch.tensor([1, 0.5, 2, 0.25])),
+    "binary-cross-entropy": binary_cross_entropy(),
+    "binary-cross-entropy-weighted": binary_cross_entropy(pos_weight=torch.tensor(2.5)),
+    "smooth-l1": smooth_l1(1),
+    "smooth-l1-weighted": smooth_l1(0.25),
+    "smooth-l1-sharp": smooth_l1(0),
+    "giou": giou(1e-7),
+    "giou-weighted": giou(1e-3),
+    "dice": dice(1),
+    "dice-one": dice(1e-3),
+    "ctc": ctc(),
+    "ctc-tight": ctc(blank=2),
+    "ctc-too-long": ctc(zero_infinity=True),
 }
 
 
 def digest(row):
-    inputs = [make_input(k, each, row["integers"]) for k, each in enumerate(row["inputs"])]
+    inputs = [make_input(k, each) for k, each in enumerate(row["inputs"])]
     first = len(inputs)
     parameters = [make_owned(first + k, each, -0.5, 0.7).requires_grad_() for k, each in enumerate(row["parameters"])]
     first += len(parameters)

@@ -52,11 +52,52 @@ TEST_P(Contract, RefusesConvolutionsThatCannotBe) {
   expect_refusal([&] { (void)ops_->make(Convolution{.padding = -1}, std::vector{image}); }, "padding is -1");
   expect_refusal([&] { (void)ops_->make(Convolution{.kernel = 9}, std::vector{image}); },
                  "kernel of 9 does not fit an input of 2x3x8x8");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(Convolution{.kernel = {1, 9}}, std::vector{image});
+      },
+      "kernel of 1×9 does not fit an input of 2x3x8x8");
+  expect_refusal([&] { (void)ops_->make(Convolution{.stride = {2, 0}}, std::vector{image}); }, "stride is 2×0");
+  expect_refusal([&] { (void)ops_->make(Convolution{.dilation = 0}, std::vector{image}); }, "dilation is 0");
+  expect_refusal([&] { (void)ops_->make(Convolution{.dilation = 4}, std::vector{image}); },
+                 "kernel of 3 and dilation 4 does not fit");
+  expect_refusal([&] { (void)ops_->make(Convolution{.groups = 0}, std::vector{image}); }, "groups is 0");
+  expect_refusal([&] { (void)ops_->make(Convolution{.out_channels = 4, .groups = 3}, std::vector{image}); },
+                 "groups is 3; it must divide both the 3 channels of the input and the 4 of the output");
+}
+
+TEST_P(Contract, RefusesTransposedConvolutionsThatCannotBe) {
+  using Transposed = TransposedConvolution;
+  const auto refuse = [&](const Transposed& shape, const std::string& part) {
+    expect_refusal([&] { (void)ops_->make(shape, std::vector{image}); }, part);
+  };
+  refuse({.out_channels = 0}, "out_channels is 0");
+  refuse({.kernel = {0, 3}}, "kernel is 0×3");
+  refuse({.stride = 0}, "stride is 0");
+  refuse({.padding = -1}, "padding is -1");
+  refuse({.output_padding = -1}, "output_padding is -1");
+  refuse({.stride = 2, .output_padding = 2},
+         "output_padding is 2; it must be less than the stride, 2, or the dilation, 1");
+  refuse({.stride = {1, 2}, .output_padding = 1, .dilation = 1},
+         "output_padding is 1; it must be less than the stride, 1×2, or the dilation, 1");
+  refuse({.dilation = 0}, "dilation is 0");
+  refuse({.out_channels = 4, .groups = 3}, "groups is 3");
+  refuse({.padding = 5}, "padding of 5 leaves nothing of an input of 2x3x8x8");
 }
 
 TEST_P(Contract, RefusesPoolsThatCannotBe) {
   expect_refusal([&] { (void)ops_->make(MaxPool{.kernel = 9}, std::vector{image}); }, "does not fit");
   expect_refusal([&] { (void)ops_->make(AveragePool{.stride = 0}, std::vector{image}); }, "stride is 0");
+  expect_refusal([&] { (void)ops_->make(MaxPool{.padding = -1}, std::vector{image}); }, "padding is -1");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(MaxPool{.kernel = {2, 3}, .padding = {1, 2}}, std::vector{image});
+      },
+      "padding is 1×2; it must be at most half of the kernel, which is 2×3");
+  expect_refusal([&] { (void)ops_->make(AveragePool{.padding = 2}, std::vector{image}); },
+                 "padding is 2; it must be at most half of the kernel, which is 2");
+  expect_refusal([&] { (void)ops_->make(AdaptiveAveragePool{.height = 0}, std::vector{image}); }, "height is 0");
+  expect_refusal([&] { (void)ops_->make(AdaptiveAveragePool{.width = -3}, std::vector{image}); }, "width is -3");
 }
 
 TEST_P(Contract, RefusesOtherNonsense) {
@@ -84,6 +125,58 @@ TEST_P(Contract, RefusesOtherNonsense) {
       },
       "input 1 has to be int32");
   expect_refusal([&] { (void)ops_->make(Custom{}, std::vector{image}); }, "a custom operator is nothing");
+}
+
+TEST_P(Contract, RefusesLossesThatCannotBe) {
+  const auto refuse = [&](const Operator& op, const std::vector<Shape>& shapes, const std::string& part) {
+    expect_refusal([&] { (void)signature_of(op, shapes); }, part);
+  };
+  const Shape boxes{2, 4, 3, 3};
+  const Shape labels{2, 1, 3, 3};
+  const Shape one{2, 1, 1, 1};
+  refuse(CrossEntropy{.label_smoothing = 1.5}, {boxes, labels}, "label_smoothing is 1.5");
+  refuse(CrossEntropy{.class_weights = {1, 2}}, {boxes, labels}, "class_weights are 2; there are 4 classes");
+  refuse(CrossEntropy{.class_weights = {1, 2, -1, 3}}, {boxes, labels}, "class_weights[2] is -1");
+  refuse(SoftCrossEntropy{}, {boxes, labels}, "need targets alike, not 2x1x3x3");
+  refuse(SoftCrossEntropy{.label_smoothing = -1}, {boxes, boxes}, "label_smoothing is -1");
+  refuse(BinaryCrossEntropy{.positive_weight = -2}, {boxes, boxes}, "positive_weight is -2");
+  refuse(BinaryCrossEntropy{}, {boxes, boxes, labels}, "need weights of 2x4x3x3, not 2x1x3x3");
+  refuse(BinaryCrossEntropy{}, {}, "binary cross-entropy takes 2 inputs, or 3");
+  refuse(SmoothL1{.beta = -1}, {boxes, boxes}, "beta is -1");
+  refuse(SmoothL1{}, {boxes, labels}, "need targets alike");
+  refuse(Giou{}, {labels, labels}, "have 1 channels; there must be 4");
+  refuse(Giou{}, {boxes, boxes, boxes}, "need weights of 2x1x3x3");
+  refuse(Giou{.epsilon = 0}, {boxes, boxes}, "epsilon is 0");
+  refuse(Dice{.epsilon = 0}, {boxes, boxes}, "epsilon is 0");
+  refuse(Dice{}, {boxes, boxes, boxes}, "dice takes 2 inputs, not 3");
+  refuse(Ctc{}, {boxes, one, one, one}, "their height must be 1");
+  refuse(Ctc{.blank = 4}, {{2, 4, 1, 9}, {2, 1, 1, 3}, one, one}, "blank is 4; there are 4 classes");
+  refuse(Ctc{}, {{2, 4, 1, 9}, {1, 1, 1, 3}, one, one}, "need targets of 2x1x1xS, not 1x1x1x3");
+  refuse(Ctc{}, {{2, 4, 1, 9}, {2, 1, 1, 3}, one, {2, 1, 1, 2}}, "two lengths for each sample");
+}
+
+TEST_P(Contract, RefusesFunctionsThatCannotBe) {
+  const auto leaky = [](double slope) { return Pointwise{.kind = Pointwise::Kind::leaky_relu, .slope = slope}; };
+  expect_refusal([&] { (void)ops_->make(leaky(-0.5), std::vector{image}); }, "slope is -0.5");
+  expect_refusal([&] { (void)ops_->make(leaky(std::numeric_limits<double>::infinity()), std::vector{image}); },
+                 "slope is inf");
+}
+
+TEST_P(Contract, RefusesProductsThatCannotBe) {
+  const auto product = [&](const Shape& other) {
+    (void)ops_->make(Multiply{}, std::vector{image, Format::plain(other, DType::float32)});
+  };
+  expect_refusal([&] { product({2, 2, 1, 1}); }, "cannot multiply activations of 2x3x8x8 and 2x2x1x1");
+  expect_refusal([&] { product({1, 3, 8, 8}); }, "2x3x8x8 and 1x3x8x8");
+}
+
+TEST_P(Contract, RefusesNormsThatCannotBe) {
+  const auto make = [&](const Operator& op) { (void)ops_->make(op, std::vector{image}); };
+  expect_refusal([&] { make(FrozenBatchNorm{.epsilon = -1}); }, "epsilon is -1");
+  expect_refusal([&] { make(LayerNorm{.epsilon = 0}); }, "epsilon is 0");
+  expect_refusal([&] { make(GroupNorm{.epsilon = 0}); }, "epsilon is 0");
+  expect_refusal([&] { make(GroupNorm{.groups = 0}); }, "groups is 0");
+  expect_refusal([&] { make(GroupNorm{.groups = 2}); }, "groups is 2; it must divide the channels of 2x3x8x8");
 }
 
 TEST_P(Contract, RefusesACallWithMissingTensors) {

@@ -2,6 +2,7 @@
 // ops_list_rows: what mpi-scripts/operators-pytorch.py has to know of the rows, as JSON.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "ops/rows.hpp"
 
@@ -15,6 +16,14 @@ nlohmann::json described(const std::vector<ops::OwnedTensor>& tensors) {
   return list;
 }
 
+std::string name_of(ops::test::Domain domain) {
+  switch (domain) {
+    case ops::test::Domain::unit: return "unit";
+    case ops::test::Domain::boxes: return "boxes";
+    default: return "any";
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -26,15 +35,15 @@ int main() {
     for (std::size_t i = 0; i < row.inputs.size(); ++i) {
       const ops::Shape& s = row.inputs[i];
       const bool integer = i < signature.inputs.size() && signature.inputs[i] == Content::integer;
-      const bool unit = i < row.domains.size() && row.domains[i] == ops::test::Domain::unit;
+      const ops::test::Domain domain = i < row.domains.size() ? row.domains[i] : ops::test::Domain::any;
+      const ops::test::Range range = row.range(i);
       inputs.push_back({{"shape", {s.batch, s.channels, s.height, s.width}},
-                        {"domain", integer ? "integer"
-                                   : unit  ? "unit"
-                                           : "any"}});
+                        {"domain", integer ? "integer" : name_of(domain)},
+                        {"low", range.low},
+                        {"high", range.high}});
     }
     list.push_back({{"name", row.name},
                     {"inputs", inputs},
-                    {"integers", row.integers},
                     {"parameters", described(signature.parameters)},
                     {"state", described(signature.state)},
                     {"loss", signature.is_loss}});

@@ -16,7 +16,14 @@ namespace lockstep::ops::test {
 enum class Domain {
   any,      ///< in [−1, 1]
   unit,     ///< in (0, 1)
-  integer,  ///< 0 … Row::integers − 1
+  integer,  ///< 0 … Row::integers − 1, or as Row::ranges say
+  boxes,    ///< four channels: x1, y1 in [−1, 1], x2, y2 by 0.1 to 1 larger
+};
+
+/// Integers low … high − 1; high 0: as Row::integers says.
+struct Range {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
 };
 
 /// An operator with inputs of some extent: one row of the table that every back end is held to, by float64, by
@@ -30,7 +37,11 @@ struct Row {
   std::int64_t integers = 3;
   /// Whether PyTorch has the operator, so that mpi-scripts/operators-pytorch.py does.
   bool in_pytorch = true;
+  std::vector<Range> ranges = {};  ///< of inputs, by index, where they are integers; else as `integers` says
 
+  [[nodiscard]] Range range(std::size_t input) const {
+    return input < ranges.size() && ranges[input].high > 0 ? ranges[input] : Range{0, integers};
+  }
   friend void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 };
 

@@ -18,6 +18,17 @@ double wave(std::size_t k, std::int64_t i) {
 /// What element `i` of a result is multiplied by in scalar products.
 double weight(std::int64_t i) { return std::cos(static_cast<double>(i) + 0.5); }
 
+/// To float32, so that every precision starts from the same numbers.
+double rounded(double x) { return static_cast<double>(static_cast<float>(x)); }
+
+/// Makes the last two channels of four the corners that are opposite to the first two.
+void make_boxes(Tensor& tensor, const Shape& shape) {
+  const std::int64_t half = 2 * shape.height * shape.width;
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    if (i % (2 * half) >= half) tensor.set(i, rounded(tensor.get(i - half) + 0.55 + 0.45 * tensor.get(i)));
+  }
+}
+
 double dot(const Values& values) {
   double sum = 0;
   for (std::size_t i = 0; i < values.size(); ++i) sum += values[i] * weight(static_cast<std::int64_t>(i));
@@ -55,18 +66,19 @@ void Trial::make_input(const Row& row, std::size_t index, bool native) {
     input.format = Format::plain(row.inputs[index], DType::int32);
     input.plain = std::make_unique<Tensor>(input.format.bytes);
     auto* values = static_cast<std::int32_t*>(input.plain->data());
+    const Range range = row.range(index);
     for (std::int64_t i = 0; i < row.inputs[index].count(); ++i)
-      values[i] = static_cast<std::int32_t>((7 * i + 3) % row.integers);
+      values[i] = static_cast<std::int32_t>(range.low + (7 * i + 3) % (range.high - range.low));
     return;
   }
   input.format = Format::plain(row.inputs[index], dtype_);
   input.plain = std::make_unique<Tensor>(row.inputs[index].count(), dtype_);
   input.gradient = std::make_unique<Tensor>(row.inputs[index].count(), dtype_);
   for (std::int64_t i = 0; i < input.plain->count(); ++i) {
-    // Rounded to float32, so that every precision starts from the same numbers.
-    const auto x = static_cast<double>(static_cast<float>(wave(index, i)));
-    input.plain->set(i, domain == Domain::unit ? static_cast<double>(static_cast<float>(0.5 + 0.49 * x)) : x);
+    const double x = rounded(wave(index, i));
+    input.plain->set(i, domain == Domain::unit ? rounded(0.5 + 0.49 * x) : x);
   }
+  if (domain == Domain::boxes) make_boxes(*input.plain, row.inputs[index]);
   if (!native) return;
   const Format other = native_format(ops_, input.format);
   if (other.native == nullptr) return;

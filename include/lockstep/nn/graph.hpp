@@ -13,16 +13,30 @@
 namespace lockstep::nn {
 
 using ops::Activation;
+using ops::AdaptiveAveragePool;
 using ops::Add;
 using ops::AveragePool;
 using ops::BatchNorm;
+using ops::BinaryCrossEntropy;
 using ops::Convolution;
 using ops::CrossEntropy;
+using ops::Ctc;
 using ops::Custom;
+using ops::Dice;
 using ops::Dropout;
+using ops::FrozenBatchNorm;
+using ops::Giou;
+using ops::GlobalAveragePool;
+using ops::GroupNorm;
+using ops::LayerNorm;
 using ops::Linear;
 using ops::MaxPool;
+using ops::Multiply;
+using ops::Pointwise;
 using ops::Relu;
+using ops::SmoothL1;
+using ops::SoftCrossEntropy;
+using ops::TransposedConvolution;
 
 /// What nodes read: an input, or what a node gives.
 struct Value {

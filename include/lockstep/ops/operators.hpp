@@ -54,7 +54,7 @@ struct Signature {
 struct Figures {
   double weight = 0;   ///< what `loss` is to be divided by for a mean, of targets alone
   double loss = 0;     ///< natural logarithms where there are any
-  double correct = 0;  ///< predictions that are right, where that can be said
+  double correct = 0;  ///< what predictions that are right weigh, where that can be said
 
   Figures& operator+=(const Figures& other);
 };
@@ -64,13 +64,28 @@ std::span<double> numbers(std::span<Figures> figures);
 // Each operator: its options, then `signature`, which throws Error{invalid_argument} naming an option or extent that
 // cannot be, and `text`, what it is called in lists.
 
-/// Weights: out_channels × in_channels × kernel × kernel, square, alike in both directions; bias: out_channels.
-/// Cross-correlation, as everywhere in the field.
+/// A number for each direction; one alone stands for both.
+struct Pair {
+  std::int64_t height;
+  std::int64_t width;
+
+  constexpr Pair(std::int64_t both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
+  constexpr Pair(std::int64_t vertical, std::int64_t horizontal) : height(vertical), width(horizontal) {}
+  [[nodiscard]] constexpr std::int64_t area() const { return height * width; }
+  friend bool operator==(const Pair&, const Pair&) = default;
+};
+
+/// Weights: out_channels × (in_channels ÷ groups) × kernel height × kernel width; bias: out_channels.
+/// Cross-correlation, as everywhere in the field, and PyTorch's Conv2d. Channels in and out are cut into `groups` equal
+/// parts, in order, and each part of the result sees its own part of the input only; as many groups as channels make it
+/// depthwise.
 struct Convolution {
   std::int64_t out_channels = 1;
-  std::int64_t kernel = 3;
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;  ///< zeros on each side
+  Pair kernel = 3;
+  Pair stride = 1;
+  Pair padding = 0;   ///< zeros on each side
+  Pair dilation = 1;  ///< from one element of a window to the next
+  std::int64_t groups = 1;
   bool bias = true;
   Activation activation = Activation::none;
 
@@ -97,20 +112,23 @@ struct Relu {
   [[nodiscard]] std::string text() const;
 };
 
-/// The largest element of each square window; one that does not fit is left out. Ties: the first in row-major order
-/// takes the gradient.
+/// The largest element of each window, as PyTorch's MaxPool2d; one that does not fit is left out, and padding, at most
+/// half of the kernel, is never the largest. Ties: the first in row-major order takes the gradient.
 struct MaxPool {
-  std::int64_t kernel = 2;
-  std::int64_t stride = 2;
+  Pair kernel = 2;
+  Pair stride = 2;
+  Pair padding = 0;  ///< on each side
 
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
 
-/// The mean of each square window; one that does not fit is left out.
+/// The mean of each window, as PyTorch's AvgPool2d; one that does not fit is left out.
 struct AveragePool {
-  std::int64_t kernel = 2;
-  std::int64_t stride = 2;
+  Pair kernel = 2;
+  Pair stride = 2;
+  Pair padding = 0;               ///< on each side, at most half of the kernel
+  bool count_include_pad = true;  ///< whether padding counts as zeros in the mean, or is left out of it
 
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
@@ -146,11 +164,187 @@ struct Dropout {
   [[nodiscard]] std::string text() const;
 };
 
+/// A function of each element by itself, as PyTorch's of that name, also in what it takes for the derivative where
+/// there is none: 0 for relu6 at 0 and 6, `slope` for leaky_relu at 0, 0 and 1 for hard_swish at −3 and 3.
+struct Pointwise {
+  enum class Kind {
+    relu6,       ///< min(max(x, 0), 6)
+    leaky_relu,  ///< x where it is positive, else slope·x
+    silu,        ///< x·sigmoid(x), also called swish
+    hard_swish,  ///< x·relu6(x + 3) ÷ 6
+    sigmoid,     ///< 1 ÷ (1 + exp(−x))
+    tanh,
+    gelu,       ///< x·Φ(x), Φ the distribution function of the normal distribution, by erf
+    gelu_tanh,  ///< the same with Φ(x) ≈ ½·(1 + tanh(√(2/π)·(x + 0.044715·x³))): PyTorch's approximate='tanh'
+  };
+  Kind kind = Kind::silu;
+  double slope = 0.01;  ///< of leaky_relu, not negative
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// The mean of each channel: batch × channels × 1 × 1.
+struct GlobalAveragePool {
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// The means of height × width windows, whatever the input's extent, as PyTorch's AdaptiveAvgPool2d: window i of n
+/// along an axis of e elements begins at ⌊i·e ÷ n⌋ and ends before ⌈(i + 1)·e ÷ n⌉, so windows can overlap.
+struct AdaptiveAveragePool {
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// What takes a convolution's results back to the extent of its inputs, as PyTorch's ConvTranspose2d: every element is
+/// multiplied by the window of its channel's weights, and windows that overlap are added. Along each axis of n elements
+/// the result has (n − 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1.
+/// Weights: in_channels × (out_channels ÷ groups) × kernel height × kernel width; bias: out_channels.
+/// @source Dumoulin & Visin, "A guide to convolution arithmetic for deep learning", arXiv 1603.07285
+struct TransposedConvolution {
+  std::int64_t out_channels = 1;
+  Pair kernel = 3;
+  Pair stride = 1;
+  Pair padding = 0;         ///< what is cut off on each side
+  Pair output_padding = 0;  ///< what is added at the end; less than the stride or the dilation
+  Pair dilation = 1;
+  std::int64_t groups = 1;  ///< as of `Convolution`
+  bool bias = true;
+  Activation activation = Activation::none;
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// Product of two results, element by element. Where one of them has one channel, row or column and the other more, it
+/// is used for all of them, as in PyTorch, and its gradient is the sum over them: the gate of a squeeze-and-excitation
+/// block has one row and one column. The batches are equal.
+struct Multiply {
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// Batch norm of which nothing is learned and nothing changes: (x − running_mean) ÷ √(running_var + epsilon) · weight +
+/// bias, all four of them state, channels each. As torchvision's FrozenBatchNorm2d.
+struct FrozenBatchNorm {
+  double epsilon = 1e-5;
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// Normalisation by the mean and (biased) variance of what `axes` says, then times "weight" plus "bias", parameters of
+/// the extent that has been normalised. In training as in evaluation.
+/// @source Ba, Kiros & Hinton, "Layer Normalization", arXiv:1607.06450
+struct LayerNorm {
+  enum class Axes {
+    channels,  ///< those of each position by itself: nn.LayerNorm(C) of a sequence, LayerNorm2d of ConvNeXt
+    sample,    ///< channels, rows and columns: nn.LayerNorm((C, H, W))
+  };
+  Axes axes = Axes::channels;
+  double epsilon = 1e-5;
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// Normalisation of each sample's groups of neighbouring channels by their mean and (biased) variance, then times
+/// "weight" plus "bias" of each channel, as PyTorch's nn.GroupNorm. In training as in evaluation.
+/// @source Wu & He, "Group Normalization", ECCV 2018
+struct GroupNorm {
+  std::int64_t groups = 1;  ///< divide the channels
+  double epsilon = 1e-5;
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// A loss: softmax over the channels of the first input, then cross-entropy against the second, an int32 label for each
-/// position. `Figures::weight` counts the labels that are not ignored; `correct` those with the largest logit (the
-/// first of equals).
+/// position, as PyTorch's. `Figures::weight` counts the labels that are not ignored, each as much as its class;
+/// `correct` those with the largest logit (the first of equals).
 struct CrossEntropy {
   std::int32_t ignore_index = -100;  ///< a label that counts for nothing, as in PyTorch
+  /// The part of a target that is spread evenly over all classes.
+  /// @source Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", CVPR 2016
+  double label_smoothing = 0;
+  std::vector<double> class_weights = {};  ///< what each class's part of a loss is multiplied by; empty: all 1
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// A loss: softmax over the channels of the first input, then cross-entropy against the second, which has a probability
+/// for each class at each position, N×C×H×W as the logits, as PyTorch's with such targets. Targets are taken as they
+/// are, whatever they sum to. `Figures::weight` counts positions, whatever classes weigh; `correct` those whose largest
+/// logit is where the largest target is (the first of equals).
+struct SoftCrossEntropy {
+  double label_smoothing = 0;              ///< as `CrossEntropy`'s
+  std::vector<double> class_weights = {};  ///< as `CrossEntropy`'s
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// A loss: of each logit x of the first input, against its target t in [0, 1] in the second, which is of the same
+/// shape: −p·t·log σ(x) − (1 − t)·log(1 − σ(x)), as PyTorch's `binary_cross_entropy_with_logits`. A third input of the
+/// same shape, if there is one, has what each element's loss is multiplied by; it is to be no less than 0.
+/// `Figures::weight` is the sum of these weights, or the number of elements; `correct` that of elements whose logit is
+/// above 0 just where the target is above ½.
+struct BinaryCrossEntropy {
+  double positive_weight = 1;  ///< p
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// A loss: of each difference d of the first input and the second, which is of the same shape: d² ÷ 2β where |d| < β,
+/// else |d| − β ÷ 2, as PyTorch's `smooth_l1_loss`; with β = 0 the absolute error. Weights as `BinaryCrossEntropy`'s.
+/// @source Girshick, "Fast R-CNN", ICCV 2015
+struct SmoothL1 {
+  double beta = 1;
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// A loss of boxes, N×4×H×W: x1, y1, x2, y2 in the channels, of a prediction and a target. 1 − generalised intersection
+/// over union, as torchvision's `generalized_box_iou_loss`. A third input N×1×H×W, if there is one, has what each box's
+/// loss is multiplied by; it is to be no less than 0. `Figures::weight` is the sum of these weights, or the number of
+/// boxes. An area that would be negative, as there is where x2 < x1, counts as 0 where it divides: finite boxes give
+/// finite losses and gradients.
+/// @source Rezatofighi et al., "Generalized Intersection over Union", CVPR 2019
+struct Giou {
+  double epsilon = 1e-7;  ///< is added to areas that divide
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// A loss: of each sample and channel of logits against targets in [0, 1] of the same shape, with p = σ(logit) and sums
+/// over positions, 1 − (2·Σ p·t + ε) ÷ (Σ p + Σ t + ε), as common code of segmentation has it. `Figures::weight` is
+/// samples × channels.
+/// @source Milletari et al., "V-Net", 3DV 2016
+struct Dice {
+  double epsilon = 1;
+
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// A loss of sequences that are not aligned: −log of the probability, by a softmax over channels at each step, of all
+/// paths that become the target when repetitions, then blanks are left out. Inputs: logits N×C×1×T, then int32 targets
+/// N×1×1×S without blanks, how many of these each sample has N×1×1×1, and how many of its steps N×1×1×1. What comes
+/// after these lengths is not read. As PyTorch's `ctc_loss` with reduction "sum" of `log_softmax`: `Figures::weight` is
+/// the number of samples, and samples are not divided by their targets' lengths.
+/// @source Graves et al., "Connectionist Temporal Classification", ICML 2006
+struct Ctc {
+  std::int32_t blank = 0;
+  /// Whether a target for which the steps do not suffice has a loss and gradients of 0, instead of infinity and NaN.
+  bool zero_infinity = false;
 
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
@@ -179,7 +373,9 @@ struct Custom {
 
 /// What a node of a network computes.
 using Operator =
-    std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, CrossEntropy, Custom>;
+    std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, GlobalAveragePool,
+                 AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm, LayerNorm, GroupNorm,
+                 CrossEntropy, SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
 
 /// As the operator's own. @throws Error{invalid_argument} as that
 Signature signature_of(const Operator& op, std::span<const Shape> inputs);

@@ -3,30 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <vector>
 
-#include "lockstep/base/error.hpp"
 #include "ops/moments.hpp"
+#include "ops/onednn/channel_layout.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
 
 namespace lockstep::ops::onednn {
 
 namespace {
-
-/// @throws Error{unsupported} if channels are blocked in a way that the loops do not know
-kernels::ChannelLayout channel_layout(const Format& format) {
-  const Shape& shape = format.shape;
-  const std::int64_t positions = shape.height * shape.width;
-  const Desc desc = to_desc(format);
-  const Dims dims = dims_of(shape);
-  if (desc == describe(dims, Tag::nchw)) return {shape.batch, shape.channels, positions, 1};
-  if (desc == describe(dims, Tag::nhwc)) return {shape.batch, 1, positions, shape.channels};
-  if (desc == describe(dims, Tag::nChw8c)) return {shape.batch, (shape.channels + 7) / 8, positions, 8};
-  if (desc == describe(dims, Tag::nChw16c)) return {shape.batch, (shape.channels + 15) / 16, positions, 16};
-  throw Error(ErrorCode::unsupported, "batch norm knows NCHW, NHWC and channels in blocks of 8 or 16");
-}
 
 /// Saved for backward: mean and inverse standard deviation of each channel.
 class BatchNormKernel final : public Kernel {

@@ -24,7 +24,8 @@ namespace {
 /// way. `convolution_auto`, Winograd wherever there is a kernel, would take it for one input channel too.
 /// An image's result does not depend on the batch it is in, with either.
 dnnl::algorithm choose_algorithm(const Format& in, const Convolution& shape) {
-  const bool faster = in.shape.channels >= 32 && shape.out_channels >= 32 && shape.kernel == 3 && shape.stride == 1;
+  const bool faster = in.shape.channels >= 32 && shape.out_channels >= 32 && shape.kernel == 3 && shape.stride == 1 &&
+                      shape.dilation == 1 && shape.groups == 1;
   const bool harmless = shape.activation == Activation::relu;
   return faster && harmless ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
 }
@@ -32,7 +33,9 @@ dnnl::algorithm choose_algorithm(const Format& in, const Convolution& shape) {
 /// oneDNN's 1×1 kernels gather a strided image in scratch memory. Where channels do not fill their vectors, those of
 /// 2.6.3 for AVX2 write beyond what they asked for.
 std::string_view faulty_kernels(const Format& in, const Convolution& shape) {
-  const bool faulty = shape.stride > 1 && (in.shape.channels % 8 != 0 || shape.out_channels % 8 != 0);
+  const std::int64_t in_channels = in.shape.channels / shape.groups;
+  const std::int64_t out_channels = shape.out_channels / shape.groups;
+  const bool faulty = shape.stride != 1 && (in_channels % 8 != 0 || out_channels % 8 != 0);
   return faulty ? "jit_1x1" : "";
 }
 
@@ -42,13 +45,14 @@ class ConvolutionKernel final : public Kernel {
       : shape_(shape),
         algorithm_(choose_algorithm(in, shape)),
         passed_over_(faulty_kernels(in, shape)),
-        stride_{shape.stride, shape.stride},
-        padding_{shape.padding, shape.padding} {
-    const Dims weight_dims{shape.out_channels, in.shape.channels, shape.kernel, shape.kernel};
-    const auto forward_desc = make_forward(context, to_desc(in), weight_dims, dims_of(out));
+        stride_(dims_of(shape.stride)),
+        padding_(dims_of(shape.padding)),
+        dilation_{shape.dilation.height - 1, shape.dilation.width - 1},
+        weights_(weight_dims(shape, in.shape.channels)) {
+    const auto forward_desc = make_forward(context, to_desc(in), dims_of(out));
     set({.inputs = {in}, .output = to_format(forward_desc.dst_desc(), out), .backward_reads_output = relu()});
-    make_backward_data(context, forward_desc, weight_dims);
-    make_backward_weights(context, forward_desc, weight_dims);
+    make_backward_data(context, forward_desc);
+    make_backward_weights(context, forward_desc);
     if (relu()) relu_backward_ = ReluBackward(context, forward_desc.dst_desc());
   }
 
@@ -84,16 +88,22 @@ class ConvolutionKernel final : public Kernel {
     return {context->engine, attributes(relu), passed_over_};
   }
 
-  ForwardDesc make_forward(const ContextPtr& context, const Desc& src, const Dims& weights, const Dims& dst) {
+  static Dims weight_dims(const Convolution& shape, std::int64_t in_channels) {
+    const std::int64_t groups = shape.groups;
+    if (groups == 1) return {shape.out_channels, in_channels, shape.kernel.height, shape.kernel.width};
+    return {groups, shape.out_channels / groups, in_channels / groups, shape.kernel.height, shape.kernel.width};
+  }
+
+  ForwardDesc make_forward(const ContextPtr& context, const Desc& src, const Dims& dst) {
     const auto kind = dnnl::prop_kind::forward_training;
-    const Desc any = describe(weights, Tag::any);
+    const Desc any = any_weights();
     const Desc dst_any = describe(dst, Tag::any);
     const auto make = [&](const auto&... bias) {
       return make_desc<dnnl::convolution_forward>(setting(context, relu()), kind, algorithm_, src, any, bias...,
-                                                  dst_any, stride_, padding_, padding_);
+                                                  dst_any, stride_, dilation_, padding_, padding_);
     };
     ForwardDesc desc = shape_.bias ? make(bias()) : make();
-    forward_weights_ = Reordered(context, describe(weights, Tag::oihw), desc.weights_desc());
+    forward_weights_ = Reordered(context, plain_weights(), desc.weights_desc());
     forward_ = Primitive(context, dnnl::convolution_forward(desc), desc.scratchpad_desc(),
                          {{DNNL_ARG_SRC, desc.src_desc()},
                           {DNNL_ARG_WEIGHTS, desc.weights_desc()},
@@ -102,26 +112,26 @@ class ConvolutionKernel final : public Kernel {
     return desc;
   }
 
-  void make_backward_data(const ContextPtr& context, const ForwardDesc& hint, const Dims& weights) {
-    const auto desc = make_backward_desc<dnnl::convolution_backward_data>(setting(context), hint, algorithm_,
-                                                                          hint.src_desc(), describe(weights, Tag::any),
-                                                                          hint.dst_desc(), stride_, padding_, padding_);
-    backward_weights_in_ = Reordered(context, describe(weights, Tag::oihw), desc.weights_desc());
+  void make_backward_data(const ContextPtr& context, const ForwardDesc& hint) {
+    const auto desc = make_backward_desc<dnnl::convolution_backward_data>(
+        setting(context), hint, algorithm_, hint.src_desc(), any_weights(), hint.dst_desc(), stride_, dilation_,
+        padding_, padding_);
+    backward_weights_in_ = Reordered(context, plain_weights(), desc.weights_desc());
     backward_data_ = Primitive(context, dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
                                {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
                                 {DNNL_ARG_WEIGHTS, desc.weights_desc()},
                                 {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()}});
   }
 
-  void make_backward_weights(const ContextPtr& context, const ForwardDesc& hint, const Dims& weights) {
-    const Desc any = describe(weights, Tag::any);
+  void make_backward_weights(const ContextPtr& context, const ForwardDesc& hint) {
+    const Desc any = any_weights();
     const auto make = [&](const auto&... bias) {
       return make_backward_desc<dnnl::convolution_backward_weights>(
           setting(context), hint, dnnl::algorithm::convolution_direct, hint.src_desc(), any, bias..., hint.dst_desc(),
-          stride_, padding_, padding_);
+          stride_, dilation_, padding_, padding_);
     };
     const auto desc = shape_.bias ? make(bias()) : make();
-    weight_gradient_ = Reordered(context, describe(weights, Tag::oihw), desc.diff_weights_desc());
+    weight_gradient_ = Reordered(context, plain_weights(), desc.diff_weights_desc());
     backward_weights_ = Primitive(context, dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
                                   {{DNNL_ARG_SRC, desc.src_desc()},
                                    {DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
@@ -130,6 +140,8 @@ class ConvolutionKernel final : public Kernel {
   }
 
   [[nodiscard]] bool relu() const { return shape_.activation == Activation::relu; }
+  [[nodiscard]] Desc any_weights() const { return describe(weights_, Tag::any); }
+  [[nodiscard]] Desc plain_weights() const { return describe(weights_, shape_.groups == 1 ? Tag::oihw : Tag::goihw); }
   [[nodiscard]] Desc bias() const { return describe({shape_.out_channels}, Tag::x); }
 
   Convolution shape_;
@@ -137,6 +149,8 @@ class ConvolutionKernel final : public Kernel {
   std::string_view passed_over_;
   Dims stride_;
   Dims padding_;
+  Dims dilation_;  ///< 0: none
+  Dims weights_;
   Primitive forward_;
   Primitive backward_data_;
   Primitive backward_weights_;

@@ -65,16 +65,17 @@ struct Gathered {
 
 template <>
 struct Gathered<dnnl::eltwise_forward> {
-  static auto from(dnnl::prop_kind kind, dnnl::algorithm algorithm, const Desc& src, const Desc& /*dst*/, float alpha) {
-    return dnnl::eltwise_forward::desc(kind, algorithm, src, alpha);
+  static auto from(dnnl::prop_kind kind, dnnl::algorithm algorithm, const Desc& src, const Desc& /*dst*/, float alpha,
+                   float beta = 0) {
+    return dnnl::eltwise_forward::desc(kind, algorithm, src, alpha, beta);
   }
 };
 
 template <>
 struct Gathered<dnnl::eltwise_backward> {
   static auto from(dnnl::algorithm algorithm, const Desc& /*diff_src*/, const Desc& diff_dst, const Desc& data,
-                   float alpha) {
-    return dnnl::eltwise_backward::desc(algorithm, diff_dst, data, alpha);
+                   float alpha, float beta = 0) {
+    return dnnl::eltwise_backward::desc(algorithm, diff_dst, data, alpha, beta);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <dnnl.hpp>
 
 #include "lockstep/ops/format.hpp"
+#include "lockstep/ops/operators.hpp"
 
 namespace lockstep::ops::onednn {
 
@@ -14,6 +15,7 @@ using Tag = dnnl::memory::format_tag;
 /// A float32 tensor in the layout that `tag` says; `Tag::any` leaves it to the primitive.
 Desc describe(const Dims& dims, Tag tag);
 Dims dims_of(const Shape& shape);
+inline Dims dims_of(const Pair& pair) { return {pair.height, pair.width}; }
 
 /// oneDNN's descriptor of an activation. @pre `format.native` is empty or made by `to_format`
 Desc to_desc(const Format& format);

@@ -16,7 +16,12 @@ std::unique_ptr<Kernel> make(const BatchNorm& shape, const ContextPtr& context, 
 std::unique_ptr<Kernel> make(const Relu& relu, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const MaxPool& pool, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const AveragePool& pool, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const GlobalAveragePool& pool, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Linear& linear, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Add& add, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Pointwise& function, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, const ContextPtr& context, std::span<const Format> in);
 
 }  // namespace lockstep::ops::onednn

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/reference.hpp"
 #include "ops/onednn/descriptors.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
@@ -12,11 +13,12 @@ class PoolKernel final : public Kernel {
  public:
   template <typename Kind>
   PoolKernel(const ContextPtr& context, dnnl::algorithm algorithm, const Format& in, const Kind& pool)
-      : stride_{pool.stride, pool.stride}, kernel_{pool.kernel, pool.kernel} {
+      : stride_(dims_of(pool.stride)), kernel_(dims_of(pool.kernel)), padding_(dims_of(pool.padding)) {
     const Shape out = pool.signature(std::span(&in.shape, 1)).output;
     const auto make = [&](dnnl::prop_kind kind) {
       return make_desc<PoolingForward>(Setting{context->engine, attributes()}, kind, algorithm, to_desc(in),
-                                       describe(dims_of(out), Tag::any), stride_, kernel_, none, none, none);
+                                       describe(dims_of(out), Tag::any), stride_, kernel_, no_dilation, padding_,
+                                       padding_);
     };
     const ForwardDesc training = make(dnnl::prop_kind::forward_training);
     set({.inputs = {in},
@@ -29,7 +31,7 @@ class PoolKernel final : public Kernel {
     inference_ = make_forward(context, make(dnnl::prop_kind::forward_inference));
     const auto desc = make_backward_desc<PoolingBackward>(Setting{context->engine, attributes()}, training, algorithm,
                                                           training.src_desc(), training.dst_desc(), stride_, kernel_,
-                                                          none, none, none);
+                                                          no_dilation, padding_, padding_);
     backward_ = Primitive(context, PoolingBackward(desc), desc.scratchpad_desc(),
                           {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
                            {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()},
@@ -56,7 +58,7 @@ class PoolKernel final : public Kernel {
 
  private:
   using ForwardDesc = PoolingForward::primitive_desc;
-  inline static const Dims none{0, 0};  ///< of dilation and padding
+  inline static const Dims no_dilation{0, 0};
 
   static Primitive make_forward(const ContextPtr& context, const ForwardDesc& desc) {
     return {context,
@@ -69,6 +71,7 @@ class PoolKernel final : public Kernel {
 
   Dims stride_;
   Dims kernel_;
+  Dims padding_;
   Primitive training_;
   Primitive inference_;
   Primitive backward_;
@@ -81,7 +84,23 @@ std::unique_ptr<Kernel> make(const MaxPool& pool, const ContextPtr& context, std
 }
 
 std::unique_ptr<Kernel> make(const AveragePool& pool, const ContextPtr& context, std::span<const Format> in) {
-  return std::make_unique<PoolKernel>(context, dnnl::algorithm::pooling_avg_exclude_padding, in[0], pool);
+  const auto algorithm = pool.count_include_pad && pool.padding != 0 ? dnnl::algorithm::pooling_avg_include_padding
+                                                                     : dnnl::algorithm::pooling_avg_exclude_padding;
+  return std::make_unique<PoolKernel>(context, algorithm, in[0], pool);
+}
+
+std::unique_ptr<Kernel> make(const GlobalAveragePool& /*pool*/, const ContextPtr& context, std::span<const Format> in) {
+  const Pair all{in[0].shape.height, in[0].shape.width};
+  return make(AveragePool{.kernel = all, .stride = all}, context, in);
+}
+
+std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, const ContextPtr& context, std::span<const Format> in) {
+  const Shape& shape = in[0].shape;
+  if (shape.height % pool.height == 0 && shape.width % pool.width == 0) {
+    const Pair each{shape.height / pool.height, shape.width / pool.width};
+    return make(AveragePool{.kernel = each, .stride = each}, context, in);
+  }
+  return make_reference_ops()->make(pool, in);  // windows of different sizes
 }
 
 }  // namespace lockstep::ops::onednn

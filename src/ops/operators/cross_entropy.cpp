@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/operators/losses.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops {
@@ -9,6 +10,7 @@ Signature CrossEntropy::signature(std::span<const Shape> inputs) const {
   const Shape labels{logits.batch, 1, logits.height, logits.width};
   require(inputs[1] == labels, "logits of " + ops::text(logits) + " need a label for each position, " +
                                    ops::text(labels) + " in all, not " + ops::text(inputs[1]));
+  require_classes(label_smoothing, class_weights, logits.channels);
   // Of each logit a comparison, a difference, an exponential and a sum; again all but the first for its gradient.
   return {.output = {1, 3, 1, 1},
           .forward = {4 * logits.count(), logits.count() + labels.count()},
@@ -17,6 +19,6 @@ Signature CrossEntropy::signature(std::span<const Shape> inputs) const {
           .is_loss = true};
 }
 
-std::string CrossEntropy::text() const { return "cross-entropy"; }
+std::string CrossEntropy::text() const { return "cross-entropy" + text_of_classes(label_smoothing, class_weights); }
 
 }  // namespace lockstep::ops

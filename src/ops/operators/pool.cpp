@@ -5,19 +5,64 @@ namespace lockstep::ops {
 
 namespace {
 
+/// As in PyTorch: every window has an element that is not padding.
+void check_padding_of_pool(const Windows& windows) {
+  const auto& [kernel, stride, padding, dilation] = windows;
+  require(2 * padding.height <= kernel.height && 2 * padding.width <= kernel.width,
+          "padding is " + text(padding) + "; it must be at most half of the kernel, which is " + text(kernel));
+}
+
 Signature pooled(std::span<const Shape> inputs, const Windows& windows) {
   require_inputs(inputs, 1, "a pool");
+  check(windows);
+  check_padding_of_pool(windows);
   const Shape out = windows_of(inputs[0], inputs[0].channels, windows);
-  const Cost cost{out.count() * windows.kernel * windows.kernel, inputs[0].count() + out.count()};
+  const Cost cost{out.count() * windows.kernel.area(), inputs[0].count() + out.count()};
   return {.output = out, .forward = cost, .backward = cost};
+}
+
+std::string text_of_pool(const char* name, const Windows& windows) {
+  return name + text(windows) + (windows.padding == 0 ? "" : ", padding " + text(windows.padding));
+}
+
+/// Of all adaptive windows along one axis.
+std::int64_t adaptive_elements(std::int64_t windows, std::int64_t extent) {
+  std::int64_t elements = 0;
+  for (std::int64_t i = 0; i < windows; ++i) {
+    const Stretch window = adaptive_window(i, windows, extent);
+    elements += window.end - window.begin;
+  }
+  return elements;
 }
 
 }  // namespace
 
-Signature MaxPool::signature(std::span<const Shape> inputs) const { return pooled(inputs, {kernel, stride}); }
-std::string MaxPool::text() const { return "max pool " + ops::text(Windows{kernel, stride}); }
+Signature MaxPool::signature(std::span<const Shape> inputs) const { return pooled(inputs, {kernel, stride, padding}); }
+std::string MaxPool::text() const { return text_of_pool("max pool ", {kernel, stride, padding}); }
 
-Signature AveragePool::signature(std::span<const Shape> inputs) const { return pooled(inputs, {kernel, stride}); }
-std::string AveragePool::text() const { return "average pool " + ops::text(Windows{kernel, stride}); }
+Signature AveragePool::signature(std::span<const Shape> inputs) const {
+  return pooled(inputs, {kernel, stride, padding});
+}
+std::string AveragePool::text() const { return text_of_pool("average pool ", {kernel, stride, padding}); }
+
+Signature GlobalAveragePool::signature(std::span<const Shape> inputs) const {
+  return AdaptiveAveragePool{1, 1}.signature(inputs);
+}
+std::string GlobalAveragePool::text() const { return "global average pool"; }
+
+Signature AdaptiveAveragePool::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 1, "an adaptive pool");
+  require_at_least(height, 1, "height");
+  require_at_least(width, 1, "width");
+  const Shape& in = inputs[0];
+  const Shape out{in.batch, in.channels, height, width};
+  const std::int64_t read = adaptive_elements(height, in.height) * adaptive_elements(width, in.width);
+  const Cost cost{in.batch * in.channels * read, in.count() + out.count()};
+  return {.output = out, .forward = cost, .backward = cost};
+}
+
+std::string AdaptiveAveragePool::text() const {
+  return "adaptive average pool to " + std::to_string(height) + "×" + std::to_string(width);
+}
 
 }  // namespace lockstep::ops

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lockstep/base/error.hpp"
+#include "ops/reference/class_scores.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
@@ -19,45 +20,62 @@ class CrossEntropyKernel final : public Kernel {
                 .output = Format::plain({1, 3, 1, 1}, DType::float64),
                 .backward_reads_output = false}),
         ignored_(loss.ignore_index),
+        weighted_(!loss.class_weights.empty()),
+        shares_(loss.label_smoothing, loss.class_weights, logits.shape.channels),
         logits_(logits.shape),
         positions_(logits.shape.height * logits.shape.width) {}
 
   void weigh(const Arguments& call) override {
     const auto* labels = static_cast<const std::int32_t*>(call.inputs[1]);
-    const auto ignored = std::count(labels, labels + label_count(), ignored_);
-    static_cast<Figures*>(call.output)->weight = static_cast<double>(label_count() - ignored);
+    double& weight = static_cast<Figures*>(call.output)->weight;
+    if (!weighted_) {
+      weight = static_cast<double>(label_count() - std::count(labels, labels + label_count(), ignored_));
+      return;
+    }
+    weight = 0;
+    for (std::int64_t i = 0; i < label_count(); ++i) {
+      if (labels[i] == ignored_) continue;
+      check(labels[i], i);
+      weight += shares_.weight(labels[i]);
+    }
   }
 
   void forward(const Arguments& call) override {
     Figures figures;
-    visit(call, [&](const T* logits, std::int64_t index, std::int32_t label) {
+    visit(call, [&](const Scores<T>& logits, std::int64_t index, std::int32_t label) {
       if (label == ignored_) return;
       check(label, index);
-      const std::int64_t largest = largest_of(logits);
-      // Shifted by the largest logit, no exponential overflows.
-      const T shift = logits[largest * positions_];
-      figures.weight += 1;
-      figures.loss +=
-          static_cast<double>(std::log(sum_of_exponentials(logits, shift)) - (logits[label * positions_] - shift));
-      figures.correct += largest == label ? 1 : 0;
+      if (mass_of(label) == 0) return;
+      const std::int64_t largest = logits.largest();
+      const T shift = logits[largest];
+      const T log_sum = std::log(logits.sum_of_exponentials(shift));
+      figures.weight += shares_.weight(label);
+      if (const double own = shares_.own(label); own != 0) {
+        figures.loss += own * static_cast<double>(log_sum - (logits[label] - shift));
+      }
+      if (shares_.spread_total() != 0) figures.loss += loss_of_spread(logits, shift, log_sum);
+      figures.correct += largest == label ? shares_.weight(label) : 0;
     });
     *static_cast<Figures*>(call.output) = figures;
   }
 
-  /// softmax − one-hot, times the gradient of the loss.
+  /// softmax − target, times the gradient of the loss and what the target's parts weigh.
   void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     const T factor = static_cast<T>(*static_cast<const double*>(call.output_gradient));
     const auto* first = static_cast<const T*>(call.inputs[0]);
     T* gradients = static_cast<T*>(call.input_gradients[0]);
-    visit(call, [&](const T* logits, std::int64_t /*index*/, std::int32_t label) {
-      T* gradient = gradients + (logits - first);
-      const T shift = logits[largest_of(logits) * positions_];
-      const T scale = label == ignored_ ? T{0} : factor;
-      const T sum = sum_of_exponentials(logits, shift);
+    visit(call, [&](const Scores<T>& logits, std::int64_t /*index*/, std::int32_t label) {
+      T* gradient = gradients + (logits.first - first);
+      const T shift = logits[logits.largest()];
+      const T own = label == ignored_ ? T{0} : static_cast<T>(shares_.own(label));
+      const T mass = label == ignored_ ? T{0} : static_cast<T>(mass_of(label));
+      const T scale = mass == T{0} ? T{0} : factor;
+      const T sum = logits.sum_of_exponentials(shift);
       for (std::int64_t c = 0; c < logits_.channels; ++c) {
-        const T probability = std::exp(logits[c * positions_] - shift) / sum;
-        gradient[c * positions_] = scale == T{0} ? T{0} : scale * (probability - (c == label ? T{1} : T{0}));
+        const T probability = std::exp(logits[c] - shift) / sum;
+        const T target = (c == label ? own : T{0}) + shares_.spread(c);
+        gradient[c * positions_] = scale == T{0} ? T{0} : scale * (mass * probability - target);
       }
     });
   }
@@ -68,28 +86,27 @@ class CrossEntropyKernel final : public Kernel {
   }
   [[nodiscard]] std::int64_t label_count() const { return logits_.batch * positions_; }
 
-  /// Calls `f(logit of the first class, index of the label, label)` for every position; classes are `positions_` apart.
+  /// Calls `f(logits, index of the label, label)` for every position; classes are `positions_` apart.
   template <typename F>
   void visit(const Arguments& call, const F& f) const {
     const auto* logits = static_cast<const T*>(call.inputs[0]);
     const auto* labels = static_cast<const std::int32_t*>(call.inputs[1]);
     for (std::int64_t i = 0; i < label_count(); ++i) {
-      f(logits + i / positions_ * logits_.channels * positions_ + i % positions_, i, labels[i]);
+      const T* first = logits + i / positions_ * logits_.channels * positions_ + i % positions_;
+      f(Scores<T>{first, logits_.channels, positions_}, i, labels[i]);
     }
   }
 
-  [[nodiscard]] std::int64_t largest_of(const T* logits) const {
-    std::int64_t largest = 0;
-    for (std::int64_t c = 1; c < logits_.channels; ++c) {
-      if (logits[c * positions_] > logits[largest * positions_]) largest = c;
-    }
-    return largest;
-  }
+  /// What all parts of a label's target weigh together.
+  [[nodiscard]] double mass_of(std::int32_t label) const { return shares_.own(label) + shares_.spread_total(); }
 
-  [[nodiscard]] T sum_of_exponentials(const T* logits, T shift) const {
-    T sum = 0;
-    for (std::int64_t c = 0; c < logits_.channels; ++c) sum += std::exp(logits[c * positions_] - shift);
-    return sum;
+  [[nodiscard]] double loss_of_spread(const Scores<T>& logits, T shift, T log_sum) const {
+    double loss = 0;
+    for (std::int64_t c = 0; c < logits_.channels; ++c) {
+      if (shares_.spread(c) == T{0}) continue;
+      loss += static_cast<double>(shares_.spread(c)) * static_cast<double>(log_sum - (logits[c] - shift));
+    }
+    return loss;
   }
 
   void check(std::int32_t label, std::int64_t index) const {
@@ -100,6 +117,8 @@ class CrossEntropyKernel final : public Kernel {
   }
 
   std::int32_t ignored_;
+  bool weighted_;
+  ClassShares<T> shares_;
   Shape logits_;
   std::int64_t positions_;
 };

@@ -14,10 +14,24 @@ std::unique_ptr<Kernel> make(const BatchNorm& shape, std::span<const Format> in)
 std::unique_ptr<Kernel> make(const Relu& relu, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const MaxPool& pool, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const AveragePool& pool, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const GlobalAveragePool& pool, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const TransposedConvolution& shape, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Linear& linear, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Add& add, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Dropout& dropout, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Pointwise& function, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Multiply& product, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const LayerNorm& norm, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const GroupNorm& norm, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const CrossEntropy& loss, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const SoftCrossEntropy& loss, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const BinaryCrossEntropy& loss, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const SmoothL1& loss, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Giou& loss, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Dice& loss, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Ctc& loss, std::span<const Format> in);
 
 inline std::unique_ptr<Kernel> make(const Custom& custom, std::span<const Format> in) { return custom.of->make(in); }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <vector>
 
 #include "ops/reference/operators.hpp"
 #include "ops/shapes.hpp"
@@ -8,28 +9,51 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-template <typename T>
-class Pool : public Kernel {
+/// What each window has of one axis, without padding.
+std::vector<Stretch> stretches(std::int64_t windows, std::int64_t extent, std::int64_t kernel, std::int64_t stride,
+                               std::int64_t padding) {
+  std::vector<Stretch> result;
+  for (std::int64_t i = 0; i < windows; ++i) {
+    const std::int64_t begin = i * stride - padding;
+    result.push_back({std::max<std::int64_t>(begin, 0), std::min(begin + kernel, extent)});
+  }
+  return result;
+}
+
+std::vector<Stretch> adaptive_stretches(std::int64_t windows, std::int64_t extent) {
+  std::vector<Stretch> result;
+  for (std::int64_t i = 0; i < windows; ++i) result.push_back(adaptive_window(i, windows, extent));
+  return result;
+}
+
+/// Every window is the same in all planes: some rows, some columns.
+class PoolWindows {
  public:
   template <typename Kind>
-  Pool(const Format& in, const Kind& pool, bool backward_reads_inputs)
-      : Kernel({.inputs = {in},
-                .output = output_of(pool, in),
-                .backward_reads_inputs = backward_reads_inputs,
-                .backward_reads_output = false}),
-        in_(in.shape),
-        shape_{pool.kernel, pool.stride},
-        out_(traits().output) {}
+  PoolWindows(const Kind& pool, const Shape& in, const Shape& out)
+      : in_(in),
+        rows_(stretches(out.height, in.height, pool.kernel.height, pool.stride.height, pool.padding.height)),
+        columns_(stretches(out.width, in.width, pool.kernel.width, pool.stride.width, pool.padding.width)) {}
+  PoolWindows(const AdaptiveAveragePool& pool, const Shape& in, const Shape& /*out*/)
+      : in_(in),
+        rows_(adaptive_stretches(pool.height, in.height)),
+        columns_(adaptive_stretches(pool.width, in.width)) {}
 
- protected:
-  /// Calls `f(output index, index of the window's first element)` for every window, in row-major order.
+  struct Window {
+    std::int64_t first;  ///< index of its first element
+    std::int64_t rows;
+    std::int64_t columns;
+  };
+
+  /// Calls `f(output index, window)` for every window, in row-major order.
   template <typename F>
-  void for_each_window(const F& f) const {
+  void for_each(const F& f) const {
     std::int64_t o = 0;
     for (std::int64_t plane = 0; plane < in_.batch * in_.channels; ++plane) {
-      for (std::int64_t y = 0; y < out_.shape.height; ++y) {
-        for (std::int64_t x = 0; x < out_.shape.width; ++x, ++o) {
-          f(o, (plane * in_.height + y * shape_.stride) * in_.width + x * shape_.stride);
+      for (const Stretch& y : rows_) {
+        for (const Stretch& x : columns_) {
+          const std::int64_t first = (plane * in_.height + y.begin) * in_.width + x.begin;
+          f(o++, Window{first, y.end - y.begin, x.end - x.begin});
         }
       }
     }
@@ -37,30 +61,32 @@ class Pool : public Kernel {
 
   /// Calls `f(input index)` for every element of a window, in row-major order.
   template <typename F>
-  void for_each_element(std::int64_t first, const F& f) const {
-    for (std::int64_t y = 0; y < shape_.kernel; ++y) {
-      for (std::int64_t x = 0; x < shape_.kernel; ++x) f(first + y * in_.width + x);
+  void for_each_element(const Window& window, const F& f) const {
+    for (std::int64_t y = 0; y < window.rows; ++y) {
+      const std::int64_t row = window.first + y * in_.width;
+      for (std::int64_t i = row; i < row + window.columns; ++i) f(i);
     }
   }
 
   [[nodiscard]] const Shape& in() const { return in_; }
-  [[nodiscard]] std::int64_t window() const { return shape_.kernel * shape_.kernel; }
 
  private:
   Shape in_;
-  Windows shape_;
-  Format out_;
+  std::vector<Stretch> rows_;
+  std::vector<Stretch> columns_;
 };
 
 template <typename T>
-class MaxPoolKernel final : public Pool<T> {
+class MaxPoolKernel final : public Kernel {
  public:
-  MaxPoolKernel(const Format& in, const MaxPool& pool) : Pool<T>(in, pool, true) {}
+  MaxPoolKernel(const Format& in, const MaxPool& pool)
+      : Kernel({.inputs = {in}, .output = output_of(pool, in), .backward_reads_output = false}),
+        windows_(pool, in.shape, traits().output.shape) {}
 
   void forward(const Arguments& call) override {
     const T* in = static_cast<const T*>(call.inputs[0]);
     T* out = static_cast<T*>(call.output);
-    this->for_each_window([&](std::int64_t o, std::int64_t first) { out[o] = in[largest(in, first)]; });
+    windows_.for_each([&](std::int64_t o, const PoolWindows::Window& window) { out[o] = in[largest(in, window)]; });
   }
 
   void backward(const Arguments& call) override {
@@ -68,30 +94,35 @@ class MaxPoolKernel final : public Pool<T> {
     const T* in = static_cast<const T*>(call.inputs[0]);
     const T* dy = static_cast<const T*>(call.output_gradient);
     T* dx = static_cast<T*>(call.input_gradients[0]);
-    std::fill_n(dx, this->in().count(), T{0});
-    this->for_each_window([&](std::int64_t o, std::int64_t first) { dx[largest(in, first)] += dy[o]; });
+    std::fill_n(dx, windows_.in().count(), T{0});
+    windows_.for_each([&](std::int64_t o, const PoolWindows::Window& window) { dx[largest(in, window)] += dy[o]; });
   }
 
  private:
-  [[nodiscard]] std::int64_t largest(const T* in, std::int64_t first) const {
-    std::int64_t best = first;
-    this->for_each_element(first, [&](std::int64_t i) { best = in[i] > in[best] ? i : best; });
+  [[nodiscard]] std::int64_t largest(const T* in, const PoolWindows::Window& window) const {
+    std::int64_t best = window.first;
+    windows_.for_each_element(window, [&](std::int64_t i) { best = in[i] > in[best] ? i : best; });
     return best;
   }
+
+  PoolWindows windows_;
 };
 
+/// Sums are taken in double: a window can be a whole image.
 template <typename T>
-class AveragePoolKernel final : public Pool<T> {
+class AveragePoolKernel final : public Kernel {
  public:
-  AveragePoolKernel(const Format& in, const AveragePool& pool) : Pool<T>(in, pool, false) {}
+  AveragePoolKernel(const Format& in, const AveragePool& pool)
+      : AveragePoolKernel(in, pool, pool.count_include_pad ? pool.kernel.area() : 0) {}
+  AveragePoolKernel(const Format& in, const AdaptiveAveragePool& pool) : AveragePoolKernel(in, pool, 0) {}
 
   void forward(const Arguments& call) override {
     const T* in = static_cast<const T*>(call.inputs[0]);
     T* out = static_cast<T*>(call.output);
-    this->for_each_window([&](std::int64_t o, std::int64_t first) {
-      T sum = 0;
-      this->for_each_element(first, [&](std::int64_t i) { sum += in[i]; });
-      out[o] = sum / static_cast<T>(this->window());
+    windows_.for_each([&](std::int64_t o, const PoolWindows::Window& window) {
+      double sum = 0;
+      windows_.for_each_element(window, [&](std::int64_t i) { sum += static_cast<double>(in[i]); });
+      out[o] = static_cast<T>(sum / static_cast<double>(divisor(window)));
     });
   }
 
@@ -99,12 +130,29 @@ class AveragePoolKernel final : public Pool<T> {
     if (call.input_gradients[0] == nullptr) return;
     const T* dy = static_cast<const T*>(call.output_gradient);
     T* dx = static_cast<T*>(call.input_gradients[0]);
-    std::fill_n(dx, this->in().count(), T{0});
-    this->for_each_window([&](std::int64_t o, std::int64_t first) {
-      const T share = dy[o] / static_cast<T>(this->window());
-      this->for_each_element(first, [&](std::int64_t i) { dx[i] += share; });
+    std::fill_n(dx, windows_.in().count(), T{0});
+    windows_.for_each([&](std::int64_t o, const PoolWindows::Window& window) {
+      const T share = dy[o] / static_cast<T>(divisor(window));
+      windows_.for_each_element(window, [&](std::int64_t i) { dx[i] += share; });
     });
   }
+
+ private:
+  template <typename Kind>
+  AveragePoolKernel(const Format& in, const Kind& pool, std::int64_t divisor)
+      : Kernel({.inputs = {in},
+                .output = output_of(pool, in),
+                .backward_reads_inputs = false,
+                .backward_reads_output = false}),
+        windows_(pool, in.shape, traits().output.shape),
+        divisor_(divisor) {}
+
+  [[nodiscard]] std::int64_t divisor(const PoolWindows::Window& window) const {
+    return divisor_ > 0 ? divisor_ : window.rows * window.columns;
+  }
+
+  PoolWindows windows_;
+  std::int64_t divisor_;  ///< 0: each window's own size
 };
 
 }  // namespace
@@ -114,6 +162,14 @@ std::unique_ptr<Kernel> make(const MaxPool& pool, std::span<const Format> in) {
 }
 
 std::unique_ptr<Kernel> make(const AveragePool& pool, std::span<const Format> in) {
+  return make_for<AveragePoolKernel>(in, pool);
+}
+
+std::unique_ptr<Kernel> make(const GlobalAveragePool& /*pool*/, std::span<const Format> in) {
+  return make_for<AveragePoolKernel>(in, AdaptiveAveragePool{1, 1});
+}
+
+std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, std::span<const Format> in) {
   return make_for<AveragePoolKernel>(in, pool);
 }
 

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "lockstep/ops/reference.hpp"
+#include "ops/onednn/channel_layout.hpp"
+#include "ops/onednn/descriptors.hpp"
+#include "ops/onednn/operators.hpp"
+#include "ops/onednn/primitive.hpp"
+#include "ops/reference/sums.hpp"
+#include "ops/shapes.hpp"
+
+namespace lockstep::ops::onednn {
+
+namespace {
+
+/// What both factors of a product have to be: the one that has the result's extents, and the other.
+struct Factors {
+  std::size_t large = 0;
+  Format large_format;
+  Format other;
+  bool gate = false;  ///< the other has one row and one column, and the large one more
+
+  [[nodiscard]] std::vector<Format> inputs() const {
+    return large == 0 ? std::vector{large_format, other} : std::vector{other, large_format};
+  }
+};
+
+/// Of equal factors, or of one and its gate; the gate lies as the large one does.
+/// @param large  index of the factor that has the result's extents
+Factors factors_of(std::span<const Format> in, std::size_t large) {
+  const Format& first = in[large];
+  const Shape& other = in[1 - large].shape;
+  if (other == first.shape) return {large, first, first};
+  const Tag tag = channel_tag(first).value_or(Tag::nchw);
+  return {large, to_format(describe(dims_of(first.shape), tag), first.shape),
+          to_format(describe(dims_of(other), tag), other), true};
+}
+
+/// oneDNN multiplies; a gate's gradient, a sum over positions, is one of batch norm's sums where channels lie together.
+class MultiplyKernel final : public Kernel {
+ public:
+  MultiplyKernel(const ContextPtr& context, const Factors& factors)
+      : Kernel({.inputs = factors.inputs(), .output = factors.large_format, .backward_reads_output = false}),
+        large_(factors.large),
+        gate_(factors.gate) {
+    const Desc large = to_desc(factors.large_format);
+    const Desc other = to_desc(factors.other);
+    const auto desc = make_desc<dnnl::binary>(Setting{context->engine, attributes()}, dnnl::algorithm::binary_mul,
+                                              large, other, large);
+    product_ = Primitive(context, dnnl::binary(desc), desc.scratchpad_desc(),
+                         {{DNNL_ARG_SRC_0, large}, {DNNL_ARG_SRC_1, other}, {DNNL_ARG_DST, large}});
+    if (!gate_) return;
+    layout_ = channel_layout(factors.large_format);
+    const auto channels = static_cast<std::size_t>(layout_.channels());
+    zeros_.resize(channels);
+    sums_.resize(channels);
+    products_.resize(channels);
+  }
+
+  [[nodiscard]] std::string algorithm(Pass /*pass*/) const override { return product_.kernel(); }
+
+  void forward(const Arguments& call) override { multiply(call.inputs[large_], call.inputs[1 - large_], call.output); }
+
+  void backward(const Arguments& call) override {
+    void* large = call.input_gradients[large_];
+    void* other = call.input_gradients[1 - large_];
+    if (large != nullptr) multiply(call.output_gradient, call.inputs[1 - large_], large);
+    if (other == nullptr) return;
+    if (gate_) {
+      sum_gate(static_cast<const float*>(call.inputs[large_]), static_cast<const float*>(call.output_gradient),
+               static_cast<float*>(other));
+    } else {
+      multiply(call.output_gradient, call.inputs[large_], other);
+    }
+  }
+
+ private:
+  void multiply(const void* large, const void* other, void* out) {
+    product_.run({{DNNL_ARG_SRC_0, large}, {DNNL_ARG_SRC_1, other}, {DNNL_ARG_DST, out}});
+  }
+
+  /// Image by image Σ dy·x of each channel, a block's fill-up, which is zero, included.
+  void sum_gate(const float* x, const float* dy, float* gradient) {
+    if (layout_.lanes == 1) {
+      for (std::int64_t plane = 0; plane < layout_.images * layout_.groups; ++plane) {
+        const std::int64_t begin = plane * layout_.positions;
+        gradient[plane] = static_cast<float>(reference::dot(x + begin, dy + begin, layout_.positions));
+      }
+      return;
+    }
+    const kernels::ChannelLayout image{1, layout_.groups, layout_.positions, layout_.lanes};
+    const std::int64_t count = image.channels() * image.positions;
+    for (std::int64_t n = 0; n < layout_.images; ++n) {
+      kernels::sum_gradients(image, zeros_.data(), x + n * count, dy + n * count, sums_.data(), products_.data());
+      std::transform(products_.begin(), products_.end(), gradient + n * image.channels(),
+                     [](double product) { return static_cast<float>(product); });
+    }
+  }
+
+  std::size_t large_;
+  bool gate_;
+  Primitive product_;
+  kernels::ChannelLayout layout_{};
+  std::vector<float> zeros_;
+  std::vector<double> sums_;
+  std::vector<double> products_;
+};
+
+}  // namespace
+
+/// What is broadcast otherwise is rare, and its gradient no sum that there is a kernel for: the reference's.
+std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context, std::span<const Format> in) {
+  const Shape out = product.signature(std::array{in[0].shape, in[1].shape}).output;
+  for (const std::size_t large : {0U, 1U}) {
+    const Shape gate{out.batch, out.channels, 1, 1};
+    const Shape& other = in[1 - large].shape;
+    if (in[large].shape == out && (other == out || other == gate))
+      return std::make_unique<MultiplyKernel>(context, factors_of(in, large));
+  }
+  return make_reference_ops()->make(product, in);
+}
+
+}  // namespace lockstep::ops::onednn

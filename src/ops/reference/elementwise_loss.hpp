@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ops/reference/losses.hpp"
+
+namespace lockstep::ops::reference {
+
+/// Predictions x, targets t of the same shape, and weights or none. `At<T>` is one element's: `loss(x, t)`, its
+/// derivatives `by_prediction(x, t)` and `by_target(x, t)`, and `right(x, t)` if `judges`.
+template <typename T, template <typename> typename At>
+class ElementwiseLoss final : public Kernel {
+ public:
+  template <typename Kind>
+  ElementwiseLoss(std::span<const Format> in, const Kind& loss)
+      : Kernel(loss_traits(in)), at_(loss), count_(in[0].shape.count()) {}
+
+  void weigh(const Arguments& call) override {
+    static_cast<Figures*>(call.output)->weight = total_weight<T>(call, count_);
+  }
+
+  void forward(const Arguments& call) override {
+    Figures figures;
+    figures.weight = total_weight<T>(call, count_);
+    figures.loss = sum(call, [this](T x, T t) { return at_.loss(x, t); });
+    if constexpr (At<T>::judges) {
+      figures.correct = sum(call, [this](T x, T t) { return static_cast<T>(at_.right(x, t)); });
+    }
+    *static_cast<Figures*>(call.output) = figures;
+  }
+
+  void backward(const Arguments& call) override {
+    const auto factor = static_cast<T>(factor_of(call));
+    const T* weights = weights_of<T>(call);
+    each(call, 0, weights, factor, [this](T x, T t) { return at_.by_prediction(x, t); });
+    each(call, 1, weights, factor, [this](T x, T t) { return at_.by_target(x, t); });
+    if (weights != nullptr) each(call, 2, nullptr, factor, [this](T x, T t) { return at_.loss(x, t); });
+  }
+
+ private:
+  /// Σ weight · f(x, t).
+  template <typename F>
+  double sum(const Arguments& call, const F& f) const {
+    const T* x = static_cast<const T*>(call.inputs[0]);
+    const T* t = static_cast<const T*>(call.inputs[1]);
+    const T* weights = weights_of<T>(call);
+    if (weights == nullptr) return sum_in_lanes(count_, [=](std::int64_t i) { return f(x[i], t[i]); });
+    return sum_in_lanes(count_, [=](std::int64_t i) { return scaled(weights[i], f(x[i], t[i])); });
+  }
+
+  /// An input's gradient: factor · weight · f(x, t).
+  template <typename F>
+  void each(const Arguments& call, std::size_t input, const T* weights, T factor, const F& f) const {
+    T* gradient = static_cast<T*>(call.input_gradients[input]);
+    if (gradient == nullptr) return;
+    const T* x = static_cast<const T*>(call.inputs[0]);
+    const T* t = static_cast<const T*>(call.inputs[1]);
+    if (weights == nullptr) {
+      for (std::int64_t i = 0; i < count_; ++i) gradient[i] = scaled(factor, f(x[i], t[i]));
+    } else {
+      for (std::int64_t i = 0; i < count_; ++i) gradient[i] = scaled(factor * weights[i], f(x[i], t[i]));
+    }
+  }
+
+  At<T> at_;
+  std::int64_t count_;
+};
+
+}  // namespace lockstep::ops::reference

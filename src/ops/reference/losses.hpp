@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/ops/ops.hpp"
+
+/// What the losses' kernels have in common.
+namespace lockstep::ops::reference {
+
+/// Of a loss that reads its inputs again in backward.
+inline Traits loss_traits(std::span<const Format> in, Bytes saved = {}) {
+  return {.inputs = {in.begin(), in.end()},
+          .output = Format::plain({1, 3, 1, 1}, DType::float64),
+          .saved = saved,
+          .backward_reads_output = false};
+}
+
+/// As `make_for`, for kernels that are made of all their inputs.
+template <template <typename> typename Implementation, typename Kind>
+std::unique_ptr<Kernel> make_loss_for(std::span<const Format> in, const Kind& loss) {
+  if (in[0].dtype == DType::float32) return std::make_unique<Implementation<float>>(in, loss);
+  return std::make_unique<Implementation<double>>(in, loss);
+}
+
+/// f(0) + … + f(n − 1) in double, in eight sums that a vector can hold.
+template <typename F>
+double sum_in_lanes(std::int64_t n, const F& f) {
+  constexpr std::int64_t lanes = 8;
+  std::array<double, lanes> sums{};
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (std::int64_t lane = 0; lane < lanes; ++lane)
+      sums[static_cast<std::size_t>(lane)] += static_cast<double>(f(i + lane));
+  }
+  for (; i < n; ++i) sums[0] += static_cast<double>(f(i));
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+/// What weighs nothing gives nothing, even if it is not a number.
+template <typename T>
+T scaled(T scale, T value) {
+  return scale == T{0} ? T{0} : scale * value;
+}
+
+/// What all gradients of a call are multiplied by.
+inline double factor_of(const Arguments& call) { return *static_cast<const double*>(call.output_gradient); }
+
+/// The third input, or null where there is none.
+template <typename T>
+const T* weights_of(const Arguments& call) {
+  return call.inputs.size() < 3 ? nullptr : static_cast<const T*>(call.inputs[2]);
+}
+
+/// Their sum, or how many there would be.
+template <typename T>
+double total_weight(const Arguments& call, std::int64_t count) {
+  if (call.inputs.size() < 3) return static_cast<double>(count);
+  const T* weights = weights_of<T>(call);
+  if (weights == nullptr && count > 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "what a loss is normalised by cannot come out of the network; give its weights as an input");
+  }
+  return sum_in_lanes(count, [=](std::int64_t i) { return weights[i]; });
+}
+
+}  // namespace lockstep::ops::reference

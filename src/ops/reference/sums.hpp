@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::ops::reference {
+
+/// Sums of `term(i)` for i < count in double, several side by side, so that they can be made in vectors.
+template <typename Term>
+double sum_of(std::int64_t count, const Term& term) {
+  constexpr std::int64_t lanes = 8;
+  double sums[lanes] = {};
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (std::int64_t lane = 0; lane < lanes; ++lane) sums[lane] += term(i + lane);
+  }
+  double sum = 0;
+  for (; i < count; ++i) sum += term(i);
+  for (const double each : sums) sum += each;
+  return sum;
+}
+
+template <typename T>
+double sum(const T* values, std::int64_t count) {
+  return sum_of(count, [values](std::int64_t i) { return static_cast<double>(values[i]); });
+}
+
+template <typename T>
+double dot(const T* a, const T* b, std::int64_t count) {
+  return sum_of(count, [a, b](std::int64_t i) { return static_cast<double>(a[i]) * static_cast<double>(b[i]); });
+}
+
+}  // namespace lockstep::ops::reference

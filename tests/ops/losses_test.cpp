@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/ops/reference.hpp"
+
+/// What the rows of the table do not show: figures, and what is odd.
+namespace lockstep::ops::test {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+/// A loss in float32; its inputs real, then integers.
+class LossTrial {
+ public:
+  struct Input {
+    Shape shape;
+    std::vector<float> real;
+    std::vector<std::int32_t> integers = {};
+  };
+  LossTrial(const Operator& op, std::vector<Input> inputs) : inputs_(std::move(inputs)) {
+    std::vector<Format> formats;
+    for (const Input& input : inputs_) {
+      const bool integer = !input.integers.empty();
+      formats.push_back(Format::plain(input.shape, integer ? DType::int32 : DType::float32));
+      pointers_.push_back(integer ? static_cast<const void*>(input.integers.data()) : input.real.data());
+      gradients_.emplace_back(input.real.size(), 77.0F);
+    }
+    kernel_ = make_reference_ops()->make(op, formats);
+    saved_.resize(static_cast<std::size_t>(kernel_->traits().saved.value) / sizeof(double));
+  }
+
+  Figures run(Pass pass) {
+    Figures figures{-1, -1, -1};
+    kernel_->run(pass,
+                 {.inputs = pointers_, .output = &figures, .saved = pass == Pass::infer ? nullptr : saved_.data()});
+    return figures;
+  }
+  /// Of the input; forward first.
+  const std::vector<float>& backward(std::size_t input, double factor = 1) {
+    run(Pass::forward);
+    std::vector<void*> wanted(inputs_.size());
+    wanted[input] = gradients_[input].data();
+    kernel_->run(Pass::backward,
+                 {.inputs = pointers_, .saved = saved_.data(), .output_gradient = &factor, .input_gradients = wanted});
+    return gradients_[input];
+  }
+  void forget(std::size_t input) { pointers_[input] = nullptr; }
+
+ private:
+  std::vector<Input> inputs_;
+  std::vector<const void*> pointers_;
+  std::vector<std::vector<float>> gradients_;
+  std::vector<double> saved_;
+  std::unique_ptr<Kernel> kernel_;
+};
+
+using Floats = std::vector<float>;
+
+TEST(CrossEntropyOfWeightedClasses, WeighsItsTargetsClasses) {
+  const Shape logits{1, 3, 1, 4};
+  LossTrial trial(CrossEntropy{.ignore_index = 9, .class_weights = {0.5, 4, 0}},
+                  {{logits, {5, 0, 0, nan, 0, 5, 0, nan, 0, 0, 5, nan}}, {{1, 1, 1, 4}, {}, {0, 0, 9, 2}}});
+  trial.forget(0);
+  EXPECT_EQ(trial.run(Pass::weigh).weight, 1);
+  LossTrial again(CrossEntropy{.ignore_index = 9, .class_weights = {0.5, 4, 0}},
+                  {{logits, {5, 0, 0, nan, 0, 5, 0, nan, 0, 0, 5, nan}}, {{1, 1, 1, 4}, {}, {0, 0, 9, 2}}});
+  const Figures figures = again.run(Pass::forward);
+  EXPECT_EQ(figures.weight, 1);
+  EXPECT_EQ(figures.correct, 0.5);
+  EXPECT_NEAR(figures.loss, 0.5 * (2 * std::log(std::exp(5) + 2) - 5), 1e-5);
+  const Floats& gradient = again.backward(0);
+  for (std::size_t c = 0; c < 3; ++c) {
+    EXPECT_EQ(gradient[c * 4 + 2], 0) << "ignored";
+    EXPECT_EQ(gradient[c * 4 + 3], 0) << "of a class that weighs nothing";
+  }
+}
+
+TEST(CrossEntropyOfWeightedClasses, RefusesALabelThatIsNoClassBeforeItsWeightIsLookedUp) {
+  LossTrial trial(CrossEntropy{.class_weights = {1, 1}}, {{{1, 2}, {0, 0}}, {{1, 1}, {}, {2}}});
+  EXPECT_THROW(trial.run(Pass::weigh), Error);
+}
+
+TEST(SoftCrossEntropy, OfOneHotTargetsIsCrossEntropy) {
+  const Floats logits{1, -2, 0.5F, 3, 0, 1};
+  for (const double smoothing : {0.0, 0.5}) {
+    LossTrial soft(SoftCrossEntropy{.label_smoothing = smoothing}, {{{2, 3}, logits}, {{2, 3}, {0, 1, 0, 1, 0, 0}}});
+    LossTrial hard(CrossEntropy{.label_smoothing = smoothing}, {{{2, 3}, logits}, {{2, 1}, {}, {1, 0}}});
+    EXPECT_EQ(soft.run(Pass::weigh).weight, 2);
+    EXPECT_NEAR(soft.run(Pass::forward).loss, hard.run(Pass::forward).loss, 1e-6);
+    EXPECT_EQ(soft.run(Pass::infer).correct, 1);
+    for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(soft.backward(0)[i], hard.backward(0)[i], 1e-6F);
+  }
+}
+
+TEST(SoftCrossEntropy, TakesNoProbabilityOfWhatIsImpossible) {
+  LossTrial trial(SoftCrossEntropy{}, {{{1, 3}, {0, -infinity, 0}}, {{1, 3}, {0.5F, 0, 0.5F}}});
+  EXPECT_NEAR(trial.run(Pass::forward).loss, std::log(2), 1e-6);
+  EXPECT_EQ(trial.backward(0), (Floats{0, 0, 0}));
+}
+
+TEST(BinaryCrossEntropy, IsExactForLargeLogits) {
+  const Shape shape{1, 1, 1, 4};
+  LossTrial trial(BinaryCrossEntropy{}, {{shape, {1000, -1000, 1000, -30}}, {shape, {0, 1, 1, 0}}});
+  EXPECT_NEAR(trial.run(Pass::forward).loss, 2000 + std::exp(-30.0), 1e-9);
+  const Floats& gradient = trial.backward(0);
+  EXPECT_EQ(gradient[0], 1);
+  EXPECT_EQ(gradient[1], -1);
+  EXPECT_EQ(gradient[2], 0);
+  EXPECT_NEAR(gradient[3] / std::exp(-30.0), 1, 1e-6);
+}
+
+TEST(BinaryCrossEntropy, CountsWhatIsRightByItsWeight) {
+  const Shape shape{1, 1, 1, 4};
+  LossTrial trial(BinaryCrossEntropy{}, {{shape, {1, -1, 0, nan}}, {shape, {1, 1, 0.5F, 1}}, {shape, {2, 3, 0.5F, 0}}});
+  trial.forget(0);
+  EXPECT_EQ(trial.run(Pass::weigh).weight, 5.5);
+  LossTrial again(BinaryCrossEntropy{}, {{shape, {1, -1, 0, nan}}, {shape, {1, 1, 0.5F, 1}}, {shape, {2, 3, 0.5F, 0}}});
+  const Figures figures = again.run(Pass::forward);
+  EXPECT_EQ(figures.weight, 5.5);
+  EXPECT_EQ(figures.correct, 2.5);
+  EXPECT_NEAR(figures.loss, 5 * std::log1p(std::exp(-1.0)) + 3 + 0.5 * std::log(2), 1e-6);
+  EXPECT_EQ(again.backward(0)[3], 0) << "without weight, of no number";
+}
+
+TEST(BinaryCrossEntropy, RefusesToBeNormalisedByWeightsThatAreNotThereYet) {
+  const Shape shape{1, 1, 1, 2};
+  LossTrial trial(BinaryCrossEntropy{}, {{shape, {1, 1}}, {shape, {1, 1}}, {shape, {1, 1}}});
+  trial.forget(2);
+  EXPECT_THROW(trial.run(Pass::weigh), Error);
+}
+
+TEST(SmoothL1, HasNoSlopeWhereThereIsNoDifference) {
+  for (const double beta : {0.0, 2.0}) {
+    const Shape shape{1, 1, 1, 4};
+    LossTrial trial(SmoothL1{.beta = beta}, {{shape, {3, 1, 5, nan}}, {shape, {3, 4, 1, 1}}});
+    EXPECT_EQ(trial.run(Pass::weigh).weight, 4);
+    const Floats& gradient = trial.backward(0);
+    EXPECT_EQ(gradient[0], 0);
+    EXPECT_EQ(gradient[1], -1);
+    EXPECT_EQ(gradient[2], 1);
+    EXPECT_TRUE(std::isnan(gradient[3]));
+  }
+}
+
+TEST(Giou, IsFiniteForBoxesOfNoArea) {
+  // Two equal points, two points apart, a line in a box, and a prediction that is turned inside out.
+  const Shape shape{1, 4, 1, 4};
+  LossTrial trial(Giou{}, {{shape, {1, 0, 1, 3, 1, 0, 1, 3, 1, 0, 2, 1, 1, 0, 1, 1}},
+                           {shape, {1, 2, 0, 1, 1, 2, 0, 1, 1, 2, 4, 3, 1, 2, 4, 3}}});
+  EXPECT_EQ(trial.run(Pass::weigh).weight, 4);
+  EXPECT_TRUE(std::isfinite(trial.run(Pass::forward).loss));
+  for (const std::size_t input : {0U, 1U}) {
+    for (const float element : trial.backward(input)) EXPECT_TRUE(std::isfinite(element));
+  }
+}
+
+TEST(Giou, OfEqualBoxesIsZeroAndOfDistantOnesGoesToTwo) {
+  const Shape shape{1, 4, 1, 1};
+  LossTrial equal(Giou{}, {{shape, {1, 2, 3, 5}}, {shape, {1, 2, 3, 5}}});
+  EXPECT_NEAR(equal.run(Pass::forward).loss, 0, 1e-6);
+  LossTrial distant(Giou{}, {{shape, {0, 0, 1, 1}}, {shape, {999, 999, 1000, 1000}}, {{1, 1}, {3}}});
+  const Figures figures = distant.run(Pass::forward);
+  EXPECT_EQ(figures.weight, 3);
+  EXPECT_NEAR(figures.loss, 3 * (2 - 2e-6), 1e-6);
+  LossTrial weightless(Giou{}, {{shape, {nan, 0, 1, 1}}, {shape, {0, 0, 1, 1}}, {{1, 1}, {0}}});
+  EXPECT_EQ(weightless.run(Pass::forward).loss, 0);
+  EXPECT_EQ(weightless.backward(0), (Floats{0, 0, 0, 0}));
+}
+
+TEST(Dice, IsZeroForWhatIsRightAndOneForWhatIsWrong) {
+  const Shape shape{2, 1, 2, 2};
+  LossTrial trial(Dice{.epsilon = 1e-6},
+                  {{shape, {99, 99, -99, -99, 99, 99, -99, -99}}, {shape, {1, 1, 0, 0, 0, 0, 1, 1}}});
+  EXPECT_EQ(trial.run(Pass::weigh).weight, 2);
+  EXPECT_NEAR(trial.run(Pass::infer).loss, 1, 1e-6);
+}
+
+LossTrial make_ctc(const Ctc& loss, const std::vector<std::int32_t>& targets, std::int32_t length, std::int32_t steps) {
+  const auto count = static_cast<std::int64_t>(targets.size());
+  return {loss,
+          {{{1, 3, 1, 4}, Floats(12)}, {{1, 1, 1, count}, {}, targets}, {{1, 1}, {}, {length}}, {{1, 1}, {}, {steps}}}};
+}
+
+TEST(Ctc, CountsPaths) {
+  // Of 3⁴ equal paths "1" is what 10 become: 1 to 4 repetitions with blanks around them.
+  EXPECT_NEAR(make_ctc({}, {1, -1}, 1, 4).run(Pass::forward).loss, std::log(81.0 / 10), 1e-6);
+  EXPECT_NEAR(make_ctc({}, {1, 1}, 2, 3).run(Pass::forward).loss, std::log(27.0 / 1), 1e-6);
+  EXPECT_NEAR(make_ctc({.blank = 2}, {9}, 0, 2).run(Pass::forward).loss, std::log(9.0), 1e-6);
+  EXPECT_EQ(make_ctc({}, {1}, 0, 0).run(Pass::forward).loss, 0);
+  EXPECT_EQ(make_ctc({}, {1}, 1, 4).run(Pass::weigh).weight, 1);
+}
+
+TEST(Ctc, IsInfiniteOrZeroWhereStepsDoNotSuffice) {
+  LossTrial trial = make_ctc({}, {1, 1}, 2, 2);
+  EXPECT_EQ(trial.run(Pass::forward).loss, infinity);
+  EXPECT_TRUE(std::isnan(trial.backward(0)[0]));
+  EXPECT_EQ(trial.backward(0, 0), Floats(12, 0.0F));
+  LossTrial zero = make_ctc({.zero_infinity = true}, {1, 1}, 2, 2);
+  EXPECT_EQ(zero.run(Pass::forward).loss, 0);
+  EXPECT_EQ(zero.backward(0), Floats(12, 0.0F));
+}
+
+TEST(Ctc, RefusesTargetsAndLengthsThatCannotBe) {
+  const auto refuse = [](LossTrial trial, const std::string& part) {
+    try {
+      trial.run(Pass::forward);
+      ADD_FAILURE() << "accepted; expected an error with \"" << part << '"';
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+    }
+  };
+  refuse(make_ctc({}, {1}, 2, 4), "sample 0 has 2 targets; it must be between 0 and 1");
+  refuse(make_ctc({}, {1}, 1, 5), "sample 0 has 5 steps; it must be between 0 and 4");
+  refuse(make_ctc({}, {1}, -1, 4), "-1 targets");
+  refuse(make_ctc({}, {3}, 1, 4), "target of sample 0 is 3");
+  refuse(make_ctc({}, {0}, 1, 4), "the blank 0 is no target");
+}
+
+TEST(Losses, OfAnEmptyBatchAreZero) {
+  const Shape none{0, 4, 1, 3};
+  const Shape one{0, 1, 1, 1};
+  const std::vector<std::pair<Operator, std::vector<Shape>>> losses{{SoftCrossEntropy{}, {none, none}},
+                                                                    {BinaryCrossEntropy{}, {none, none, none}},
+                                                                    {SmoothL1{}, {none, none, none}},
+                                                                    {Giou{}, {none, none, {0, 1, 1, 3}}},
+                                                                    {Dice{}, {none, none}},
+                                                                    {Ctc{}, {none, {0, 1, 1, 2}, one, one}}};
+  for (const auto& [op, shapes] : losses) {
+    const Signature signature = signature_of(op, shapes);
+    std::vector<Format> formats;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const bool integer = i < signature.inputs.size() && signature.inputs[i] == Content::integer;
+      formats.push_back(Format::plain(shapes[i], integer ? DType::int32 : DType::float32));
+    }
+    const auto kernel = make_reference_ops()->make(op, formats);
+    const std::vector<const void*> inputs(shapes.size());
+    const std::vector<void*> gradients(shapes.size());
+    for (const Pass pass : {Pass::weigh, Pass::infer, Pass::forward}) {
+      Figures figures;
+      kernel->run(pass, {.inputs = inputs, .output = &figures});
+      EXPECT_EQ(figures.weight, 0) << text_of(op);
+      EXPECT_EQ(figures.loss, 0) << text_of(op);
+    }
+    double factor = 1;
+    kernel->run(Pass::backward, {.inputs = inputs, .output_gradient = &factor, .input_gradients = gradients});
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::ops::test
