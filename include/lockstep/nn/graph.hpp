@@ -75,6 +75,7 @@ struct LossTerm {
 /// may use the same.
 class Graph {
  public:
+  /// @param name  of the model, for messages and snapshots
   explicit Graph(std::string name) : name_(std::move(name)) {}
 
   /// A tensor of the batch, and the value that it is.

@@ -161,6 +161,7 @@ class Model {
   /// Hands over the items of a step, in their order, to be run by `run_item` once or several times, when the feed and
   /// the numbers are there: what `train` does at once. @see nn/step.hpp
   void submit_step(const Feed& feed, ItemQueue& queue);
+  /// What items read and write beside tensors.
   [[nodiscard]] StepNumbers& numbers() { return *numbers_; }
 
   /// Averages the running statistics over ranks, as `average_statistics` does. Collective. @throws as that

@@ -56,20 +56,23 @@ struct Figures {
   double loss = 0;     ///< natural logarithms where there are any
   double correct = 0;  ///< what predictions that are right weigh, where that can be said
 
+  /// Of two parts of a batch together.
   Figures& operator+=(const Figures& other);
 };
 /// All of them as numbers.
 std::span<double> numbers(std::span<Figures> figures);
 
-// Each operator: its options, then `signature`, which throws Error{invalid_argument} naming an option or extent that
-// cannot be, and `text`, what it is called in lists.
+// Each operator: its options, then `signature`, what follows from them for inputs of some extent, and `text`, what it
+// is called in lists.
 
 /// A number for each direction; one alone stands for both.
 struct Pair {
   std::int64_t height;
   std::int64_t width;
 
+  /// The same in both directions.
   constexpr Pair(std::int64_t both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
+  /// One for each.
   constexpr Pair(std::int64_t vertical, std::int64_t horizontal) : height(vertical), width(horizontal) {}
   [[nodiscard]] constexpr std::int64_t area() const { return height * width; }
   friend bool operator==(const Pair&, const Pair&) = default;
@@ -89,6 +92,7 @@ struct Convolution {
   bool bias = true;
   Activation activation = Activation::none;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -102,12 +106,14 @@ struct BatchNorm {
   Activation activation = Activation::none;
   bool synchronised = false;  ///< by mean and variance of all ranks' parts of the batch, not of each part by itself
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
 
 /// max(x, 0), element by element.
 struct Relu {
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -119,6 +125,7 @@ struct MaxPool {
   Pair stride = 2;
   Pair padding = 0;  ///< on each side
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -130,6 +137,7 @@ struct AveragePool {
   Pair padding = 0;               ///< on each side, at most half of the kernel
   bool count_include_pad = true;  ///< whether padding counts as zeros in the mean, or is left out of it
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -140,6 +148,7 @@ struct Linear {
   std::int64_t out_features = 1;
   Activation activation = Activation::none;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -148,6 +157,7 @@ struct Linear {
 struct Add {
   Activation activation = Activation::none;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -160,6 +170,7 @@ struct Dropout {
   double probability = 0.5;
   std::uint64_t key = 0;  ///< a graph gives each of its nodes one of its own, by its name
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -167,6 +178,7 @@ struct Dropout {
 /// A function of each element by itself, as PyTorch's of that name, also in what it takes for the derivative where
 /// there is none: 0 for relu6 at 0 and 6, `slope` for leaky_relu at 0, 0 and 1 for hard_swish at −3 and 3.
 struct Pointwise {
+  /// Which function of x.
   enum class Kind {
     relu6,       ///< min(max(x, 0), 6)
     leaky_relu,  ///< x where it is positive, else slope·x
@@ -180,12 +192,14 @@ struct Pointwise {
   Kind kind = Kind::silu;
   double slope = 0.01;  ///< of leaky_relu, not negative
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
 
 /// The mean of each channel: batch × channels × 1 × 1.
 struct GlobalAveragePool {
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -196,6 +210,7 @@ struct AdaptiveAveragePool {
   std::int64_t height = 1;
   std::int64_t width = 1;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -216,6 +231,7 @@ struct TransposedConvolution {
   bool bias = true;
   Activation activation = Activation::none;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -224,6 +240,7 @@ struct TransposedConvolution {
 /// is used for all of them, as in PyTorch, and its gradient is the sum over them: the gate of a squeeze-and-excitation
 /// block has one row and one column. The batches are equal.
 struct Multiply {
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -233,6 +250,7 @@ struct Multiply {
 struct FrozenBatchNorm {
   double epsilon = 1e-5;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -241,6 +259,7 @@ struct FrozenBatchNorm {
 /// the extent that has been normalised. In training as in evaluation.
 /// @source Ba, Kiros & Hinton, "Layer Normalization", arXiv:1607.06450
 struct LayerNorm {
+  /// Over what mean and variance are taken.
   enum class Axes {
     channels,  ///< those of each position by itself: nn.LayerNorm(C) of a sequence, LayerNorm2d of ConvNeXt
     sample,    ///< channels, rows and columns: nn.LayerNorm((C, H, W))
@@ -248,6 +267,7 @@ struct LayerNorm {
   Axes axes = Axes::channels;
   double epsilon = 1e-5;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -259,6 +279,7 @@ struct GroupNorm {
   std::int64_t groups = 1;  ///< divide the channels
   double epsilon = 1e-5;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -273,6 +294,7 @@ struct CrossEntropy {
   double label_smoothing = 0;
   std::vector<double> class_weights = {};  ///< what each class's part of a loss is multiplied by; empty: all 1
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -285,6 +307,7 @@ struct SoftCrossEntropy {
   double label_smoothing = 0;              ///< as `CrossEntropy`'s
   std::vector<double> class_weights = {};  ///< as `CrossEntropy`'s
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -297,6 +320,7 @@ struct SoftCrossEntropy {
 struct BinaryCrossEntropy {
   double positive_weight = 1;  ///< p
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -307,6 +331,7 @@ struct BinaryCrossEntropy {
 struct SmoothL1 {
   double beta = 1;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -320,6 +345,7 @@ struct SmoothL1 {
 struct Giou {
   double epsilon = 1e-7;  ///< is added to areas that divide
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -331,6 +357,7 @@ struct Giou {
 struct Dice {
   double epsilon = 1;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -346,6 +373,7 @@ struct Ctc {
   /// Whether a target for which the steps do not suffice has a loss and gradients of 0, instead of infinity and NaN.
   bool zero_infinity = false;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -367,6 +395,7 @@ class CustomOperator {
 struct Custom {
   std::shared_ptr<const CustomOperator> of;
 
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };

@@ -74,6 +74,7 @@ struct Arguments {
 /// and reused. One thread at a time runs it.
 class Kernel {
  public:
+  /// @param traits  of which nothing may change afterwards
   explicit Kernel(Traits traits) : traits_(std::move(traits)) {}
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
@@ -89,6 +90,7 @@ class Kernel {
  protected:
   /// For kernels that know their format only when they are made.
   Kernel() = default;
+  /// To be called once, in the constructor.
   void set(Traits traits) { traits_ = std::move(traits); }
 
  private:
