@@ -12,6 +12,23 @@ namespace {
 /// What the objective multiplies element `i` of the output with.
 double objective_weight(std::int64_t i) { return std::cos(static_cast<double>(i) + 0.5); }
 
+/// From one format to another, and of gradients the way back.
+class Reformat final : public Kernel {
+ public:
+  Reformat(Ops& ops, const Format& from, const Format& to)
+      : Kernel({.inputs = {from}, .output = to}), there_(ops.reorder(from, to)), back_(ops.reorder(to, from)) {}
+
+ private:
+  void forward(const Arguments& call) override { there_->run(Pass::forward, call); }
+  void backward(const Arguments& call) override {
+    const void* gradient = call.output_gradient;
+    back_->run(Pass::forward, {.inputs = std::span(&gradient, 1), .output = call.input_gradients[0]});
+  }
+
+  std::unique_ptr<Kernel> there_;
+  std::unique_ptr<Kernel> back_;
+};
+
 }  // namespace
 
 Tensor::Tensor(std::int64_t count, DType dtype)
@@ -74,6 +91,7 @@ int Graph::append(const Operator& op, std::vector<int> inputs) {
   }
   const Signature signature = signature_of(op, shapes);
   std::unique_ptr<Kernel> kernel = ops_.make(op, formats);
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = in_format(inputs[i], kernel->traits().inputs[i]);
   Node node;
   node.format = kernel->traits().output;
   node.inputs = std::move(inputs);
@@ -94,6 +112,19 @@ int Graph::append(const Operator& op, std::vector<int> inputs) {
   node.saved = std::make_unique<Tensor>(kernel->traits().saved);
   node.op = std::move(kernel);
   nodes_.push_back(std::move(node));
+  return static_cast<int>(nodes_.size()) - 1;
+}
+
+int Graph::in_format(int node, const Format& wanted) {
+  if (format(node).native == wanted.native) return node;
+  Node copy;
+  copy.op = std::make_unique<Reformat>(ops_, format(node), wanted);
+  copy.format = wanted;
+  copy.inputs = {node};
+  copy.value = allocate(wanted);
+  copy.gradient = allocate(wanted);
+  copy.saved = std::make_unique<Tensor>(Bytes{0});
+  nodes_.push_back(std::move(copy));
   return static_cast<int>(nodes_.size()) - 1;
 }
 

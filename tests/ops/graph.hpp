@@ -85,6 +85,8 @@ class Graph {
     bool has_gradient = false;
   };
   int append(const Operator& op, std::vector<int> inputs);
+  /// The node, or a copy of it in the format that somebody wants.
+  int in_format(int node, const Format& wanted);
   std::unique_ptr<Tensor> allocate(const Format& format) const;
   void backward(Node& node);
   void accumulate(Node& node, std::unique_ptr<Tensor> part);

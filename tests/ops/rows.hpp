@@ -76,7 +76,7 @@ class Trial {
 
  private:
   struct Input {
-    Format format;  ///< in which it is handed over
+    Format format;  ///< that the kernel is offered, then in which it is handed over
     std::unique_ptr<Tensor> plain;
     std::unique_ptr<Tensor> gradient;  ///< plain; null for integers
     std::unique_ptr<Tensor> handed;    ///< null where that is the plain one
@@ -85,6 +85,7 @@ class Trial {
     std::unique_ptr<Kernel> back;
   };
   void make_input(const Row& row, std::size_t index, bool native);
+  void hand_over(Input& input, const Format& wanted);
   void make_owned(const std::vector<OwnedTensor>& owned, std::vector<std::unique_ptr<Tensor>>& tensors,
                   std::size_t first, double low, double high);
   Arguments arguments();

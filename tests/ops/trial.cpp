@@ -47,9 +47,12 @@ std::unique_ptr<Tensor> tensor_of(const Format& format, DType dtype) {
   return std::make_unique<Tensor>(format.bytes);
 }
 
-/// What a convolution makes of such images.
+/// What a network's first convolution makes such values of, blocked if anything is.
 Format native_format(Ops& ops, const Format& plain) {
-  return ops.make(Convolution{.out_channels = plain.shape.channels, .kernel = 1}, std::array{plain})->traits().output;
+  Shape image = plain.shape;
+  image.channels = 3;
+  const Convolution first{.out_channels = plain.shape.channels, .padding = 1};
+  return ops.make(first, std::array{Format::plain(image, plain.dtype)})->traits().output;
 }
 
 void copy(Kernel& kernel, const Tensor& from, const Tensor& to) {
@@ -79,14 +82,18 @@ void Trial::make_input(const Row& row, std::size_t index, bool native) {
     input.plain->set(i, domain == Domain::unit ? rounded(0.5 + 0.49 * x) : x);
   }
   if (domain == Domain::boxes) make_boxes(*input.plain, row.inputs[index]);
-  if (!native) return;
-  const Format other = native_format(ops_, input.format);
-  if (other.native == nullptr) return;
-  input.there = ops_.reorder(input.format, other);
-  input.back = ops_.reorder(other, input.format);
-  input.handed = tensor_of(other, dtype_);
-  input.handed_gradient = tensor_of(other, dtype_);
-  input.format = other;
+  if (native) input.format = native_format(ops_, input.format);
+}
+
+/// In the format that the kernel asks for, whatever it was offered.
+void Trial::hand_over(Input& input, const Format& wanted) {
+  input.format = wanted;
+  if (wanted.native == nullptr) return;
+  const Format plain = Format::plain(wanted.shape, wanted.dtype);
+  input.there = ops_.reorder(plain, wanted);
+  input.back = ops_.reorder(wanted, plain);
+  input.handed = tensor_of(wanted, dtype_);
+  input.handed_gradient = tensor_of(wanted, dtype_);
 }
 
 void Trial::make_owned(const std::vector<OwnedTensor>& owned, std::vector<std::unique_ptr<Tensor>>& tensors,
@@ -109,8 +116,7 @@ Trial::Trial(Ops& ops, DType dtype, const Row& row, bool native)
   for (const Input& input : inputs_) formats.push_back(input.format);
   kernel_ = ops_.make(row.op, formats);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    // What wants plain formats is handed those.
-    if (kernel_->traits().inputs[i].native == nullptr) inputs_[i].handed = nullptr;
+    hand_over(inputs_[i], kernel_->traits().inputs[i]);
     native_inputs_ += inputs_[i].handed != nullptr ? 1 : 0;
   }
   const Format& out = kernel_->traits().output;

@@ -18,6 +18,7 @@ std::unique_ptr<Kernel> make(const MaxPool& pool, const ContextPtr& context, std
 std::unique_ptr<Kernel> make(const AveragePool& pool, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const GlobalAveragePool& pool, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, const ContextPtr& context, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const TransposedConvolution& shape, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Linear& linear, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Add& add, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Pointwise& function, const ContextPtr& context, std::span<const Format> in);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/onednn/operators.hpp"
+#include "ops/onednn/windowed.hpp"
+
+namespace lockstep::ops::onednn {
+
+/// oneDNN's deconvolution. Its weights are out × in, or groups × out × in, so that PyTorch's are those transposed. Its
+/// padding at the end is less by what is added there, so it can be negative.
+std::unique_ptr<Kernel> make(const TransposedConvolution& shape, const ContextPtr& context,
+                             std::span<const Format> in) {
+  using Windowed = WindowedKernel<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
+                                  dnnl::deconvolution_backward_weights>;
+  const std::int64_t in_channels = in[0].shape.channels;
+  return std::make_unique<Windowed>(
+      context, in[0],
+      WindowedOptions{.out = shape.signature(std::span(&in[0].shape, 1)).output,
+                      .algorithm = dnnl::algorithm::deconvolution_direct,
+                      .algorithm_weights = dnnl::algorithm::deconvolution_direct,
+                      .passed_over = faulty_kernels(shape.stride, shape.groups, in_channels, shape.out_channels),
+                      .stride = dims_of(shape.stride),
+                      .dilation = {shape.dilation.height - 1, shape.dilation.width - 1},
+                      .padding = dims_of(shape.padding),
+                      .end_padding = {shape.padding.height - shape.output_padding.height,
+                                      shape.padding.width - shape.output_padding.width},
+                      .weights = weight_dims(shape.groups, shape.out_channels, in_channels, shape.kernel),
+                      .plain_weights = shape.groups == 1 ? Tag::iohw : Tag::giohw,
+                      .bias = shape.bias,
+                      .relu = shape.activation == Activation::relu});
+}
+
+}  // namespace lockstep::ops::onednn

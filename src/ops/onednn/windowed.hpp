@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/ops/ops.hpp"
+#include "ops/onednn/descriptors.hpp"
+#include "ops/onednn/reordered.hpp"
+
+namespace lockstep::ops::onednn {
+
+/// What a convolution and a transposed one have alike.
+struct WindowedOptions {
+  Shape out;
+  dnnl::algorithm algorithm = dnnl::algorithm::undef;          ///< forward and backward data
+  dnnl::algorithm algorithm_weights = dnnl::algorithm::undef;  ///< backward weights
+  std::string_view passed_over = {};                           ///< as of `Setting`
+  Dims stride = {};
+  Dims dilation = {};  ///< 0: none
+  Dims padding = {};
+  Dims end_padding = {};
+  Dims weights = {};              ///< as oneDNN counts them: with groups in front if there are several
+  Tag plain_weights = Tag::oihw;  ///< how ours lie
+  bool bias = true;
+  bool relu = false;
+
+  [[nodiscard]] bool grouped() const { return weights.size() > 4; }
+};
+
+/// How much slower than the best a kernel must be expected to be, in steps of magnitude. oneDNN's "ref" takes a hundred
+/// to a thousand times as long as others; its product of matrices, group by group, five to forty.
+inline int slowness_of(std::string_view kernel, bool grouped) {
+  if (kernel.starts_with("ref")) return 10;
+  const bool product = kernel.starts_with("gemm:") || kernel.find(":gemm:") != std::string_view::npos;
+  return product && grouped ? 1 : 0;
+}
+
+/// A kernel of weights that windows are multiplied by: oneDNN's convolution or deconvolution.
+///
+/// It takes its input as it lies where oneDNN has kernels for that; else it asks for the format that oneDNN likes best,
+/// and if there are none even then, for the plain one. (Of groups that do not fill vectors, and of blocks that are
+/// partly padding, oneDNN has reference kernels only.)
+template <typename Forward, typename BackwardData, typename BackwardWeights>
+class WindowedKernel final : public Kernel {
+ public:
+  WindowedKernel(const ContextPtr& context, const Format& in, WindowedOptions options)
+      : context_(context), options_(std::move(options)) {
+    const Descs descs = choose(in);
+    const Desc src = descs.forward.src_desc();
+    set({.inputs = {src == to_desc(in) ? in : to_format(src, in.shape)},
+         .output = to_format(descs.forward.dst_desc(), options_.out),
+         .backward_reads_output = options_.relu});
+    make_primitives(descs);
+    if (options_.relu) relu_backward_ = ReluBackward(context, descs.forward.dst_desc());
+  }
+
+  [[nodiscard]] std::string algorithm(Pass pass) const override {
+    return pass != Pass::backward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
+  }
+
+  void forward(const Arguments& call) override {
+    forward_.run({{DNNL_ARG_SRC, call.inputs[0]},
+                  {DNNL_ARG_WEIGHTS, forward_weights_.load(call.parameters[0])},
+                  {DNNL_ARG_BIAS, options_.bias ? call.parameters[1] : nullptr},
+                  {DNNL_ARG_DST, call.output}});
+  }
+
+  void backward(const Arguments& call) override {
+    if (options_.relu) relu_backward_.run(call.output, call.output_gradient, call.output_gradient);
+    if (call.input_gradients[0] != nullptr) {
+      backward_data_.run({{DNNL_ARG_DIFF_DST, call.output_gradient},
+                          {DNNL_ARG_WEIGHTS, backward_weights_in_.load(call.parameters[0])},
+                          {DNNL_ARG_DIFF_SRC, call.input_gradients[0]}});
+    }
+    backward_weights_.run({{DNNL_ARG_SRC, call.inputs[0]},
+                           {DNNL_ARG_DIFF_DST, call.output_gradient},
+                           {DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.target(call.parameter_gradients[0])},
+                           {DNNL_ARG_DIFF_BIAS, options_.bias ? call.parameter_gradients[1] : nullptr}});
+    weight_gradient_.store(call.parameter_gradients[0]);
+  }
+
+ private:
+  struct Descs {
+    typename Forward::primitive_desc forward;
+    typename BackwardData::primitive_desc backward_data;
+    typename BackwardWeights::primitive_desc backward_weights;
+  };
+
+  [[nodiscard]] Descs choose(const Format& in) const {
+    const Desc any_src = describe(dims_of(in.shape), Tag::any);
+    const Desc any_dst = describe(dims_of(options_.out), Tag::any);
+    const std::pair<Desc, Desc> candidates[] = {
+        {to_desc(in), any_dst},
+        {any_src, any_dst},
+        {describe(dims_of(in.shape), Tag::nchw), describe(dims_of(options_.out), Tag::nchw)}};
+    std::optional<Descs> best;
+    int least = 0;
+    for (const auto& [src, dst] : candidates) {
+      std::optional<Descs> descs = try_descs(src, dst);
+      if (!descs) continue;
+      const int slowness = slowness_of(*descs, in);
+      if (!best || slowness < least) {
+        best = std::move(descs);
+        least = slowness;
+      }
+      if (least == 0) break;
+    }
+    if (!best) throw dnnl::error(dnnl_unimplemented, "there is no kernel in any format");
+    return *best;
+  }
+
+  [[nodiscard]] int slowness_of(const Descs& descs, const Format& in) const {
+    // Of images, gradients are not asked for.
+    constexpr std::int64_t channels_of_images = 4;
+    const bool image = in.native == nullptr && in.shape.channels <= channels_of_images;
+    const auto slowness = [this](const auto& desc) {
+      return onednn::slowness_of(desc.impl_info_str(), options_.grouped());
+    };
+    return slowness(descs.forward) + slowness(descs.backward_weights) + (image ? 0 : slowness(descs.backward_data));
+  }
+
+  /// Nothing where oneDNN has no kernel.
+  [[nodiscard]] std::optional<Descs> try_descs(const Desc& src, const Desc& dst) const {
+    try {
+      return make_descs(src, dst);
+    } catch (const dnnl::error&) {
+      return std::nullopt;
+    }
+  }
+
+  [[nodiscard]] Descs make_descs(const Desc& src_wanted, const Desc& dst_wanted) const {
+    const Dims& stride = options_.stride;
+    const Dims& dilation = options_.dilation;
+    const Dims& left = options_.padding;
+    const Dims& right = options_.end_padding;
+    const Desc any = describe(options_.weights, Tag::any);
+    const auto make_forward = [&](const auto&... bias) {
+      return make_desc<Forward>(setting(options_.relu), dnnl::prop_kind::forward_training, options_.algorithm,
+                                src_wanted, any, bias..., dst_wanted, stride, dilation, left, right);
+    };
+    const auto forward = options_.bias ? make_forward(bias()) : make_forward();
+    const Desc src = forward.src_desc();
+    const Desc dst = forward.dst_desc();
+    const auto make_weights = [&](const auto&... bias) {
+      return make_backward_desc<BackwardWeights>(setting(), forward, options_.algorithm_weights, src, any, bias..., dst,
+                                                 stride, dilation, left, right);
+    };
+    return {forward,
+            make_backward_desc<BackwardData>(setting(), forward, options_.algorithm, src, any, dst, stride, dilation,
+                                             left, right),
+            options_.bias ? make_weights(bias()) : make_weights()};
+  }
+
+  void make_primitives(const Descs& descs) {
+    const Desc plain = describe(options_.weights, options_.plain_weights);
+    const auto& [ahead, data, weights] = descs;
+    forward_weights_ = Reordered(context_, plain, ahead.weights_desc());
+    forward_ = Primitive(context_, Forward(ahead), ahead.scratchpad_desc(),
+                         {{DNNL_ARG_SRC, ahead.src_desc()},
+                          {DNNL_ARG_WEIGHTS, ahead.weights_desc()},
+                          {DNNL_ARG_BIAS, ahead.bias_desc()},
+                          {DNNL_ARG_DST, ahead.dst_desc()}});
+    backward_weights_in_ = Reordered(context_, plain, data.weights_desc());
+    backward_data_ = Primitive(context_, BackwardData(data), data.scratchpad_desc(),
+                               {{DNNL_ARG_DIFF_DST, data.diff_dst_desc()},
+                                {DNNL_ARG_WEIGHTS, data.weights_desc()},
+                                {DNNL_ARG_DIFF_SRC, data.diff_src_desc()}});
+    weight_gradient_ = Reordered(context_, plain, weights.diff_weights_desc());
+    backward_weights_ = Primitive(context_, BackwardWeights(weights), weights.scratchpad_desc(),
+                                  {{DNNL_ARG_SRC, weights.src_desc()},
+                                   {DNNL_ARG_DIFF_DST, weights.diff_dst_desc()},
+                                   {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()},
+                                   {DNNL_ARG_DIFF_BIAS, weights.diff_bias_desc()}});
+  }
+
+  [[nodiscard]] Setting setting(bool relu = false) const {
+    return {context_->engine, attributes(relu), options_.passed_over};
+  }
+  [[nodiscard]] Desc bias() const { return describe({options_.out.channels}, Tag::x); }
+
+  ContextPtr context_;
+  WindowedOptions options_;
+  Primitive forward_;
+  Primitive backward_data_;
+  Primitive backward_weights_;
+  Reordered forward_weights_;
+  Reordered backward_weights_in_;
+  Reordered weight_gradient_;
+  ReluBackward relu_backward_;
+};
+
+/// out × in × height × width; of several groups groups × …, each side's channels of one.
+inline Dims weight_dims(std::int64_t groups, std::int64_t out_channels, std::int64_t in_channels, const Pair& kernel) {
+  if (groups == 1) return {out_channels, in_channels, kernel.height, kernel.width};
+  return {groups, out_channels / groups, in_channels / groups, kernel.height, kernel.width};
+}
+
+/// oneDNN's 1×1 kernels gather a strided image in scratch memory. Where channels do not fill their vectors, those of
+/// 2.6.3 for AVX2 write beyond what they asked for.
+inline std::string_view faulty_kernels(const Pair& stride, std::int64_t groups, std::int64_t in_channels,
+                                       std::int64_t out_channels) {
+  const bool faulty = stride != 1 && (in_channels / groups % 8 != 0 || out_channels / groups % 8 != 0);
+  return faulty ? "jit_1x1" : "";
+}
+
+}  // namespace lockstep::ops::onednn
