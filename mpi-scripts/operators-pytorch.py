@@ -212,6 +212,7 @@ OPERATORS = {
     "transposed-groups": transposed(stride=2, padding=1, output_padding=(1, 0), groups=2),
     "transposed-depthwise": transposed(stride=2, padding=1, groups=32),
     "transposed-rectangles": transposed(stride=(1, 3), padding=(2, 1), output_padding=(1, 2), dilation=(2, 3)),
+    "transposed-added-beyond-stride": transposed(output_padding=(2, 0), dilation=(3, 1)),
     "transposed-cut": transposed(padding=(3, 2)),
     "linear": lambda x, p, s: F.linear(x[0].flatten(1), p[0], p[1]),
     "linear-of-images": lambda x, p, s: F.relu(F.linear(x[0].flatten(1), p[0], p[1])),

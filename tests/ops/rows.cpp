@@ -81,6 +81,9 @@ std::vector<Row> transposed_convolutions() {
                              .output_padding = {1, 2},
                              .dilation = {2, 3}},
        {{3, 7, 6, 4}}},
+      {"transposed-added-beyond-stride",
+       TransposedConvolution{.out_channels = 4, .kernel = {3, 2}, .output_padding = {2, 0}, .dilation = {3, 1}},
+       {{2, 6, 4, 5}}},
       {"transposed-cut", TransposedConvolution{.out_channels = 4, .padding = {3, 2}}, {{2, 8, 6, 5}}},
   };
 }

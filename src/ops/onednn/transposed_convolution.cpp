@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/reference.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/windowed.hpp"
 
 namespace lockstep::ops::onednn {
 
+namespace {
+
 /// oneDNN's deconvolution. Its weights are out × in, or groups × out × in, so that PyTorch's are those transposed. Its
 /// padding at the end is less by what is added there, so it can be negative.
-std::unique_ptr<Kernel> make(const TransposedConvolution& shape, const ContextPtr& context,
-                             std::span<const Format> in) {
+std::unique_ptr<Kernel> make_deconvolution(const TransposedConvolution& shape, const ContextPtr& context,
+                                           const Format& in) {
   using Windowed = WindowedKernel<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
                                   dnnl::deconvolution_backward_weights>;
-  const std::int64_t in_channels = in[0].shape.channels;
+  const std::int64_t in_channels = in.shape.channels;
   return std::make_unique<Windowed>(
-      context, in[0],
-      WindowedOptions{.out = shape.signature(std::span(&in[0].shape, 1)).output,
+      context, in,
+      WindowedOptions{.out = shape.signature(std::span(&in.shape, 1)).output,
                       .algorithm = dnnl::algorithm::deconvolution_direct,
                       .algorithm_weights = dnnl::algorithm::deconvolution_direct,
                       .passed_over = faulty_kernels(shape.stride, shape.groups, in_channels, shape.out_channels),
@@ -26,6 +29,16 @@ std::unique_ptr<Kernel> make(const TransposedConvolution& shape, const ContextPt
                       .plain_weights = shape.groups == 1 ? Tag::iohw : Tag::giohw,
                       .bias = shape.bias,
                       .relu = shape.activation == Activation::relu});
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make(const TransposedConvolution& shape, const ContextPtr& context,
+                             std::span<const Format> in) {
+  // oneDNN adds less at the end than the stride, however far apart a window's elements are.
+  const bool adds_more =
+      shape.output_padding.height >= shape.stride.height || shape.output_padding.width >= shape.stride.width;
+  return adds_more ? make_reference_ops()->make(shape, in) : make_deconvolution(shape, context, in[0]);
 }
 
 }  // namespace lockstep::ops::onednn
