@@ -173,13 +173,16 @@ void print_explanation(const Options& options, const ProcessGroup& group, const 
   std::fflush(stdout);
 }
 
-/// The operators of a step of the largest share. All ranks measure at once, as they train at once.
+/// The operators of a step of the largest share, or of its largest micro-batch. All ranks measure at once, as they
+/// train at once.
 void print_step(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops) {
-  const std::int64_t share = (options.trainer.batch.value + world.size() - 1) / world.size();
+  const std::int64_t parts = std::int64_t{world.size()} * options.trainer.accumulate;
+  const std::int64_t share = (options.trainer.batch.value + parts - 1) / parts;
   barrier(world.group());
   const nn::StepReport report = nn::explain_step(graph, ops, options.trainer.precision, share, options.trainer.passes);
   if (world.rank() != Rank{0}) return;
-  std::printf("A step of rank 0, with %lld samples:\n%s\n", static_cast<long long>(share), to_text(report).c_str());
+  std::printf("A %s of rank 0, with %lld samples:\n%s\n", options.trainer.accumulate > 1 ? "micro-batch" : "step",
+              static_cast<long long>(share), to_text(report).c_str());
   std::fflush(stdout);
 }
 

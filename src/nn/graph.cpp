@@ -63,6 +63,7 @@ int Graph::input(const TensorSpec& spec) {
 
 ops::Signature Graph::signature_of(const std::string& name, const ops::Operator& op,
                                    const std::vector<int>& inputs) const {
+  if (inputs.empty()) refuse(name, "reads nothing");
   std::vector<ops::Shape> shapes;
   for (const int value : inputs) {
     if (value < 0 || value > last()) refuse(name, "reads value " + std::to_string(value) + ", which is not there");

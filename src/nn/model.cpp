@@ -151,7 +151,7 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   return *entry;
 }
 
-void Model::prepare(std::int64_t samples) { prepared(samples, true); }
+void Model::prepare(std::int64_t samples, bool training) { prepared(samples, training); }
 
 Bytes Model::activation_bytes(std::int64_t samples, bool training) {
   PreparedGraph& graph = prepared(samples, training);

@@ -222,6 +222,7 @@ OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   const ops::Signature signature = ops::signature_of(node.op, inputs);
   const bool wants_inputs = std::any_of(run.input_gradients.begin(), run.input_gradients.end(),
                                         [](const Operand& operand) { return operand.kind != Kind::none; });
+  if (run.pass == ops::Pass::backward && wants_inputs) report.result = text_of(traits.inputs.front());
   ops::Cost cost = run.pass == ops::Pass::backward ? signature.backward : signature.forward;
   if (run.pass == ops::Pass::backward && wants_inputs) cost = cost + signature.backward_inputs;
   if (run.pass == ops::Pass::weigh) cost = {};

@@ -79,6 +79,7 @@ void Kernel::run(Pass pass, const Arguments& call) {
 }
 
 std::unique_ptr<Kernel> Ops::make(const Operator& op, std::span<const Format> inputs) {
+  require(!inputs.empty(), "an operator has to have an input");
   std::vector<Shape> shapes;
   for (const Format& format : inputs) shapes.push_back(format.shape);
   const Signature signature = signature_of(op, shapes);

@@ -47,9 +47,9 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
 }
 
 /// The numbers of samples that this rank gets in a step.
-void prepare_shares(Replica& replica, const data::DistributedSampler& sampler) {
+void prepare_shares(Replica& replica, const data::DistributedSampler& sampler, bool training) {
   for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1}) {
-    replica.prepare({static_cast<std::int64_t>(sampler.indices(step).size())});
+    replica.prepare({static_cast<std::int64_t>(sampler.indices(step).size())}, training);
   }
 }
 
@@ -65,8 +65,8 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       batches_(make_batches(data.train, group, options, true, observer)),
       test_batches_(make_batches(data.test, group, options, false, nullptr)),
       statistics_(group.statistics()) {
-  prepare_shares(replica_, batches_.sampler());
-  prepare_shares(replica_, test_batches_.sampler());
+  prepare_shares(replica_, batches_.sampler(), true);
+  prepare_shares(replica_, test_batches_.sampler(), false);
 }
 
 std::int64_t Trainer::total_steps() const {

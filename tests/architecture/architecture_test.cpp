@@ -72,6 +72,17 @@ TEST(Architecture, NoLibraryKnowsAProgramsFlags) {
   }
 }
 
+/// A model is a graph of operators and what it is trained with, and nothing else.
+TEST(Architecture, AModelIsOneFileOfLessThanEightyLines) {
+  int models = 0;
+  for (const SourceFile& file : source_files()) {
+    if (!file.path.starts_with("src/nn/models/") || !file.path.ends_with(".cpp")) continue;
+    EXPECT_LT(std::count(file.text.begin(), file.text.end(), '\n'), 80) << file.path;
+    ++models;
+  }
+  EXPECT_GT(models, 1);
+}
+
 TEST(Literals, AreFoundWithoutCommentsAndPutTogether) {
   EXPECT_EQ(string_literals("f(\"one\" // \"not\"\n  \" and\", 'x', \"two\\\"\") /* \"nor\" */ + 1'000 + \"\""),
             (std::vector<std::string>{"one and", "two\\\"", ""}));

@@ -81,6 +81,7 @@ TEST(Graph, RefusesOperatorsThatDoNotFit) {
             "padding");
   EXPECT_EQ(refusal_of([&] { graph.add("still", MaxPool{.kernel = 2, .stride = 0}); }),
             "layer 'still' cannot be: stride is 0; it must be at least 1");
+  EXPECT_EQ(refusal_of([&] { graph.add("alone", Relu{}, {}); }), "layer 'alone' reads nothing");
   const int labels = add_labels(graph);
   EXPECT_EQ(refusal_of([&] { graph.add("of-labels", Relu{}, {labels}); }),
             "layer 'of-labels' reads real numbers, and 'labels' is integers");

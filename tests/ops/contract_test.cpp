@@ -125,6 +125,7 @@ TEST_P(Contract, RefusesOtherNonsense) {
       },
       "input 1 has to be int32");
   expect_refusal([&] { (void)ops_->make(Custom{}, std::vector{image}); }, "a custom operator is nothing");
+  expect_refusal([&] { (void)ops_->make(Relu{}, {}); }, "has to have an input");
 }
 
 TEST_P(Contract, RefusesLossesThatCannotBe) {

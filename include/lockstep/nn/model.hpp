@@ -83,7 +83,7 @@ struct Feed {
 struct OperatorReport {
   std::string name;       ///< "forward conv1", "backward conv1"
   std::string operation;  ///< "convolution 3×3, ReLU"
-  std::string result;     ///< of forward: extents and layout, "64×32×28×28 nChw16c"
+  std::string result;     ///< extents and layout, "64×32×28×28 nChw16c"; of backward: of the first input's gradient
   std::string algorithm;  ///< the back end's name for its kernel
   Bytes bytes;            ///< each tensor read or written once
   std::int64_t flops = 0;
@@ -135,9 +135,10 @@ class Model {
   /// uniform with a = √5), normalisation as the identity. Depends on the seed and the tensors' names alone.
   void initialize(std::uint64_t seed);
 
-  /// Makes kernels and memory plan for a step of so many samples on this rank, unless they exist. Afterwards steps of
-  /// this size allocate nothing, but for scratch memory that an operator may keep from its first call.
-  void prepare(std::int64_t samples);
+  /// Makes kernels and memory plan for a step, or an evaluation, of so many samples on this rank, unless they exist.
+  /// Afterwards those of this size allocate nothing, but for scratch memory that an operator may keep from its first
+  /// call.
+  void prepare(std::int64_t samples, bool training = true);
   /// Memory that activations and their gradients take in a step, or in an evaluation.
   [[nodiscard]] Bytes activation_bytes(std::int64_t samples, bool training = true);
   /// The operators of a step, in their order, and its updates where there is memory for them.
@@ -158,7 +159,7 @@ class Model {
   /// The order in which a step reports parameters, whatever the number of samples.
   [[nodiscard]] std::vector<int> backward_order();
 
-  /// Hands over the items of a step, in their order, to be run by `run_item` once or several times, when the feed and
+  /// Hands over the items of a step, in their order, to be run by a `Runner` once or several times, when the feed and
   /// the numbers are there: what `train` does at once. @see nn/step.hpp
   void submit_step(const Feed& feed, ItemQueue& queue);
   /// What items read and write beside tensors.

@@ -23,7 +23,7 @@ class LossScale {
   /// For snapshots; 0 where there is none.
   [[nodiscard]] double state() const { return factor_; }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
-  /// Goes on from a snapshot's.
+  /// Goes on from a snapshot's, if both runs have one.
   void restore(double state, std::int64_t steps);
 
  private:

@@ -38,8 +38,8 @@ class Replica : private nn::Peers {
   Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
           const TrainerOptions& options, Observer* observer);
 
-  /// Makes all memory that steps with so many samples on this rank need.
-  void prepare(Count samples) { model_.prepare(samples.value); }
+  /// Makes all memory that steps, or evaluations, with so many samples on this rank need.
+  void prepare(Count samples, bool training) { model_.prepare(samples.value, training); }
 
   /// Forward, backward, sums over ranks, update. Collective; a rank may have no samples.
   /// @throws Error{invalid_argument} on every rank, without the update, naming the ranks and tensors whose gradients

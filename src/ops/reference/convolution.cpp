@@ -27,7 +27,7 @@ class ConvolutionKernel final : public Kernel {
   void forward(const Arguments& call) override {
     T* out = static_cast<T*>(call.output);
     std::fill_n(out, out_.count(), T{0});
-    for_each_group([&](std::int64_t part, std::int64_t group) {
+    for_each_group(out_.batch, shape_.groups, [&](std::int64_t part, std::int64_t group) {
       windows_.unroll(static_cast<const T*>(call.inputs[0]) + part * windows_.image_size());
       gemm_.add_product(weights(static_cast<const T*>(call.parameters[0]), group), windows_.matrix(),
                         result(out, part));
@@ -48,36 +48,28 @@ class ConvolutionKernel final : public Kernel {
   void backward_weights(const Arguments& call, const T* gradient) {
     T* sums = static_cast<T*>(call.parameter_gradients[0]);
     std::fill_n(sums, out_.channels * windows_.rows(), T{0});
-    for_each_group([&](std::int64_t part, std::int64_t group) {
+    for_each_group(out_.batch, shape_.groups, [&](std::int64_t part, std::int64_t group) {
       windows_.unroll(static_cast<const T*>(call.inputs[0]) + part * windows_.image_size());
       gemm_.add_product(result(gradient, part), windows_.matrix().transposed(), weights(sums, group));
     });
   }
 
   void backward_input(const Arguments& call, const T* gradient) {
-    for_each_group([&](std::int64_t part, std::int64_t group) {
+    for_each_group(out_.batch, shape_.groups, [&](std::int64_t part, std::int64_t group) {
       gemm_.add_product(weights(static_cast<const T*>(call.parameters[0]), group).transposed(), result(gradient, part),
                         windows_.cleared());
       windows_.roll(static_cast<T*>(call.input_gradients[0]) + part * windows_.image_size());
     });
   }
 
-  /// Calls `f(part, group)` for every group of every image; parts are counted through all images.
-  template <typename F>
-  void for_each_group(const F& f) {
-    for (std::int64_t part = 0; part < out_.batch * shape_.groups; ++part) f(part, part % shape_.groups);
-  }
-
   [[nodiscard]] std::int64_t group_channels() const { return out_.channels / shape_.groups; }
-  [[nodiscard]] std::int64_t out_size() const { return group_channels() * windows_.columns(); }
   template <typename U>
   [[nodiscard]] Matrix<U> weights(U* all, std::int64_t group) const {
-    const std::int64_t columns = windows_.rows();
-    return {all + group * group_channels() * columns, group_channels(), columns, columns};
+    return matrix_at(all, group, group_channels(), windows_.rows());
   }
   template <typename U>
   [[nodiscard]] Matrix<U> result(U* all, std::int64_t part) const {
-    return {all + part * out_size(), group_channels(), windows_.columns(), windows_.columns()};
+    return matrix_at(all, part, group_channels(), windows_.columns());
   }
 
   Convolution shape_;

@@ -46,8 +46,8 @@ class ElementwiseLoss final : public Kernel {
     const T* x = static_cast<const T*>(call.inputs[0]);
     const T* t = static_cast<const T*>(call.inputs[1]);
     const T* weights = weights_of<T>(call);
-    if (weights == nullptr) return sum_in_lanes(count_, [=](std::int64_t i) { return f(x[i], t[i]); });
-    return sum_in_lanes(count_, [=](std::int64_t i) { return scaled(weights[i], f(x[i], t[i])); });
+    if (weights == nullptr) return sum_of(count_, [=](std::int64_t i) { return f(x[i], t[i]); });
+    return sum_of(count_, [=](std::int64_t i) { return scaled(weights[i], f(x[i], t[i])); });
   }
 
   /// An input's gradient: factor · weight · f(x, t).

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/ops.hpp"
+#include "ops/reference/sums.hpp"
 
 /// What the losses' kernels have in common.
 namespace lockstep::ops::reference {
@@ -26,22 +26,6 @@ template <template <typename> typename Implementation, typename Kind>
 std::unique_ptr<Kernel> make_loss_for(std::span<const Format> in, const Kind& loss) {
   if (in[0].dtype == DType::float32) return std::make_unique<Implementation<float>>(in, loss);
   return std::make_unique<Implementation<double>>(in, loss);
-}
-
-/// f(0) + … + f(n − 1) in double, in eight sums that a vector can hold.
-template <typename F>
-double sum_in_lanes(std::int64_t n, const F& f) {
-  constexpr std::int64_t lanes = 8;
-  std::array<double, lanes> sums{};
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (std::int64_t lane = 0; lane < lanes; ++lane)
-      sums[static_cast<std::size_t>(lane)] += static_cast<double>(f(i + lane));
-  }
-  for (; i < n; ++i) sums[0] += static_cast<double>(f(i));
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return total;
 }
 
 /// What weighs nothing gives nothing, even if it is not a number.
@@ -68,7 +52,7 @@ double total_weight(const Arguments& call, std::int64_t count) {
     throw Error(ErrorCode::invalid_argument,
                 "what a loss is normalised by cannot come out of the network; give its weights as an input");
   }
-  return sum_in_lanes(count, [=](std::int64_t i) { return weights[i]; });
+  return sum_of(count, [=](std::int64_t i) { return weights[i]; });
 }
 
 }  // namespace lockstep::ops::reference

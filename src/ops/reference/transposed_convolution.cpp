@@ -27,7 +27,7 @@ class TransposedConvolutionKernel final : public Kernel {
 
   void forward(const Arguments& call) override {
     T* out = static_cast<T*>(call.output);
-    for_each_group([&](std::int64_t part, std::int64_t group) {
+    for_each_group(in_.batch, shape_.groups, [&](std::int64_t part, std::int64_t group) {
       gemm_.add_product(weights(static_cast<const T*>(call.parameters[0]), group).transposed(),
                         source(static_cast<const T*>(call.inputs[0]), part), windows_.cleared());
       windows_.roll(out + part * windows_.image_size());
@@ -44,7 +44,7 @@ class TransposedConvolutionKernel final : public Kernel {
     std::fill_n(sums, in_.channels * windows_.rows(), T{0});
     T* dx = static_cast<T*>(call.input_gradients[0]);
     if (dx != nullptr) std::fill_n(dx, in_.count(), T{0});
-    for_each_group([&](std::int64_t part, std::int64_t group) {
+    for_each_group(in_.batch, shape_.groups, [&](std::int64_t part, std::int64_t group) {
       windows_.unroll(gradient + part * windows_.image_size());
       gemm_.add_product(source(static_cast<const T*>(call.inputs[0]), part), windows_.matrix().transposed(),
                         weights(sums, group));
@@ -54,22 +54,14 @@ class TransposedConvolutionKernel final : public Kernel {
   }
 
  private:
-  /// Calls `f(part, group)` for every group of every image; parts are counted through all images.
-  template <typename F>
-  void for_each_group(const F& f) {
-    for (std::int64_t part = 0; part < in_.batch * shape_.groups; ++part) f(part, part % shape_.groups);
-  }
-
   [[nodiscard]] std::int64_t group_channels() const { return in_.channels / shape_.groups; }
   template <typename U>
   [[nodiscard]] Matrix<U> weights(U* all, std::int64_t group) const {
-    const std::int64_t columns = windows_.rows();
-    return {all + group * group_channels() * columns, group_channels(), columns, columns};
+    return matrix_at(all, group, group_channels(), windows_.rows());
   }
   template <typename U>
   [[nodiscard]] Matrix<U> source(U* all, std::int64_t part) const {
-    const std::int64_t columns = windows_.columns();
-    return {all + part * group_channels() * columns, group_channels(), columns, columns};
+    return matrix_at(all, part, group_channels(), windows_.columns());
   }
 
   TransposedConvolution shape_;

@@ -86,6 +86,18 @@ class Unrolled {
   std::vector<T> elements_;
 };
 
+/// Matrix number `index` of equal ones that lie one behind the other.
+template <typename U>
+Matrix<U> matrix_at(U* all, std::int64_t index, std::int64_t rows, std::int64_t columns) {
+  return {all + index * rows * columns, rows, columns, columns};
+}
+
+/// Calls `f(part, group)` for every group of every image; parts are counted through all images.
+template <typename F>
+void for_each_group(std::int64_t images, std::int64_t groups, const F& f) {
+  for (std::int64_t part = 0; part < images * groups; ++part) f(part, part % groups);
+}
+
 /// Adds each channel's bias to all of its elements.
 template <typename T>
 void add_to_channels(T* images, const Shape& shape, const T* bias) {
