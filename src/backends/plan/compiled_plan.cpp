@@ -15,7 +15,7 @@ CompiledPlan::CompiledPlan(collectives::Plan plan) : plan_(std::move(plan)) {
       return (std::holds_alternative<decltype(kinds)>(step) || ...);
     });
   };
-  shares_memory_ = any(collectives::Publish{}, collectives::Await{}, collectives::Combine{});
+  shares_memory_ = any(collectives::Publish{}, collectives::Await{});
   is_in_order_ = shares_memory_ && !any(collectives::Send{}, collectives::Receive{}, ReceiveReduce{});
   const std::size_t steps = plan_.steps.size();
   landing_buffer_.resize(steps, -1);

@@ -2,7 +2,11 @@
 #include "collectives/algorithms/hierarchical.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 
+#include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 #include "collectives/plan/sliced.hpp"
@@ -65,6 +69,8 @@ class Builder {
         count_(count),
         lanes_(lanes(shape)),
         part_(part),
+        leaves_(std::max(part.leaves, shape.ranks())),
+        shares_(shares_of_ranks(leaves_, shape.ranks())),
         with_function_(with_function) {}
 
   Plan build(Rank me, const AcrossNodes& across) {
@@ -76,7 +82,7 @@ class Builder {
       plan_.await(peers_, 0);
       add_up(me);
       if (!adds_into_all()) {
-        exchange(across);
+        part_.leaves > 0 ? exchange_nodes() : exchange(across);
         hand_out();
       }
       if (!alone) plan_.publish(1);
@@ -101,12 +107,23 @@ class Builder {
 
   /// What other ranks add up is copied to where they see it.
   void show_contribution() {
-    plan_.staging(count_);
-    for (int lane = 0; lane < lanes_; ++lane) {
-      Range from = slice(lane);
-      from.memory = Memory::input;
-      if (lane != seat_.local) plan_.copy(staged(lane), from);
-    }
+    const int inputs = inputs_of(seat_.locals[static_cast<std::size_t>(seat_.local)]);
+    plan_.staging({inputs * count_.value});
+    for (int leaf = 0; leaf < inputs; ++leaf)
+      for (int lane = 0; lane < lanes_; ++lane) {
+        Range to = staged(lane);
+        to.offset += leaf * count_.value;
+        if (lane != seat_.local) plan_.copy(to, input(lane, leaf));
+      }
+  }
+  [[nodiscard]] int inputs_of(int rank) const {
+    return static_cast<int>(shares_[static_cast<std::size_t>(rank)].size());
+  }
+  [[nodiscard]] Range input(int lane, int leaf) const {
+    Range range = slice(lane);
+    range.memory = Memory::input;
+    range.leaf = leaf;
+    return range;
   }
 
   /// Whether the sum is the result, so that it goes to all in the pass that makes it.
@@ -119,20 +136,59 @@ class Builder {
   }
 
   void add_up(Rank me) {
-    Range own = slice(seat_.local);
-    own.memory = Memory::input;
-    std::vector<NodeRange> from;
-    for (const int rank : seat_.locals) from.push_back({rank == me.value ? self : rank, own});
+    TreeSources sources;
+    for (const int rank : seat_.locals)
+      for (int leaf = 0; leaf < inputs_of(rank); ++leaf)
+        sources.add(shares_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(leaf)],
+                    rank == me.value ? NodeRange{self, own_input(leaf)} : NodeRange{rank, input(seat_.local, leaf)});
+    if (part_.leaves > 0 && !adds_into_all()) return add_up_nodes(sources);
     std::vector<NodeRange> to{{self, sum()}};
     if (adds_into_all())
       for (const int peer : peers_) to.push_back({peer, slice(seat_.local)});
-    if (from.size() > 1 || !part_.in_place) plan_.combine(to, from, part_.order);
+    auto [from, widths] = sources.below({0, leaves_});
+    if (part_.leaves == 0) widths.clear();
+    if (from.size() > 1 || !part_.in_place) plan_.combine(to, std::move(from), part_.order, std::move(widths));
+  }
+
+  /// By the name under which the sum is written, where it is the same memory, so that who reads it comes first.
+  [[nodiscard]] Range own_input(int leaf) const {
+    return leaf == 0 && part_.in_place ? slice(seat_.local) : input(seat_.local, leaf);
+  }
+
+  /// As far as the ranks of this node can add up by themselves: the first sum where the result will be, the others in
+  /// scratch memory. The first comes last: it may overwrite an input that belongs to another.
+  void add_up_nodes(const TreeSources& sources) {
+    nodes_ = shares_of_nodes(leaves_, shape_);
+    const auto& own = nodes_[static_cast<std::size_t>(seat_.node)];
+    for (int node = static_cast<int>(own.size()) - 1; node >= 0; --node) {
+      auto [from, widths] = sources.below(own[static_cast<std::size_t>(node)]);
+      const bool lies_there = node == 0 && from.size() == 1 && from.front().rank == self && part_.in_place;
+      if (!lies_there) plan_.combine({{self, sum_of_node(node)}}, std::move(from), part_.order, std::move(widths));
+    }
+  }
+  /// Where the node's ranks have added up a node of the tree: of this rank's slice, which begins at 0 in scratch.
+  [[nodiscard]] Range sum_of_node(int node) const {
+    const Range mine = slice(seat_.local);
+    return node == 0 ? mine : Range{Memory::scratch, (node - 1) * mine.count, mine.count};
+  }
+
+  void exchange_nodes() {
+    const Range mine = slice(seat_.local);
+    const auto others = static_cast<std::int64_t>(nodes_[static_cast<std::size_t>(seat_.node)].size()) - 1;
+    const auto own = [&](int node) {
+      Range range = sum_of_node(node);
+      if (node == 0) range.offset = 0;
+      return range;
+    };
+    append(leaf_tree_all_reduce({seat_.node}, nodes_, {mine.count}, own, {others * mine.count}));
   }
 
   void exchange(const AcrossNodes& across) {
-    const Range mine = slice(seat_.local);
-    const Lane lane(shape_, seat_.local, mine.offset);
-    const Plan plan = across({seat_.node}, shape_.nodes(), {mine.count});
+    append(across({seat_.node}, shape_.nodes(), {slice(seat_.local).count}));
+  }
+  /// The plan of this rank's lane.
+  void append(const Plan& plan) {
+    const Lane lane(shape_, seat_.local, slice(seat_.local).offset);
     plan_.scratch(plan.scratch);
     for (const Step& step : plan.steps) plan_.append(lane.translate(step));
   }
@@ -154,6 +210,9 @@ class Builder {
   Count count_;
   int lanes_;
   NodePart part_;
+  int leaves_;
+  TreeShares shares_;  // by rank
+  TreeShares nodes_;   // by node of the cluster
   bool with_function_;
   PlanBuilder plan_;
 };

@@ -5,6 +5,7 @@
 #include "collectives/algorithms/cutting.hpp"
 #include "collectives/algorithms/description.hpp"
 #include "collectives/algorithms/hierarchical.hpp"
+#include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/tree_order.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -28,7 +29,8 @@ bool takes_one_leaf(CollectiveKind kind) {
 
 /// Elements (of the buffer, or of each part) of a block in shared memory.
 Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Count segment, Count staging) {
-  const std::int64_t parts = stages_parts(d.kind) ? d.ranks : 1;
+  const int inputs = d.leaves > 0 ? most_nodes(shares_of_ranks(d.leaves, d.ranks)) : 1;
+  const std::int64_t parts = stages_parts(d.kind) ? d.ranks : inputs;
   const Count fits{staging.value / parts};
   require(fits.value > 0, d,
           "the staging area has " + std::to_string(staging.value) + " elements, too few for " + std::to_string(parts) +
@@ -47,6 +49,17 @@ void check_parts(const CollectiveDescription& d, const std::vector<std::int64_t>
             "a part has " + std::to_string(part) + " elements, the longest " + std::to_string(d.count.value));
 }
 
+void check_leaves(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
+  require(d.kind == CollectiveKind::all_reduce && is_canonical(algorithm), d,
+          "the leaves of a tree are added up by an all_reduce in tree order only");
+  require(d.leaves >= d.ranks, d,
+          std::to_string(d.leaves) + " leaves are too few for " + std::to_string(d.ranks) + " ranks");
+  const auto own = tree_nodes(d.leaves, share_of(d.leaves, me.value, d.ranks)).size();
+  require(static_cast<std::size_t>(d.own.leaves) == own, d,
+          "this rank brings " + std::to_string(d.own.leaves) + " sums; its share of " + std::to_string(d.leaves) +
+              " leaves are " + std::to_string(own));
+}
+
 void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count segment) {
   const auto is_rank = [&](Rank r) { return 0 <= r.value && r.value < d.ranks; };
   const std::string range = "; it must lie between 0 and " + std::to_string(d.ranks - 1);
@@ -60,7 +73,8 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
   require(d.radix >= 2, d, "the radix is " + std::to_string(d.radix) + "; it must be at least 2");
   require(d.own.leaves >= 0, d,
           "the number of leaves is " + std::to_string(d.own.leaves) + "; it must not be negative");
-  require((!takes_one_leaf(d.kind) && !uses_shared_memory(algorithm)) || d.own.leaves == 1, d,
+  if (d.leaves != 0) check_leaves(me, d, algorithm);
+  require((!takes_one_leaf(d.kind) && !uses_shared_memory(algorithm)) || d.own.leaves == 1 || d.leaves > 0, d,
           "a rank brings one leaf to " +
               std::string(name(takes_one_leaf(d.kind) ? d.kind : CollectiveKind::all_gather)) +
               " or to shared memory, not " + std::to_string(d.own.leaves));
@@ -72,7 +86,7 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
           "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
   require(d.kind != CollectiveKind::reduce_then || d.reach != Reach::pulled, d,
           "a rank that pulls makes all sums itself; a function is applied to slices of them");
-  require(algorithm != Algorithm::hierarchical_tree_order || keeps_canonical_order(shape_of(d)), d,
+  require(algorithm != Algorithm::hierarchical_tree_order || d.leaves > 0 || keeps_canonical_order(shape_of(d)), d,
           "these nodes' ranks are no subtrees of the canonical tree; tree-order then sends messages");
   const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
   require(!needs_one_node || d.shape.nodes() <= 1, d,

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/algorithms/node.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 
@@ -36,14 +41,24 @@ void show_parts(PlanBuilder& plan, Rank me, const Parts& parts) {
 }  // namespace
 
 Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part) {
-  const Range input{Memory::input, 0, count.value};
+  const auto input = [&](int leaf) { return Range{Memory::input, 0, count.value, leaf}; };
+  const TreeShares shares = shares_of_ranks(std::max(part.leaves, ranks), ranks);
+  const auto own = static_cast<int>(shares[static_cast<std::size_t>(me.value)].size());
+  TreeSources sources;
+  for (int rank = 0; rank < ranks; ++rank) {
+    int leaf = 0;
+    for (const TreeNode& node : shares[static_cast<std::size_t>(rank)])
+      sources.add(node, {rank == me.value ? self : rank, input(leaf++)});
+  }
   PlanBuilder plan;
-  plan.staging(count);
-  if (ranks > 1) plan.copy({Memory::staging, 0, count.value}, input);
+  plan.staging({own * count.value});
+  for (int leaf = 0; leaf < own && ranks > 1; ++leaf)
+    plan.copy({Memory::staging, leaf * count.value, count.value}, input(leaf));
   plan.publish(0);
   plan.await(others(me, ranks), 0);
+  auto [from, widths] = sources.below({0, std::max(part.leaves, ranks)});
   if (ranks > 1 || !part.in_place)
-    plan.combine({{self, {Memory::output, 0, count.value}}}, everyones(me, ranks, input), part.order);
+    plan.combine({{self, {Memory::output, 0, count.value}}}, std::move(from), part.order, std::move(widths));
   return plan.take();
 }
 

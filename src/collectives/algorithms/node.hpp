@@ -24,6 +24,7 @@ struct NodePart {
   Reach reach = Reach::direct;                         ///< of its data
   bool in_place = false;                               ///< its own input is its output
   AdditionOrder order = AdditionOrder::left_to_right;  ///< of the addition; the same on all ranks
+  int leaves = 0;  ///< that all ranks bring, in the canonical order, see `Leaves`; 0: each brings one
 };
 
 /// All-reduce with a single synchronisation: each rank shows its whole contribution in its staging area, and adds up

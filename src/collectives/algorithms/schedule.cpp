@@ -8,6 +8,7 @@
 #include "collectives/algorithms/double_tree.hpp"
 #include "collectives/algorithms/halving_doubling.hpp"
 #include "collectives/algorithms/hierarchical.hpp"
+#include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/algorithms/pairwise.hpp"
 #include "collectives/algorithms/recursive_doubling.hpp"
@@ -38,7 +39,15 @@ SlicedAllReduce in_halves(Rank me, int ranks, Count count, Algorithm algorithm, 
 }
 
 NodePart node_part(const CollectiveDescription& d, Algorithm algorithm) {
-  return {d.reach, d.own.in_place, is_canonical(algorithm) ? AdditionOrder::canonical : AdditionOrder::left_to_right};
+  return {d.reach, d.own.in_place, is_canonical(algorithm) ? AdditionOrder::canonical : AdditionOrder::left_to_right,
+          d.leaves};
+}
+
+Plan all_reduce_of_leaves(Rank me, const CollectiveDescription& d) {
+  return leaf_tree_all_reduce(me, shares_of_ranks(d.leaves, d.ranks), d.count, [&](int node) {
+    const bool is_there = node == 0 && d.own.in_place;
+    return is_there ? Range{Memory::output, 0, d.count.value} : Range{Memory::input, 0, d.count.value, node};
+  });
 }
 
 Plan shared_reduce_then(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
@@ -118,6 +127,7 @@ Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
       return contribute(reduce_then(in_halves(me, d.ranks, d.count, algorithm, d.radix), d.count, d.own.in_place),
                         d.own, sums_of(d.count, d.own.in_place));
     case CollectiveKind::all_reduce:
+      if (d.leaves > 0) return all_reduce_of_leaves(me, d);
       return contribute(all_reduce(me, d.ranks, d.count, algorithm, d.radix), d.own,
                         {Memory::output, 0, d.count.value});
     case CollectiveKind::broadcast: return binomial_broadcast(me, d.ranks, d.count, d.root);

@@ -40,6 +40,9 @@ struct CollectiveDescription {
   /// has no message. This rank's own there, and not the same on all ranks.
   std::vector<std::int64_t> parts{};
   std::vector<std::int64_t> received{};  ///< all_to_all_v only: of what comes from each rank
+  /// all_reduce only: how many leaves all ranks bring, as `Leaves` says, of which `own` is this rank's share; 0: each
+  /// brings one, or what `own` says.
+  int leaves = 0;
 };
 
 /// Consecutive blocks of a collective that share a plan, so that its dependencies are derived once.
@@ -101,7 +104,8 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
 ///         segment below 1, a radix below 2, a function with anything but an all_reduce by slices, an all_gather, an
 ///         all_to_all or anything in shared memory with another number of leaves than one, an all_to_all in place, a
 ///         shape of another number of ranks, counts of parts that are not one for each rank and between 0 and the
-///         count, or hierarchical_tree_order on nodes that break the canonical order
+///         count, hierarchical_tree_order on nodes that break the canonical order, or leaves of a tree with
+///         anything but an all_reduce in tree order, fewer than ranks, or another share of them than `Leaves` says
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging = {std::numeric_limits<std::int64_t>::max()});
 

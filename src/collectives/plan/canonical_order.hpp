@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <functional>
+#include <numeric>
 #include <span>
 
 #include "collectives/plan/expression.hpp"
+#include "lockstep/base/leaves.hpp"
 
 /// The canonical order of addition: the left-complete binary tree over the leaves. It depends on nothing but their
 /// number, so that whoever adds in it, over whatever medium and in pieces of whatever size, gets the same bits.
 namespace lockstep::collectives {
 
-/// Where the tree over `leaves` leaves splits: the largest power of two below their number. Below every left branch
-/// hangs a full tree: ((0+1)+(2+3))+(4+5) for six.
-/// @pre leaves ≥ 2
-constexpr int canonical_split(int leaves) {
-  return static_cast<int>(std::bit_floor(static_cast<unsigned>(leaves - 1)));
-}
+using lockstep::canonical_split;
 
 /// sum(0 … p) = sum(0 … q) ⊕ sum(q … p) with q = canonical_split(p), and so on downwards.
 /// @param leaves    p ≥ 1
@@ -31,6 +27,22 @@ auto canonical_tree_fold(int leaves, const ValueOf& value_of, const Combine& com
   const int left = canonical_split(leaves);
   auto lower = canonical_tree_fold(left, value_of, combine, first);
   return combine(lower, canonical_tree_fold(leaves - left, value_of, combine, first + left));
+}
+
+/// The same where some sums are there already.
+/// @param widths    of how many leaves each operand is the sum, all of them nodes of the tree, ascending and without a
+///                  gap; together p
+/// @param value_of  value_of(int operand) → T; called once for each, in ascending order
+template <class ValueOf, class Combine>
+auto canonical_node_fold(std::span<const int> widths, const ValueOf& value_of, const Combine& combine, int first = 0)
+    -> decltype(value_of(first)) {
+  if (widths.size() == 1) return value_of(first);
+  const int left = canonical_split(std::accumulate(widths.begin(), widths.end(), 0));
+  std::size_t lower = 0;
+  for (int leaves = 0; leaves < left; ++lower) leaves += widths[lower];
+  auto sum = canonical_node_fold(widths.first(lower), value_of, combine, first);
+  return combine(sum,
+                 canonical_node_fold(widths.subspan(lower), value_of, combine, first + static_cast<int>(lower)));
 }
 
 /// The canonical order as an expression. @param contributions  one for each leaf, at least one

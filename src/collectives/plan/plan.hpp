@@ -69,7 +69,8 @@ struct Fill {
 inline constexpr int self = -1;
 
 /// A range of the input or output of a rank of the same node, or of any memory of `self`. Where the other rank's plan
-/// has a staging area, it is the same range of that: its input and output lie where nobody else sees them.
+/// has a staging area, it is the same range of that: its input and output lie where nobody else sees them. Where the
+/// rank has several inputs they are staged one behind the other, a block's elements each.
 struct NodeRange {
   int rank = self;
   Range range;
@@ -97,6 +98,8 @@ struct Combine {
   std::vector<NodeRange> to;
   std::vector<NodeRange> from;
   AdditionOrder order = AdditionOrder::left_to_right;
+  /// In the canonical order: of how many leaves each source is the sum, where it is of several; empty: of one each.
+  std::vector<int> widths{};
 };
 
 using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Apply, Fill, Publish, Await, Combine>;

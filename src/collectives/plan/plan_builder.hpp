@@ -30,9 +30,9 @@ class PlanBuilder {
   }
   /// each of `to` = the sum of `from`
   void combine(std::vector<NodeRange> to, std::vector<NodeRange> from,
-               AdditionOrder order = AdditionOrder::left_to_right) {
+               AdditionOrder order = AdditionOrder::left_to_right, std::vector<int> widths = {}) {
     const bool moves = to.front().range.count > 0 && (from.size() > 1 || to != from);
-    if (moves) plan_.steps.emplace_back(Combine{std::move(to), std::move(from), order});
+    if (moves) plan_.steps.emplace_back(Combine{std::move(to), std::move(from), order, std::move(widths)});
   }
   void staging(Count count) { plan_.staging = count; }
 

@@ -75,6 +75,11 @@ Step translated(const Step& step, const std::function<int(int)>& rank, const std
                           return Apply{range(s.to), range(s.from)};
                         },
                         [&](const Fill& s) -> Step { return Fill{range(s.to)}; },
+                        [&](Combine s) -> Step {
+                          for (auto* operands : {&s.to, &s.from})
+                            for (NodeRange& operand : *operands) operand.range = range(operand.range);
+                          return s;
+                        },
                         [](const auto& s) -> Step { return s; },
                     },
                     step);

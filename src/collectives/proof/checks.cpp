@@ -33,7 +33,7 @@ class Inspector {
         if (owner != self && !is_rank(owner)) return "touches the memory of rank " + std::to_string(owner);
         if (owner != self && range.memory != Memory::input && range.memory != Memory::output)
           return "touches another rank's " + text(range);
-        const Seen at = seen(plans_, rank_, {owner, range});
+        const Seen at = seen(plans_, rank_, {owner, range}, trial_);
         if (!lies_inside(at.range, at.owner)) return text(range) + " lies outside of its memory";
         if (crosses_parts(range, owner == self ? rank_ : owner))
           return text(range) + " is not within one part; an executor may keep them apart";
@@ -66,7 +66,7 @@ class Inspector {
            (!trial_.in_place || apply.to == apply.from);
   }
   [[nodiscard]] Extent extent_at(const NodeRange& at) const {
-    const Seen where = seen(plans_, rank_, at);
+    const Seen where = seen(plans_, rank_, at, trial_);
     return extent_of(trial_, where.owner, where.range);
   }
   [[nodiscard]] bool lies_inside(const Range& r, int owner) const {

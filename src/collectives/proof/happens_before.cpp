@@ -107,14 +107,15 @@ std::vector<TimedTouch> touches(std::span<const Plan> plans, const Trial& trial,
       for (const std::size_t moment : {order.start(rank), order.end(rank)})
         all.push_back({rank, extent_of(trial, rank, range), moment, {rank, -1}, true});
     };
-    owned({Memory::input, 0, input_count(trial, ranks, rank)});
+    for (int leaf = 0; leaf < inputs_of(trial, rank); ++leaf)
+      owned({Memory::input, 0, input_count(trial, ranks, rank), leaf});
     owned({Memory::output, 0, output_count(trial, ranks, rank)});
     const auto& steps = plans[static_cast<std::size_t>(rank)].steps;
     for (int s = 0; s < static_cast<int>(steps.size()); ++s) {
       const StepId step{rank, s};
       const Accesses touched(steps[static_cast<std::size_t>(s)]);
       const auto add = [&](const NodeRange& at, bool writes) {
-        const auto [owner, range] = seen(plans, rank, at);
+        const auto [owner, range] = seen(plans, rank, at, trial);
         all.push_back({owner, extent_of(trial, owner, range), order.number(step), step, writes});
       };
       for (const NodeRange& at : touched.reads()) add(at, false);

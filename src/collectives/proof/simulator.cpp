@@ -17,6 +17,7 @@ class Replay {
  public:
   Replay(std::span<const Plan> plans, const Trial& trial, Expressions& expressions)
       : plans_(plans),
+        trial_(trial),
         expressions_(expressions),
         all_leaves_(first_leaf(trial, static_cast<int>(plans.size()))),
         first_applied_(first_applied(trial, static_cast<int>(plans.size()))),
@@ -72,20 +73,23 @@ class Replay {
 
   void combine(const Combine& step) {
     const auto operand = [&](int source) {
-      const auto [owner, range] = seen(plans_, at_.rank, step.from[static_cast<std::size_t>(source)]);
+      const auto [owner, range] = seen(plans_, at_.rank, step.from[static_cast<std::size_t>(source)], trial_);
       return read(range, owner);
     };
     const auto add = [&](const std::vector<Piece>& a, const std::vector<Piece>& b) { return sum(a, b); };
     const auto sources = static_cast<int>(step.from.size());
     std::vector<Piece> result;
     switch (step.order) {
-      case AdditionOrder::canonical: result = canonical_tree_fold(sources, operand, add); break;
+      case AdditionOrder::canonical:
+        result = step.widths.empty() ? canonical_tree_fold(sources, operand, add)
+                                     : canonical_node_fold(step.widths, operand, add);
+        break;
       case AdditionOrder::left_to_right:
         result = operand(0);
         for (int source = 1; source < sources; ++source) result = sum(result, operand(source));
     }
     for (const NodeRange& to : step.to) {
-      const auto [owner, range] = seen(plans_, at_.rank, to);
+      const auto [owner, range] = seen(plans_, at_.rank, to, trial_);
       overwrite(range, result, owner);
     }
   }
@@ -144,6 +148,7 @@ class Replay {
   }
 
   std::span<const Plan> plans_;
+  const Trial& trial_;
   Expressions& expressions_;
   int all_leaves_;
   int first_applied_;

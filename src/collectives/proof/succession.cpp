@@ -198,7 +198,7 @@ class Touches {
     const Turn& of = *turns_[static_cast<std::size_t>(turn)];
     const std::size_t moment = course_.number({turn, rank, step});
     const auto add = [&](const NodeRange& what, bool writes) {
-      const auto [owner, range] = seen(of.plans, rank, what);
+      const auto [owner, range] = seen(of.plans, rank, what, of.trial);
       if (owner != rank) announce(turn, owner, moment, false);
       const bool staged = range.memory == Memory::staging;
       all_.push_back({owner, staged ? Area::staging : Area::buffers, staged ? turn % rule_.slots : turn,

@@ -51,7 +51,7 @@ struct Seen {
   int owner;
   Range range;
 };
-Seen seen(std::span<const Plan> plans, int rank, const NodeRange& at);
+Seen seen(std::span<const Plan> plans, int rank, const NodeRange& at, const Trial& trial);
 
 /// One rank's memories.
 class SymbolicMemory {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "lockstep/base/types.hpp"
+
+/// The canonical order of addition: a tree over leaves that depends on nothing but their number, so that whoever adds
+/// in it gets the same bits, whoever holds which of the leaves.
+namespace lockstep {
+
+/// Consecutive ones of several.
+struct Share {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  /// Behind the last.
+  [[nodiscard]] std::int64_t end() const { return first + count; }
+  friend bool operator==(const Share&, const Share&) = default;
+};
+
+/// Part `index` of `parts` (≥ 1) nearly equal ones; the first are longer by one where it does not divide.
+Share share_of(std::int64_t total, std::int64_t index, std::int64_t parts);
+
+/// Where the tree over `leaves` (≥ 2) leaves splits: the largest power of two below their number. Below every left
+/// branch hangs a full tree: ((0+1)+(2+3))+(4+5) for six.
+constexpr int canonical_split(int leaves) {
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(leaves - 1)));
+}
+
+/// A node of the tree: the sum of the leaves `first` … `first + leaves`, added up as a tree over so many.
+struct TreeNode {
+  int first = 0;
+  int leaves = 1;
+  friend bool operator==(const TreeNode&, const TreeNode&) = default;
+};
+
+/// The fewest nodes of the tree over `leaves` leaves that have exactly those of a share, ascending: what a rank comes
+/// to that has added up as far as it can alone. At most 2·log₂ leaves.
+std::vector<TreeNode> tree_nodes(int leaves, const Share& share);
+/// The same of any leaves. @param has  whether a leaf is one of them
+std::vector<TreeNode> tree_nodes(int leaves, const std::function<bool(int)>& has);
+
+/// How a rank brings several leaves into one reduction. Of the leaves, rank r of p has `share_of(total, r, p)`, and
+/// brings the sums `tree_nodes` of these, one behind the other in memory.
+struct Leaves {
+  int total = 0;  ///< over all ranks, at least as many as there are ranks; 0: each rank brings one
+  Count stride;   ///< elements from the beginning of a sum to that of the next
+  friend bool operator==(const Leaves&, const Leaves&) = default;
+};
+
+}  // namespace lockstep

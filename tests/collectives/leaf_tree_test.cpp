@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/leaf_tree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collectives/plan/canonical_order.hpp"
+#include "collectives/proof/succession.hpp"
+#include "collectives/trials.hpp"
+#include "lockstep/base/error.hpp"
+
+/// All-reduces of more leaves than ranks: whatever the number of ranks, nodes and leaves, and however the data are
+/// reached, they add up in the canonical order over the leaves.
+namespace lockstep::collectives {
+namespace {
+
+constexpr int most_leaves = 16;
+
+/// A rank's leaves in a trial are the sums that it brings.
+Trial trial_of(int leaves, int ranks, std::int64_t count, bool in_place) {
+  Trial trial{.count = {count}, .in_place = in_place};
+  for (const auto& nodes : shares_of_ranks(leaves, ranks)) trial.leaves.push_back(static_cast<int>(nodes.size()));
+  return trial;
+}
+
+std::vector<Plan> plans_of_leaves(const Trial& trial, int leaves, Algorithm algorithm, const ClusterShape& shape,
+                                  const Reaches& reaches) {
+  const auto ranks = static_cast<int>(trial.leaves.size());
+  std::vector<Plan> plans;
+  for (int rank = 0; rank < ranks; ++rank)
+    plans.push_back(
+        make_plan({rank},
+                  {.ranks = ranks,
+                   .count = trial.count,
+                   .own = {.leaves = trial.leaves[static_cast<std::size_t>(rank)], .in_place = trial.in_place},
+                   .shape = shape,
+                   .reach = reaches[static_cast<std::size_t>(rank) % reaches.size()],
+                   .leaves = leaves},
+                  algorithm));
+  return plans;
+}
+
+/// The canonical order, with what ranks bring in the places of the nodes.
+Expression expected(Expressions& expressions, int leaves, int ranks) {
+  std::vector<Expression> brought;
+  std::vector<int> widths;
+  for (const auto& nodes : shares_of_ranks(leaves, ranks))
+    for (const TreeNode& node : nodes) {
+      brought.push_back(expressions.leaf(static_cast<int>(brought.size())));
+      widths.push_back(node.leaves);
+    }
+  return canonical_node_fold(
+      widths, [&](int i) { return brought[static_cast<std::size_t>(i)]; },
+      [&](Expression a, Expression b) { return expressions.combine(a, b); });
+}
+
+void expect_canonical(int leaves, int ranks, std::int64_t count, bool in_place, Algorithm algorithm,
+                      const ClusterShape& shape, const Reaches& reaches) {
+  SCOPED_TRACE(std::to_string(leaves) + " leaves, " + std::to_string(ranks) + " ranks, " + std::to_string(count) +
+               " elements" + (in_place ? ", in place" : "") + ", nodes " + std::to_string(shape.nodes()));
+  const Trial trial = trial_of(leaves, ranks, count, in_place);
+  Simulation simulation = simulate(plans_of_leaves(trial, leaves, algorithm, shape, reaches), trial);
+  ASSERT_TRUE(is_right(simulation));
+  const Expression order = expected(simulation.expressions, leaves, ranks);
+  for (const auto& result : simulation.results)
+    for (const ResultPiece& piece : result)
+      ASSERT_EQ(piece.value, order) << simulation.expressions.to_string(piece.value) << " is not "
+                                    << simulation.expressions.to_string(order);
+}
+
+TEST(TreeNodes, AreTheFewestThatHaveAShare) {
+  using Nodes = std::vector<TreeNode>;
+  EXPECT_EQ(tree_nodes(8, Share{0, 8}), (Nodes{{0, 8}}));
+  EXPECT_EQ(tree_nodes(8, Share{3, 3}), (Nodes{{3, 1}, {4, 2}}));
+  EXPECT_EQ(tree_nodes(8, Share{1, 6}), (Nodes{{1, 1}, {2, 2}, {4, 2}, {6, 1}}));
+  EXPECT_EQ(tree_nodes(6, Share{4, 2}), (Nodes{{4, 2}}));
+  EXPECT_EQ(tree_nodes(5, Share{2, 0}), Nodes{});
+}
+
+/// Adding a share up leaf by leaf, as a rank does, comes to its nodes and adds within each as the tree does.
+TEST(TreeNodes, OfEachBeginningOfAShareAreReachedByAddingNeighbours) {
+  for (int leaves = 1; leaves <= most_leaves; ++leaves)
+    for (int first = 0; first < leaves; ++first)
+      for (int count = 1; first + count <= leaves; ++count) {
+        Expressions e;
+        std::vector<Expression> stack;
+        for (int leaf = first; leaf < first + count; ++leaf) {
+          stack.push_back(e.leaf(leaf));
+          while (stack.size() > tree_nodes(leaves, Share{first, leaf + 1 - first}).size()) {
+            const Expression upper = stack.back();
+            stack.pop_back();
+            stack.back() = e.combine(stack.back(), upper);
+          }
+        }
+        const auto nodes = tree_nodes(leaves, Share{first, count});
+        ASSERT_EQ(stack.size(), nodes.size());
+        for (std::size_t i = 0; i < nodes.size(); ++i)
+          EXPECT_EQ(stack[i], canonical_tree_fold(
+                                  nodes[i].leaves, [&](int leaf) { return e.leaf(leaf); },
+                                  [&](Expression a, Expression b) { return e.combine(a, b); }, nodes[i].first));
+      }
+}
+
+/// What ranks bring, put in the places of the leaves below it, is the tree over the leaves.
+TEST(TreeNodes, OfAllRanksFoldAsTheLeavesDo) {
+  for (int leaves = 1; leaves <= most_leaves; ++leaves)
+    for (int ranks = 1; ranks <= leaves; ++ranks) {
+      Expressions e;
+      const auto fold = [&](const TreeNode& node) {
+        return canonical_tree_fold(
+            node.leaves, [&](int leaf) { return e.leaf(leaf); },
+            [&](Expression a, Expression b) { return e.combine(a, b); }, node.first);
+      };
+      std::vector<TreeNode> all;
+      std::vector<int> widths;
+      for (const auto& nodes : shares_of_ranks(leaves, ranks))
+        for (const TreeNode& node : nodes) {
+          all.push_back(node);
+          widths.push_back(node.leaves);
+        }
+      const Expression sum = canonical_node_fold(
+          widths, [&](int i) { return fold(all[static_cast<std::size_t>(i)]); },
+          [&](Expression a, Expression b) { return e.combine(a, b); });
+      EXPECT_EQ(sum, fold({0, leaves})) << leaves << " leaves on " << ranks << " ranks";
+    }
+}
+
+TEST(LeafTree, AddsInTheCanonicalOrderByMessages) {
+  for (int leaves = 1; leaves <= most_leaves; ++leaves)
+    for (int ranks = 1; ranks <= leaves; ++ranks)
+      for (const std::int64_t count : {0, 1, ranks - 1, ranks + 1, 1009})
+        for (const bool in_place : {true, false})
+          expect_canonical(leaves, ranks, count, in_place, Algorithm::tree_order, {}, {Reach::direct});
+}
+
+TEST(LeafTree, AddsInTheCanonicalOrderInTheMemoryOfANode) {
+  for (int leaves = 1; leaves <= most_leaves; ++leaves)
+    for (int ranks = 1; ranks <= leaves; ++ranks)
+      for (const std::int64_t count : {0, 1, ranks + 1, 1009})
+        for (const bool in_place : {true, false})
+          for (const Reaches& reaches : {Reaches{Reach::direct}, Reaches{Reach::staged}, Reaches{Reach::pulled},
+                                         Reaches{Reach::direct, Reach::staged}, Reaches{Reach::staged, Reach::direct}})
+            expect_canonical(leaves, ranks, count, in_place, Algorithm::hierarchical_tree_order, {}, reaches);
+}
+
+/// Ranks laid out by core and by node, on nodes of equal and of different sizes.
+TEST(LeafTree, AddsInTheCanonicalOrderOnSeveralNodes) {
+  for (const ClusterShape& shape : equal_and_unequal_nodes())
+    for (int leaves = shape.ranks(); leaves <= most_leaves; ++leaves)
+      for (const std::int64_t count : {1, shape.ranks() + 1, 1009})
+        for (const bool in_place : {true, false})
+          for (const Reaches& reaches : {Reaches{Reach::direct}, Reaches{Reach::staged},
+                                         Reaches{Reach::direct, Reach::staged}})
+            expect_canonical(leaves, shape.ranks(), count, in_place, Algorithm::hierarchical_tree_order, shape,
+                             reaches);
+}
+
+/// One after the other on one channel, among others and in every order.
+TEST(LeafTree, FollowsAndIsFollowedByOthers) {
+  for (int leaves = 1; leaves <= most_leaves; ++leaves)
+    for (int ranks = 1; ranks <= leaves; ++ranks)
+      for (const Reach reach : {Reach::direct, Reach::staged}) {
+        const Trial trial = trial_of(leaves, ranks, ranks + 1, true);
+        const Trial sum{.count = {ranks + 1}, .in_place = true};
+        const Algorithm by_memory = Algorithm::hierarchical_tree_order;
+        const std::vector<Turn> turns{{trial, plans_of_leaves(trial, leaves, by_memory, {}, {reach})},
+                                      {trial, plans_of_leaves(trial, leaves, by_memory, {}, {Reach::pulled})},
+                                      {sum, plans_of(sum, ranks, Algorithm::shared_memory, {}, {reach})}};
+        for (const Turn& a : turns)
+          for (const Turn& b : turns)
+            for (const Turn& c : turns) {
+              const Turn* const chain[] = {&a, &b, &c};
+              const auto fault = prove_succession(chain, {});
+              ASSERT_FALSE(fault) << leaves << " leaves, " << ranks << " ranks: " << fault->text;
+            }
+      }
+}
+
+TEST(LeafTree, RefusesWhatCannotBe) {
+  const auto schedule = [](const CollectiveDescription& d, Algorithm algorithm) {
+    return make_schedule({0}, d, algorithm, {1});
+  };
+  const Contribution one{.leaves = 1, .in_place = true};
+  const CollectiveDescription few{.ranks = 3, .count = {4}, .own = one, .leaves = 2};
+  EXPECT_THROW(schedule(few, Algorithm::tree_order), Error);
+  const CollectiveDescription another_share{.ranks = 3, .count = {4}, .own = one, .leaves = 8};
+  EXPECT_THROW(schedule(another_share, Algorithm::tree_order), Error) << "three leaves are two sums";
+  const CollectiveDescription right{.ranks = 2, .count = {4}, .own = one, .leaves = 8};
+  EXPECT_NO_THROW(schedule(right, Algorithm::tree_order));
+  EXPECT_THROW(schedule(right, Algorithm::ring), Error) << "it adds in its own order";
+  CollectiveDescription gather = right;
+  gather.kind = CollectiveKind::all_gather;
+  EXPECT_THROW(schedule(gather, Algorithm::tree_order), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
