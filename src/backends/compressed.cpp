@@ -114,7 +114,8 @@ class Compressed : public HostCommunicator {
                           .no_reduce_then = "what the function makes must arrive as it is, not rounded; use "
                                             "reduce_scatter and all_gather",
                           .no_average = "the sums are rounded on the wire before they could be divided; divide them "
-                                        "afterwards"}),
+                                        "afterwards",
+                          .no_leaves = "sums are rounded on the wire, which ranks they come from decides where"}),
         inner_(std::move(inner)),
         format_(format) {}
 

@@ -17,6 +17,7 @@ class Routed : public Communicator {
                       .device_memory = true,
                       .no_reduce_then = on_host_->capabilities().no_reduce_then,
                       .no_average = on_host_->capabilities().no_average,
+                      .no_leaves = on_host_->capabilities().no_leaves,
                       .messages_take_turns = on_device_->capabilities().messages_take_turns} {}
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }

@@ -107,6 +107,21 @@ std::string overlap_complaint(const Collective& c, Rank rank) {
   return in_place.data == expected.data ? "" : "in and out overlap without being the same memory";
 }
 
+/// What is wrong with the leaves of a tree, or an empty text.
+std::string complaint_about_leaves(const Collective& c, Rank rank, int size) {
+  if (c.kind != CollectiveKind::all_reduce) return "only an all_reduce adds up the leaves of a tree";
+  if (c.leaves.total < size)
+    return text(c.leaves.total) + " leaves are too few for " + text(size) + " ranks: each brings at least one";
+  if (c.op == ReduceOp::average) return "an average over leaves: divide the sums by their number";
+  const ConstBuffer whole = whole_input(c, rank, size);
+  if (whole.count == c.in.count) return {};
+  if (c.leaves.stride < c.in.count)
+    return "the sums of " + text(c.in.count.value) + " elements begin " + text(c.leaves.stride.value) +
+           " elements apart, and so overlap";
+  const ConstBuffer others = slice(whole, c.leaves.stride, {whole.count.value - c.leaves.stride.value});
+  return overlap(others, c.out) ? "out overlaps another of this rank's sums than the first" : "";
+}
+
 }  // namespace
 
 std::string complaint(const Collective& c, Rank rank, int size) {
@@ -126,6 +141,10 @@ std::string complaint(const Collective& c, Rank rank, int size) {
   }
   if (has_part_counts(c.kind)) {
     std::string wrong = complaint_about_parts(c, rank, size);
+    if (!wrong.empty()) return wrong;
+  }
+  if (c.leaves.total != 0) {
+    std::string wrong = complaint_about_leaves(c, rank, size);
     if (!wrong.empty()) return wrong;
   }
   if (c.kind == CollectiveKind::reduce_then && c.op == ReduceOp::average)

@@ -24,6 +24,17 @@ Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue que
   return submit_checked({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
 }
 
+Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, const Leaves& leaves, Queue queue,
+                              std::string_view label) {
+  return submit_checked({.kind = CollectiveKind::all_reduce,
+                         .in = in,
+                         .out = out,
+                         .op = op,
+                         .queue = queue,
+                         .label = label,
+                         .leaves = leaves});
+}
+
 Work Communicator::reduce_then(ConstBuffer in, Buffer out, ReduceOp op, const SliceFunction& function, Queue queue,
                                std::string_view label) {
   return submit_checked({CollectiveKind::reduce_then, in, out, op, {0}, queue, label, &function});
@@ -155,6 +166,10 @@ void Communicator::check(Collective& collective) const {
   if (is_reduction(collective.kind) && collective.op == ReduceOp::average && !can.no_average.empty()) {
     throw refusal(ErrorCode::unsupported,
                   std::string(can.backend) + " does no averages: " + std::string(can.no_average), collective);
+  }
+  if (collective.leaves.total > 0 && !can.no_leaves.empty()) {
+    throw refusal(ErrorCode::unsupported,
+                  std::string(can.backend) + " adds up no leaves of a tree: " + std::string(can.no_leaves), collective);
   }
   if (collective.kind == CollectiveKind::reduce_then && !can.no_reduce_then.empty()) {
     throw refusal(ErrorCode::unsupported,

@@ -32,6 +32,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
     Observer* observer = nullptr;
     std::string_view no_reduce_then{};  ///< as in Capabilities
     std::string_view no_average{};      ///< as in Capabilities
+    std::string_view no_leaves{};       ///< as in Capabilities
     /// Through which ranks tell each other of failures; null where another communicator does that.
     std::shared_ptr<ControlChannel> control{};
   };

@@ -40,8 +40,9 @@ std::uint64_t counted(const Collective& c) {
   }
 }
 
-/// What has counts of parts has no root: some bits of them tell whether two ranks' differ that add up to the same.
+/// An all_reduce has no root, but may have leaves. What has counts of parts has none either: some bits of them tell whether two ranks' differ that add up to the same.
 std::uint64_t root_or_digest(const Collective& c) {
+  if (c.leaves.total > 0) return static_cast<std::uint64_t>(c.leaves.total);
   return has_common_parts(c.kind) ? hash_of_parts(c) >> 20U : static_cast<std::uint64_t>(c.root.value);
 }
 
@@ -50,7 +51,7 @@ bool differ_in_parts_only(std::uint64_t a, std::uint64_t b) {
   return has_common_parts(kind) && a != b && ((a ^ b) & ~(root_mask << root_shift)) == 0;
 }
 
-// Kind, dtype and operator in four bits each, root (or digest of the parts' counts) in 12, count in 40.
+// Kind, dtype and operator in four bits each, root (or leaves, or digest of the parts' counts) in 12, count in 40.
 std::uint64_t pack(const Collective& c) {
   if (is_message(c.kind)) {  // the same on both sides
     const std::int64_t count = std::max(c.in.count, c.out.count).value;
@@ -94,6 +95,10 @@ Signature signature_of(const Collective& collective) {
   Signature result{.call = pack(collective)};
   const Rank root = is_message(collective.kind) ? Rank{0} : collective.root;
   result.hash = mix(mix(0, result.call), static_cast<std::uint64_t>(root.value));
+  if (collective.leaves.total > 0) {
+    result.hash = mix(result.hash, static_cast<std::uint64_t>(collective.leaves.total));
+    result.hash = mix(result.hash, static_cast<std::uint64_t>(collective.leaves.stride.value));
+  }
   if (has_common_parts(collective.kind)) result.hash = mix(result.hash, hash_of_parts(collective));
   for (std::string_view rest = collective.label; !rest.empty();) {
     std::uint64_t word = 0;
@@ -116,6 +121,7 @@ std::string describe(const Signature& signature) {
   if (has_common_parts(kind)) text += " in all";
   if (is_reduction(kind)) text += " (" + std::string(name(static_cast<ReduceOp>(call >> 8U & 0xfU))) + ")";
   const std::string root = std::to_string(call >> 12U & 0xfffU);
+  if (kind == CollectiveKind::all_reduce && root != "0") text += " over " + root + " leaves";
   const bool comes = kind == CollectiveKind::broadcast || kind == CollectiveKind::scatter;
   if (has_root(kind)) text += (comes ? " from rank " : " to rank ") + root;
   return text;

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/contract_leaves.hpp"
 #include "backends/contract_parts.hpp"
 #include "backends/contract_v.hpp"
 #include "backends/contract_values.hpp"
@@ -764,6 +765,7 @@ inline void check_all(Communicator& c, const Memory& memory = host_memory()) {
   check_long_buffers(c, memory);
   check_unaligned(c, memory);
   check_averages(c, memory);
+  check_leaves(c, memory);
   check_spans(c);
   check_nothing(c);
   check_a_rank_that_stalls(c, memory);

@@ -27,6 +27,16 @@ TEST(MpiOrder, OfTheSumsIsTheOneThatTheAlgorithmStates) {
   world.close();
 }
 
+/// The bits of the tree over the leaves, however they are shared out.
+TEST(MpiOrder, OfLeavesIsCanonical) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const auto c = make_communicator(world.group(), progress, {});
+  stated_order::check_leaves(*c);
+  c->close();
+  world.close();
+}
+
 /// As a user asks for it, by name and with everything else as it comes.
 TEST(MpiOrder, OfTheTreeIsTheSingleProcessSum) {
   World world;

@@ -44,6 +44,25 @@ TEST(Order, OfTheTreeIsCanonicalAlsoOnManyRanks) {
   for (const int ranks : {11, 13, 16}) check(Algorithm::tree_order, ranks, 64);
 }
 
+/// On one node, by messages alone, and on nodes of equal and different sizes, laid out by core and by node.
+TEST(Order, OfLeavesIsCanonical) {
+  for (const std::vector<int>& nodes :
+       {std::vector{0}, std::vector{0, 0, 0}, std::vector{0, 1, 2}, std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1},
+        std::vector{0, 0, 0, 1, 1}, std::vector{0, 1, 0, 1, 0, 1, 0}}) {
+    const auto group = make_local_group(ClusterShape{nodes});
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < static_cast<int>(nodes.size()); ++rank) {
+      threads.emplace_back([&, rank] {
+        Progress progress({.spins_before_yield = 0});
+        const auto communicator = make_local(group, {rank}, progress, {});
+        stated_order::check_leaves(*communicator);
+        communicator->close();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 template <typename T>
 std::vector<T> converted(const std::vector<float>& values) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -119,6 +121,45 @@ inline void check(Communicator& c, collectives::Algorithm algorithm, std::int64_
     }
     const auto stated = bits(stated_sums(with_slices(algorithm), segment, inputs));
     for (const bool in_place : {true, false}) ASSERT_EQ(bits(reduced_then(c, count, in_place)), stated);
+  }
+}
+
+/// What the canonical tree over `leaves` random leaves comes to, of which this rank adds up its share by itself.
+/// @param where  memory for its sums, of `stride` elements each
+inline void check_leaves(Communicator& c, int leaves, std::int64_t count, bool in_place, const Buffer& where,
+                         std::int64_t stride) {
+  SCOPED_TRACE(std::to_string(leaves) + " leaves, rank " + std::to_string(c.rank().value) + " of " +
+               std::to_string(c.size()) + ", count " + std::to_string(count) + (in_place ? ", in place" : ""));
+  const auto inputs = inputs_of(leaves, count);
+  auto* const sums = static_cast<float*>(where.data);
+  std::size_t sum = 0;
+  for (const TreeNode& node : tree_nodes(leaves, share_of(leaves, c.rank().value, c.size()))) {
+    const std::span<const std::vector<float>> below(inputs.data() + node.first, static_cast<std::size_t>(node.leaves));
+    const auto own = canonical_sums({below.begin(), below.end()});
+    std::copy(own.begin(), own.end(), sums + static_cast<std::ptrdiff_t>(sum++) * stride);
+  }
+  std::vector<float> apart(in_place ? 0 : static_cast<std::size_t>(count));
+  const Buffer first{sums, {count}, DType::float32};
+  const Buffer out = in_place ? first : Buffer{apart.data(), {count}, DType::float32};
+  c.all_reduce(first, out, ReduceOp::sum, Leaves{leaves, {stride}}, Queue::host(), "leaves").wait();
+  const auto* const result = static_cast<const float*>(out.data);
+  ASSERT_EQ(bits({result, result + count}), bits(canonical_sums(inputs)));
+}
+
+/// For many numbers of leaves, in memory that is the program's and in the communicator's.
+inline void check_leaves(Communicator& c) {
+  constexpr std::int64_t most = 50'021;
+  constexpr int sums = 8;
+  std::vector<float> own(static_cast<std::size_t>(sums * most));
+  const Allocation shared = c.allocate({sums * most * static_cast<std::int64_t>(sizeof(float))});
+  for (const int leaves : {c.size(), c.size() + 1, 8, 13, 16}) {
+    if (leaves < c.size()) continue;
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{97}, std::int64_t{1009}, most})
+      for (const bool in_place : {true, false}) {
+        if (count == most && leaves != 13) continue;  // blocks have the same plan
+        check_leaves(c, leaves, count, in_place, {own.data(), {sums * most}, DType::float32}, count + count % 2);
+        check_leaves(c, leaves, count, in_place, shared.as(DType::float32), most);
+      }
   }
 }
 

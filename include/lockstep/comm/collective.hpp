@@ -8,6 +8,7 @@
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/collective_kind.hpp"
+#include "lockstep/base/leaves.hpp"
 #include "lockstep/base/queue.hpp"
 #include "lockstep/base/types.hpp"
 
@@ -34,7 +35,18 @@ struct Collective {
   /// each rank. Valid during submission only, as the next.
   std::span<const Count> parts{};
   std::span<const Count> received{};  ///< all_to_all_v only: elements of what comes from each rank
+  Leaves leaves{};                    ///< all_reduce only: then `in` is the first of the rank's sums
 };
+
+/// What a rank brings to an all_reduce, from the first element to the last.
+inline ConstBuffer whole_input(const Collective& collective, Rank rank, int ranks) {
+  ConstBuffer whole = collective.in;
+  if (collective.leaves.total == 0) return whole;
+  const std::size_t sums =
+      tree_nodes(collective.leaves.total, share_of(collective.leaves.total, rank.value, ranks)).size();
+  whole.count.value += (static_cast<std::int64_t>(sums) - 1) * collective.leaves.stride.value;
+  return whole;
+}
 
 /// Where the part of `rank` begins.
 inline Count offset_of_part(std::span<const Count> parts, Rank rank) {

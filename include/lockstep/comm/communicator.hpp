@@ -27,6 +27,7 @@ struct Capabilities {
   bool device_memory = false;         ///< takes buffers in GPU memory
   std::string_view no_reduce_then{};  ///< why it does no reduce_then; empty where it does
   std::string_view no_average{};      ///< why it does no averages; empty where it does
+  std::string_view no_leaves{};       ///< why it adds up no leaves of a tree; empty where it does
   bool messages_take_turns = false;   ///< whether sends and recvs run in their order among the other operations
 };
 
@@ -58,6 +59,17 @@ class Communicator {
   /// out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i] on every rank; overwrites. In place where `in` and `out` are the same memory.
   /// @cost  docs/algorithms.md; of an average one more pass over `out`
   Work all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(), std::string_view label = {});
+  /// The same of more contributions than ranks, added up in the canonical order over all of them: the bits depend on
+  /// how many there are, and not on how many ranks bring them, nor on where these are.
+  /// @param in      the first of the sums that this rank brings, of as many elements as `out`, which may be the same
+  ///                memory; the others follow as `leaves` says, and are not changed
+  /// @param leaves  the same on all ranks
+  /// @throws also Error{invalid_argument} if there are fewer leaves than ranks, the sums overlap each other or `out`, or
+  ///         averages are asked for; Error{unsupported} where `Capabilities::no_leaves` says why
+  /// @cost   2(p−1)α + (m+1)(p−1)/p·nβ for m sums a rank; between ranks that share memory of the shared-memory
+  ///         all-reduce, of m·n bytes
+  Work all_reduce(ConstBuffer in, Buffer out, ReduceOp op, const Leaves& leaves, Queue queue = Queue::host(),
+                  std::string_view label = {});
   /// An all_reduce whose sums pass through `function` on their way: each element once, on one of the ranks, when its
   /// sum is complete and before anybody else sees it. Then every rank's `out` holds what the function made, the same
   /// bits on all. It is for a step of an optimizer that each rank makes for its slice of the weights: `in` are the

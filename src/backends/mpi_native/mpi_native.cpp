@@ -28,6 +28,7 @@ class MpiNative : public HostCommunicator {
                           .operations_in_flight = options.check ? 1 : 4,
                           .deadline = options.deadline,
                           .observer = options.observer,
+                          .no_leaves = "the order in which the MPI library adds is its own",
                           .control = std::move(control)}),
         group_(std::move(group)),
         gather_group_(group_.dup()),

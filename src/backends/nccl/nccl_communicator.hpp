@@ -81,6 +81,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
                              .no_average =
                                  "NCCL's own divides each operand, which rounds otherwise than a sum that "
                                  "is divided; divide the sums",
+                             .no_leaves = "a rank has one operand",
                              .messages_take_turns = true};
   NcclOptions options_;
   int gpu_;

@@ -226,7 +226,7 @@ void BlockRun::combine(const Combine& step) {
   for (const NodeRange& from : step.from) sources_.push_back(address_of(from));
   const Count count{step.to.front().range.count};
   if (step.order == collectives::AdditionOrder::canonical) {
-    canonical_combine_(targets_, sources_, count, operands_->dtype, operands_->op, operands_->residence);
+    canonical_combine_(targets_, sources_, step.widths, count, operands_->dtype, operands_->op, operands_->residence);
   } else {
     kernels::combine(targets_, sources_, count, operands_->dtype, operands_->op, operands_->residence);
   }
@@ -260,7 +260,8 @@ std::byte* BlockRun::address(const Range& range) const {
 
 const std::byte* BlockRun::source(const Range& range) const {
   if (range.memory != Memory::input) return address(range);
-  return operands_->input + input_position(operands_->rank, range.offset) * size_of(operands_->dtype);
+  const std::int64_t position = input_position(operands_->rank, range.offset) + range.leaf * operands_->stride;
+  return operands_->input + position * size_of(operands_->dtype);
 }
 
 std::byte* BlockRun::address_of(const NodeRange& at) const {
@@ -270,6 +271,7 @@ std::byte* BlockRun::address_of(const NodeRange& at) const {
   const NodeLink::Shown shown = is_input ? link_->input_of(channel_, at.rank) : link_->output_of(channel_, at.rank);
   std::int64_t offset = at.range.offset;
   if (!shown.is_staged) offset = is_input ? input_position(at.rank, offset) : output_position(at.rank, offset);
+  if (at.range.leaf > 0) offset += at.range.leaf * (shown.is_staged ? view_.part_count : operands_->stride);
   return shown.data + offset * size_of(operands_->dtype);
 }
 

@@ -22,6 +22,7 @@ struct Operands {
   std::byte* output = nullptr;
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
+  std::int64_t stride = 0;                   ///< elements from one of a rank's inputs to the next; the same on all
   int rank = 0;                              ///< whose memory it is
   Announcement announcement{};               ///< to the node's ranks; its signature goes with every message
   std::uint64_t number = 0;                  ///< of the operation

@@ -5,8 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <numeric>
 
-#include "collectives/plan/canonical_order.hpp"
+#include "lockstep/base/leaves.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -19,24 +20,41 @@ struct alignas(64) Tile {
   std::array<std::byte, tile_bytes> bytes;
 };
 
+/// Into how many inputs the sum of some is split for the left branch, and how many are in the right one.
+struct Branches {
+  std::size_t left;
+  /// @param widths  of these inputs, or empty. @pre there are two at least
+  Branches(std::span<const int> widths, std::size_t inputs) : left(0) {
+    if (widths.empty()) {
+      left = static_cast<std::size_t>(canonical_split(static_cast<int>(inputs)));
+      return;
+    }
+    const int below = canonical_split(std::accumulate(widths.begin(), widths.end(), 0));
+    for (int leaves = 0; leaves < below; ++left) leaves += widths[left];
+  }
+};
+
+std::span<const int> part(std::span<const int> widths, std::size_t first, std::size_t count) {
+  return widths.empty() ? widths : widths.subspan(first, count);
+}
+
 class TileSum {
  public:
-  TileSum(std::span<const void* const> ins, Count first, Count count, DType dtype, ReduceOp op)
-      : ins_(ins), offset_(first.value * size_of(dtype)), count_(count), dtype_(dtype), op_(op) {}
+  TileSum(Count first, Count count, DType dtype, ReduceOp op)
+      : offset_(first.value * size_of(dtype)), count_(count), dtype_(dtype), op_(op) {}
 
-  /// Where the sum of the inputs `first` … `first + leaves` is afterwards: in `room`, or where it was if it is one.
-  const void* of(int first, int leaves, Tile& room) const {
-    if (leaves == 1) return static_cast<const std::byte*>(ins_[static_cast<std::size_t>(first)]) + offset_;
-    const int left = collectives::canonical_split(leaves);
-    const void* lower = of(first, left, room);
+  /// Where the sum of the inputs is afterwards: in `room`, or where it was if it is one.
+  const void* of(std::span<const void* const> ins, std::span<const int> widths, Tile& room) const {
+    if (ins.size() == 1) return static_cast<const std::byte*>(ins[0]) + offset_;
+    const std::size_t left = Branches(widths, ins.size()).left;
+    const void* lower = of(ins.first(left), part(widths, 0, left), room);
     Tile rest;
-    const void* upper = of(first + left, leaves - left, rest);
+    const void* upper = of(ins.subspan(left), part(widths, left, ins.size() - left), rest);
     kernels::reduce(room.bytes.data(), lower, upper, count_, dtype_, op_);
     return room.bytes.data();
   }
 
  private:
-  std::span<const void* const> ins_;
   std::int64_t offset_;
   Count count_;
   DType dtype_;
@@ -45,22 +63,24 @@ class TileSum {
 
 }  // namespace
 
-void CanonicalCombine::operator()(std::span<void* const> outs, std::span<const void* const> ins, Count count,
-                                  DType dtype, ReduceOp op, kernels::Residence residence) {
-  const auto leaves = static_cast<int>(ins.size());
-  if (leaves <= 2) return kernels::combine(outs, ins, count, dtype, op, residence);
+void CanonicalCombine::operator()(std::span<void* const> outs, std::span<const void* const> ins,
+                                  std::span<const int> widths, Count count, DType dtype, ReduceOp op,
+                                  kernels::Residence residence) {
+  if (ins.size() <= 2) return kernels::combine(outs, ins, count, dtype, op, residence);
   const bool in_place =
       std::find_first_of(outs.begin(), outs.end(), ins.begin(), ins.end(), std::equal_to<>()) != outs.end();
   if (in_place) residence = kernels::Residence::cache;  // a tile of what is written to has been read
-  const int left = collectives::canonical_split(leaves);
+  const std::size_t left = Branches(widths, ins.size()).left;
   const std::int64_t width = size_of(dtype);
   tiles_.resize(outs.size());
   for (std::int64_t first = 0; first < count.value; first += tile_bytes / width) {
     const Count length{std::min(tile_bytes / width, count.value - first)};
-    const TileSum sum(ins, {first}, length, dtype, op);
+    const TileSum sum({first}, length, dtype, op);
     Tile lower;
     Tile upper;
-    const std::array<const void*, 2> halves{sum.of(0, left, lower), sum.of(left, leaves - left, upper)};
+    const std::array<const void*, 2> halves{
+        sum.of(ins.first(left), part(widths, 0, left), lower),
+        sum.of(ins.subspan(left), part(widths, left, ins.size() - left), upper)};
     std::transform(outs.begin(), outs.end(), tiles_.begin(),
                    [&](void* out) { return static_cast<std::byte*>(out) + first * width; });
     kernels::combine(tiles_, halves, length, dtype, op, residence);

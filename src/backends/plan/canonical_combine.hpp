@@ -15,8 +15,9 @@ namespace lockstep::backends {
 /// @cost  each input is read once, each output written once; sums in between stay in the cache
 class CanonicalCombine {
  public:
-  void operator()(std::span<void* const> outs, std::span<const void* const> ins, Count count, DType dtype, ReduceOp op,
-                  kernels::Residence residence);
+  /// @param widths  of how many leaves each input is the sum; empty: of one each
+  void operator()(std::span<void* const> outs, std::span<const void* const> ins, std::span<const int> widths,
+                  Count count, DType dtype, ReduceOp op, kernels::Residence residence);
 
  private:
   std::vector<void*> tiles_;  // one of each output

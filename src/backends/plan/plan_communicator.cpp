@@ -71,7 +71,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
       node_options_(options.node),
       is_one_node_(identity.shape.nodes() == 1),
       max_blocks_in_flight_(max_blocks_in_flight(options.selection)),
-      schedules_(identity.rank, identity.shape, options.selection, staging(options)) {}
+      schedules_(identity.rank, identity.shape, options.selection, staging(options), link_ != nullptr) {}
 
 PlanCommunicator::~PlanCommunicator() {
   if (depart()) return;
@@ -110,7 +110,7 @@ void PlanCommunicator::prepare_plan(PlanOperation& plan, const Collective& colle
   const auto locate = [this](const ConstBuffer& b) { return link_->memory().locate(b.data, b.bytes()); };
   const bool has_output = collective.out.count.value > 0;  // a reduce or gather only on its root
   const bool has_input = collective.in.count.value > 0 || !has_output;
-  const auto input = locate(has_input ? collective.in : collective.out);
+  const auto input = locate(has_input ? whole_input(collective, rank(), size()) : collective.out);
   const auto output = has_output ? locate(collective.out) : input;
   Reach reach = Reach::staged;
   if (input && output) {
@@ -129,8 +129,10 @@ kernels::Residence PlanCommunicator::residence(const Collective& collective, col
 
 /// All ranks find the same: it depends on what they agree on.
 bool PlanCommunicator::is_pulled(const Collective& collective) const {
-  return collective.kind == CollectiveKind::all_reduce && is_one_node_ &&
-         Bytes{(size() - 1) * collective.in.bytes().value} <= node_options_.pull_limit;
+  if (collective.kind != CollectiveKind::all_reduce || !is_one_node_) return false;
+  // Of a tree's leaves no rank reads, or shows, more than there are.
+  const int read = collective.leaves.total > 0 ? collective.leaves.total : size() - 1;
+  return Bytes{read * collective.in.bytes().value} <= node_options_.pull_limit;
 }
 
 void PlanCommunicator::release() {

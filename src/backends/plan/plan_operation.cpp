@@ -23,6 +23,7 @@ void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<
   operands_.output = static_cast<std::byte*>(collective.out.data);
   operands_.dtype = collective.out.dtype;
   operands_.op = combining(collective.op);
+  operands_.stride = collective.leaves.stride.value;
   operands_.rank = rank_;
   operands_.announcement = announcement;
   operands_.operation = this;

@@ -47,7 +47,8 @@ ScheduleCache::Key ScheduleCache::key(const Collective& collective, collectives:
           .root = collective.root.value,
           .element_bytes = size_of(collective.out.dtype),
           .in_place = part.value > 0 && is_in_place(collective, part),
-          .reach = reach};
+          .reach = reach,
+          .leaves = collective.leaves.total};
 }
 
 bool ScheduleCache::is_in_place(const Collective& c, Count part) const {
@@ -67,19 +68,26 @@ CompiledSchedule ScheduleCache::make(const Key& key, std::span<const Count> part
   constexpr Bytes much{std::int64_t{1} << 40};
   const bool knows_own_only = key.kind == CollectiveKind::all_to_all_v;
   const Bytes bytes = knows_own_only ? much : Bytes{key.count * key.element_bytes};
-  const collectives::Choice choice = choose(selection_, key.kind, bytes).choice;
+  collectives::Choice choice = choose(selection_, key.kind, bytes).choice;
+  int inputs = 1;
+  if (key.leaves > 0) {
+    choice.algorithm =
+        shares_ ? collectives::Algorithm::hierarchical_tree_order : collectives::Algorithm::tree_order;
+    inputs = static_cast<int>(tree_nodes(key.leaves, share_of(key.leaves, me_.value, shape_.ranks())).size());
+  }
   const Count segment{std::max<std::int64_t>(1, choice.segment.value / key.element_bytes)};
   const Count staging{std::max<std::int64_t>(1, staging_.value / key.element_bytes)};
   const collectives::CollectiveDescription description{.kind = key.kind,
                                                        .ranks = shape_.ranks(),
                                                        .count = longest({key.count}, parts, received),
                                                        .root = {key.root},
-                                                       .own = {.leaves = 1, .in_place = key.in_place},
+                                                       .own = {.leaves = inputs, .in_place = key.in_place},
                                                        .radix = choice.radix,
                                                        .shape = shape_,
                                                        .reach = key.reach,
                                                        .parts = numbers(parts),
-                                                       .received = numbers(received)};
+                                                       .received = numbers(received),
+                                                       .leaves = key.leaves};
   return {collectives::algorithm_name(key.kind, choice.algorithm),
           collectives::make_schedule(me_, description, choice.algorithm, segment, staging), choice.blocks_in_flight};
 }

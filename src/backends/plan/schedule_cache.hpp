@@ -54,8 +54,9 @@ class ScheduleCache {
   /// @param shape      of the communicator
   /// @param selection  says how to run an operation on so many bytes; the same on all ranks
   /// @param staging    of a block, where ranks share memory
-  ScheduleCache(Rank me, ClusterShape shape, collectives::Selection selection, Bytes staging)
-      : me_(me), shape_(std::move(shape)), selection_(std::move(selection)), staging_(staging) {}
+  /// @param shares     whether this rank shares memory with the others of its node
+  ScheduleCache(Rank me, ClusterShape shape, collectives::Selection selection, Bytes staging, bool shares)
+      : me_(me), shape_(std::move(shape)), selection_(std::move(selection)), staging_(staging), shares_(shares) {}
 
   /// @param reach  how the others of the node reach this rank's data
   const std::shared_ptr<const CompiledSchedule>& find_or_make(const Collective& collective, collectives::Reach reach);
@@ -68,6 +69,7 @@ class ScheduleCache {
     std::int64_t element_bytes;
     bool in_place;
     collectives::Reach reach;
+    int leaves;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   /// A call with counts of parts, as it is looked for: of nothing that has to be allocated.
@@ -111,6 +113,7 @@ class ScheduleCache {
   ClusterShape shape_;
   collectives::Selection selection_;
   Bytes staging_;
+  bool shares_;
   std::map<Key, std::shared_ptr<const CompiledSchedule>> schedules_;
   decltype(schedules_)::const_iterator last_ = schedules_.end();  // mostly the next one too
   std::map<PartsKey, std::shared_ptr<const CompiledSchedule>, Before> schedules_of_parts_;

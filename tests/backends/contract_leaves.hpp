@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// All-reduces of more leaves than ranks, as every communicator must do or refuse them.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/contract_values.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/comm/communicator.hpp"
+
+namespace lockstep::contract {
+
+/// A rank's sum of the leaves below a node.
+inline int sum_below(const TreeNode& node, std::int64_t element, ReduceOp op) {
+  int sum = input_of(node.first, element, 7, op);
+  for (int leaf = node.first + 1; leaf < node.first + node.leaves; ++leaf) {
+    const int value = input_of(leaf, element, 7, op);
+    sum = op == ReduceOp::min ? std::min(sum, value) : op == ReduceOp::max ? std::max(sum, value) : sum + value;
+  }
+  return sum;
+}
+
+inline void check_leaves(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, int leaves,
+                         std::int64_t count, bool in_place, bool prepared) {
+  const std::int64_t stride = count + 3;
+  const auto nodes = tree_nodes(leaves, share_of(leaves, c.rank().value, c.size()));
+  Values in(memory, dtype, stride * static_cast<std::int64_t>(nodes.size()));
+  Values apart(memory, dtype, count);
+  const auto fill = [&] {
+    for (std::size_t sum = 0; sum < nodes.size(); ++sum)
+      for (std::int64_t i = 0; i < count; ++i)
+        in.set(static_cast<std::int64_t>(sum) * stride + i, sum_below(nodes[sum], i, op));
+    (void)in.buffer();  // brings what was set to the memory
+  };
+  fill();
+  Values& out = in_place ? in : apart;
+  Collective collective{.kind = CollectiveKind::all_reduce,
+                        .in = slice(in.buffer(), {0}, {count}),
+                        .out = slice(out.buffer(), {0}, {count}),
+                        .op = op,
+                        .label = "leaves",
+                        .leaves = {leaves, {stride}}};
+  if (prepared) {
+    Prepared again = c.prepare(collective);
+    again.start();
+    again.wait();
+    fill();
+    again.start();
+    again.wait();
+  } else {
+    c.start(collective).wait();
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    ASSERT_EQ(out.get(i), reduced(leaves, i, 7, op))
+        << label_of(c, dtype, count) << " " << name(op) << " of " << leaves << " leaves, element " << i;
+  for (std::size_t sum = in_place ? 1 : 0; sum < nodes.size(); ++sum)
+    for (std::int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(in.get(static_cast<std::int64_t>(sum) * stride + i), sum_below(nodes[sum], i, op)) << "was changed";
+  ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+}
+
+inline void check_refusals_of_leaves(Communicator& c, const Memory& memory) {
+  constexpr std::int64_t count = 8;
+  const int leaves = 3 * c.size();  // two sums a rank, at least on some
+  Values values(memory, DType::float32, 4 * count);
+  const Buffer first = slice(values.buffer(), {0}, {count});
+  const auto expect = [&](const Leaves& how, const Buffer& out, ReduceOp op, const char* why) {
+    EXPECT_THROW((void)c.all_reduce(first, out, op, how), Error) << why;
+  };
+  expect({leaves, {count}}, first, ReduceOp::average, "of what");
+  if (c.size() > 1) expect({c.size() - 1, {count}}, first, ReduceOp::sum, "fewer than ranks");
+  if (tree_nodes(leaves, share_of(leaves, c.rank().value, c.size())).size() < 2) return;
+  expect({leaves, {count - 1}}, first, ReduceOp::sum, "sums overlap");
+  expect({leaves, {count}}, slice(values.buffer(), {count}, {count}), ReduceOp::sum, "out is the second sum");
+}
+
+inline void check_leaves(Communicator& c, const Memory& memory) {
+  if (!c.capabilities().no_leaves.empty()) {
+    Values values(memory, DType::float32, 4);
+    EXPECT_THROW((void)c.all_reduce(values.buffer(), values.buffer(), ReduceOp::sum, Leaves{c.size(), {4}}), Error);
+    return;
+  }
+  for (const DType dtype : all_dtypes)
+    for (const bool in_place : {true, false})
+      check_leaves(c, memory, dtype, ReduceOp::max, 2 * c.size() + 1, 257, in_place, false);
+  for (const int leaves : {c.size(), c.size() + 1, 3 * c.size(), 64})
+    for (const std::int64_t count : {0, 1, c.size() + 1, 4099})
+      check_leaves(c, memory, DType::float32, ReduceOp::sum, leaves, count, leaves % 2 == 0, count == 1);
+  check_leaves(c, memory, DType::float32, ReduceOp::min, 3 * c.size(), 200'003, true, true);
+  check_refusals_of_leaves(c, memory);
+}
+
+}  // namespace lockstep::contract
