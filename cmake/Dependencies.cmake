@@ -6,6 +6,7 @@ find_package(ZLIB REQUIRED)
 find_package(nlohmann_json 3.9 REQUIRED)
 if(LOCKSTEP_PROGRAMS)
   find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+  find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 endif()
 set(MPI_CXX_SKIP_MPICXX TRUE)  # the C interface, without the C++ bindings of MPI-2
 find_package(MPI REQUIRED COMPONENTS CXX)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # lockstep::train as it is installed: one library, static or shared as the rest. It has a set of targets and a file for
-# pkg-config of its own, because the static one needs Boost, which who links lockstep::lockstep alone may not have.
+# pkg-config of its own, because the static one needs Boost and OpenSSL, which who links lockstep::lockstep alone may not have.
 set(lockstep_train_target lockstep_train)
 if(LOCKSTEP_SHARED)
   set(lockstep_train_target lockstep_train_shared)
   add_library(lockstep_train_shared SHARED $<TARGET_OBJECTS:lockstep_train> $<TARGET_OBJECTS:lockstep_app_common>)
-  target_link_libraries(lockstep_train_shared PUBLIC lockstep PRIVATE $<BUILD_INTERFACE:Boost::program_options>)
+  target_link_libraries(lockstep_train_shared PUBLIC lockstep PRIVATE $<BUILD_INTERFACE:Boost::program_options> $<BUILD_INTERFACE:OpenSSL::Crypto>)
   # $ORIGIN: a program that calls nothing else may name this library only, and whoever loads it must find the other one.
   set_target_properties(lockstep_train_shared PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
     SOVERSION ${lockstep_soversion} OUTPUT_NAME lockstep_train EXPORT_NAME train INSTALL_RPATH "$ORIGIN")
@@ -17,7 +17,7 @@ install(EXPORT lockstepTrainTargets NAMESPACE lockstep:: DESTINATION ${lockstep_
 set(lockstep_train_pc_libraries -llockstep_train)
 if(NOT LOCKSTEP_SHARED)
   get_target_property(boost_library Boost::program_options LOCATION)
-  list(APPEND lockstep_train_pc_libraries ${boost_library})
+  list(APPEND lockstep_train_pc_libraries ${boost_library} ${OPENSSL_CRYPTO_LIBRARY})
 endif()
 lockstep_pc_flags(lockstep_train_pc_libraries ${lockstep_train_pc_libraries})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep-train.pc.in ${PROJECT_BINARY_DIR}/lockstep-train.pc @ONLY)

@@ -6,7 +6,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 build_packages=(build-essential cmake ninja-build pkg-config git
-  libopenmpi-dev openmpi-bin libhwloc-dev libboost-program-options-dev libdnnl-dev zlib1g-dev nlohmann-json3-dev
+  libopenmpi-dev openmpi-bin libhwloc-dev libboost-program-options-dev libssl-dev libdnnl-dev zlib1g-dev nlohmann-json3-dev
   libgtest-dev)
 # What only test.sh wants: to check, to build faster (ccache, mold), and what tests start (pgrep, ip, tc).
 test_packages=(clang-format clang-tidy shellcheck doxygen python3 ccache mold procps iproute2)

@@ -9,6 +9,7 @@ extern const char* const commit;  ///< abbreviated, "-dirty" where the sources w
 extern const char* const compiler;
 extern const char* const build_type;
 extern const char* const boost_version;
+extern const char* const openssl_version;
 extern const char* const hwloc_version;
 extern const char* const onednn_version;
 extern const char* const zlib_version;

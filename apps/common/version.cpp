@@ -20,6 +20,7 @@ std::string version_text(std::string_view app) {
   text += line("MPI", mpi_library_version());
   text += line("hwloc", build::hwloc_version);
   text += line("Boost", build::boost_version);
+  text += line("OpenSSL", build::openssl_version);
   text += line("oneDNN", build::onednn_version);
   text += line("zlib", build::zlib_version);
   const std::string missing = build::cuda_missing;

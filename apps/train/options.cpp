@@ -64,7 +64,8 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
       ("precision", choice(precisions), "(default float32)")
       ("timeout", value<double>("S"), "seconds without progress after which an all-reduce fails (default 300)")
-      ("sync-bn", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "batch norm by mean and variance of all ranks' samples, not of each rank's (default no)")
+      ("shards", value<int>("V"), "cut each step into V parts, at least as many as ranks, and add their gradients in one order: the same bits on any number of ranks, nodes and threads (default 0: each rank's samples are one part)")
+      ("sync-bn", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "batch norm by mean and variance of all samples of a step, not of each rank's, or shard's (default no)")
       ("accumulate", value<int>("N"), "micro-batches into which a rank's samples of a step are cut: less memory, one update (default 1)")
       ("clip-norm", value<double>("X"), "shorten gradients whose norm, over all parameters, is above X (default 0: never)")
       ("ema", value<double>("D"), "average weights with this decay, as 0.999, and evaluate the average (default 0: no average)")
@@ -144,6 +145,7 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
       .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative"),
       .decay_vectors = given.get("decay-vectors", true),
       .frozen = words_of(given.get<std::string>("freeze", ""))};
+  options.shards = given.get("shards", 0, not_negative, "it cannot be negative");
   options.sync_batch_norm = given.get("sync-bn", false);
   options.accumulate = given.get("accumulate", 1, positive, "at least 1 micro-batch is needed");
   options.clip_norm = given.get("clip-norm", 0.0, not_negative, "it cannot be negative");
@@ -164,6 +166,23 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
   return options;
 }
 
+/// What would let the bits depend on the number of ranks.
+void refuse_beside_shards(const Options& options, const collectives::Selection* selection) {
+  const std::string shards = "--shards " + std::to_string(options.trainer.shards);
+  const std::string algorithm(name(options.method));
+  if (selection == nullptr || (selection->forced && !is_canonical(*selection))) {
+    throw UsageError(shards + " with --algorithm " + algorithm +
+                     ": it adds in an order of its own; leave it out, or choose --algorithm auto");
+  }
+  if (options.compress != "none") {
+    throw UsageError(shards + " with --compress " + options.compress +
+                     ": how often a sum is rounded on the wire depends on the number of ranks");
+  }
+  if (options.trainer.zero) {
+    throw UsageError(shards + " with --zero: a reduce-scatter adds in an order that depends on the number of ranks");
+  }
+}
+
 /// What each option allows but not all of them together.
 void refuse_contradictions(const Given& given, const Options& options, data::Directory directory) {
   if (options.ops == "onednn" && options.trainer.precision == DType::float64) {
@@ -179,6 +198,7 @@ void refuse_contradictions(const Given& given, const Options& options, data::Dir
                      ": how often a sum is rounded on the wire depends on the number of ranks, and so would the bits, "
                      "which it keeps the same");
   }
+  if (options.trainer.shards > 0) refuse_beside_shards(options, selection);
   if (options.trainer.zero && selection != nullptr && is_canonical(*selection)) {
     throw UsageError("--zero with --algorithm " + algorithm +
                      ": a reduce-scatter adds in an order that depends on the number of ranks, and so would the bits, "

@@ -11,6 +11,7 @@
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
+#include "apps/train/checksum.hpp"
 #include "apps/train/reporter.hpp"
 #include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/data/datasets.hpp"
@@ -63,13 +64,18 @@ observe::StartEvent start_event(const World& world, const Options& options) {
           .hosts = world.hosts()};
 }
 
-observe::EndEvent end_event(const trainer::Trainer::Result& result, const Options& options, Bytes bytes,
-                            double seconds) {
+std::string weights_sha256(const trainer::Replica& replica) {
+  return sha256(replica.data_parallel().layout(), replica.data_parallel().values());
+}
+
+observe::EndEvent end_event(const trainer::Trainer::Result& result, const Options& options,
+                            const trainer::Replica& replica, double seconds) {
   observe::EndEvent event{.outcome = result.epochs == options.trainer.epochs ? "completed" : "stopped",
                           .epochs = result.epochs,
                           .seconds = seconds,
                           .skipped_updates = result.skipped,
-                          .optimizer_bytes = bytes.value};
+                          .optimizer_bytes = replica.optimizer_bytes().value,
+                          .weights_sha256 = weights_sha256(replica)};
   if (result.evaluation) {
     event.best_accuracy = result.best_accuracy;
     event.final_accuracy = result.evaluation->accuracy;
@@ -173,15 +179,16 @@ void print_explanation(const Options& options, const ProcessGroup& group, const 
   std::fflush(stdout);
 }
 
-/// The operators of a step of the largest share, or of its largest micro-batch. All ranks measure at once, as they
+/// The operators of a step of the largest share, or of its largest shard or micro-batch. All ranks measure at once, as they
 /// train at once.
 void print_step(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops) {
-  const std::int64_t parts = std::int64_t{world.size()} * options.trainer.accumulate;
+  const std::int64_t shards = options.trainer.shards > 0 ? options.trainer.shards : world.size();
+  const std::int64_t parts = shards * options.trainer.accumulate;
   const std::int64_t share = (options.trainer.batch.value + parts - 1) / parts;
   barrier(world.group());
   const nn::StepReport report = nn::explain_step(graph, ops, options.trainer.precision, share, options.trainer.passes);
   if (world.rank() != Rank{0}) return;
-  std::printf("A %s of rank 0, with %lld samples:\n%s\n", options.trainer.accumulate > 1 ? "micro-batch" : "step",
+  std::printf("A %s of rank 0, with %lld samples:\n%s\n", options.trainer.accumulate > 1 ? "micro-batch" : options.trainer.shards > 0 ? "shard" : "step",
               static_cast<long long>(share), to_text(report).c_str());
   std::fflush(stdout);
 }
@@ -193,7 +200,7 @@ void run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& op
   try {
     const trainer::Trainer::Result result = trainer.run();
     if (reporter == nullptr) return;
-    reporter->write(end_event(result, options, trainer.replica().optimizer_bytes(), seconds()));
+    reporter->write(end_event(result, options, trainer.replica(), seconds()));
     print_summary(options, trainer, result, seconds());
   } catch (const Error&) {
     if (reporter != nullptr) {
@@ -211,7 +218,12 @@ int run_session(World& world, const Options& options, const Registry& registry) 
   const data::DatasetPair data = load_data(world, options, registry.datasets);
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
   const int threads = threads_of_this_rank(options, world, node);
-  const auto ops = options.ops == "onednn" ? ops::make_onednn_ops(threads) : ops::make_reference_ops();
+  // Shards are taken side by side, each by one thread: what several make of one depends on their number.
+  const bool by_shards = options.trainer.shards > 0;
+  const auto ops =
+      options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads) : ops::make_reference_ops();
+  trainer::TrainerOptions trainer_options = options.trainer;
+  trainer_options.lanes = by_shards ? threads : 1;
   Files files = open_files(world, options);
 
   std::optional<observe::TraceRecorder> recorder;
@@ -232,12 +244,13 @@ int run_session(World& world, const Options& options, const Registry& registry) 
   if (world.rank() == Rank{0}) print_header(options, world, threads, data);
   std::optional<Reporter> reporter = make_reporter(world, options, *data.train, std::move(files.metrics));
   Reporter* listener = reporter ? &*reporter : nullptr;
-  trainer::Trainer trainer(group, *ops, graph, data, options.trainer, listener, observer);
+  trainer::Trainer trainer(group, *ops, graph, data, trainer_options, listener, observer);
   if (options.explain && world.rank() == Rank{0}) print_explanation(options, group, trainer);
   if (options.explain_step) print_step(world, options, graph, *ops);
   run_to_end(trainer, listener, options);
   group.close();
   write_trace(world, options, files, observer);
+  if (world.rank() == Rank{0}) std::printf("weights sha256 %s\n", weights_sha256(trainer.replica()).c_str());
   return exit_success;
 }
 

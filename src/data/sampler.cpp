@@ -8,6 +8,7 @@
 
 #include "data/random.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/base/leaves.hpp"
 
 namespace lockstep::data {
 
@@ -23,14 +24,17 @@ void check(const SamplerOptions& options) {
   if (options.rank.value < 0 || options.rank.value >= options.ranks)
     throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(options.rank.value) + " is not one of " +
                                                  std::to_string(options.ranks) + " ranks");
+  if (options.shards != 0 && options.shards < options.ranks)
+    throw Error(ErrorCode::invalid_argument, std::to_string(options.shards) + " shards are too few for " +
+                                                 std::to_string(options.ranks) + " ranks");
 }
 
-/// The size of a rank's share of `total`.
-std::int64_t share(std::int64_t total, int rank, int ranks) { return total / ranks + (rank < total % ranks ? 1 : 0); }
-
-/// Where that share begins.
-std::int64_t share_begin(std::int64_t total, int rank, int ranks) {
-  return rank * (total / ranks) + std::min<std::int64_t>(rank, total % ranks);
+/// What a rank takes of a step.
+Share taken(std::int64_t samples, const SamplerOptions& options) {
+  const std::int64_t shards = options.shards == 0 ? options.ranks : options.shards;
+  const Share own = share_of(shards, options.rank.value, options.ranks);
+  const std::int64_t first = share_of(samples, own.first, shards).first;
+  return {first, share_of(samples, own.end() - 1, shards).end() - first};
 }
 
 }  // namespace
@@ -56,18 +60,17 @@ Count DistributedSampler::step_samples(std::int64_t step) const {
 }
 
 std::int64_t DistributedSampler::first(std::int64_t step) const {
-  return share_begin(step_samples(step).value, options_.rank.value, options_.ranks);
+  return taken(step_samples(step).value, options_).first;
 }
 
 std::span<const std::int64_t> DistributedSampler::indices(std::int64_t step) const {
-  const std::int64_t total = step_samples(step).value;
-  const std::int64_t begin = step * options_.batch.value + share_begin(total, options_.rank.value, options_.ranks);
-  const std::int64_t count = share(total, options_.rank.value, options_.ranks);
-  return std::span(order_).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+  const Share own = taken(step_samples(step).value, options_);
+  return std::span(order_).subspan(static_cast<std::size_t>(step * options_.batch.value + own.first),
+                                   static_cast<std::size_t>(own.count));
 }
 
 Count DistributedSampler::largest_share() const {
-  return {share(step_samples(0).value, options_.rank.value, options_.ranks)};
+  return {taken(step_samples(0).value, options_).count};
 }
 
 }  // namespace lockstep::data

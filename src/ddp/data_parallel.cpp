@@ -38,11 +38,13 @@ struct DataParallel::State {
                   {.rank = group->rank().value, .host = group->host()});
     }
     if (options.scatter_gradients) check_scattering();
+    if (options.shards != 0) check_sharding();
     (void)group->statistics();  // made here, where all ranks are together
     reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
                     ddp::BucketOptions{.size = options.bucket,
                                        .first = first_bucket(options.bucket),
                                        .parts = options.scatter_gradients ? group->size() : 0},
+                    Leaves{options.shards, tensors.layout().count()},
                     options.observer);
   }
 
@@ -56,6 +58,31 @@ struct DataParallel::State {
                 std::string(on_gpu ? "gradients in memory of a GPU" : "gradients of the program's own tensors") +
                     " are not scattered: leave scatter_gradients false" +
                     (on_gpu ? "" : ", or let DataParallel have memory of its own"),
+                {.rank = group->rank().value, .host = group->host()});
+  }
+  /// How many sums of gradients this rank brings.
+  [[nodiscard]] int sums() const {
+    if (options.shards == 0) return 1;
+    return static_cast<int>(
+        tree_nodes(options.shards, share_of(options.shards, group->rank().value, group->size())).size());
+  }
+  void check_sharding() const {
+    if (options.shards < group->size()) {
+      throw refusal(std::to_string(options.shards) + " shards for " + std::to_string(group->size()) +
+                    " ranks: each needs one at least, so use no more ranks than shards");
+    }
+    if (options.places < sums()) {
+      throw refusal(std::to_string(options.places) + " places for gradients, of which this rank brings " +
+                    std::to_string(sums()) + " sums");
+    }
+    const std::string_view why =
+        options.scatter_gradients                                   ? "they are not scattered at the same time"
+        : tensors.are_the_programs()                                ? "let DataParallel have memory of its own"
+        : tensors.flat_gradients().kind == MemoryKind::device       ? "not in memory of a GPU"
+        : !group->communicator().capabilities().no_leaves.empty() ? group->communicator().capabilities().no_leaves
+                                                                    : "";
+    if (why.empty()) return;
+    throw Error(ErrorCode::unsupported, "gradients of shards are not added up here: " + std::string(why),
                 {.rank = group->rank().value, .host = group->host()});
   }
   void check_synchronized() const {
@@ -101,7 +128,7 @@ void DataParallel::State::send(int parameter) {
   if (options.check_finite && !queue.is_host()) {
     throw refusal("gradients that are still being written by a stream are not checked: leave check_finite false");
   }
-  if (options.check_finite) finite.look(parameter, tensors.gradient(parameter));
+  for (int sum = 0; options.check_finite && sum < sums(); ++sum) finite.look(parameter, tensors.gradient(parameter, sum));
   tensors.collect(parameter, queue);
   reducer->ready(parameter, queue);
 }
@@ -114,7 +141,7 @@ void DataParallel::State::send_the_rest() {
     if (tally.is_used(parameter)) {
       send(parameter);
     } else {
-      tensors.collect_zeros(parameter, queue);
+      tensors.collect_zeros(parameter, sums(), queue);
       reducer->ready(parameter, queue);
     }
   }
@@ -131,7 +158,8 @@ DataParallel::Step DataParallel::State::take(std::span<double> sums) {
 }
 
 DataParallel::DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options)
-    : state_(std::make_unique<State>(group, ddp::Tensors(std::move(layout), dtype, group), options)) {}
+    : state_(std::make_unique<State>(group, ddp::Tensors(std::move(layout), dtype, group, std::max(1, options.places)),
+                                     options)) {}
 
 DataParallel::DataParallel(ProcessGroup& group, std::vector<Parameter> parameters, const DataParallelOptions& options)
     : state_(std::make_unique<State>(group, ddp::Tensors(std::move(parameters), group), options)) {
@@ -149,6 +177,11 @@ Buffer DataParallel::values() const { return state_->tensors.values(); }
 Buffer DataParallel::gradients() const {
   (void)values();  // refuses the program's own
   return state_->tensors.flat_gradients();
+}
+
+Buffer DataParallel::gradient_places() const {
+  (void)values();  // refuses the program's own
+  return state_->tensors.gradient_places();
 }
 
 void DataParallel::synchronize() {

@@ -28,10 +28,11 @@ std::vector<LayoutPart> owned_of(const std::vector<Bucket>& buckets, const Layou
 }  // namespace
 
 Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
-                 Observer* observer)
+                 const Leaves& leaves, Observer* observer)
     : communicator_(&communicator),
       layout_(&layout),
       gradients_(gradients),
+      leaves_(leaves),
       observer_(observer),
       buckets_(plan_buckets(layout, gradients.dtype, options)),
       bucket_of_(layout.tensors().size()),
@@ -42,7 +43,7 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
     pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
     labels_.push_back("bucket " + std::to_string(b) + " (" + tensor_range(layout, buckets_[b]) + ")");
   }
-  check_agreement(hash(layout, gradients.dtype, buckets_));
+  check_agreement(hash(layout, gradients.dtype, buckets_) + static_cast<std::uint64_t>(leaves.total));
 }
 
 void Reducer::check_agreement(std::uint64_t own_hash) {
@@ -60,7 +61,7 @@ void Reducer::check_agreement(std::uint64_t own_hash) {
   throw Error(
       ErrorCode::mismatch,
       "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
-      "same size of buckets, dtype and way to share the update? Here are " +
+      "same size of buckets, dtype, shards and way to share the update? Here are " +
           std::to_string(layout_->tensors().size()) + " tensors in " + std::to_string(buckets_.size()) + " buckets",
       {.operation = "bucket plan",
        .rank = communicator_->rank().value,
@@ -84,7 +85,8 @@ void Reducer::launch_full_buckets(Queue queue) {
 Work Reducer::reduce(std::size_t bucket, Queue queue) {
   const Bucket& what = buckets_[bucket];
   const Buffer whole = slice(gradients_, what.offset, what.count);
-  if (what.parts.empty()) return communicator_->all_reduce(whole, whole, ReduceOp::sum, queue, labels_[bucket]);
+  if (what.parts.empty())
+    return communicator_->all_reduce(whole, whole, ReduceOp::sum, leaves_, queue, labels_[bucket]);
   const LayoutPart own = what.part_of(communicator_->rank());
   return communicator_->reduce_scatter_v(whole, slice(gradients_, own.offset, own.count), what.parts, ReduceOp::sum,
                                          queue, labels_[bucket]);

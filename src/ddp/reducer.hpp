@@ -18,10 +18,11 @@ namespace lockstep::ddp {
 class Reducer {
  public:
   /// @param gradients  flat, of `layout`
+  /// @param leaves     that ranks bring of each element; none: one each
   /// @param observer   gets the span "wait for gradients" on the track "compute"; may be null
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or buckets. Collective.
   Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
-          Observer* observer = nullptr);
+          const Leaves& leaves = {}, Observer* observer = nullptr);
 
   /// The tensor's gradient is complete. Reduces its bucket if that is full and all before it have been launched.
   /// @pre it was not ready in this step. @throws Error{transport | timeout}
@@ -52,6 +53,7 @@ class Reducer {
   Communicator* communicator_;
   const Layout* layout_;
   Buffer gradients_;
+  Leaves leaves_;
   Observer* observer_;
   std::vector<Bucket> buckets_;
   std::vector<std::string> labels_;  // of each bucket

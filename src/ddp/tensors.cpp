@@ -39,7 +39,8 @@ Layout layout_of(const std::vector<Parameter>& parameters) {
 
 }  // namespace
 
-Tensors::Tensors(Layout layout, DType dtype, const ProcessGroup& group) : layout_(std::move(layout)), dtype_(dtype) {
+Tensors::Tensors(Layout layout, DType dtype, const ProcessGroup& group, int places)
+    : layout_(std::move(layout)), dtype_(dtype), places_(places) {
   move_to(group);
 }
 
@@ -50,7 +51,7 @@ Tensors::Tensors(std::vector<Parameter> parameters, const ProcessGroup& group)
 
 void Tensors::move_to(const ProcessGroup& group) {
   const Bytes bytes{layout_.count().value * size_of(dtype_)};
-  gradients_ = group.allocate(bytes);
+  gradients_ = group.allocate({places_ * bytes.value});
   if (are_the_programs()) return;
   Allocation values = group.allocate(bytes);
   if (values_.bytes() == bytes) copy(flat(values_), flat(values));
@@ -87,7 +88,16 @@ void Tensors::collect(int index, Queue queue) const {
   if (are_the_programs()) copy(gradient(index), part(gradients_, index), queue);
 }
 
-void Tensors::collect_zeros(int index, Queue queue) const { fill_with_zeros(part(gradients_, index), queue); }
+Buffer Tensors::gradient(int index, int place) const {
+  if (place == 0) return gradient(index);
+  const TensorSlot& slot = layout_.at(index);
+  return slice(gradient_places(), {place * layout_.count().value + slot.offset.value}, slot.count);
+}
+
+void Tensors::collect_zeros(int index, int sums, Queue queue) const {
+  fill_with_zeros(part(gradients_, index), queue);
+  for (int place = 1; place < sums; ++place) fill_with_zeros(gradient(index, place), queue);
+}
 
 void Tensors::distribute() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i)

@@ -11,7 +11,8 @@ namespace lockstep::ddp {
 /// flat allocation that the gradients pass through.
 class Tensors {
  public:
-  Tensors(Layout layout, DType dtype, const ProcessGroup& group);
+  /// @param places  how many gradients of the layout there is memory for
+  Tensors(Layout layout, DType dtype, const ProcessGroup& group, int places);
   /// @throws Error{invalid_argument} that names the parameter whose buffers do not fit each other
   Tensors(std::vector<Parameter> parameters, const ProcessGroup& group);
 
@@ -26,12 +27,18 @@ class Tensors {
   [[nodiscard]] Buffer values() const;
   /// What is all-reduced.
   [[nodiscard]] Buffer flat_gradients() const { return flat(gradients_); }
+  /// Of one place.
+  [[nodiscard]] Buffer gradient(int index, int place) const;
+  [[nodiscard]] Buffer gradient_places() const {
+    return {gradients_.data(), {places_ * layout_.count().value}, dtype_, gradients_.kind()};
+  }
   /// All values: one buffer, or the program's.
   [[nodiscard]] std::vector<Buffer> value_buffers() const;
 
   /// The gradient is complete: into the flat ones with it.
   void collect(int index, Queue queue) const;
-  void collect_zeros(int index, Queue queue) const;
+  /// @param sums  in how many places
+  void collect_zeros(int index, int sums, Queue queue) const;
   /// The flat gradients are complete: out of them with all.
   void distribute() const;
 
@@ -42,6 +49,7 @@ class Tensors {
   Layout layout_;
   DType dtype_;
   std::vector<Parameter> parameters_;  // the program's; none where the memory is its own
+  int places_ = 1;
   Allocation values_;
   Allocation gradients_;
 };

@@ -18,7 +18,9 @@ struct Region {
 
 std::int64_t rounded(Bytes bytes) { return (bytes.value + alignment - 1) / alignment * alignment; }
 
-bool alive_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+bool alive_together(const Lifetime& a, const Lifetime& b) {
+  return a.lane != b.lane || (a.first <= b.last && b.first <= a.last);
+}
 
 /// The lowest offset with room for `size` between regions, which are sorted by their beginning and may overlap.
 std::int64_t first_gap(const std::vector<Region>& taken, std::int64_t size) {

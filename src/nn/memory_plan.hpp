@@ -13,6 +13,7 @@ struct Lifetime {
   Bytes bytes;
   int first = 0;
   int last = 0;
+  int lane = 0;  ///< who works there; moments of different lanes are in no order
 };
 
 /// Where buffers lie in one allocation.
@@ -21,7 +22,7 @@ struct MemoryPlan {
   Bytes total;
 };
 
-/// Places buffers so that no two that are alive at the same moment overlap: the largest first, each at the lowest
+/// Places buffers so that no two that are alive at the same moment, or are of different lanes, overlap: the largest first, each at the lowest
 /// offset that is free throughout its life.
 /// @cost O(n²) for n buffers
 /// @source Pisarchyk & Lee: Efficient memory management for deep neural net inference, 2020 (greedy by size)

@@ -9,6 +9,7 @@
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "nn/fill.hpp"
+#include "nn/lanes.hpp"
 #include "nn/prepared_graph.hpp"
 #include "nn/runner.hpp"
 
@@ -70,8 +71,24 @@ void Passes::leave_out(const std::string& name) {
 namespace {
 
 Graph after_passes(const Graph& graph, const ModelOptions& options) {
-  const Graph whole = options.synchronised_ranks > 0 ? synchronise_batch_norms(graph) : graph;
+  const Graph whole = options.synchronised_parts > 0 ? synchronise_batch_norms(graph) : graph;
   return options.passes.fuse ? fuse_activations(whole) : whole;
+}
+
+void check_shards(const ModelOptions& options) {
+  const Share& own = options.own_shards;
+  const int shards = std::max(1, options.shards);
+  if (own.first >= 0 && own.count >= 1 && own.end() <= shards && options.lanes >= 1) return;
+  throw Error(ErrorCode::invalid_argument, "shards " + std::to_string(own.first) + " … " + std::to_string(own.end()) +
+                                               " of " + std::to_string(shards) + " in " +
+                                               std::to_string(options.lanes) + " lanes: give at least one of each");
+}
+
+StepShape shape_of(const ModelOptions& options) {
+  return {.shards = std::max(1, options.shards),
+          .own_shards = options.own_shards,
+          .micro_batches = options.accumulate,
+          .parts = std::max(1, options.synchronised_parts)};
 }
 
 }  // namespace
@@ -99,13 +116,21 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
   }
   numbers_->clip_norm = options_.clip_norm;
   if (options_.sgd) optimizer_.emplace(parameters(), *options_.sgd);
+  check_shards(options_);
+  lanes_ = std::make_unique<Lanes>(static_cast<int>(std::min<std::int64_t>(options_.lanes, options_.own_shards.count)),
+                                   ops_);
   const std::size_t terms = graph_.losses().size();
+  const auto shards = static_cast<std::size_t>(std::max(1, options_.shards));
+  const auto leaves = static_cast<std::size_t>(options_.own_shards.count * options_.accumulate);
+  numbers_->own_shards = options_.own_shards;
+  numbers_->own.resize(terms * leaves);
+  numbers_->occasions.resize(leaves);
+  numbers_->rank.resize(terms);
+  numbers_->shards.resize(terms * shards);
+  numbers_->shard_weights.resize(terms * shards);
+  numbers_->total.resize(terms);
   numbers_->weights.resize(terms);
   numbers_->factors.resize(terms);
-  numbers_->own.resize(terms * static_cast<std::size_t>(options_.accumulate));
-  numbers_->rank.resize(terms);
-  numbers_->occasions.resize(static_cast<std::size_t>(options_.accumulate));
-  numbers_->total.resize(terms);
 }
 
 Model::~Model() = default;
@@ -114,8 +139,8 @@ void Model::bind(const Memory& memory) {
   const Count count = parameters().count();
   const Count updated = memory.owned ? total(*memory.owned) : count;
   check_memory("parameters", memory.parameters, count, dtype());
-  check_memory("gradients", memory.gradients, count, dtype());
-  check_memory("state", memory.state, state().count(), dtype());
+  check_memory("gradients", memory.gradients, {gradient_places() * count.value}, dtype());
+  check_memory("state", memory.state, {options_.own_shards.count * state().count().value}, dtype());
   if (optimizer_) check_memory("velocity", memory.velocity, updated, dtype());
   if (options_.ema > 0) check_memory("averages", memory.averages, updated, dtype());
   if (options_.ema > 0 && memory.owned) check_memory("gathered averages", memory.gathered_averages, count, dtype());
@@ -127,7 +152,9 @@ void Model::bind(const Memory& memory) {
 void Model::initialize(std::uint64_t seed) {
   require_bound();
   fill_tensors(parameters(), graph_.initial_parameters(), memory_.parameters, seed);
-  fill_tensors(state(), graph_.initial_state(), memory_.state, seed);
+  const Count count = state().count();
+  for (std::int64_t shard = 0; shard < options_.own_shards.count; ++shard)
+    fill_tensors(state(), graph_.initial_state(), slice(memory_.state, {shard * count.value}, count), seed);
 }
 
 PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
@@ -136,8 +163,7 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   }
   std::unique_ptr<PreparedGraph>& entry = prepared_[samples];
   if (entry == nullptr) {
-    entry = std::make_unique<PreparedGraph>(passed_, ops_, dtype(), samples, options_.accumulate,
-                                            std::max(1, options_.synchronised_ranks), options_.passes);
+    entry = std::make_unique<PreparedGraph>(passed_, *lanes_, dtype(), samples, shape_of(options_), options_.passes);
   } else if (entry->has(training)) {
     return *entry;
   }
@@ -150,6 +176,8 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   place(*entry);
   return *entry;
 }
+
+int Model::gradient_places() const { return folds_of(passed_, shape_of(options_), lanes_->count()).places; }
 
 void Model::prepare(std::int64_t samples, bool training) { prepared(samples, training); }
 
@@ -175,7 +203,8 @@ void Model::place(PreparedGraph& prepared) {
   const std::span<const LayoutPart> owned = memory_.owned ? std::span(*memory_.owned) : std::span(&whole, 1);
   std::vector<ops::SgdStep> updates;
   if (optimizer_) {
-    updates = optimizer_->steps(memory_.parameters, memory_.gradients, memory_.velocity, numbers_->update, owned);
+    const Buffer sums = slice(memory_.gradients, {0}, parameters().count());
+    updates = optimizer_->steps(memory_.parameters, sums, memory_.velocity, numbers_->update, owned);
   }
   prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
                   .tensors = memory_,
@@ -194,13 +223,14 @@ void Model::submit_step(const Feed& feed, ItemQueue& queue) {
 }
 
 const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Peers& peers) {
-  if (options_.synchronised_ranks > 0 && options_.synchronised_ranks != peers.size()) {
+  const bool is_over_ranks = options_.synchronised_parts > 0 && options_.shards == 0;
+  if (is_over_ranks && options_.synchronised_parts != peers.size()) {
     throw Error(ErrorCode::invalid_argument, "a model whose batch norm is synchronised over " +
-                                                 std::to_string(options_.synchronised_ranks) +
+                                                 std::to_string(options_.synchronised_parts) +
                                                  " ranks cannot take a step among " + std::to_string(peers.size()));
   }
   numbers_->scalars = scalars;
-  Runner runner(graph_, *numbers_, ops_, peers, options_.observer);
+  Runner runner(graph_, *numbers_, *lanes_, peers, options_.observer);
   submit_step(feed, runner);
   return numbers_->result;
 }
@@ -213,8 +243,8 @@ std::span<const ops::Figures> Model::evaluate(const Feed& feed) {
   PlacedSteps& steps = prepared(feed.samples, false).evaluation();
   steps.feed(feed.inputs);
   NoPeers alone;
-  Runner runner(graph_, *numbers_, ops_, alone, options_.observer);
-  for (const Item& item : steps.items()) runner.submit(item);
+  Runner runner(graph_, *numbers_, *lanes_, alone, options_.observer);
+  for (const Item& item : steps.items()) runner.run_now(item);
   return std::span(numbers_->own).first(graph_.losses().size());
 }
 

@@ -12,11 +12,15 @@ using Kind = Operand::Kind;
 
 /// Every buffer as long as the list, for whoever wants to look at all of them.
 std::vector<Lifetime> throughout(std::vector<Lifetime> buffers, int items) {
-  for (Lifetime& buffer : buffers) buffer = {buffer.bytes, 0, items};
+  for (Lifetime& buffer : buffers) buffer = {buffer.bytes, 0, items, buffer.lane};
   return buffers;
 }
 
-void* slot_address(const Buffer& memory, const TensorSlot& slot) { return slice(memory, slot.offset, slot.count).data; }
+/// Of one of the copies of a layout that lie one behind the other.
+void* slot_address(const Buffer& copies, const Layout& layout, const Operand& operand) {
+  const TensorSlot& slot = layout.at(operand.index);
+  return slice(copies, {operand.which * layout.count().value + slot.offset.value}, slot.count).data;
+}
 
 std::string text_of(const ops::Format& format) {
   const ops::Shape& s = format.shape;
@@ -42,30 +46,27 @@ void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) con
   switch (operand.kind) {
     case Kind::none:
     case Kind::input: return nullptr;  // an input's is set when it is fed
-    case Kind::activation: return memory.arena + plan_.offsets[index].value;
-    case Kind::parameter: return slot_address(tensors.parameters, graph_->parameters().at(operand.index));
-    case Kind::gradient: return slot_address(tensors.gradients, graph_->parameters().at(operand.index));
-    case Kind::state: return slot_address(tensors.state, graph_->state().at(operand.index));
+    case Kind::activation: return memory.arena + plan_.offsets[index].value + operand.which;
+    case Kind::parameter: return slot_address(tensors.parameters, graph_->parameters(), operand);
+    case Kind::gradient: return slot_address(tensors.gradients, graph_->parameters(), operand);
+    case Kind::state: return slot_address(tensors.state, graph_->state(), operand);
     case Kind::figures:
-      return &memory.numbers->own[static_cast<std::size_t>(operand.leaf) * graph_->losses().size() + index];
+      return &memory.numbers->own[static_cast<std::size_t>(operand.which) * graph_->losses().size() + index];
     case Kind::factor: return &memory.numbers->factors[index];
   }
   return nullptr;
 }
 
 Item PlacedSteps::placed(const PlannedZero& zero, const StepMemory& memory) const {
-  if (zero.what.kind != Kind::gradient) return Zero{address(zero.what, memory), zero.bytes};
+  if (zero.what.kind != Kind::gradient) return Zero{address(zero.what, memory), zero.bytes, zero.lane};
   const TensorSlot& slot = graph_->parameters().at(zero.what.index);
-  return Zero{address(zero.what, memory), slice(memory.tensors.gradients, slot.offset, slot.count).bytes()};
+  return Zero{address(zero.what, memory), {slot.count.value * size_of(dtype_)}, zero.lane};
 }
 
 Item PlacedSteps::placed(const PlannedGather& gather, const StepMemory& memory) const {
-  const auto count = static_cast<std::size_t>(gather.count);
-  const std::size_t ranks =
-      static_cast<std::size_t>(schedule_.buffers[static_cast<std::size_t>(gather.all.index)].bytes.value) /
-      (sizeof(double) * count);
-  return Gather{{static_cast<const double*>(address(gather.own, memory)), count},
-                {static_cast<double*>(address(gather.all, memory)), count * ranks}};
+  return Gather{
+      {static_cast<const double*>(address(gather.own, memory)), static_cast<std::size_t>(gather.own_count)},
+      {static_cast<double*>(address(gather.all, memory)), static_cast<std::size_t>(gather.all_count)}};
 }
 
 Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
@@ -82,7 +83,7 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
     if (run.inputs[i].kind != Kind::input) continue;
     const TensorSpec& spec = graph_->inputs()[static_cast<std::size_t>(run.inputs[i].index)];
     slots_.push_back(
-        {&pointers.inputs[i], run.inputs[i].index, run.inputs[i].leaf * spec.elements() * size_of(spec.dtype(dtype_))});
+        {&pointers.inputs[i], run.inputs[i].index, run.inputs[i].which * spec.elements() * size_of(spec.dtype(dtype_))});
   }
   pointers.arguments = {
       .inputs = pointers.inputs,
@@ -96,7 +97,7 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
       .output_gradient = address(run.output_gradient, memory),
       .input_gradients = pointers.input_gradients,
       .parameter_gradients = pointers.parameter_gradients};
-  return Run{run.kernel, run.pass, &pointers.arguments, &run.label};
+  return Run{run.kernel, run.pass, &pointers.arguments, &run.label, run.lane};
 }
 
 void PlacedSteps::place(const StepMemory& memory) {
@@ -170,27 +171,51 @@ void PlacedSteps::feed(std::span<const void* const> inputs) {
   }
 }
 
+FoldPlan folds_of(const Graph& graph, const StepShape& shape, int lanes) {
+  std::vector<int> users(graph.parameters().tensors().size());
+  bool has_shared = false;
+  for (const Node& node : graph.nodes())
+    for (const int parameter : node.parameters) has_shared |= users[static_cast<std::size_t>(parameter)]++ > 0;
+  // Where all shards go through the graph together, one's gradient is made in several goes between the others'.
+  const bool interleaved = shape.parts > 1 && (shape.micro_batches > 1 || has_shared);
+  const auto streams = interleaved ? shape.own_shards.count : std::min<std::int64_t>(lanes, shape.own_shards.count);
+  std::vector<Share> shares;
+  for (std::int64_t stream = 0; stream < streams; ++stream)
+    shares.push_back(share_of(shape.own_shards.count, stream, streams));
+  return plan_folds(shape.shards, shape.own_shards, shares);
+}
+
 PlacedSteps& PreparedGraph::training() {
   if (training_) return *training_;
+  const Share& own = shape_.own_shards;
+  const Cut cut{.folds = folds_of(graph_, shape_, lanes_.count()),
+                .micro_batches = shape_.micro_batches,
+                .lanes = static_cast<int>(std::min<std::int64_t>(lanes_.count(), own.count)),
+                .parts = shape_.parts};
   std::vector<Leaf> leaves;
-  for (std::int64_t leaf = 0; leaf < leaves_; ++leaf) {
-    const std::int64_t first = samples_ * leaf / leaves_;
-    const std::int64_t end = samples_ * (leaf + 1) / leaves_;
-    leaves.push_back({&kernels_for(end - first, static_cast<std::size_t>(leaves_)), first});
+  for (int shard = 0; shard < own.count; ++shard) {
+    const Share samples = share_of(samples_, shard, own.count);
+    int lane = 0;
+    while (shard >= share_of(own.count, lane, cut.lanes).end()) ++lane;
+    for (int micro_batch = 0; micro_batch < cut.micro_batches; ++micro_batch) {
+      const Share part = share_of(samples.count, micro_batch, cut.micro_batches);
+      leaves.push_back({&kernels_for(part.count, lane), samples.first + part.first, shard, micro_batch, lane});
+    }
   }
-  return training_.emplace(graph_, schedule_training(graph_, leaves, ranks_), passes_, dtype_);
+  return training_.emplace(graph_, schedule_training(graph_, leaves, cut), passes_, dtype_);
 }
 
 PlacedSteps& PreparedGraph::evaluation() {
   if (evaluation_) return *evaluation_;
-  const Kernels& kernels = kernels_for(samples_, static_cast<std::size_t>(leaves_));
-  return evaluation_.emplace(graph_, schedule_evaluation(graph_, kernels), passes_, dtype_);
+  return evaluation_.emplace(graph_, schedule_evaluation(graph_, kernels_for(samples_, 0)), passes_, dtype_);
 }
 
-const Kernels& PreparedGraph::kernels_for(std::int64_t samples, std::size_t leaves) {
-  const auto found = kernels_.find(samples);
+const Kernels& PreparedGraph::kernels_for(std::int64_t samples, int lane) {
+  const auto found = kernels_.find({lane, samples});
   if (found != kernels_.end()) return found->second;
-  return kernels_.emplace(samples, choose_kernels(graph_, ops_, dtype_, samples, leaves)).first->second;
+  const auto leaves = static_cast<std::size_t>(shape_.own_shards.count * shape_.micro_batches);
+  return kernels_.emplace(std::pair(lane, samples), choose_kernels(graph_, lanes_.ops(lane), dtype_, samples, leaves))
+      .first->second;
 }
 
 Bytes PreparedGraph::arena_bytes() const {

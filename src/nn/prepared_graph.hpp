@@ -8,10 +8,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/nn/model.hpp"
+#include "nn/folds.hpp"
 #include "nn/kernels.hpp"
+#include "nn/lanes.hpp"
 #include "nn/schedule.hpp"
 #include "nn/step.hpp"
 
@@ -80,15 +83,24 @@ class PlacedSteps {
   std::vector<Item> items_;
 };
 
+/// How a model's steps are cut.
+struct StepShape {
+  int shards = 1;         ///< of a step, over all ranks
+  Share own_shards{0, 1}; ///< this rank's
+  int micro_batches = 1;  ///< of each
+  int parts = 1;          ///< of a step that exchange what operators measure
+};
+/// Where the gradients of the rank's shards are added up, and by whom.
+FoldPlan folds_of(const Graph& graph, const StepShape& shape, int lanes);
+
 /// A graph made ready for one number of samples.
 class PreparedGraph {
  public:
-  /// @param graph  outlives this, as does `ops`
-  /// @param leaves  into how many parts of about equal size a step's samples are cut; evaluations are not
-  /// @param ranks   that exchange what operators measure
-  PreparedGraph(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, int leaves, int ranks,
+  /// @param graph  outlives this, as do the lanes
+  /// @param shape  of steps; evaluations are one leaf
+  PreparedGraph(const Graph& graph, const Lanes& lanes, DType dtype, std::int64_t samples, const StepShape& shape,
                 const Passes& passes)
-      : graph_(graph), ops_(ops), dtype_(dtype), samples_(samples), leaves_(leaves), ranks_(ranks), passes_(passes) {}
+      : graph_(graph), lanes_(lanes), dtype_(dtype), samples_(samples), shape_(shape), passes_(passes) {}
 
   /// Made when it is first asked for.
   PlacedSteps& training();
@@ -101,16 +113,15 @@ class PreparedGraph {
   [[nodiscard]] OperatorReport report(const PlannedRun& run) const;
 
  private:
-  const Kernels& kernels_for(std::int64_t samples, std::size_t leaves);
+  const Kernels& kernels_for(std::int64_t samples, int lane);
 
   const Graph& graph_;
-  ops::Ops& ops_;
+  const Lanes& lanes_;
   DType dtype_;
   std::int64_t samples_;
-  int leaves_;
-  int ranks_;
+  StepShape shape_;
   Passes passes_;
-  std::map<std::int64_t, Kernels> kernels_;  // by number of samples
+  std::map<std::pair<int, std::int64_t>, Kernels> kernels_;  // by lane and number of samples
   std::optional<PlacedSteps> training_;
   std::optional<PlacedSteps> evaluation_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 namespace lockstep::nn {
 namespace {
@@ -24,38 +25,75 @@ double loss_of(const Graph& graph, std::span<const ops::Figures> figures, double
 }
 
 template <typename Body>
-void Runner::timed(const std::string& label, const Body& body) {
+void Runner::timed(const std::string& label, int lane, const Body& body) {
   if (observer_ == nullptr) return body();
   const Clock::time_point begin = Clock::now();
   body();
-  observer_->span({"compute", label, begin, Clock::now(), {}});
+  const std::string track = lane <= 0 ? "compute" : "compute " + std::to_string(lane + 1);
+  observer_->span({track, label, begin, Clock::now(), {}});
+}
+
+void Runner::submit(const Item& item) {
+  const auto lane_of = [](const auto& kind) {
+    if constexpr (requires { kind.lane; }) {
+      return kind.lane;
+    } else {
+      return no_lane;
+    }
+  };
+  const int lane = std::visit(lane_of, item);
+  if (lane == no_lane || lanes_.count() == 1) return run_now(item);
+  lanes_.add(lane, item);
+}
+
+void Runner::run_now(const Item& item) {
+  std::visit([this](const auto& kind) { this->run(kind); }, item);
+}
+
+void Runner::run(const Join& /*item*/) {
+  lanes_.run([this](const Item& item) { run_now(item); });
 }
 
 void Runner::run(const Run& item) {
-  timed(*item.label, [&] { item.kernel->run(item.pass, *item.call); });
+  timed(*item.label, item.lane, [&] { item.kernel->run(item.pass, *item.call); });
 }
 
 void Runner::run(const Update& item) {
-  timed(*item.label, [&] { ops_.sgd(item.sgd); });
+  timed(*item.label, no_lane, [&] { ops_.sgd(item.sgd); });
 }
 
 void Runner::run(const Zero& item) { std::memset(item.data, 0, static_cast<std::size_t>(item.bytes.value)); }
 
+/// Micro-batches of each shard in their order; other ranks' shards are left to them.
 void Runner::add_leaves() {
   const std::size_t terms = numbers_.rank.size();
-  for (std::size_t term = 0; term < terms; ++term) {
-    numbers_.rank[term] = {};
-    for (std::size_t i = term; i < numbers_.own.size(); i += terms) numbers_.rank[term] += numbers_.own[i];
+  const auto shards = static_cast<std::size_t>(numbers_.own_shards.count);
+  const std::size_t micro_batches = numbers_.own.size() / terms / shards;
+  std::fill(numbers_.rank.begin(), numbers_.rank.end(), ops::Figures{});
+  std::fill(numbers_.shards.begin(), numbers_.shards.end(), ops::Figures{});
+  for (std::size_t leaf = 0; leaf < shards * micro_batches; ++leaf) {
+    const std::size_t shard = static_cast<std::size_t>(numbers_.own_shards.first) + leaf / micro_batches;
+    for (std::size_t term = 0; term < terms; ++term) {
+      numbers_.shards[shard * terms + term] += numbers_.own[leaf * terms + term];
+      numbers_.rank[term] += numbers_.own[leaf * terms + term];
+    }
   }
 }
 
 void Runner::run(const SumWeights& /*item*/) {
   add_leaves();
-  for (std::size_t term = 0; term < numbers_.weights.size(); ++term) {
-    const bool by_weight = graph_.losses()[term].normaliser == Normaliser::weight;
-    numbers_.weights[term] = by_weight ? numbers_.rank[term].weight : 0;
+  const std::size_t terms = numbers_.rank.size();
+  for (std::size_t i = 0; i < numbers_.shard_weights.size(); ++i) {
+    const bool by_weight = graph_.losses()[i % terms].normaliser == Normaliser::weight;
+    numbers_.shard_weights[i] = by_weight ? numbers_.shards[i].weight : 0;
   }
-  peers_.sum(numbers_.weights);
+  // Each is one rank's and nothing of the others, so that the order in which ranks are added does not matter.
+  peers_.sum(numbers_.shard_weights);
+  for (std::size_t term = 0; term < terms; ++term)
+    numbers_.weights[term] = canonical_tree_fold(
+        static_cast<int>(shards()),
+        [&](int shard) { return numbers_.shard_weights[static_cast<std::size_t>(shard) * terms + term]; },
+        std::plus<>());
 }
 
 void Runner::run(const SetFactors& item) {
@@ -72,9 +110,14 @@ void Runner::run(const SetFactors& item) {
 
 void Runner::run(const Finish& /*item*/) {
   add_leaves();
-  numbers_.total = numbers_.rank;
   numbers_.squares = 0;
-  numbers_.finite = peers_.finish(ops::numbers(numbers_.total));
+  numbers_.finite = peers_.finish(ops::numbers(numbers_.shards));
+  const std::size_t terms = numbers_.rank.size();
+  const auto add = [](ops::Figures a, const ops::Figures& b) { return a += b; };
+  for (std::size_t term = 0; term < terms; ++term)
+    numbers_.total[term] = canonical_tree_fold(
+        static_cast<int>(shards()),
+        [&](int shard) { return numbers_.shards[static_cast<std::size_t>(shard) * terms + term]; }, add);
 }
 
 void Runner::run(const Gate& /*item*/) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/base/observer.hpp"
+#include "nn/lanes.hpp"
 #include "nn/step.hpp"
 
 namespace lockstep::nn {
@@ -10,20 +11,23 @@ namespace lockstep::nn {
 class Runner final : public ItemQueue {
  public:
   /// @param graph     whose loss terms the numbers are of
+  /// @param lanes     what has one waits for the next `Join` and runs there, if there are several
   /// @param observer  may be null
-  Runner(const Graph& graph, StepNumbers& numbers, ops::Ops& ops, Peers& peers, Observer* observer)
-      : graph_(graph), numbers_(numbers), ops_(ops), peers_(peers), observer_(observer) {}
+  Runner(const Graph& graph, StepNumbers& numbers, Lanes& lanes, Peers& peers, Observer* observer)
+      : graph_(graph), numbers_(numbers), lanes_(lanes), ops_(lanes.ops(0)), peers_(peers), observer_(observer) {}
 
-  void submit(const Item& item) override {
-    std::visit([this](const auto& kind) { this->run(kind); }, item);
-  }
+  void submit(const Item& item) override;
+  /// On this thread, whatever its lane. @pre lanes rest
+  void run_now(const Item& item);
 
  private:
   void add_leaves();
+  [[nodiscard]] std::size_t shards() const { return numbers_.shards.size() / numbers_.rank.size(); }
   template <typename Body>
-  void timed(const std::string& label, const Body& body);
+  void timed(const std::string& label, int lane, const Body& body);
   void run(const Run& item);
   static void run(const Zero& item);
+  void run(const Join& item);
   void run(const Ready& item) { peers_.ready(item.parameter); }
   void run(const Progress& /*item*/) { peers_.between_operators(); }
   void run(const SumWeights& item);
@@ -39,6 +43,7 @@ class Runner final : public ItemQueue {
 
   const Graph& graph_;
   StepNumbers& numbers_;
+  Lanes& lanes_;
   ops::Ops& ops_;
   Peers& peers_;
   Observer* observer_;

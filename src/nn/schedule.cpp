@@ -3,339 +3,189 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
+#include <functional>
+#include <optional>
 #include <utility>
+
+#include "nn/leaf_scheduler.hpp"
+#include "nn/schedule_builder.hpp"
 
 namespace lockstep::nn {
 namespace {
 
-using Kind = Operand::Kind;
-
-constexpr int none = -1;
-
-class Scheduler {
+/// The order in which leaves go through the graph, and what happens between them.
+class StepScheduler {
  public:
-  Scheduler(const Graph& graph, std::span<const Leaf> leaves, int ranks)
-      : graph_(graph),
-        leaves_(leaves.begin(), leaves.end()),
-        ranks_(ranks),
-        differentiable_(differentiable(graph)),
-        loss_of_(graph.nodes().size(), none),
-        users_left_(graph.parameters().tensors().size()),
-        users_(users_left_.size()) {
+  StepScheduler(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut)
+      : graph_(graph), cut_(cut), differentiable_(differentiable(graph)), loss_of_(graph.nodes().size(), -1) {
     for (std::size_t term = 0; term < graph.losses().size(); ++term) {
       loss_of_[static_cast<std::size_t>(graph.losses()[term].node)] = static_cast<int>(term);
     }
-    for (const Node& node : graph.nodes()) {
-      for (const int parameter : node.parameters)
-        users_[static_cast<std::size_t>(parameter)] += static_cast<int>(leaves.size());
+    UsersLeft users{.left = std::vector<int>(graph.parameters().tensors().size()), .all = {}};
+    for (const Node& node : graph.nodes())
+      for (const int parameter : node.parameters) users.left[static_cast<std::size_t>(parameter)] += cut.micro_batches;
+    users.all = users.left;
+    users_.assign(cut.folds.place.size(), users);
+    shards_left_.assign(users.left.size(), static_cast<int>(cut.folds.place.size()));
+    for (const Leaf& leaf : leaves) {
+      const auto shard = static_cast<std::size_t>(leaf.shard);
+      leaves_.emplace_back(graph, leaf, leaves_.size(), cut.folds.place[shard], differentiable_, loss_of_,
+                           users_[shard], builder_);
+      builder_.add_leaf(leaf.first);
     }
-    users_left_ = users_;
-    for (const Leaf& leaf : leaves_) schedule_.first_samples.push_back(leaf.first);
   }
 
   Schedule training() {
     weigh();
-    for (leaf_ = 0; leaf_ < leaves_.size(); ++leaf_) {
-      begin_leaf();
-      for (std::size_t n = 0; n < nodes_.size(); ++n) forward(n, ops::Pass::forward);
-      for (std::size_t n = nodes_.size(); n-- > 0;) backward(n);
+    if (cut_.parts > 1) {
+      for (int micro_batch = 0; micro_batch < cut_.micro_batches; ++micro_batch) run(micro_batch);
+    } else {
+      for (LeafScheduler& leaf : leaves_) run({leaf});
     }
-    add(Finish{});
-    add(Gate{});
-    return std::move(schedule_);
+    join();
+    for (const int parameter : complete_) {
+      for (const Fold& fold : cut_.folds.last) add_shards(fold, parameter, leaves_.front().leaf(), no_lane);
+      builder_.add(Ready{parameter});
+    }
+    builder_.add(Finish{});
+    builder_.add(Gate{});
+    return builder_.take();
   }
 
   Schedule evaluation() {
-    begin_leaf();
-    for (std::size_t n = 0; n < nodes_.size(); ++n) forward(n, ops::Pass::infer);
-    return std::move(schedule_);
+    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) forward({leaves_.front()}, n, ops::Pass::infer);
+    return builder_.take();
   }
 
  private:
-  /// Buffers of one node, as indices into the schedule's.
-  struct Buffers {
-    std::vector<int> converted;  // inputs in the format that the node wants, where it is another
-    int saved = none;
-  };
+  /// Leaves that go through the graph together.
+  using Group = std::vector<std::reference_wrapper<LeafScheduler>>;
 
-  void begin_leaf() {
-    value_of_.assign(graph_.values().size(), none);
-    gradient_of_.assign(graph_.values().size(), none);
-    nodes_.assign(graph_.nodes().size(), {});
+  void join() {
+    if (cut_.lanes > 1) builder_.add(Join{});
   }
-  [[nodiscard]] const Kernels& kernels() const { return *leaves_[leaf_].kernels; }
-  /// The figures of a loss term, of this leaf.
-  [[nodiscard]] Operand figures(int term) const { return {Kind::figures, term, static_cast<std::int64_t>(leaf_)}; }
-  /// An input's samples of this leaf.
-  [[nodiscard]] Operand of_input(int input) const { return {Kind::input, input, leaves_[leaf_].first}; }
-
-  [[nodiscard]] int now() const { return static_cast<int>(schedule_.items.size()); }
-  template <typename Planned>
-  void add(Planned item) {
-    schedule_.items.emplace_back(std::in_place_type<Planned>, std::move(item));
-  }
-
-  int new_buffer(Bytes bytes) {
-    schedule_.buffers.push_back({bytes, now(), now()});
-    return static_cast<int>(schedule_.buffers.size()) - 1;
-  }
-  Operand use(int buffer) {
-    if (buffer == none) return {};
-    schedule_.buffers[static_cast<std::size_t>(buffer)].last = now();
-    return {Kind::activation, buffer};
-  }
-  Operand use_value(int value) {
-    const int input = graph_.input_of(value);
-    return input >= 0 ? of_input(input) : use(value_of_[static_cast<std::size_t>(value)]);
-  }
-  static std::vector<Operand> tensors(Kind kind, const std::vector<int>& indices) {
-    std::vector<Operand> operands;
-    for (const int index : indices) operands.push_back({kind, index});
-    return operands;
-  }
-  [[nodiscard]] const ops::Format& format(int value) const {
-    return kernels().formats[static_cast<std::size_t>(value)];
-  }
-  [[nodiscard]] const Kernels::OfNode& made(std::size_t node) const { return kernels().nodes[node]; }
 
   void weigh() {
     bool any = false;
-    for (leaf_ = 0; leaf_ < leaves_.size(); ++leaf_) {
+    for (LeafScheduler& leaf : leaves_) {
       for (std::size_t term = 0; term < graph_.losses().size(); ++term) {
         if (graph_.losses()[term].normaliser != Normaliser::weight) continue;
-        weigh(static_cast<int>(term));
+        leaf.weigh(static_cast<int>(term));
         any = true;
       }
     }
-    if (any) add(SumWeights{});
-    add(SetFactors{});
+    if (any) join();
+    if (any) builder_.add(SumWeights{});
+    builder_.add(SetFactors{});
   }
 
-  /// Of targets alone: what the network computes is not there yet.
-  void weigh(int term) {
-    const auto n = static_cast<std::size_t>(graph_.losses()[static_cast<std::size_t>(term)].node);
-    PlannedRun run{.kernel = made(n).kernel.get(),
-                   .pass = ops::Pass::weigh,
-                   .label = "weigh " + graph_.nodes()[n].name,
-                   .node = static_cast<int>(n),
-                   .output = figures(term)};
-    for (const int value : graph_.nodes()[n].inputs) {
-      const int input = graph_.input_of(value);
-      run.inputs.push_back(input >= 0 ? of_input(input) : Operand{});
-    }
-    add(std::move(run));
+  /// A micro-batch of all shards.
+  void run(int micro_batch) {
+    Group group;
+    for (LeafScheduler& leaf : leaves_)
+      if (leaf.leaf().micro_batch == micro_batch) group.emplace_back(leaf);
+    run(group);
   }
 
-  void convert(ops::Kernel* kernel, const std::string& label, Operand from, Operand to) {
-    add(PlannedRun{.kernel = kernel, .label = label, .inputs = {from}, .output = to});
+  void run(const Group& group) {
+    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) forward(group, n, ops::Pass::forward);
+    for (std::size_t n = graph_.nodes().size(); n-- > 0;) backward(group, n);
   }
 
-  void forward(std::size_t n, ops::Pass pass) {
-    const Node& node = graph_.nodes()[n];
-    Buffers& buffers = nodes_[n];
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      buffers.converted.push_back(none);
-      ops::Kernel* there = made(n).inputs[i].there.get();
-      if (there == nullptr) continue;
-      const Operand from = use_value(node.inputs[i]);
-      buffers.converted[i] = new_buffer(there->traits().output.bytes);
-      convert(there, "reorder for " + node.name, from, use(buffers.converted[i]));
-    }
-    PlannedRun run{.kernel = made(n).kernel.get(),
-                   .pass = pass,
-                   .label = "forward " + node.name,
-                   .node = static_cast<int>(n),
-                   .leaf = leaf_,
-                   .inputs = inputs_of(n),
-                   .parameters = tensors(Kind::parameter, node.parameters),
-                   .state = tensors(Kind::state, node.state)};
-    if (node.output < 0) {
-      run.output = figures(loss_of_[n]);
-    } else {
-      int& buffer = value_of_[static_cast<std::size_t>(node.output)];
-      buffer = new_buffer(format(node.output).bytes);
-      run.output = use(buffer);
-    }
-    const Bytes saved = made(n).kernel->traits().saved;
-    if (pass == ops::Pass::forward && saved.value > 0) run.saved = use(buffers.saved = new_buffer(saved));
-    if (pass == ops::Pass::forward)
-      exchange(run, ops::Pass::measure, "measure " + node.name, made(n).kernel->traits().forward_part);
-    touch(run);
-    add(std::move(run));
+  void forward(const Group& group, std::size_t n, ops::Pass pass) {
+    std::vector<PlannedRun> runs;
+    for (LeafScheduler& leaf : group) runs.push_back(leaf.forward(n, pass));
+    const std::int64_t part = group.front().get().made(n).kernel->traits().forward_part;
+    if (pass == ops::Pass::forward) exchange(runs, ops::Pass::measure, "measure " + graph_.nodes()[n].name, part);
+    for (PlannedRun& run : runs) builder_.add(std::move(run));
   }
 
-  /// Before the run, what it has to know of other ranks' parts: measured by `pass` and gathered.
-  void exchange(PlannedRun& run, ops::Pass pass, std::string label, std::int64_t count) {
+  /// Before the runs, what they have to know of other parts of the step: measured by `pass` and gathered.
+  void exchange(std::vector<PlannedRun>& runs, ops::Pass pass, const std::string& label, std::int64_t count) {
     if (count == 0) return;
     const auto bytes = static_cast<std::int64_t>(sizeof(double)) * count;
-    run.part = use(new_buffer({bytes}));
-    run.parts = use(new_buffer({bytes * ranks_}));
-    PlannedRun first = run;
-    first.pass = pass;
-    first.label = std::move(label);
-    first.parts = {};
-    touch(first);
-    add(std::move(first));
-    add(PlannedGather{run.part, run.parts, count});
-    run.parts_count = count * ranks_;
-  }
-
-  /// What a run reads or writes has to live until then.
-  void touch(const PlannedRun& run) {
-    const auto last = [this](const Operand& operand) {
-      if (operand.kind == Kind::activation) use(operand.index);
-    };
-    for (const auto* operands : {&run.inputs, &run.input_gradients, &run.parameter_gradients})
-      std::for_each(operands->begin(), operands->end(), last);
-    for (const Operand* operand : {&run.output, &run.saved, &run.output_gradient, &run.part, &run.parts})
-      last(*operand);
-  }
-
-  std::vector<Operand> inputs_of(std::size_t n) {
-    std::vector<Operand> operands;
-    for (std::size_t i = 0; i < graph_.nodes()[n].inputs.size(); ++i) {
-      const int converted = nodes_[n].converted[i];
-      operands.push_back(converted == none ? use_value(graph_.nodes()[n].inputs[i]) : use(converted));
+    const auto own = static_cast<std::int64_t>(runs.size());
+    const int lane = cut_.lanes > 1 ? all_lanes : runs.front().lane;
+    const Operand mine = builder_.use(builder_.new_buffer({own * bytes}, lane));
+    const Operand all = builder_.use(builder_.new_buffer({cut_.parts * bytes}, lane));
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      runs[i].part = mine;
+      runs[i].part.which = static_cast<std::int64_t>(i) * bytes;
+      PlannedRun first = runs[i];
+      first.pass = pass;
+      first.label = label;
+      runs[i].parts = all;
+      runs[i].parts_count = cut_.parts * count;
+      builder_.add(std::move(first));
     }
-    return operands;
+    join();
+    // A lane may measure for this exchange while another still reads what came of the last one.
+    for (const int buffer : exchanged_) builder_.use(buffer);
+    exchanged_ = {mine.index, all.index};
+    for (const int buffer : exchanged_) builder_.use(buffer);
+    builder_.add(PlannedGather{mine, all, own * count, cut_.parts * count});
   }
 
-  void backward(std::size_t n) {
+  void backward(const Group& group, std::size_t n) {
     const Node& node = graph_.nodes()[n];
-    const ops::Traits& traits = made(n).kernel->traits();
-    const bool is_loss = node.output < 0;
-    const int gradient = is_loss ? none : gradient_of_[static_cast<std::size_t>(node.output)];
-    if (is_loss || gradient != none) {
-      const std::vector<int> terms = prepare_sums(n);
-      PlannedRun run{.kernel = made(n).kernel.get(),
-                     .pass = ops::Pass::backward,
-                     .label = "backward " + node.name,
-                     .node = static_cast<int>(n),
-                     .leaf = leaf_,
-                     .inputs = traits.backward_reads_inputs ? inputs_of(n) : std::vector<Operand>(node.inputs.size()),
-                     .parameters = tensors(Kind::parameter, node.parameters),
-                     .saved = use(nodes_[n].saved)};
-      if (!is_loss && traits.backward_reads_output) run.output = use_value(node.output);
-      run.output_gradient = is_loss ? Operand{Kind::factor, loss_of_[n]} : use(gradient);
-      for (std::size_t i = 0; i < terms.size(); ++i) run.input_gradients.push_back(input_gradient(n, i, terms[i]));
-      const std::vector<int> parts = parameter_parts(node, traits, run);
-      exchange(run, ops::Pass::measure_backward, "measure backward " + node.name, traits.backward_part);
-      touch(run);
-      add(std::move(run));
-      add_up(n, terms);
-      add_up_parameters(node, parts);
+    std::vector<std::optional<LeafScheduler::Backward>> planned;
+    for (LeafScheduler& leaf : group) planned.push_back(leaf.backward(n));
+    std::vector<PlannedRun> runs;
+    for (const auto& one : planned)
+      if (one) runs.push_back(one->run);
+    if (!runs.empty()) {
+      exchange(runs, ops::Pass::measure_backward, "measure backward " + node.name,
+               group.front().get().made(n).kernel->traits().backward_part);
     }
-    std::for_each(node.parameters.rbegin(), node.parameters.rend(), [this](int parameter) {
-      if (--users_left_[static_cast<std::size_t>(parameter)] == 0) add(Ready{parameter});
-    });
-    add(Progress{});
-  }
-
-  /// Whether a kernel adds to the gradient of its input where that is summed up.
-  [[nodiscard]] bool adds_in_place(std::size_t n, std::size_t input) const {
-    return made(n).kernel->traits().input_gradients == ops::Writes::accumulates &&
-           made(n).inputs[input].back == nullptr;
-  }
-
-  /// Makes zero what the kernel will add to, and to which nobody has added yet.
-  /// @return buffers for the terms of sums that it makes apart from them, or `none`
-  std::vector<int> prepare_sums(std::size_t n) {
-    const Node& node = graph_.nodes()[n];
-    const ops::Traits& traits = made(n).kernel->traits();
-    const bool accumulates = traits.input_gradients == ops::Writes::accumulates;
-    std::vector<int> terms(node.inputs.size(), none);
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const auto value = static_cast<std::size_t>(node.inputs[i]);
-      if (!differentiable_[value] || (adds_in_place(n, i) && gradient_of_[value] != none)) continue;
-      int& buffer = adds_in_place(n, i) ? gradient_of_[value] : terms[i];
-      buffer = new_buffer(traits.inputs[i].bytes);
-      if (accumulates) add(PlannedZero{use(buffer), traits.inputs[i].bytes});
-    }
-    if (traits.parameter_gradients == ops::Writes::accumulates) {
-      for (const int parameter : node.parameters) {
-        if (is_first_user(parameter)) add(PlannedZero{{Kind::gradient, parameter}, {}});
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      LeafScheduler& leaf = group[i];
+      if (planned[i]) {  // of all leaves, or of none
+        builder_.add(std::move(runs[i]));
+        leaf.add_up(n, *planned[i]);
       }
+      // Before the next shard's, which may be made in the place that becomes free.
+      std::for_each(node.parameters.rbegin(), node.parameters.rend(),
+                    [&](int parameter) { used(parameter, leaf.leaf(), leaf.leaf().lane); });
     }
-    return terms;
+    if (cut_.lanes == 1) builder_.add(Progress{});
   }
 
-  Operand input_gradient(std::size_t n, std::size_t input, int term) {
-    const auto value = static_cast<std::size_t>(graph_.nodes()[n].inputs[input]);
-    if (!differentiable_[value]) return {};
-    return use(adds_in_place(n, input) ? gradient_of_[value] : term);
-  }
-
-  [[nodiscard]] bool is_first_user(int parameter) const {
-    return users_left_[static_cast<std::size_t>(parameter)] == users_[static_cast<std::size_t>(parameter)];
-  }
-
-  /// Where the run leaves gradients of parameters. @return the buffers of those that are to be added, or `none`
-  std::vector<int> parameter_parts(const Node& node, const ops::Traits& traits, PlannedRun& run) {
-    std::vector<int> parts;
-    for (const int parameter : node.parameters) {
-      parts.push_back(none);
-      if (is_first_user(parameter) || traits.parameter_gradients == ops::Writes::accumulates) {
-        run.parameter_gradients.push_back({Kind::gradient, parameter});
-      } else {
-        parts.back() = new_buffer(sum_of(parameter)->traits().output.bytes);
-        run.parameter_gradients.push_back(use(parts.back()));
-      }
-    }
-    return parts;
-  }
-
-  [[nodiscard]] ops::Kernel* sum_of(int parameter) const {
-    return kernels().sum[static_cast<std::size_t>(parameter)].get();
-  }
-
-  void add_up(std::size_t n, const std::vector<int>& terms) {
-    const Node& node = graph_.nodes()[n];
-    for (std::size_t i = 0; i < terms.size(); ++i) {
-      if (terms[i] == none) continue;
-      const auto value = static_cast<std::size_t>(node.inputs[i]);
-      int term = terms[i];
-      if (ops::Kernel* back = made(n).inputs[i].back.get(); back != nullptr) {
-        const Operand from = use(term);
-        term = new_buffer(back->traits().output.bytes);
-        convert(back, "reorder the gradient of " + graph_.values()[value].name, from, use(term));
-      }
-      int& so_far = gradient_of_[value];
-      if (so_far == none) {
-        so_far = term;
-        continue;
-      }
-      PlannedRun sum{.kernel = kernels().addition[value].get(),
-                     .label = "add gradients of " + graph_.values()[value].name,
-                     .inputs = {use(so_far), use(term)}};
-      so_far = new_buffer(format(static_cast<int>(value)).bytes);
-      sum.output = use(so_far);
-      add(std::move(sum));
+  /// A leaf has added its gradient of a parameter to that of its shard.
+  void used(int parameter, const Leaf& leaf, int lane) {
+    const auto shard = static_cast<std::size_t>(leaf.shard);
+    if (--users_[shard].left[static_cast<std::size_t>(parameter)] > 0) return;
+    for (const Fold& fold : cut_.folds.after[shard]) add_shards(fold, parameter, leaf, lane);
+    if (--shards_left_[static_cast<std::size_t>(parameter)] > 0) return;
+    if (cut_.lanes == 1 && cut_.folds.last.empty()) {
+      builder_.add(Ready{parameter});
+    } else {
+      complete_.push_back(parameter);  // when lanes have joined
     }
   }
 
-  void add_up_parameters(const Node& node, const std::vector<int>& parts) {
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i] == none) continue;
-      const Operand gradient{Kind::gradient, node.parameters[i]};
-      add(PlannedRun{.kernel = sum_of(node.parameters[i]),
-                     .label = "add gradients of " + graph_.parameters().at(node.parameters[i]).name,
-                     .inputs = {gradient, use(parts[i])},
-                     .output = gradient});
-    }
+  void add_shards(const Fold& fold, int parameter, const Leaf& leaf, int lane) {
+    const Operand to{Operand::Kind::gradient, parameter, fold.to};
+    builder_.add(PlannedRun{.kernel = leaf.kernels->sum[static_cast<std::size_t>(parameter)].get(),
+                            .label = "add gradients of " + graph_.parameters().at(parameter).name,
+                            .lane = lane,
+                            .inputs = {to, {Operand::Kind::gradient, parameter, fold.from}},
+                            .output = to});
   }
+
+  /// Of buffers that all lanes use.
+  static constexpr int all_lanes = -1;
 
   const Graph& graph_;
-  std::vector<Leaf> leaves_;
-  std::size_t leaf_ = 0;  // that is being scheduled
-  int ranks_;
+  Cut cut_;
   std::vector<bool> differentiable_;
-  std::vector<int> value_of_;     // the buffer of each value, of this leaf
-  std::vector<int> gradient_of_;  // of each value, as far as it has been added up
-  std::vector<Buffers> nodes_;
-  std::vector<int> loss_of_;  // the term of each node that is a loss
-  std::vector<int> users_left_;
-  std::vector<int> users_;  // how many times leaves' nodes use each parameter
-  Schedule schedule_;
+  std::vector<int> loss_of_;       // the term of each node that is a loss
+  std::vector<UsersLeft> users_;   // by shard of the rank
+  std::vector<int> shards_left_;   // by parameter
+  std::vector<int> complete_;      // parameters that are ready when lanes have joined
+  std::vector<int> exchanged_;     // buffers of the last exchange
+  ScheduleBuilder builder_;
+  std::deque<LeafScheduler> leaves_;
 };
 
 }  // namespace
@@ -351,13 +201,14 @@ std::vector<bool> differentiable(const Graph& graph) {
   return leads_back;
 }
 
-Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves, int ranks) {
-  return Scheduler(graph, leaves, ranks).training();
+Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut) {
+  return StepScheduler(graph, leaves, cut).training();
 }
 
 Schedule schedule_evaluation(const Graph& graph, const Kernels& kernels) {
   const Leaf whole{&kernels};
-  return Scheduler(graph, std::span(&whole, 1), 1).evaluation();
+  const Share one{0, 1};
+  return StepScheduler(graph, std::span(&whole, 1), {.folds = plan_folds(1, one, std::span(&one, 1))}).evaluation();
 }
 
 }  // namespace lockstep::nn

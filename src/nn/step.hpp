@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "lockstep/base/leaves.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/ops/ops.hpp"
@@ -20,11 +21,14 @@ namespace lockstep::nn {
 struct StepNumbers {
   StepScalars scalars;                   ///< set by the host before the list runs
   std::vector<ops::Occasion> occasions;  ///< of each leaf
-  std::vector<double> weights;           ///< of each loss term, summed over ranks; of those normalised by weight
-  std::vector<double> factors;           ///< of each loss term: what its gradients are multiplied by
+  Share own_shards{0, 1};                ///< this rank's
   std::vector<ops::Figures> own;         ///< of each leaf's loss terms
   std::vector<ops::Figures> rank;        ///< of each loss term, of all leaves
-  std::vector<ops::Figures> total;       ///< the same summed over ranks
+  std::vector<ops::Figures> shards;      ///< of each loss term of each shard, over all ranks
+  std::vector<double> shard_weights;     ///< the same of terms that are normalised by weight
+  std::vector<ops::Figures> total;       ///< of each loss term, summed over shards in the canonical order
+  std::vector<double> weights;           ///< the same
+  std::vector<double> factors;           ///< of each loss term: what its gradients are multiplied by
   bool finite = true;
   double squares = 0;    ///< of gradients that are to be clipped
   double clip_norm = 0;  ///< 0: they are not
@@ -32,18 +36,25 @@ struct StepNumbers {
   StepResult result;  ///< read by the host when the list has run
 };
 
-/// One pass of an operator.
+/// Of what runs by itself, when lanes have joined.
+inline constexpr int no_lane = -1;
+
+/// One pass of an operator. What is in one lane runs in its order; lanes are independent up to the next `Join`.
 struct Run {
   ops::Kernel* kernel;
   ops::Pass pass;
   const ops::Arguments* call;
   const std::string* label;
+  int lane = 0;
 };
 /// Makes what a kernel will add to.
 struct Zero {
   void* data;
   Bytes bytes;
+  int lane = 0;
 };
+/// What follows comes after all that lanes have run.
+struct Join {};
 /// This rank's gradient of a parameter is complete.
 struct Ready {
   int parameter;
@@ -84,10 +95,10 @@ struct Average {
 /// All ranks get the weights that each has updated for the others.
 struct GatherParameters {};
 
-using Item = std::variant<Run, Zero, Ready, Progress, SumWeights, SetFactors, Gather, Finish, AddSquares, SumSquares,
+using Item = std::variant<Run, Zero, Join, Ready, Progress, SumWeights, SetFactors, Gather, Finish, AddSquares, SumSquares,
                           Gate, Update, Average, GatherParameters>;
 
-/// Takes the items of a list in their order.
+/// Takes the items of a list in their order. They live until the list has run.
 class ItemQueue {
  public:
   virtual ~ItemQueue() = default;

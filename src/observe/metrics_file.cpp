@@ -65,7 +65,8 @@ void MetricsFile::write(const EndEvent& event) {
                   {"best_accuracy", optional_number(event.best_accuracy)},
                   {"final_accuracy", optional_number(event.final_accuracy)},
                   {"skipped_updates", event.skipped_updates},
-                  {"optimizer_bytes", event.optimizer_bytes}});
+                  {"optimizer_bytes", event.optimizer_bytes},
+                  {"weights_sha256", event.weights_sha256}});
 }
 
 }  // namespace lockstep::observe

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
+#include "trainer/shard_statistics.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -53,13 +55,45 @@ auto on_every_rank(const ProcessGroup& group, const Make& make) {
   }
 }
 
+Share own_shards(const ProcessGroup& group, const TrainerOptions& options) {
+  if (options.shards == 0) return {0, 1};
+  if (options.shards < group.size() || options.lanes < 1) {
+    throw Error(ErrorCode::invalid_argument,
+                std::to_string(options.shards) + " shards on " + std::to_string(group.size()) + " ranks of " +
+                    std::to_string(options.lanes) +
+                    " lanes: each rank needs a shard and a lane, so use no more ranks than shards");
+  }
+  return share_of(options.shards, group.rank().value, group.size());
+}
+
+/// Shards make the same bits on the same processors only.
+void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops) {
+  Fnv1a hash;
+  hash.add(ops.arithmetic());
+  auto own = static_cast<std::int64_t>(hash.value());
+  std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
+  group.statistics().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "arithmetic").wait();
+  std::vector<int> others;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+  if (others.empty()) return;
+  throw Error(ErrorCode::mismatch,
+              "shards are to make the same bits on any ranks, but the ranks named here compute otherwise than rank 0: "
+              "here it is " + ops.arithmetic() + ". Use nodes of one kind, or leave shards out",
+              {.operation = "arithmetic", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
+      .on_every_rank();
+}
+
 nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph, const TrainerOptions& options,
                                Observer* observer) {
   const nn::Sgd checked(graph.parameters(), options.sgd);
   return {.dtype = options.precision,
           .sgd = checked.options(),
           .accumulate = options.accumulate,
-          .synchronised_ranks = options.sync_batch_norm ? group.size() : 0,
+          .shards = options.shards,
+          .own_shards = own_shards(group, options),
+          .lanes = options.lanes,
+          .synchronised_parts = !options.sync_batch_norm ? 0 : options.shards > 0 ? options.shards : group.size(),
           .clip_norm = options.clip_norm,
           .ema = options.ema,
           .passes = options.passes,
@@ -92,27 +126,34 @@ std::vector<std::size_t> match(const nn::Graph& graph, const std::vector<TensorS
 Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
                  const TrainerOptions& options, Observer* observer)
     : group_(&group),
+      shards_(options.shards),
+      own_shards_(on_every_rank(group, [&] { return own_shards(group, options); })),
       model_(graph, ops, on_every_rank(group, [&] { return model_options(group, graph, options, observer); })),
       data_parallel_(group, model_.parameters(), options.precision,
                      {.bucket = options.bucket,
                       .initial = options.initial,
                       .check_finite = true,
                       .scatter_gradients = options.zero,
+                      .shards = options.shards,
+                      .places = model_.gradient_places(),
                       .observer = observer}),
       velocity_(group.allocate(bytes_of(data_parallel_.owned(), options.precision))),
       averages_(allocate_host(options.ema > 0 ? bytes_of(data_parallel_.owned(), options.precision) : Bytes{})),
-      state_(allocate_host({model_.state().count().value * size_of(options.precision)})),
+      state_(allocate_host({own_shards_.count * model_.state().count().value * size_of(options.precision)})),
       statistics_(group.statistics()),
       loss_scale_(on_every_rank(group, [&] { return LossScale(options.loss_scale); })),
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
       inputs_(tensors_.size()),
+      parts_(static_cast<std::size_t>(group.size())),
       statistics_are_equal_(options.sync_batch_norm),
       seed_(options.seed),
       zero_(options.zero),
-      averages_wanted_(options.ema > 0) {
+      averages_wanted_(options.ema > 0),
+      samples_seen_(static_cast<std::size_t>(own_shards_.count)) {
+  if (shards_ > 0) require_equal_arithmetic(group, ops);
   model_.bind({.parameters = data_parallel_.values(),
-               .gradients = data_parallel_.gradients(),
-               .state = state(),
+               .gradients = data_parallel_.gradient_places(),
+               .state = states(),
                .velocity = velocity(),
                .averages = averages(),
                .owned = options.zero ? std::optional(data_parallel_.owned()) : std::nullopt,
@@ -160,7 +201,14 @@ void Replica::sum(std::span<double> values) {
 }
 
 void Replica::gather(std::span<const double> own, std::span<double> all) {
-  group_->statistics().all_gather(own, all, Queue::host(), "batch norm").wait();
+  if (shards_ == 0) {
+    group_->statistics().all_gather(own, all, Queue::host(), "batch norm").wait();
+    return;
+  }
+  const std::int64_t part = static_cast<std::int64_t>(own.size()) / own_shards_.count;
+  for (std::size_t rank = 0; rank < parts_.size(); ++rank)
+    parts_[rank].value = part * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
+  group_->statistics().all_gather_v(own, all, parts_, Queue::host(), "batch norm").wait();
 }
 
 bool Replica::finish(std::span<double> values) {
@@ -181,7 +229,8 @@ Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate
     if (!loss_scale_.may_be_at_fault()) refuse_gradients();
   }
   loss_scale_.update(result.finite);
-  samples_seen_ += batch.samples.value;
+  for (std::int64_t shard = 0; shard < own_shards_.count; ++shard)
+    samples_seen_[static_cast<std::size_t>(shard)] += share_of(batch.samples.value, shard, own_shards_.count).count;
   return {result.loss, !result.finite};
 }
 
@@ -233,8 +282,12 @@ std::span<const ops::Figures> Replica::evaluate(const data::Batch& batch) { retu
 
 void Replica::average_state() {
   if (statistics_are_equal_) return;
-  model_.average_state(statistics_, samples_seen_);
-  samples_seen_ = 0;
+  shards_ > 0 ? average_shards(states()) : model_.average_state(statistics_, samples_seen_.front());
+  forget_samples();
+}
+
+void Replica::average_shards(const Buffer& states) {
+  average_over_shards(states, samples_seen_, shards_, own_shards_, group_->statistics());
 }
 
 /// To where the gradients were: they are not needed any more before the next step.
@@ -246,11 +299,14 @@ void Replica::save(Snapshot& snapshot) {
   copy_out(data_parallel_.values(), snapshot.weights);
   assemble(velocity(), snapshot.velocity);
   if (averages_wanted_) assemble(averages(), snapshot.averages);
-  copy_out(state(), snapshot.state);
+  copy_out(states(), snapshot.state);
   snapshot.loss_scale = loss_scale_.state();
   snapshot.scaled_steps = loss_scale_.steps();
-  if (statistics_are_equal_) return;
-  nn::average_statistics({snapshot.state.data(), state().count, state().dtype}, statistics_, samples_seen_);
+  const Buffer states_copy{snapshot.state.data(), states().count, states().dtype};
+  if (!statistics_are_equal_ && shards_ > 0) average_shards(states_copy);
+  if (!statistics_are_equal_ && shards_ == 0)
+    nn::average_statistics(states_copy, statistics_, samples_seen_.front());
+  snapshot.state.resize(static_cast<std::size_t>(state().bytes().value));
 }
 
 std::vector<Snapshot::Setting> Replica::settings() const {
@@ -278,6 +334,9 @@ void Replica::restore(const Snapshot& snapshot) {
   };
   overwrite(data_parallel_.values(), snapshot.weights);
   overwrite(state(), snapshot.state);
+  for (std::int64_t shard = 1; shard < own_shards_.count; ++shard)
+    std::memcpy(slice(states(), {shard * state().count.value}, state().count).data, state().data,
+                static_cast<std::size_t>(state().bytes().value));
   // Through the gradients, which are not needed any more before the next step.
   const Buffer whole = data_parallel_.gradients();
   overwrite(whole, snapshot.velocity);
@@ -289,7 +348,7 @@ void Replica::restore(const Snapshot& snapshot) {
   double scale[2] = {snapshot.loss_scale, static_cast<double>(snapshot.scaled_steps)};
   group_->statistics().broadcast({scale, {2}, DType::float64}, {0}, Queue::host(), "loss scale").wait();
   loss_scale_.restore(scale[0], static_cast<std::int64_t>(scale[1]));
-  samples_seen_ = 0;
+  forget_samples();
 }
 
 }  // namespace lockstep::trainer

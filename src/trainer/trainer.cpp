@@ -42,7 +42,8 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
                                     .rank = group.rank(),
                                     .ranks = group.size(),
                                     .seed = options.seed,
-                                    .shuffle = training});
+                                    .shuffle = training,
+                                    .shards = training ? options.shards : 0});
   return {dataset, options.precision, std::move(sampler), {.workers = options.workers, .observer = observer}};
 }
 
@@ -188,6 +189,7 @@ std::vector<Snapshot::Setting> Trainer::settings() const {
   settings.push_back({"training samples", std::to_string(data_.train->size())});
   settings.push_back({"batch", std::to_string(options_.batch.value)});
   settings.push_back({"seed", std::to_string(options_.seed)});
+  settings.push_back({"shards", std::to_string(options_.shards)});
   return settings;
 }
 

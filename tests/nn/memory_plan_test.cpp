@@ -67,7 +67,8 @@ TEST(MemoryPlan, OfWholeModelsIsSafeAndSmallerThanAllBuffers) {
   const auto ops = ops::make_reference_ops();
   for (const Models models; const std::string_view name : models.names()) {
     const Graph network = make_model(name, DataSpec::of_images(3, 16, 16, 10));
-    PreparedGraph prepared(network, *ops, DType::float32, 4, 1, 1, {});
+    const Lanes lanes(1, *ops);
+    PreparedGraph prepared(network, lanes, DType::float32, 4, {}, {});
     for (const PlacedSteps* steps : {&prepared.training(), &prepared.evaluation()}) {
       expect_no_overlap(steps->lifetimes(), steps->plan());
       EXPECT_LT(static_cast<double>(steps->plan().total.value),

@@ -93,7 +93,7 @@ TEST(Step, ListTakenOnceDoesWhatStepsDo) {
   ASSERT_EQ(replayed.parameters, before) << "nothing has run";
 
   Verdict verdict;
-  Runner runner(replayed.model.graph(), replayed.model.numbers(), replayed.ops(), verdict, nullptr);
+  Runner runner(replayed.model.graph(), replayed.model.numbers(), replayed.model.lanes(), verdict, nullptr);
   for (const int step : {1, 2, 3}) {
     const Doubles drawn = wavy(static_cast<std::int64_t>(images.size()), step);
     std::copy(drawn.begin(), drawn.end(), images.begin());

@@ -64,7 +64,7 @@ TEST(MetricsFile, WritesAnEpoch) {
 TEST(MetricsFile, WritesTheEnd) {
   EXPECT_EQ(written(EndEvent{.outcome = "completed", .epochs = 3, .seconds = 40, .best_accuracy = 0.75}),
             json::parse(R"({"event":"end","outcome":"completed","epochs":3,"seconds":40.0,"best_accuracy":0.75,
-              "final_accuracy":null,"skipped_updates":0,"optimizer_bytes":0})"));
+              "final_accuracy":null,"skipped_updates":0,"optimizer_bytes":0,"weights_sha256":""})"));
 }
 
 TEST(MetricsFile, AppendsToWhatIsThere) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "lockstep/base/types.hpp"
@@ -28,6 +31,36 @@ Share share_of(std::int64_t total, std::int64_t index, std::int64_t parts);
 /// branch hangs a full tree: ((0+1)+(2+3))+(4+5) for six.
 constexpr int canonical_split(int leaves) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(leaves - 1)));
+}
+
+/// sum(0 … p) = sum(0 … q) ⊕ sum(q … p) with q = canonical_split(p), and so on downwards.
+/// @param leaves    p ≥ 1
+/// @param value_of  value_of(int leaf) → T; called once for each leaf, in ascending order
+/// @param combine   combine(T, T) → T, the sum of the lower leaves first
+/// @cost  p − 1 additions, log₂ p deep
+template <class ValueOf, class Combine>
+auto canonical_tree_fold(int leaves, const ValueOf& value_of, const Combine& combine, int first = 0)
+    -> decltype(value_of(first)) {
+  if (leaves == 1) return value_of(first);
+  const int left = canonical_split(leaves);
+  auto lower = canonical_tree_fold(left, value_of, combine, first);
+  return combine(lower, canonical_tree_fold(leaves - left, value_of, combine, first + left));
+}
+
+/// The same where some sums are there already.
+/// @param widths    of how many leaves each operand is the sum, all of them nodes of the tree, ascending and without a
+///                  gap; together p
+/// @param value_of  value_of(int operand) → T; called once for each, in ascending order
+template <class ValueOf, class Combine>
+auto canonical_node_fold(std::span<const int> widths, const ValueOf& value_of, const Combine& combine, int first = 0)
+    -> decltype(value_of(first)) {
+  if (widths.size() == 1) return value_of(first);
+  const int left = canonical_split(std::accumulate(widths.begin(), widths.end(), 0));
+  std::size_t lower = 0;
+  for (int leaves = 0; leaves < left; ++lower) leaves += widths[lower];
+  auto sum = canonical_node_fold(widths.first(lower), value_of, combine, first);
+  return combine(sum,
+                 canonical_node_fold(widths.subspan(lower), value_of, combine, first + static_cast<int>(lower)));
 }
 
 /// A node of the tree: the sum of the leaves `first` … `first + leaves`, added up as a tree over so many.

@@ -17,13 +17,15 @@ struct SamplerOptions {
   int ranks = 1;           ///< how many share the work
   std::uint64_t seed = 1;  ///< of the permutations; the same on all ranks
   bool shuffle = true;     ///< false: the data set's own order, for evaluation
+  /// Parts that a step's samples are cut into, of each of which one rank takes all; 0: as many as ranks.
+  int shards = 0;
 };
 
 /// Says which samples a rank takes in each step, so that over an epoch every sample is taken exactly once.
 ///
 /// An epoch is a permutation that depends on (seed, epoch) only. Step s takes its entries s·batch …
-/// min((s+1)·batch, samples), and each rank a contiguous share of those, the sizes differing by at most one, the
-/// larger ones first. So a step's samples are the same for any number of ranks; a rank may have none in the last step.
+/// min((s+1)·batch, samples), cut into as many shards as there are ranks, or more, the sizes differing by at most one,
+/// the larger ones first; each rank takes consecutive ones, as many as others or one more. So a step's samples are the same for any number of ranks; a rank may have none in the last step.
 class DistributedSampler {
  public:
   /// Begins in epoch 1.

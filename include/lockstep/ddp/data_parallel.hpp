@@ -39,6 +39,11 @@ struct DataParallelOptions {
   /// `gather(values())` brings the others: so it needs the optimizer's state for its part only.
   /// @source Rajbhandari et al.: ZeRO, SC 2020, stage 1
   bool scatter_gradients = false;
+  /// Of a step, over all ranks: gradients are added in the canonical order over them, so that the bits do not depend on
+  /// the number of ranks. Rank r of p has `share_of(shards, r, p)`, and leaves the sums `tree_nodes` of their gradients
+  /// in the first of `gradient_places()`. 0: each rank brings one gradient, and they are added in any order.
+  int shards = 0;
+  int places = 1;  ///< how many gradients of the layout this rank's memory is to hold; at least as many as sums
   Observer* observer = nullptr;  ///< gets the span "wait for gradients" on the track "compute"; outlives this
 };
 
@@ -56,12 +61,13 @@ class DataParallel {
   /// calls `synchronize()`. Collective.
   /// @param group  outlives this, or the next rebind()
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or bucket size;
-  ///         Error{invalid_argument} if the bucket size is not positive; Error{unsupported} if gradients in memory of a
-  ///         GPU are to be checked or scattered; std::bad_alloc
+  ///         Error{invalid_argument} if the bucket size is not positive, there are fewer shards than ranks, or fewer
+  ///         places than sums; Error{unsupported} if gradients in memory of a GPU are to be checked, scattered or sharded,
+  ///         if shards are to be scattered, or the group's method adds up no leaves of a tree; std::bad_alloc
   DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
   /// With the program's own tensors, whose values it synchronizes at once. Collective.
   /// @throws also Error{invalid_argument} that names the parameter whose buffers do not fit each other;
-  ///         Error{unsupported} if gradients are to be scattered
+  ///         Error{unsupported} if gradients are to be scattered or sharded
   /// @cost  gradients pass through memory of its own, as large as they are together: one copy in `ready`, one back in
   ///        `finish`
   DataParallel(ProcessGroup& group, std::vector<Parameter> parameters, const DataParallelOptions& options = {});
@@ -80,6 +86,8 @@ class DataParallel {
   /// tensors
   [[nodiscard]] Buffer values() const;
   [[nodiscard]] Buffer gradients() const;
+  /// The same as often as the options say, one behind the other, of which `gradients()` are the first.
+  [[nodiscard]] Buffer gradient_places() const;
 
   /// Overwrites all ranks' values with rank 0's, or compares them, as the options say. To be called before the first
   /// step, and whenever values were written by other means than an update that all ranks made; on a GPU, when the host

@@ -12,6 +12,7 @@
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/layout.hpp"
+#include "lockstep/base/leaves.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/statistics_exchange.hpp"
 #include "lockstep/nn/graph.hpp"
@@ -23,6 +24,7 @@ namespace lockstep::nn {
 
 struct StepNumbers;
 class ItemQueue;
+class Lanes;
 class PreparedGraph;
 
 /// Overwrites running statistics with their average over ranks, weighted by the samples that each has seen; 0 in total
@@ -48,8 +50,16 @@ struct ModelOptions {
   /// Micro-batches, of about equal size, into which a rank's samples of a step are cut. They run one after the other,
   /// so that only one's activations have to be held; gradients are added, and leave after the last.
   int accumulate = 1;
-  /// Ranks of whose parts batch norm takes mean and variance together, `Peers::size()`; 0: of each part by itself.
-  int synchronised_ranks = 0;
+  /// Parts of about equal size into which a step is cut over all ranks, and this rank's. Their gradients are added in
+  /// the canonical order over the shards, so that the bits do not depend on who has which. 0: each rank's samples are
+  /// one part, and ranks' parts are added in any order.
+  int shards = 0;
+  Share own_shards{0, 1};
+  /// Threads of a rank that take shards side by side, each with operators of its own: `ops` has one thread then.
+  int lanes = 1;
+  /// Shards, or where there are none, ranks (`Peers::size()`), of whose samples batch norm takes mean and variance
+  /// together; 0: of each part by itself.
+  int synchronised_parts = 0;
   double clip_norm = 0;  ///< the longest gradient, over all that is updated; a longer one is shortened to it. 0: any
   double ema = 0;        ///< decay of the weights' exponential moving average, which is what evaluations use. 0: none
   Passes passes;
@@ -116,8 +126,8 @@ class Model {
   /// by each step (padding apart).
   struct Memory {
     Buffer parameters;
-    Buffer gradients;
-    Buffer state;
+    Buffer gradients;  ///< `gradient_places()` times, one behind the other; the sums are in the first places
+    Buffer state;      ///< for each of the rank's shards, one behind the other
     Buffer velocity;  ///< of the optimizer, where there is one: like parameters, and zero before the first step
     Buffer averages;  ///< where there is a decay: like parameters, and equal to them before the first step
     /// The parts of the parameters that this rank updates, ascending, where `Peers::gather_parameters` brings all
@@ -134,6 +144,10 @@ class Model {
   /// Overwrites parameters and state with what the operators say: weights and biases of PyTorch's default (Kaiming
   /// uniform with a = √5), normalisation as the identity. Depends on the seed and the tensors' names alone.
   void initialize(std::uint64_t seed);
+
+  /// How many gradients of the parameters have to be held at a time: one, and with shards so many more as wait to be
+  /// added up.
+  [[nodiscard]] int gradient_places() const;
 
   /// Makes kernels and memory plan for a step, or an evaluation, of so many samples on this rank, unless they exist.
   /// Afterwards those of this size allocate nothing, but for scratch memory that an operator may keep from its first
@@ -164,8 +178,11 @@ class Model {
   void submit_step(const Feed& feed, ItemQueue& queue);
   /// What items read and write beside tensors.
   [[nodiscard]] StepNumbers& numbers() { return *numbers_; }
+  /// What a `Runner` runs them on.
+  [[nodiscard]] Lanes& lanes() { return *lanes_; }
 
   /// Averages the running statistics over ranks, as `average_statistics` does. Collective. @throws as that
+  /// @pre there are no shards
   void average_state(StatisticsExchange& exchange, std::int64_t samples);
 
  private:
@@ -178,6 +195,7 @@ class Model {
   Graph passed_;  // after the passes
   ops::Ops& ops_;
   ModelOptions options_;
+  std::unique_ptr<Lanes> lanes_;
   std::optional<Sgd> optimizer_;
   Memory memory_;
   bool bound_ = false;

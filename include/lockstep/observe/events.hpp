@@ -56,6 +56,7 @@ struct EndEvent {
   std::optional<double> final_accuracy;
   std::int64_t skipped_updates = 0;  ///< steps whose gradients a loss scale had made infinite
   std::int64_t optimizer_bytes = 0;  ///< velocity and averages of weights, on the rank that has most of them
+  std::string weights_sha256;        ///< of the last weights, empty where the run failed
 };
 
 }  // namespace lockstep::observe

@@ -163,6 +163,13 @@ class Ops {
   /// @throws Error{unsupported} for formats of another back end
   [[nodiscard]] virtual std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) = 0;
 
+  /// The same back end, computing on one thread only. To be called on that thread, before kernels are made; they give
+  /// the bits that this one gives if it has one thread, too.
+  [[nodiscard]] virtual std::unique_ptr<Ops> another() const = 0;
+
+  /// What decides its bits beside the operands: versions and instruction sets, for ranks to compare.
+  [[nodiscard]] virtual std::string arithmetic() const = 0;
+
   /// Overwrites parameters and velocity.
   virtual void sgd(const SgdStep& step) = 0;
   /// Overwrites averages.

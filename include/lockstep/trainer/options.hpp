@@ -29,7 +29,11 @@ struct TrainerOptions {
   Count batch{128};                   ///< samples of a step over all ranks
   nn::LearningRateSchedule schedule;  ///< of the learning rate, over all steps of the run
   nn::SgdOptions sgd;
-  bool sync_batch_norm = false;  ///< mean and variance of all ranks' samples, not of each rank's
+  bool sync_batch_norm = false;  ///< mean and variance of all samples of a step, not of each rank's, or shard's
+  /// Parts into which a step's samples are cut, at least as many as ranks, whose gradients are added in one order: the
+  /// same bits on any number of ranks. 0: each rank's samples are one part.
+  int shards = 0;
+  int lanes = 1;                 ///< threads of a rank that take shards side by side
   int accumulate = 1;            ///< micro-batches of a step on each rank, one after the other, with one update
   double clip_norm = 0;          ///< the longest gradient; 0: any
   double ema = 0;                ///< decay of the average of weights that evaluations use; 0: none

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/base/leaves.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
@@ -89,9 +91,16 @@ class Replica : private nn::Peers {
   [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
   [[nodiscard]] Buffer velocity() const { return velocity_.as(model_.dtype()); }
   [[nodiscard]] Buffer averages() const { return averages_.as(model_.dtype()); }
-  [[nodiscard]] Buffer state() const { return state_.as(model_.dtype()); }
+  /// For each of this rank's shards, one behind the other.
+  [[nodiscard]] Buffer states() const { return state_.as(model_.dtype()); }
+  /// Of the first, after `average_state` of all.
+  [[nodiscard]] Buffer state() const { return slice(states(), {0}, model_.state().count()); }
+  void average_shards(const Buffer& states);
+  void forget_samples() { std::fill(samples_seen_.begin(), samples_seen_.end(), std::int64_t{0}); }
 
   ProcessGroup* group_;
+  int shards_;  // of a step, over all ranks; 0: there are none
+  Share own_shards_;
   nn::Model model_;
   DataParallel data_parallel_;
   Allocation velocity_;  // of what this rank updates, part after part
@@ -101,13 +110,14 @@ class Replica : private nn::Peers {
   LossScale loss_scale_;
   std::vector<std::size_t> tensors_;                 // of a batch, for each input of the graph
   std::vector<const void*> inputs_;                  // of the step under way
+  std::vector<Count> parts_;                         // of each rank, in what shards gather
   std::vector<DataParallel::NotFinite> not_finite_;  // of the last step
   bool statistics_are_equal_;                        // on all ranks
   std::uint64_t seed_;
   bool zero_;                      // each rank updates its part
   bool averages_wanted_;           // of weights
   double step_samples_ = 0;        // of this rank, in the step under way
-  std::int64_t samples_seen_ = 0;  // by this rank since average_state
+  std::vector<std::int64_t> samples_seen_;  // by each of this rank's shards since average_state
 };
 
 }  // namespace lockstep::trainer

@@ -5,6 +5,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "ops/arithmetic.hpp"
 #include "ops/limits.hpp"
 #include "ops/onednn/empty_batch.hpp"
 #include "ops/onednn/operators.hpp"
@@ -64,6 +65,15 @@ class OneDnnOps final : public Ops {
 
   std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) override {
     return translated("reorder", [&] { return std::make_unique<Reorder>(context_, from, to); });
+  }
+
+  [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_onednn_ops(1); }
+  [[nodiscard]] std::string arithmetic() const override {
+    const dnnl_version_t& version = *dnnl_version();
+    std::string text = "oneDNN";
+    for (const int number : {version.major, version.minor, version.patch}) text += ' ' + std::to_string(number);
+    return text + " isa " + std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa())) + ", " +
+           instruction_set_of_loops();
   }
 
   void sgd(const SgdStep& step) override {

@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "ops/arithmetic.hpp"
 #include "ops/limits.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/sgd.hpp"
@@ -17,6 +18,9 @@ class ReferenceOps final : public Ops {
  public:
   [[nodiscard]] std::string_view name() const override { return "reference"; }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32 || dtype == DType::float64; }
+
+  [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_reference_ops(); }
+  [[nodiscard]] std::string arithmetic() const override { return "reference, " + instruction_set_of_loops(); }
 
   std::unique_ptr<Kernel> reorder(const Format& /*from*/, const Format& /*to*/) override {
     throw Error(ErrorCode::unsupported, "the reference operators know plain formats only");

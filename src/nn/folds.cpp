@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/folds.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+namespace lockstep::nn {
+namespace {
+
+/// Sums that lie in places, added up as far as the tree allows.
+class Stack {
+ public:
+  Stack(int shards, std::int64_t first) : shards_(shards), first_(first) {}
+
+  /// Adds what lies in `place` and ends before `end`. @return what is to be added now
+  std::vector<Fold> push(int place, std::int64_t end) {
+    places_.push_back(place);
+    std::vector<Fold> folds;
+    while (places_.size() > tree_nodes(shards_, Share{first_, end - first_}).size()) {
+      const int upper = places_.back();
+      places_.pop_back();
+      folds.push_back({places_.back(), upper});
+    }
+    return folds;
+  }
+  [[nodiscard]] const std::vector<int>& places() const { return places_; }
+
+ private:
+  int shards_;
+  std::int64_t first_;
+  std::vector<int> places_;  // of the sums, ascending
+};
+
+/// The same with other numbers for the places.
+void rename(FoldPlan& plan, const std::vector<int>& names) {
+  const auto name = [&](int& place) { place = names[static_cast<std::size_t>(place)]; };
+  const auto name_all = [&](std::vector<Fold>& folds) {
+    for (Fold& fold : folds) {
+      name(fold.to);
+      name(fold.from);
+    }
+  };
+  for (int& place : plan.place) name(place);
+  for (auto& folds : plan.after) name_all(folds);
+  name_all(plan.last);
+}
+
+/// First those that are to be 0, 1, …, then all others.
+std::vector<int> names_of(const std::vector<int>& first, int places) {
+  std::vector<int> order = first;
+  for (int place = 0; place < places; ++place)
+    if (std::find(first.begin(), first.end(), place) == first.end()) order.push_back(place);
+  std::vector<int> names(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) names[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  return names;
+}
+
+}  // namespace
+
+FoldPlan plan_folds(int shards, const Share& own, std::span<const Share> streams) {
+  FoldPlan plan;
+  Stack all(shards, own.first);
+  for (const Share& stream : streams) {
+    const std::int64_t first = own.first + stream.first;
+    Stack stack(shards, first);
+    int deepest = 0;
+    for (std::int64_t shard = first; shard < first + stream.count; ++shard) {
+      const auto depth = static_cast<int>(stack.places().size());
+      plan.place.push_back(plan.places + depth);
+      plan.after.push_back(stack.push(plan.place.back(), shard + 1));
+      deepest = std::max(deepest, depth + 1);
+    }
+    const std::vector<TreeNode> nodes = tree_nodes(shards, Share{first, stream.count});
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const std::vector<Fold> folds = all.push(stack.places()[i], nodes[i].first + nodes[i].leaves);
+      plan.last.insert(plan.last.end(), folds.begin(), folds.end());
+    }
+    plan.places += deepest;
+  }
+  rename(plan, names_of(all.places(), plan.places));
+  return plan;
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/leaf_scheduler.hpp"
+
+#include <utility>
+
+namespace lockstep::nn {
+namespace {
+
+using OperandKind = Operand::Kind;
+
+constexpr int no_buffer = ScheduleBuilder::none;
+
+std::vector<Operand> tensors(OperandKind kind, const std::vector<int>& indices) {
+  std::vector<Operand> operands;
+  for (const int index : indices) operands.push_back({kind, index});
+  return operands;
+}
+
+}  // namespace
+
+std::vector<Operand> LeafScheduler::state(const Node& node) const {
+  std::vector<Operand> operands = tensors(OperandKind::state, node.state);
+  for (Operand& operand : operands) operand.which = leaf_.shard;
+  return operands;
+}
+
+Operand LeafScheduler::use_value(int value) {
+  const int input = graph_->input_of(value);
+  return input >= 0 ? of_input(input) : builder_->use(value_of_[static_cast<std::size_t>(value)]);
+}
+
+void LeafScheduler::weigh(int term) {
+  const auto n = static_cast<std::size_t>(graph_->losses()[static_cast<std::size_t>(term)].node);
+  PlannedRun run{.kernel = made(n).kernel.get(),
+                 .pass = ops::Pass::weigh,
+                 .label = "weigh " + graph_->nodes()[n].name,
+                 .node = static_cast<int>(n),
+                 .lane = leaf_.lane,
+                 .output = figures(term)};
+  for (const int value : graph_->nodes()[n].inputs) {
+    const int input = graph_->input_of(value);
+    run.inputs.push_back(input >= 0 ? of_input(input) : Operand{});
+  }
+  builder_->add(std::move(run));
+}
+
+void LeafScheduler::convert(ops::Kernel* kernel, const std::string& label, Operand from, Operand to) {
+  builder_->add(PlannedRun{.kernel = kernel, .label = label, .lane = leaf_.lane, .inputs = {from}, .output = to});
+}
+
+PlannedRun LeafScheduler::forward(std::size_t n, ops::Pass pass) {
+  const Node& node = graph_->nodes()[n];
+  Buffers& buffers = nodes_[n];
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    buffers.converted.push_back(no_buffer);
+    ops::Kernel* there = made(n).inputs[i].there.get();
+    if (there == nullptr) continue;
+    const Operand from = use_value(node.inputs[i]);
+    buffers.converted[i] = new_buffer(there->traits().output.bytes);
+    convert(there, "reorder for " + node.name, from, builder_->use(buffers.converted[i]));
+  }
+  PlannedRun run{.kernel = made(n).kernel.get(),
+                 .pass = pass,
+                 .label = "forward " + node.name,
+                 .node = static_cast<int>(n),
+                 .leaf = number_,
+                 .lane = leaf_.lane,
+                 .inputs = inputs_of(n),
+                 .parameters = tensors(OperandKind::parameter, node.parameters),
+                 .state = state(node)};
+  if (node.output < 0) {
+    run.output = figures(loss_of(n));
+  } else {
+    int& buffer = value_of_[static_cast<std::size_t>(node.output)];
+    buffer = new_buffer(leaf_.kernels->formats[static_cast<std::size_t>(node.output)].bytes);
+    run.output = builder_->use(buffer);
+  }
+  const Bytes saved = made(n).kernel->traits().saved;
+  if (pass == ops::Pass::forward && saved.value > 0) run.saved = builder_->use(buffers.saved = new_buffer(saved));
+  return run;
+}
+
+std::vector<Operand> LeafScheduler::inputs_of(std::size_t n) {
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i < graph_->nodes()[n].inputs.size(); ++i) {
+    const int converted = nodes_[n].converted[i];
+    operands.push_back(converted == no_buffer ? use_value(graph_->nodes()[n].inputs[i]) : builder_->use(converted));
+  }
+  return operands;
+}
+
+std::optional<LeafScheduler::Backward> LeafScheduler::backward(std::size_t n) {
+  const Node& node = graph_->nodes()[n];
+  const ops::Traits& traits = made(n).kernel->traits();
+  const bool is_loss = node.output < 0;
+  const int of_output = is_loss ? no_buffer : gradient_of_[static_cast<std::size_t>(node.output)];
+  if (!is_loss && of_output == no_buffer) return std::nullopt;
+  Backward result;
+  result.terms = prepare_sums(n);
+  PlannedRun& run = result.run;
+  run = {.kernel = made(n).kernel.get(),
+         .pass = ops::Pass::backward,
+         .label = "backward " + node.name,
+         .node = static_cast<int>(n),
+         .leaf = number_,
+         .lane = leaf_.lane,
+         .inputs = traits.backward_reads_inputs ? inputs_of(n) : std::vector<Operand>(node.inputs.size()),
+         .parameters = tensors(OperandKind::parameter, node.parameters),
+         .saved = builder_->use(nodes_[n].saved)};
+  if (!is_loss && traits.backward_reads_output) run.output = use_value(node.output);
+  run.output_gradient = is_loss ? Operand{OperandKind::factor, loss_of(n)} : builder_->use(of_output);
+  for (std::size_t i = 0; i < result.terms.size(); ++i)
+    run.input_gradients.push_back(input_gradient(n, i, result.terms[i]));
+  result.parts = parameter_parts(node, traits, run);
+  return result;
+}
+
+/// Whether a kernel adds to the gradient of its input where that is summed up.
+bool LeafScheduler::adds_in_place(std::size_t n, std::size_t input) const {
+  return made(n).kernel->traits().input_gradients == ops::Writes::accumulates && made(n).inputs[input].back == nullptr;
+}
+
+/// Makes zero what the kernel will add to, and to which nobody has added yet.
+/// @return buffers for the terms of sums that it makes apart from them, or `none`
+std::vector<int> LeafScheduler::prepare_sums(std::size_t n) {
+  const Node& node = graph_->nodes()[n];
+  const ops::Traits& traits = made(n).kernel->traits();
+  const bool accumulates = traits.input_gradients == ops::Writes::accumulates;
+  std::vector<int> terms(node.inputs.size(), no_buffer);
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const auto value = static_cast<std::size_t>(node.inputs[i]);
+    if (!leads_back(node.inputs[i]) || (adds_in_place(n, i) && gradient_of_[value] != no_buffer)) continue;
+    int& buffer = adds_in_place(n, i) ? gradient_of_[value] : terms[i];
+    buffer = new_buffer(traits.inputs[i].bytes);
+    if (accumulates) builder_->add(PlannedZero{builder_->use(buffer), traits.inputs[i].bytes, leaf_.lane});
+  }
+  if (traits.parameter_gradients == ops::Writes::accumulates) {
+    for (const int parameter : node.parameters) {
+      if (users_->is_first(parameter)) builder_->add(PlannedZero{gradient(parameter), {}, leaf_.lane});
+    }
+  }
+  return terms;
+}
+
+Operand LeafScheduler::input_gradient(std::size_t n, std::size_t input, int term) {
+  const int value = graph_->nodes()[n].inputs[input];
+  if (!leads_back(value)) return {};
+  return builder_->use(adds_in_place(n, input) ? gradient_of_[static_cast<std::size_t>(value)] : term);
+}
+
+/// Where the run leaves gradients of parameters. @return the buffers of those that are to be added, or `none`
+std::vector<int> LeafScheduler::parameter_parts(const Node& node, const ops::Traits& traits, PlannedRun& run) {
+  std::vector<int> parts;
+  for (const int parameter : node.parameters) {
+    parts.push_back(no_buffer);
+    if (users_->is_first(parameter) || traits.parameter_gradients == ops::Writes::accumulates) {
+      run.parameter_gradients.push_back(gradient(parameter));
+    } else {
+      parts.back() = new_buffer(sum_of(parameter)->traits().output.bytes);
+      run.parameter_gradients.push_back(builder_->use(parts.back()));
+    }
+  }
+  return parts;
+}
+
+void LeafScheduler::add_up(std::size_t n, const Backward& backward) {
+  const Node& node = graph_->nodes()[n];
+  for (std::size_t i = 0; i < backward.terms.size(); ++i) {
+    int term = backward.terms[i];
+    if (term == no_buffer) continue;
+    const auto value = static_cast<std::size_t>(node.inputs[i]);
+    if (ops::Kernel* back = made(n).inputs[i].back.get(); back != nullptr) {
+      const Operand from = builder_->use(term);
+      term = new_buffer(back->traits().output.bytes);
+      convert(back, "reorder the gradient of " + graph_->values()[value].name, from, builder_->use(term));
+    }
+    int& so_far = gradient_of_[value];
+    if (so_far == no_buffer) {
+      so_far = term;
+      continue;
+    }
+    PlannedRun sum{.kernel = leaf_.kernels->addition[value].get(),
+                   .label = "add gradients of " + graph_->values()[value].name,
+                   .lane = leaf_.lane,
+                   .inputs = {builder_->use(so_far), builder_->use(term)}};
+    so_far = new_buffer(leaf_.kernels->formats[value].bytes);
+    sum.output = builder_->use(so_far);
+    builder_->add(std::move(sum));
+  }
+  for (std::size_t i = 0; i < backward.parts.size(); ++i) {
+    if (backward.parts[i] == no_buffer) continue;
+    const int parameter = node.parameters[i];
+    builder_->add(PlannedRun{.kernel = sum_of(parameter),
+                             .label = "add gradients of " + graph_->parameters().at(parameter).name,
+                             .lane = leaf_.lane,
+                             .inputs = {gradient(parameter), builder_->use(backward.parts[i])},
+                             .output = gradient(parameter)});
+  }
+}
+
+}  // namespace lockstep::nn

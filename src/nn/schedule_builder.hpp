@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "nn/schedule.hpp"
+
+namespace lockstep::nn {
+
+/// Appends items to a schedule, and keeps account of the buffers that they use.
+class ScheduleBuilder {
+ public:
+  static constexpr int none = -1;
+
+  /// @param lane  whose alone it is
+  int new_buffer(Bytes bytes, int lane) {
+    schedule_.buffers.push_back({bytes, now(), now(), lane});
+    return static_cast<int>(schedule_.buffers.size()) - 1;
+  }
+  /// The next item uses it. @return nothing for `none`
+  Operand use(int buffer) {
+    if (buffer == none) return {};
+    schedule_.buffers[static_cast<std::size_t>(buffer)].last = now();
+    return {Operand::Kind::activation, buffer};
+  }
+
+  template <typename Planned>
+  void add(Planned item) {
+    schedule_.items.emplace_back(std::in_place_type<Planned>, std::move(item));
+  }
+  void add(PlannedRun run) {
+    touch(run);
+    schedule_.items.emplace_back(std::move(run));
+  }
+
+  void add_leaf(std::int64_t first_sample) { schedule_.first_samples.push_back(first_sample); }
+  [[nodiscard]] Schedule take() { return std::move(schedule_); }
+
+ private:
+  [[nodiscard]] int now() const { return static_cast<int>(schedule_.items.size()); }
+  /// What a run reads or writes has to live until then.
+  void touch(const PlannedRun& run) {
+    const auto last = [this](const Operand& operand) {
+      if (operand.kind == Operand::Kind::activation) use(operand.index);
+    };
+    for (const auto* operands : {&run.inputs, &run.input_gradients, &run.parameter_gradients})
+      std::for_each(operands->begin(), operands->end(), last);
+    for (const Operand* operand : {&run.output, &run.saved, &run.output_gradient, &run.part, &run.parts})
+      last(*operand);
+  }
+
+  Schedule schedule_;
+};
+
+}  // namespace lockstep::nn

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace lockstep::ops {
+
+/// The instruction set that the loader takes of loops that are compiled for several (`kernels/vectorised.hpp`): sums in
+/// vectors of other lengths, and products that are not rounded before they are added, are other bits.
+inline std::string instruction_set_of_loops() {
+  if (__builtin_cpu_supports("avx512f") != 0) return "loops avx512f";
+  if (__builtin_cpu_supports("fma") != 0) return __builtin_cpu_supports("avx2") != 0 ? "loops avx2, fma" : "loops fma";
+  return "loops plain";
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/shard_statistics.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "kernels/reduce.hpp"
+#include "nn/fill.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+void overwrite(const Buffer& to, const Buffer& from) {
+  std::memmove(to.data, from.data, static_cast<std::size_t>(to.bytes().value));
+}
+
+}  // namespace
+
+void average_over_shards(const Buffer& states, std::span<const std::int64_t> samples, int shards, const Share& own,
+                         Communicator& communicator) {
+  std::int64_t total = std::accumulate(samples.begin(), samples.end(), std::int64_t{0});
+  communicator.all_reduce(std::span(&total, 1), std::span(&total, 1), ReduceOp::sum, Queue::host(), "samples").wait();
+  const Count count{states.count.value / own.count};
+  if (total == 0 || count.value == 0) return;
+  const auto state = [&](std::size_t shard) {
+    return slice(states, {static_cast<std::int64_t>(shard) * count.value}, count);
+  };
+  std::vector<Buffer> sums;
+  for (std::size_t shard = 0; shard < samples.size(); ++shard) {
+    sums.push_back(state(shard));
+    nn::scale(sums.back(), static_cast<double>(samples[shard]) / static_cast<double>(total));
+    while (sums.size() > tree_nodes(shards, Share{own.first, static_cast<std::int64_t>(shard) + 1}).size()) {
+      const Buffer upper = sums.back();
+      sums.pop_back();
+      const Buffer& lower = sums.back();
+      kernels::reduce(lower.data, lower.data, upper.data, count, lower.dtype, ReduceOp::sum);
+    }
+  }
+  for (std::size_t sum = 1; sum < sums.size(); ++sum) overwrite(state(sum), sums[sum]);
+  communicator.all_reduce(state(0), state(0), ReduceOp::sum, Leaves{shards, count}, Queue::host(), "statistics").wait();
+  for (std::size_t shard = 1; shard < samples.size(); ++shard) overwrite(state(shard), state(0));
+}
+
+}  // namespace lockstep::trainer
