@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// With shards a run makes the same bits on any number of ranks, here threads, and in any number of lanes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/small_data.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+constexpr int shards = 8;
+
+nn::Graph with_every_norm(const nn::DataSpec& data) {
+  nn::Graph graph("every-norm");
+  graph.input(data.at("images"));
+  graph.add("conv1", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
+  graph.add("batch", nn::BatchNorm{});
+  graph.add("relu1", nn::Relu{});
+  graph.add("conv2", nn::Convolution{.out_channels = 8, .padding = 1});
+  graph.add("group", nn::GroupNorm{.groups = 4});
+  graph.add("dropout1", nn::Dropout{.probability = 0.1});
+  graph.add("pool", nn::MaxPool{});
+  graph.add("conv3", nn::Convolution{.out_channels = 8, .padding = 1});
+  graph.add("frozen", nn::FrozenBatchNorm{});
+  graph.add("relu3", nn::Relu{});
+  graph.add("layer", nn::LayerNorm{});
+  graph.add("dropout2", nn::Dropout{.probability = 0.2});
+  graph.add("fc", nn::Linear{.out_features = data.classes});
+  nn::classify(graph, data);
+  return graph;
+}
+
+struct Net {
+  const char* name;
+  std::function<nn::Graph(const nn::DataSpec&)> make;
+};
+
+const std::vector<Net> nets{{"lenet", [](const nn::DataSpec& data) { return nn::make_model("lenet", data); }},
+                            {"resnet20", [](const nn::DataSpec& data) { return nn::make_model("resnet20", data); }},
+                            {"every norm", with_every_norm}};
+
+using MakeOps = std::unique_ptr<ops::Ops> (*)();
+std::unique_ptr<ops::Ops> one_thread_of_onednn() { return ops::make_onednn_ops(1); }
+
+/// What rank 0 has in the end, and the losses.
+struct Outcome {
+  Snapshot snapshot;
+  std::vector<double> losses;
+};
+
+/// Runs two epochs of 61 samples on threads as ranks. In each one's last step there are 13 samples, or 1, where seven
+/// shards are empty.
+Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops, std::int64_t samples = 61) {
+  const data::DatasetPair data = testing_support::small_digits(samples, 10, 12);
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
+  options.epochs = 2;
+  options.batch = {24};
+  options.schedule = {.peak = 0.05, .decay = nn::Decay::cosine};
+  options.sgd = {.momentum = 0.9, .weight_decay = 1e-4};
+  Outcome outcome;
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
+      try {
+        const auto ops = make_ops();
+        Trainer trainer(group, *ops, net.make(nn::DataSpec::of_images(1, 12, 12, 10)), data, options);
+        for (std::int64_t step = 0; step < options.epochs * trainer.steps_per_epoch(); ++step) {
+          EXPECT_EQ(trainer.train_steps(1), 1);
+          if (rank == 0) outcome.losses.push_back(trainer.last_loss());
+        }
+        const Snapshot snapshot = trainer.snapshot();
+        if (rank == 0) outcome.snapshot = snapshot;
+        group.close();
+      } catch (const Error& error) {
+        failures[static_cast<std::size_t>(rank)] = std::current_exception();
+        group.abort(error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  return outcome;
+}
+
+void expect_same(const Outcome& one, const Outcome& other) {
+  EXPECT_EQ(one.losses, other.losses);
+  EXPECT_EQ(one.snapshot.weights, other.snapshot.weights);
+  EXPECT_EQ(one.snapshot.velocity, other.snapshot.velocity);
+  EXPECT_EQ(one.snapshot.averages, other.snapshot.averages);
+  EXPECT_EQ(one.snapshot.state, other.snapshot.state);
+}
+
+/// On 1 to 8 ranks as on one, with the option as given, by one library.
+void expect_same_on_all(const Net& net, const TrainerOptions& options, MakeOps ops) {
+  const Outcome alone = run(net, 1, options, ops);
+  ASSERT_GT(alone.losses.size(), 3U);
+  for (const int ranks : {2, 3, 5, 8}) {
+    SCOPED_TRACE(std::string(net.name) + " on " + std::to_string(ranks) + " ranks");
+    expect_same(run(net, ranks, options, ops), alone);
+  }
+  for (const int lanes : {2, 3}) {
+    SCOPED_TRACE(std::string(net.name) + " in " + std::to_string(lanes) + " lanes");
+    TrainerOptions side_by_side = options;
+    side_by_side.lanes = lanes;
+    expect_same(run(net, 1, side_by_side, ops), alone);
+    expect_same(run(net, 2, side_by_side, ops), alone);
+  }
+}
+
+TEST(Shards, MakeTheSameBits) {
+  for (const Net& net : nets) expect_same_on_all(net, {.shards = shards, .clip_norm = 1}, one_thread_of_onednn);
+}
+
+TEST(Shards, MakeTheSameBitsWithSynchronisedBatchNorm) {
+  for (const Net& net : nets)
+    expect_same_on_all(net, {.sync_batch_norm = true, .shards = shards}, one_thread_of_onednn);
+}
+
+TEST(Shards, MakeTheSameBitsWithAccumulationAndAverages) {
+  for (const Net& net : nets)
+    expect_same_on_all(net, {.shards = shards, .accumulate = 2, .clip_norm = 0.5, .ema = 0.75}, one_thread_of_onednn);
+}
+
+TEST(Shards, MakeTheSameBitsWithAllOfIt) {
+  expect_same_on_all(nets.back(), {.sync_batch_norm = true, .shards = shards, .accumulate = 3, .clip_norm = 0.5},
+                     one_thread_of_onednn);
+  expect_same_on_all(nets.back(),
+                     {.precision = DType::float64, .sync_batch_norm = true, .shards = 11, .accumulate = 2},
+                     ops::make_reference_ops);
+}
+
+TEST(Shards, MayBeEmpty) {
+  for (const bool synchronised : {false, true}) {
+    const TrainerOptions options{.sync_batch_norm = synchronised, .shards = shards};
+    const auto with_a_lone_sample = [&](int ranks) { return run(nets.back(), ranks, options, one_thread_of_onednn, 49); };
+    const Outcome alone = with_a_lone_sample(1);
+    for (const int ranks : {3, 8}) expect_same(with_a_lone_sample(ranks), alone);
+  }
+}
+
+/// Without batch norm the sum is the same sum, but for rounding.
+TEST(Shards, ChangeNothingButTheOrderOfAddition) {
+  const TrainerOptions without{.precision = DType::float64};
+  TrainerOptions with = without;
+  with.shards = shards;
+  const Outcome plain = run(nets.front(), 1, without, ops::make_reference_ops);
+  const Outcome cut = run(nets.front(), 3, with, ops::make_reference_ops);
+  ASSERT_EQ(plain.losses.size(), cut.losses.size());
+  for (std::size_t step = 0; step < plain.losses.size(); ++step)
+    EXPECT_NEAR(plain.losses[step], cut.losses[step], 1e-12 * plain.losses[step]);
+  EXPECT_NE(plain.snapshot.weights, cut.snapshot.weights) << "the order of addition does not matter for these data";
+}
+
+TEST(Shards, AreRefusedWhereTheyCannotBe) {
+  const auto refusal = [](int ranks, const TrainerOptions& options) {
+    try {
+      run(nets.front(), ranks, options, one_thread_of_onednn);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_NE(refusal(3, {.shards = 2}).find("2 shards on 3 ranks"), std::string::npos) << refusal(3, {.shards = 2});
+  EXPECT_NE(refusal(2, {.shards = 4, .zero = true}).find("not scattered at the same time"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::trainer
