@@ -179,8 +179,8 @@ void print_explanation(const Options& options, const ProcessGroup& group, const 
   std::fflush(stdout);
 }
 
-/// The operators of a step of the largest share, or of its largest shard or micro-batch. All ranks measure at once, as they
-/// train at once.
+/// The operators of a step of the largest share, or of its largest shard or micro-batch. All ranks measure at once, as
+/// they train at once.
 void print_step(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops) {
   const std::int64_t shards = options.trainer.shards > 0 ? options.trainer.shards : world.size();
   const std::int64_t parts = shards * options.trainer.accumulate;
@@ -188,7 +188,10 @@ void print_step(const World& world, const Options& options, const nn::Graph& gra
   barrier(world.group());
   const nn::StepReport report = nn::explain_step(graph, ops, options.trainer.precision, share, options.trainer.passes);
   if (world.rank() != Rank{0}) return;
-  std::printf("A %s of rank 0, with %lld samples:\n%s\n", options.trainer.accumulate > 1 ? "micro-batch" : options.trainer.shards > 0 ? "shard" : "step",
+  std::printf("A %s of rank 0, with %lld samples:\n%s\n",
+              options.trainer.accumulate > 1 ? "micro-batch"
+              : options.trainer.shards > 0   ? "shard"
+                                             : "step",
               static_cast<long long>(share), to_text(report).c_str());
   std::fflush(stdout);
 }
@@ -220,8 +223,7 @@ int run_session(World& world, const Options& options, const Registry& registry) 
   const int threads = threads_of_this_rank(options, world, node);
   // Shards are taken side by side, each by one thread: what several make of one depends on their number.
   const bool by_shards = options.trainer.shards > 0;
-  const auto ops =
-      options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads) : ops::make_reference_ops();
+  const auto ops = options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads) : ops::make_reference_ops();
   trainer::TrainerOptions trainer_options = options.trainer;
   trainer_options.lanes = by_shards ? threads : 1;
   Files files = open_files(world, options);

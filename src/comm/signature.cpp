@@ -40,7 +40,8 @@ std::uint64_t counted(const Collective& c) {
   }
 }
 
-/// An all_reduce has no root, but may have leaves. What has counts of parts has none either: some bits of them tell whether two ranks' differ that add up to the same.
+/// An all_reduce has no root, but may have leaves. What has counts of parts has none either: some bits of them tell
+/// whether two ranks' differ that add up to the same.
 std::uint64_t root_or_digest(const Collective& c) {
   if (c.leaves.total > 0) return static_cast<std::uint64_t>(c.leaves.total);
   return has_common_parts(c.kind) ? hash_of_parts(c) >> 20U : static_cast<std::uint64_t>(c.root.value);

@@ -25,8 +25,8 @@ void check(const SamplerOptions& options) {
     throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(options.rank.value) + " is not one of " +
                                                  std::to_string(options.ranks) + " ranks");
   if (options.shards != 0 && options.shards < options.ranks)
-    throw Error(ErrorCode::invalid_argument, std::to_string(options.shards) + " shards are too few for " +
-                                                 std::to_string(options.ranks) + " ranks");
+    throw Error(ErrorCode::invalid_argument,
+                std::to_string(options.shards) + " shards are too few for " + std::to_string(options.ranks) + " ranks");
 }
 
 /// What a rank takes of a step.
@@ -69,8 +69,6 @@ std::span<const std::int64_t> DistributedSampler::indices(std::int64_t step) con
                                    static_cast<std::size_t>(own.count));
 }
 
-Count DistributedSampler::largest_share() const {
-  return {taken(step_samples(0).value, options_).count};
-}
+Count DistributedSampler::largest_share() const { return {taken(step_samples(0).value, options_).count}; }
 
 }  // namespace lockstep::data

@@ -44,8 +44,7 @@ struct DataParallel::State {
                     ddp::BucketOptions{.size = options.bucket,
                                        .first = first_bucket(options.bucket),
                                        .parts = options.scatter_gradients ? group->size() : 0},
-                    Leaves{options.shards, tensors.layout().count()},
-                    options.observer);
+                    Leaves{options.shards, tensors.layout().count()}, options.observer);
   }
 
   [[nodiscard]] Error refusal(const std::string& why, const std::string& label = {}) const {
@@ -75,12 +74,12 @@ struct DataParallel::State {
       throw refusal(std::to_string(options.places) + " places for gradients, of which this rank brings " +
                     std::to_string(sums()) + " sums");
     }
-    const std::string_view why =
-        options.scatter_gradients                                   ? "they are not scattered at the same time"
-        : tensors.are_the_programs()                                ? "let DataParallel have memory of its own"
-        : tensors.flat_gradients().kind == MemoryKind::device       ? "not in memory of a GPU"
-        : !group->communicator().capabilities().no_leaves.empty() ? group->communicator().capabilities().no_leaves
-                                                                    : "";
+    const std::string_view why = options.scatter_gradients    ? "they are not scattered at the same time"
+                                 : tensors.are_the_programs() ? "let DataParallel have memory of its own"
+                                 : tensors.flat_gradients().kind == MemoryKind::device ? "not in memory of a GPU"
+                                 : !group->communicator().capabilities().no_leaves.empty()
+                                     ? group->communicator().capabilities().no_leaves
+                                     : "";
     if (why.empty()) return;
     throw Error(ErrorCode::unsupported, "gradients of shards are not added up here: " + std::string(why),
                 {.rank = group->rank().value, .host = group->host()});
@@ -128,7 +127,8 @@ void DataParallel::State::send(int parameter) {
   if (options.check_finite && !queue.is_host()) {
     throw refusal("gradients that are still being written by a stream are not checked: leave check_finite false");
   }
-  for (int sum = 0; options.check_finite && sum < sums(); ++sum) finite.look(parameter, tensors.gradient(parameter, sum));
+  for (int sum = 0; options.check_finite && sum < sums(); ++sum)
+    finite.look(parameter, tensors.gradient(parameter, sum));
   tensors.collect(parameter, queue);
   reducer->ready(parameter, queue);
 }

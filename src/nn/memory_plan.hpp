@@ -22,8 +22,8 @@ struct MemoryPlan {
   Bytes total;
 };
 
-/// Places buffers so that no two that are alive at the same moment, or are of different lanes, overlap: the largest first, each at the lowest
-/// offset that is free throughout its life.
+/// Places buffers so that no two that are alive at the same moment, or are of different lanes, overlap: the largest
+/// first, each at the lowest offset that is free throughout its life.
 /// @cost O(n²) for n buffers
 /// @source Pisarchyk & Lee: Efficient memory management for deep neural net inference, 2020 (greedy by size)
 MemoryPlan plan_memory(std::span<const Lifetime> buffers);

@@ -64,9 +64,8 @@ Item PlacedSteps::placed(const PlannedZero& zero, const StepMemory& memory) cons
 }
 
 Item PlacedSteps::placed(const PlannedGather& gather, const StepMemory& memory) const {
-  return Gather{
-      {static_cast<const double*>(address(gather.own, memory)), static_cast<std::size_t>(gather.own_count)},
-      {static_cast<double*>(address(gather.all, memory)), static_cast<std::size_t>(gather.all_count)}};
+  return Gather{{static_cast<const double*>(address(gather.own, memory)), static_cast<std::size_t>(gather.own_count)},
+                {static_cast<double*>(address(gather.all, memory)), static_cast<std::size_t>(gather.all_count)}};
 }
 
 Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
@@ -82,8 +81,8 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
   for (std::size_t i = 0; i < run.inputs.size(); ++i) {
     if (run.inputs[i].kind != Kind::input) continue;
     const TensorSpec& spec = graph_->inputs()[static_cast<std::size_t>(run.inputs[i].index)];
-    slots_.push_back(
-        {&pointers.inputs[i], run.inputs[i].index, run.inputs[i].which * spec.elements() * size_of(spec.dtype(dtype_))});
+    slots_.push_back({&pointers.inputs[i], run.inputs[i].index,
+                      run.inputs[i].which * spec.elements() * size_of(spec.dtype(dtype_))});
   }
   pointers.arguments = {
       .inputs = pointers.inputs,

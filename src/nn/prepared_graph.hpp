@@ -85,10 +85,10 @@ class PlacedSteps {
 
 /// How a model's steps are cut.
 struct StepShape {
-  int shards = 1;         ///< of a step, over all ranks
-  Share own_shards{0, 1}; ///< this rank's
-  int micro_batches = 1;  ///< of each
-  int parts = 1;          ///< of a step that exchange what operators measure
+  int shards = 1;          ///< of a step, over all ranks
+  Share own_shards{0, 1};  ///< this rank's
+  int micro_batches = 1;   ///< of each
+  int parts = 1;           ///< of a step that exchange what operators measure
 };
 /// Where the gradients of the rank's shards are added up, and by whom.
 FoldPlan folds_of(const Graph& graph, const StepShape& shape, int lanes);

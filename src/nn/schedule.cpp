@@ -179,11 +179,11 @@ class StepScheduler {
   const Graph& graph_;
   Cut cut_;
   std::vector<bool> differentiable_;
-  std::vector<int> loss_of_;       // the term of each node that is a loss
-  std::vector<UsersLeft> users_;   // by shard of the rank
-  std::vector<int> shards_left_;   // by parameter
-  std::vector<int> complete_;      // parameters that are ready when lanes have joined
-  std::vector<int> exchanged_;     // buffers of the last exchange
+  std::vector<int> loss_of_;      // the term of each node that is a loss
+  std::vector<UsersLeft> users_;  // by shard of the rank
+  std::vector<int> shards_left_;  // by parameter
+  std::vector<int> complete_;     // parameters that are ready when lanes have joined
+  std::vector<int> exchanged_;    // buffers of the last exchange
   ScheduleBuilder builder_;
   std::deque<LeafScheduler> leaves_;
 };

@@ -93,8 +93,10 @@ std::vector<bool> differentiable(const Graph& graph);
 /// is ready after the last of its users. What all leaves' targets weigh is known before the first of them.
 ///
 /// Leaves of a lane run one after the other, or, where operators exchange what they measure, item by item, one
-/// micro-batch of all shards at a time. A leaf's gradients are added to those of its shard, and shards' as the folds say.
-/// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the schedule. Those
+/// micro-batch of all shards at a time. A leaf's gradients are added to those of its shard, and shards' as the folds
+/// say.
+/// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the schedule.
+/// Those
 ///                of a stream of the folds are in one lane
 Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut);
 /// The same forward only, by running statistics, of one leaf.

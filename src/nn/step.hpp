@@ -95,8 +95,8 @@ struct Average {
 /// All ranks get the weights that each has updated for the others.
 struct GatherParameters {};
 
-using Item = std::variant<Run, Zero, Join, Ready, Progress, SumWeights, SetFactors, Gather, Finish, AddSquares, SumSquares,
-                          Gate, Update, Average, GatherParameters>;
+using Item = std::variant<Run, Zero, Join, Ready, Progress, SumWeights, SetFactors, Gather, Finish, AddSquares,
+                          SumSquares, Gate, Update, Average, GatherParameters>;
 
 /// Takes the items of a list in their order. They live until the list has run.
 class ItemQueue {

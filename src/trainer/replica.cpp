@@ -79,7 +79,8 @@ void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops) {
   if (others.empty()) return;
   throw Error(ErrorCode::mismatch,
               "shards are to make the same bits on any ranks, but the ranks named here compute otherwise than rank 0: "
-              "here it is " + ops.arithmetic() + ". Use nodes of one kind, or leave shards out",
+              "here it is " +
+                  ops.arithmetic() + ". Use nodes of one kind, or leave shards out",
               {.operation = "arithmetic", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
       .on_every_rank();
 }
@@ -93,7 +94,9 @@ nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph
           .shards = options.shards,
           .own_shards = own_shards(group, options),
           .lanes = options.lanes,
-          .synchronised_parts = !options.sync_batch_norm ? 0 : options.shards > 0 ? options.shards : group.size(),
+          .synchronised_parts = !options.sync_batch_norm ? 0
+                                : options.shards > 0     ? options.shards
+                                                         : group.size(),
           .clip_norm = options.clip_norm,
           .ema = options.ema,
           .passes = options.passes,
@@ -304,8 +307,7 @@ void Replica::save(Snapshot& snapshot) {
   snapshot.scaled_steps = loss_scale_.steps();
   const Buffer states_copy{snapshot.state.data(), states().count, states().dtype};
   if (!statistics_are_equal_ && shards_ > 0) average_shards(states_copy);
-  if (!statistics_are_equal_ && shards_ == 0)
-    nn::average_statistics(states_copy, statistics_, samples_seen_.front());
+  if (!statistics_are_equal_ && shards_ == 0) nn::average_statistics(states_copy, statistics_, samples_seen_.front());
   snapshot.state.resize(static_cast<std::size_t>(state().bytes().value));
 }
 

@@ -152,8 +152,8 @@ TEST(LeafTree, AddsInTheCanonicalOrderOnSeveralNodes) {
     for (int leaves = shape.ranks(); leaves <= most_leaves; ++leaves)
       for (const std::int64_t count : {1, shape.ranks() + 1, 1009})
         for (const bool in_place : {true, false})
-          for (const Reaches& reaches : {Reaches{Reach::direct}, Reaches{Reach::staged},
-                                         Reaches{Reach::direct, Reach::staged}})
+          for (const Reaches& reaches :
+               {Reaches{Reach::direct}, Reaches{Reach::staged}, Reaches{Reach::direct, Reach::staged}})
             expect_canonical(leaves, shape.ranks(), count, in_place, Algorithm::hierarchical_tree_order, shape,
                              reaches);
 }

@@ -141,15 +141,16 @@ TEST(Shards, MakeTheSameBitsWithAccumulationAndAverages) {
 TEST(Shards, MakeTheSameBitsWithAllOfIt) {
   expect_same_on_all(nets.back(), {.sync_batch_norm = true, .shards = shards, .accumulate = 3, .clip_norm = 0.5},
                      one_thread_of_onednn);
-  expect_same_on_all(nets.back(),
-                     {.precision = DType::float64, .sync_batch_norm = true, .shards = 11, .accumulate = 2},
+  expect_same_on_all(nets.back(), {.precision = DType::float64, .sync_batch_norm = true, .shards = 11, .accumulate = 2},
                      ops::make_reference_ops);
 }
 
 TEST(Shards, MayBeEmpty) {
   for (const bool synchronised : {false, true}) {
     const TrainerOptions options{.sync_batch_norm = synchronised, .shards = shards};
-    const auto with_a_lone_sample = [&](int ranks) { return run(nets.back(), ranks, options, one_thread_of_onednn, 49); };
+    const auto with_a_lone_sample = [&](int ranks) {
+      return run(nets.back(), ranks, options, one_thread_of_onednn, 49);
+    };
     const Outcome alone = with_a_lone_sample(1);
     for (const int ranks : {3, 8}) expect_same(with_a_lone_sample(ranks), alone);
   }

@@ -59,8 +59,7 @@ auto canonical_node_fold(std::span<const int> widths, const ValueOf& value_of, c
   std::size_t lower = 0;
   for (int leaves = 0; leaves < left; ++lower) leaves += widths[lower];
   auto sum = canonical_node_fold(widths.first(lower), value_of, combine, first);
-  return combine(sum,
-                 canonical_node_fold(widths.subspan(lower), value_of, combine, first + static_cast<int>(lower)));
+  return combine(sum, canonical_node_fold(widths.subspan(lower), value_of, combine, first + static_cast<int>(lower)));
 }
 
 /// A node of the tree: the sum of the leaves `first` … `first + leaves`, added up as a tree over so many.

@@ -25,7 +25,8 @@ struct SamplerOptions {
 ///
 /// An epoch is a permutation that depends on (seed, epoch) only. Step s takes its entries s·batch …
 /// min((s+1)·batch, samples), cut into as many shards as there are ranks, or more, the sizes differing by at most one,
-/// the larger ones first; each rank takes consecutive ones, as many as others or one more. So a step's samples are the same for any number of ranks; a rank may have none in the last step.
+/// the larger ones first; each rank takes consecutive ones, as many as others or one more. So a step's samples are the
+/// same for any number of ranks; a rank may have none in the last step.
 class DistributedSampler {
  public:
   /// Begins in epoch 1.

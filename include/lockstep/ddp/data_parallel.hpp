@@ -62,8 +62,8 @@ class DataParallel {
   /// @param group  outlives this, or the next rebind()
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or bucket size;
   ///         Error{invalid_argument} if the bucket size is not positive, there are fewer shards than ranks, or fewer
-  ///         places than sums; Error{unsupported} if gradients in memory of a GPU are to be checked, scattered or sharded,
-  ///         if shards are to be scattered, or the group's method adds up no leaves of a tree; std::bad_alloc
+  ///         places than sums; Error{unsupported} if gradients in memory of a GPU are to be checked, scattered or
+  ///         sharded, if shards are to be scattered, or the group's method adds up no leaves of a tree; std::bad_alloc
   DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
   /// With the program's own tensors, whose values it synchronizes at once. Collective.
   /// @throws also Error{invalid_argument} that names the parameter whose buffers do not fit each other;

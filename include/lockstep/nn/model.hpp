@@ -128,8 +128,8 @@ class Model {
     Buffer parameters;
     Buffer gradients;  ///< `gradient_places()` times, one behind the other; the sums are in the first places
     Buffer state;      ///< for each of the rank's shards, one behind the other
-    Buffer velocity;  ///< of the optimizer, where there is one: like parameters, and zero before the first step
-    Buffer averages;  ///< where there is a decay: like parameters, and equal to them before the first step
+    Buffer velocity;   ///< of the optimizer, where there is one: like parameters, and zero before the first step
+    Buffer averages;   ///< where there is a decay: like parameters, and equal to them before the first step
     /// The parts of the parameters that this rank updates, ascending, where `Peers::gather_parameters` brings all
     /// others. `velocity` and `averages` are of these, one behind the other.
     std::optional<std::vector<LayoutPart>> owned = {};

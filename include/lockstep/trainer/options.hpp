@@ -33,10 +33,10 @@ struct TrainerOptions {
   /// Parts into which a step's samples are cut, at least as many as ranks, whose gradients are added in one order: the
   /// same bits on any number of ranks. 0: each rank's samples are one part.
   int shards = 0;
-  int lanes = 1;                 ///< threads of a rank that take shards side by side
-  int accumulate = 1;            ///< micro-batches of a step on each rank, one after the other, with one update
-  double clip_norm = 0;          ///< the longest gradient; 0: any
-  double ema = 0;                ///< decay of the average of weights that evaluations use; 0: none
+  int lanes = 1;         ///< threads of a rank that take shards side by side
+  int accumulate = 1;    ///< micro-batches of a step on each rank, one after the other, with one update
+  double clip_norm = 0;  ///< the longest gradient; 0: any
+  double ema = 0;        ///< decay of the average of weights that evaluations use; 0: none
   /// Each rank updates a part of the weights only, and holds the velocity and averages of that part only (ZeRO, stage
   /// 1).
   bool zero = false;

@@ -114,9 +114,9 @@ class Replica : private nn::Peers {
   std::vector<DataParallel::NotFinite> not_finite_;  // of the last step
   bool statistics_are_equal_;                        // on all ranks
   std::uint64_t seed_;
-  bool zero_;                      // each rank updates its part
-  bool averages_wanted_;           // of weights
-  double step_samples_ = 0;        // of this rank, in the step under way
+  bool zero_;                               // each rank updates its part
+  bool averages_wanted_;                    // of weights
+  double step_samples_ = 0;                 // of this rank, in the step under way
   std::vector<std::int64_t> samples_seen_;  // by each of this rank's shards since average_state
 };
 

@@ -78,9 +78,8 @@ void CanonicalCombine::operator()(std::span<void* const> outs, std::span<const v
     const TileSum sum({first}, length, dtype, op);
     Tile lower;
     Tile upper;
-    const std::array<const void*, 2> halves{
-        sum.of(ins.first(left), part(widths, 0, left), lower),
-        sum.of(ins.subspan(left), part(widths, left, ins.size() - left), upper)};
+    const std::array<const void*, 2> halves{sum.of(ins.first(left), part(widths, 0, left), lower),
+                                            sum.of(ins.subspan(left), part(widths, left, ins.size() - left), upper)};
     std::transform(outs.begin(), outs.end(), tiles_.begin(),
                    [&](void* out) { return static_cast<std::byte*>(out) + first * width; });
     kernels::combine(tiles_, halves, length, dtype, op, residence);

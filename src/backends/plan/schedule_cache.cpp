@@ -71,8 +71,7 @@ CompiledSchedule ScheduleCache::make(const Key& key, std::span<const Count> part
   collectives::Choice choice = choose(selection_, key.kind, bytes).choice;
   int inputs = 1;
   if (key.leaves > 0) {
-    choice.algorithm =
-        shares_ ? collectives::Algorithm::hierarchical_tree_order : collectives::Algorithm::tree_order;
+    choice.algorithm = shares_ ? collectives::Algorithm::hierarchical_tree_order : collectives::Algorithm::tree_order;
     inputs = static_cast<int>(tree_nodes(key.leaves, share_of(key.leaves, me_.value, shape_.ranks())).size());
   }
   const Count segment{std::max<std::int64_t>(1, choice.segment.value / key.element_bytes)};

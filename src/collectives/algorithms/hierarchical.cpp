@@ -183,9 +183,7 @@ class Builder {
     append(leaf_tree_all_reduce({seat_.node}, nodes_, {mine.count}, own, {others * mine.count}));
   }
 
-  void exchange(const AcrossNodes& across) {
-    append(across({seat_.node}, shape_.nodes(), {slice(seat_.local).count}));
-  }
+  void exchange(const AcrossNodes& across) { append(across({seat_.node}, shape_.nodes(), {slice(seat_.local).count})); }
   /// The plan of this rank's lane.
   void append(const Plan& plan) {
     const Lane lane(shape_, seat_.local, slice(seat_.local).offset);

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worked example of docs/worked-example.md: one small step, cut every way it can be, worked out by hand.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/ddp/data_parallel.hpp"
+#include "lockstep/nn/model.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "nn/step.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+using namespace nn;
+
+constexpr int shards = 4;
+constexpr int ranks = 3;
+constexpr int micro_batches = 2;
+constexpr double rate = 1;
+
+/// y = w·x, and of each sample that counts the binary cross-entropy of y against its target.
+Graph example() {
+  Graph graph("example");
+  const int x = graph.input({.name = "x", .extent = {1, 1, 1}});
+  const int target = graph.input({.name = "target", .extent = {1, 1, 1}});
+  const int counts = graph.input({.name = "counts", .extent = {1, 1, 1}});
+  const int y = graph.add("linear", Convolution{.out_channels = 1, .kernel = 1, .bias = false}, {x});
+  graph.loss("loss", ops::BinaryCrossEntropy{}, {y, target, counts}, 1, Normaliser::weight);
+  return graph;
+}
+
+/// Of a step, by sample.
+struct Samples {
+  std::vector<double> x;
+  std::vector<double> target;
+  std::vector<double> counts;
+};
+
+/// What one rank does and comes to.
+struct Outcome {
+  std::vector<std::string> listing;
+  std::vector<double> sums;  // of its nodes of the tree
+  double normaliser = 0;
+  double weight = 0;  // after the update
+};
+
+/// Writes down what each item is, and what a rank brings, and goes on as the ranks do together.
+class Member final : public Peers {
+ public:
+  Member(ProcessGroup& group, DataParallel& gradients) : group_(group), gradients_(gradients) {}
+  void ready(int parameter) override {
+    const auto nodes = tree_nodes(shards, share_of(shards, group_.rank().value, ranks));
+    const auto* const places = static_cast<const double*>(gradients_.gradient_places().data);
+    for (std::size_t node = 0; node < nodes.size(); ++node)
+      sums.push_back(places[static_cast<std::int64_t>(node) * gradients_.layout().count().value]);
+    gradients_.ready(parameter);
+  }
+  void between_operators() override {}
+  void sum(std::span<double> values) override { group_.statistics().all_reduce(values, values, ReduceOp::sum).wait(); }
+  [[nodiscard]] int size() const override { return ranks; }
+  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
+  bool finish(std::span<double> values) override { return gradients_.finish(1, values).not_finite.empty(); }
+  void gather_parameters() override {}
+
+  std::vector<double> sums;
+
+ private:
+  ProcessGroup& group_;
+  DataParallel& gradients_;
+};
+
+std::string text_of(const Item& item) {
+  struct Text {
+    std::string operator()(const Run& run) const { return *run.label; }
+    std::string operator()(const Zero& /*item*/) const { return "zero"; }
+    std::string operator()(const Join& /*item*/) const { return "join"; }
+    std::string operator()(const Ready& /*item*/) const { return "ready linear.weight"; }
+    std::string operator()(const nn::Progress& /*item*/) const { return "progress"; }
+    std::string operator()(const SumWeights& /*item*/) const { return "sum weights"; }
+    std::string operator()(const SetFactors& /*item*/) const { return "set factors"; }
+    std::string operator()(const Gather& /*item*/) const { return "gather"; }
+    std::string operator()(const Finish& /*item*/) const { return "finish"; }
+    std::string operator()(const AddSquares& /*item*/) const { return "add squares"; }
+    std::string operator()(const SumSquares& /*item*/) const { return "sum squares"; }
+    std::string operator()(const Gate& /*item*/) const { return "gate"; }
+    std::string operator()(const Update& /*item*/) const { return "update"; }
+    std::string operator()(const Average& /*item*/) const { return "average"; }
+    std::string operator()(const GatherParameters& /*item*/) const { return "gather parameters"; }
+  };
+  return std::visit(Text{}, item);
+}
+
+class Listing final : public ItemQueue {
+ public:
+  void submit(const Item& item) override {
+    if (!std::holds_alternative<nn::Progress>(item)) lines.push_back(text_of(item));
+  }
+  std::vector<std::string> lines;
+};
+
+Outcome take_step(ProcessGroup& group, const Samples& samples) {
+  const auto ops = ops::make_reference_ops();
+  const Share own = share_of(shards, group.rank().value, ranks);
+  Model model(example(), *ops,
+              {.dtype = DType::float64,
+               .sgd = SgdOptions{.momentum = 0},
+               .accumulate = micro_batches,
+               .shards = shards,
+               .own_shards = own});
+  DataParallel gradients(group, model.parameters(), DType::float64,
+                         {.check_finite = true, .shards = shards, .places = model.gradient_places()});
+  std::vector<double> velocity(static_cast<std::size_t>(model.parameters().count().value));
+  model.bind({.parameters = gradients.values(),
+              .gradients = gradients.gradient_places(),
+              .state = {nullptr, {0}, DType::float64},
+              .velocity = {velocity.data(), {static_cast<std::int64_t>(velocity.size())}, DType::float64}});
+  auto* const weight = static_cast<double*>(gradients.values().data);
+  *weight = 0;
+  gradients.synchronize();
+
+  const auto total = static_cast<std::int64_t>(samples.x.size());
+  const std::int64_t first = share_of(total, own.first, shards).first;
+  const std::array<const void*, 3> inputs{samples.x.data() + first, samples.target.data() + first,
+                                          samples.counts.data() + first};
+  const Feed feed{.samples = share_of(total, own.end() - 1, shards).end() - first, .inputs = inputs};
+  Listing listing;
+  model.submit_step(feed, listing);
+  Member peers(group, gradients);
+  model.train(feed, {.learning_rate = rate, .samples = static_cast<double>(total)}, peers);
+  return {listing.lines, peers.sums, model.numbers().weights.front(), *weight};
+}
+
+/// Of all ranks.
+std::vector<Outcome> take_step(const Samples& samples) {
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
+  std::vector<Outcome> outcomes(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      auto& group = groups[static_cast<std::size_t>(rank)];
+      outcomes[static_cast<std::size_t>(rank)] = take_step(group, samples);
+      group.close();
+    });
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+/// What the page has between the lines ```rank R and ```.
+std::vector<std::string> listing_on_the_page(int rank) {
+  std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/worked-example.md");
+  std::vector<std::string> lines;
+  bool inside = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line == "```rank" + std::to_string(rank)) {
+      inside = true;
+    } else if (inside && line == "```") {
+      break;
+    } else if (inside) {
+      lines.push_back(line.substr(0, line.find("  ")));  // without the remark behind it
+    }
+  }
+  return lines;
+}
+
+/// Positives, and all that counts, on rank 1 alone: shards 2.
+const Samples seven{.x = {1, 2, 3, 4, 8, 16, 5}, .target = {0, 0, 0, 0, 1, 1, 0}, .counts = {0, 0, 0, 0, 1, 1, 0}};
+
+TEST(WorkedExample, IsAsThePageSays) {
+  const std::vector<Outcome> outcomes = take_step(seven);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(outcome.listing, listing_on_the_page(rank)) << "rank " << rank;
+    EXPECT_EQ(outcome.normaliser, 2) << "two samples count";
+    EXPECT_EQ(outcome.weight, 6) << "0 − rate · (−6)";
+  }
+  using Sums = std::vector<double>;
+  EXPECT_EQ(outcomes[0].sums, Sums{0}) << "shards 0 and 1: nothing counts";
+  EXPECT_EQ(outcomes[1].sums, Sums{-6}) << "shard 2: (½ − 1)·8·½ + (½ − 1)·16·½";
+  EXPECT_EQ(outcomes[2].sums, Sums{0}) << "shard 3, of whose micro-batches one is empty";
+}
+
+/// The step of ten samples before it, in which everything counts.
+TEST(WorkedExample, OfTenSamplesAddsUpByHand) {
+  Samples ten;
+  for (const double x : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+    ten.x.push_back(x);
+    ten.target.push_back(0);
+    ten.counts.push_back(1);
+  }
+  const std::vector<Outcome> outcomes = take_step(ten);
+  const double factor = 1.0 / 10;
+  const auto gradient = [&](double x) { return (0.5 - 0) * factor * x; };
+  const auto micro = [&](double a, double b) { return gradient(a) + gradient(b); };
+  const double shard0 = micro(1, 2) + gradient(3);
+  const double shard1 = micro(4, 5) + gradient(6);
+  const double shard2 = gradient(7) + gradient(8);
+  const double shard3 = gradient(9) + gradient(10);
+  EXPECT_DOUBLE_EQ(outcomes[0].sums.at(0), shard0 + shard1) << "rank 0 has two shards, which are one node";
+  EXPECT_DOUBLE_EQ(outcomes[1].sums.at(0), shard2);
+  EXPECT_DOUBLE_EQ(outcomes[2].sums.at(0), shard3);
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.normaliser, 10);
+    EXPECT_EQ(outcome.weight, -((outcomes[0].sums[0]) + (outcomes[1].sums[0] + outcomes[2].sums[0])))
+        << "the root, in this order";
+    EXPECT_DOUBLE_EQ(outcome.weight, -2.75);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::trainer
