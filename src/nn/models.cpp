@@ -58,6 +58,8 @@ const ModelEntry& Models::at(std::string_view name) const {
 
 const Defaults& Models::defaults(std::string_view name) const { return at(name).defaults; }
 
+const DataSpec& Models::example(std::string_view name) const { return at(name).example; }
+
 Graph Models::make(std::string_view name, const DataSpec& data) const { return at(name).make(data); }
 
 Graph make_model(std::string_view name, const DataSpec& data) { return Models().make(name, data); }

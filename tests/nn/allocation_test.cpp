@@ -15,7 +15,8 @@
 
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
-#include "nn/trainee.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "nn/drawn_run.hpp"
 
 namespace {
 std::atomic<std::int64_t> allocations{0};
@@ -79,19 +80,17 @@ TEST(Allocation, TheCounterCounts) {
 template <typename Real>
 void expect_no_allocation(std::string_view name, std::unique_ptr<ops::Ops> ops) {
   NullObserver observer;
-  const std::vector<double> exact = wavy(4 * 128);
-  const std::vector<Real> images(exact.begin(), exact.end());
-  const std::vector<std::int32_t> full = cycling_labels(4, 3);
-  const std::vector<std::int32_t> rest = cycling_labels(3, 3);
-  TraineeOf<Real> trainee(make_model(name, DataSpec::of_images(2, 8, 8, 3)), 1, &observer, std::move(ops));
-  for (const std::int64_t batch : {4, 3, 0}) trainee.model.prepare(batch);
+  const DataSpec data = Models().example(name);
+  DrawnRun<Real> run(make_model(name, data), data.classes, {.batch = 2, .observer = &observer}, std::move(ops));
+  run.draw(0);
+  for (const std::int64_t batch : {2, 1, 0}) run.model.prepare(batch);
   std::int64_t before = 0;
   for (int round = 0; round < 3; ++round) {
     if (round == 1) before = allocations;  // operators may keep scratch memory from their first call
-    trainee.step(images, full, 0.1);
-    trainee.step(images, rest, 0.1);
-    trainee.differentiate(nullptr, nullptr, 0);
-    trainee.evaluate(images.data(), full.data(), 4);
+    run.train(2);
+    run.train(1);
+    run.train(0);
+    run.evaluate(2);
   }
   EXPECT_EQ(allocations - before, 0) << name;
 }

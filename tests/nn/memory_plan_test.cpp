@@ -66,7 +66,7 @@ TEST(MemoryPlan, RandomLifetimesNeverOverlap) {
 TEST(MemoryPlan, OfWholeModelsIsSafeAndSmallerThanAllBuffers) {
   const auto ops = ops::make_reference_ops();
   for (const Models models; const std::string_view name : models.names()) {
-    const Graph network = make_model(name, DataSpec::of_images(3, 16, 16, 10));
+    const Graph network = make_model(name, models.example(name));
     const Lanes lanes(1, *ops);
     PreparedGraph prepared(network, lanes, DType::float32, 4, {}, {});
     for (const PlacedSteps* steps : {&prepared.training(), &prepared.evaluation()}) {

@@ -55,7 +55,7 @@ TEST(Models, ResNet20NamesItsTensorsAsTorchvisionDoes) {
 
 TEST(Models, FusedModelsHaveNoReluLeftOver) {
   for (const Models models; const std::string_view name : models.names()) {
-    const Graph network = make_model(name, DataSpec::of_images(3, 32, 32, 10));
+    const Graph network = make_model(name, models.example(name));
     EXPECT_NO_THROW(network.check());
     const Graph fused = fuse_activations(network);
     for (const Node& layer : fused.nodes()) EXPECT_FALSE(std::holds_alternative<Relu>(layer.op)) << layer.name;
@@ -76,7 +76,10 @@ TEST(Models, AnUnknownNameIsRefusedWithTheNearestAndTheList) {
     FAIL() << "there is no such model";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_EQ(error.message(), "there is no model 'resnet-20'; did you mean 'resnet20'? There are lenet, resnet20");
+    const std::string& message = error.message();
+    EXPECT_EQ(message.find("there is no model 'resnet-20'; did you mean 'resnet20'? There are "), 0U) << message;
+    for (const Models models; const std::string_view name : models.names())
+      EXPECT_NE(message.find(name), std::string::npos) << message;
   }
   EXPECT_THROW((void)Models().defaults("lennet"), Error);
 }
@@ -100,7 +103,8 @@ TEST(Models, TakeOneMoreUnderANameOfItsOwn) {
     return network;
   };
   models.add({.name = "tiny", .make = make, .defaults = {.epochs = 7}});
-  EXPECT_EQ(models.names(), (std::vector<std::string_view>{"lenet", "resnet20", "tiny"}));
+  EXPECT_EQ(models.names().size(), Models().names().size() + 1);
+  EXPECT_EQ(models.names().back(), "tiny");
   EXPECT_EQ(models.defaults("tiny").epochs, 7);
   EXPECT_EQ(models.make("tiny", DataSpec::of_images(1, 2, 2, 3)).nodes().size(), 2U);
   EXPECT_THROW(models.add({.name = "lenet", .make = make}), Error);

@@ -45,6 +45,8 @@ struct ModelEntry {
   /// @throws Error{invalid_argument} for data that the model cannot take
   std::function<Graph(const DataSpec& data)> make;
   Defaults defaults;
+  /// Small data that it can take, for whoever tries every model: tests, and comparisons with PyTorch.
+  DataSpec example = DataSpec::of_images(3, 8, 8, 10);
 };
 
 /// Models by name. At first those that come with lockstep, one for each file of src/nn/models.
@@ -57,6 +59,8 @@ class Models {
   [[nodiscard]] std::vector<std::string_view> names() const;
   /// @throws Error{invalid_argument} for an unknown name, with the nearest one and the list
   [[nodiscard]] const Defaults& defaults(std::string_view name) const;
+  /// @throws as above
+  [[nodiscard]] const DataSpec& example(std::string_view name) const;
   /// @throws as above, and what the model throws
   [[nodiscard]] Graph make(std::string_view name, const DataSpec& data) const;
 

@@ -53,7 +53,7 @@ const Mistake mistakes[] = {
     {"MissingValue", "--steps", {"required argument for option '--steps' is missing"}},
     {"NoNumber", "--batch many", {"'many'", "'--batch'"}},
     {"Repeated", "--seed 1 --seed 2", {"'--seed'", "more than once"}},
-    {"MisspeltModel", "--model resnet-20", {"--model resnet-20: ", "did you mean 'resnet20'?", "lenet|resnet20"}},
+    {"MisspeltModel", "--model resnet-20", {"--model resnet-20: ", "did you mean 'resnet20'?", "lenet|", "|resnet20"}},
     {"MisspeltDataset", "--dataset synthetic-digit", {"did you mean 'synthetic-digits'?"}},
     {"MisspeltAlgorithm", "--algorithm rign", {"--algorithm rign: ", "did you mean 'ring'?"}},
     {"MisspeltCompression", "--compress bf61", {"--compress bf61: ", "did you mean 'bf16'?", "none|bf16|fp16"}},

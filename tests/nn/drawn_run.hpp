@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/nn/model.hpp"
+#include "lockstep/nn/models.hpp"
+#include "nn/fill.hpp"
+
+namespace lockstep::nn {
+
+/// One tensor of a batch; one of the two is empty.
+struct DrawnTensor {
+  std::vector<float> reals;  ///< float32, so that both precisions see the same numbers
+  std::vector<std::int32_t> integers;
+};
+
+/// Uniform in [0, below).
+inline std::vector<std::int32_t> draw_integers(std::int64_t count, std::int64_t below, std::uint64_t seed,
+                                               const std::string& stream) {
+  const double half = static_cast<double>(below) / 2;
+  std::vector<float> drawn(static_cast<std::size_t>(count));
+  fill_uniform({drawn.data(), {count}, DType::float32}, seed, stream, 0, half);
+  std::vector<std::int32_t> integers;
+  integers.reserve(drawn.size());
+  for (const float value : drawn)
+    integers.push_back(static_cast<std::int32_t>(std::floor(value + half)) % static_cast<std::int32_t>(below));
+  return integers;
+}
+
+/// Waves whose direction and length tell the sample's class, under as much noise.
+inline std::vector<float> draw_waves(const TensorSpec& spec, std::span<const std::int32_t> classes, std::uint64_t seed,
+                                     const std::string& stream) {
+  const auto count = static_cast<std::int64_t>(classes.size()) * spec.elements();
+  std::vector<float> values(static_cast<std::size_t>(count));
+  fill_uniform({values.data(), {count}, DType::float32}, seed, stream, 0, 1);
+  const auto& [channels, height, width] = spec.extent;
+  auto value = values.begin();
+  for (const std::int32_t label : classes) {
+    for (std::int64_t i = 0; i < spec.elements(); ++i, ++value) {
+      const auto x = static_cast<double>(i % width);
+      const auto y = static_cast<double>(i / width % height);
+      *value += static_cast<float>(std::sin((x * std::cos(label) + y * std::sin(label)) * 0.1 * (label + 2)));
+    }
+  }
+  return values;
+}
+
+/// The inputs of a model in the batch of one step: integers below `classes`, and real numbers that depend on the
+/// sample's label.
+inline std::vector<DrawnTensor> draw_batch(std::span<const TensorSpec> inputs, std::int64_t classes, std::int64_t batch,
+                                           std::uint64_t seed, std::int64_t step) {
+  const auto stream = [step](const std::string& name) { return name + " " + std::to_string(step); };
+  const std::vector<std::int32_t> labels = draw_integers(batch, classes, seed, stream("labels"));
+  std::vector<DrawnTensor> tensors;
+  for (const TensorSpec& spec : inputs) {
+    DrawnTensor& drawn = tensors.emplace_back();
+    if (spec.content == Content::real) {
+      drawn.reals = draw_waves(spec, labels, seed, stream(spec.name));
+    } else {
+      drawn.integers = draw_integers(batch * spec.elements(), classes, seed, stream(spec.name));
+    }
+  }
+  return tensors;
+}
+
+/// How a model is tried on drawn data.
+struct DrawnOptions {
+  std::int64_t batch = 4;
+  std::uint64_t seed = 1;  ///< of weights, data and dropout
+  double learning_rate = 0.01;
+  std::optional<SgdOptions> sgd = SgdOptions{.momentum = 0.9};  ///< without it weights stay as they are
+  Observer* observer = nullptr;
+};
+
+/// A model with memory of its own that takes steps on drawn batches.
+template <typename Real>
+class DrawnRun {
+ public:
+  static constexpr DType dtype = std::is_same_v<Real, float> ? DType::float32 : DType::float64;
+
+  DrawnRun(Graph graph, std::int64_t classes, DrawnOptions options, std::unique_ptr<ops::Ops> ops)
+      : ops_(std::move(ops)),
+        options_(std::move(options)),
+        classes_(classes),
+        model(std::move(graph), *ops_, {.dtype = dtype, .sgd = options_.sgd, .observer = options_.observer}),
+        parameters(static_cast<std::size_t>(model.parameters().count().value)),
+        gradients(parameters.size()),
+        state(static_cast<std::size_t>(model.state().count().value)),
+        velocity_(options_.sgd ? parameters.size() : 0) {
+    model.bind({.parameters = view(parameters),
+                .gradients = view(gradients),
+                .state = view(state),
+                .velocity = view(velocity_)});
+    model.initialize(options_.seed);
+  }
+
+  /// Makes the batch of that number.
+  void draw(std::int64_t number) {
+    const std::vector<TensorSpec>& inputs = model.graph().inputs();
+    number_ = number;
+    batch = draw_batch(inputs, classes_, options_.batch, options_.seed, number);
+    reals_.clear();
+    for (const DrawnTensor& tensor : batch) reals_.emplace_back(tensor.reals.begin(), tensor.reals.end());
+    feed_.clear();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const void* integers = batch[i].integers.data();
+      feed_.push_back(inputs[i].content == Content::real ? reals_[i].data() : integers);
+    }
+  }
+  /// A step on the batch's first samples. @return the loss before it
+  double train(std::int64_t samples) {
+    NoPeers alone;
+    return model
+        .train({.samples = samples, .inputs = feed_},
+               {.learning_rate = options_.learning_rate,
+                .samples = static_cast<double>(samples),
+                .occasion = {.seed = options_.seed, .step = number_}},
+               alone)
+        .loss;
+  }
+  void evaluate(std::int64_t samples) { model.evaluate({.samples = samples, .inputs = feed_}); }
+  /// The step on the batch of that number. @return the loss before it
+  double step(std::int64_t number) {
+    draw(number);
+    return train(options_.batch);
+  }
+
+ private:
+  static Buffer view(std::vector<Real>& values) {
+    return {values.data(), {static_cast<std::int64_t>(values.size())}, dtype};
+  }
+
+  std::unique_ptr<ops::Ops> ops_;
+  DrawnOptions options_;
+  std::int64_t classes_;
+
+ public:
+  Model model;
+  std::vector<Real> parameters;
+  std::vector<Real> gradients;  ///< of the last step, means over its samples
+  std::vector<Real> state;
+  std::vector<DrawnTensor> batch;  ///< of the last step, as the graph's inputs
+
+ private:
+  std::int64_t number_ = 0;
+  std::vector<std::vector<Real>> reals_;
+  std::vector<const void*> feed_;
+  std::vector<Real> velocity_;
+};
+
+}  // namespace lockstep::nn
