@@ -62,7 +62,7 @@ def make_step(arguments, rank):
     """A function that trains on the batch of a step number and returns the loss."""
     torch.manual_seed(1)
     layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
-    model = torch_models.MODELS[arguments.model](IMAGES[arguments.model], CLASSES).to(memory_format=layout)
+    model = torch_models.MODELS[arguments.model]({"images": IMAGES[arguments.model]}, CLASSES).to(memory_format=layout)
     if dist.get_world_size() > 1:  # alone, there is nobody to add up with
         model = DistributedDataParallel(model)
     if arguments.compile:

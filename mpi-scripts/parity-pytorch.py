@@ -9,16 +9,20 @@
       WEIGHTS: a training run in float64 that wrote its weights after every step; REFERENCE and FAST: gradients at those
       weights in float64 and float32. Each gradient tensor's relative L2 distance from the reference, median over steps,
       must be at most 3 times that of PyTorch in float32.
+  parity-pytorch.py record NN_PARITY FILE [MODEL...]
+      FILE: tests/nn/pytorch_models.json. Trains these models, or all, in float64 from lockstep's weights on its batches
+      and writes down what comes of it; what FILE has of other models stays.
 
 Exit code 0 if the bounds hold, 1 if one is broken.
 """
 import json
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 import torch_models
 
@@ -32,10 +36,12 @@ class Run:
     def __init__(self, directory):
         self.directory = pathlib.Path(directory)
         self.index = json.loads((self.directory / "index.json").read_text())
-        shape = (self.index["steps"], self.index["batch"])
-        self.images = self.raw("images.bin", "<f4").reshape(*shape, *self.index["image"])
-        self.labels = self.raw("labels.bin", "<i4").reshape(shape)
+        self.inputs = {spec["name"]: self.input(spec) for spec in self.index["inputs"]}
         self.losses = self.raw("losses.bin", "<f8")
+
+    def input(self, spec):
+        values = self.raw(spec["name"] + ".bin", "<i4" if spec["integer"] else "<f4")
+        return values.reshape(self.index["steps"], self.index["batch"], *spec["extent"])
 
     def raw(self, file, dtype):
         return np.fromfile(self.directory / file, dtype)
@@ -51,7 +57,8 @@ class Run:
                  for slot, size, end in zip(slots, sizes, ends)} for row in flat]
 
     def module(self, dtype):
-        module = torch_models.MODELS[self.index["model"]](self.index["image"], self.index["classes"]).to(dtype)
+        extents = {spec["name"]: tuple(spec["extent"]) for spec in self.index["inputs"]}
+        module = torch_models.MODELS[self.index["model"]](extents, self.index["classes"]).to(dtype)
         ours = [slot["name"] for slot in self.index["parameters"]]
         theirs = [name for name, _ in module.named_parameters()]
         if ours != theirs:
@@ -59,7 +66,10 @@ class Run:
         return module
 
     def batch(self, step, dtype):
-        return torch.from_numpy(self.images[step]).to(dtype), torch.from_numpy(self.labels[step]).long()
+        torch_models.Dropout.seed, torch_models.Dropout.step = self.index["seed"], step
+        tensors = {name: torch.from_numpy(values[step]) for name, values in self.inputs.items()}
+        return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor.long()
+                for name, tensor in tensors.items()}
 
 
 def load(module, weights):
@@ -84,23 +94,29 @@ def worst(deviations):
     return name, deviations[name]
 
 
+def train(run, module):
+    """Takes the run's steps; gives each step's number and loss."""
+    index = run.index
+    sgd = torch.optim.SGD(module.parameters(), lr=index["learning_rate"], momentum=index["momentum"],
+                          nesterov=index["nesterov"], weight_decay=index["weight_decay"])
+    for step in range(index["steps"]):
+        sgd.zero_grad()
+        loss = module.loss(run.batch(step, torch.float64))
+        loss.backward()
+        sgd.step()
+        yield step, loss.item()
+
+
 def compare_training(directory):
     run = Run(directory)
     index = run.index
     module = run.module(torch.float64)
     snapshots = run.snapshots("weights.bin")
     load(module, snapshots[0])
-    sgd = torch.optim.SGD(module.parameters(), lr=index["learning_rate"], momentum=index["momentum"],
-                          nesterov=index["nesterov"], weight_decay=index["weight_decay"])
     loss_deviation = 0.0
     deviations = {}
-    for step in range(index["steps"]):
-        images, labels = run.batch(step, torch.float64)
-        sgd.zero_grad()
-        loss = F.cross_entropy(module(images), labels)
-        loss.backward()
-        sgd.step()
-        loss_deviation = max(loss_deviation, abs(loss.item() - run.losses[step]) / abs(loss.item()))
+    for step, loss in train(run, module):
+        loss_deviation = max(loss_deviation, abs(loss - run.losses[step]) / abs(loss))
         if (step + 1) % index["weights_every"] == 0:
             weights = snapshots[(step + 1) // index["weights_every"]]
             for name, parameter in module.named_parameters():
@@ -125,14 +141,14 @@ def distances(gradients, reference):
 def pytorch_gradients(run, step, weights):
     module = run.module(torch.float32)
     load(module, weights)
-    images, labels = run.batch(step, torch.float32)
-    F.cross_entropy(module(images), labels, reduction="sum").backward()
+    module.loss(run.batch(step, torch.float32)).backward()
     return {name: parameter.grad.numpy() for name, parameter in module.named_parameters()}
 
 
 def compare_gradients(weights_directory, reference_directory, fast_directory):
     run, reference, fast = Run(weights_directory), Run(reference_directory), Run(fast_directory)
-    if not (np.array_equal(run.images, reference.images) and np.array_equal(run.images, fast.images)):
+    if not all(np.array_equal(values, other.inputs[name]) for name, values in run.inputs.items()
+               for other in (reference, fast)):
         sys.exit("the runs were not made with the same batches")
     weights, exact, ours = run.snapshots("weights.bin"), reference.snapshots("gradients.bin"), fast.snapshots("gradients.bin")
     steps = range(run.index["steps"])
@@ -148,12 +164,61 @@ def compare_gradients(weights_directory, reference_directory, fast_directory):
     return row(run.index["model"], what, value, GRADIENT_BOUND)
 
 
+def figures(tensor):
+    """Norm, and sum with weights between -1 and 1: what tests/nn/pytorch_test.cpp takes of each tensor."""
+    values = tensor.detach().numpy().ravel()
+    weights = (np.arange(values.size, dtype=np.int64) * 7919 % 101) / 50 - 1
+    return [rounded(np.linalg.norm(values)), rounded(np.dot(values, weights))]
+
+
+def rounded(value):
+    return float(f"{value:.12e}")
+
+
+def record_run(program, model, options):
+    with tempfile.TemporaryDirectory() as directory:
+        options = {"model": model, "batch": 2, "lr": 0.002, "weights-every": 1000000, "out": directory} | options
+        subprocess.run([program, *(word for key, value in options.items() for word in (f"--{key}", *str(value).split()))],
+                       check=True)
+        run = Run(directory)
+        module = run.module(torch.float64)
+        load(module, run.snapshots("weights.bin")[0])
+    record = {key: run.index[key] for key in ("model", "batch", "seed", "learning_rate", "momentum", "classes")}
+    record |= {"inputs": {spec["name"]: spec["extent"] for spec in run.index["inputs"]}, "losses": []}
+    for step, loss in train(run, module):
+        record["losses"].append(rounded(loss))
+        if step == 0:
+            record["first_gradients"] = [figures(parameter.grad) for parameter in module.parameters()]
+    buffers = dict(module.named_buffers())
+    record["last_parameters"] = [figures(parameter) for parameter in module.parameters()]
+    record["last_state"] = [figures(buffers[slot["name"]]) for slot in run.index["state"]]
+    deviations = np.abs(np.array(record["losses"]) / run.losses - 1)
+    print(f"{model}: losses {record['losses'][0]:.4f} to {record['losses'][-1]:.4f}, within {deviations.max():.1e}")
+    return record
+
+
+def record_models(program, file, *models):
+    every = subprocess.run([program, "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    path = pathlib.Path(file)
+    runs = [run for run in json.loads(path.read_text()) if run["model"] in set(every) - set(models or every)] \
+        if path.exists() else []
+    for model in models or every:
+        runs += [record_run(program, model, options) for options in torch_models.RECORDED.get(model, [{"steps": 20}])]
+    runs.sort(key=lambda run: every.index(run["model"]))
+    lines = [",\n ".join(f'"{key}": {json.dumps(value, separators=(",", ":"))}' for key, value in run.items())
+             for run in runs]
+    path.write_text("[\n" + ",\n".join("{" + line + "}" for line in lines) + "\n]\n")
+    return True
+
+
 def main(arguments):
     torch.set_num_threads(1)
     if len(arguments) == 2 and arguments[0] == "train":
         return compare_training(arguments[1])
     if len(arguments) == 4 and arguments[0] == "gradients":
         return compare_gradients(*arguments[1:])
+    if len(arguments) >= 3 and arguments[0] == "record":
+        return record_models(*arguments[1:])
     sys.exit(__doc__)
 
 

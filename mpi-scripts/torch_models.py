@@ -1,13 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lockstep's models in PyTorch, with the same names of parameters; image is (channels, height, width)."""
+"""lockstep's models in PyTorch, with the same names of parameters, by lockstep's name in MODELS.
+
+Each is made of {name: (channels, height, width)} of its inputs and of the number of classes, and has loss(batch) of
+{name: tensor}.
+"""
+import numpy as np
+import torch
 from torch import nn
 from torch.nn import functional as F
 
+MASK = (1 << 64) - 1
+GOLDEN_RATIO = 0x9E3779B97F4A7C15
 
-class LeNet(nn.Module):
-    def __init__(self, image, classes):
+
+def mix(z):
+    """SplitMix64's output, of one number or an array."""
+    if isinstance(z, int):
+        return int(mix(np.array([z & MASK], dtype=np.uint64))[0])
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def fnv1a(text):
+    value = 0xCBF29CE484222325
+    for byte in text.encode() + b"\xff":
+        value = ((value ^ byte) * 0x100000001B3) & MASK
+    return value
+
+
+class Dropout(nn.Module):
+    """Lockstep's, whose mask follows from seed, step, name, sample and element. Who trains sets seed and step."""
+    seed = 0
+    step = 0
+
+    def __init__(self, name, probability):
         super().__init__()
-        channels, height, width = image
+        self.key = fnv1a(name)
+        self.probability = probability
+
+    def forward(self, x):
+        if not self.training:
+            return x
+        position = np.arange(1, x[0].numel() + 1, dtype=np.uint64) * np.uint64(GOLDEN_RATIO)
+        kept = [(mix(position + np.uint64(self.key_of(sample))) >> np.uint64(11)) * 2.0 ** -53 >= self.probability
+                for sample in range(len(x))]
+        return x * torch.from_numpy(np.stack(kept)).to(x.dtype).reshape(x.shape) / (1 - self.probability)
+
+    def key_of(self, sample):
+        key = mix(Dropout.seed + GOLDEN_RATIO)
+        for part in (Dropout.step, self.key, sample):
+            key = mix(key + (part + 1) * GOLDEN_RATIO)
+        return key
+
+
+class Classifier(nn.Module):
+    """Of "images", by "labels"."""
+
+    def loss(self, batch):
+        return F.cross_entropy(self(batch["images"]), batch["labels"].flatten())
+
+
+class LeNet(Classifier):
+    def __init__(self, inputs, classes):
+        super().__init__()
+        channels, height, width = inputs["images"]
         self.conv1 = nn.Conv2d(channels, 32, 3, padding=1)
         self.conv2 = nn.Conv2d(32, 64, 3, padding=1)
         self.fc1 = nn.Linear(64 * (height // 2 // 2) * (width // 2 // 2), 128)
@@ -36,10 +93,10 @@ class BasicBlock(nn.Module):
         return F.relu(y + self.downsample(x))
 
 
-class ResNet20(nn.Module):
-    def __init__(self, image, classes):
+class ResNet20(Classifier):
+    def __init__(self, inputs, classes):
         super().__init__()
-        self.conv1 = nn.Conv2d(image[0], 16, 3, 1, 1, bias=False)
+        self.conv1 = nn.Conv2d(inputs["images"][0], 16, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
         self.layer1 = self.stage(16, 16, 1)
         self.layer2 = self.stage(16, 32, 2)
@@ -57,4 +114,9 @@ class ResNet20(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
-MODELS = {"lenet": LeNet, "resnet20": ResNet20}
+MODELS = {
+    "lenet": LeNet,
+    "resnet20": ResNet20,
+}
+# What is recorded of a model where it is not 20 steps on its example: options of nn_parity for each run.
+RECORDED = {}

@@ -2,7 +2,6 @@
 // nn_parity: trains a model for some steps, or takes its gradients at given weights, and writes down all that
 // mpi-scripts/parity-pytorch.py needs to do the same in PyTorch.
 #include <boost/program_options.hpp>
-#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -16,62 +15,46 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "nn/fill.hpp"
+#include "nn/drawn_run.hpp"
 #include "nn/parity_files.hpp"
-#include "nn/trainee.hpp"
 
 namespace lockstep::nn {
 namespace {
-
-constexpr std::int64_t classes = 10;
 
 struct Options {
   std::string model = "lenet";
   std::string ops = "reference";
   std::string precision = "float64";
+  std::vector<std::int64_t> image;  ///< channels, height, width; empty: as the model's example has them
   std::int64_t steps = 100;
-  std::int64_t batch = 8;
-  std::uint64_t seed = 1;
-  double learning_rate = 0.01;
-  SgdOptions sgd{.momentum = 0.9};
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 0;
+  DrawnOptions drawn{.batch = 8};
   std::int64_t weights_every = 1;
   std::filesystem::path out = "parity";
   std::string weights_from;  ///< empty: train
+
+  [[nodiscard]] bool train() const { return weights_from.empty(); }
 };
 
-DataSpec data_of(const std::string& model) {
-  return model == "resnet20" ? DataSpec::of_images(3, 32, 32, classes) : DataSpec::of_images(1, 28, 28, classes);
+DataSpec data_of(const Options& options) {
+  DataSpec data = Models().example(options.model);
+  if (options.image.empty()) return data;
+  if (options.image.size() != 3) throw Error(ErrorCode::invalid_argument, "--image needs channels, height and width");
+  (void)data.at("images");  // says what is there instead
+  for (TensorSpec& spec : data.tensors) {
+    if (spec.name == "images") spec.extent = {options.image[0], options.image[1], options.image[2]};
+  }
+  return data;
 }
 
-struct Batch {
-  std::vector<float> images;  ///< float32, so that both precisions see the same numbers
-  std::vector<std::int32_t> labels;
-};
-
-/// Waves whose direction and length tell the class, under as much noise.
-Batch draw_batch(const Options& options, std::int64_t step) {
-  const TensorSpec image = data_of(options.model).at("images");
-  const auto& [channels, height, width] = image.extent;
-  Batch batch;
-  batch.images.resize(static_cast<std::size_t>(options.batch * image.elements()));
-  batch.labels.resize(static_cast<std::size_t>(options.batch));
-  fill_uniform({batch.images.data(), {options.batch * image.elements()}, DType::float32}, options.seed,
-               "images " + std::to_string(step), 0, 1.0);
-  std::vector<float> drawn(batch.labels.size());
-  fill_uniform({drawn.data(), {options.batch}, DType::float32}, options.seed, "labels " + std::to_string(step), 0,
-               classes / 2.0);
-  std::size_t pixel = 0;
-  for (std::size_t n = 0; n < drawn.size(); ++n) {
-    const auto label = static_cast<std::int32_t>(std::floor(drawn[n] + classes / 2.0)) % static_cast<int>(classes);
-    batch.labels[n] = label;
-    for (std::int64_t i = 0; i < image.elements(); ++i, ++pixel) {
-      const auto x = static_cast<double>(i % width);
-      const auto y = static_cast<double>(i / width % height);
-      batch.images[pixel] +=
-          static_cast<float>(std::sin((x * std::cos(label) + y * std::sin(label)) * 0.1 * (label + 2)));
-    }
+nlohmann::json describe(const std::vector<TensorSpec>& inputs) {
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const TensorSpec& spec : inputs) {
+    tensors.push_back({{"name", spec.name}, {"extent", spec.extent}, {"integer", spec.content == Content::integer}});
   }
-  return batch;
+  return tensors;
 }
 
 nlohmann::json describe(const Layout& layout) {
@@ -85,18 +68,20 @@ class Run {
  public:
   explicit Run(const Options& options)
       : options_(options),
-        trainee_(make_model(options.model, data_of(options.model)), options.seed, nullptr,
-                 options.ops == "onednn" ? ops::make_onednn_ops(1) : ops::make_reference_ops()) {}
+        data_(data_of(options)),
+        run_(make_model(options.model, data_), data_.classes, options.drawn,
+             options.ops == "onednn" ? ops::make_onednn_ops(1) : ops::make_reference_ops()) {
+    for (const TensorSpec& spec : inputs()) input_files_.emplace_back(options.out / (spec.name + ".bin"));
+  }
 
   void train() {
     RawWriter weights(options_.out / "weights.bin");
-    weights.write_tensors(trainee_.parameters, layout());
+    weights.write_tensors(run_.parameters, layout());
     for (std::int64_t step = 0; step < options_.steps; ++step) {
-      const Batch batch = write_batch(step);
-      write_loss(trainee_.step(images_of(batch), batch.labels, options_.learning_rate, options_.sgd));
-      if ((step + 1) % options_.weights_every == 0) weights.write_tensors(trainee_.parameters, layout());
+      take_step(step);
+      if ((step + 1) % options_.weights_every == 0) weights.write_tensors(run_.parameters, layout());
     }
-    RawWriter(options_.out / "state.bin").write_tensors(trainee_.state, trainee_.model.state());
+    RawWriter(options_.out / "state.bin").write_tensors(run_.state, run_.model.state());
   }
 
   /// Gradients at the weights that a training run in float64 had at the beginning of each step, rounded to float32 so
@@ -110,12 +95,11 @@ class Run {
         tensor.resize(static_cast<std::size_t>(slot.count.value));
         weights.read(tensor.data(), slot.count.value);
         for (std::size_t i = 0; i < tensor.size(); ++i) {
-          trainee_.parameters[static_cast<std::size_t>(slot.offset.value) + i] = static_cast<float>(tensor[i]);
+          run_.parameters[static_cast<std::size_t>(slot.offset.value) + i] = static_cast<float>(tensor[i]);
         }
       }
-      const Batch batch = write_batch(step);
-      write_loss(trainee_.differentiate(images_of(batch), batch.labels));
-      gradients.write_tensors(trainee_.gradients, layout());
+      take_step(step);
+      gradients.write_tensors(run_.gradients, layout());
     }
   }
 
@@ -124,35 +108,39 @@ class Run {
                                {"ops", options_.ops},
                                {"precision", options_.precision},
                                {"steps", options_.steps},
-                               {"batch", options_.batch},
-                               {"image", data_of(options_.model).at("images").extent},
-                               {"classes", classes},
-                               {"learning_rate", options_.learning_rate},
-                               {"momentum", options_.sgd.momentum},
-                               {"nesterov", options_.sgd.nesterov},
-                               {"weight_decay", options_.sgd.weight_decay},
+                               {"batch", options_.drawn.batch},
+                               {"seed", options_.drawn.seed},
+                               {"inputs", describe(inputs())},
+                               {"classes", data_.classes},
+                               {"learning_rate", options_.drawn.learning_rate},
+                               {"momentum", options_.momentum},
+                               {"nesterov", options_.nesterov},
+                               {"weight_decay", options_.weight_decay},
                                {"weights_every", options_.weights_every},
                                {"parameters", describe(layout())},
-                               {"state", describe(trainee_.model.state())}};
+                               {"state", describe(run_.model.state())}};
     std::ofstream(options_.out / "index.json") << index.dump(1) << '\n';
   }
 
  private:
-  [[nodiscard]] const Layout& layout() const { return trainee_.model.parameters(); }
-  static std::vector<Real> images_of(const Batch& batch) { return {batch.images.begin(), batch.images.end()}; }
+  [[nodiscard]] const Layout& layout() const { return run_.model.parameters(); }
+  [[nodiscard]] const std::vector<TensorSpec>& inputs() const { return run_.model.graph().inputs(); }
 
-  Batch write_batch(std::int64_t step) {
-    Batch batch = draw_batch(options_, step);
-    images_file_.write(batch.images.data(), static_cast<std::int64_t>(batch.images.size()));
-    labels_file_.write(batch.labels.data(), options_.batch);
-    return batch;
+  /// Writes down its batch and its loss.
+  void take_step(std::int64_t step) {
+    const double loss = run_.step(step);
+    losses_file_.write(&loss, 1);
+    for (std::size_t i = 0; i < input_files_.size(); ++i) {
+      const auto& [reals, integers] = run_.batch[i];
+      input_files_[i].write(reals.data(), static_cast<std::int64_t>(reals.size()));
+      input_files_[i].write(integers.data(), static_cast<std::int64_t>(integers.size()));
+    }
   }
-  void write_loss(double loss) { losses_file_.write(&loss, 1); }
 
   const Options& options_;
-  TraineeOf<Real> trainee_;
-  RawWriter images_file_{options_.out / "images.bin"};
-  RawWriter labels_file_{options_.out / "labels.bin"};
+  DataSpec data_;
+  DrawnRun<Real> run_;
+  std::vector<RawWriter> input_files_;
   RawWriter losses_file_{options_.out / "losses.bin"};
 };
 
@@ -161,26 +149,32 @@ void run(const Options& options) {
   std::filesystem::create_directories(options.out);
   Run<Real> run(options);
   run.write_index();
-  options.weights_from.empty() ? run.train() : run.gradients_along();
+  options.train() ? run.train() : run.gradients_along();
 }
 
-/// Empty if only the usage was asked for.
+void list_models() {
+  for (const Models models; const std::string_view name : models.names()) std::cout << name << '\n';
+}
+
+/// Empty if only a list was asked for.
 std::optional<Options> parse(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
   po::options_description described("nn_parity");
   auto add = described.add_options();
   add("help", "show this text");
-  add("model", po::value(&options.model), "lenet or resnet20");
+  add("list", "show the models");
+  add("model", po::value(&options.model), "which one");
+  add("image", po::value(&options.image)->multitoken(), "channels, height and width, where not the model's example");
   add("ops", po::value(&options.ops), "reference or onednn");
   add("precision", po::value(&options.precision), "float64 or float32");
   add("steps", po::value(&options.steps), "number of steps");
-  add("batch", po::value(&options.batch), "images per step");
-  add("seed", po::value(&options.seed), "of weights and images");
-  add("lr", po::value(&options.learning_rate), "learning rate");
-  add("momentum", po::value(&options.sgd.momentum), "of SGD");
-  add("nesterov", po::bool_switch(&options.sgd.nesterov), "Nesterov's momentum");
-  add("weight-decay", po::value(&options.sgd.weight_decay), "of SGD");
+  add("batch", po::value(&options.drawn.batch), "samples per step");
+  add("seed", po::value(&options.drawn.seed), "of weights, data and dropout");
+  add("lr", po::value(&options.drawn.learning_rate), "learning rate");
+  add("momentum", po::value(&options.momentum), "of SGD");
+  add("nesterov", po::bool_switch(&options.nesterov), "Nesterov's momentum");
+  add("weight-decay", po::value(&options.weight_decay), "of SGD");
   add("weights-every", po::value(&options.weights_every), "write the weights after every so many steps");
   add("out", po::value(&options.out), "directory to write to");
   add("weights-from", po::value(&options.weights_from),
@@ -188,8 +182,12 @@ std::optional<Options> parse(int argc, char** argv) {
   po::variables_map values;
   po::store(po::parse_command_line(argc, argv, described), values);
   po::notify(values);
-  if (values.count("help") == 0) return options;
-  std::cout << described;
+  options.drawn.sgd =
+      SgdOptions{.momentum = options.momentum, .nesterov = options.nesterov, .weight_decay = options.weight_decay};
+  if (!options.train()) options.drawn.sgd.reset();
+  if (values.count("help") == 0 && values.count("list") == 0) return options;
+  if (values.count("list") == 0) std::cout << described;
+  if (values.count("list") != 0) list_models();
   return std::nullopt;
 }
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every model against what PyTorch made of the same weights and batches, in float64 on the reference operators:
+// pytorch_models.json, which mpi-scripts/parity.sh --record writes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "nn/drawn_run.hpp"
+
+namespace lockstep::nn {
+namespace {
+
+constexpr double bound = 1e-9;
+
+std::vector<nlohmann::json> recorded_runs() { return nlohmann::json::parse(std::ifstream(LOCKSTEP_PYTORCH_MODELS)); }
+
+DataSpec data_of(const nlohmann::json& run) {
+  DataSpec data = Models().example(run.at("model").get<std::string>());
+  for (TensorSpec& spec : data.tensors) {
+    if (run.at("inputs").contains(spec.name)) spec.extent = run.at("inputs").at(spec.name);
+  }
+  data.classes = run.at("classes");
+  return data;
+}
+
+/// Norm, and sum with weights between −1 and 1.
+struct TensorFigures {
+  double norm = 0;
+  double sum = 0;
+};
+
+TensorFigures figures_of(std::span<const double> values) {
+  TensorFigures figures;
+  double squares = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    squares += values[i] * values[i];
+    figures.sum += values[i] * (static_cast<double>(i * 7919 % 101) / 50 - 1);
+  }
+  figures.norm = std::sqrt(squares);
+  return figures;
+}
+
+/// Each tensor's figures within the bound of its norm. What should be zero, as gradients of what a normalisation takes
+/// away again, is as good as zero beside the others.
+void expect_figures(const Layout& layout, const std::vector<double>& values, const nlohmann::json& expected,
+                    const std::string& what) {
+  ASSERT_EQ(expected.size(), layout.tensors().size()) << what;
+  double all = 0;
+  for (const nlohmann::json& tensor : expected) all = std::hypot(all, tensor.at(0).get<double>());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const TensorSlot& slot = layout.tensors()[i];
+    const TensorFigures found = figures_of(std::span(values).subspan(static_cast<std::size_t>(slot.offset.value),
+                                                                     static_cast<std::size_t>(slot.count.value)));
+    const double norm = expected.at(i).at(0);
+    const double tolerance = bound * std::max(norm, 1e-4 * all);
+    EXPECT_NEAR(found.norm, norm, tolerance) << what << " of " << slot.name;
+    EXPECT_NEAR(found.sum, expected.at(i).at(1).get<double>(), tolerance) << what << " of " << slot.name;
+  }
+}
+
+class PyTorch : public testing::TestWithParam<nlohmann::json> {};
+
+TEST_P(PyTorch, TrainsTheSame) {
+  const nlohmann::json& recorded = GetParam();
+  const DataSpec data = data_of(recorded);
+  DrawnRun<double> run(make_model(recorded.at("model").get<std::string>(), data), data.classes,
+                       {.batch = recorded.at("batch"),
+                        .seed = recorded.at("seed"),
+                        .learning_rate = recorded.at("learning_rate"),
+                        .sgd = SgdOptions{.momentum = recorded.at("momentum")}},
+                       ops::make_reference_ops());
+  const std::vector<double> losses = recorded.at("losses");
+  for (std::size_t step = 0; step < losses.size(); ++step) {
+    EXPECT_NEAR(run.step(static_cast<std::int64_t>(step)), losses[step], bound * losses[step]) << "step " << step;
+    if (step == 0)
+      expect_figures(run.model.parameters(), run.gradients, recorded.at("first_gradients"), "first gradient");
+  }
+  expect_figures(run.model.parameters(), run.parameters, recorded.at("last_parameters"), "last values");
+  expect_figures(run.model.state(), run.state, recorded.at("last_state"), "last values");
+}
+
+std::string name_of(const testing::TestParamInfo<nlohmann::json>& run) {
+  std::string name = run.param.at("model").get<std::string>() + "_" + std::to_string(run.index);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PyTorch, testing::ValuesIn(recorded_runs()), name_of);
+
+TEST(PyTorchModels, HaveARunOfEveryModel) {
+  const std::vector<nlohmann::json> runs = recorded_runs();
+  for (const Models models; const std::string_view name : models.names()) {
+    const bool found = std::any_of(runs.begin(), runs.end(), [&](const auto& run) { return run.at("model") == name; });
+    EXPECT_TRUE(found) << "nothing holds '" << name << "' to PyTorch; add it to mpi-scripts/torch_models.py and run "
+                       << "mpi-scripts/parity.sh --record " << name;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::nn
