@@ -2,31 +2,11 @@
 #include <string>
 
 #include "lockstep/base/error.hpp"
+#include "nn/models/blocks.hpp"
 #include "nn/models/bundled.hpp"
 
 namespace lockstep::nn::models {
 namespace {
-
-Convolution without_bias(std::int64_t out_channels, std::int64_t kernel, std::int64_t stride) {
-  return {.out_channels = out_channels, .kernel = kernel, .stride = stride, .padding = kernel / 2, .bias = false};
-}
-
-/// Two 3×3 convolutions beside a shortcut, which is a 1×1 convolution where the shape changes.
-void add_basic_block(Graph& network, const std::string& name, std::int64_t channels, std::int64_t stride) {
-  const int in = network.last();
-  network.add(name + ".conv1", without_bias(channels, 3, stride));
-  network.add(name + ".bn1", BatchNorm{});
-  network.add(name + ".relu1", Relu{});
-  network.add(name + ".conv2", without_bias(channels, 3, 1));
-  const int residual = network.add(name + ".bn2", BatchNorm{});
-  int shortcut = in;
-  if (network.shape(in) != network.shape(residual)) {
-    network.add(name + ".downsample.0", without_bias(channels, 1, stride), {in});
-    shortcut = network.add(name + ".downsample.1", BatchNorm{});
-  }
-  network.add(name + ".add", Add{}, {residual, shortcut});
-  network.add(name + ".relu2", Relu{});
-}
 
 /// The residual network of 20 layers for small images: 3×3 convolution, then three stages of three basic blocks with
 /// 16, 32 and 64 channels, global average pool, linear. Where a block changes the shape its shortcut is a 1×1
@@ -40,7 +20,7 @@ Graph make_resnet20(const DataSpec& data) {
   }
   Graph network("resnet20");
   network.input(data.at("images"));
-  network.add("conv1", without_bias(16, 3, 1));
+  network.add("conv1", without_bias(16, 3));
   network.add("bn1", BatchNorm{});
   network.add("relu1", Relu{});
   for (int stage = 1; stage <= 3; ++stage) {
