@@ -77,6 +77,8 @@ class LeNet(Classifier):
 
 
 class BasicBlock(nn.Module):
+    expansion = 1
+
     def __init__(self, channels_in, channels, stride):
         super().__init__()
         self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False)
@@ -114,9 +116,47 @@ class ResNet20(Classifier):
         return self.fc(x.mean((2, 3)))
 
 
+def small(image):
+    """Whether lockstep's models take an image for one of a small data set."""
+    return min(image[1:]) < 64
+
+
+class ResNet(Classifier):
+    """Four stages of so many blocks, behind a stem for small images or torchvision's."""
+
+    def __init__(self, image, classes, block, blocks, small_stem):
+        super().__init__()
+        stem = dict(kernel_size=3, padding=1) if small_stem else dict(kernel_size=7, stride=2, padding=3)
+        self.conv1 = nn.Conv2d(image[0], 64, bias=False, **stem)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.maxpool = nn.Identity() if small_stem else nn.MaxPool2d(3, 2, 1)
+        channels_in = 64
+        for stage, count in enumerate(blocks):
+            layers = nn.Sequential()
+            for number in range(count):
+                layers.append(block(channels_in, 64 << stage, 2 if stage > 0 and number == 0 else 1))
+                channels_in = (64 << stage) * block.expansion
+            setattr(self, f"layer{stage + 1}", layers)
+        self.fc = nn.Linear(channels_in, classes)
+
+    def forward(self, x):
+        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+class ResNet18(ResNet):
+    def __init__(self, inputs, classes):
+        image = inputs["images"]
+        super().__init__(image, classes, BasicBlock, (2, 2, 2, 2), small(image))
+
+
 MODELS = {
     "lenet": LeNet,
+    "resnet18": ResNet18,
     "resnet20": ResNet20,
 }
 # What is recorded of a model where it is not 20 steps on its example: options of nn_parity for each run.
-RECORDED = {}
+RECORDED = {
+    "resnet18": [{"steps": 20}, {"steps": 3, "image": "3 64 64"}],
+}
