@@ -151,12 +151,53 @@ class ResNet18(ResNet):
         super().__init__(image, classes, BasicBlock, (2, 2, 2, 2), small(image))
 
 
+class ConvBNReLU6(nn.Sequential):
+    def __init__(self, channels_in, channels, kernel, stride=1, groups=1):
+        super().__init__(nn.Conv2d(channels_in, channels, kernel, stride, kernel // 2, groups=groups, bias=False),
+                         nn.BatchNorm2d(channels), nn.ReLU6())
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, channels_in, channels, expansion, stride):
+        super().__init__()
+        wide = channels_in * expansion
+        layers = [ConvBNReLU6(channels_in, wide, 1)] if expansion != 1 else []
+        layers += [ConvBNReLU6(wide, wide, 3, stride, wide), nn.Conv2d(wide, channels, 1, bias=False),
+                   nn.BatchNorm2d(channels)]
+        self.conv = nn.Sequential(*layers)
+        self.shortcut = stride == 1 and channels_in == channels
+
+    def forward(self, x):
+        return x + self.conv(x) if self.shortcut else self.conv(x)
+
+
+class MobileNetV2(Classifier):
+    def __init__(self, inputs, classes):
+        super().__init__()
+        image = inputs["images"]
+        early = 1 if small(image) else 2
+        self.features = nn.Sequential(ConvBNReLU6(image[0], 32, 3, early))
+        channels_in = 32
+        for expansion, channels, blocks, stride in ((1, 16, 1, 1), (6, 24, 2, early), (6, 32, 3, 2), (6, 64, 4, 2),
+                                                    (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)):
+            for block in range(blocks):
+                self.features.append(InvertedResidual(channels_in, channels, expansion, stride if block == 0 else 1))
+                channels_in = channels
+        self.features.append(ConvBNReLU6(channels_in, 1280, 1))
+        self.classifier = nn.Sequential(Dropout("classifier.0", 0.2), nn.Linear(1280, classes))
+
+    def forward(self, x):
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
 MODELS = {
     "lenet": LeNet,
+    "mobilenet-v2": MobileNetV2,
     "resnet18": ResNet18,
     "resnet20": ResNet20,
 }
 # What is recorded of a model where it is not 20 steps on its example: options of nn_parity for each run.
 RECORDED = {
+    "mobilenet-v2": [{"steps": 20, "batch": 4, "lr": 1e-5}, {"steps": 3, "lr": 1e-5, "image": "3 65 65"}],
     "resnet18": [{"steps": 20}, {"steps": 3, "image": "3 64 64"}],
 }
