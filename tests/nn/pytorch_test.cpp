@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/nn/models.hpp"
@@ -21,7 +23,21 @@ namespace {
 
 constexpr double bound = 1e-9;
 
-std::vector<nlohmann::json> recorded_runs() { return nlohmann::json::parse(std::ifstream(LOCKSTEP_PYTORCH_MODELS)); }
+struct RecordedRun {
+  nlohmann::json of;
+};
+
+/// Shown where one fails; all its numbers would hide which.
+void PrintTo(const RecordedRun& run, std::ostream* out) {
+  *out << run.of.at("model") << " with " << run.of.at("inputs");
+}
+
+std::vector<RecordedRun> recorded_runs() {
+  std::vector<RecordedRun> runs;
+  for (nlohmann::json& run : nlohmann::json::parse(std::ifstream(LOCKSTEP_PYTORCH_MODELS)))
+    runs.push_back({std::move(run)});
+  return runs;
+}
 
 DataSpec data_of(const nlohmann::json& run) {
   DataSpec data = Models().example(run.at("model").get<std::string>());
@@ -67,10 +83,10 @@ void expect_figures(const Layout& layout, const std::vector<double>& values, con
   }
 }
 
-class PyTorch : public testing::TestWithParam<nlohmann::json> {};
+class PyTorch : public testing::TestWithParam<RecordedRun> {};
 
 TEST_P(PyTorch, TrainsTheSame) {
-  const nlohmann::json& recorded = GetParam();
+  const nlohmann::json& recorded = GetParam().of;
   const DataSpec data = data_of(recorded);
   DrawnRun<double> run(make_model(recorded.at("model").get<std::string>(), data), data.classes,
                        {.batch = recorded.at("batch"),
@@ -88,8 +104,8 @@ TEST_P(PyTorch, TrainsTheSame) {
   expect_figures(run.model.state(), run.state, recorded.at("last_state"), "last values");
 }
 
-std::string name_of(const testing::TestParamInfo<nlohmann::json>& run) {
-  std::string name = run.param.at("model").get<std::string>() + "_" + std::to_string(run.index);
+std::string name_of(const testing::TestParamInfo<RecordedRun>& run) {
+  std::string name = run.param.of.at("model").get<std::string>() + "_" + std::to_string(run.index);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -97,9 +113,10 @@ std::string name_of(const testing::TestParamInfo<nlohmann::json>& run) {
 INSTANTIATE_TEST_SUITE_P(Models, PyTorch, testing::ValuesIn(recorded_runs()), name_of);
 
 TEST(PyTorchModels, HaveARunOfEveryModel) {
-  const std::vector<nlohmann::json> runs = recorded_runs();
+  const std::vector<RecordedRun> runs = recorded_runs();
   for (const Models models; const std::string_view name : models.names()) {
-    const bool found = std::any_of(runs.begin(), runs.end(), [&](const auto& run) { return run.at("model") == name; });
+    const bool found =
+        std::any_of(runs.begin(), runs.end(), [&](const auto& run) { return run.of.at("model") == name; });
     EXPECT_TRUE(found) << "nothing holds '" << name << "' to PyTorch; add it to mpi-scripts/torch_models.py and run "
                        << "mpi-scripts/parity.sh --record " << name;
   }
