@@ -190,11 +190,34 @@ class MobileNetV2(Classifier):
         return self.classifier(self.features(x).mean((2, 3)))
 
 
+class Vgg11Bn(Classifier):
+    def __init__(self, inputs, classes):
+        super().__init__()
+        image = inputs["images"]
+        side, hidden = (1, 512) if small(image) else (7, 4096)
+        self.features = nn.Sequential()
+        channels_in = image[0]
+        for channels in (64, None, 128, None, 256, 256, None, 512, 512, None, 512, 512, None):
+            if channels is None:
+                self.features.append(nn.MaxPool2d(2))
+                continue
+            self.features.extend([nn.Conv2d(channels_in, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU()])
+            channels_in = channels
+        self.avgpool = nn.AdaptiveAvgPool2d(side)
+        self.classifier = nn.Sequential(
+            nn.Linear(512 * side * side, hidden), nn.ReLU(), Dropout("classifier.2", 0.5),
+            nn.Linear(hidden, hidden), nn.ReLU(), Dropout("classifier.5", 0.5), nn.Linear(hidden, classes))
+
+    def forward(self, x):
+        return self.classifier(self.avgpool(self.features(x)).flatten(1))
+
+
 MODELS = {
     "lenet": LeNet,
     "mobilenet-v2": MobileNetV2,
     "resnet18": ResNet18,
     "resnet20": ResNet20,
+    "vgg11-bn": Vgg11Bn,
 }
 # What is recorded of a model where it is not 20 steps on its example: options of nn_parity for each run.
 RECORDED = {
