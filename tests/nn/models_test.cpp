@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "lockstep/base/error.hpp"
 
@@ -51,6 +52,49 @@ TEST(Models, ResNet20NamesItsTensorsAsTorchvisionDoes) {
   EXPECT_NO_THROW((void)graph.parameters().find("layer3.0.downsample.1.bias"));
   EXPECT_NO_THROW((void)graph.state().find("layer3.2.bn2.running_var"));
   EXPECT_THROW((void)graph.parameters().find("conv1.bias"), Error);
+}
+
+/// torchvision documents how many each of its models has.
+TEST(Models, HaveTorchvisionsParametersForPhotographs) {
+  struct Expected {
+    const char* model;
+    std::int64_t count;
+    std::vector<const char*> names;
+  };
+  const Expected models[] = {
+      {"resnet18", 11'689'512, {"conv1.weight", "layer1.0.bn2.bias", "layer4.0.downsample.0.weight", "fc.bias"}},
+      {"resnet50", 25'557'032, {"layer1.0.conv3.weight", "layer1.0.downsample.1.bias", "layer3.5.bn3.weight"}},
+      {"vgg11-bn", 132'868'840, {"features.0.weight", "features.26.bias", "classifier.3.weight", "classifier.6.bias"}},
+      {"mobilenet-v2",
+       3'504'872,
+       {"features.0.0.weight", "features.1.conv.1.weight", "features.17.conv.3.bias", "features.18.1.bias",
+        "classifier.1.weight"}},
+  };
+  for (const auto& [model, count, names] : models) {
+    const Graph network = make_model(model, DataSpec::of_images(3, 224, 224, 1000));
+    EXPECT_EQ(parameter_count(network), count) << model;
+    for (const char* name : names) EXPECT_NO_THROW((void)network.parameters().find(name)) << model;
+  }
+}
+
+TEST(Models, KeepSmallImagesFromShrinkingEarly) {
+  const auto extent_before_mean = [](const char* model, std::int64_t side) {
+    const Graph network = make_model(model, DataSpec::of_images(3, side, side, 10));
+    for (const Node& node : network.nodes()) {
+      if (node.name == "avgpool") return network.shape(node.inputs.front()).height;
+    }
+    return std::int64_t{0};
+  };
+  for (const char* model : {"resnet18", "mobilenet-v2"}) {
+    EXPECT_EQ(extent_before_mean(model, 32), 4) << model;
+    EXPECT_EQ(extent_before_mean(model, 63), 8) << model;
+    EXPECT_EQ(extent_before_mean(model, 64), 2) << model;
+    EXPECT_EQ(extent_before_mean(model, 224), 7) << model;
+  }
+  EXPECT_EQ(extent_before_mean("resnet50", 32), 1);
+  EXPECT_EQ(make_model("vgg11-bn", DataSpec::of_images(3, 32, 32, 10)).parameters().find("classifier.0.weight").shape,
+            (std::vector<std::int64_t>{512, 512}));
+  EXPECT_THROW(make_model("vgg11-bn", DataSpec::of_images(1, 28, 28, 10)), Error);
 }
 
 TEST(Models, FusedModelsHaveNoReluLeftOver) {
