@@ -4,11 +4,12 @@
 
   parity-pytorch.py train RUN
       RUN: a training run in float64. Losses, weights and running statistics must agree within 1e-9 of the largest
-      element of each tensor.
+      element of each tensor, or of 1e-4 of the largest of all: some are zero but for rounding.
   parity-pytorch.py gradients WEIGHTS REFERENCE FAST
       WEIGHTS: a training run in float64 that wrote its weights after every step; REFERENCE and FAST: gradients at those
       weights in float64 and float32. Each gradient tensor's relative L2 distance from the reference, median over steps,
-      must be at most 3 times that of PyTorch in float32.
+      must be at most 3 times that of PyTorch in float32. Where that is above 1e-4, single ReLUs that flip decide it,
+      and it is the median over tensors that must be.
   parity-pytorch.py record NN_PARITY FILE [MODEL...]
       FILE: tests/nn/pytorch_models.json. Trains these models, or all, in float64 from lockstep's weights on its batches
       and writes down what comes of it; what FILE has of other models stays.
@@ -27,7 +28,9 @@ import torch
 import torch_models
 
 TRAINING_BOUND = 1e-9
+ZERO = 1e-4  # of the largest element of all tensors: what normalisation takes away again is zero but for rounding
 GRADIENT_BOUND = 3.0
+FLIPS = 1e-4
 
 
 class Run:
@@ -78,14 +81,18 @@ def load(module, weights):
             parameter.copy_(torch.from_numpy(np.ascontiguousarray(weights[name])))
 
 
-def deviation(ours, theirs):
-    """Largest difference, in units of the largest element."""
-    return float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), np.finfo(float).tiny))
+def deviations_of(ours, theirs):
+    """Of each tensor: the largest difference, in units of its largest element."""
+    theirs = {name: theirs[name].detach().numpy() for name in ours}
+    largest = {name: np.abs(values).max() for name, values in theirs.items()}
+    least = ZERO * max(largest.values())
+    return {name: float(np.abs(ours[name] - values).max() / max(largest[name], least))
+            for name, values in theirs.items()}
 
 
 def row(model, what, value, bound):
     verdict = "ok" if value <= bound else "BROKEN"
-    print(f"{model:9} {what:66} {value:10.3g}  bound {bound:8.3g}  {verdict}", flush=True)
+    print(f"{model:12} {what:68} {value:10.3g}  bound {bound:8.3g}  {verdict}", flush=True)
     return value <= bound
 
 
@@ -119,15 +126,14 @@ def compare_training(directory):
         loss_deviation = max(loss_deviation, abs(loss - run.losses[step]) / abs(loss))
         if (step + 1) % index["weights_every"] == 0:
             weights = snapshots[(step + 1) // index["weights_every"]]
-            for name, parameter in module.named_parameters():
-                deviations[name] = max(deviations.get(name, 0.0), deviation(weights[name], parameter.detach().numpy()))
+            for name, value in deviations_of(weights, dict(module.named_parameters())).items():
+                deviations[name] = max(deviations.get(name, 0.0), value)
     held = [row(index["model"], f"loss, {index['steps']} steps", loss_deviation, TRAINING_BOUND)]
     name, value = worst(deviations)
     held.append(row(index["model"], f"weights, worst of {len(deviations)}: {name}", value, TRAINING_BOUND))
     if index["state"]:
         state = run.snapshots("state.bin", "state")[0]
-        buffers = dict(module.named_buffers())
-        name, value = worst({name: deviation(state[name], buffers[name].numpy()) for name in state})
+        name, value = worst(deviations_of(state, dict(module.named_buffers())))
         held.append(row(index["model"], f"running statistics, worst of {len(state)}: {name}", value, TRAINING_BOUND))
     return all(held)
 
@@ -154,11 +160,15 @@ def compare_gradients(weights_directory, reference_directory, fast_directory):
     steps = range(run.index["steps"])
     our_distances = [distances(ours[step], exact[step]) for step in steps]
     their_distances = [distances(pytorch_gradients(run, step, weights[step]), exact[step]) for step in steps]
-    median = lambda values, name: float(np.median([of_step[name] for of_step in values]))
-    ratios = {name: median(our_distances, name) / median(their_distances, name) for name in exact[0]}
+    ours = {name: float(np.median([of_step[name] for of_step in our_distances])) for name in exact[0]}
+    theirs = {name: float(np.median([of_step[name] for of_step in their_distances])) for name in exact[0]}
+    our_median, their_median = np.median(list(ours.values())), np.median(list(theirs.values()))
+    print(f"{'':12} median over tensors of the distance: lockstep {our_median:.2e}, PyTorch {their_median:.2e}")
+    if their_median > FLIPS:
+        return row(run.index["model"], "float32 gradients ÷ PyTorch's, where ReLUs flip, median over tensors",
+                   our_median / their_median, GRADIENT_BOUND)
+    ratios = {name: ours[name] / theirs[name] for name in ours}
     name, value = worst(ratios)
-    print(f"{'':9} median over tensors of the distance: lockstep {np.median([median(our_distances, n) for n in ratios]):.2e}, "
-          f"PyTorch {np.median([median(their_distances, n) for n in ratios]):.2e}")
     above = sum(ratio > GRADIENT_BOUND for ratio in ratios.values())
     what = f"float32 gradients ÷ PyTorch's, {above} of {len(ratios)} above; {name}"
     return row(run.index["model"], what, value, GRADIENT_BOUND)
