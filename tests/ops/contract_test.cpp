@@ -180,6 +180,34 @@ TEST_P(Contract, RefusesNormsThatCannotBe) {
   expect_refusal([&] { make(GroupNorm{.groups = 2}); }, "groups is 2; it must divide the channels of 2x3x8x8");
 }
 
+TEST_P(Contract, RefusesArrangementsThatCannotBe) {
+  const Format taller = Format::plain({2, 3, 9, 8}, DType::float32);
+  expect_refusal([&] { (void)ops_->make(Concat{}, std::vector{image}); }, "at least 2 inputs, not 1");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(Concat{}, std::vector{image, taller});
+      },
+      "cannot concatenate activations of 2x3x8x8 and 2x3x9x8 along channels");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(Concat{}, std::vector{image, Format::plain({1, 3, 8, 8}, DType::float32)});
+      },
+      "2x3x8x8 and 1x3x8x8");
+  expect_refusal([&] { (void)ops_->make(Slice{.begin = -1}, std::vector{image}); }, "begin is -1");
+  expect_refusal([&] { (void)ops_->make(Slice{.begin = 1, .end = 1}, std::vector{image}); },
+                 "end is 1; it must be greater than begin, 1");
+  expect_refusal([&] { (void)ops_->make(Slice{.axis = Axis::width, .end = 9}, std::vector{image}); },
+                 "end is 9; it must be greater than begin, 0, and at most the input's width, 8");
+  expect_refusal([&] { (void)ops_->make(Reshape{.channels = 0}, std::vector{image}); }, "channels is 0");
+  expect_refusal([&] { (void)ops_->make(Reshape{.channels = 3, .height = 8, .width = 9}, std::vector{image}); },
+                 "samples of 2x3x8x8 into 2x3x8x9");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(Permute{.order = {Axis::width, Axis::height, Axis::width}}, std::vector{image});
+      },
+      "order is width, height, width");
+}
+
 TEST_P(Contract, RefusesACallWithMissingTensors) {
   const auto op = ops_->make(Linear{.out_features = 4}, std::vector{image});
   expect_refusal([&] { op->run(Pass::forward, {}); }, "takes 1 inputs, the call brings 0");

@@ -168,6 +168,23 @@ std::vector<Row> arithmetic() {
   };
 }
 
+std::vector<Row> arrangements() {
+  return {
+      // Skips of a U-Net, channels last, images to sequences; a single sample, an odd one.
+      {"concat", Concat{}, {{3, 16, 8, 6}, {3, 5, 8, 6}}},
+      {"concat-height", Concat{.axis = Axis::height}, {{2, 3, 4, 5}, {2, 3, 1, 5}, {2, 3, 7, 5}}},
+      {"concat-width", Concat{.axis = Axis::width}, {{1, 4, 3, 2}, {1, 4, 3, 7}}},
+      {"slice", Slice{.axis = Axis::channels, .begin = 4, .end = 9}, {{3, 16, 5, 7}}},
+      {"slice-height", Slice{.axis = Axis::height, .begin = 0, .end = 3}, {{2, 3, 5, 6}}},
+      {"slice-width", Slice{.axis = Axis::width, .begin = 6, .end = 7}, {{1, 5, 3, 7}}},
+      {"reshape", Reshape{.channels = 12, .height = 1, .width = 10}, {{3, 4, 5, 6}}},
+      {"permute-to-channels-last", Permute{.order = {Axis::height, Axis::width, Axis::channels}}, {{3, 16, 9, 7}}},
+      {"permute-to-channels-first", Permute{.order = {Axis::width, Axis::channels, Axis::height}}, {{1, 9, 7, 16}}},
+      {"permute-planes", Permute{.order = {Axis::height, Axis::channels, Axis::width}}, {{2, 5, 3, 8}}},
+      {"permute-transposed", Permute{.order = {Axis::channels, Axis::width, Axis::height}}, {{1, 2, 6, 11}}},
+  };
+}
+
 std::vector<Row> losses() {
   return {
       {"cross-entropy", CrossEntropy{}, {{5, 10, 1, 1}, {5, 1, 1, 1}}, {}, 10},
@@ -237,7 +254,8 @@ std::vector<Row> losses() {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> rows;
-    for (const auto& family : {convolutions, transposed_convolutions, pools, norms, functions, arithmetic, losses}) {
+    for (const auto& family :
+         {convolutions, transposed_convolutions, pools, norms, functions, arithmetic, arrangements, losses}) {
       const std::vector<Row> some = family();
       rows.insert(rows.end(), some.begin(), some.end());
     }

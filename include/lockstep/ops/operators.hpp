@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -284,6 +285,52 @@ struct GroupNorm {
   [[nodiscard]] std::string text() const;
 };
 
+/// What a sample's values are arranged along.
+enum class Axis { channels, height, width };
+
+/// Two or more inputs one after another along an axis, in which alone their shapes may differ; as torch.cat.
+struct Concat {
+  Axis axis = Axis::channels;
+
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// What lies at begin … end − 1 along an axis; as PyTorch's x[:, begin:end] for channels, but for negative numbers and
+/// for ends beyond the input, which are refused.
+struct Slice {
+  Axis axis = Axis::channels;
+  std::int64_t begin = 0;
+  std::int64_t end = 1;
+
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// Each sample's values, in row-major order, in another shape of as many elements; as PyTorch's reshape with the batch
+/// as it is.
+struct Reshape {
+  std::int64_t channels = 1;
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// Another order of each sample's axes: `order` names the input's axes that become channels, height and width. As
+/// PyTorch's permute(0, …): {width, channels, height} is permute(0, 3, 1, 2).
+struct Permute {
+  std::array<Axis, 3> order{Axis::channels, Axis::height, Axis::width};
+
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// A loss: softmax over the channels of the first input, then cross-entropy against the second, an int32 label for each
 /// position, as PyTorch's. `Figures::weight` counts the labels that are not ignored, each as much as its class;
 /// `correct` those with the largest logit (the first of equals).
@@ -401,10 +448,10 @@ struct Custom {
 };
 
 /// What a node of a network computes.
-using Operator =
-    std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, GlobalAveragePool,
-                 AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm, LayerNorm, GroupNorm,
-                 CrossEntropy, SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
+using Operator = std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout,
+                              GlobalAveragePool, AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply,
+                              FrozenBatchNorm, LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, CrossEntropy,
+                              SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
 
 /// As the operator's own. @throws Error{invalid_argument} as that
 Signature signature_of(const Operator& op, std::span<const Shape> inputs);

@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "ops/axes.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/reference/sums.hpp"
 
@@ -12,36 +13,34 @@ namespace {
 
 /// One axis of a sample's result, or several in one, and how far apart its elements are in each factor: 0 where the
 /// factor has only one.
-struct Axis {
+struct Loop {
   std::int64_t extent = 1;
   std::array<std::int64_t, 2> steps{};
 };
 
 /// The axes of a result, the innermost last; those that can be walked in one are one, so that it is long.
-using Axes = std::array<Axis, 3>;
+using Loops = std::array<Loop, 3>;
 
-std::array<std::int64_t, 3> extents_of(const Shape& shape) { return {shape.channels, shape.height, shape.width}; }
-
-Axes axes_of(const Shape& out, std::span<const Format> in) {
-  Axes axes;
-  std::size_t first = axes.size();  // of those that there are
+Loops loops_of(const Shape& out, std::span<const Format> in) {
+  Loops loops;
+  std::size_t first = loops.size();  // of those that there are
   std::array<std::int64_t, 2> strides{1, 1};
-  for (std::size_t k = axes.size(); k-- > 0;) {
-    Axis axis{.extent = extents_of(out)[k]};
+  for (std::size_t k = loops.size(); k-- > 0;) {
+    Loop loop{.extent = sample_extents(out)[k]};
     for (std::size_t f = 0; f < 2; ++f) {
-      const std::int64_t extent = extents_of(in[f].shape)[k];
-      axis.steps[f] = extent == 1 ? 0 : strides[f];
+      const std::int64_t extent = sample_extents(in[f].shape)[k];
+      loop.steps[f] = extent == 1 ? 0 : strides[f];
       strides[f] *= extent;
     }
-    if (axis.extent == 1) continue;
-    const auto goes_on = [&](std::size_t f) { return axis.steps[f] == axes[first].steps[f] * axes[first].extent; };
-    if (first < axes.size() && goes_on(0) && goes_on(1)) {
-      axes[first].extent *= axis.extent;
+    if (loop.extent == 1) continue;
+    const auto goes_on = [&](std::size_t f) { return loop.steps[f] == loops[first].steps[f] * loops[first].extent; };
+    if (first < loops.size() && goes_on(0) && goes_on(1)) {
+      loops[first].extent *= loop.extent;
     } else {
-      axes[--first] = axis;
+      loops[--first] = loop;
     }
   }
-  return axes;
+  return loops;
 }
 
 template <typename T>
@@ -49,7 +48,7 @@ class MultiplyKernel final : public Kernel {
  public:
   MultiplyKernel(std::span<const Format> in, const Shape& out)
       : Kernel({.inputs = {in[0], in[1]}, .output = Format::plain(out, in[0].dtype), .backward_reads_output = false}),
-        axes_(axes_of(out, in)),
+        loops_(loops_of(out, in)),
         out_(out) {
     for (std::size_t f = 0; f < 2; ++f) {
       counts_[f] = sample(in[f].shape);
@@ -119,17 +118,17 @@ class MultiplyKernel final : public Kernel {
   template <typename F>
   void for_each_row(const F& f) const {
     std::int64_t o = 0;
-    for (std::int64_t y = 0; y < axes_[0].extent; ++y) {
-      for (std::int64_t x = 0; x < axes_[1].extent; ++x, o += row().extent) {
-        f(o, y * axes_[0].steps[0] + x * axes_[1].steps[0], y * axes_[0].steps[1] + x * axes_[1].steps[1]);
+    for (std::int64_t y = 0; y < loops_[0].extent; ++y) {
+      for (std::int64_t x = 0; x < loops_[1].extent; ++x, o += row().extent) {
+        f(o, y * loops_[0].steps[0] + x * loops_[1].steps[0], y * loops_[0].steps[1] + x * loops_[1].steps[1]);
       }
     }
   }
 
-  [[nodiscard]] const Axis& row() const { return axes_[2]; }
+  [[nodiscard]] const Loop& row() const { return loops_[2]; }
   [[nodiscard]] static std::int64_t sample(const Shape& shape) { return shape.channels * shape.height * shape.width; }
 
-  Axes axes_;
+  Loops loops_;
   Shape out_;
   std::array<std::int64_t, 2> counts_{};       ///< elements of a sample of each factor
   std::array<std::vector<double>, 2> sums_{};  ///< of the gradient of one that is smaller than the result, else empty
