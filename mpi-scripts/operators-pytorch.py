@@ -130,6 +130,10 @@ def multiply(x, p, s):
     return x[0] * x[1]
 
 
+def resize(**options):
+    return lambda x, p, s: F.interpolate(x[0], **options)
+
+
 OPERATORS = {
     "conv-1x1": conv(),
     "conv-1x1-stride": conv(stride=2),
@@ -229,6 +233,14 @@ OPERATORS = {
     "permute-to-channels-first": lambda x, p, s: x[0].permute(0, 3, 1, 2),
     "permute-planes": lambda x, p, s: x[0].permute(0, 2, 1, 3),
     "permute-transposed": lambda x, p, s: x[0].permute(0, 1, 3, 2),
+    "resize-nearest": resize(scale_factor=2),
+    "resize-nearest-size": resize(size=(10, 9)),
+    "resize-nearest-smaller": resize(size=(3, 11)),
+    "resize-bilinear": resize(scale_factor=2, mode="bilinear"),
+    "resize-bilinear-size": resize(size=(10, 9), mode="bilinear"),
+    "resize-bilinear-one": resize(size=(1, 6), mode="bilinear"),
+    "resize-bilinear-corners": resize(scale_factor=4, mode="bilinear", align_corners=True),
+    "resize-bilinear-corners-size": resize(size=(1, 5), mode="bilinear", align_corners=True),
     "cross-entropy": cross_entropy(),
     "cross-entropy-pixels": cross_entropy(ignore_index=2),
     "cross-entropy-smoothed": cross_entropy(label_smoothing=0.1),

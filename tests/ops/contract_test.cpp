@@ -208,6 +208,15 @@ TEST_P(Contract, RefusesArrangementsThatCannotBe) {
       "order is width, height, width");
 }
 
+TEST_P(Contract, RefusesSizesThatCannotBe) {
+  expect_refusal([&] { (void)ops_->make(Resize{.scale = -2}, std::vector{image}); }, "scale is -2");
+  expect_refusal([&] { (void)ops_->make(Resize{.height = 4}, std::vector{image}); }, "width is 0");
+  expect_refusal([&] { (void)ops_->make(Resize{.width = 4, .scale = 2}, std::vector{image}); },
+                 "a scale, 2, and a size, 0x4");
+  expect_refusal([&] { (void)ops_->make(Resize{.scale = 2, .align_corners = true}, std::vector{image}); },
+                 "align_corners is for mode bilinear");
+}
+
 TEST_P(Contract, RefusesACallWithMissingTensors) {
   const auto op = ops_->make(Linear{.out_features = 4}, std::vector{image});
   expect_refusal([&] { op->run(Pass::forward, {}); }, "takes 1 inputs, the call brings 0");

@@ -182,6 +182,19 @@ std::vector<Row> arrangements() {
       {"permute-to-channels-first", Permute{.order = {Axis::width, Axis::channels, Axis::height}}, {{1, 9, 7, 16}}},
       {"permute-planes", Permute{.order = {Axis::height, Axis::channels, Axis::width}}, {{2, 5, 3, 8}}},
       {"permute-transposed", Permute{.order = {Axis::channels, Axis::width, Axis::height}}, {{1, 2, 6, 11}}},
+      // Decoders that double, segmentation heads, feature pyramids; sizes that nothing divides, and smaller ones.
+      {"resize-nearest", Resize{.scale = 2}, {{3, 16, 5, 7}}},
+      {"resize-nearest-size", Resize{.height = 10, .width = 9}, {{1, 5, 7, 13}}},
+      {"resize-nearest-smaller", Resize{.height = 3, .width = 11}, {{2, 3, 8, 5}}},
+      {"resize-bilinear", Resize{.scale = 2, .mode = Interpolation::bilinear}, {{3, 16, 5, 7}}},
+      {"resize-bilinear-size", Resize{.height = 10, .width = 9, .mode = Interpolation::bilinear}, {{1, 5, 7, 13}}},
+      {"resize-bilinear-one", Resize{.height = 1, .width = 6, .mode = Interpolation::bilinear}, {{2, 3, 4, 1}}},
+      {"resize-bilinear-corners",
+       Resize{.scale = 4, .mode = Interpolation::bilinear, .align_corners = true},
+       {{1, 7, 4, 3}}},
+      {"resize-bilinear-corners-size",
+       Resize{.height = 1, .width = 5, .mode = Interpolation::bilinear, .align_corners = true},
+       {{3, 2, 6, 8}}},
   };
 }
 

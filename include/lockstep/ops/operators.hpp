@@ -331,6 +331,24 @@ struct Permute {
   [[nodiscard]] std::string text() const;
 };
 
+/// How a value between pixels is found.
+enum class Interpolation { nearest, bilinear };
+
+/// Images of another size, as PyTorch's F.interpolate(mode = "nearest" or "bilinear"): to height × width, or, where
+/// `scale` is not 0, to that many times the input's. The nearest pixel is floor(out index · (in ÷ out)), in float32 as
+/// PyTorch does it; bilinear ones are taken between pixels' centres, without antialiasing.
+struct Resize {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t scale = 0;
+  Interpolation mode = Interpolation::nearest;
+  bool align_corners = false;  ///< of bilinear: the corners' centres stay where they are
+
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// A loss: softmax over the channels of the first input, then cross-entropy against the second, an int32 label for each
 /// position, as PyTorch's. `Figures::weight` counts the labels that are not ignored, each as much as its class;
 /// `correct` those with the largest logit (the first of equals).
@@ -450,8 +468,8 @@ struct Custom {
 /// What a node of a network computes.
 using Operator = std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout,
                               GlobalAveragePool, AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply,
-                              FrozenBatchNorm, LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, CrossEntropy,
-                              SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
+                              FrozenBatchNorm, LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, Resize,
+                              CrossEntropy, SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
 
 /// As the operator's own. @throws Error{invalid_argument} as that
 Signature signature_of(const Operator& op, std::span<const Shape> inputs);

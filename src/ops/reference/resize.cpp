@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "ops/reference/operators.hpp"
+#include "ops/shapes.hpp"
+
+namespace lockstep::ops::reference {
+
+namespace {
+
+/// Where along one axis each element of a result comes from. In float32 whatever the values are, as in PyTorch: a
+/// product that is rounded to below a whole number takes the element before.
+std::vector<std::int64_t> nearest_of(std::int64_t in, std::int64_t out) {
+  std::vector<std::int64_t> sources(static_cast<std::size_t>(out));
+  const float scale = static_cast<float>(in) / static_cast<float>(out);
+  for (std::int64_t i = 0; i < out; ++i) {
+    const auto source = static_cast<std::int64_t>(std::floor(static_cast<float>(i) * scale));
+    sources[static_cast<std::size_t>(i)] = std::min(source, in - 1);
+  }
+  return sources;
+}
+
+/// (1 − share)·in[first] + share·in[second].
+template <typename T>
+struct Between {
+  std::int64_t first;
+  std::int64_t second;
+  T share;
+};
+
+template <typename T>
+std::vector<Between<T>> between_of(std::int64_t in, std::int64_t out, bool align_corners) {
+  std::vector<Between<T>> sources;
+  const auto ratio = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
+  const double scale = !align_corners ? ratio(in, out) : out > 1 ? ratio(in - 1, out - 1) : 0;
+  for (std::int64_t i = 0; i < out; ++i) {
+    const double at =
+        align_corners ? scale * static_cast<double>(i) : std::max(0.0, scale * (static_cast<double>(i) + 0.5) - 0.5);
+    const std::int64_t first = std::min(static_cast<std::int64_t>(at), in - 1);
+    const double share = std::clamp(at - static_cast<double>(first), 0.0, 1.0);
+    sources.push_back({first, std::min(first + 1, in - 1), static_cast<T>(share)});
+  }
+  return sources;
+}
+
+template <typename T>
+class NearestKernel final : public Kernel {
+ public:
+  NearestKernel(const Format& in, const Resize& resize)
+      : Kernel({.inputs = {in},
+                .output = output_of(resize, in),
+                .backward_reads_inputs = false,
+                .backward_reads_output = false}),
+        in_(in.shape),
+        out_(traits().output.shape),
+        rows_(nearest_of(in_.height, out_.height)),
+        columns_(nearest_of(in_.width, out_.width)) {}
+
+  void forward(const Arguments& call) override {
+    const T* in = static_cast<const T*>(call.inputs[0]);
+    T* out = static_cast<T*>(call.output);
+    for (std::int64_t plane = 0; plane < in_.batch * in_.channels; ++plane) {
+      for (std::size_t y = 0; y < rows_.size(); ++y, out += out_.width) {
+        if (y > 0 && rows_[y] == rows_[y - 1]) {
+          std::memcpy(out, out - out_.width, columns_.size() * sizeof(T));
+        } else {
+          const T* row = in + (plane * in_.height + rows_[y]) * in_.width;
+          for (std::size_t x = 0; x < columns_.size(); ++x) out[x] = row[columns_[x]];
+        }
+      }
+    }
+  }
+
+  void backward(const Arguments& call) override {
+    if (call.input_gradients[0] == nullptr) return;
+    const T* dy = static_cast<const T*>(call.output_gradient);
+    T* dx = static_cast<T*>(call.input_gradients[0]);
+    std::fill_n(dx, in_.count(), T{0});
+    for (std::int64_t plane = 0; plane < in_.batch * in_.channels; ++plane) {
+      for (std::size_t y = 0; y < rows_.size(); ++y, dy += out_.width) {
+        T* row = dx + (plane * in_.height + rows_[y]) * in_.width;
+        for (std::size_t x = 0; x < columns_.size(); ++x) row[columns_[x]] += dy[x];
+      }
+    }
+  }
+
+ private:
+  Shape in_;
+  Shape out_;
+  std::vector<std::int64_t> rows_;
+  std::vector<std::int64_t> columns_;
+};
+
+/// Between rows first, which is a loop without gathers, then between columns.
+template <typename T>
+class BilinearKernel final : public Kernel {
+ public:
+  BilinearKernel(const Format& in, const Resize& resize)
+      : Kernel({.inputs = {in},
+                .output = output_of(resize, in),
+                .backward_reads_inputs = false,
+                .backward_reads_output = false}),
+        in_(in.shape),
+        out_(traits().output.shape),
+        rows_(between_of<T>(in_.height, out_.height, resize.align_corners)),
+        columns_(between_of<T>(in_.width, out_.width, resize.align_corners)),
+        row_(static_cast<std::size_t>(in_.width)) {}
+
+  void forward(const Arguments& call) override {
+    const T* plane = static_cast<const T*>(call.inputs[0]);
+    T* out = static_cast<T*>(call.output);
+    for (std::int64_t i = 0; i < in_.batch * in_.channels; ++i, plane += in_.height * in_.width) {
+      for (const Between<T>& y : rows_) {
+        const T* first = plane + y.first * in_.width;
+        const T* second = plane + y.second * in_.width;
+        for (std::size_t x = 0; x < row_.size(); ++x) row_[x] = (T{1} - y.share) * first[x] + y.share * second[x];
+        for (const Between<T>& x : columns_) *out++ = (T{1} - x.share) * between(x.first) + x.share * between(x.second);
+      }
+    }
+  }
+
+  void backward(const Arguments& call) override {
+    if (call.input_gradients[0] == nullptr) return;
+    const T* dy = static_cast<const T*>(call.output_gradient);
+    T* plane = static_cast<T*>(call.input_gradients[0]);
+    std::fill_n(plane, in_.count(), T{0});
+    for (std::int64_t i = 0; i < in_.batch * in_.channels; ++i, plane += in_.height * in_.width) {
+      for (const Between<T>& y : rows_) {
+        std::fill(row_.begin(), row_.end(), T{0});
+        for (const Between<T>& x : columns_) {
+          between(x.first) += (T{1} - x.share) * *dy;
+          between(x.second) += x.share * *dy++;
+        }
+        add(T{1} - y.share, plane + y.first * in_.width);
+        add(y.share, plane + y.second * in_.width);
+      }
+    }
+  }
+
+ private:
+  T& between(std::int64_t column) { return row_[static_cast<std::size_t>(column)]; }
+
+  void add(T share, T* row) const {
+    for (std::size_t x = 0; x < row_.size(); ++x) row[x] += share * row_[x];
+  }
+
+  Shape in_;
+  Shape out_;
+  std::vector<Between<T>> rows_;
+  std::vector<Between<T>> columns_;
+  std::vector<T> row_;  ///< of the input's width: what lies between two of its rows, or is to be shared by them
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make(const Resize& resize, std::span<const Format> in) {
+  return resize.mode == Interpolation::nearest ? make_for<NearestKernel>(in, resize)
+                                               : make_for<BilinearKernel>(in, resize);
+}
+
+}  // namespace lockstep::ops::reference
