@@ -134,6 +134,21 @@ def resize(**options):
     return lambda x, p, s: F.interpolate(x[0], **options)
 
 
+def lstm(x, p, s):
+    """Sequences N×C×1×T, and lengths if there is a second input, which PyTorch wants to be at least 1."""
+    steps = x[0].shape[3]
+    module = torch.nn.LSTM(x[0].shape[1], p[1].shape[1], batch_first=True, bidirectional=len(p) == 8)
+    names = [name for name, _ in module.named_parameters()]
+    sequences = x[0][:, :, 0].permute(0, 2, 1)
+    if len(x) == 2:
+        sequences = torch.nn.utils.rnn.pack_padded_sequence(
+            sequences, x[1].flatten(), batch_first=True, enforce_sorted=False)
+    states = torch.func.functional_call(module, dict(zip(names, p)), (sequences,))[0]
+    if len(x) == 2:
+        states, _ = torch.nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=steps)
+    return states.permute(0, 2, 1).unsqueeze(2)
+
+
 OPERATORS = {
     "conv-1x1": conv(),
     "conv-1x1-stride": conv(stride=2),
@@ -241,6 +256,11 @@ OPERATORS = {
     "resize-bilinear-one": resize(size=(1, 6), mode="bilinear"),
     "resize-bilinear-corners": resize(scale_factor=4, mode="bilinear", align_corners=True),
     "resize-bilinear-corners-size": resize(size=(1, 5), mode="bilinear", align_corners=True),
+    "lstm": lstm,
+    "lstm-one": lstm,
+    "lstm-lengths": lstm,
+    "lstm-bidirectional": lstm,
+    "lstm-bidirectional-lengths": lstm,
     "cross-entropy": cross_entropy(),
     "cross-entropy-pixels": cross_entropy(ignore_index=2),
     "cross-entropy-smoothed": cross_entropy(label_smoothing=0.1),

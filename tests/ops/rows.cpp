@@ -198,6 +198,17 @@ std::vector<Row> arrangements() {
   };
 }
 
+std::vector<Row> sequences() {
+  return {
+      // Readers of text lines. Lengths, 3, 10, 4, 11, 5, are between 1 and the steps: PyTorch takes no empty sequence.
+      {"lstm", Lstm{.hidden = 8}, {{3, 5, 1, 11}}},
+      {"lstm-one", Lstm{.hidden = 3}, {{1, 4, 1, 1}}},
+      {"lstm-lengths", Lstm{.hidden = 6}, {{5, 4, 1, 11}, {5, 1, 1, 1}}, {}, 13},
+      {"lstm-bidirectional", Lstm{.hidden = 7, .bidirectional = true}, {{2, 9, 1, 6}}},
+      {"lstm-bidirectional-lengths", Lstm{.hidden = 5, .bidirectional = true}, {{5, 3, 1, 11}, {5, 1, 1, 1}}, {}, 13},
+  };
+}
+
 std::vector<Row> losses() {
   return {
       {"cross-entropy", CrossEntropy{}, {{5, 10, 1, 1}, {5, 1, 1, 1}}, {}, 10},

@@ -33,6 +33,7 @@ using ops::GroupNorm;
 using ops::Interpolation;
 using ops::LayerNorm;
 using ops::Linear;
+using ops::Lstm;
 using ops::MaxPool;
 using ops::Multiply;
 using ops::Permute;

@@ -349,6 +349,24 @@ struct Resize {
   [[nodiscard]] std::string text() const;
 };
 
+/// Long short-term memory over a sequence N×C×1×T, as torch.nn.LSTM of one layer: hidden states N×hidden×1×T, and where
+/// it is bidirectional those of the other direction after them, N×2·hidden×1×T. Initial states are zero; gates are in
+/// the order i, f, g, o. A second input, int32 lengths N×1×1×1 from 0 to T, makes it as with packed sequences: results
+/// from a sample's length on are zero, values of the input there are not read, and the other direction starts at the
+/// sample's own end.
+/// Parameters "weight_ih_l0": 4·hidden × C, "weight_hh_l0": 4·hidden × hidden, "bias_ih_l0" and "bias_hh_l0": 4·hidden,
+/// and with "_reverse" behind the name those of the other direction.
+/// @source Hochreiter & Schmidhuber, "Long Short-Term Memory", Neural Computation 9(8), 1997; with the forget gate of
+/// Gers et al., "Learning to Forget", 2000
+struct Lstm {
+  std::int64_t hidden = 1;
+  bool bidirectional = false;
+
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// A loss: softmax over the channels of the first input, then cross-entropy against the second, an int32 label for each
 /// position, as PyTorch's. `Figures::weight` counts the labels that are not ignored, each as much as its class;
 /// `correct` those with the largest logit (the first of equals).
@@ -468,7 +486,7 @@ struct Custom {
 /// What a node of a network computes.
 using Operator = std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout,
                               GlobalAveragePool, AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply,
-                              FrozenBatchNorm, LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, Resize,
+                              FrozenBatchNorm, LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, Resize, Lstm,
                               CrossEntropy, SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
 
 /// As the operator's own. @throws Error{invalid_argument} as that
