@@ -15,11 +15,21 @@ void require_count(std::size_t given, std::size_t wanted, const char* what) {
                                                ", the call brings " + std::to_string(given));
 }
 
+bool is_integer(const Signature& signature, std::size_t input) {
+  return input < signature.inputs.size() && signature.inputs[input] == Content::integer;
+}
+
+/// What the first real input is.
+DType reals_of(std::span<const Format> inputs, const Signature& signature, DType without_any) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (!is_integer(signature, i)) return inputs[i].dtype;
+  return without_any;
+}
+
 /// All reals of one dtype, and integers where there have to be.
-void check_dtypes(std::span<const Format> inputs, const Signature& signature) {
+void check_dtypes(std::span<const Format> inputs, const Signature& signature, DType reals) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const bool integer = i < signature.inputs.size() && signature.inputs[i] == Content::integer;
-    const DType wanted = integer ? DType::int32 : inputs[0].dtype;
+    const DType wanted = is_integer(signature, i) ? DType::int32 : reals;
     require(inputs[i].dtype == wanted, "input " + std::to_string(i) + " has to be " + std::string(name(wanted)) +
                                            ", and is " + std::string(name(inputs[i].dtype)));
   }
@@ -78,18 +88,18 @@ void Kernel::run(Pass pass, const Arguments& call) {
   pass == Pass::infer ? infer(call) : forward(call);
 }
 
-std::unique_ptr<Kernel> Ops::make(const Operator& op, std::span<const Format> inputs) {
+std::unique_ptr<Kernel> Ops::make(const Operator& op, std::span<const Format> inputs, DType reals) {
   require(!inputs.empty(), "an operator has to have an input");
   std::vector<Shape> shapes;
   for (const Format& format : inputs) shapes.push_back(format.shape);
   const Signature signature = signature_of(op, shapes);
-  check_dtypes(inputs, signature);
-  if (!supports(inputs[0].dtype)) {
-    throw Error(ErrorCode::unsupported, std::string(name()) + " operators on " +
-                                            std::string(lockstep::name(inputs[0].dtype)) +
+  reals = reals_of(inputs, signature, reals);
+  check_dtypes(inputs, signature, reals);
+  if (!supports(reals)) {
+    throw Error(ErrorCode::unsupported, std::string(name()) + " operators on " + std::string(lockstep::name(reals)) +
                                             "; use float32, or the reference operators with float64");
   }
-  std::unique_ptr<Kernel> kernel = make_kernel(op, inputs, signature);
+  std::unique_ptr<Kernel> kernel = make_kernel(op, inputs, signature, reals);
   kernel->parameters_ = signature.parameters.size();
   kernel->state_ = signature.state.size();
   return kernel;

@@ -114,7 +114,7 @@ Trial::Trial(Ops& ops, DType dtype, const Row& row, bool native)
   make_owned(signature_.state, state_, inputs_.size() + parameters_.size(), 0.5, 1);
   std::vector<Format> formats;
   for (const Input& input : inputs_) formats.push_back(input.format);
-  kernel_ = ops_.make(row.op, formats);
+  kernel_ = ops_.make(row.op, formats, dtype_);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     hand_over(inputs_[i], kernel_->traits().inputs[i]);
     native_inputs_ += inputs_[i].handed != nullptr ? 1 : 0;

@@ -155,10 +155,12 @@ class Ops {
   [[nodiscard]] virtual bool supports(DType dtype) const = 0;
 
   /// The operator's kernel for inputs of these formats, whose batch may be 0.
+  /// @param reals  what parameters and result are, of operators none of whose inputs is real
   /// @throws Error{invalid_argument} if the operator cannot take them; Error{unsupported} for another dtype, or if
   /// there
   ///         is no kernel for it
-  [[nodiscard]] std::unique_ptr<Kernel> make(const Operator& op, std::span<const Format> inputs);
+  [[nodiscard]] std::unique_ptr<Kernel> make(const Operator& op, std::span<const Format> inputs,
+                                             DType reals = DType::float32);
   /// Copies its one input to its output, which lies otherwise; it has no backward pass.
   /// @throws Error{unsupported} for formats of another back end
   [[nodiscard]] virtual std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) = 0;
@@ -184,7 +186,7 @@ class Ops {
 
  private:
   [[nodiscard]] virtual std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
-                                                            const Signature& signature) = 0;
+                                                            const Signature& signature, DType reals) = 0;
 };
 
 }  // namespace lockstep::ops

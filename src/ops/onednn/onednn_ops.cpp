@@ -93,8 +93,8 @@ class OneDnnOps final : public Ops {
   }
 
  private:
-  std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
-                                      const Signature& signature) override {
+  std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs, const Signature& signature,
+                                      DType reals) override {
     const auto of_kind = [&](const auto& kind) -> std::unique_ptr<Kernel> {
       if constexpr (requires { onednn::make(kind, context_, inputs); }) {
         if (inputs[0].shape.batch == 0) {
@@ -104,7 +104,7 @@ class OneDnnOps final : public Ops {
         }
         return translated(kind.text(), [&] { return onednn::make(kind, context_, inputs); });
       } else {
-        return reference_->make(op, inputs);
+        return reference_->make(op, inputs, reals);
       }
     };
     return std::visit(of_kind, op);

@@ -47,10 +47,17 @@ class ReferenceOps final : public Ops {
  private:
   /// Whoever has other formats is told by the kernel's traits that it takes plain ones.
   std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
-                                      const Signature& /*signature*/) override {
+                                      const Signature& /*signature*/, DType reals) override {
     std::vector<Format> plain;
     for (const Format& format : inputs) plain.push_back(Format::plain(format.shape, format.dtype));
-    return std::visit([&](const auto& kind) { return reference::make(kind, plain); }, op);
+    const auto of_kind = [&](const auto& kind) {
+      if constexpr (requires { reference::make(kind, plain, reals); }) {
+        return reference::make(kind, plain, reals);
+      } else {
+        return reference::make(kind, plain);
+      }
+    };
+    return std::visit(of_kind, op);
   }
 
   SumOfSquares squares_;
