@@ -149,6 +149,10 @@ def lstm(x, p, s):
     return states.permute(0, 2, 1).unsqueeze(2)
 
 
+def embedding(**options):
+    return lambda x, p, s: F.embedding(x[0][:, 0], p[0], **options).permute(0, 3, 1, 2)
+
+
 OPERATORS = {
     "conv-1x1": conv(),
     "conv-1x1-stride": conv(stride=2),
@@ -261,6 +265,8 @@ OPERATORS = {
     "lstm-lengths": lstm,
     "lstm-bidirectional": lstm,
     "lstm-bidirectional-lengths": lstm,
+    "embedding": embedding(),
+    "embedding-padding": embedding(padding_idx=5),
     "cross-entropy": cross_entropy(),
     "cross-entropy-pixels": cross_entropy(ignore_index=2),
     "cross-entropy-smoothed": cross_entropy(label_smoothing=0.1),

@@ -275,6 +275,54 @@ TEST_P(Contract, LstmReadsNothingBeyondASequencesLength) {
   }
 }
 
+TEST_P(Contract, RefusesEmbeddingsThatCannotBe) {
+  const Format tokens = Format::plain({2, 1, 1, 3}, DType::int32);
+  expect_refusal([&] { (void)ops_->make(Embedding{.entries = 0}, std::vector{tokens}); }, "entries is 0");
+  expect_refusal([&] { (void)ops_->make(Embedding{.features = 0}, std::vector{tokens}); }, "features is 0");
+  expect_refusal([&] { (void)ops_->make(Embedding{.entries = 4, .padding_index = 4}, std::vector{tokens}); },
+                 "padding_index is 4");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(Embedding{}, std::vector{Format::plain({2, 3, 1, 3}, DType::int32)});
+      },
+      "2x3x1x3");
+  expect_refusal(
+      [&] {
+        (void)ops_->make(Embedding{}, std::vector{Format::plain({2, 1, 1, 3}, DType::float32)});
+      },
+      "input 0 has to be int32");
+  expect_refusal([&] { (void)ops_->make(Embedding{}, std::vector{tokens}, DType::int64); }, "int64",
+                 ErrorCode::unsupported);
+}
+
+TEST_P(Contract, EmbeddingTakesRowsAndGivesThePaddingNoGradient) {
+  const auto kernel = ops_->make(Embedding{.entries = 3, .features = 2, .padding_index = 1},
+                                 std::vector{Format::plain({1, 1, 1, 3}, DType::int32)});
+  std::vector<std::int32_t> tokens{2, 1, 2};
+  const std::vector<float> table{1, 2, 3, 4, 5, 6};
+  const std::vector<const void*> inputs{tokens.data()};
+  const std::vector<const void*> parameters{table.data()};
+  std::vector<float> out(6);
+  kernel->run(Pass::forward, {.inputs = inputs, .parameters = parameters, .output = out.data()});
+  EXPECT_EQ(out, (std::vector<float>{5, 3, 5, 6, 4, 6}));
+  std::vector<float> out_gradient{1, 2, 4, 8, 16, 32};
+  std::vector<float> gradient(6, 77);
+  const std::vector<void*> none{nullptr};
+  const std::vector<void*> gradients{gradient.data()};
+  kernel->run(Pass::backward, {.inputs = inputs,
+                               .parameters = parameters,
+                               .output_gradient = out_gradient.data(),
+                               .input_gradients = none,
+                               .parameter_gradients = gradients});
+  EXPECT_EQ(gradient, (std::vector<float>{0, 0, 0, 0, 5, 40}));
+  for (const std::int32_t wrong : {-1, 3}) {
+    tokens[1] = wrong;
+    expect_refusal(
+        [&] { kernel->run(Pass::forward, {.inputs = inputs, .parameters = parameters, .output = out.data()}); },
+        "token at position 1 of sample 0 is " + std::to_string(wrong) + "; there are 3 entries");
+  }
+}
+
 TEST_P(Contract, RefusesACallWithMissingTensors) {
   const auto op = ops_->make(Linear{.out_features = 4}, std::vector{image});
   expect_refusal([&] { op->run(Pass::forward, {}); }, "takes 1 inputs, the call brings 0");

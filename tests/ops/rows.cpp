@@ -206,6 +206,10 @@ std::vector<Row> sequences() {
       {"lstm-lengths", Lstm{.hidden = 6}, {{5, 4, 1, 11}, {5, 1, 1, 1}}, {}, 13},
       {"lstm-bidirectional", Lstm{.hidden = 7, .bidirectional = true}, {{2, 9, 1, 6}}},
       {"lstm-bidirectional-lengths", Lstm{.hidden = 5, .bidirectional = true}, {{5, 3, 1, 11}, {5, 1, 1, 1}}, {}, 13},
+      // A token that repeats itself, entries that are not used. The padding's own gradient, which is none, is not the
+      // derivative, so no token is it here.
+      {"embedding", Embedding{.entries = 10, .features = 7}, {{3, 1, 1, 9}}, {}, 10},
+      {"embedding-padding", Embedding{.entries = 6, .features = 16, .padding_index = 5}, {{1, 1, 1, 12}}, {}, 5},
   };
 }
 
@@ -278,8 +282,8 @@ std::vector<Row> losses() {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> rows;
-    for (const auto& family :
-         {convolutions, transposed_convolutions, pools, norms, functions, arithmetic, arrangements, losses}) {
+    for (const auto& family : {convolutions, transposed_convolutions, pools, norms, functions, arithmetic, arrangements,
+                               sequences, losses}) {
       const std::vector<Row> some = family();
       rows.insert(rows.end(), some.begin(), some.end());
     }

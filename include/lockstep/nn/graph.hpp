@@ -26,6 +26,7 @@ using ops::Ctc;
 using ops::Custom;
 using ops::Dice;
 using ops::Dropout;
+using ops::Embedding;
 using ops::FrozenBatchNorm;
 using ops::Giou;
 using ops::GlobalAveragePool;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -367,6 +368,20 @@ struct Lstm {
   [[nodiscard]] std::string text() const;
 };
 
+/// A row of a table for each token, as torch.nn.Embedding: int32 tokens N×1×1×T, from 0 to entries − 1, to
+/// N×features×1×T. Parameter "weight": entries × features, before training uniform in [−√3, √3), which has the variance
+/// of the normal distribution that PyTorch draws from.
+struct Embedding {
+  std::int64_t entries = 1;
+  std::int64_t features = 1;
+  /// A token whose row gets no gradient. (PyTorch also begins with zeros in it; here it begins as the others do.)
+  std::optional<std::int32_t> padding_index = std::nullopt;
+
+  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// A loss: softmax over the channels of the first input, then cross-entropy against the second, an int32 label for each
 /// position, as PyTorch's. `Figures::weight` counts the labels that are not ignored, each as much as its class;
 /// `correct` those with the largest logit (the first of equals).
@@ -484,10 +499,11 @@ struct Custom {
 };
 
 /// What a node of a network computes.
-using Operator = std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout,
-                              GlobalAveragePool, AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply,
-                              FrozenBatchNorm, LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, Resize, Lstm,
-                              CrossEntropy, SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
+using Operator =
+    std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, GlobalAveragePool,
+                 AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm, LayerNorm, GroupNorm,
+                 Concat, Slice, Reshape, Permute, Resize, Lstm, Embedding, CrossEntropy, SoftCrossEntropy,
+                 BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
 
 /// As the operator's own. @throws Error{invalid_argument} as that
 Signature signature_of(const Operator& op, std::span<const Shape> inputs);

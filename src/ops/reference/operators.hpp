@@ -31,6 +31,7 @@ std::unique_ptr<Kernel> make(const Reshape& reshape, std::span<const Format> in)
 std::unique_ptr<Kernel> make(const Permute& permute, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Resize& resize, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Lstm& lstm, std::span<const Format> in);
+std::unique_ptr<Kernel> make(const Embedding& embedding, std::span<const Format> in, DType reals);
 std::unique_ptr<Kernel> make(const CrossEntropy& loss, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const SoftCrossEntropy& loss, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const BinaryCrossEntropy& loss, std::span<const Format> in);
