@@ -16,6 +16,11 @@ namespace {
 
 DatasetPair as_datasets(ImagesPair pair) { return normalised(std::move(pair.train), std::move(pair.test)); }
 
+/// Of what takes longer to draw, or to learn.
+SyntheticOptions smaller(const DatasetOptions& options) {
+  return {.seed = options.seed, .train = {4'000}, .test = {500}};
+}
+
 std::vector<DatasetEntry> bundled() {
   return {
       {"mnist", [](const DatasetOptions& options) { return as_datasets(load_mnist(options.data_dir)); },
@@ -25,6 +30,12 @@ std::vector<DatasetEntry> bundled() {
        Directory::none},
       {"synthetic-cifar",
        [](const DatasetOptions& options) { return as_datasets(synthetic_cifar({.seed = options.seed})); },
+       Directory::none},
+      {"synthetic-boxes", [](const DatasetOptions& options) { return synthetic_boxes(smaller(options)); },
+       Directory::none},
+      {"synthetic-masks", [](const DatasetOptions& options) { return synthetic_masks(smaller(options)); },
+       Directory::none},
+      {"synthetic-words", [](const DatasetOptions& options) { return synthetic_words(smaller(options)); },
        Directory::none},
   };
 }

@@ -8,7 +8,17 @@
 namespace lockstep::data {
 
 /// What a random number is for: streams of one seed that do not meet.
-enum class Stream : std::uint64_t { shuffle = 1, digits_train, digits_test, cifar_train, cifar_test };
+enum class Stream : std::uint64_t {
+  shuffle = 1,
+  digits_train,
+  digits_test,
+  cifar_train,
+  cifar_test,
+  scenes_train,
+  scenes_test,
+  words_train,
+  words_test
+};
 
 /// Random numbers that depend on the key alone, so that sample 7 of epoch 3 is the same whoever draws it and when.
 class Random {

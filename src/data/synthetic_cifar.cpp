@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "data/canvas.hpp"
+#include "data/shapes.hpp"
 #include "data/synthetic.hpp"
 
 namespace lockstep::data {
@@ -26,24 +26,8 @@ enum Class : std::int32_t {
   class_count
 };
 
-using Colour = std::array<double, 3>;
-
 /// Signed distance, in periods, to the nearest edge of a pattern that is on for half of each period.
 double wave(double x) { return 0.25 - std::abs(x - std::floor(x) - 0.5); }
-
-/// Distance inside the three edges of a triangle of that inner radius.
-double inside_triangle(Point p, double radius) {
-  constexpr double half_root_3 = 0.8660254037844386;
-  return std::min({radius - p.y, radius + 0.5 * p.y - half_root_3 * p.x, radius + 0.5 * p.y + half_root_3 * p.x});
-}
-
-double inside_square(Point p, double radius) { return radius - std::max(std::abs(p.x), std::abs(p.y)); }
-
-double inside_cross(Point p, double radius) {
-  const double x = std::abs(p.x);
-  const double y = std::abs(p.y);
-  return std::min(radius - std::max(x, y), radius / 3 - std::min(x, y));
-}
 
 double inside_dots(Point p, double period) {
   const Point cell{p.x / period - std::floor(p.x / period) - 0.5, p.y / period - std::floor(p.y / period) - 0.5};
@@ -72,28 +56,12 @@ double pattern(std::int32_t label, Point p, double size) {
   }
 }
 
-Colour random_colour(Random& random) {
-  return {random.uniform(0, 255), random.uniform(0, 255), random.uniform(0, 255)};
-}
-
 /// Warm colours have more red than blue, cool ones more blue than red; how bright they are says nothing.
 Colour disc_colour(std::int32_t label, Random& random) {
   const double more = random.uniform(130, 255);
   const double less = more - random.uniform(70, 130);
   const double green = random.uniform(0, 255);
   return label == warm_disc ? Colour{more, green, less} : Colour{less, green, more};
-}
-
-double contrast(const Colour& a, const Colour& b) {
-  return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
-}
-
-/// Any colour that can be told from `other`.
-Colour colour_unlike(const Colour& other, Random& random) {
-  constexpr double least_contrast = 150;
-  Colour colour = random_colour(random);
-  while (contrast(colour, other) < least_contrast) colour = random_colour(random);
-  return colour;
 }
 
 void draw_shape(std::int32_t label, Random& random, std::span<double> elements) {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <vector>
 
 #include "data/canvas.hpp"
 #include "data/glyphs.hpp"
+#include "data/pen.hpp"
 #include "data/synthetic.hpp"
 
 namespace lockstep::data {
@@ -40,58 +38,6 @@ class Hand {
   Point bend_;
 };
 
-/// Squared distance of each pixel's centre to the nearest ink's middle, as far as the pen reaches.
-class DistanceField {
- public:
-  explicit DistanceField(double reach)
-      : reach_(reach), squares_(digit_side * digit_side, std::numeric_limits<double>::infinity()) {}
-
-  void add_segment(Point a, Point b) {
-    const Point direction = b - a;
-    const double length_squared = std::max(dot(direction, direction), 1e-12);
-    const auto first = [this](double low) { return std::clamp(static_cast<int>(low - reach_), 0, digit_side); };
-    const auto last = [this](double high) { return std::clamp(static_cast<int>(high + reach_) + 1, 0, digit_side); };
-    for (int row = first(std::min(a.y, b.y)); row < last(std::max(a.y, b.y)); ++row) {
-      for (int column = first(std::min(a.x, b.x)); column < last(std::max(a.x, b.x)); ++column) {
-        const Point offset = Point{column + 0.5, row + 0.5} - a;
-        const double along = std::clamp(dot(offset, direction) / length_squared, 0.0, 1.0);
-        const Point gap = offset - along * direction;
-        double& square = squares_[static_cast<std::size_t>(row) * digit_side + static_cast<std::size_t>(column)];
-        square = std::min(square, dot(gap, gap));
-      }
-    }
-  }
-
-  [[nodiscard]] double distance(std::size_t pixel) const { return std::sqrt(squares_[pixel]); }
-
- private:
-  double reach_;
-  std::vector<double> squares_;
-};
-
-/// A point between b and c on the curve that passes through a, b, c, d.
-/// @source Catmull, Rom: A class of local interpolating splines, 1974
-Point catmull_rom(Point a, Point b, Point c, Point d, double t) {
-  const Point linear = c - a;
-  const Point quadratic = 2 * a - 5 * b + 4 * c - d;
-  const Point cubic = 3 * b - 3 * c + d - a;
-  return b + (t / 2) * (linear + t * (quadratic + t * cubic));
-}
-
-void draw_stroke(const Stroke& stroke, DistanceField& field) {
-  constexpr int pieces = 6;
-  for (std::size_t i = 0; i + 1 < stroke.size(); ++i) {
-    const Point before = stroke[i == 0 ? 0 : i - 1];
-    const Point after = stroke[std::min(i + 2, stroke.size() - 1)];
-    Point from = stroke[i];
-    for (int piece = 1; piece <= pieces; ++piece) {
-      const Point to = catmull_rom(before, stroke[i], stroke[i + 1], after, static_cast<double>(piece) / pieces);
-      field.add_segment(from, to);
-      from = to;
-    }
-  }
-}
-
 void draw_glyph(const Glyph& glyph, Random& random, DistanceField& field) {
   const Hand hand(random);
   for (const Stroke& stroke : glyph) {
@@ -115,8 +61,8 @@ void draw_digit(std::int32_t label, Random& random, std::span<double> elements) 
   const auto forms = glyphs(label);
   const double half_width = random.uniform(0.6, 1.5);
   const double speck_half_width = random.uniform(0.2, 0.7);
-  DistanceField ink(half_width + 1);
-  DistanceField specks(speck_half_width + 1);
+  DistanceField ink({digit_side, digit_side}, half_width + 1);
+  DistanceField specks({digit_side, digit_side}, speck_half_width + 1);
   draw_glyph(forms[random.below(forms.size())], random, ink);
   draw_specks(random, specks);
   const double paper = random.uniform(0, 40);

@@ -26,10 +26,11 @@ std::string refusal(const Datasets& datasets, const std::string& name) {
 
 TEST(Datasets, UnknownNameGetsTheNearestOne) {
   EXPECT_EQ(refusal({}, "mnits"),
-            "there is no data set 'mnits'; did you mean 'mnist'? There are mnist, synthetic-digits, synthetic-cifar");
+            "there is no data set 'mnits'; did you mean 'mnist'? There are mnist, synthetic-digits, synthetic-cifar, "
+            "synthetic-boxes, synthetic-masks, synthetic-words");
   EXPECT_EQ(refusal({}, "sintetic-digits"),
             "there is no data set 'sintetic-digits'; did you mean 'synthetic-digits'? There are mnist, "
-            "synthetic-digits, synthetic-cifar");
+            "synthetic-digits, synthetic-cifar, synthetic-boxes, synthetic-masks, synthetic-words");
 }
 
 TEST(Datasets, MnistNeedsAFolder) {
@@ -43,9 +44,10 @@ TEST(Datasets, EveryOtherNameNeedsNothing) {
     const DatasetPair pair = datasets.load(name);
     EXPECT_EQ(pair.train->name(), name);
     EXPECT_EQ(pair.test->name(), name);
-    EXPECT_EQ(pair.train->size(), 12'000);
-    EXPECT_EQ(pair.test->size(), 2'000);
-    EXPECT_EQ(pair.train->classes(), 10);
+    const bool images_only = name == "synthetic-digits" || name == "synthetic-cifar";
+    EXPECT_EQ(pair.train->size(), images_only ? 12'000 : 4'000);
+    EXPECT_EQ(pair.test->size(), images_only ? 2'000 : 500);
+    EXPECT_EQ(pair.train->tensors().front().name, "images");
   }
 }
 
@@ -71,7 +73,7 @@ TEST(Datasets, OneOfSomebodyElsesIsAdded) {
                   return {std::make_shared<Signals>(23), std::make_shared<Signals>(5)};
                 }});
   EXPECT_EQ(datasets.names().back(), "signals");
-  EXPECT_EQ(datasets.names().size(), 4U);
+  EXPECT_EQ(datasets.names().size(), 7U);
   const DatasetPair pair = datasets.load("signals", {.data_dir = "/somewhere", .seed = 7});
   EXPECT_EQ(pair.train->size(), 23);
   EXPECT_EQ(pair.test->size(), 5);
@@ -79,7 +81,7 @@ TEST(Datasets, OneOfSomebodyElsesIsAdded) {
   EXPECT_EQ(seen.seed, 7U);
   EXPECT_EQ(refusal(datasets, "signal"),
             "there is no data set 'signal'; did you mean 'signals'? There are mnist, synthetic-digits, "
-            "synthetic-cifar, signals");
+            "synthetic-cifar, synthetic-boxes, synthetic-masks, synthetic-words, signals");
 }
 
 TEST(Datasets, ANameIsTakenOnce) {
@@ -93,7 +95,7 @@ TEST(Datasets, ANameIsTakenOnce) {
         },
         ErrorCode::invalid_argument,
         {"there is a data set '" + std::string(name) + "' already; give yours another name"});
-  EXPECT_EQ(datasets.names().size(), 4U);
+  EXPECT_EQ(datasets.names().size(), 7U);
 }
 
 TEST(Datasets, OneThatCannotBeLoadedIsRefused) {

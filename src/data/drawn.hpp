@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/data/images.hpp"
+#include "lockstep/data/normalization.hpp"
+
+namespace lockstep::data {
+
+/// Images that are drawn, and tensors of what is known of them because they are. Who derives from it says which.
+class DrawnDataset : public Dataset {
+ public:
+  [[nodiscard]] std::string name() const override { return images_.name; }
+  /// "images", and what `targets` says.
+  [[nodiscard]] std::vector<TensorSpec> tensors() const override;
+  [[nodiscard]] std::int64_t size() const override { return images_.size(); }
+  /// As Dataset::read. Allocates nothing.
+  /// @throws Error{invalid_argument} if an index is not in the data set, or another number of tensors is given
+  void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override;
+
+ protected:
+  DrawnDataset(Images images, Normalization normalization)
+      : images_(std::move(images)), normalization_(std::move(normalization)) {}
+
+  /// Writes one number. @param at  counted in elements, samples one after the other
+  static void put(const Buffer& tensor, std::int64_t at, double value);
+
+ private:
+  [[nodiscard]] virtual std::vector<TensorSpec> targets() const = 0;
+  /// Overwrites sample `at` of each target.
+  virtual void read_targets(std::size_t sample, std::int64_t at, std::span<const Buffer> targets) const = 0;
+
+  void read_image(std::int64_t sample, std::int64_t at, const Buffer& tensor) const;
+
+  Images images_;  ///< its labels are not used
+  Normalization normalization_;
+};
+
+/// Images, and what is known of each.
+template <typename Known>
+struct Drawn {
+  Images images;
+  std::vector<Known> known;
+};
+
+/// Both parts as data sets of that kind, normalised as the training images measure.
+template <typename Kind, typename Known>
+DatasetPair drawn_pair(Drawn<Known> train, Drawn<Known> test) {
+  const Normalization normalization = measure_normalization(train.images);
+  return {std::make_shared<Kind>(std::move(train.images), normalization, std::move(train.known)),
+          std::make_shared<Kind>(std::move(test.images), normalization, std::move(test.known))};
+}
+
+}  // namespace lockstep::data

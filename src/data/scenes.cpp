@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/scenes.hpp"
+
+#include <array>
+#include <cmath>
+
+#include "data/canvas.hpp"
+#include "data/shapes.hpp"
+
+namespace lockstep::data {
+
+namespace {
+
+constexpr std::size_t scene_pixels = scene_side * scene_side;
+
+struct Piece {
+  std::int32_t label;
+  Colour colour;
+  Rotation rotation;
+  Point centre;
+  double radius;
+};
+
+/// Small, middling and large ones are as likely, so that each of a detector's scales has as much to do.
+double piece_radius(Random& random) {
+  constexpr std::array<std::array<double, 2>, 3> ranges{{{3.5, 5.5}, {6.5, 10}, {13, 18}}};
+  const auto& range = ranges[random.below(ranges.size())];
+  return random.uniform(range[0], range[1]);
+}
+
+Piece random_piece(std::int32_t label, const Colour& background, Random& random) {
+  Piece piece{.label = label,
+              .colour = colour_unlike(background, random),
+              .rotation = rotation_from_half_tangent(random.uniform(-1, 1)),
+              .centre = {},
+              .radius = piece_radius(random)};
+  const double margin = 0.8 * piece.radius;
+  piece.centre = {random.uniform(margin, scene_side - margin), random.uniform(margin, scene_side - margin)};
+  return piece;
+}
+
+/// Distance, in pixels, to the edge from inside.
+double inside(const Piece& piece, Point at) {
+  const Point p = piece.rotation(at - piece.centre);
+  switch (piece.label) {
+    case 0: return piece.radius - std::sqrt(dot(p, p));
+    case 1: return inside_triangle(p, 0.6 * piece.radius);
+    case 2: return inside_square(p, 0.8 * piece.radius);
+    default: return inside_cross(p, piece.radius);
+  }
+}
+
+void draw_piece(const Piece& piece, std::uint8_t number, std::span<double> elements, Scene& scene) {
+  for (std::size_t i = 0; i < scene_pixels; ++i) {
+    const Point at{static_cast<double>(i % scene_side) + 0.5, static_cast<double>(i / scene_side) + 0.5};
+    const double share = coverage(inside(piece, at));
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      double& element = elements[channel * scene_pixels + i];
+      element = share * piece.colour[channel] + (1 - share) * element;
+    }
+    if (share >= 0.5) scene.shown[i] = number;
+  }
+}
+
+/// @param label  of the foremost shape
+Scene draw_scene(std::int32_t label, Random& random, std::span<double> elements) {
+  const Colour background = random_colour(random);
+  const Point light{random.uniform(-1, 1), random.uniform(-1, 1)};  // brightness per pixel across the image
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const std::size_t pixel = i % scene_pixels;
+    const Point at{static_cast<double>(pixel % scene_side), static_cast<double>(pixel / scene_side)};
+    elements[i] = background[i / scene_pixels] + dot(light, at - Point{scene_side / 2.0, scene_side / 2.0});
+  }
+  Scene scene{.labels = {}, .shown = std::vector<std::uint8_t>(scene_pixels)};
+  for (std::uint64_t behind = random.below(3); behind > 0; --behind)
+    scene.labels.push_back(static_cast<std::int32_t>(random.below(scene_classes)));
+  scene.labels.push_back(label);
+  for (std::size_t i = 0; i < scene.labels.size(); ++i)
+    draw_piece(random_piece(scene.labels[i], background, random), static_cast<std::uint8_t>(i + 1), elements, scene);
+  add_noise(elements, random.uniform(3, 15), random);
+  return scene;
+}
+
+}  // namespace
+
+Drawn<Scene> draw_scenes(const char* name, Count count, std::uint64_t seed, Stream stream) {
+  const Images form{.name = name, .shape = {3, scene_side, scene_side}, .classes = scene_classes};
+  std::vector<Scene> scenes;
+  const auto draw = [&scenes](std::int32_t label, Random& random, std::span<double> elements) {
+    scenes.push_back(draw_scene(label, random, elements));
+  };
+  Images images = draw_images(form, count, seed, stream, draw);
+  return {std::move(images), std::move(scenes)};
+}
+
+}  // namespace lockstep::data

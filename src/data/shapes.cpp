@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/shapes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::data {
+
+namespace {
+
+double contrast(const Colour& a, const Colour& b) {
+  return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
+}
+
+}  // namespace
+
+Colour random_colour(Random& random) {
+  return {random.uniform(0, 255), random.uniform(0, 255), random.uniform(0, 255)};
+}
+
+Colour colour_unlike(const Colour& other, Random& random) {
+  constexpr double least_contrast = 150;
+  Colour colour = random_colour(random);
+  while (contrast(colour, other) < least_contrast) colour = random_colour(random);
+  return colour;
+}
+
+double inside_triangle(Point p, double radius) {
+  constexpr double half_root_3 = 0.8660254037844386;
+  return std::min({radius - p.y, radius + 0.5 * p.y - half_root_3 * p.x, radius + 0.5 * p.y + half_root_3 * p.x});
+}
+
+double inside_square(Point p, double radius) { return radius - std::max(std::abs(p.x), std::abs(p.y)); }
+
+double inside_cross(Point p, double radius) {
+  const double x = std::abs(p.x);
+  const double y = std::abs(p.y);
+  return std::min(radius - std::max(x, y), radius / 3 - std::min(x, y));
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include "data/scenes.hpp"
+
+namespace lockstep::data {
+
+namespace {
+
+constexpr std::array<int, 3> strides{4, 8, 16};
+constexpr std::int32_t no_label = -100;  // what cross-entropy leaves out
+constexpr int fewest_pixels = 12;        // of a shape that counts as seen
+
+/// Cells of all scales.
+constexpr std::int64_t cell_count() {
+  std::int64_t count = 0;
+  for (const int stride : strides) count += (scene_side / stride) * (scene_side / stride);
+  return count;
+}
+
+/// A shape and the box around what is seen of it, in pixels; right and bottom are the first beyond it.
+struct SeenObject {
+  std::int32_t label;
+  int left = scene_side;
+  int top = scene_side;
+  int right = 0;
+  int bottom = 0;
+  int pixels = 0;
+
+  void add(int x, int y) {
+    left = std::min(left, x);
+    top = std::min(top, y);
+    right = std::max(right, x + 1);
+    bottom = std::max(bottom, y + 1);
+    ++pixels;
+  }
+  [[nodiscard]] int side() const { return std::max(right - left, bottom - top); }
+};
+
+std::vector<SeenObject> objects_of(const Scene& scene) {
+  std::vector<SeenObject> objects;
+  for (const std::int32_t label : scene.labels) objects.push_back({.label = label});
+  for (int y = 0; y < scene_side; ++y) {
+    for (int x = 0; x < scene_side; ++x) {
+      const std::size_t shown = scene.shown[static_cast<std::size_t>(y * scene_side + x)];
+      if (shown > 0) objects[shown - 1].add(x, y);
+    }
+  }
+  std::erase_if(objects, [](const SeenObject& object) { return object.pixels < fewest_pixels; });
+  return objects;
+}
+
+/// Which cell an object belongs to, and its box from that cell's centre on, in strides.
+struct Assignment {
+  std::int64_t cell;
+  std::array<double, 4> box;
+};
+
+Assignment assign(const SeenObject& object) {
+  std::int64_t first = 0;  // cell of the scale
+  for (const int stride : strides) {
+    const int row = scene_side / stride;
+    if (object.side() < 3 * stride || stride == strides.back()) {
+      const int x = (object.left + object.right) / 2 / stride;
+      const int y = (object.top + object.bottom) / 2 / stride;
+      const auto in_strides = [stride](int edge, int cell) { return static_cast<double>(edge) / stride - cell - 0.5; };
+      return {first + y * row + x,
+              {in_strides(object.left, x), in_strides(object.top, y), in_strides(object.right, x),
+               in_strides(object.bottom, y)}};
+    }
+    first += std::int64_t{row} * row;
+  }
+  return {};
+}
+
+/// Where the shapes are, for each cell of three scales.
+class BoxDataset final : public DrawnDataset {
+ public:
+  BoxDataset(Images images, Normalization normalization, const std::vector<Scene>& scenes)
+      : DrawnDataset(std::move(images), std::move(normalization)) {
+    for (const Scene& scene : scenes) objects_.push_back(objects_of(scene));
+  }
+
+  [[nodiscard]] std::int64_t classes() const override { return scene_classes; }
+
+ private:
+  [[nodiscard]] std::vector<TensorSpec> targets() const override {
+    return {{"labels", {1, 1, cell_count()}, Content::integer},
+            {"objects", {1, 1, cell_count()}, Content::real},
+            {"boxes", {4, 1, cell_count()}, Content::real}};
+  }
+
+  void read_targets(std::size_t sample, std::int64_t at, std::span<const Buffer> targets) const override {
+    constexpr std::int64_t cells = cell_count();
+    for (std::int64_t i = at * cells; i < (at + 1) * cells; ++i) {
+      put(targets[0], i, no_label);
+      put(targets[1], i, 0);
+    }
+    for (std::int64_t i = at * 4 * cells; i < (at + 1) * 4 * cells; ++i) put(targets[2], i, 0);
+    for (const SeenObject& object : objects_[sample]) {
+      const Assignment to = assign(object);
+      put(targets[0], at * cells + to.cell, object.label);
+      put(targets[1], at * cells + to.cell, 1);
+      for (std::size_t edge = 0; edge < to.box.size(); ++edge)
+        put(targets[2], (at * 4 + static_cast<std::int64_t>(edge)) * cells + to.cell, to.box[edge]);
+    }
+  }
+
+  std::vector<std::vector<SeenObject>> objects_;
+};
+
+}  // namespace
+
+DatasetPair synthetic_boxes(const SyntheticOptions& options) {
+  return drawn_pair<BoxDataset>(draw_scenes("synthetic-boxes", options.train, options.seed, Stream::scenes_train),
+                                draw_scenes("synthetic-boxes", options.test, options.seed, Stream::scenes_test));
+}
+
+}  // namespace lockstep::data
