@@ -182,10 +182,11 @@ TEST(Dice, IsZeroForWhatIsRightAndOneForWhatIsWrong) {
   EXPECT_NEAR(trial.run(Pass::infer).loss, 1, 1e-6);
 }
 
-LossTrial make_ctc(const Ctc& loss, const std::vector<std::int32_t>& targets, std::int32_t length, std::int32_t steps) {
+LossTrial make_ctc(const Ctc& loss, const std::vector<std::int32_t>& targets, std::int32_t length, std::int32_t steps,
+                   const Floats& logits = Floats(12)) {
   const auto count = static_cast<std::int64_t>(targets.size());
   return {loss,
-          {{{1, 3, 1, 4}, Floats(12)}, {{1, 1, 1, count}, {}, targets}, {{1, 1}, {}, {length}}, {{1, 1}, {}, {steps}}}};
+          {{{1, 3, 1, 4}, logits}, {{1, 1, 1, count}, {}, targets}, {{1, 1}, {}, {length}}, {{1, 1}, {}, {steps}}}};
 }
 
 TEST(Ctc, CountsPaths) {
@@ -195,6 +196,24 @@ TEST(Ctc, CountsPaths) {
   EXPECT_NEAR(make_ctc({.blank = 2}, {9}, 0, 2).run(Pass::forward).loss, std::log(9.0), 1e-6);
   EXPECT_EQ(make_ctc({}, {1}, 0, 0).run(Pass::forward).loss, 0);
   EXPECT_EQ(make_ctc({}, {1}, 1, 4).run(Pass::weigh).weight, 1);
+}
+
+/// Logits of which each step has one that stands out.
+bool reads(const std::vector<std::size_t>& path, const std::vector<std::int32_t>& targets, std::int32_t length) {
+  Floats logits(12);
+  for (std::size_t t = 0; t < path.size(); ++t) logits[4 * path[t] + t] = 1;
+  const auto steps = static_cast<std::int32_t>(path.size());
+  return make_ctc({}, targets, length, steps, logits).run(Pass::forward).correct == 1;
+}
+
+TEST(Ctc, IsRightWhereTheLikeliestClassesReadTheTargets) {
+  EXPECT_TRUE(reads({1, 1, 0, 2}, {1, 2}, 2));
+  EXPECT_TRUE(reads({1, 0, 1}, {1, 1}, 2));
+  EXPECT_TRUE(reads({0, 0}, {2}, 0));
+  EXPECT_FALSE(reads({1, 1, 1}, {1, 1}, 2)) << "repetitions are one";
+  EXPECT_FALSE(reads({1, 2, 0, 1}, {1, 2}, 2)) << "too much is read";
+  EXPECT_FALSE(reads({1, 0, 0, 0}, {1, 2}, 2)) << "too little is read";
+  EXPECT_FALSE(reads({2, 1}, {1, 2}, 2));
 }
 
 TEST(Ctc, IsInfiniteOrZeroWhereStepsDoNotSuffice) {

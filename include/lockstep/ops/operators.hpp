@@ -464,7 +464,8 @@ struct Dice {
 /// paths that become the target when repetitions, then blanks are left out. Inputs: logits N×C×1×T, then int32 targets
 /// N×1×1×S without blanks, how many of these each sample has N×1×1×1, and how many of its steps N×1×1×1. What comes
 /// after these lengths is not read. As PyTorch's `ctc_loss` with reduction "sum" of `log_softmax`: `Figures::weight` is
-/// the number of samples, and samples are not divided by their targets' lengths.
+/// the number of samples, and samples are not divided by their targets' lengths; `correct` counts those whose likeliest
+/// class at each step, repetitions, then blanks left out, makes the target.
 /// @source Graves et al., "Connectionist Temporal Classification", ICML 2006
 struct Ctc {
   std::int32_t blank = 0;

@@ -66,6 +66,7 @@ class CtcKernel final : public Kernel {
       log_softmax(logits_of(call, n), sample.steps);
       const double loss = -log_probability(sample);
       if (!(loss_.zero_infinity && std::isinf(loss))) figures.loss += loss;
+      if (reads_right(sample)) ++figures.correct;
     }
     *static_cast<Figures*>(call.output) = figures;
   }
@@ -149,6 +150,31 @@ class CtcKernel final : public Kernel {
     for (std::int64_t c = 0; c < logits_.channels; ++c) {
       for (std::int64_t t = 0; t < steps; ++t) f(static_cast<std::size_t>(t), static_cast<std::size_t>(at(c, t)));
     }
+  }
+
+  /// Whether the likeliest class at each step, without repetitions and blanks, makes the targets.
+  [[nodiscard]] bool reads_right(const Transcript& sample) const {
+    std::int64_t read = 0;
+    std::int64_t last = sample.blank;
+    for (std::int64_t t = 0; t < sample.steps; ++t) {
+      const std::int64_t best = likeliest(t);
+      if (best != last && best != sample.blank) {
+        if (read == sample.states / 2 || sample.targets[read] != best) return false;
+        ++read;
+      }
+      last = best;
+    }
+    return read == sample.states / 2;
+  }
+
+  /// The first of equals.
+  [[nodiscard]] std::int64_t likeliest(std::int64_t step) const {
+    std::int64_t best = 0;
+    for (std::int64_t c = 1; c < logits_.channels; ++c) {
+      if (softmax_[static_cast<std::size_t>(at(c, step))] > softmax_[static_cast<std::size_t>(at(best, step))])
+        best = c;
+    }
+    return best;
   }
 
   /// Of all paths. `prefix(state, step)`: of their beginnings that are there at the step, which is in it.
