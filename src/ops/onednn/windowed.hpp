@@ -26,16 +26,15 @@ struct WindowedOptions {
   Tag plain_weights = Tag::oihw;  ///< how ours lie
   bool bias = true;
   bool relu = false;
-
-  [[nodiscard]] bool grouped() const { return weights.size() > 4; }
 };
 
 /// How much slower than the best a kernel must be expected to be, in steps of magnitude. oneDNN's "ref" takes a hundred
-/// to a thousand times as long as others; its product of matrices, group by group, five to forty.
-inline int slowness_of(std::string_view kernel, bool grouped) {
+/// to a thousand times as long as others; its product of matrices, of plain values, five to forty for groups, one after
+/// the other, and two to ten else.
+inline int slowness_of(std::string_view kernel) {
   if (kernel.starts_with("ref")) return 10;
   const bool product = kernel.starts_with("gemm:") || kernel.find(":gemm:") != std::string_view::npos;
-  return product && grouped ? 1 : 0;
+  return product ? 1 : 0;
 }
 
 /// A kernel of weights that windows are multiplied by: oneDNN's convolution or deconvolution.
@@ -116,9 +115,7 @@ class WindowedKernel final : public Kernel {
     // Of images, gradients are not asked for.
     constexpr std::int64_t channels_of_images = 4;
     const bool image = in.native == nullptr && in.shape.channels <= channels_of_images;
-    const auto slowness = [this](const auto& desc) {
-      return onednn::slowness_of(desc.impl_info_str(), options_.grouped());
-    };
+    const auto slowness = [](const auto& desc) { return onednn::slowness_of(desc.impl_info_str()); };
     return slowness(descs.forward) + slowness(descs.backward_weights) + (image ? 0 : slowness(descs.backward_data));
   }
 
