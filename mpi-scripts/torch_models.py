@@ -238,18 +238,157 @@ class ResNet50(ResNet):
         super().__init__(inputs["images"], classes, Bottleneck, (3, 4, 6, 3), small_stem=False)
 
 
+def conv_block(channels_in, channels, stride=1):
+    return [nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()]
+
+
+def giou(a, b):
+    """1 - generalised intersection over union of boxes Nx4xHxW; what would be negative counts as 0 where it divides."""
+    low, high = torch.max(a[:, :2], b[:, :2]), torch.min(a[:, 2:], b[:, 2:])
+    common = torch.where((high > low).all(1), (high - low).prod(1), torch.zeros_like(a[:, 0]))
+    united = (a[:, 2:] - a[:, :2]).prod(1) + (b[:, 2:] - b[:, :2]).prod(1) - common
+    hull = (torch.max(a[:, 2:], b[:, 2:]) - torch.min(a[:, :2], b[:, :2])).prod(1)
+    return (1 - common / (united.clamp(min=0) + 1e-7) + (hull - united) / (hull.clamp(min=0) + 1e-7))[:, None]
+
+
+class Detector(nn.Module):
+    def __init__(self, inputs, classes):
+        super().__init__()
+        self.stem = self.stage(inputs["images"][0], 16)
+        self.stage1 = self.stage(16, 32)
+        self.stage2 = self.stage(32, 64)
+        self.stage3 = self.stage(64, 64)
+        self.merge2 = nn.Sequential(*conv_block(128, 64))
+        self.merge1 = nn.Sequential(*conv_block(96, 32))
+        self.head1 = nn.Conv2d(32, 5 + classes, 1)
+        self.head2 = nn.Conv2d(64, 5 + classes, 1)
+        self.head3 = nn.Conv2d(64, 5 + classes, 1)
+
+    @staticmethod
+    def stage(channels_in, channels):
+        return nn.Sequential(*conv_block(channels_in, channels, 2), *conv_block(channels, channels))
+
+    @staticmethod
+    def merge(block, coarse, fine):
+        return block(torch.cat([F.interpolate(coarse, scale_factor=2), fine], 1))
+
+    def forward(self, x):
+        at4 = self.stage1(self.stem(x))
+        at8 = self.stage2(at4)
+        at16 = self.stage3(at8)
+        merged8 = self.merge(self.merge2, at16, at8)
+        merged4 = self.merge(self.merge1, merged8, at4)
+        heads = [self.head1(merged4), self.head2(merged8), self.head3(at16)]
+        return torch.cat([head.flatten(2) for head in heads], 2)[:, :, None]
+
+    def loss(self, batch):
+        cells = self(batch["images"])
+        edges, found, classes = cells[:, :4], cells[:, 4:5], cells[:, 5:]
+        objects, boxes = batch["objects"], batch["boxes"]
+        positive_weight = torch.tensor(10, dtype=cells.dtype)
+        return (F.cross_entropy(classes, batch["labels"][:, 0])
+                + F.binary_cross_entropy_with_logits(found, objects, pos_weight=positive_weight)
+                + (giou(edges, boxes) * objects).sum() / objects.sum()
+                + 0.25 * F.smooth_l1_loss(edges * objects, boxes, reduction="sum", beta=0.5) / len(cells))
+
+
+class UNet(nn.Module):
+    def __init__(self, inputs, classes):
+        super().__init__()
+        self.encoder1 = self.blocks(inputs["images"][0], 16)
+        self.encoder2 = self.blocks(16, 32)
+        self.encoder3 = self.blocks(32, 64)
+        self.bottom = self.blocks(64, 64)
+        self.decoder3 = self.decoder(64, 64)
+        self.decoder2 = self.decoder(64, 32)
+        self.decoder1 = self.decoder(32, 16)
+        self.head = nn.Conv2d(16, classes, 1)
+
+    @staticmethod
+    def blocks(channels_in, channels):
+        return nn.Sequential(*conv_block(channels_in, channels), *conv_block(channels, channels))
+
+    @staticmethod
+    def decoder(channels_in, channels):
+        layers = UNet.blocks(2 * channels, channels)
+        decoder = nn.Sequential()
+        decoder.add_module("up", nn.ConvTranspose2d(channels_in, channels, 2, 2))
+        for name, layer in layers.named_children():
+            decoder.add_module(name, layer)
+        return decoder
+
+    @staticmethod
+    def decode(decoder, x, skipped):
+        up, *blocks = decoder
+        x = torch.cat([skipped, up(x)], 1)
+        for layer in blocks:
+            x = layer(x)
+        return x
+
+    def forward(self, x):
+        whole = self.encoder1(x)
+        half = self.encoder2(F.max_pool2d(whole, 2))
+        quarter = self.encoder3(F.max_pool2d(half, 2))
+        x = self.bottom(F.max_pool2d(quarter, 2))
+        for decoder, skipped in ((self.decoder3, quarter), (self.decoder2, half), (self.decoder1, whole)):
+            x = self.decode(decoder, x, skipped)
+        return self.head(x)
+
+    def loss(self, batch):
+        logits = self(batch["images"])
+        p, masks = torch.sigmoid(logits), batch["masks"]
+        dice = 1 - (2 * (p * masks).sum((2, 3)) + 1) / (p.sum((2, 3)) + masks.sum((2, 3)) + 1)
+        return F.cross_entropy(logits, batch["labels"][:, 0]) + 0.25 * dice.mean()
+
+
+class Crnn(nn.Module):
+    def __init__(self, inputs, classes):
+        super().__init__()
+        channels, height, _ = inputs["images"]
+        self.conv1 = nn.Sequential(*conv_block(channels, 16))
+        self.conv2 = nn.Sequential(*conv_block(16, 32))
+        self.conv3 = nn.Sequential(*conv_block(32, 64))
+        self.lstm = nn.LSTM(64 * (height // 8), 64, batch_first=True, bidirectional=True)
+        self.fc = nn.Conv2d(128, classes + 1, 1)
+
+    def forward(self, x, steps):
+        x = F.max_pool2d(self.conv1(x), 2)
+        x = F.max_pool2d(self.conv2(x), 2)
+        sequence = F.max_pool2d(self.conv3(x), (2, 1)).flatten(1, 2).permute(0, 2, 1)
+        # PyTorch packs no empty sequences: one step of them is computed, and does not count.
+        packed = nn.utils.rnn.pack_padded_sequence(sequence, steps.clamp(min=1), batch_first=True, enforce_sorted=False)
+        states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True,
+                                                     total_length=sequence.shape[1])
+        states = states * (torch.arange(sequence.shape[1]) < steps[:, None])[:, :, None]
+        return self.fc(states.permute(0, 2, 1)[:, :, None])
+
+    def loss(self, batch):
+        steps, target_lengths = batch["steps"].flatten(), batch["target_lengths"].flatten()
+        logits = self(batch["images"], steps)[:, :, 0]
+        some = steps > 0  # without steps nothing is read, and nothing learnt: either right or impossible
+        losses = F.ctc_loss(F.log_softmax(logits[some], 1).permute(2, 0, 1), batch["targets"][some][:, 0, 0], steps[some],
+                            target_lengths[some], blank=logits.shape[1] - 1, reduction="sum", zero_infinity=True)
+        return losses / len(logits)
+
+
 MODELS = {
+    "crnn": Crnn,
+    "detector": Detector,
     "lenet": LeNet,
     "mobilenet-v2": MobileNetV2,
     "resnet18": ResNet18,
     "resnet20": ResNet20,
     "resnet50": ResNet50,
+    "unet": UNet,
     "vgg11-bn": Vgg11Bn,
 }
 # What is recorded of a model where it is not 20 steps on its example: options of nn_parity for each run.
 RECORDED = {
+    "crnn": [{"steps": 20, "batch": 4}],  # of fewer, some have nothing to be read
+    "detector": [{"steps": 20, "batch": 4}],
     "mobilenet-v2": [{"steps": 20, "batch": 4, "lr": 1e-5}, {"steps": 3, "lr": 1e-5, "image": "3 65 65"}],
     "resnet18": [{"steps": 20}, {"steps": 3, "image": "3 64 64"}],
     # 20 take 15 s: STEPS=20 BATCH=4 LR=1e-6 mpi-scripts/parity.sh resnet50
     "resnet50": [{"steps": 5, "lr": 1e-6}],
+    "unet": [{"steps": 20, "batch": 4}],
 }

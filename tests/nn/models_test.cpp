@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,25 @@ TEST(Models, TakeOtherImagesAndClasses) {
   EXPECT_NO_THROW(make_model("resnet20", DataSpec::of_images(1, 28, 28, 100)).check());
   EXPECT_THROW(make_model("lenet", DataSpec::of_images(1, 3, 28, 10)), Error);
   EXPECT_THROW(make_model("resnet20", DataSpec::of_images(3, 32, 16, 10)), Error);
+}
+
+TEST(Models, ThatHalveTheirImagesSayWhatExtentsTheyTake) {
+  const auto refused = [](const char* model, std::array<std::int64_t, 3> images) -> std::string {
+    DataSpec data = Models().example(model);
+    data.tensors.front().extent = images;
+    try {
+      (void)make_model(model, data);
+      return "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      return error.message();
+    }
+  };
+  EXPECT_EQ(refused("detector", {3, 32, 40}), "model 'detector' needs images of a multiple of 16×16 pixels, not 32×40");
+  EXPECT_EQ(refused("unet", {3, 12, 16}), "model 'unet' needs images of a multiple of 8×8 pixels, not 12×16");
+  EXPECT_EQ(refused("crnn", {1, 8, 30}), "model 'crnn' needs images of a multiple of 8×4 pixels, not 8×30");
+  EXPECT_NE(refused("detector", {3, 48, 48}).find("need a label for each position"), std::string::npos)
+      << "other cells than the data set has";
 }
 
 TEST(Models, AnUnknownNameIsRefusedWithTheNearestAndTheList) {

@@ -52,6 +52,16 @@ TEST(Run, ResNet20TakesDrawnColourImages) {
   EXPECT_GT(epoch.at("train_loss").get<double>(), 0);
 }
 
+/// What losses are divided by is summed over the ranks, each of which has other targets.
+TEST(Run, ADetectorsLossesAreTheSameOnTwoRanks) {
+  const SmallDigits digits;
+  const std::string arguments =
+      "--model detector --dataset synthetic-boxes --sync-bn --precision float64 --batch 9 --steps 2";
+  const double alone = last_epoch(digits, 1, arguments).at("train_loss").get<double>();
+  EXPECT_GT(alone, 0);
+  EXPECT_NEAR(last_epoch(digits, 2, arguments).at("train_loss").get<double>() / alone, 1, 1e-9);
+}
+
 TEST(Run, AloneNeedsNoLauncher) {
   const SmallDigits digits;
   const auto result = testing_support::run_program(LOCKSTEP_TRAIN + digits.arguments() + " --batch 16 --steps 2 2>&1");

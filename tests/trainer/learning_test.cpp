@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models with targets of their own, on the data that is drawn for them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "data/synthetic.hpp"
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/trainer/trainer.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+struct Task {
+  const char* model;
+  data::DatasetPair (*draw)(const data::SyntheticOptions&);
+  std::int64_t steps;
+  double part;  ///< of the first losses that the last ones are at most
+
+  friend void PrintTo(const Task& task, std::ostream* out) { *out << task.model; }
+};
+
+class LossRecorder final : public Listener {
+ public:
+  void step(const observe::StepEvent& event) override { losses.push_back(event.loss); }
+  void epoch(const observe::EpochEvent& /*event*/) override {}
+  /// Of ten steps.
+  [[nodiscard]] double mean_from(std::size_t first) const {
+    double sum = 0;
+    for (std::size_t i = first; i < first + 10; ++i) sum += losses.at(i) / 10;
+    return sum;
+  }
+  std::vector<double> losses;
+};
+
+class Learning : public testing::TestWithParam<Task> {};
+
+TEST_P(Learning, LossFallsOnDrawnData) {
+  const Task& task = GetParam();
+  const data::DatasetPair data = task.draw({.train = {640}, .test = {100}});
+  const nn::Models models;
+  const nn::Graph graph = models.make(task.model, {data.train->tensors(), data.train->classes()});
+  const nn::Defaults& defaults = models.defaults(task.model);
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(1);
+  const auto ops = ops::make_onednn_ops(1);
+  LossRecorder recorder;
+  Trainer trainer(groups[0], *ops, graph, data,
+                  {.epochs = 10,
+                   .steps = task.steps,
+                   .batch = {16},
+                   .schedule = {.peak = defaults.learning_rate},
+                   .sgd = {.momentum = defaults.momentum},
+                   .log_every = 1},
+                  &recorder);
+  const Trainer::Result result = trainer.run();
+  groups[0].close();
+  const std::size_t steps = recorder.losses.size();
+  ASSERT_EQ(steps, static_cast<std::size_t>(task.steps));
+  const double ratio = recorder.mean_from(steps - 10) / recorder.mean_from(0);
+  EXPECT_LT(ratio, task.part);
+  RecordProperty("ratio", std::to_string(ratio));
+  ASSERT_TRUE(result.evaluation);
+  EXPECT_GE(result.evaluation->accuracy, 0);
+  EXPECT_LE(result.evaluation->accuracy, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Learning,
+                         testing::Values(Task{"detector", data::synthetic_boxes, 60, 0.7},
+                                         Task{"unet", data::synthetic_masks, 40, 0.85},
+                                         Task{"crnn", data::synthetic_words, 60, 0.6}),
+                         [](const auto& task) { return std::string(task.param.model); });
+
+}  // namespace
+}  // namespace lockstep::trainer
