@@ -23,7 +23,8 @@ Point catmull_rom(Point a, Point b, Point c, Point d, double t) {
 DistanceField::DistanceField(Sheet sheet, double reach)
     : sheet_(sheet),
       reach_(reach),
-      squares_(static_cast<std::size_t>(sheet.width * sheet.height), std::numeric_limits<double>::infinity()) {}
+      squares_(static_cast<std::size_t>(sheet.width) * static_cast<std::size_t>(sheet.height),
+               std::numeric_limits<double>::infinity()) {}
 
 void DistanceField::add_segment(Point a, Point b) {
   const Point direction = b - a;
@@ -36,7 +37,8 @@ void DistanceField::add_segment(Point a, Point b) {
       const Point offset = Point{column + 0.5, row + 0.5} - a;
       const double along = std::clamp(dot(offset, direction) / length_squared, 0.0, 1.0);
       const Point gap = offset - along * direction;
-      double& square = squares_[static_cast<std::size_t>(row * sheet_.width + column)];
+      double& square = squares_[static_cast<std::size_t>(row) * static_cast<std::size_t>(sheet_.width) +
+                                static_cast<std::size_t>(column)];
       square = std::min(square, dot(gap, gap));
     }
   }

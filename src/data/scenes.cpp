@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::size_t scene_pixels = scene_side * scene_side;
 
+/// A pixel's upper left corner.
+Point place_of(std::size_t pixel) {
+  const std::size_t row = pixel / scene_side;
+  return {static_cast<double>(pixel % scene_side), static_cast<double>(row)};
+}
+
 struct Piece {
   std::int32_t label;
   Colour colour;
@@ -52,7 +58,7 @@ double inside(const Piece& piece, Point at) {
 
 void draw_piece(const Piece& piece, std::uint8_t number, std::span<double> elements, Scene& scene) {
   for (std::size_t i = 0; i < scene_pixels; ++i) {
-    const Point at{static_cast<double>(i % scene_side) + 0.5, static_cast<double>(i / scene_side) + 0.5};
+    const Point at = place_of(i) + Point{0.5, 0.5};
     const double share = coverage(inside(piece, at));
     for (std::size_t channel = 0; channel < 3; ++channel) {
       double& element = elements[channel * scene_pixels + i];
@@ -67,9 +73,8 @@ Scene draw_scene(std::int32_t label, Random& random, std::span<double> elements)
   const Colour background = random_colour(random);
   const Point light{random.uniform(-1, 1), random.uniform(-1, 1)};  // brightness per pixel across the image
   for (std::size_t i = 0; i < elements.size(); ++i) {
-    const std::size_t pixel = i % scene_pixels;
-    const Point at{static_cast<double>(pixel % scene_side), static_cast<double>(pixel / scene_side)};
-    elements[i] = background[i / scene_pixels] + dot(light, at - Point{scene_side / 2.0, scene_side / 2.0});
+    const Point from_middle = place_of(i % scene_pixels) - Point{scene_side / 2.0, scene_side / 2.0};
+    elements[i] = background[i / scene_pixels] + dot(light, from_middle);
   }
   Scene scene{.labels = {}, .shown = std::vector<std::uint8_t>(scene_pixels)};
   for (std::uint64_t behind = random.below(3); behind > 0; --behind)

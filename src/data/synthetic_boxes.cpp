@@ -43,7 +43,8 @@ std::vector<SeenObject> objects_of(const Scene& scene) {
   for (const std::int32_t label : scene.labels) objects.push_back({.label = label});
   for (int y = 0; y < scene_side; ++y) {
     for (int x = 0; x < scene_side; ++x) {
-      const std::size_t shown = scene.shown[static_cast<std::size_t>(y * scene_side + x)];
+      const auto pixel = static_cast<std::size_t>(y) * scene_side + static_cast<std::size_t>(x);
+      const std::size_t shown = scene.shown[pixel];
       if (shown > 0) objects[shown - 1].add(x, y);
     }
   }

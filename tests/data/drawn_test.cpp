@@ -133,8 +133,8 @@ struct Cell {
 Cell cell_of(std::int64_t number) {
   for (const int stride : {4, 8, 16}) {
     const std::int64_t row = edge / stride;
-    if (number < row * row)
-      return {stride, static_cast<double>(number % row) + 0.5, static_cast<double>(number / row) + 0.5};
+    const std::int64_t line = number / row;
+    if (line < row) return {stride, static_cast<double>(number % row) + 0.5, static_cast<double>(line) + 0.5};
     number -= row * row;
   }
   return {};
