@@ -22,6 +22,15 @@ struct ChannelLayout {
   [[nodiscard]] std::int64_t channels() const { return groups * lanes; }
 };
 
+/// Some images' and some groups' elements of a tensor.
+struct TensorPart {
+  std::int64_t first_image;
+  std::int64_t end_image;
+  std::int64_t first_group;
+  std::int64_t end_group;
+};
+inline TensorPart whole(const ChannelLayout& layout) { return {0, layout.images, 0, layout.groups}; }
+
 /// Per channel, fill-up included.
 struct ForwardCoefficients {
   const double* scale;
@@ -34,19 +43,38 @@ struct BackwardCoefficients {
   const float* slope;  ///< of x − mean
   const float* intercept;
 };
+/// What the gradient behind a ReLU is masked by.
+struct Mask {
+  const float* output = nullptr;     ///< the ReLU's result; or, where that is null,
+  const float* direction = nullptr;  ///< of x, by `Threshold`s of each channel; null: no mask
+  const float* from = nullptr;
+};
+
+/// Where what goes into a ReLU is positive, as `normalise` rounds it: where direction·x ≥ from. Each of its steps is
+/// monotonic, so that there is such a place.
+struct Threshold {
+  float direction;
+  float from;  ///< NaN: nowhere
+};
+Threshold threshold_of(double scale, double shift);
+
+// All work on part of the tensors, and of the arrays that have a value for each channel.
 
 /// sum = Σ x and squares = Σ x² of each channel, overwritten.
-void sum_channels(const ChannelLayout& layout, const float* x, double* sum, double* squares);
+void sum_channels(const ChannelLayout& layout, const TensorPart& part, const float* x, double* sum, double* squares);
 
-/// y = relu?(x·scale + shift), rounded once.
-void normalise(const ChannelLayout& layout, const ForwardCoefficients& coefficients, const float* x, float* y);
+/// y = relu?(x·scale + shift, rounded, + residual), whose residual may be null: nothing. `y` may be `x` or `residual`.
+void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
+               const float* x, const float* residual, float* y);
 
-/// sum = Σ dy and products = Σ dy·(x − mean) of each channel, overwritten.
-void sum_gradients(const ChannelLayout& layout, const float* mean, const float* x, const float* dy, double* sum,
-                   double* products);
+/// sum = Σ g and products = Σ g·(x − mean) of each channel, overwritten, with g = mask(dy + second), where `second` may
+/// be null: nothing. With a second, or an output that masks, `g` is overwritten too, and may be `dy`; otherwise it is
+/// not used.
+void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const Mask& mask,
+                   const float* x, const float* dy, const float* second, float* g, double* sum, double* products);
 
-/// dx = scale·dy − slope·(x − mean) − intercept. `dx` may be `dy`.
-void backward_input(const ChannelLayout& layout, const BackwardCoefficients& coefficients, const float* x,
-                    const float* dy, float* dx);
+/// dx = scale·g − slope·(x − mean) − intercept with g = mask(dy), by x if at all. `dx` may be `dy`.
+void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
+                    const Mask& mask, const float* x, const float* dy, float* dx);
 
 }  // namespace lockstep::kernels

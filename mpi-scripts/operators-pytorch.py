@@ -66,7 +66,11 @@ def transposed(stride=1, padding=0, output_padding=0, groups=1, dilation=1, afte
 
 
 def batch_norm(after=lambda y: y):
-    return lambda x, p, s: after(F.batch_norm(x[0], s[0], s[1], p[0], p[1], training=True))
+    def compute(x, p, s):
+        y = F.batch_norm(x[0], s[0], s[1], p[0], p[1], training=True)
+        return after(y + x[1] if len(x) > 1 else y)
+
+    return compute
 
 
 def cross_entropy(**options):
@@ -165,6 +169,10 @@ OPERATORS = {
     "conv-small": conv(padding=3),
     "batch-norm": batch_norm(),
     "batch-norm-relu": batch_norm(after=F.relu),
+    "batch-norm-relu-odd": batch_norm(after=F.relu),
+    "batch-norm-add": batch_norm(),
+    "batch-norm-add-relu": batch_norm(after=F.relu),
+    "batch-norm-add-relu-odd": batch_norm(after=F.relu),
     "relu6": lambda x, p, s: F.relu6(x[0]),
     "leaky-relu": lambda x, p, s: F.leaky_relu(x[0]),
     "leaky-relu-slope": lambda x, p, s: F.leaky_relu(x[0], 0.2),

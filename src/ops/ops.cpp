@@ -71,6 +71,10 @@ void Kernel::measure(const Arguments& /*call*/) {
   throw Error(ErrorCode::invalid_argument, "the operator does not depend on other ranks' parts of a batch");
 }
 
+void Kernel::recompute(const Arguments& /*call*/) {
+  throw Error(ErrorCode::invalid_argument, "the operator's result cannot be computed again");
+}
+
 void Kernel::measure_backward(const Arguments& call) { measure(call); }
 
 void Kernel::run(Pass pass, const Arguments& call) {
@@ -79,6 +83,7 @@ void Kernel::run(Pass pass, const Arguments& call) {
   if (pass == Pass::measure) return measure(call);
   if (pass == Pass::measure_backward) return measure_backward(call);
   require_count(call.parameters.size(), parameters_, "parameters");
+  if (pass == Pass::recompute) return recompute(call);
   if (pass == Pass::backward) {
     require_count(call.input_gradients.size(), traits_.inputs.size(), "input gradients");
     require_count(call.parameter_gradients.size(), parameters_, "parameter gradients");

@@ -104,6 +104,7 @@ TEST_P(Contract, RefusesOtherNonsense) {
   expect_refusal([&] { (void)ops_->make(Linear{.out_features = 0}, std::vector{image}); }, "out_features is 0");
   expect_refusal([&] { (void)ops_->make(BatchNorm{.epsilon = 0}, std::vector{image}); }, "epsilon");
   expect_refusal([&] { (void)ops_->make(BatchNorm{.momentum = 2}, std::vector{image}); }, "momentum");
+  expect_refusal([&] { (void)ops_->make(BatchNorm{.residual = true}, std::vector{image}); }, "takes 2 inputs, not 1");
   expect_refusal(
       [&] {
         (void)ops_->make(Add{}, std::vector{image, Format::plain({2, 3, 8, 7}, DType::float32)});

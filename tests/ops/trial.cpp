@@ -169,6 +169,10 @@ void Trial::backward() {
   // Nobody may count on what has been promised not to be read.
   std::vector<const void*> nothing(inputs_.size());
   if (!traits.backward_reads_inputs) call.inputs = nothing;
+  if (traits.backward_reads_inputs && traits.backward_reads_first_input) {
+    nothing[0] = call.inputs[0];
+    call.inputs = nothing;
+  }
   if (!traits.backward_reads_output) call.output = nullptr;
   const double stale = 3;  // is overwritten, or made zero first where the kernel adds
   const auto prepare = [&](const Tensor& tensor, Writes writes) {

@@ -99,7 +99,8 @@ struct Convolution {
   [[nodiscard]] std::string text() const;
 };
 
-/// Normalisation of each channel by the batch's mean and variance in training, by the running ones else.
+/// Normalisation of each channel by the batch's mean and variance in training, by the running ones else. With
+/// `residual` a second input of the same extent is added to that: the end of a residual block in one operator.
 /// Parameters gamma ("weight") and beta ("bias"), state "running_mean" and "running_var": channels each.
 /// @source Ioffe & Szegedy, "Batch Normalization", ICML 2015
 struct BatchNorm {
@@ -107,6 +108,7 @@ struct BatchNorm {
   double momentum = 0.1;  ///< running = (1 − momentum)·running + momentum·batch (variance unbiased), as PyTorch
   Activation activation = Activation::none;
   bool synchronised = false;  ///< by mean and variance of all ranks' parts of the batch, not of each part by itself
+  bool residual = false;      ///< whether there is a second input; the activation comes after the sum
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;

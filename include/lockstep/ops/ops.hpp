@@ -18,12 +18,13 @@ namespace lockstep::ops {
 
 /// What of an operator is run. Every operator has `infer`, `forward` and `backward`, a loss `weigh` too. An operator
 /// whose ranks have to know something of each other's parts first leaves that in `Arguments::part` by `measure`, before
-/// `forward`, and `measure_backward`, before `backward`.
+/// `forward`, and `measure_backward`, before `backward`. One whose result need not be kept has `recompute`.
 enum class Pass {
   weigh,  ///< of targets alone: `Figures::weight`, and nothing else
   infer,  ///< by running statistics, and nothing is kept
   measure,
-  forward,  ///< by the batch's statistics, and what backward reads is kept
+  forward,    ///< by the batch's statistics, and what backward reads is kept
+  recompute,  ///< after `forward`, of the same inputs: the same output, bit for bit, and nothing else
   measure_backward,
   backward,
 };
@@ -35,9 +36,15 @@ enum class Writes { overwrites, accumulates };
 struct Traits {
   std::vector<Format> inputs;  ///< that it takes; whoever has another brings it into this one first
   Format output;
-  Bytes saved;                        ///< what forward leaves for backward of the same batch
-  bool backward_reads_inputs = true;  ///< false: their memory can be used for others in between
+  Bytes saved;                              ///< what forward leaves for backward of the same batch
+  bool backward_reads_inputs = true;        ///< false: their memory can be used for others in between
+  bool backward_reads_first_input = false;  ///< of the inputs, and none of the others; where it reads inputs
   bool backward_reads_output = true;
+  bool recomputable = false;  ///< whether there is `recompute`; it is worth it where the output takes much memory
+  /// Whether the output's gradient may be handed over as two terms, `Arguments::second_output_gradient`.
+  bool takes_two_gradients = false;
+  /// The input whose gradient may lie where the output's has been; −1: there is none, or it has another format.
+  int in_place_gradient = -1;
   Writes input_gradients = Writes::overwrites;
   Writes parameter_gradients = Writes::overwrites;
   std::int64_t forward_part = 0;   ///< doubles that `measure` leaves for all ranks; 0: it is not run
@@ -64,9 +71,12 @@ struct Arguments {
   std::span<const double> parts;       ///< of the pass after them: every rank's, one behind the other, the same on each
   // Of backward only (and `measure_backward`). A loss's output has one element of gradient, a double: what all its
   // gradients are multiplied by.
-  void* output_gradient = nullptr;             ///< may be overwritten (a fused activation works in place), a loss's not
+  void* output_gradient = nullptr;  ///< may be overwritten (a fused activation works in place), a loss's not
+  /// What is to be added to it; null: nothing. Only for kernels that say that they take it; `measure_backward` adds it,
+  /// and `backward` after that does not.
+  const void* second_output_gradient = nullptr;
   std::span<void* const> input_gradients;      ///< a null entry is not computed (`Relu` and `Add`: may be
-                                               ///< output_gradient itself)
+                                               ///< output_gradient itself, as Traits::in_place_gradient)
   std::span<void* const> parameter_gradients;  ///< sums over the samples of the batch
 };
 
@@ -97,6 +107,7 @@ class Kernel {
   friend class Ops;
   virtual void forward(const Arguments& call) = 0;
   virtual void infer(const Arguments& call) { forward(call); }
+  virtual void recompute(const Arguments& call);
   virtual void backward(const Arguments& call) = 0;
   virtual void weigh(const Arguments& call);
   virtual void measure(const Arguments& call);

@@ -14,7 +14,11 @@ namespace {
 class AddKernel final : public Kernel {
  public:
   AddKernel(const ContextPtr& context, const Format& a, const Format& b, bool relu)
-      : Kernel({.inputs = {a, b}, .output = a, .backward_reads_inputs = false, .backward_reads_output = relu}),
+      : Kernel({.inputs = {a, b},
+                .output = a,
+                .backward_reads_inputs = false,
+                .backward_reads_output = relu,
+                .in_place_gradient = 0}),
         relu_(relu) {
     const Desc first = to_desc(a);
     const Desc second = to_desc(b);

@@ -11,7 +11,8 @@ namespace {
 class ReluKernel final : public Kernel {
  public:
   ReluKernel(const ContextPtr& context, const Format& in)
-      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false}), backward_(context, to_desc(in)) {
+      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false, .in_place_gradient = 0}),
+        backward_(context, to_desc(in)) {
     const Desc desc = to_desc(in);
     const auto forward =
         make_desc<dnnl::eltwise_forward>(Setting{context->engine, attributes()}, dnnl::prop_kind::forward_training,

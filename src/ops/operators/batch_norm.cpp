@@ -4,22 +4,26 @@
 namespace lockstep::ops {
 
 Signature BatchNorm::signature(std::span<const Shape> inputs) const {
-  require_inputs(inputs, 1, "batch norm");
+  require_inputs(inputs, residual ? 2 : 1, residual ? "batch norm with a residual" : "batch norm");
   require(epsilon > 0, "epsilon is " + std::to_string(epsilon) + "; it must be positive");
   require(momentum >= 0 && momentum <= 1, "momentum is " + std::to_string(momentum) + "; it must lie between 0 and 1");
   const Shape& in = inputs[0];
+  if (residual) require(in == inputs[1], "cannot add activations of " + ops::text(in) + " and " + ops::text(inputs[1]));
   const std::vector<std::int64_t> channels{in.channels};
-  // Forward: two sums, then scaled and shifted. Backward: two sums, then three terms.
+  const std::int64_t sum = residual ? in.count() : 0;
+  // Forward: two sums, then scaled and shifted. Backward: two sums, then three terms. Without a residual it finds the
+  // activation's sign by the input.
   return {
       .output = in,
       .parameters = {{.name = "weight", .shape = channels, .value = 1}, {.name = "bias", .shape = channels}},
       .state = {{.name = "running_mean", .shape = channels}, {.name = "running_var", .shape = channels, .value = 1}},
-      .forward = with_activation({6 * in.count(), 2 * in.count()}, activation, in.count(), false),
-      .backward = with_activation({10 * in.count(), 3 * in.count()}, activation, in.count(), true)};
+      .forward = with_activation({6 * in.count() + sum, 2 * in.count() + sum}, activation, in.count(), false),
+      .backward = with_activation({10 * in.count(), 3 * in.count() + sum}, activation, in.count(), residual)};
 }
 
 std::string BatchNorm::text() const {
-  return std::string(synchronised ? "synchronised " : "") + "batch norm" + ops::text(activation);
+  return std::string(synchronised ? "synchronised " : "") + "batch norm" + (residual ? ", add" : "") +
+         ops::text(activation);
 }
 
 }  // namespace lockstep::ops

@@ -17,7 +17,8 @@ class AddKernel final : public Kernel {
       : Kernel({.inputs = {a, a},
                 .output = a,
                 .backward_reads_inputs = false,
-                .backward_reads_output = add.activation != Activation::none}),
+                .backward_reads_output = add.activation != Activation::none,
+                .in_place_gradient = 0}),
         activation_(add.activation),
         out_(a) {}
 

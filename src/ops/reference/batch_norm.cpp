@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "ops/moments.hpp"
 #include "ops/reference/activation.hpp"
@@ -9,16 +11,26 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// y = activation(γ·x̂ + β) with x̂ = (x − mean)·istd per channel.
+std::vector<Format> inputs_of(const BatchNorm& shape, const Format& in) {
+  if (shape.residual) return {in, in};
+  return {in};
+}
+
+/// y = activation(γ·x̂ + β + residual) with x̂ = (x − mean)·istd per channel. Backward finds the sign of what goes into
+/// the activation by the result where there is a residual, and computes it again by the input where there is none.
 /// Saved: mean and inverse standard deviation of each channel.
 template <typename T>
 class BatchNormKernel final : public Kernel {
  public:
   BatchNormKernel(const Format& in, const BatchNorm& shape)
-      : Kernel({.inputs = {in},
+      : Kernel({.inputs = inputs_of(shape, in),
                 .output = in,
                 .saved = {2 * in.shape.channels * size_of(in.dtype)},
-                .backward_reads_output = shape.activation != Activation::none,
+                .backward_reads_first_input = true,
+                .backward_reads_output = shape.residual && shape.activation != Activation::none,
+                .recomputable = !shape.residual,
+                .takes_two_gradients = shape.residual || shape.activation != Activation::none,
+                .in_place_gradient = shape.residual ? 1 : 0,
                 .forward_part = shape.synchronised ? 3 * in.shape.channels : 0,
                 .backward_part = shape.synchronised ? 3 * in.shape.channels : 0}),
         shape_(shape),
@@ -54,6 +66,11 @@ class BatchNormKernel final : public Kernel {
     activate(shape_.activation, static_cast<T*>(call.output), out_.shape.count());
   }
 
+  void recompute(const Arguments& call) override {
+    for (std::int64_t c = 0; c < channels(); ++c) normalise(call, c, mean(call, c), istd(call, c));
+    activate(shape_.activation, static_cast<T*>(call.output), out_.shape.count());
+  }
+
   void measure_backward(const Arguments& call) override {
     const T* dy = gradient_before_activation(call);
     for (std::int64_t c = 0; c < channels(); ++c) {
@@ -68,6 +85,9 @@ class BatchNormKernel final : public Kernel {
   void backward(const Arguments& call) override {
     const T* dy = shape_.synchronised ? static_cast<const T*>(call.output_gradient) : gradient_before_activation(call);
     for (std::int64_t c = 0; c < channels(); ++c) backward_channel(call, dy, c);
+    if (!shape_.residual) return;
+    void* residual = call.input_gradients[1];
+    if (residual != nullptr && residual != dy) std::copy_n(dy, out_.shape.count(), static_cast<T*>(residual));
   }
 
  private:
@@ -75,6 +95,14 @@ class BatchNormKernel final : public Kernel {
     double count;
     T mean;
     T variance;  ///< biased
+  };
+  /// What a channel's values become before anything is added to them.
+  struct Line {
+    T mean;
+    T istd;
+    T gamma;
+    T beta;
+    [[nodiscard]] T at(T x) const { return gamma * ((x - mean) * istd) + beta; }
   };
   /// Of a channel's gradients.
   struct Sums {
@@ -85,26 +113,47 @@ class BatchNormKernel final : public Kernel {
   void normalise(const Arguments& call, std::int64_t c, T mean, T istd) const {
     const T* x = static_cast<const T*>(call.inputs[0]);
     T* y = static_cast<T*>(call.output);
-    const T gamma = static_cast<const T*>(call.parameters[0])[c];
-    const T beta = static_cast<const T*>(call.parameters[1])[c];
-    for_each(c, [&](std::int64_t i) { y[i] = gamma * ((x[i] - mean) * istd) + beta; });
+    const Line line = line_of(call, c, mean, istd);
+    for_each(c, [&](std::int64_t i) { y[i] = line.at(x[i]); });
+    if (!shape_.residual) return;
+    const T* residual = static_cast<const T*>(call.inputs[1]);
+    for_each(c, [&](std::int64_t i) { y[i] += residual[i]; });
   }
 
   /// In place.
   T* gradient_before_activation(const Arguments& call) const {
     T* dy = static_cast<T*>(call.output_gradient);
-    activate_backward(shape_.activation, static_cast<const T*>(call.output), dy, out_.shape.count());
+    if (const T* second = static_cast<const T*>(call.second_output_gradient); second != nullptr)
+      for (std::int64_t i = 0; i < out_.shape.count(); ++i) dy[i] += second[i];
+    if (shape_.activation == Activation::none) return dy;
+    if (shape_.residual) {
+      activate_backward(shape_.activation, static_cast<const T*>(call.output), dy, out_.shape.count());
+      return dy;
+    }
+    const T* x = static_cast<const T*>(call.inputs[0]);
+    for (std::int64_t c = 0; c < channels(); ++c) {
+      const Line line = line_of(call, c, mean(call, c), istd(call, c));
+      for_each(c, [&](std::int64_t i) { dy[i] = line.at(x[i]) > T{0} ? dy[i] : T{0}; });
+    }
     return dy;
+  }
+
+  [[nodiscard]] Line line_of(const Arguments& call, std::int64_t c, T mean, T istd) const {
+    return {mean, istd, static_cast<const T*>(call.parameters[0])[c], static_cast<const T*>(call.parameters[1])[c]};
+  }
+  [[nodiscard]] T mean(const Arguments& call, std::int64_t c) const { return static_cast<const T*>(call.saved)[c]; }
+  [[nodiscard]] T istd(const Arguments& call, std::int64_t c) const {
+    return static_cast<const T*>(call.saved)[channels() + c];
   }
 
   Sums sums_of(const Arguments& call, const T* dy, std::int64_t c) const {
     const T* x = static_cast<const T*>(call.inputs[0]);
-    const T mean = static_cast<const T*>(call.saved)[c];
-    const T istd = static_cast<const T*>(call.saved)[channels() + c];
+    const T m = mean(call, c);
+    const T s = istd(call, c);
     Sums sums{};
     for_each(c, [&](std::int64_t i) {
       sums.dy += dy[i];
-      sums.dy_x += dy[i] * ((x[i] - mean) * istd);
+      sums.dy_x += dy[i] * ((x[i] - m) * s);
     });
     return sums;
   }
@@ -123,12 +172,12 @@ class BatchNormKernel final : public Kernel {
       count = static_cast<T>(merged_sum(call.parts, channels(), c, 2));
     }
     const T* x = static_cast<const T*>(call.inputs[0]);
-    const T mean = static_cast<const T*>(call.saved)[c];
-    const T istd = static_cast<const T*>(call.saved)[channels() + c];
-    const T scale = static_cast<const T*>(call.parameters[0])[c] * istd;
+    const T m = mean(call, c);
+    const T s = istd(call, c);
+    const T scale = static_cast<const T*>(call.parameters[0])[c] * s;
     const T mean_dy = all.dy / count;
     const T mean_dy_x = all.dy_x / count;
-    for_each(c, [&](std::int64_t i) { dx[i] = scale * (dy[i] - mean_dy - (x[i] - mean) * istd * mean_dy_x); });
+    for_each(c, [&](std::int64_t i) { dx[i] = scale * (dy[i] - mean_dy - (x[i] - m) * s * mean_dy_x); });
   }
 
   [[nodiscard]] Statistics measured(const T* x, std::int64_t c) const {

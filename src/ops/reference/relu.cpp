@@ -13,7 +13,7 @@ template <typename T>
 class ReluKernel final : public Kernel {
  public:
   ReluKernel(const Format& in, const Relu& /*relu*/)
-      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false}), out_(in) {}
+      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false, .in_place_gradient = 0}), out_(in) {}
 
   void forward(const Arguments& call) override {
     T* out = static_cast<T*>(call.output);

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+
+/// What batch norm promises to whoever schedules it: bits.
+namespace lockstep::ops {
+namespace {
+
+using FloatList = std::vector<float>;
+
+FloatList drawn_floats(std::size_t count, float phase) {
+  FloatList values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = std::sin(1.7F * static_cast<float>(i % 9973) + phase) + 0.3F * phase;
+  return values;
+}
+
+/// A batch norm of 3×32×7×5 values, in the format that a convolution gives.
+class NormCall {
+ public:
+  NormCall(Ops& ops, const BatchNorm& norm) {
+    const Format image = Format::plain({3, 3, 7, 5}, DType::float32);
+    const Format in = ops.make(Convolution{.out_channels = 32, .padding = 1}, std::array{image})->traits().output;
+    kernel_ = ops.make(norm, norm.residual ? std::vector{in, in} : std::vector{in});
+    const auto count = static_cast<std::size_t>(in.shape.count());
+    for (FloatList* tensor : {&x, &residual, &y, &dx, &d_residual})
+      *tensor = drawn_floats(count, static_cast<float>(count % 7));
+    residual = drawn_floats(count, 0.5F);
+    saved_.resize(static_cast<std::size_t>(kernel_->traits().saved.value) / sizeof(double));
+  }
+
+  void run(Pass pass, FloatList* dy = nullptr, const FloatList* second = nullptr, bool in_place = false) {
+    const bool two = kernel_->traits().inputs.size() == 2;
+    const std::array<const void*, 2> inputs{x.data(), residual.data()};
+    const std::array<const void*, 2> parameters{gamma_.data(), beta_.data()};
+    const std::array<void*, 2> state{mean_.data(), variance_.data()};
+    const std::array<void*, 2> gradients{in_place && !two ? dy->data() : dx.data(),
+                                         in_place ? dy->data() : d_residual.data()};
+    const std::array<void*, 2> of_parameters{d_gamma.data(), d_beta.data()};
+    kernel_->run(pass, {.inputs = std::span(inputs).first(two ? 2 : 1),
+                        .parameters = parameters,
+                        .state = state,
+                        .output = y.data(),
+                        .saved = saved_.data(),
+                        .output_gradient = dy == nullptr ? nullptr : dy->data(),
+                        .second_output_gradient = second == nullptr ? nullptr : second->data(),
+                        .input_gradients = std::span(gradients).first(two ? 2 : 1),
+                        .parameter_gradients = of_parameters});
+  }
+  [[nodiscard]] const Traits& traits() const { return kernel_->traits(); }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  FloatList gamma_ = drawn_floats(32, 1);
+  FloatList beta_ = drawn_floats(32, 2);
+  FloatList mean_ = FloatList(32);
+  FloatList variance_ = FloatList(32, 1);
+  std::vector<double> saved_;
+
+ public:
+  FloatList x;
+  FloatList residual;
+  FloatList y;
+  FloatList dx;
+  FloatList d_residual;
+  FloatList d_gamma = FloatList(32);
+  FloatList d_beta = FloatList(32);
+};
+
+std::vector<std::unique_ptr<Ops>> ends_of_norm() {
+  std::vector<std::unique_ptr<Ops>> all;
+  all.push_back(make_reference_ops());
+  all.push_back(make_onednn_ops(1));
+  all.push_back(make_onednn_ops(2));
+  return all;
+}
+
+TEST(BatchNormBits, AreThoseOfForwardWhenItIsComputedAgain) {
+  for (const auto& ops : ends_of_norm()) {
+    for (const Activation activation : {Activation::none, Activation::relu}) {
+      NormCall call(*ops, {.activation = activation});
+      ASSERT_TRUE(call.traits().recomputable);
+      call.run(Pass::forward);
+      const FloatList before = call.y;
+      call.y.assign(call.y.size(), 7);
+      call.run(Pass::recompute);
+      EXPECT_EQ(call.y, before) << ops->name();
+    }
+    NormCall whole(*ops, {.residual = true});
+    EXPECT_FALSE(whole.traits().recomputable);
+  }
+}
+
+TEST(BatchNormBits, OfGradientsInTwoTermsAndInPlaceAreThoseOfTheirSum) {
+  for (const auto& ops : ends_of_norm()) {
+    for (const bool residual : {false, true}) {
+      const BatchNorm norm{.activation = Activation::relu, .residual = residual};
+      NormCall apart(*ops, norm);
+      NormCall summed(*ops, norm);
+      ASSERT_TRUE(apart.traits().takes_two_gradients);
+      ASSERT_EQ(apart.traits().in_place_gradient, residual ? 1 : 0);
+      for (NormCall* call : {&apart, &summed}) call->run(Pass::forward);
+      FloatList first = drawn_floats(apart.x.size(), 3);
+      const FloatList second = drawn_floats(apart.x.size(), 4);
+      FloatList sum = first;
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second[i];
+      apart.run(Pass::backward, &first, &second, true);
+      summed.run(Pass::backward, &sum);
+      EXPECT_EQ(residual ? apart.dx : first, summed.dx) << ops->name();
+      if (residual) {
+        EXPECT_EQ(first, summed.d_residual) << ops->name();
+      }
+      EXPECT_EQ(apart.d_gamma, summed.d_gamma) << ops->name();
+      EXPECT_EQ(apart.d_beta, summed.d_beta) << ops->name();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::ops
