@@ -32,31 +32,73 @@ Graph synchronise_batch_norms(const Graph& graph) {
   return synchronised;
 }
 
-Graph fuse_activations(const Graph& graph) {
-  Graph fused = graph;
-  const std::vector<int> readers = graph.readers();
-  std::vector<Node> kept;
-  std::vector<int> new_index(graph.nodes().size(), -1);
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    const Node& node = graph.nodes()[i];
-    Value& read = fused.values_[static_cast<std::size_t>(node.inputs.front())];
-    Node* producer = read.producer < 0 ? nullptr : &kept[static_cast<std::size_t>(read.producer)];
-    ops::Activation* activation = producer == nullptr ? nullptr : activation_of(producer->op);
-    const bool absorbed = std::holds_alternative<Relu>(node.op) && activation != nullptr &&
-                          *activation == Activation::none && readers[static_cast<std::size_t>(producer->output)] == 1;
-    if (absorbed) {  // what only the ReLU has read is nobody's any more
-      *activation = Activation::relu;
-      producer->output = node.output;
-      fused.values_[static_cast<std::size_t>(node.output)].producer = std::exchange(read.producer, -1);
-      continue;
+/// A graph from which nodes are taken out that others do the work of.
+class Absorption {
+ public:
+  explicit Absorption(const Graph& graph) : graph_(graph), fused_(graph), readers_(graph.readers()) {}
+
+  /// @param absorbs  (node, kept nodes, which of its inputs): whether the one that gives this input, and which nobody
+  ///                 else reads, can do the node's work too; then it has been changed so
+  template <typename Absorbs>
+  Graph without(const Absorbs& absorbs) {
+    std::vector<int> new_index(graph_.nodes().size(), -1);
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (absorbed(node, absorbs)) continue;
+      new_index[i] = static_cast<int>(kept_.size());
+      if (node.output >= 0) value(node.output).producer = new_index[i];
+      kept_.push_back(node);
     }
-    new_index[i] = static_cast<int>(kept.size());
-    if (node.output >= 0) fused.values_[static_cast<std::size_t>(node.output)].producer = new_index[i];
-    kept.push_back(node);
+    fused_.nodes_ = std::move(kept_);
+    for (LossTerm& term : fused_.losses_) term.node = new_index[static_cast<std::size_t>(term.node)];
+    return std::move(fused_);
   }
-  fused.nodes_ = std::move(kept);
-  for (LossTerm& term : fused.losses_) term.node = new_index[static_cast<std::size_t>(term.node)];
-  return fused;
+
+ private:
+  template <typename Absorbs>
+  bool absorbed(const Node& node, const Absorbs& absorbs) {
+    for (std::size_t input = 0; input < node.inputs.size(); ++input) {
+      const int read = node.inputs[input];
+      const int producer = value(read).producer;
+      if (producer < 0 || readers_[static_cast<std::size_t>(read)] != 1) continue;
+      if (!absorbs(node, kept_, static_cast<std::size_t>(producer), input)) continue;
+      // What only this node has read is nobody's any more.
+      kept_[static_cast<std::size_t>(producer)].output = node.output;
+      value(node.output).producer = std::exchange(value(read).producer, -1);
+      return true;
+    }
+    return false;
+  }
+  Value& value(int index) { return fused_.values_[static_cast<std::size_t>(index)]; }
+
+  const Graph& graph_;
+  Graph fused_;
+  std::vector<int> readers_;
+  std::vector<Node> kept_;
+};
+
+Graph fuse_activations(const Graph& graph) {
+  return Absorption(graph).without(
+      [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t /*input*/) {
+        ops::Activation* activation = activation_of(kept[producer].op);
+        if (!std::holds_alternative<Relu>(node.op) || activation == nullptr) return false;
+        return std::exchange(*activation, Activation::relu) == Activation::none;
+      });
+}
+
+Graph fuse_additions(const Graph& graph) {
+  return Absorption(graph).without(
+      [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t input) {
+        const auto* sum = std::get_if<Add>(&node.op);
+        auto* norm = std::get_if<BatchNorm>(&kept[producer].op);
+        // Right behind it: otherwise gradients of the other summand could be added in another order.
+        if (sum == nullptr || norm == nullptr || producer + 1 != kept.size()) return false;
+        if (norm->residual || norm->activation != Activation::none) return false;
+        norm->residual = true;
+        norm->activation = sum->activation;
+        kept[producer].inputs.push_back(node.inputs[1 - input]);
+        return true;
+      });
 }
 
 }  // namespace lockstep::nn

@@ -16,6 +16,11 @@ std::vector<Operand> tensors(OperandKind kind, const std::vector<int>& indices) 
   return operands;
 }
 
+std::size_t inputs_read_backward(const ops::Traits& traits) {
+  if (!traits.backward_reads_inputs) return 0;
+  return traits.backward_reads_first_input ? 1 : traits.inputs.size();
+}
+
 }  // namespace
 
 std::vector<Operand> LeafScheduler::state(const Node& node) const {
@@ -65,7 +70,7 @@ PlannedRun LeafScheduler::forward(std::size_t n, ops::Pass pass) {
                  .node = static_cast<int>(n),
                  .leaf = number_,
                  .lane = leaf_.lane,
-                 .inputs = inputs_of(n),
+                 .inputs = inputs_of(n, node.inputs.size()),
                  .parameters = tensors(OperandKind::parameter, node.parameters),
                  .state = state(node)};
   if (node.output < 0) {
@@ -80,11 +85,12 @@ PlannedRun LeafScheduler::forward(std::size_t n, ops::Pass pass) {
   return run;
 }
 
-std::vector<Operand> LeafScheduler::inputs_of(std::size_t n) {
-  std::vector<Operand> operands;
-  for (std::size_t i = 0; i < graph_->nodes()[n].inputs.size(); ++i) {
+/// The first `count` of them, and nothing for the others.
+std::vector<Operand> LeafScheduler::inputs_of(std::size_t n, std::size_t count) {
+  std::vector<Operand> operands(graph_->nodes()[n].inputs.size());
+  for (std::size_t i = 0; i < count; ++i) {
     const int converted = nodes_[n].converted[i];
-    operands.push_back(converted == no_buffer ? use_value(graph_->nodes()[n].inputs[i]) : builder_->use(converted));
+    operands[i] = converted == no_buffer ? use_value(graph_->nodes()[n].inputs[i]) : builder_->use(converted);
   }
   return operands;
 }
@@ -104,7 +110,7 @@ std::optional<LeafScheduler::Backward> LeafScheduler::backward(std::size_t n) {
          .node = static_cast<int>(n),
          .leaf = number_,
          .lane = leaf_.lane,
-         .inputs = traits.backward_reads_inputs ? inputs_of(n) : std::vector<Operand>(node.inputs.size()),
+         .inputs = inputs_of(n, inputs_read_backward(traits)),
          .parameters = tensors(OperandKind::parameter, node.parameters),
          .saved = builder_->use(nodes_[n].saved)};
   if (!is_loss && traits.backward_reads_output) run.output = use_value(node.output);

@@ -74,7 +74,7 @@ class LeafScheduler {
   [[nodiscard]] Operand gradient(int parameter) const { return {Operand::Kind::gradient, parameter, place_}; }
   [[nodiscard]] std::vector<Operand> state(const Node& node) const;
   [[nodiscard]] Operand use_value(int value);
-  [[nodiscard]] std::vector<Operand> inputs_of(std::size_t node);
+  [[nodiscard]] std::vector<Operand> inputs_of(std::size_t node, std::size_t count);
   [[nodiscard]] int new_buffer(Bytes bytes) { return builder_->new_buffer(bytes, leaf_.lane); }
   [[nodiscard]] int loss_of(std::size_t node) const { return (*loss_of_)[node]; }
   [[nodiscard]] bool leads_back(int value) const { return (*differentiable_)[static_cast<std::size_t>(value)]; }

@@ -56,11 +56,13 @@ void average_statistics(Buffer statistics, StatisticsExchange& exchange, std::in
   exchange.sum(statistics, Queue::host());
 }
 
-std::vector<std::string_view> Passes::names() { return {"fuse", "reuse-memory"}; }
+std::vector<std::string_view> Passes::names() { return {"fuse", "recompute", "reuse-memory"}; }
 
 void Passes::leave_out(const std::string& name) {
   if (name == "fuse") {
     fuse = false;
+  } else if (name == "recompute") {
+    recompute = false;
   } else if (name == "reuse-memory") {
     reuse_memory = false;
   } else {
@@ -72,7 +74,7 @@ namespace {
 
 Graph after_passes(const Graph& graph, const ModelOptions& options) {
   const Graph whole = options.synchronised_parts > 0 ? synchronise_batch_norms(graph) : graph;
-  return options.passes.fuse ? fuse_activations(whole) : whole;
+  return options.passes.fuse ? fuse_activations(fuse_additions(whole)) : whole;
 }
 
 void check_shards(const ModelOptions& options) {

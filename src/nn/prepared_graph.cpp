@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "nn/rewrite.hpp"
+
 namespace lockstep::nn {
 namespace {
 
@@ -94,6 +96,7 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
       .part = static_cast<double*>(address(run.part, memory)),
       .parts = {static_cast<const double*>(address(run.parts, memory)), static_cast<std::size_t>(run.parts_count)},
       .output_gradient = address(run.output_gradient, memory),
+      .second_output_gradient = address(run.second_output_gradient, memory),
       .input_gradients = pointers.input_gradients,
       .parameter_gradients = pointers.parameter_gradients};
   return Run{run.kernel, run.pass, &pointers.arguments, &run.label, run.lane};
@@ -201,7 +204,11 @@ PlacedSteps& PreparedGraph::training() {
       leaves.push_back({&kernels_for(part.count, lane), samples.first + part.first, shard, micro_batch, lane});
     }
   }
-  return training_.emplace(graph_, schedule_training(graph_, leaves, cut), passes_, dtype_);
+  Schedule schedule = schedule_training(graph_, leaves, cut);
+  if (passes_.recompute) schedule = nn::recompute(std::move(schedule));
+  if (passes_.fuse) schedule = fold_sums(std::move(schedule));
+  if (passes_.reuse_memory) schedule = share_gradients(std::move(schedule));
+  return training_.emplace(graph_, std::move(schedule), passes_, dtype_);
 }
 
 PlacedSteps& PreparedGraph::evaluation() {
@@ -234,7 +241,7 @@ void PreparedGraph::place(const StepMemory& memory) {
 OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   const ops::Traits& traits = run.kernel->traits();
   OperatorReport report{.name = run.label, .algorithm = run.kernel->algorithm(run.pass)};
-  if (run.pass == ops::Pass::forward) report.result = text_of(traits.output);
+  if (run.pass == ops::Pass::forward || run.pass == ops::Pass::recompute) report.result = text_of(traits.output);
   if (run.node < 0) {  // reads its inputs and writes its result, and that is all
     report.operation = run.inputs.size() == 1 ? "reorder" : "add";
     report.bytes = {traits.output.bytes.value * static_cast<std::int64_t>(run.inputs.size() + 1)};
@@ -250,6 +257,7 @@ OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   ops::Cost cost = run.pass == ops::Pass::backward ? signature.backward : signature.forward;
   if (run.pass == ops::Pass::backward && wants_inputs) cost = cost + signature.backward_inputs;
   if (run.pass == ops::Pass::weigh) cost = {};
+  if (run.pass == ops::Pass::recompute) cost = {2 * inputs[0].count(), inputs[0].count() + traits.output.shape.count()};
   // Two sums over what is read.
   if (run.pass == ops::Pass::measure) cost = {3 * inputs[0].count(), inputs[0].count()};
   if (run.pass == ops::Pass::measure_backward) cost = {3 * inputs[0].count(), 2 * inputs[0].count()};

@@ -120,10 +120,8 @@ class StepScheduler {
       builder_.add(std::move(first));
     }
     join();
-    // A lane may measure for this exchange while another still reads what came of the last one.
-    for (const int buffer : exchanged_) builder_.use(buffer);
-    exchanged_ = {mine.index, all.index};
-    for (const int buffer : exchanged_) builder_.use(buffer);
+    builder_.use(mine.index);
+    builder_.use(all.index);
     builder_.add(PlannedGather{mine, all, own * count, cut_.parts * count});
   }
 
@@ -173,9 +171,6 @@ class StepScheduler {
                             .output = to});
   }
 
-  /// Of buffers that all lanes use.
-  static constexpr int all_lanes = -1;
-
   const Graph& graph_;
   Cut cut_;
   std::vector<bool> differentiable_;
@@ -183,7 +178,6 @@ class StepScheduler {
   std::vector<UsersLeft> users_;  // by shard of the rank
   std::vector<int> shards_left_;  // by parameter
   std::vector<int> complete_;     // parameters that are ready when lanes have joined
-  std::vector<int> exchanged_;    // buffers of the last exchange
   ScheduleBuilder builder_;
   std::deque<LeafScheduler> leaves_;
 };

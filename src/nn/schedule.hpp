@@ -55,6 +55,7 @@ struct PlannedRun {
   Operand output;
   Operand saved;
   Operand output_gradient;
+  Operand second_output_gradient;
   std::vector<Operand> input_gradients;
   std::vector<Operand> parameter_gradients;
   Operand part;

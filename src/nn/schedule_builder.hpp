@@ -9,6 +9,20 @@
 
 namespace lockstep::nn {
 
+/// Whose buffers all lanes use.
+inline constexpr int all_lanes = -1;
+
+/// What all lanes use is held until they join: one of them may be at an earlier item than the last that uses it.
+inline void hold_until_joined(Schedule& schedule) {
+  for (Lifetime& buffer : schedule.buffers) {
+    if (buffer.lane != all_lanes) continue;
+    const auto last = schedule.items.begin() + buffer.last;
+    const auto join = std::find_if(last, schedule.items.end(),
+                                   [](const PlannedItem& item) { return std::holds_alternative<Join>(item); });
+    buffer.last = static_cast<int>(join - schedule.items.begin());
+  }
+}
+
 /// Appends items to a schedule, and keeps account of the buffers that they use.
 class ScheduleBuilder {
  public:
@@ -36,7 +50,10 @@ class ScheduleBuilder {
   }
 
   void add_leaf(std::int64_t first_sample) { schedule_.first_samples.push_back(first_sample); }
-  [[nodiscard]] Schedule take() { return std::move(schedule_); }
+  [[nodiscard]] Schedule take() {
+    hold_until_joined(schedule_);
+    return std::move(schedule_);
+  }
 
  private:
   [[nodiscard]] int now() const { return static_cast<int>(schedule_.items.size()); }
@@ -47,7 +64,7 @@ class ScheduleBuilder {
     };
     for (const auto* operands : {&run.inputs, &run.input_gradients, &run.parameter_gradients})
       std::for_each(operands->begin(), operands->end(), last);
-    for (const Operand* operand : {&run.output, &run.saved, &run.output_gradient, &run.part, &run.parts})
+    for (const Operand* operand : {&run.output, &run.saved, &run.output_gradient, &run.second_output_gradient, &run.part, &run.parts})
       last(*operand);
   }
 

@@ -160,5 +160,33 @@ TEST(FuseActivations, FusesOneReluAndLeavesTheNext) {
   EXPECT_EQ(fused.nodes()[1].inputs, std::vector<int>{fused.nodes()[0].output});
 }
 
+TEST(FuseAdditions, MakesASumRightBehindABatchNormItsSecondInput) {
+  Graph graph = graph_of(2, 4, 4);
+  const int conv = graph.add("conv", Convolution{.out_channels = 2, .kernel = 1});
+  graph.add("norm", BatchNorm{});
+  graph.add("sum", Add{}, {conv, graph.last()});
+  graph.add("relu", Relu{});
+  graph.add("fc", Linear{.out_features = 2});
+  add_loss(graph);
+  const Graph fused = fuse_activations(fuse_additions(graph));
+  ASSERT_EQ(fused.nodes().size(), 4U);
+  const auto& norm = std::get<BatchNorm>(fused.nodes()[1].op);
+  EXPECT_TRUE(norm.residual);
+  EXPECT_EQ(norm.activation, Activation::relu);
+  EXPECT_EQ(fused.nodes()[1].inputs, (std::vector<int>{conv, conv}));
+  EXPECT_EQ(fused.nodes()[2].inputs, std::vector<int>{fused.nodes()[1].output});
+  EXPECT_NO_THROW(fused.check());
+}
+
+TEST(FuseAdditions, LeavesABatchNormAloneThatIsReadTwiceOrFurtherAway) {
+  Graph graph = graph_of(2, 4, 4);
+  const int twice = graph.add("twice", BatchNorm{});
+  const int sum = graph.add("sum", Add{}, {twice, twice});
+  const int far = graph.add("far", BatchNorm{}, {sum});
+  const int conv = graph.add("conv", Convolution{.out_channels = 2, .kernel = 1}, {sum});
+  graph.add("sum2", Add{}, {far, conv});
+  EXPECT_EQ(fuse_additions(graph).nodes().size(), graph.nodes().size());
+}
+
 }  // namespace
 }  // namespace lockstep::nn

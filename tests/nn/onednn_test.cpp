@@ -50,5 +50,23 @@ TEST(OneDnn, SumsGradientsOfResultsWithSeveralReaders) {
   expect_agreement(knotty_network(), 3);
 }
 
+/// Memory of an image more in MiB.
+double slope(Model& model, bool training) {
+  const std::int64_t difference =
+      model.activation_bytes(40, training).value - model.activation_bytes(8, training).value;
+  return static_cast<double>(difference) / 32 / (1 << 20);
+}
+
+/// Convolutions' results, blocks' results, and little else; without recomputation also those within blocks.
+TEST(OneDnn, HoldsLittleMemoryForEachImageOfResnet20) {
+  const Graph network = make_model("resnet20", DataSpec::of_images(3, 32, 32, 10));
+  const auto ops = ops::make_onednn_ops(1);
+  Model model(network, *ops, {});
+  EXPECT_LE(slope(model, true), 1.2);
+  EXPECT_LE(slope(model, false), 0.2);
+  Model holding(network, *ops, {.passes = {.recompute = false}});
+  EXPECT_GT(slope(holding, true), slope(model, true) + 0.2);
+}
+
 }  // namespace
 }  // namespace lockstep::nn

@@ -129,7 +129,7 @@ class Graph {
   [[nodiscard]] int input_of(int value) const { return input_of_.at(static_cast<std::size_t>(value)); }
 
  private:
-  friend Graph fuse_activations(const Graph& graph);
+  friend class Absorption;
   friend Graph synchronise_batch_norms(const Graph& graph);
   int append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared);
   ops::Signature signature_of(const std::string& name, const ops::Operator& op, const std::vector<int>& inputs) const;
@@ -147,6 +147,9 @@ class Graph {
   std::vector<ops::OwnedTensor> initial_state_;
 };
 
+/// The same function with fewer passes over memory: each sum right behind a batch norm that gives one of its summands,
+/// which nobody else reads, becomes that batch norm's second input.
+Graph fuse_additions(const Graph& graph);
 /// The same function with fewer passes over memory: each ReLU whose input is a convolution, batch norm, linear or add
 /// that nobody else reads becomes that operator's activation.
 Graph fuse_activations(const Graph& graph);

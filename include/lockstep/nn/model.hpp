@@ -34,10 +34,11 @@ void average_statistics(Buffer statistics, StatisticsExchange& exchange, std::in
 
 /// Passes over a graph that change how a step is computed, and not what: each can be left out.
 struct Passes {
-  bool fuse = true;          ///< activations become part of the operators before them
+  bool fuse = true;          ///< sums and activations become part of the operators before them, or behind them
+  bool recompute = true;     ///< cheap results that only the backward pass waits for are computed again
   bool reuse_memory = true;  ///< activations that are not alive at the same time share memory
 
-  /// What they are called: "fuse", "reuse-memory".
+  /// What they are called: "fuse", "recompute", "reuse-memory".
   static std::vector<std::string_view> names();
   /// Leaves one out. @throws Error{invalid_argument} for an unknown name, with the nearest one
   void leave_out(const std::string& name);

@@ -81,7 +81,7 @@ const Mistake mistakes[] = {
     {"NoEpochs", "--epochs 0", {"--epochs 0: at least 1 epoch is needed"}},
     {"MisspeltPass",
      "--without-pass fuse,reuse",
-     {"--without-pass reuse: ", "did you mean 'fuse'?", "fuse|reuse-memory"}},
+     {"--without-pass reuse: ", "did you mean 'fuse'?", "fuse|recompute|reuse-memory"}},
     {"NoMicroBatches", "--accumulate 0", {"--accumulate 0: at least 1 micro-batch is needed"}},
     {"NegativeNorm", "--clip-norm -1", {"--clip-norm -1: it cannot be negative"}},
     {"DecayOfOne", "--ema 1", {"--ema 1: it must be in 0"}},

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/rewrite.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "nn/schedule_builder.hpp"
+
+namespace lockstep::nn {
+namespace {
+
+using Kind = Operand::Kind;
+
+/// Calls `f(operand)` for every operand of an item.
+template <typename Planned, typename F>
+void for_each_operand(Planned& item, const F& f) {
+  std::visit(
+      [&](auto& of) {
+        using Item = std::remove_const_t<std::remove_reference_t<decltype(of)>>;
+        if constexpr (std::is_same_v<Item, PlannedRun>) {
+          for (auto* operands : {&of.inputs, &of.parameters, &of.state, &of.input_gradients, &of.parameter_gradients})
+            std::for_each(operands->begin(), operands->end(), f);
+          for (auto* operand :
+               {&of.output, &of.saved, &of.output_gradient, &of.second_output_gradient, &of.part, &of.parts})
+            f(*operand);
+        } else if constexpr (std::is_same_v<Item, PlannedZero>) {
+          f(of.what);
+        } else if constexpr (std::is_same_v<Item, PlannedGather>) {
+          f(of.own);
+          f(of.all);
+        } else {
+          static_assert(std::is_empty_v<Item> || std::is_same_v<Item, Ready> || std::is_same_v<Item, SetFactors>,
+                        "operands of a new kind of item have to be visited here");
+        }
+      },
+      item);
+}
+
+bool is(const Operand& operand, int buffer) { return operand.kind == Kind::activation && operand.index == buffer; }
+
+std::size_t count_uses(const PlannedItem& item, int buffer) {
+  std::size_t uses = 0;
+  for_each_operand(item, [&](const Operand& operand) { uses += is(operand, buffer) ? 1 : 0; });
+  return uses;
+}
+
+/// The first item from `begin` on that uses the buffer, or the list's end.
+std::size_t find_use(const Schedule& schedule, std::size_t begin, int buffer) {
+  const auto first = schedule.items.begin() + static_cast<std::ptrdiff_t>(begin);
+  const auto found =
+      std::find_if(first, schedule.items.end(), [&](const PlannedItem& item) { return count_uses(item, buffer) > 0; });
+  return static_cast<std::size_t>(found - schedule.items.begin());
+}
+
+void replace(Schedule& schedule, std::size_t begin, int buffer, int by) {
+  for (std::size_t i = begin; i < schedule.items.size(); ++i) {
+    for_each_operand(schedule.items[i], [&](Operand& operand) {
+      if (is(operand, buffer)) operand.index = by;
+    });
+  }
+}
+
+/// From the first item that uses a buffer to the last.
+Schedule with_lifetimes(Schedule schedule) {
+  std::vector<bool> seen(schedule.buffers.size());
+  for (std::size_t i = 0; i < schedule.items.size(); ++i) {
+    for_each_operand(schedule.items[i], [&](const Operand& operand) {
+      if (operand.kind != Kind::activation) return;
+      Lifetime& life = schedule.buffers[static_cast<std::size_t>(operand.index)];
+      life.last = static_cast<int>(i);
+      if (!seen[static_cast<std::size_t>(operand.index)]) life.first = life.last;
+      seen[static_cast<std::size_t>(operand.index)] = true;
+    });
+  }
+  for (std::size_t b = 0; b < seen.size(); ++b)
+    if (!seen[b]) schedule.buffers[b] = {};
+  hold_until_joined(schedule);
+  return schedule;
+}
+
+bool is_backward(const PlannedItem& item) {
+  const auto* run = std::get_if<PlannedRun>(&item);
+  return run != nullptr && (run->pass == ops::Pass::recompute || run->pass == ops::Pass::measure_backward ||
+                            run->pass == ops::Pass::backward);
+}
+
+/// Where the buffer that item `i` writes is read first in the backward pass, if its memory can be used in between; or
+/// the list's end.
+std::size_t gap_end(const Schedule& schedule, std::size_t i, int buffer) {
+  std::size_t last = i;
+  for (;;) {
+    const std::size_t use = find_use(schedule, last + 1, buffer);
+    if (use == schedule.items.size()) return use;
+    if (is_backward(schedule.items[use])) return use > last + 1 ? use : schedule.items.size();
+    last = use;
+  }
+}
+
+/// An item that sums two gradients, or null.
+const PlannedRun* sum_of_gradients(const PlannedItem& item) {
+  const auto* run = std::get_if<PlannedRun>(&item);
+  const bool sums = run != nullptr && run->node < 0 && run->inputs.size() == 2 && run->output.kind == Kind::activation;
+  return sums && run->inputs[0].index != run->inputs[1].index ? run : nullptr;
+}
+
+/// Whether all who use what item `i` sums take the terms instead, which nobody else uses.
+bool can_fold(const Schedule& schedule, std::size_t i, const PlannedRun& sum) {
+  for (const Operand& term : sum.inputs)
+    if (find_use(schedule, i + 1, term.index) != schedule.items.size()) return false;
+  for (std::size_t use = i;;) {
+    use = find_use(schedule, use + 1, sum.output.index);
+    if (use == schedule.items.size()) return true;
+    const auto* run = std::get_if<PlannedRun>(&schedule.items[use]);
+    if (run == nullptr || !is(run->output_gradient, sum.output.index)) return false;
+    if (!run->kernel->traits().takes_two_gradients || count_uses(*run, sum.output.index) != 1) return false;
+  }
+}
+
+/// The input's gradient that item `i` can leave where the output's is, or nothing.
+Operand to_be_shared(const Schedule& schedule, std::size_t i) {
+  const auto* run = std::get_if<PlannedRun>(&schedule.items[i]);
+  if (run == nullptr || run->pass != ops::Pass::backward || run->kernel->traits().in_place_gradient < 0) return {};
+  const Operand gradient = run->input_gradients[static_cast<std::size_t>(run->kernel->traits().in_place_gradient)];
+  const Operand& from = run->output_gradient;
+  if (gradient.kind != Kind::activation || from.kind != Kind::activation) return {};
+  const std::vector<Lifetime>& buffers = schedule.buffers;
+  if (buffers[static_cast<std::size_t>(gradient.index)].bytes != buffers[static_cast<std::size_t>(from.index)].bytes)
+    return {};
+  if (find_use(schedule, i + 1, from.index) != schedule.items.size()) return {};
+  for (std::size_t use = find_use(schedule, 0, gradient.index); use < i;
+       use = find_use(schedule, use + 1, gradient.index)) {
+    const auto* before = std::get_if<PlannedRun>(&schedule.items[use]);
+    if (before == nullptr || before->pass != ops::Pass::measure_backward || before->kernel != run->kernel) return {};
+  }
+  return gradient;
+}
+
+}  // namespace
+
+Schedule recompute(Schedule schedule) {
+  // From the end, so that what is computed again counts as a reader of its inputs.
+  for (std::size_t i = schedule.items.size(); i-- > 0;) {
+    const auto* run = std::get_if<PlannedRun>(&schedule.items[i]);
+    if (run == nullptr || run->pass != ops::Pass::forward || !run->kernel->traits().recomputable) continue;
+    const int buffer = run->output.index;
+    const std::size_t reader =
+        run->output.kind == Kind::activation ? gap_end(schedule, i, buffer) : schedule.items.size();
+    if (reader == schedule.items.size()) continue;
+    PlannedRun again = *run;
+    again.pass = ops::Pass::recompute;
+    again.label = "recompute" + again.label.substr(std::min(again.label.find(' '), again.label.size()));
+    again.state.clear();
+    again.part = again.parts = {};
+    again.parts_count = 0;
+    again.output.index = static_cast<int>(schedule.buffers.size());
+    schedule.buffers.push_back(schedule.buffers[static_cast<std::size_t>(buffer)]);
+    replace(schedule, reader, buffer, again.output.index);
+    schedule.items.insert(schedule.items.begin() + static_cast<std::ptrdiff_t>(reader), std::move(again));
+  }
+  return with_lifetimes(std::move(schedule));
+}
+
+Schedule fold_sums(Schedule schedule) {
+  for (std::size_t i = 0; i < schedule.items.size();) {
+    const PlannedRun* sum = sum_of_gradients(schedule.items[i]);
+    if (sum == nullptr || !can_fold(schedule, i, *sum)) {
+      ++i;
+      continue;
+    }
+    for (std::size_t use = find_use(schedule, i + 1, sum->output.index); use < schedule.items.size();
+         use = find_use(schedule, use + 1, sum->output.index)) {
+      auto& run = std::get<PlannedRun>(schedule.items[use]);
+      run.output_gradient = sum->inputs[0];
+      run.second_output_gradient = sum->inputs[1];
+    }
+    schedule.items.erase(schedule.items.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return with_lifetimes(std::move(schedule));
+}
+
+Schedule share_gradients(Schedule schedule) {
+  for (std::size_t i = 0; i < schedule.items.size(); ++i) {
+    const Operand gradient = to_be_shared(schedule, i);
+    if (gradient.kind == Kind::none) continue;
+    replace(schedule, 0, gradient.index, std::get<PlannedRun>(schedule.items[i]).output_gradient.index);
+  }
+  return with_lifetimes(std::move(schedule));
+}
+
+}  // namespace lockstep::nn
