@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "kernels/batch_norm.hpp"
+#include "kernels/channel_blocks.hpp"
+
+namespace lockstep::kernels {
+
+namespace {
+
+enum class MaskedBy { nothing, input, output };
+
+MaskedBy masked_by(const Mask& mask) {
+  if (mask.output != nullptr) return MaskedBy::output;
+  return mask.direction != nullptr ? MaskedBy::input : MaskedBy::nothing;
+}
+
+/// Lanes in vectors of as many as an instruction converts between float and double. Written out, since the compiler
+/// does not find that comparisons can be made so.
+template <std::int64_t Lanes>
+struct Packs {
+  static constexpr std::int64_t size = Lanes >= 8 ? 8 : 1;
+  static constexpr std::int64_t count = Lanes / size;
+  using Floats [[gnu::vector_size(size * sizeof(float))]] = float;
+  using Doubles [[gnu::vector_size(size * sizeof(double))]] = double;
+
+  /// All of them.
+  template <typename Vector, typename T>
+  LOCKSTEP_INLINE static void load(Vector (&values)[count], const T* from) {
+    for (std::int64_t k = 0; k < count; ++k) std::memcpy(&values[k], from + k * size, sizeof values[k]);
+  }
+  template <typename Vector, typename T>
+  LOCKSTEP_INLINE static void store(const Vector (&values)[count], T* to) {
+    for (std::int64_t k = 0; k < count; ++k) std::memcpy(to + k * size, &values[k], sizeof values[k]);
+  }
+};
+
+template <MaskedBy By, bool Second>
+struct SumGradients {
+  const float* means;
+  Mask mask;
+  const float* x;
+  const float* dy;
+  const float* second;
+  float* g;
+  double* sum;
+  double* products;
+
+  template <std::int64_t Lanes>
+  LOCKSTEP_INLINE void run(const Block& block) const {
+    using Pack = Packs<Lanes>;
+    using Floats = typename Pack::Floats;
+    using Doubles = typename Pack::Doubles;
+    Floats mean[Pack::count];
+    Floats direction[Pack::count]{};
+    Floats from[Pack::count]{};
+    Doubles a[Pack::count];
+    Doubles b[Pack::count];
+    Pack::load(mean, means + block.channel);
+    Pack::load(a, sum + block.channel);
+    Pack::load(b, products + block.channel);
+    if (By == MaskedBy::input) {
+      Pack::load(direction, mask.direction + block.channel);
+      Pack::load(from, mask.from + block.channel);
+    }
+    for (std::int64_t p = 0; p < block.positions; ++p) {
+      const std::int64_t i = block.begin + p * block.stride;
+      Floats in[Pack::count];
+      Floats gradient[Pack::count];
+      Floats other[Pack::count]{};
+      Floats output[Pack::count]{};
+      Pack::load(in, x + i);
+      Pack::load(gradient, dy + i);
+      if (Second) Pack::load(other, second + i);
+      if (By == MaskedBy::output) Pack::load(output, mask.output + i);
+      for (std::int64_t k = 0; k < Pack::count; ++k) {
+        if (Second) gradient[k] += other[k];
+        if (By == MaskedBy::input) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
+        if (By == MaskedBy::output) gradient[k] = output[k] > 0 ? gradient[k] : Floats{};
+        const Doubles wide = __builtin_convertvector(gradient[k], Doubles);
+        a[k] += wide;
+        b[k] += wide * __builtin_convertvector(in[k] - mean[k], Doubles);
+      }
+      if (Second || By == MaskedBy::output) Pack::store(gradient, g + i);
+    }
+    Pack::store(a, sum + block.channel);
+    Pack::store(b, products + block.channel);
+  }
+};
+
+template <MaskedBy By>
+struct BackwardInput {
+  BackwardCoefficients coefficients;
+  Mask mask;
+  const float* x;
+  const float* dy;
+  float* dx;
+
+  template <std::int64_t Lanes>
+  LOCKSTEP_INLINE void run(const Block& block) const {
+    using Pack = Packs<Lanes>;
+    using Floats = typename Pack::Floats;
+    Floats mean[Pack::count];
+    Floats scale[Pack::count];
+    Floats slope[Pack::count];
+    Floats intercept[Pack::count];
+    Floats direction[Pack::count]{};
+    Floats from[Pack::count]{};
+    Pack::load(mean, coefficients.mean + block.channel);
+    Pack::load(scale, coefficients.scale + block.channel);
+    Pack::load(slope, coefficients.slope + block.channel);
+    Pack::load(intercept, coefficients.intercept + block.channel);
+    if (By == MaskedBy::input) {
+      Pack::load(direction, mask.direction + block.channel);
+      Pack::load(from, mask.from + block.channel);
+    }
+    for (std::int64_t p = 0; p < block.positions; ++p) {
+      const std::int64_t i = block.begin + p * block.stride;
+      Floats in[Pack::count];
+      Floats gradient[Pack::count];
+      Pack::load(in, x + i);
+      Pack::load(gradient, dy + i);
+      for (std::int64_t k = 0; k < Pack::count; ++k) {
+        if (By == MaskedBy::input) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
+        gradient[k] = scale[k] * gradient[k] - slope[k] * (in[k] - mean[k]) - intercept[k];
+      }
+      Pack::store(gradient, dx + i);
+    }
+  }
+};
+
+template <MaskedBy By>
+LOCKSTEP_INLINE void sum_masked(const ChannelLayout& layout, const TensorPart& part,
+                                const SumGradients<By, true>& sums) {
+  if (sums.second != nullptr) return for_each_block(layout, part, sums);
+  for_each_block(
+      layout, part,
+      SumGradients<By, false>{sums.means, sums.mask, sums.x, sums.dy, nullptr, sums.g, sums.sum, sums.products});
+}
+
+}  // namespace
+
+LOCKSTEP_VECTORISED
+void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const Mask& mask,
+                   const float* x, const float* dy, const float* second, float* g, double* sum, double* products) {
+  make_zero(layout, part, sum);
+  make_zero(layout, part, products);
+  switch (masked_by(mask)) {
+    case MaskedBy::nothing:
+      return sum_masked<MaskedBy::nothing>(layout, part, {mean, mask, x, dy, second, g, sum, products});
+    case MaskedBy::input:
+      return sum_masked<MaskedBy::input>(layout, part, {mean, mask, x, dy, second, g, sum, products});
+    case MaskedBy::output:
+      return sum_masked<MaskedBy::output>(layout, part, {mean, mask, x, dy, second, g, sum, products});
+  }
+}
+
+LOCKSTEP_VECTORISED
+void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
+                    const Mask& mask, const float* x, const float* dy, float* dx) {
+  if (masked_by(mask) == MaskedBy::input) {
+    for_each_block(layout, part, BackwardInput<MaskedBy::input>{coefficients, mask, x, dy, dx});
+  } else {
+    for_each_block(layout, part, BackwardInput<MaskedBy::nothing>{coefficients, mask, x, dy, dx});
+  }
+}
+
+}  // namespace lockstep::kernels

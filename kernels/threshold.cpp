@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+
+#include "kernels/batch_norm.hpp"
+
+namespace lockstep::kernels {
+
+namespace {
+
+/// Finite floats and infinities in their order, as integers.
+float at(std::int64_t place) {
+  return std::copysign(std::bit_cast<float>(static_cast<std::uint32_t>(std::abs(place))), place < 0 ? -1.0F : 1.0F);
+}
+constexpr std::int64_t last_place = 0x7f800000;
+std::int64_t place_of(float x) {
+  const auto magnitude = static_cast<std::int64_t>(std::bit_cast<std::uint32_t>(std::abs(x)));
+  return x < 0 ? -magnitude : magnitude;
+}
+
+}  // namespace
+
+Threshold threshold_of(double scale, double shift) {
+  constexpr float nowhere = std::numeric_limits<float>::quiet_NaN();
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const auto positive = [=](std::int64_t place) {
+    return static_cast<float>(static_cast<double>(at(place)) * std::abs(scale) + shift) > 0;
+  };
+  const float direction = scale < 0 ? -1.0F : 1.0F;
+  if (scale == 0) return {direction, static_cast<float>(shift) > 0 ? -infinity : nowhere};
+  const auto guess = static_cast<float>(-shift / std::abs(scale));
+  if (!(std::abs(scale) < infinity) || std::isnan(guess)) return {direction, nowhere};
+  // Near to where it is in exact numbers: from there in growing steps to both sides of it, then by halves.
+  std::int64_t above = place_of(guess);
+  std::int64_t below = above;
+  for (std::int64_t step = 1; above < last_place && !positive(above); step *= 2)
+    above = std::min(above + step, last_place);
+  if (!positive(above)) return {direction, nowhere};
+  for (std::int64_t step = 1; below > -last_place && positive(below); step *= 2)
+    below = std::max(below - step, -last_place);
+  if (positive(below)) return {direction, -infinity};
+  while (above - below > 1) {
+    const std::int64_t middle = below + (above - below) / 2;
+    (positive(middle) ? above : below) = middle;
+  }
+  return {direction, at(above)};
+}
+
+}  // namespace lockstep::kernels
