@@ -50,6 +50,15 @@ struct Mask {
   const float* from = nullptr;
 };
 
+/// A gradient g = mask(dy + second).
+struct OutputGradient {
+  const float* dy;
+  const float* second = nullptr;  ///< null: nothing
+  /// Where g is left if there is a second, or an output that masks; it may be `dy`. Otherwise it is not used.
+  float* g = nullptr;
+  Mask mask = {};
+};
+
 /// Where what goes into a ReLU is positive, as `normalise` rounds it: where direction·x ≥ from. Each of its steps is
 /// monotonic, so that there is such a place.
 struct Threshold {
@@ -67,11 +76,9 @@ void sum_channels(const ChannelLayout& layout, const TensorPart& part, const flo
 void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y);
 
-/// sum = Σ g and products = Σ g·(x − mean) of each channel, overwritten, with g = mask(dy + second), where `second` may
-/// be null: nothing. With a second, or an output that masks, `g` is overwritten too, and may be `dy`; otherwise it is
-/// not used.
-void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const Mask& mask,
-                   const float* x, const float* dy, const float* second, float* g, double* sum, double* products);
+/// sum = Σ g and products = Σ g·(x − mean) of each channel, overwritten.
+void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const float* x,
+                   const OutputGradient& gradient, double* sum, double* products);
 
 /// dx = scale·g − slope·(x − mean) − intercept with g = mask(dy), by x if at all. `dx` may be `dy`.
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,

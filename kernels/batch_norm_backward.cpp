@@ -38,11 +38,8 @@ struct Packs {
 template <MaskedBy By, bool Second>
 struct SumGradients {
   const float* means;
-  Mask mask;
   const float* x;
-  const float* dy;
-  const float* second;
-  float* g;
+  OutputGradient gradients;
   double* sum;
   double* products;
 
@@ -60,8 +57,8 @@ struct SumGradients {
     Pack::load(a, sum + block.channel);
     Pack::load(b, products + block.channel);
     if (By == MaskedBy::input) {
-      Pack::load(direction, mask.direction + block.channel);
-      Pack::load(from, mask.from + block.channel);
+      Pack::load(direction, gradients.mask.direction + block.channel);
+      Pack::load(from, gradients.mask.from + block.channel);
     }
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
@@ -70,9 +67,9 @@ struct SumGradients {
       Floats other[Pack::count]{};
       Floats output[Pack::count]{};
       Pack::load(in, x + i);
-      Pack::load(gradient, dy + i);
-      if (Second) Pack::load(other, second + i);
-      if (By == MaskedBy::output) Pack::load(output, mask.output + i);
+      Pack::load(gradient, gradients.dy + i);
+      if (Second) Pack::load(other, gradients.second + i);
+      if (By == MaskedBy::output) Pack::load(output, gradients.mask.output + i);
       for (std::int64_t k = 0; k < Pack::count; ++k) {
         if (Second) gradient[k] += other[k];
         if (By == MaskedBy::input) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
@@ -81,7 +78,7 @@ struct SumGradients {
         a[k] += wide;
         b[k] += wide * __builtin_convertvector(in[k] - mean[k], Doubles);
       }
-      if (Second || By == MaskedBy::output) Pack::store(gradient, g + i);
+      if (Second || By == MaskedBy::output) Pack::store(gradient, gradients.g + i);
     }
     Pack::store(a, sum + block.channel);
     Pack::store(b, products + block.channel);
@@ -132,26 +129,21 @@ struct BackwardInput {
 template <MaskedBy By>
 LOCKSTEP_INLINE void sum_masked(const ChannelLayout& layout, const TensorPart& part,
                                 const SumGradients<By, true>& sums) {
-  if (sums.second != nullptr) return for_each_block(layout, part, sums);
-  for_each_block(
-      layout, part,
-      SumGradients<By, false>{sums.means, sums.mask, sums.x, sums.dy, nullptr, sums.g, sums.sum, sums.products});
+  if (sums.gradients.second != nullptr) return for_each_block(layout, part, sums);
+  for_each_block(layout, part, SumGradients<By, false>{sums.means, sums.x, sums.gradients, sums.sum, sums.products});
 }
 
 }  // namespace
 
 LOCKSTEP_VECTORISED
-void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const Mask& mask,
-                   const float* x, const float* dy, const float* second, float* g, double* sum, double* products) {
+void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const float* x,
+                   const OutputGradient& gradient, double* sum, double* products) {
   make_zero(layout, part, sum);
   make_zero(layout, part, products);
-  switch (masked_by(mask)) {
-    case MaskedBy::nothing:
-      return sum_masked<MaskedBy::nothing>(layout, part, {mean, mask, x, dy, second, g, sum, products});
-    case MaskedBy::input:
-      return sum_masked<MaskedBy::input>(layout, part, {mean, mask, x, dy, second, g, sum, products});
-    case MaskedBy::output:
-      return sum_masked<MaskedBy::output>(layout, part, {mean, mask, x, dy, second, g, sum, products});
+  switch (masked_by(gradient.mask)) {
+    case MaskedBy::nothing: return sum_masked<MaskedBy::nothing>(layout, part, {mean, x, gradient, sum, products});
+    case MaskedBy::input: return sum_masked<MaskedBy::input>(layout, part, {mean, x, gradient, sum, products});
+    case MaskedBy::output: return sum_masked<MaskedBy::output>(layout, part, {mean, x, gradient, sum, products});
   }
 }
 

@@ -184,7 +184,7 @@ class BatchNormKernel final : public Kernel {
     const auto* second = static_cast<const float*>(call.second_output_gradient);
     auto* dy = static_cast<float*>(call.output_gradient);
     for_each_part(groups, [&](const kernels::TensorPart& part, int member) {
-      kernels::sum_gradients(layout_, part, saved(call, mean), mask(call), x, dy, second, dy, sums_of(member),
+      kernels::sum_gradients(layout_, part, saved(call, mean), x, {dy, second, dy, mask(call)}, sums_of(member),
                              products_of(member));
     });
     add_up(groups);

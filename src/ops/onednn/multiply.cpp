@@ -93,8 +93,8 @@ class MultiplyKernel final : public Kernel {
     const kernels::ChannelLayout image{1, layout_.groups, layout_.positions, layout_.lanes};
     const std::int64_t count = image.channels() * image.positions;
     for (std::int64_t n = 0; n < layout_.images; ++n) {
-      kernels::sum_gradients(image, whole(image), zeros_.data(), {}, x + n * count, dy + n * count, nullptr, nullptr,
-                             sums_.data(), products_.data());
+      kernels::sum_gradients(image, whole(image), zeros_.data(), x + n * count, {.dy = dy + n * count}, sums_.data(),
+                             products_.data());
       std::transform(products_.begin(), products_.end(), gradient + n * image.channels(),
                      [](double product) { return static_cast<float>(product); });
     }
