@@ -62,6 +62,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("check", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "ranks compare what they call before each operation of --algorithm mpi; the others look anyway, so there it changes nothing (default no)")
       ("device", choice(devices), "(default cpu)")
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
+      ("exact", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "compute convolutions as sums of products, without Winograd's transforms, which are faster and round more (default no)")
       ("precision", choice(precisions), "(default float32)")
       ("timeout", value<double>("S"), "seconds without progress after which an all-reduce fails (default 300)")
       ("shards", value<int>("V"), "cut each step into V parts, at least as many as ranks, and add their gradients in one order: the same bits on any number of ranks, nodes and threads (default 0: each rank's samples are one part)")
@@ -244,6 +245,7 @@ Options checked(const Given& given, const Registry& registry) {
   options.device = given.choose("device", devices, "cpu");
   const bool wide = given.choose("precision", precisions, "float32") == "float64";
   options.ops = given.choose("ops", op_libraries, wide ? "reference" : "onednn");
+  options.exact = given.get("exact", false);
   options.timeout_seconds = given.get("timeout", 300.0, positive, "it must be positive");
   options.threads = given.get("threads", 0, not_negative, "it cannot be negative");
   options.metrics = given.get<std::string>("metrics", "");

@@ -26,6 +26,7 @@ struct Options {
   bool explain_step = false;
   std::string device;
   std::string ops;
+  bool exact = false;
   double timeout_seconds = 0;
   bool progress_thread = false;
   std::string wait = "auto";

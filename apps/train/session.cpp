@@ -223,7 +223,8 @@ int run_session(World& world, const Options& options, const Registry& registry) 
   const int threads = threads_of_this_rank(options, world, node);
   // Shards are taken side by side, each by one thread: what several make of one depends on their number.
   const bool by_shards = options.trainer.shards > 0;
-  const auto ops = options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads) : ops::make_reference_ops();
+  const auto ops = options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads, options.exact)
+                                           : ops::make_reference_ops();
   trainer::TrainerOptions trainer_options = options.trainer;
   trainer_options.lanes = by_shards ? threads : 1;
   Files files = open_files(world, options);

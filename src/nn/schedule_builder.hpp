@@ -64,7 +64,8 @@ class ScheduleBuilder {
     };
     for (const auto* operands : {&run.inputs, &run.input_gradients, &run.parameter_gradients})
       std::for_each(operands->begin(), operands->end(), last);
-    for (const Operand* operand : {&run.output, &run.saved, &run.output_gradient, &run.second_output_gradient, &run.part, &run.parts})
+    for (const Operand* operand :
+         {&run.output, &run.saved, &run.output_gradient, &run.second_output_gradient, &run.part, &run.parts})
       last(*operand);
   }
 

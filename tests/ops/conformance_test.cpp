@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
+#include <string>
 
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
@@ -204,6 +206,18 @@ INSTANTIATE_TEST_SUITE_P(Ops, Conformance,
                          testing::Values(Implementation{"reference", make_reference_ops}, one_thread, two_threads),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Ops, ExactSums, testing::Values(one_thread, two_threads), name_of);
+
+/// Where the processor has Winograd's at all: with AVX-512 in oneDNN 2.6.
+TEST(OneDnn, ExactBarsWinograd) {
+  const auto algorithms = [](bool exact) {
+    const auto ops = make_onednn_ops(1, exact);
+    const Format in = Format::plain({64, 64, 16, 16}, DType::float32);
+    const auto kernel = ops->make(Convolution{.out_channels = 64, .padding = 1}, std::span(&in, 1));
+    return kernel->algorithm(Pass::forward) + " " + kernel->algorithm(Pass::backward);
+  };
+  EXPECT_EQ(algorithms(true).find("wino"), std::string::npos) << algorithms(true);
+  RecordProperty("without", algorithms(false));
+}
 
 }  // namespace
 }  // namespace lockstep::ops::test

@@ -12,7 +12,8 @@ namespace lockstep::ops {
 /// Make it on the thread that will use it: OpenMP keeps the number of threads per calling thread. The same number of
 /// threads gives the same bits; another number adds weight gradients and batch-norm statistics in another order.
 /// @param threads  OpenMP threads of this rank
+/// @param exact    leaves out what is faster and rounds more: Winograd's convolutions
 /// @throws Error{invalid_argument} if `threads` < 1
-std::unique_ptr<Ops> make_onednn_ops(int threads);
+std::unique_ptr<Ops> make_onednn_ops(int threads, bool exact = false);
 
 }  // namespace lockstep::ops

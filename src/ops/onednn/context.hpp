@@ -12,6 +12,7 @@ namespace lockstep::ops::onednn {
 struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
+  bool exact = false;    ///< no algorithm that trades accuracy for speed
   Workspace scratchpad;  ///< of the primitive that runs
   Workspace reordered;   ///< one tensor in the layout that the running primitive wants
 };

@@ -52,12 +52,13 @@ class Reorder final : public Kernel {
 
 class OneDnnOps final : public Ops {
  public:
-  explicit OneDnnOps(int threads) : reference_(make_reference_ops()) {
+  OneDnnOps(int threads, bool exact) : reference_(make_reference_ops()) {
     if (threads < 1) {
       throw Error(ErrorCode::invalid_argument, "threads is " + std::to_string(threads) + "; it must be at least 1");
     }
     omp_set_num_threads(threads);
     context_ = std::make_shared<onednn::Context>();
+    context_->exact = exact;
   }
 
   [[nodiscard]] std::string_view name() const override { return "onednn"; }
@@ -67,13 +68,13 @@ class OneDnnOps final : public Ops {
     return translated("reorder", [&] { return std::make_unique<Reorder>(context_, from, to); });
   }
 
-  [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_onednn_ops(1); }
+  [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_onednn_ops(1, context_->exact); }
   [[nodiscard]] std::string arithmetic() const override {
     const dnnl_version_t& version = *dnnl_version();
     std::string text = "oneDNN";
     for (const int number : {version.major, version.minor, version.patch}) text += ' ' + std::to_string(number);
     return text + " isa " + std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa())) + ", " +
-           instruction_set_of_loops();
+           instruction_set_of_loops() + (context_->exact ? ", exact" : "");
   }
 
   void sgd(const SgdStep& step) override {
@@ -117,6 +118,6 @@ class OneDnnOps final : public Ops {
 
 }  // namespace
 
-std::unique_ptr<Ops> make_onednn_ops(int threads) { return std::make_unique<OneDnnOps>(threads); }
+std::unique_ptr<Ops> make_onednn_ops(int threads, bool exact) { return std::make_unique<OneDnnOps>(threads, exact); }
 
 }  // namespace lockstep::ops
