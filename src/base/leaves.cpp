@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-void add_nodes(std::vector<TreeNode>& nodes, const TreeNode& below, const std::function<bool(int)>& has) {
+void add_nodes(std::vector<LeafNode>& nodes, const LeafNode& below, const std::function<bool(int)>& has) {
   bool whole = true;
   for (int leaf = below.first; leaf < below.first + below.leaves; ++leaf) whole = whole && has(leaf);
   if (whole) return nodes.push_back(below);
@@ -24,13 +24,13 @@ Share share_of(std::int64_t total, std::int64_t index, std::int64_t parts) {
   return {index * size + std::min(index, longer), size + (index < longer ? 1 : 0)};
 }
 
-std::vector<TreeNode> tree_nodes(int leaves, const std::function<bool(int)>& has) {
-  std::vector<TreeNode> nodes;
+std::vector<LeafNode> tree_nodes(int leaves, const std::function<bool(int)>& has) {
+  std::vector<LeafNode> nodes;
   if (leaves > 0) add_nodes(nodes, {0, leaves}, has);
   return nodes;
 }
 
-std::vector<TreeNode> tree_nodes(int leaves, const Share& share) {
+std::vector<LeafNode> tree_nodes(int leaves, const Share& share) {
   return tree_nodes(leaves, [&](int leaf) { return share.first <= leaf && leaf < share.end(); });
 }
 

@@ -71,7 +71,7 @@ FoldPlan plan_folds(int shards, const Share& own, std::span<const Share> streams
       plan.after.push_back(stack.push(plan.place.back(), shard + 1));
       deepest = std::max(deepest, depth + 1);
     }
-    const std::vector<TreeNode> nodes = tree_nodes(shards, Share{first, stream.count});
+    const std::vector<LeafNode> nodes = tree_nodes(shards, Share{first, stream.count});
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const std::vector<Fold> folds = all.push(stack.places()[i], nodes[i].first + nodes[i].leaves);
       plan.last.insert(plan.last.end(), folds.begin(), folds.end());

@@ -16,7 +16,7 @@
 namespace lockstep::contract {
 
 /// A rank's sum of the leaves below a node.
-inline int sum_below(const TreeNode& node, std::int64_t element, ReduceOp op) {
+inline int sum_below(const LeafNode& node, std::int64_t element, ReduceOp op) {
   int sum = input_of(node.first, element, 7, op);
   for (int leaf = node.first + 1; leaf < node.first + node.leaves; ++leaf) {
     const int value = input_of(leaf, element, 7, op);

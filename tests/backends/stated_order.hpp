@@ -133,7 +133,7 @@ inline void check_leaves(Communicator& c, int leaves, std::int64_t count, bool i
   const auto inputs = inputs_of(leaves, count);
   auto* const sums = static_cast<float*>(where.data);
   std::size_t sum = 0;
-  for (const TreeNode& node : tree_nodes(leaves, share_of(leaves, c.rank().value, c.size()))) {
+  for (const LeafNode& node : tree_nodes(leaves, share_of(leaves, c.rank().value, c.size()))) {
     const std::span<const std::vector<float>> below(inputs.data() + node.first, static_cast<std::size_t>(node.leaves));
     const auto own = canonical_sums({below.begin(), below.end()});
     std::copy(own.begin(), own.end(), sums + static_cast<std::ptrdiff_t>(sum++) * stride);

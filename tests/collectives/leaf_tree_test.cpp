@@ -48,7 +48,7 @@ Expression expected(Expressions& expressions, int leaves, int ranks) {
   std::vector<Expression> brought;
   std::vector<int> widths;
   for (const auto& nodes : shares_of_ranks(leaves, ranks))
-    for (const TreeNode& node : nodes) {
+    for (const LeafNode& node : nodes) {
       brought.push_back(expressions.leaf(static_cast<int>(brought.size())));
       widths.push_back(node.leaves);
     }
@@ -72,7 +72,7 @@ void expect_canonical(int leaves, int ranks, std::int64_t count, bool in_place, 
 }
 
 TEST(TreeNodes, AreTheFewestThatHaveAShare) {
-  using Nodes = std::vector<TreeNode>;
+  using Nodes = std::vector<LeafNode>;
   EXPECT_EQ(tree_nodes(8, Share{0, 8}), (Nodes{{0, 8}}));
   EXPECT_EQ(tree_nodes(8, Share{3, 3}), (Nodes{{3, 1}, {4, 2}}));
   EXPECT_EQ(tree_nodes(8, Share{1, 6}), (Nodes{{1, 1}, {2, 2}, {4, 2}, {6, 1}}));
@@ -109,15 +109,15 @@ TEST(TreeNodes, OfAllRanksFoldAsTheLeavesDo) {
   for (int leaves = 1; leaves <= most_leaves; ++leaves)
     for (int ranks = 1; ranks <= leaves; ++ranks) {
       Expressions e;
-      const auto fold = [&](const TreeNode& node) {
+      const auto fold = [&](const LeafNode& node) {
         return canonical_tree_fold(
             node.leaves, [&](int leaf) { return e.leaf(leaf); },
             [&](Expression a, Expression b) { return e.combine(a, b); }, node.first);
       };
-      std::vector<TreeNode> all;
+      std::vector<LeafNode> all;
       std::vector<int> widths;
       for (const auto& nodes : shares_of_ranks(leaves, ranks))
-        for (const TreeNode& node : nodes) {
+        for (const LeafNode& node : nodes) {
           all.push_back(node);
           widths.push_back(node.leaves);
         }

@@ -10,7 +10,7 @@
 namespace lockstep::nn {
 namespace {
 
-std::string tree(const TreeNode& node) {
+std::string tree(const LeafNode& node) {
   return canonical_tree_fold(
       node.leaves, [](int leaf) { return std::to_string(leaf); },
       [](const std::string& a, const std::string& b) { return "(" + a + "+" + b + ")"; }, node.first);
@@ -55,7 +55,7 @@ TEST(Folds, LeaveTheNodesOfTheTreeInTheFirstPlaces) {
           const FoldPlan plan = plan_folds(shards, own, streams);
           for (const bool interleaved : {false, true}) {
             const auto sums = followed(plan, own, streams, interleaved);
-            const std::vector<TreeNode> nodes = tree_nodes(shards, own);
+            const std::vector<LeafNode> nodes = tree_nodes(shards, own);
             ASSERT_EQ(sums.size(), nodes.size());
             for (std::size_t i = 0; i < nodes.size(); ++i)
               ASSERT_EQ(sums.at(static_cast<int>(i)), tree(nodes[i])) << shards << " shards, " << lanes << " streams";

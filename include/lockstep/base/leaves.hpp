@@ -63,17 +63,17 @@ auto canonical_node_fold(std::span<const int> widths, const ValueOf& value_of, c
 }
 
 /// A node of the tree: the sum of the leaves `first` … `first + leaves`, added up as a tree over so many.
-struct TreeNode {
+struct LeafNode {
   int first = 0;
   int leaves = 1;
-  friend bool operator==(const TreeNode&, const TreeNode&) = default;
+  friend bool operator==(const LeafNode&, const LeafNode&) = default;
 };
 
 /// The fewest nodes of the tree over `leaves` leaves that have exactly those of a share, ascending: what a rank comes
 /// to that has added up as far as it can alone. At most 2·log₂ leaves.
-std::vector<TreeNode> tree_nodes(int leaves, const Share& share);
+std::vector<LeafNode> tree_nodes(int leaves, const Share& share);
 /// The same of any leaves. @param has  whether a leaf is one of them
-std::vector<TreeNode> tree_nodes(int leaves, const std::function<bool(int)>& has);
+std::vector<LeafNode> tree_nodes(int leaves, const std::function<bool(int)>& has);
 
 /// How a rank brings several leaves into one reduction. Of the leaves, rank r of p has `share_of(total, r, p)`, and
 /// brings the sums `tree_nodes` of these, one behind the other in memory.

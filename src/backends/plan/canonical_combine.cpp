@@ -22,9 +22,9 @@ struct alignas(64) Tile {
 
 /// Into how many inputs the sum of some is split for the left branch, and how many are in the right one.
 struct Branches {
-  std::size_t left;
+  std::size_t left = 0;
   /// @param widths  of these inputs, or empty. @pre there are two at least
-  Branches(std::span<const int> widths, std::size_t inputs) : left(0) {
+  Branches(std::span<const int> widths, std::size_t inputs) {
     if (widths.empty()) {
       left = static_cast<std::size_t>(canonical_split(static_cast<int>(inputs)));
       return;

@@ -17,10 +17,10 @@ Range within(Range whole, const Range& part) {
   return whole;
 }
 
-TreeNode root_of(const TreeShares& shares) {
+LeafNode root_of(const TreeShares& shares) {
   int leaves = 0;
   for (const auto& nodes : shares)
-    for (const TreeNode& node : nodes) leaves = std::max(leaves, node.first + node.leaves);
+    for (const LeafNode& node : nodes) leaves = std::max(leaves, node.first + node.leaves);
   return {0, leaves};
 }
 
@@ -51,7 +51,7 @@ int most_nodes(const TreeShares& shares) {
   return static_cast<int>(longest->size());
 }
 
-TreeSources::Ordered TreeSources::below(const TreeNode& node) const {
+TreeSources::Ordered TreeSources::below(const LeafNode& node) const {
   std::vector<Source> sources = all_;
   std::erase_if(sources, [&](const Source& source) {
     return source.node.first < node.first || source.node.first >= node.first + node.leaves;
@@ -69,7 +69,7 @@ TreeSources::Ordered TreeSources::below(const TreeNode& node) const {
 Plan leaf_tree_all_reduce(Rank me, const TreeShares& shares, Count count, const std::function<Range(int node)>& own,
                           Count scratch) {
   const auto ranks = static_cast<int>(shares.size());
-  const auto nodes_of = [&](int rank) -> const std::vector<TreeNode>& {
+  const auto nodes_of = [&](int rank) -> const std::vector<LeafNode>& {
     return shares[static_cast<std::size_t>(rank)];
   };
   const Range mine = chunk(count, ranks, me.value);
@@ -84,7 +84,7 @@ Plan leaf_tree_all_reduce(Rank me, const TreeShares& shares, Count count, const 
     for (int node = 0; node < static_cast<int>(own_nodes.size()); ++node)
       plan.send(to, within(own(node), chunk(count, ranks, to)));
     const int from = wrap(me.value - distance, ranks);
-    for (const TreeNode& node : nodes_of(from)) {
+    for (const LeafNode& node : nodes_of(from)) {
       const Range landing{Memory::scratch, scratch.value, mine.count};
       plan.receive(from, landing);
       sources.add(node, {self, landing});

@@ -13,7 +13,7 @@
 namespace lockstep::collectives {
 
 /// Which nodes of a tree each participant brings, all of them together every leaf once.
-using TreeShares = std::vector<std::vector<TreeNode>>;
+using TreeShares = std::vector<std::vector<LeafNode>>;
 
 /// As `Leaves` says.
 TreeShares shares_of_ranks(int leaves, int ranks);
@@ -25,17 +25,17 @@ int most_nodes(const TreeShares& shares);
 /// Sums that lie somewhere, put into the order of their leaves.
 class TreeSources {
  public:
-  void add(const TreeNode& node, const NodeRange& where) { all_.push_back({node, where}); }
+  void add(const LeafNode& node, const NodeRange& where) { all_.push_back({node, where}); }
   /// Those below a node of the tree, in order. @pre together they have its leaves
   struct Ordered {
     std::vector<NodeRange> from;
     std::vector<int> widths;
   };
-  [[nodiscard]] Ordered below(const TreeNode& node) const;
+  [[nodiscard]] Ordered below(const LeafNode& node) const;
 
  private:
   struct Source {
-    TreeNode node;
+    LeafNode node;
     NodeRange where;
   };
   std::vector<Source> all_;

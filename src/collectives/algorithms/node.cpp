@@ -47,7 +47,7 @@ Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part) {
   TreeSources sources;
   for (int rank = 0; rank < ranks; ++rank) {
     int leaf = 0;
-    for (const TreeNode& node : shares[static_cast<std::size_t>(rank)])
+    for (const LeafNode& node : shares[static_cast<std::size_t>(rank)])
       sources.add(node, {rank == me.value ? self : rank, input(leaf++)});
   }
   PlanBuilder plan;
