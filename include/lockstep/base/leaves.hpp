@@ -11,8 +11,8 @@
 
 #include "lockstep/base/types.hpp"
 
-/// The canonical order of addition: a tree over leaves that depends on nothing but their number, so that whoever adds
-/// in it gets the same bits, whoever holds which of the leaves.
+// The canonical order of addition: a tree over leaves that depends on nothing but their number, so that whoever adds
+// in it gets the same bits, whoever holds which of the leaves.
 namespace lockstep {
 
 /// Consecutive ones of several.
