@@ -6,6 +6,7 @@
 
 #include "base/nearest.hpp"
 #include "data/check.hpp"
+#include "data/cifar10.hpp"
 #include "data/idx.hpp"
 #include "data/synthetic.hpp"
 #include "lockstep/base/error.hpp"
@@ -24,6 +25,8 @@ SyntheticOptions smaller(const DatasetOptions& options) {
 std::vector<DatasetEntry> bundled() {
   return {
       {"mnist", [](const DatasetOptions& options) { return as_datasets(load_mnist(options.data_dir)); },
+       Directory::required},
+      {"cifar10", [](const DatasetOptions& options) { return as_datasets(load_cifar10(options.data_dir)); },
        Directory::required},
       {"synthetic-digits",
        [](const DatasetOptions& options) { return as_datasets(synthetic_digits({.seed = options.seed})); },
