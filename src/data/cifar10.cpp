@@ -26,7 +26,7 @@ std::filesystem::path folder_of(const std::filesystem::path& given) {
   if (given.empty())
     throw Error(ErrorCode::invalid_argument, "the data set \"cifar10\" is read from files" + std::string(where_it_is));
   std::error_code error;
-  const std::filesystem::path below = given / "cifar-10-batches-bin";
+  std::filesystem::path below = given / "cifar-10-batches-bin";
   if (std::filesystem::is_directory(below, error)) return below;
   if (std::filesystem::is_directory(given, error)) return given;
   const bool exists = std::filesystem::exists(given, error);
