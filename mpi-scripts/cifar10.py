@@ -4,9 +4,9 @@
 
     cifar10.py IMAGES OUT
 
-IMAGES is a folder, or a .tar.gz of one, with train/<class>/*.jpg and test/<class>/*.jpg of 32x32 pixels; classes are
-numbered in the order of their names. Classes take turns, so that each file has all of them. Needs Pillow; without it a
-virtual environment is made in build/images-venv.
+IMAGES is a folder, or a .tar.gz of one, with train/<class>/*.jpg and test/<class>/*.jpg (or .png) of 32x32 pixels in
+RGB; classes are numbered in the order of their names. Classes take turns, so that each file has all of them. Nothing
+is written unless every image can be read. Needs Pillow; without it a virtual environment is made in build/images-venv.
 """
 
 import os
@@ -14,10 +14,16 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 
 SIDE = 32
-BATCHES = 5
+CLASSES = 10
+FILES = {"train": [f"data_batch_{i + 1}.bin" for i in range(5)], "test": ["test_batch.bin"]}
+
+
+def fail(what):
+    sys.exit(f"error: {what}")
 
 
 def with_pillow():
@@ -28,28 +34,43 @@ def with_pillow():
         venv = Path(__file__).resolve().parent.parent / "build/images-venv"
         python = venv / "bin/python"
         if Path(sys.executable) == python:
-            sys.exit("error: Pillow cannot be imported in build/images-venv")
-        if not python.exists():
-            subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "Pillow==12.0.0"], check=True)
+            fail("Pillow cannot be imported in build/images-venv; remove that, and it is made again")
+        try:
+            if not python.exists():
+                subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "Pillow==12.0.0"], check=True)
+        except subprocess.CalledProcessError:
+            fail("Pillow could not be installed in build/images-venv; remove that, and install Pillow for python3")
         os.execv(python, [python, *sys.argv])
 
 
 def record(path, label):
     import PIL.Image
 
-    with PIL.Image.open(path) as image:
-        if image.size != (SIDE, SIDE) or image.mode != "RGB":
-            sys.exit(f"error: {path} is {image.size[0]}x{image.size[1]} {image.mode}, not {SIDE}x{SIDE} RGB")
-        return bytes([label]) + b"".join(band.tobytes() for band in image.split())
+    try:
+        with PIL.Image.open(path) as image:
+            if image.size != (SIDE, SIDE) or image.mode != "RGB":
+                fail(f"{path} is {image.size[0]}x{image.size[1]} {image.mode}, not {SIDE}x{SIDE} RGB")
+            return bytes([label]) + b"".join(band.tobytes() for band in image.split())
+    except (OSError, SyntaxError) as error:  # Pillow has the latter for some damaged files
+        fail(f"{path} cannot be read as an image: {error}")
+
+
+def images_of(folder):
+    """Images of a class in the order of their names; what the system hides there does not count."""
+    files = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    for file in files:
+        if file.suffix not in (".jpg", ".png"):
+            fail(f"{file} is neither .jpg nor .png")
+    return files
 
 
 def records_of(folder):
     """Records of a part, classes taking turns, and how many images each class has."""
     classes = sorted(entry for entry in folder.iterdir() if entry.is_dir())
-    if len(classes) != 10:
-        sys.exit(f"error: {folder} has {len(classes)} folders of classes, not 10")
-    files = [sorted(one.glob("*.jpg")) + sorted(one.glob("*.png")) for one in classes]
+    if len(classes) != CLASSES:
+        fail(f"{folder} has {len(classes)} folders of classes, not {CLASSES}")
+    files = [images_of(one) for one in classes]
     records = []
     for turn in range(max(map(len, files))):
         for label, of_class in enumerate(files):
@@ -59,16 +80,35 @@ def records_of(folder):
 
 
 def write(images, out):
-    for part in ("train", "test"):
+    for part in FILES:
         if not (images / part).is_dir():
-            sys.exit(f"error: {images} has no folder {part}; give the one with train/<class> and test/<class>")
+            fail(f"{images} has no folder {part}; give what has train/<class> and test/<class>")
+    parts = {part: records_of(images / part) for part in FILES}
+    if [*parts["train"][1]] != [*parts["test"][1]]:
+        fail(f"the classes in {images}/train are {', '.join(parts['train'][1])}, in test {', '.join(parts['test'][1])}")
+    for part, names in FILES.items():
+        if len(parts[part][0]) < len(names):
+            fail(f"{images / part} has {len(parts[part][0])} images, too few for {len(names)} files")
     out.mkdir(parents=True, exist_ok=True)
-    for part, names in (("train", [f"data_batch_{i + 1}.bin" for i in range(BATCHES)]), ("test", ["test_batch.bin"])):
-        records, counts = records_of(images / part)
+    for part, names in FILES.items():
+        records, counts = parts[part]
         for i, name in enumerate(names):
             batch = records[len(records) * i // len(names):len(records) * (i + 1) // len(names)]
             (out / name).write_bytes(b"".join(batch))
         print(f"{part}: {len(records)} images, " + ", ".join(f"{name} {count}" for name, count in counts.items()))
+
+
+def write_archive(images, out):
+    if not hasattr(tarfile, "data_filter"):
+        fail(f"this Python cannot unpack {images} safely; unpack it and give the folder")
+    with tempfile.TemporaryDirectory() as unpacked:
+        try:
+            with tarfile.open(images) as archive:
+                archive.extractall(unpacked, filter="data")
+        except (tarfile.TarError, EOFError, zlib.error) as error:
+            fail(f"{images} is neither a folder nor an archive that can be unpacked: {str(error).splitlines()[0]}")
+        top = [*Path(unpacked).iterdir()]
+        write(top[0] if len(top) == 1 else Path(unpacked), out)
 
 
 def main():
@@ -76,14 +116,14 @@ def main():
         sys.exit(__doc__)
     images, out = Path(sys.argv[1]), Path(sys.argv[2])
     if not images.exists():
-        sys.exit(f"error: {images} does not exist")
+        fail(f"{images} does not exist")
+    if out.exists() and not out.is_dir():
+        fail(f"{out} is not a folder")
     with_pillow()
     if images.is_dir():
-        return write(images, out)
-    with tempfile.TemporaryDirectory() as unpacked:
-        with tarfile.open(images) as archive:
-            archive.extractall(unpacked, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(unpacked)
-        write(Path(unpacked), out)
+        write(images, out)
+    else:
+        write_archive(images, out)
 
 
 if __name__ == "__main__":
