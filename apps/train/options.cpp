@@ -36,7 +36,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("version", "print the commit and every library's version and end")
       ("config", value<std::string>("FILE"), "read options from FILE, a line 'name = value' each; the command line goes before it")
       ("dataset", choice(registry.datasets.names()), ("what to learn (default " + registry.dataset + ")").c_str())
-      ("data-dir", value<std::string>("DIR"), "where the files of a data set are, as mnist's")
+      ("data-dir", value<std::string>("DIR"), "where the files of a data set are, as mnist's and cifar10's")
       ("model", choice(registry.models.names()), ("(default " + registry.model + ")").c_str())
       ("epochs", value<std::int64_t>("N"), "passes over the training set (default by model)")
       ("steps", value<std::int64_t>("N"), "stop after N steps, in which the learning rate falls as it else does in all epochs (default 0: never)")
@@ -210,7 +210,7 @@ void refuse_contradictions(const Given& given, const Options& options, data::Dir
   }
   if (given.has("data-dir") && directory == data::Directory::none) {
     throw UsageError("--data-dir has no meaning with --dataset " + options.dataset +
-                     ", which the program draws by itself; did you mean --dataset mnist?");
+                     ", which the program draws by itself; did you mean --dataset mnist or cifar10?");
   }
   if (!given.has("data-dir") && directory == data::Directory::required) {
     throw UsageError("--dataset " + options.dataset + " needs --data-dir, the folder with its files");

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/cifar10.hpp"
 
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string>
+#include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "lockstep/base/error.hpp"
 
@@ -17,10 +18,13 @@ namespace {
 
 constexpr ImageShape cifar_shape{3, 32, 32};
 constexpr int cifar_classes = 10;
+constexpr std::size_t record_bytes = 1 + 3 * 32 * 32;
 
 constexpr std::string_view where_it_is =
     "; give the folder that holds data_batch_1.bin … data_batch_5.bin and test_batch.bin (mpi-scripts/cifar10.py makes "
     "them of a folder of images)";
+
+constexpr std::string_view again = "; fetch it again, or make it again with mpi-scripts/cifar10.py";
 
 std::filesystem::path folder_of(const std::filesystem::path& given) {
   if (given.empty())
@@ -34,30 +38,39 @@ std::filesystem::path folder_of(const std::filesystem::path& given) {
               given.string() + (exists ? " is not a folder" : " does not exist") + std::string(where_it_is));
 }
 
-std::vector<char> read_whole(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error(ErrorCode::io, "cannot open " + path.string() + ": " + std::strerror(errno) + std::string(where_it_is));
-  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) throw Error(ErrorCode::io, "cannot read " + path.string() + ": " + std::strerror(errno));
-  return bytes;
+[[noreturn]] void refuse_to_read(const std::filesystem::path& path, const std::string& reason) {
+  throw Error(ErrorCode::io, "cannot read " + path.string() + ": " + reason + std::string(where_it_is));
+}
+
+/// The number of records of a file. @throws Error{corrupt} unless they are whole, and there is one
+std::size_t records_in(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (error) refuse_to_read(path, error.message());
+  if (bytes == 0) throw Error(ErrorCode::corrupt, path.string() + " is empty" + std::string(again));
+  if (bytes % record_bytes != 0)
+    throw Error(ErrorCode::corrupt, path.string() + " has " + std::to_string(bytes) +
+                                        " bytes, not a number of records of " + std::to_string(record_bytes) +
+                                        " (a label and 3×32×32 pixels)" + std::string(again));
+  return bytes / record_bytes;
 }
 
 void append_batch(Images& images, const std::filesystem::path& path) {
-  const std::vector<char> bytes = read_whole(path);
-  const auto elements = static_cast<std::size_t>(cifar_shape.elements());
-  if (bytes.empty() || bytes.size() % (1 + elements) != 0)
-    throw Error(ErrorCode::corrupt, path.string() + " has " + std::to_string(bytes.size()) +
-                                        " bytes, not a number of records of " + std::to_string(1 + elements) +
-                                        ": a label and 3×32×32 pixels; fetch it again");
-  for (std::size_t record = 0; record < bytes.size(); record += 1 + elements) {
-    const auto label = static_cast<std::uint8_t>(bytes[record]);
+  const std::size_t records = records_in(path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse_to_read(path, std::strerror(errno));
+  std::array<char, record_bytes> bytes{};
+  for (std::size_t record = 0; record < records; ++record) {
+    if (!file.read(bytes.data(), bytes.size()))
+      refuse_to_read(path, "it ends, or fails, in record " + std::to_string(record) + " of " + std::to_string(records));
+    const auto label = static_cast<std::uint8_t>(bytes[0]);
     if (label >= cifar_classes)
       throw Error(ErrorCode::corrupt, path.string() + " has a label " + std::to_string(label) + " at byte " +
-                                          std::to_string(record) + "; there are 10 classes, 0 to 9");
+                                          std::to_string(record * record_bytes) +
+                                          ", where 0 to 9 can stand: it is damaged, or not CIFAR-10's binary format" +
+                                          std::string(again));
     images.labels.push_back(label);
-    const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(record) + 1;
-    images.images.insert(images.images.end(), first, first + static_cast<std::ptrdiff_t>(elements));
+    images.images.insert(images.images.end(), bytes.begin() + 1, bytes.end());
   }
 }
 

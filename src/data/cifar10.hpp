@@ -11,7 +11,8 @@ namespace lockstep::data {
 /// red, green and blue pixels of a 32×32 image, row by row.
 /// @param data_dir  the folder that has them, or has the folder cifar-10-batches-bin
 /// @throws Error{invalid_argument} if the folder is not named; Error{io} if it or a file is missing or cannot be read;
-///         Error{corrupt} for a length that is no number of records, or a label above 9. They name the file
+///         Error{corrupt} for an empty file, a length that is no number of records, or a label above 9.
+///         They name the file
 /// @source Krizhevsky, Learning multiple layers of features from tiny images, 2009
 ImagesPair load_cifar10(const std::filesystem::path& data_dir);
 

@@ -3,19 +3,24 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "data/idx_files.hpp"
+#include "lockstep/data/datasets.hpp"
 
 namespace lockstep::data {
 namespace {
 
-constexpr std::size_t pixels = 3 * 32 * 32;
+constexpr std::size_t image_bytes = 3 * 32 * 32;
 
 /// Every pixel of a colour is the label times ten plus the colour, but the first one, which is 255.
-std::string record(int label) {
+std::string cifar_record(int label) {
   std::string bytes(1, static_cast<char>(label));
-  for (int colour = 0; colour < 3; ++colour) bytes += std::string(pixels / 3, static_cast<char>(10 * label + colour));
+  for (int colour = 0; colour < 3; ++colour)
+    bytes += std::string(image_bytes / 3, static_cast<char>(10 * label + colour));
   bytes[1] = static_cast<char>(255);
   return bytes;
 }
@@ -24,8 +29,8 @@ class Cifar10 : public testing::Test {
  protected:
   Cifar10() {
     for (int batch = 1; batch <= 5; ++batch)
-      write_plain(file("data_batch_" + std::to_string(batch) + ".bin"), record(batch) + record(9 - batch));
-    write_plain(file("test_batch.bin"), record(7));
+      write_plain(file("data_batch_" + std::to_string(batch) + ".bin"), cifar_record(batch) + cifar_record(9 - batch));
+    write_plain(file("test_batch.bin"), cifar_record(7));
   }
   [[nodiscard]] std::filesystem::path file(const std::string& name) const { return directory_.path() / name; }
   void expect_refused(ErrorCode code, const std::vector<std::string>& parts) const {
@@ -44,8 +49,8 @@ TEST_F(Cifar10, HasTheImagesOfAllBatchesInOrder) {
   const auto image = pair.train.image(1);
   EXPECT_EQ(image[0], 255);
   EXPECT_EQ(image[1], 80);
-  EXPECT_EQ(image[pixels / 3], 81) << "green after red";
-  EXPECT_EQ(image[pixels - 1], 82);
+  EXPECT_EQ(image[image_bytes / 3], 81) << "green after red";
+  EXPECT_EQ(image[image_bytes - 1], 82);
 }
 
 TEST_F(Cifar10, IsFoundInTheFolderOfTheArchive) {
@@ -54,17 +59,60 @@ TEST_F(Cifar10, IsFoundInTheFolderOfTheArchive) {
   EXPECT_EQ(load_cifar10(above.path()).train.size(), 10);
 }
 
-TEST_F(Cifar10, RefusesWhatIsMissingOrDamaged) {
+TEST_F(Cifar10, IsNormalisedByChannel) {
+  const DatasetPair pair = Datasets().load("cifar10", {.data_dir = directory_.path()});
+  std::vector<std::int64_t> indices(10);
+  std::iota(indices.begin(), indices.end(), 0);
+  std::vector<double> images(indices.size() * image_bytes);
+  std::vector<std::int32_t> labels(indices.size());
+  pair.train->read(indices, std::vector<Buffer>{std::span(images), std::span(labels)});
+  for (std::size_t colour = 0; colour < 3; ++colour) {
+    double sum = 0;
+    double squares = 0;
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      if (i % image_bytes / (image_bytes / 3) != colour) continue;
+      sum += images[i];
+      squares += images[i] * images[i];
+    }
+    const auto count = static_cast<double>(images.size()) / 3;
+    EXPECT_NEAR(sum / count, 0, 1e-9) << colour;
+    EXPECT_NEAR(squares / count, 1, 1e-9) << colour;
+  }
+}
+
+TEST_F(Cifar10, RefusesAFolderThatIsNone) {
   expect_error([] { (void)load_cifar10(""); }, ErrorCode::invalid_argument, {"give the folder"});
-  expect_error([this] { (void)load_cifar10(file("none")); }, ErrorCode::io, {"none does not exist"});
+  expect_error([this] { (void)load_cifar10(file("none")); }, ErrorCode::io, {"none does not exist", "give the folder"});
+  expect_error([this] { (void)load_cifar10(file("test_batch.bin")); }, ErrorCode::io,
+               {"test_batch.bin is not a folder"});
+}
+
+TEST_F(Cifar10, RefusesAFileThatCannotBeRead) {
   std::filesystem::remove(file("data_batch_3.bin"));
-  expect_refused(ErrorCode::io, {"data_batch_3.bin", "No such file", "cifar10.py"});
-  write_plain(file("data_batch_3.bin"), record(1).substr(1));
-  expect_refused(ErrorCode::corrupt, {"data_batch_3.bin has 3072 bytes", "records of 3073"});
-  write_plain(file("data_batch_3.bin"), "");
-  expect_refused(ErrorCode::corrupt, {"has 0 bytes"});
-  write_plain(file("data_batch_3.bin"), record(3) + record(10));
-  expect_refused(ErrorCode::corrupt, {"a label 10 at byte 3073"});
+  expect_refused(ErrorCode::io, {file("data_batch_3.bin").string(), "No such file", "cifar10.py"});
+  std::filesystem::create_directory(file("data_batch_3.bin"));
+  expect_refused(ErrorCode::io, {file("data_batch_3.bin").string(), "Is a directory", "give the folder"});
+}
+
+TEST_F(Cifar10, RefusesALengthThatIsNoNumberOfRecords) {
+  for (const std::string& name : {std::string("data_batch_5.bin"), std::string("test_batch.bin")}) {
+    const std::string whole = read_all(file(name));
+    write_plain(file(name), cifar_record(1).substr(1));
+    expect_refused(ErrorCode::corrupt, {file(name).string() + " has 3072 bytes", "records of 3073", "fetch it again"});
+    write_plain(file(name), cifar_record(1) + "x");
+    expect_refused(ErrorCode::corrupt, {file(name).string() + " has 3074 bytes"});
+    write_plain(file(name), "");
+    expect_refused(ErrorCode::corrupt, {file(name).string() + " is empty", "fetch it again"});
+    write_plain(file(name), whole);
+  }
+}
+
+TEST_F(Cifar10, RefusesALabelAboveNine) {
+  write_plain(file("data_batch_3.bin"), cifar_record(3) + cifar_record(10));
+  expect_refused(ErrorCode::corrupt,
+                 {file("data_batch_3.bin").string() + " has a label 10 at byte 3073", "0 to 9", "fetch it again"});
+  write_plain(file("data_batch_3.bin"), cifar_record(255));
+  expect_refused(ErrorCode::corrupt, {"a label 255 at byte 0"});
 }
 
 }  // namespace

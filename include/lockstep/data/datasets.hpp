@@ -29,7 +29,7 @@ struct DatasetEntry {
   Directory directory = Directory::optional;
 };
 
-/// Data sets by name. At first those that come with lockstep: mnist, and those that are drawn.
+/// Data sets by name. At first those that come with lockstep: mnist, cifar10, and those that are drawn.
 class Datasets {
  public:
   Datasets();

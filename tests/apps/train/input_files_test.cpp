@@ -10,6 +10,37 @@ void expect_bad_data(const SmallDigits& digits, const std::vector<std::string>& 
   EXPECT_EQ(occurrences(result.output, "images/s"), 0) << "nothing is trained\n" << result.output;
 }
 
+/// CIFAR-10's six files, with a few records each.
+class SmallCifar {
+ public:
+  SmallCifar() {
+    for (int batch = 1; batch <= 5; ++batch)
+      data::write_plain(file("data_batch_" + std::to_string(batch) + ".bin"), records(8));
+    data::write_plain(file("test_batch.bin"), records(8));
+  }
+  [[nodiscard]] std::filesystem::path file(const std::string& name) const { return directory_.path() / name; }
+  [[nodiscard]] std::string arguments() const {
+    return "--dataset cifar10 --model resnet20 --data-dir " + directory_.path().string();
+  }
+  void expect_bad(const std::vector<std::string>& parts) const {
+    const auto result = run_train(2, arguments() + " --steps 1");
+    expect_refused(result, 1, parts);
+    EXPECT_EQ(occurrences(result.output, "images/s"), 0) << "nothing is trained\n" << result.output;
+  }
+
+ private:
+  static std::string records(int count) {
+    std::string bytes;
+    for (int i = 0; i < count; ++i) {
+      bytes += static_cast<char>(i);
+      for (int pixel = 0; pixel < 3 * 32 * 32; ++pixel) bytes += static_cast<char>((pixel + 40 * i) % 251);
+    }
+    return bytes;
+  }
+
+  data::TemporaryDirectory directory_;
+};
+
 void cut(const std::filesystem::path& file, std::uintmax_t bytes) { std::filesystem::resize_file(file, bytes); }
 
 TEST(InputFiles, AFolderThatDoesNotExist) {
@@ -67,6 +98,33 @@ TEST(InputFiles, CountsOfImagesAndLabelsThatDiffer) {
   const SmallDigits digits;
   digits.write_labels("train", SmallDigits::train_size - 1);
   expect_bad_data(digits, {"holds 96 images but ", "holds 95 labels; they do not belong together"});
+}
+
+TEST(InputFiles, CifarIsTrainedOn) {
+  const auto result = run_train(2, SmallCifar().arguments() + " --steps 1 --batch 8");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "resnet20 on cifar10 (40 training and 8 test samples, 10 classes)"), 1)
+      << result.output;
+}
+
+TEST(InputFiles, MissingFileOfCifar) {
+  const SmallCifar images;
+  std::filesystem::remove(images.file("data_batch_4.bin"));
+  images.expect_bad({images.file("data_batch_4.bin").string() + ": No such file", "give the folder that holds"});
+}
+
+TEST(InputFiles, CutFileOfCifar) {
+  const SmallCifar images;
+  cut(images.file("test_batch.bin"), 3072);
+  images.expect_bad({images.file("test_batch.bin").string() + " has 3072 bytes"});
+}
+
+TEST(InputFiles, LabelThatCifarHasNot) {
+  const SmallCifar images;
+  std::string bytes = data::read_all(images.file("data_batch_1.bin"));
+  bytes[3073] = 11;
+  data::write_plain(images.file("data_batch_1.bin"), bytes);
+  images.expect_bad({images.file("data_batch_1.bin").string() + " has a label 11 at byte 3073"});
 }
 
 }  // namespace
