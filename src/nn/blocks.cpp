@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/error.hpp"
+
 namespace lockstep::nn::models {
 
 bool small_images(const DataSpec& data) {
@@ -51,6 +53,26 @@ void add_residual_head(Graph& graph, const DataSpec& data) {
   graph.add("avgpool", GlobalAveragePool{});
   graph.add("fc", Linear{.out_features = data.classes});
   classify(graph, data);
+}
+
+int add_conv_block(Graph& graph, const std::string& name, int first, std::int64_t channels, std::int64_t stride) {
+  const auto number = [&](int i) { return name + "." + std::to_string(first + i); };
+  graph.add(number(0), without_bias(channels, 3, stride));
+  graph.add(number(1), BatchNorm{});
+  return graph.add(number(2), Relu{});
+}
+
+int add_two_blocks(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t stride) {
+  add_conv_block(graph, name, 0, channels, stride);
+  return add_conv_block(graph, name, 3, channels);
+}
+
+void require_multiple(const DataSpec& data, const std::string& model, std::int64_t rows, std::int64_t columns) {
+  const auto& [channels, height, width] = data.at("images").extent;
+  if (height % rows == 0 && width % columns == 0) return;
+  const auto text = [](std::int64_t a, std::int64_t b) { return std::to_string(a) + "×" + std::to_string(b); };
+  throw Error(ErrorCode::invalid_argument, "model '" + model + "' needs images of a multiple of " +
+                                               text(rows, columns) + " pixels, not " + text(height, width));
 }
 
 }  // namespace lockstep::nn::models

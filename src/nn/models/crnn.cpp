@@ -2,8 +2,8 @@
 #include <string>
 #include <utility>
 
+#include "nn/models/blocks.hpp"
 #include "nn/models/bundled.hpp"
-#include "nn/models/pieces.hpp"
 
 namespace lockstep::nn::models {
 namespace {

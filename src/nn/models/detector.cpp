@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "nn/models/blocks.hpp"
 #include "nn/models/bundled.hpp"
-#include "nn/models/pieces.hpp"
 
 namespace lockstep::nn::models {
 namespace {
