@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "apps/common/exit_codes.hpp"
@@ -69,13 +70,13 @@ std::string weights_sha256(const trainer::Replica& replica) {
 }
 
 observe::EndEvent end_event(const trainer::Trainer::Result& result, const Options& options,
-                            const trainer::Replica& replica, double seconds) {
+                            const trainer::Replica& replica, const std::string& weights, double seconds) {
   observe::EndEvent event{.outcome = result.epochs == options.trainer.epochs ? "completed" : "stopped",
                           .epochs = result.epochs,
                           .seconds = seconds,
                           .skipped_updates = result.skipped,
                           .optimizer_bytes = replica.optimizer_bytes().value,
-                          .weights_sha256 = weights_sha256(replica)};
+                          .weights_sha256 = weights};
   if (result.evaluation) {
     event.best_accuracy = result.best_accuracy;
     event.final_accuracy = result.evaluation->accuracy;
@@ -88,11 +89,14 @@ void print_header(const Options& options, const World& world, int threads, const
               options.model.c_str(), options.dataset.c_str(), static_cast<long long>(data.train->size()),
               static_cast<long long>(data.test->size()), static_cast<long long>(data.train->classes()), world.size(),
               world.size() == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+  const std::string how = options.trainer.shards > 0
+                              ? "tree-order over " + std::to_string(options.trainer.shards) + " shards"
+                              : std::string(name(options.method));
   std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients %s by %s%s%s%s\n\n",
               static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
               static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
               std::string(name(options.trainer.precision)).c_str(),
-              options.trainer.zero ? "reduce-scattered" : "all-reduced", std::string(name(options.method)).c_str(),
+              options.trainer.zero ? "reduce-scattered" : "all-reduced", how.c_str(),
               backends::selection_of(options.method) == nullptr ? " (the MPI library's own)" : " (lockstep's own)",
               options.compress == "none" ? "" : ", on the wire in ",
               options.compress == "none" ? "" : options.compress.c_str());
@@ -167,9 +171,19 @@ void tell_user(const Options& options, std::string_view text) {
   std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(text.size()), text.data());
 }
 
+/// With shards nothing is chosen.
+void print_order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
+  std::printf("# all_reduce on %d ranks: in tree order over %d shards, as --shards asks, at any size\n# size (B)",
+              group.size(), options.trainer.shards);
+  for (const Bytes size : sizes) std::printf(" %lld", static_cast<long long>(size.value));
+  std::printf("\n\n");
+  std::fflush(stdout);
+}
+
 /// By what each bucket is reduced, in the order in which backward fills them.
 void print_explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer) {
   std::vector<Bytes> sizes = trainer.replica().data_parallel().bucket_sizes();
+  if (options.trainer.shards > 0) return print_order_of_shards(options, group, sizes);
   CollectiveKind kind = CollectiveKind::all_reduce;
   if (options.trainer.zero) {
     kind = CollectiveKind::reduce_scatter_v;
@@ -196,15 +210,17 @@ void print_step(const World& world, const Options& options, const nn::Graph& gra
   std::fflush(stdout);
 }
 
-/// Trains to the end; the end is recorded also where it is an error.
-void run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& options) {
+/// Trains to the end; the end is recorded also where it is an error. @return on rank 0 the weights' SHA-256
+std::string run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& options) {
   const Clock::time_point begin = Clock::now();
   const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   try {
     const trainer::Trainer::Result result = trainer.run();
-    if (reporter == nullptr) return;
-    reporter->write(end_event(result, options, trainer.replica(), seconds()));
+    if (reporter == nullptr) return {};
+    std::string weights = weights_sha256(trainer.replica());
+    reporter->write(end_event(result, options, trainer.replica(), weights, seconds()));
     print_summary(options, trainer, result, seconds());
+    return weights;
   } catch (const Error&) {
     if (reporter != nullptr) {
       reporter->write(observe::EndEvent{
@@ -250,10 +266,10 @@ int run_session(World& world, const Options& options, const Registry& registry) 
   trainer::Trainer trainer(group, *ops, graph, data, trainer_options, listener, observer);
   if (options.explain && world.rank() == Rank{0}) print_explanation(options, group, trainer);
   if (options.explain_step) print_step(world, options, graph, *ops);
-  run_to_end(trainer, listener, options);
+  const std::string weights = run_to_end(trainer, listener, options);
   group.close();
   write_trace(world, options, files, observer);
-  if (world.rank() == Rank{0}) std::printf("weights sha256 %s\n", weights_sha256(trainer.replica()).c_str());
+  if (world.rank() == Rank{0}) std::printf("weights sha256 %s\n", weights.c_str());
   return exit_success;
 }
 

@@ -57,6 +57,16 @@ TEST(ShardsOfTheProgram, AreWhatKeepsTheBits) {
   EXPECT_EQ(all.size(), 3U) << "these data have the same sums in any order";
 }
 
+TEST(ShardsOfTheProgram, AreWhatTheHeaderAndTheExplanationSpeakOf) {
+  const SmallDigits digits;
+  const auto result = run_train(2, digits.arguments() + " --batch 24 --shards 8 --steps 1 --explain");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (const char* part : {"gradients all-reduced by tree-order over 8 shards (lockstep's own)",
+                           "# all_reduce on 2 ranks: in tree order over 8 shards"})
+    EXPECT_EQ(occurrences(result.output, part), 1) << part << result.output;
+  EXPECT_EQ(occurrences(result.output, "cost model"), 0) << result.output;
+}
+
 TEST(ShardsOfTheProgram, RefuseWhatWouldBreakThem) {
   const SmallDigits digits;
   const auto refused = [&](const std::string& beside) {
