@@ -54,28 +54,31 @@ namespace lockstep::trainer {
 namespace {
 
 void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, const char* algorithm,
-                          std::optional<backends::WireFormat> compress = std::nullopt, bool zero = false) {
+                          std::optional<backends::WireFormat> compress = std::nullopt, bool zero = false,
+                          TrainerOptions cut = {}) {
   World world;
   ProcessGroup members(
       world, {.method = backends::parse_method(algorithm), .wait = {.spins_before_yield = 0}, .compress = compress});
   {
     const data::DatasetPair data = testing_support::small_digits(200, 50, 16);
     // 20 steps of 10 samples; small buckets, so that several all-reduces are under way.
-    Trainer trainer(members, ops, nn::make_model(model, nn::DataSpec::of_images(1, 16, 16, 10)), data,
-                    {.precision = precision,
-                     .epochs = 2,
-                     .batch = {10},
-                     .clip_norm = 1,
-                     .ema = 0.9,
-                     .zero = zero,
-                     .workers = 1,
-                     .bucket = {32 << 10}});
+    TrainerOptions options = cut;
+    options.precision = precision;
+    options.epochs = 2;
+    options.batch = {10};
+    options.clip_norm = 1;
+    options.ema = 0.9;
+    options.zero = zero;
+    options.workers = 1;
+    options.bucket = {32 << 10};
+    Trainer trainer(members, ops, nn::make_model(model, nn::DataSpec::of_images(1, 16, 16, 10)), data, options);
     EXPECT_EQ(trainer.train_steps(2), 2);
     const long before = allocations;
     EXPECT_EQ(trainer.train_steps(1000), 18);
     EXPECT_EQ(trainer.train_steps(5), 5) << "the next epoch";
     EXPECT_EQ(allocations - before, 0) << model << " on " << ops.name() << " by " << algorithm
-                                       << (compress ? ", compressed" : "") << (zero ? ", in parts" : "");
+                                       << (compress ? ", compressed" : "") << (zero ? ", in parts" : "") << ", "
+                                       << cut.shards << " shards in " << cut.lanes << " lanes";
   }
   members.close();
   world.close();
@@ -100,6 +103,10 @@ TEST(Allocation, NoneInAStepOnOneDnn) {
   expect_no_allocation(*ops, DType::float32, "lenet", "ring");
   expect_no_allocation(*ops, DType::float32, "lenet", "ring", backends::WireFormat::bfloat16);
   expect_no_allocation(*ops, DType::float32, "resnet20", "ring");
+  for (const int lanes : {1, 2})
+    for (const bool synchronised : {false, true})
+      expect_no_allocation(*ops, DType::float32, "resnet20", "auto", std::nullopt, false,
+                           {.sync_batch_norm = synchronised, .shards = 4, .lanes = lanes});
 }
 
 }  // namespace

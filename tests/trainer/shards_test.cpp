@@ -169,6 +169,60 @@ TEST(Shards, ChangeNothingButTheOrderOfAddition) {
   EXPECT_NE(plain.snapshot.weights, cut.snapshot.weights) << "the order of addition does not matter for these data";
 }
 
+/// As on nodes with other processors: here one rank is to do without Winograd's convolutions.
+TEST(Shards, NeedRanksThatComputeAlike) {
+  const data::DatasetPair data = testing_support::small_digits(30, 10, 12);
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(2, {.wait = {.spins_before_yield = 0}});
+  std::vector<std::string> messages(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto ops = ops::make_onednn_ops(1, rank == 1);
+      try {
+        const Trainer trainer(groups[static_cast<std::size_t>(rank)], *ops,
+                              nets.front().make(nn::DataSpec::of_images(1, 12, 12, 10)), data,
+                              {.batch = {10}, .shards = 4});
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::mismatch);
+        EXPECT_EQ(error.context().peers, std::vector<int>{1});
+        messages[static_cast<std::size_t>(rank)] = error.what();
+      }
+      groups[static_cast<std::size_t>(rank)].close();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& message : messages)
+    EXPECT_NE(message.find("compute otherwise than rank 0"), std::string::npos) << message;
+  EXPECT_NE(messages[1].find("exact"), std::string::npos) << messages[1];
+}
+
+/// What goes wrong in one lane is an error of the rank, after which it can go on.
+TEST(Shards, InLanesFailAsARankDoes) {
+  const auto ops = ops::make_onednn_ops(1);
+  nn::Model model(nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10)), *ops,
+                  {.shards = 2, .own_shards = {0, 2}, .lanes = 2});
+  const auto count = model.parameters().count().value;
+  std::vector<float> parameters(static_cast<std::size_t>(count));
+  std::vector<float> gradients(static_cast<std::size_t>(model.gradient_places() * count));
+  const auto view = [](std::vector<float>& values) {
+    return Buffer{values.data(), {static_cast<std::int64_t>(values.size())}, DType::float32};
+  };
+  model.bind({.parameters = view(parameters), .gradients = view(gradients)});
+  model.initialize(1);
+  const std::vector<float> images(4 * 144, 0.5F);
+  nn::NoPeers alone;
+  for (const int label : {10, 3}) {  // of the second shard, which is the second lane's
+    const std::vector<std::int32_t> labels{1, 2, 3, label};
+    const void* inputs[] = {images.data(), labels.data()};
+    const auto step = [&] { return model.train({.samples = 4, .inputs = inputs}, {.samples = 4}, alone).loss; };
+    if (label == 10) {
+      EXPECT_THROW((void)step(), Error);
+    } else {
+      EXPECT_GT(step(), 1);
+    }
+  }
+}
+
 TEST(Shards, AreRefusedWhereTheyCannotBe) {
   const auto refusal = [](int ranks, const TrainerOptions& options) {
     try {
