@@ -115,7 +115,7 @@ class Compressed : public HostCommunicator {
                                             "reduce_scatter and all_gather",
                           .no_average = "the sums are rounded on the wire before they could be divided; divide them "
                                         "afterwards",
-                          .no_leaves = "sums are rounded on the wire, which ranks they come from decides where"}),
+                          .no_leaves = "how often a sum is rounded on the wire depends on the number of ranks"}),
         inner_(std::move(inner)),
         format_(format) {}
 

@@ -2,18 +2,22 @@
 #include "lockstep/base/leaves.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace lockstep {
 namespace {
 
-void add_nodes(std::vector<LeafNode>& nodes, const LeafNode& below, const std::function<bool(int)>& has) {
-  bool whole = true;
-  for (int leaf = below.first; leaf < below.first + below.leaves; ++leaf) whole = whole && has(leaf);
-  if (whole) return nodes.push_back(below);
-  if (below.leaves == 1) return;
+/// Calls `take` for the highest nodes from `below` on that have nothing but leaves of the shares, which are ascending.
+template <typename Take>
+void for_each_node(const LeafNode& below, std::span<const Share> shares, const Take& take) {
+  const std::int64_t end = below.first + below.leaves;
+  const auto reaches = [&](const Share& share) { return share.end() > below.first; };
+  const auto share = std::find_if(shares.begin(), shares.end(), reaches);
+  if (share == shares.end() || share->first >= end) return;
+  if (share->first <= below.first && share->end() >= end) return take(below);
   const int left = canonical_split(below.leaves);
-  add_nodes(nodes, {below.first, left}, has);
-  add_nodes(nodes, {below.first + left, below.leaves - left}, has);
+  for_each_node({below.first, left}, shares, take);
+  for_each_node({below.first + left, below.leaves - left}, shares, take);
 }
 
 }  // namespace
@@ -24,14 +28,25 @@ Share share_of(std::int64_t total, std::int64_t index, std::int64_t parts) {
   return {index * size + std::min(index, longer), size + (index < longer ? 1 : 0)};
 }
 
-std::vector<LeafNode> tree_nodes(int leaves, const std::function<bool(int)>& has) {
+std::size_t canonical_branch(std::span<const int> widths) {
+  const int below = canonical_split(std::accumulate(widths.begin(), widths.end(), 0));
+  std::size_t left = 0;
+  for (int leaves = 0; leaves < below; ++left) leaves += widths[left];
+  return left;
+}
+
+std::vector<LeafNode> tree_nodes(int leaves, std::span<const Share> shares) {
   std::vector<LeafNode> nodes;
-  if (leaves > 0) add_nodes(nodes, {0, leaves}, has);
+  for_each_node({0, leaves}, shares, [&](const LeafNode& node) { nodes.push_back(node); });
   return nodes;
 }
 
-std::vector<LeafNode> tree_nodes(int leaves, const Share& share) {
-  return tree_nodes(leaves, [&](int leaf) { return share.first <= leaf && leaf < share.end(); });
+std::vector<LeafNode> tree_nodes(int leaves, const Share& share) { return tree_nodes(leaves, std::span(&share, 1)); }
+
+int count_tree_nodes(int leaves, const Share& share) {
+  int count = 0;
+  for_each_node({0, leaves}, std::span(&share, 1), [&](const LeafNode& /*node*/) { ++count; });
+  return count;
 }
 
 }  // namespace lockstep

@@ -62,8 +62,7 @@ struct DataParallel::State {
   /// How many sums of gradients this rank brings.
   [[nodiscard]] int sums() const {
     if (options.shards == 0) return 1;
-    return static_cast<int>(
-        tree_nodes(options.shards, share_of(options.shards, group->rank().value, group->size())).size());
+    return count_tree_nodes(options.shards, share_of(options.shards, group->rank().value, group->size()));
   }
   void check_sharding() const {
     if (options.shards < group->size()) {

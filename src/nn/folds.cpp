@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <numeric>
 
 namespace lockstep::nn {
@@ -17,7 +18,7 @@ class Stack {
   std::vector<Fold> push(int place, std::int64_t end) {
     places_.push_back(place);
     std::vector<Fold> folds;
-    while (places_.size() > tree_nodes(shards_, Share{first_, end - first_}).size()) {
+    while (std::ssize(places_) > count_tree_nodes(shards_, Share{first_, end - first_})) {
       const int upper = places_.back();
       places_.pop_back();
       folds.push_back({places_.back(), upper});

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -31,7 +32,7 @@ void average_over_shards(const Buffer& states, std::span<const std::int64_t> sam
   for (std::size_t shard = 0; shard < samples.size(); ++shard) {
     sums.push_back(state(shard));
     nn::scale(sums.back(), static_cast<double>(samples[shard]) / static_cast<double>(total));
-    while (sums.size() > tree_nodes(shards, Share{own.first, static_cast<std::int64_t>(shard) + 1}).size()) {
+    while (std::ssize(sums) > count_tree_nodes(shards, Share{own.first, static_cast<std::int64_t>(shard) + 1})) {
       const Buffer upper = sums.back();
       sums.pop_back();
       const Buffer& lower = sums.back();

@@ -4,8 +4,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -47,6 +45,9 @@ auto canonical_tree_fold(int leaves, const ValueOf& value_of, const Combine& com
   return combine(lower, canonical_tree_fold(leaves - left, value_of, combine, first + left));
 }
 
+/// How many of some operands are in the left branch. @param widths  as below, of two operands at least
+std::size_t canonical_branch(std::span<const int> widths);
+
 /// The same where some sums are there already.
 /// @param widths    of how many leaves each operand is the sum, all of them nodes of the tree, ascending and without a
 ///                  gap; together p
@@ -55,9 +56,7 @@ template <class ValueOf, class Combine>
 auto canonical_node_fold(std::span<const int> widths, const ValueOf& value_of, const Combine& combine, int first = 0)
     -> decltype(value_of(first)) {
   if (widths.size() == 1) return value_of(first);
-  const int left = canonical_split(std::accumulate(widths.begin(), widths.end(), 0));
-  std::size_t lower = 0;
-  for (int leaves = 0; leaves < left; ++lower) leaves += widths[lower];
+  const std::size_t lower = canonical_branch(widths);
   auto sum = canonical_node_fold(widths.first(lower), value_of, combine, first);
   return combine(sum, canonical_node_fold(widths.subspan(lower), value_of, combine, first + static_cast<int>(lower)));
 }
@@ -72,8 +71,10 @@ struct LeafNode {
 /// The fewest nodes of the tree over `leaves` leaves that have exactly those of a share, ascending: what a rank comes
 /// to that has added up as far as it can alone. At most 2·log₂ leaves.
 std::vector<LeafNode> tree_nodes(int leaves, const Share& share);
-/// The same of any leaves. @param has  whether a leaf is one of them
-std::vector<LeafNode> tree_nodes(int leaves, const std::function<bool(int)>& has);
+/// The same of several shares, ascending, none of which ends where the next one begins.
+std::vector<LeafNode> tree_nodes(int leaves, std::span<const Share> shares);
+/// How many there are. @cost  O(log² leaves), and no allocation
+int count_tree_nodes(int leaves, const Share& share);
 
 /// How a rank brings several leaves into one reduction. Of the leaves, rank r of p has `share_of(total, r, p)`, and
 /// brings the sums `tree_nodes` of these, one behind the other in memory.

@@ -42,9 +42,8 @@ struct Collective {
 inline ConstBuffer whole_input(const Collective& collective, Rank rank, int ranks) {
   ConstBuffer whole = collective.in;
   if (collective.leaves.total == 0) return whole;
-  const std::size_t sums =
-      tree_nodes(collective.leaves.total, share_of(collective.leaves.total, rank.value, ranks)).size();
-  whole.count.value += (static_cast<std::int64_t>(sums) - 1) * collective.leaves.stride.value;
+  const int sums = count_tree_nodes(collective.leaves.total, share_of(collective.leaves.total, rank.value, ranks));
+  whole.count.value += (sums - 1) * collective.leaves.stride.value;
   return whole;
 }
 

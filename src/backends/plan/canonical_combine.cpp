@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <numeric>
 
 #include "lockstep/base/leaves.hpp"
 
@@ -20,19 +19,11 @@ struct alignas(64) Tile {
   std::array<std::byte, tile_bytes> bytes;
 };
 
-/// Into how many inputs the sum of some is split for the left branch, and how many are in the right one.
-struct Branches {
-  std::size_t left = 0;
-  /// @param widths  of these inputs, or empty. @pre there are two at least
-  Branches(std::span<const int> widths, std::size_t inputs) {
-    if (widths.empty()) {
-      left = static_cast<std::size_t>(canonical_split(static_cast<int>(inputs)));
-      return;
-    }
-    const int below = canonical_split(std::accumulate(widths.begin(), widths.end(), 0));
-    for (int leaves = 0; leaves < below; ++left) leaves += widths[left];
-  }
-};
+/// How many of the inputs, of which there are two at least, are in the left branch. @param widths  theirs, or empty
+std::size_t left_branch(std::span<const int> widths, std::size_t inputs) {
+  return widths.empty() ? static_cast<std::size_t>(canonical_split(static_cast<int>(inputs)))
+                        : canonical_branch(widths);
+}
 
 std::span<const int> part(std::span<const int> widths, std::size_t first, std::size_t count) {
   return widths.empty() ? widths : widths.subspan(first, count);
@@ -46,7 +37,7 @@ class TileSum {
   /// Where the sum of the inputs is afterwards: in `room`, or where it was if it is one.
   const void* of(std::span<const void* const> ins, std::span<const int> widths, Tile& room) const {
     if (ins.size() == 1) return static_cast<const std::byte*>(ins[0]) + offset_;
-    const std::size_t left = Branches(widths, ins.size()).left;
+    const std::size_t left = left_branch(widths, ins.size());
     const void* lower = of(ins.first(left), part(widths, 0, left), room);
     Tile rest;
     const void* upper = of(ins.subspan(left), part(widths, left, ins.size() - left), rest);
@@ -70,7 +61,7 @@ void CanonicalCombine::operator()(std::span<void* const> outs, std::span<const v
   const bool in_place =
       std::find_first_of(outs.begin(), outs.end(), ins.begin(), ins.end(), std::equal_to<>()) != outs.end();
   if (in_place) residence = kernels::Residence::cache;  // a tile of what is written to has been read
-  const std::size_t left = Branches(widths, ins.size()).left;
+  const std::size_t left = left_branch(widths, ins.size());
   const std::int64_t width = size_of(dtype);
   tiles_.resize(outs.size());
   for (std::int64_t first = 0; first < count.value; first += tile_bytes / width) {

@@ -72,7 +72,7 @@ CompiledSchedule ScheduleCache::make(const Key& key, std::span<const Count> part
   int inputs = 1;
   if (key.leaves > 0) {
     choice.algorithm = shares_ ? collectives::Algorithm::hierarchical_tree_order : collectives::Algorithm::tree_order;
-    inputs = static_cast<int>(tree_nodes(key.leaves, share_of(key.leaves, me_.value, shape_.ranks())).size());
+    inputs = count_tree_nodes(key.leaves, share_of(key.leaves, me_.value, shape_.ranks()));
   }
   const Count segment{std::max<std::int64_t>(1, choice.segment.value / key.element_bytes)};
   const Count staging{std::max<std::int64_t>(1, staging_.value / key.element_bytes)};

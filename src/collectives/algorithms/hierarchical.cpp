@@ -146,7 +146,6 @@ class Builder {
     if (adds_into_all())
       for (const int peer : peers_) to.push_back({peer, slice(seat_.local)});
     auto [from, widths] = sources.below({0, leaves_});
-    if (part_.leaves == 0) widths.clear();
     if (from.size() > 1 || !part_.in_place) plan_.combine(to, std::move(from), part_.order, std::move(widths));
   }
 

@@ -35,12 +35,13 @@ TreeShares shares_of_ranks(int leaves, int ranks) {
 TreeShares shares_of_nodes(int leaves, const ClusterShape& shape) {
   TreeShares shares;
   for (int node = 0; node < shape.nodes(); ++node) {
-    std::vector<bool> brought(static_cast<std::size_t>(leaves));
+    std::vector<Share> brought;
     for (const int rank : shape.ranks_on(node)) {
       const Share own = share_of(leaves, rank, shape.ranks());
-      std::fill(brought.begin() + own.first, brought.begin() + own.end(), true);
+      const bool goes_on = !brought.empty() && brought.back().end() == own.first;
+      goes_on ? void(brought.back().count += own.count) : brought.push_back(own);
     }
-    shares.push_back(tree_nodes(leaves, [&](int leaf) { return brought[static_cast<std::size_t>(leaf)]; }));
+    shares.push_back(tree_nodes(leaves, brought));
   }
   return shares;
 }
@@ -63,6 +64,8 @@ TreeSources::Ordered TreeSources::below(const LeafNode& node) const {
     ordered.from.push_back(source.where);
     ordered.widths.push_back(source.node.leaves);
   }
+  if (std::all_of(ordered.widths.begin(), ordered.widths.end(), [](int width) { return width == 1; }))
+    ordered.widths.clear();
   return ordered;
 }
 

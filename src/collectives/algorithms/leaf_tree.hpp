@@ -29,7 +29,7 @@ class TreeSources {
   /// Those below a node of the tree, in order. @pre together they have its leaves
   struct Ordered {
     std::vector<NodeRange> from;
-    std::vector<int> widths;
+    std::vector<int> widths;  ///< of how many leaves each is the sum; none if all are leaves
   };
   [[nodiscard]] Ordered below(const LeafNode& node) const;
 

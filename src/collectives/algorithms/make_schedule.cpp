@@ -54,8 +54,8 @@ void check_leaves(Rank me, const CollectiveDescription& d, Algorithm algorithm) 
           "the leaves of a tree are added up by an all_reduce in tree order only");
   require(d.leaves >= d.ranks, d,
           std::to_string(d.leaves) + " leaves are too few for " + std::to_string(d.ranks) + " ranks");
-  const auto own = tree_nodes(d.leaves, share_of(d.leaves, me.value, d.ranks)).size();
-  require(static_cast<std::size_t>(d.own.leaves) == own, d,
+  const int own = count_tree_nodes(d.leaves, share_of(d.leaves, me.value, d.ranks));
+  require(d.own.leaves == own, d,
           "this rank brings " + std::to_string(d.own.leaves) + " sums; its share of " + std::to_string(d.leaves) +
               " leaves are " + std::to_string(own));
 }

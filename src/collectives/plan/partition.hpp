@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "collectives/plan/plan.hpp"
+#include "lockstep/base/leaves.hpp"
 
 /// Rank and element arithmetic that several algorithms share.
 namespace lockstep::collectives {
 
 /// Part `index` of `parts` nearly equal parts of the output; the first ones are longer by one where it does not divide.
 inline Range chunk(Count count, int parts, int index) {
-  const std::int64_t size = count.value / parts;
-  const std::int64_t longer = count.value % parts;
-  return {Memory::output, index * size + std::min<std::int64_t>(index, longer), size + (index < longer ? 1 : 0)};
+  const Share part = share_of(count.value, index, parts);
+  return {Memory::output, part.first, part.count};
 }
 
 /// The index of the chunk that `element` lies in.
