@@ -64,9 +64,8 @@ class Communicator {
   /// @param in      the first of the sums that this rank brings, of as many elements as `out`, which may be the same
   ///                memory; the others follow as `leaves` says, and are not changed
   /// @param leaves  the same on all ranks
-  /// @throws also Error{invalid_argument} if there are fewer leaves than ranks, the sums overlap each other or `out`,
-  /// or
-  ///         averages are asked for; Error{unsupported} where `Capabilities::no_leaves` says why
+  /// @throws also Error{invalid_argument} if there are fewer leaves than ranks, the sums overlap each other or
+  ///         `out`, or averages are asked for; Error{unsupported} where `Capabilities::no_leaves` says why
   /// @cost   2(p−1)α + (m+1)(p−1)/p·nβ for m sums a rank; between ranks that share memory of the shared-memory
   ///         all-reduce, of m·n bytes
   Work all_reduce(ConstBuffer in, Buffer out, ReduceOp op, const Leaves& leaves, Queue queue = Queue::host(),

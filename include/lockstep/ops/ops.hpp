@@ -167,9 +167,8 @@ class Ops {
 
   /// The operator's kernel for inputs of these formats, whose batch may be 0.
   /// @param reals  what parameters and result are, of operators none of whose inputs is real
-  /// @throws Error{invalid_argument} if the operator cannot take them; Error{unsupported} for another dtype, or if
-  /// there
-  ///         is no kernel for it
+  /// @throws Error{invalid_argument} if the operator cannot take them;
+  ///         Error{unsupported} for another dtype, or if there is no kernel for it
   [[nodiscard]] std::unique_ptr<Kernel> make(const Operator& op, std::span<const Format> inputs,
                                              DType reals = DType::float32);
   /// Copies its one input to its output, which lies otherwise; it has no backward pass.
