@@ -12,7 +12,7 @@ preset=${PRESET:-release} steps=${STEPS:-200} batch=${BATCH:-64} shards=${SHARDS
 train=build/$preset/bin/train
 out=build/same-bits
 declare -A dataset=([lenet]=synthetic-digits [resnet20]=synthetic-cifar)
-options=("" "--sync-bn" "--accumulate 2 --clip-norm 1" "--sync-bn --accumulate 2 --clip-norm 1")
+options=("" "--sync-bn" "--accumulate 2 --clip-norm 1" "--sync-bn --accumulate 2 --clip-norm 1 --zero")
 
 [[ -d build/$preset ]] || cmake --preset "$preset"
 cmake --build "build/$preset" --target train

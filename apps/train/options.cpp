@@ -179,9 +179,6 @@ void refuse_beside_shards(const Options& options, const collectives::Selection* 
     throw UsageError(shards + " with --compress " + options.compress +
                      ": how often a sum is rounded on the wire depends on the number of ranks");
   }
-  if (options.trainer.zero) {
-    throw UsageError(shards + " with --zero: a reduce-scatter adds in an order that depends on the number of ranks");
-  }
 }
 
 /// What each option allows but not all of them together.

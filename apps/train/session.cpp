@@ -96,7 +96,7 @@ void print_header(const Options& options, const World& world, int threads, const
               static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
               static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
               std::string(name(options.trainer.precision)).c_str(),
-              options.trainer.zero ? "reduce-scattered" : "all-reduced", how.c_str(),
+              options.trainer.zero && options.trainer.shards == 0 ? "reduce-scattered" : "all-reduced", how.c_str(),
               backends::selection_of(options.method) == nullptr ? " (the MPI library's own)" : " (lockstep's own)",
               options.compress == "none" ? "" : ", on the wire in ",
               options.compress == "none" ? "" : options.compress.c_str());

@@ -37,25 +37,25 @@ struct DataParallel::State {
       throw Error(ErrorCode::unsupported, "gradients in memory of a GPU are not checked: leave check_finite false",
                   {.rank = group->rank().value, .host = group->host()});
     }
-    if (options.scatter_gradients) check_scattering();
+    if (options.share_update) check_sharing();
     if (options.shards != 0) check_sharding();
     (void)group->statistics();  // made here, where all ranks are together
     reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
                     ddp::BucketOptions{.size = options.bucket,
                                        .first = first_bucket(options.bucket),
-                                       .parts = options.scatter_gradients ? group->size() : 0},
+                                       .parts = options.share_update ? group->size() : 0},
                     Leaves{options.shards, tensors.layout().count()}, options.observer);
   }
 
   [[nodiscard]] Error refusal(const std::string& why, const std::string& label = {}) const {
     return {ErrorCode::invalid_argument, why, {.label = label, .rank = group->rank().value, .host = group->host()}};
   }
-  void check_scattering() const {
+  void check_sharing() const {
     const bool on_gpu = tensors.flat_gradients().kind == MemoryKind::device;
     if (!on_gpu && !tensors.are_the_programs()) return;
     throw Error(ErrorCode::unsupported,
                 std::string(on_gpu ? "gradients in memory of a GPU" : "gradients of the program's own tensors") +
-                    " are not scattered: leave scatter_gradients false" +
+                    ": their update is not shared, leave share_update false" +
                     (on_gpu ? "" : ", or let DataParallel have memory of its own"),
                 {.rank = group->rank().value, .host = group->host()});
   }
@@ -73,8 +73,7 @@ struct DataParallel::State {
       throw refusal(std::to_string(options.places) + " places for gradients, of which this rank brings " +
                     std::to_string(sums()) + " sums");
     }
-    const std::string_view why = options.scatter_gradients    ? "they are not scattered at the same time"
-                                 : tensors.are_the_programs() ? "let DataParallel have memory of its own"
+    const std::string_view why = tensors.are_the_programs() ? "let DataParallel have memory of its own"
                                  : tensors.flat_gradients().kind == MemoryKind::device ? "not in memory of a GPU"
                                  : !group->communicator().capabilities().no_leaves.empty()
                                      ? group->communicator().capabilities().no_leaves
@@ -94,7 +93,7 @@ struct DataParallel::State {
   void make_ready(int parameter);
   void send(int parameter);
   void send_the_rest();
-  DataParallel::Step take(std::span<double> sums);
+  DataParallel::Step take(std::span<double> sums, const Finding& finding);
 
   ProcessGroup* group = nullptr;
   DataParallelOptions options;
@@ -146,13 +145,15 @@ void DataParallel::State::send_the_rest() {
   }
 }
 
-DataParallel::Step DataParallel::State::take(std::span<double> sums) {
+DataParallel::Step DataParallel::State::take(std::span<double> sums, const Finding& finding) {
   DataParallel::Step step = tally.take(sums);
   step.not_finite = finite.gather(*group, group->statistics(), tally.not_finite());
-  if (options.check_finite && step.not_finite.empty()) {
-    step.not_finite = finite.of_sums(tensors.layout(), tensors.flat_gradients(), reducer->owned(),
-                                     options.scatter_gradients ? &group->statistics() : nullptr);
-  }
+  const bool is_to_look = options.check_finite && step.not_finite.empty();
+  if (is_to_look) finite.look_at_sums(tensors.layout(), tensors.flat_gradients(), reducer->summed());
+  if (finding.find) finding.find();
+  if (reducer->scatters() && (is_to_look || !finding.numbers.empty()))
+    finite.exchange(group->statistics(), finding.numbers);
+  if (is_to_look) step.not_finite = finite.of_sums();
   return step;
 }
 
@@ -200,7 +201,7 @@ void DataParallel::progress() {
   }
 }
 
-DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
+DataParallel::Step DataParallel::finish(double weight, std::span<double> sums, const Finding& finding) {
   State& state = *state_;
   state.check_synchronized();
   if (!(weight >= 0)) {
@@ -218,10 +219,11 @@ DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
   state.tensors.distribute();
   std::fill(state.is_ready.begin(), state.is_ready.end(), char{0});
   state.queue = Queue::host();
-  return state.take(sums);
+  return state.take(sums, finding);
 }
 
 const std::vector<LayoutPart>& DataParallel::owned() const { return state_->reducer->owned(); }
+const std::vector<LayoutPart>& DataParallel::summed() const { return state_->reducer->summed(); }
 
 void DataParallel::gather(const Buffer& flat) {
   State& state = *state_;
@@ -230,7 +232,7 @@ void DataParallel::gather(const Buffer& flat) {
     throw state.refusal("a buffer of " + std::to_string(flat.count.value) + " elements, where the layout has " +
                         std::to_string(layout().count().value));
   }
-  if (state.options.scatter_gradients) state.reducer->gather(flat);
+  if (state.options.share_update) state.reducer->gather(flat);
 }
 
 DataParallel::NoSync DataParallel::no_sync() { return NoSync(state_->scopes); }

@@ -53,9 +53,7 @@ std::vector<DataParallel::NotFinite> FiniteCheck::gather(const ProcessGroup& gro
   return all;
 }
 
-std::vector<DataParallel::NotFinite> FiniteCheck::of_sums(const Layout& layout, const Buffer& sums,
-                                                          std::span<const LayoutPart> parts,
-                                                          Communicator* communicator) {
+void FiniteCheck::look_at_sums(const Layout& layout, const Buffer& sums, std::span<const LayoutPart> parts) {
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
     for (const LayoutPart& part : parts) {
@@ -63,11 +61,19 @@ std::vector<DataParallel::NotFinite> FiniteCheck::of_sums(const Layout& layout, 
       if (here.count.value > 0 && !kernels::all_finite(slice(sums, here.offset, here.count))) flawed_[i] = 1;
     }
   }
-  if (communicator != nullptr) {
-    communicator
-        ->all_reduce(std::span(flawed_), std::span(flawed_), ReduceOp::max, Queue::host(), "sums that are not finite")
-        .wait();
-  }
+}
+
+void FiniteCheck::exchange(Communicator& communicator, std::span<double> numbers) {
+  exchanged_.assign(numbers.begin(), numbers.end());
+  exchanged_.insert(exchanged_.end(), flawed_.begin(), flawed_.end());
+  communicator
+      .all_reduce(std::span(exchanged_), std::span(exchanged_), ReduceOp::sum, Queue::host(), "found in own parts")
+      .wait();
+  std::copy_n(exchanged_.begin(), numbers.size(), numbers.begin());
+  for (std::size_t i = 0; i < flawed_.size(); ++i) flawed_[i] = exchanged_[numbers.size() + i] == 0 ? 0 : 1;
+}
+
+std::vector<DataParallel::NotFinite> FiniteCheck::of_sums() {
   std::vector<int> parameters = marked(flawed_);
   if (parameters.empty()) return {};
   std::fill(flawed_.begin(), flawed_.end(), std::uint8_t{0});

@@ -23,14 +23,17 @@ class FiniteCheck {
   /// @param found_by_all  what `found()` is together on all ranks, at least one of which has looked
   std::vector<DataParallel::NotFinite> gather(const ProcessGroup& group, Communicator& communicator,
                                               double found_by_all);
-  /// Of the sums of finite gradients, which are not: the same on all ranks.
-  /// @param parts  where to look; if each rank has its own, they tell each other by `communicator`, else it is null
-  std::vector<DataParallel::NotFinite> of_sums(const Layout& layout, const Buffer& sums,
-                                               std::span<const LayoutPart> parts, Communicator* communicator);
+  /// Looks at the sums of finite gradients, in these parts.
+  void look_at_sums(const Layout& layout, const Buffer& sums, std::span<const LayoutPart> parts);
+  /// Where each rank has looked at parts of its own: tells all what was found, and adds up the numbers. Collective.
+  void exchange(Communicator& communicator, std::span<double> numbers);
+  /// Which sums are not finite; it begins anew.
+  std::vector<DataParallel::NotFinite> of_sums();
 
  private:
   std::vector<std::uint8_t> flawed_;  // by parameter; none between steps
   double found_ = 0;
+  std::vector<double> exchanged_;
 };
 
 }  // namespace lockstep::ddp

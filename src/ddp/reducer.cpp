@@ -37,7 +37,8 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
       buckets_(plan_buckets(layout, gradients.dtype, options)),
       bucket_of_(layout.tensors().size()),
       pending_(buckets_.size()),
-      owned_(owned_of(buckets_, layout, communicator.rank())) {
+      owned_(owned_of(buckets_, layout, communicator.rank())),
+      whole_({{{0}, layout.count()}}) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (const int tensor : buckets_[b].tensors) bucket_of_[static_cast<std::size_t>(tensor)] = static_cast<int>(b);
     pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
@@ -85,8 +86,7 @@ void Reducer::launch_full_buckets(Queue queue) {
 Work Reducer::reduce(std::size_t bucket, Queue queue) {
   const Bucket& what = buckets_[bucket];
   const Buffer whole = slice(gradients_, what.offset, what.count);
-  if (what.parts.empty())
-    return communicator_->all_reduce(whole, whole, ReduceOp::sum, leaves_, queue, labels_[bucket]);
+  if (!scatters()) return communicator_->all_reduce(whole, whole, ReduceOp::sum, leaves_, queue, labels_[bucket]);
   const LayoutPart own = what.part_of(communicator_->rank());
   return communicator_->reduce_scatter_v(whole, slice(gradients_, own.offset, own.count), what.parts, ReduceOp::sum,
                                          queue, labels_[bucket]);

@@ -14,7 +14,7 @@ namespace lockstep::ddp {
 
 /// Sums the buckets of flat gradients over ranks, in place, while backward is still at work: each as soon as it is
 /// full, in the order of their construction on every rank, whatever order tensors become ready in. Every rank gets all
-/// sums, or, where buckets are cut into parts, those of its own.
+/// sums, or, where buckets are cut into parts and ranks bring no leaves, those of its own.
 class Reducer {
  public:
   /// @param gradients  flat, of `layout`
@@ -35,8 +35,14 @@ class Reducer {
   void gather(const Buffer& flat);
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// Whose sums this rank gets: its parts, or the whole layout. Ascending, with something between them.
+  /// This rank's parts, or the whole layout. Ascending, with something between them.
   [[nodiscard]] const std::vector<LayoutPart>& owned() const { return owned_; }
+  /// Whose sums this rank gets: the same, or of leaves the whole layout.
+  [[nodiscard]] const std::vector<LayoutPart>& summed() const { return scatters() ? owned_ : whole_; }
+  /// Whether there are sums that this rank does not get.
+  [[nodiscard]] bool scatters() const {
+    return !buckets_.empty() && !buckets_.front().parts.empty() && leaves_.total == 0;
+  }
   /// Time that this thread has spent in `finish` and `gather` waiting for communication, since construction.
   [[nodiscard]] double exposed_seconds() const { return exposed_seconds_; }
 
@@ -60,6 +66,7 @@ class Reducer {
   std::vector<int> bucket_of_;       // of each tensor
   std::vector<Pending> pending_;     // of each bucket
   std::vector<LayoutPart> owned_;
+  std::vector<LayoutPart> whole_;
   std::size_t launched_ = 0;  // buckets 0 … launched_ − 1 are under way
   double exposed_seconds_ = 0;
 };

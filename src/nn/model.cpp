@@ -203,14 +203,20 @@ void Model::place(PreparedGraph& prepared) {
   if (!bound_) return;
   const LayoutPart whole{{0}, parameters().count()};
   const std::span<const LayoutPart> owned = memory_.owned ? std::span(*memory_.owned) : std::span(&whole, 1);
+  const std::span<const LayoutPart> summed = memory_.summed ? std::span(*memory_.summed) : std::span(&whole, 1);
   std::vector<ops::SgdStep> updates;
+  std::vector<ConstBuffer> clipped;
   if (optimizer_) {
     const Buffer sums = slice(memory_.gradients, {0}, parameters().count());
     updates = optimizer_->steps(memory_.parameters, sums, memory_.velocity, numbers_->update, owned);
+    if (options_.clip_norm > 0)
+      for (const LayoutPart& part : optimizer_->updated(summed))
+        clipped.emplace_back(slice(sums, part.offset, part.count));
   }
   prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
                   .tensors = memory_,
                   .numbers = numbers_.get(),
+                  .clipped = clipped,
                   .updates = updates,
                   .owned = owned,
                   .ema = options_.ema});

@@ -100,4 +100,15 @@ std::vector<ops::SgdStep> Sgd::steps(Buffer parameters, ConstBuffer gradients, B
   return steps;
 }
 
+std::vector<LayoutPart> Sgd::updated(std::span<const LayoutPart> parts) const {
+  std::vector<LayoutPart> updated;
+  for (const LayoutPart& part : parts) {
+    for (const Range& range : ranges_) {
+      const LayoutPart here = common(range.part, part);
+      if (here.count.value > 0) updated.push_back(here);
+    }
+  }
+  return updated;
+}
+
 }  // namespace lockstep::nn

@@ -106,16 +106,14 @@ void PlacedSteps::place(const StepMemory& memory) {
   pointers_.clear();
   slots_.clear();
   items_.clear();
+  clipped_.assign(memory.clipped.begin(), memory.clipped.end());
   for (const PlannedItem& item : schedule_.items) {
-    if (std::holds_alternative<Gate>(item) && memory.numbers->clip_norm > 0) {
-      for (const ops::SgdStep& sgd : memory.updates)
-        items_.emplace_back(AddSquares{{sgd.gradients, sgd.count, sgd.dtype}});
-      if (memory.tensors.owned) items_.emplace_back(SumSquares{});
-    }
     items_.push_back(std::visit(
         [&](const auto& planned) -> Item {
           if constexpr (std::is_same_v<decltype(planned), const SetFactors&>) {
             return SetFactors{&schedule_.first_samples};
+          } else if constexpr (std::is_same_v<decltype(planned), const Finish&>) {
+            return Finish{&clipped_};
           } else if constexpr (requires { placed(planned, memory); }) {
             return placed(planned, memory);
           } else {

@@ -25,6 +25,7 @@ struct StepMemory {
   std::byte* arena = nullptr;  ///< at least as long as the plan's total
   Model::Memory tensors;
   StepNumbers* numbers = nullptr;
+  std::span<const ConstBuffer> clipped;  ///< gradients, of sums that this rank has
   std::span<const ops::SgdStep> updates;
   std::span<const LayoutPart> owned;  ///< what they are of
   double ema = 0;                     ///< 0: no averages
@@ -79,6 +80,7 @@ class PlacedSteps {
   MemoryPlan plan_;
   std::deque<Pointers> pointers_;
   std::deque<std::string> labels_;  // of updates
+  std::vector<ConstBuffer> clipped_;
   std::vector<Slot> slots_;
   std::vector<Item> items_;
 };

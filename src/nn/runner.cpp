@@ -108,10 +108,15 @@ void Runner::run(const SetFactors& item) {
   }
 }
 
-void Runner::run(const Finish& /*item*/) {
+void Runner::run(const Finish& item) {
   add_leaves();
   numbers_.squares = 0;
-  numbers_.finite = peers_.finish(ops::numbers(numbers_.shards));
+  const auto add_squares = [this, &item] {
+    for (const ConstBuffer& gradients : *item.clipped) numbers_.squares += ops_.sum_of_squares(gradients);
+  };
+  // Of a rank that updates nothing, too: the others add up theirs.
+  const std::span<double> found(&numbers_.squares, numbers_.clip_norm > 0 ? 1 : 0);
+  numbers_.finite = peers_.finish(ops::numbers(numbers_.shards), found, add_squares);
   const std::size_t terms = numbers_.rank.size();
   const auto add = [](ops::Figures a, const ops::Figures& b) { return a += b; };
   for (std::size_t term = 0; term < terms; ++term)

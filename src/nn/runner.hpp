@@ -34,8 +34,6 @@ class Runner final : public ItemQueue {
   void run(const SetFactors& item);
   void run(const Gather& item) { peers_.gather(item.own, item.all); }
   void run(const Finish& item);
-  void run(const AddSquares& item) { numbers_.squares += ops_.sum_of_squares(item.gradients); }
-  void run(const SumSquares& /*item*/) { peers_.sum({&numbers_.squares, 1}); }
   void run(const Gate& item);
   void run(const Update& item);
   void run(const Average& item) { ops_.average(item.step); }

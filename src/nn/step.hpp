@@ -67,19 +67,15 @@ struct SumWeights {};
 struct SetFactors {
   const std::vector<std::int64_t>* first_samples = nullptr;  ///< of each leaf, among the rank's
 };
-/// Waits until gradients and figures are sums over ranks.
-struct Finish {};
+/// Waits until gradients and figures are sums over ranks, and adds up the squares of those that are to be clipped.
+struct Finish {
+  const std::vector<ConstBuffer>* clipped = nullptr;
+};
 /// All ranks get what each has left for the others.
 struct Gather {
   std::span<const double> own;
   std::span<double> all;
 };
-/// Adds the squares of gradients to those of the step.
-struct AddSquares {
-  ConstBuffer gradients;
-};
-/// Sums them over ranks, each of which has added those of its own part.
-struct SumSquares {};
 /// Decides whether the step's update is made, and how far gradients are shortened.
 struct Gate {};
 /// Of parameters one behind the other.
@@ -95,8 +91,8 @@ struct Average {
 /// All ranks get the weights that each has updated for the others.
 struct GatherParameters {};
 
-using Item = std::variant<Run, Zero, Join, Ready, Progress, SumWeights, SetFactors, Gather, Finish, AddSquares,
-                          SumSquares, Gate, Update, Average, GatherParameters>;
+using Item = std::variant<Run, Zero, Join, Ready, Progress, SumWeights, SetFactors, Gather, Finish, Gate, Update,
+                          Average, GatherParameters>;
 
 /// Takes the items of a list in their order. They live until the list has run.
 class ItemQueue {

@@ -136,7 +136,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
                      {.bucket = options.bucket,
                       .initial = options.initial,
                       .check_finite = true,
-                      .scatter_gradients = options.zero,
+                      .share_update = options.zero,
                       .shards = options.shards,
                       .places = model_.gradient_places(),
                       .observer = observer}),
@@ -160,6 +160,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
                .velocity = velocity(),
                .averages = averages(),
                .owned = options.zero ? std::optional(data_parallel_.owned()) : std::nullopt,
+               .summed = data_parallel_.summed(),
                .gathered_averages = data_parallel_.gradients()});
   model_.initialize(options.seed);
   // Every rank makes them from the same seed; processors that round differently could still make others.
@@ -214,8 +215,8 @@ void Replica::gather(std::span<const double> own, std::span<double> all) {
   group_->statistics().all_gather_v(own, all, parts_, Queue::host(), "batch norm").wait();
 }
 
-bool Replica::finish(std::span<double> values) {
-  not_finite_ = data_parallel_.finish(step_samples_, values).not_finite;
+bool Replica::finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) {
+  not_finite_ = data_parallel_.finish(step_samples_, values, {found, find}).not_finite;
   return not_finite_.empty();
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using namespace testing_support;
 
-constexpr DataParallelOptions scattered{.bucket = {256}, .check_finite = true, .scatter_gradients = true};
+constexpr DataParallelOptions scattered{.bucket = {256}, .check_finite = true, .share_update = true};
 
 void scattered_backward(DataParallel& model, int rank) {
   for (int parameter = parameters - 1; parameter >= 0; --parameter) {
@@ -52,7 +52,7 @@ constexpr std::int64_t bucket_bytes[] = {1, 256, 1 << 20};
 TEST(Scatter, EveryElementHasOneOwnerAndRankZeroHasMost) {
   on_every_rank([](ProcessGroup& group) {
     for (const std::int64_t bytes : bucket_bytes) {
-      DataParallel model(group, layout(), DType::float32, {.bucket = {bytes}, .scatter_gradients = true});
+      DataParallel model(group, layout(), DType::float32, {.bucket = {bytes}, .share_update = true});
       std::int64_t end = -1;
       for (const LayoutPart& part : model.owned()) {
         EXPECT_GT(part.offset.value, end) << "ascending, with something between";
@@ -75,7 +75,7 @@ TEST(Scatter, SumsWhatARankOwnsAndGathersTheRestStepAfterStep) {
   on_every_rank([](ProcessGroup& group) {
     for (const std::int64_t bytes : bucket_bytes) {
       DataParallel model(group, layout(), DType::float32,
-                         {.bucket = {bytes}, .check_finite = true, .scatter_gradients = true});
+                         {.bucket = {bytes}, .check_finite = true, .share_update = true});
       model.synchronize();
       for (int step = 0; step < 3; ++step) {
         scattered_backward(model, group.rank().value);
@@ -88,6 +88,64 @@ TEST(Scatter, SumsWhatARankOwnsAndGathersTheRestStepAfterStep) {
           if (owned[i] != 0) floats(model.values())[i] = floats(model.gradients())[i];
         model.gather(model.values());
         expect_sums(model, floats(model.values()), group.size());
+      }
+    }
+  });
+}
+
+/// With shards every rank gets all sums, and updates its own part all the same.
+TEST(Scatter, OfShardsLeavesAllSumsWithAll) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallelOptions options = scattered;
+    options.shards = group.size();
+    DataParallel model(group, layout(), DType::float32, options);
+    model.synchronize();
+    EXPECT_EQ(model.summed(), (std::vector<LayoutPart>{{{0}, model.layout().count()}}));
+    const DataParallel other(group, layout(), DType::float32, scattered);
+    EXPECT_EQ(model.owned(), other.owned());
+    for (int step = 0; step < 2; ++step) {
+      scattered_backward(model, group.rank().value);
+      EXPECT_TRUE(model.finish(1).not_finite.empty());
+      expect_sums(model, floats(model.gradients()), group.size());
+    }
+    const std::vector<int> owned = marks(model);
+    poison(model.values());
+    for (std::size_t i = 0; i < owned.size(); ++i)
+      if (owned[i] != 0) floats(model.values())[i] = floats(model.gradients())[i];
+    model.gather(model.values());
+    expect_sums(model, floats(model.values()), group.size());
+  });
+}
+
+TEST(Scatter, AddsUpWhatRanksFindInTheSumsThatTheyHave) {
+  on_every_rank([](ProcessGroup& group) {
+    for (const bool shared : {false, true}) {
+      for (const int shards : {0, group.size()}) {
+        DataParallelOptions options = scattered;
+        options.share_update = shared;
+        options.shards = shards;
+        DataParallel model(group, layout(), DType::float32, options);
+        model.synchronize();
+        for (int step = 0; step < 2; ++step) {
+          double found[2] = {-1, -1};
+          scattered_backward(model, group.rank().value);
+          const auto find = [&] {
+            found[0] = found[1] = 0;
+            for (const LayoutPart& part : model.summed()) {
+              found[0] += static_cast<double>(part.count.value);
+              for (std::int64_t i = 0; i < part.count.value; ++i)
+                found[1] += floats(model.gradients())[part.offset.value + i];
+            }
+          };
+          EXPECT_TRUE(model.finish(1, {}, {found, find}).not_finite.empty());
+          double all = 0;
+          for (int rank = 0; rank < group.size(); ++rank)
+            for (int parameter = 0; parameter < parameters; ++parameter)
+              for (std::int64_t i = 0; i < model.layout().at(parameter).count.value; ++i)
+                all += contribution(rank, parameter, i);
+          EXPECT_EQ(found[0], static_cast<double>(model.layout().count().value));
+          EXPECT_EQ(found[1], all) << "shared " << shared << ", " << shards << " shards";
+        }
       }
     }
   });
@@ -151,7 +209,7 @@ TEST(Scatter, IsTheSameOnAllRanks) {
   on_every_rank([](ProcessGroup& group) {
     if (group.size() == 1) return;
     DataParallelOptions options = small_buckets;
-    options.scatter_gradients = group.rank().value == group.size() - 1;
+    options.share_update = group.rank().value == group.size() - 1;
     try {
       const DataParallel odd(group, layout(), DType::float32, options);
       ADD_FAILURE() << "rank " << group.rank().value << " saw no difference";

@@ -70,7 +70,10 @@ class Verdict final : public Peers {
   void sum(std::span<double> /*values*/) override {}
   [[nodiscard]] int size() const override { return 1; }
   void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> /*values*/) override { return finite; }
+  bool finish(std::span<double> /*values*/, std::span<double> /*found*/, const std::function<void()>& find) override {
+    find();
+    return finite;
+  }
   void gather_parameters() override {}
   bool finite = true;
 };
@@ -118,12 +121,14 @@ class OfParts final : public Peers {
  public:
   void ready(int /*parameter*/) override {}
   void between_operators() override {}
-  void sum(std::span<double> values) override {
-    for (double& value : values) value *= 8;
-  }
+  void sum(std::span<double> /*values*/) override {}
   [[nodiscard]] int size() const override { return 2; }
   void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> /*values*/) override { return true; }
+  bool finish(std::span<double> /*values*/, std::span<double> found, const std::function<void()>& find) override {
+    find();
+    for (double& value : found) value *= 8;
+    return true;
+  }
   void gather_parameters() override { ++gathered; }
   int gathered = 0;
 };
@@ -142,7 +147,14 @@ TEST(Step, UpdatesTheOwnedPartsAndGathersTheRest) {
   Doubles velocity(48);
   Doubles averages(48);
   EXPECT_THROW(model.bind({view(parameters), view(gradients), view(state), view(velocity), view(averages)}), Error);
-  model.bind({view(parameters), view(gradients), view(state), view(velocity), view(averages), owned, view(gradients)});
+  model.bind({.parameters = view(parameters),
+              .gradients = view(gradients),
+              .state = view(state),
+              .velocity = view(velocity),
+              .averages = view(averages),
+              .owned = owned,
+              .summed = owned,
+              .gathered_averages = view(gradients)});
   model.initialize(1);
   const Doubles before = parameters;
   const Doubles images = wavy(2 * image_elements(graph));
@@ -302,7 +314,10 @@ class Heavier final : public Peers {
   }
   [[nodiscard]] int size() const override { return 2; }
   void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> /*values*/) override { return true; }
+  bool finish(std::span<double> /*values*/, std::span<double> /*found*/, const std::function<void()>& find) override {
+    find();
+    return true;
+  }
   void gather_parameters() override {}
   std::vector<int> ready_parameters;
 };

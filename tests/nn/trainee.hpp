@@ -27,7 +27,10 @@ class RecordingPeers final : public Peers {
   void sum(std::span<double> /*values*/) override {}
   [[nodiscard]] int size() const override { return 1; }
   void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> /*values*/) override { return true; }
+  bool finish(std::span<double> /*values*/, std::span<double> /*found*/, const std::function<void()>& find) override {
+    find();
+    return true;
+  }
   void gather_parameters() override {}
   [[nodiscard]] std::vector<int> parameters() const {
     std::vector<int> found;

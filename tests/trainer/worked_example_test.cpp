@@ -68,7 +68,9 @@ class Member final : public Peers {
   void sum(std::span<double> values) override { group_.statistics().all_reduce(values, values, ReduceOp::sum).wait(); }
   [[nodiscard]] int size() const override { return ranks; }
   void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> values) override { return gradients_.finish(1, values).not_finite.empty(); }
+  bool finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) override {
+    return gradients_.finish(1, values, {found, find}).not_finite.empty();
+  }
   void gather_parameters() override {}
 
   std::vector<double> sums;
@@ -89,8 +91,6 @@ std::string text_of(const Item& item) {
     std::string operator()(const SetFactors& /*item*/) const { return "set factors"; }
     std::string operator()(const Gather& /*item*/) const { return "gather"; }
     std::string operator()(const Finish& /*item*/) const { return "finish"; }
-    std::string operator()(const AddSquares& /*item*/) const { return "add squares"; }
-    std::string operator()(const SumSquares& /*item*/) const { return "sum squares"; }
     std::string operator()(const Gate& /*item*/) const { return "gate"; }
     std::string operator()(const Update& /*item*/) const { return "update"; }
     std::string operator()(const Average& /*item*/) const { return "average"; }

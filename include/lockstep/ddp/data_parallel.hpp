@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,10 +36,11 @@ struct DataParallelOptions {
   /// Whether finish() says which gradients are not finite: the same on all ranks. @cost  two passes over them, in
   /// memory of the host
   bool check_finite = false;
-  /// Each rank gets the sums of its own part of each bucket only, `owned()`, to update these and nothing else, and
-  /// `gather(values())` brings the others: so it needs the optimizer's state for its part only.
+  /// Each rank updates its own part of each bucket only, `owned()`, and `gather(values())` brings the others: so it
+  /// needs the optimizer's state for its part only. Buckets are reduce-scattered; with shards they are all-reduced, as
+  /// the canonical order is kept by that alone.
   /// @source Rajbhandari et al.: ZeRO, SC 2020, stage 1
-  bool scatter_gradients = false;
+  bool share_update = false;
   /// Of a step, over all ranks: gradients are added in the canonical order over them, so that the bits do not depend on
   /// the number of ranks. Rank r of p has `share_of(shards, r, p)`, and leaves the sums `tree_nodes` of their gradients
   /// in the first of `gradient_places()`. 0: each rank brings one gradient, and they are added in any order.
@@ -62,12 +64,12 @@ class DataParallel {
   /// @param group  outlives this, or the next rebind()
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or bucket size;
   ///         Error{invalid_argument} if the bucket size is not positive, there are fewer shards than ranks, or fewer
-  ///         places than sums; Error{unsupported} if gradients in memory of a GPU are to be checked, scattered or
-  ///         sharded, if shards are to be scattered, or the group's method adds up no leaves of a tree; std::bad_alloc
+  ///         places than sums; Error{unsupported} if gradients in memory of a GPU are to be checked or sharded,
+  ///         or their update shared, or the group's method adds up no leaves of a tree; std::bad_alloc
   DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
   /// With the program's own tensors, whose values it synchronizes at once. Collective.
   /// @throws also Error{invalid_argument} that names the parameter whose buffers do not fit each other;
-  ///         Error{unsupported} if gradients are to be scattered or sharded
+  ///         Error{unsupported} if the update is to be shared, or gradients sharded
   /// @cost  gradients pass through memory of its own, as large as they are together: one copy in `ready`, one back in
   ///        `finish`
   DataParallel(ProcessGroup& group, std::vector<Parameter> parameters, const DataParallelOptions& options = {});
@@ -117,23 +119,31 @@ class DataParallel {
     std::vector<int> unused;            ///< the parameters that no rank made ready; their gradients are zero
     std::vector<NotFinite> not_finite;  ///< by rank; looked for if the options say so
   };
-  /// Overwrites all gradients with their sums over the ranks, the same bits on all; where they are scattered, those
-  /// that this rank owns, and the others hold nothing of use. A parameter that this rank did not make ready contributes
-  /// zeros, whatever its gradient holds. Collective.
-  /// @param weight  this rank's, not negative; e.g. its number of samples
-  /// @param sums    further numbers to add up over ranks, e.g. the loss; overwritten. As many on all ranks
+  /// What a program finds in the sums of gradients, e.g. their squares.
+  struct Finding {
+    std::span<double> numbers;   ///< as many on all ranks
+    std::function<void()> find;  ///< overwrites them by the sums in `summed()`, which have come; throws nothing
+  };
+  /// Overwrites the gradients of `summed()` with their sums over the ranks, the same bits on all; what is no part of it
+  /// holds nothing of use. A parameter that this rank did not make ready contributes zeros, whatever its gradient
+  /// holds. Collective.
+  /// @param weight   this rank's, not negative; e.g. its number of samples
+  /// @param sums     further numbers to add up over ranks, e.g. the loss; overwritten. As many on all ranks
+  /// @param finding  numbers that ranks find each in the parts that they have the sums of: these are added up
   /// @throws Error{invalid_argument} for a weight that is negative or not a number, or if synchronize() was not called;
   ///         Error{transport | timeout | mismatch}
-  /// @cost  one all-reduce of 8 bytes for each parameter and number, beside the last buckets; after them one of a byte
-  ///        for each parameter, if gradients are scattered and checked
-  Step finish(double weight, std::span<double> sums = {});
+  /// @cost  one all-reduce of 8 bytes for each parameter and number, beside the last buckets; after them one more, of
+  ///        findings and, if gradients are checked, of 8 bytes for each parameter, where ranks have sums of their own
+  Step finish(double weight, std::span<double> sums = {}, const Finding& finding = {});
 
-  /// The elements of flat allocations whose gradients are summed here: ascending, disjoint, and on all ranks together
-  /// the layout, if gradients are scattered, and no rank has more of them than rank 0; else the whole layout. Valid
-  /// until the next rebind(), which may change it.
+  /// The elements of flat allocations that this rank updates: ascending, disjoint, and on all ranks together the
+  /// layout, if the update is shared, and no rank has more of them than rank 0; else the whole layout. Valid until the
+  /// next rebind(), which may change it.
   [[nodiscard]] const std::vector<LayoutPart>& owned() const;
+  /// Those whose gradients are summed here: `owned()`, or with shards the whole layout.
+  [[nodiscard]] const std::vector<LayoutPart>& summed() const;
   /// Overwrites what other ranks own with what they have there, in `values()` after an update, or in any flat buffer of
-  /// the layout, of one dtype on all ranks; nothing if gradients are not scattered. Collective, between steps.
+  /// the layout, of one dtype on all ranks; nothing if the update is not shared. Collective, between steps.
   /// @throws Error{invalid_argument} for another count or within a step; Error{transport | timeout | mismatch}
   void gather(const Buffer& flat);
 

@@ -134,6 +134,8 @@ class Model {
     /// The parts of the parameters that this rank updates, ascending, where `Peers::gather_parameters` brings all
     /// others. `velocity` and `averages` are of these, one behind the other.
     std::optional<std::vector<LayoutPart>> owned = {};
+    /// Those whose gradients are sums over ranks when `Peers::finish` returns, if not all are.
+    std::optional<std::vector<LayoutPart>> summed = {};
     /// With `owned` and a decay: like parameters, where evaluations find all averages. The caller gathers them there;
     /// between steps it may be `gradients`.
     Buffer gathered_averages = {};

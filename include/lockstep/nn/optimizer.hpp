@@ -45,6 +45,9 @@ class Sgd {
                                                 const ops::UpdateScalars& scalars,
                                                 std::span<const LayoutPart> parts) const;
 
+  /// What of these parts is updated at all, in ranges.
+  [[nodiscard]] std::vector<LayoutPart> updated(std::span<const LayoutPart> parts) const;
+
  private:
   /// Parameters one behind the other that are updated alike.
   struct Range {

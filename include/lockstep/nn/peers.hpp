@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <span>
 
 namespace lockstep::nn {
@@ -24,8 +25,10 @@ class Peers {
   virtual void gather(std::span<const double> own, std::span<double> all) = 0;
   /// Comes after all parameters: gradients that this rank updates by are sums over ranks when it returns, and so are
   /// these values.
+  /// @param found  numbers that `find` overwrites, of sums that this rank has then; added up over ranks where each has
+  ///               sums of its own
   /// @return whether every gradient is finite, on every rank and in sum
-  virtual bool finish(std::span<double> values) = 0;
+  virtual bool finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) = 0;
   /// Where each rank updates parameters of its own: overwrites all others with what their ranks have made of them.
   virtual void gather_parameters() = 0;
 };
@@ -41,7 +44,10 @@ class NoPeers final : public Peers {
     std::copy(own.begin(), own.end(), all.begin());
   }
   /// Looks at nothing: what is not finite shows in the weights.
-  bool finish(std::span<double> /*values*/) override { return true; }
+  bool finish(std::span<double> /*values*/, std::span<double> /*found*/, const std::function<void()>& find) override {
+    find();
+    return true;
+  }
   void gather_parameters() override {}
 };
 

@@ -79,7 +79,7 @@ class Replica : private nn::Peers {
   void sum(std::span<double> values) override;
   [[nodiscard]] int size() const override { return group_->size(); }
   void gather(std::span<const double> own, std::span<double> all) override;
-  bool finish(std::span<double> values) override;
+  bool finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) override;
   void gather_parameters() override { data_parallel_.gather(data_parallel_.values()); }
   void assemble(const Buffer& own, const Buffer& whole);
   void assemble(const Buffer& own, std::vector<std::byte>& whole);

@@ -45,7 +45,8 @@ TEST(ShardsOfTheProgram, MakeTheSameBitsOnAnyRanksAndThreads) {
   const SmallDigits digits;
   const std::string options = "--shards 8 --clip-norm 1 --accumulate 2";
   const std::string alone = digest(digits, 1, options + " --threads 1");
-  for (const int ranks : {2, 3, 5}) EXPECT_EQ(digest(digits, ranks, options + " --threads 1"), alone) << ranks;
+  for (const int ranks : {2, 3}) EXPECT_EQ(digest(digits, ranks, options + " --threads 1"), alone) << ranks;
+  EXPECT_EQ(digest(digits, 5, options + " --threads 1 --zero"), alone);
   EXPECT_EQ(digest(digits, 1, options + " --threads 3"), alone);
   EXPECT_EQ(digest(digits, 2, options + " --threads 2 --algorithm tree-order --progress-thread"), alone);
 }
@@ -75,7 +76,6 @@ TEST(ShardsOfTheProgram, RefuseWhatWouldBreakThem) {
   expect_refused(refused("--algorithm ring"), 2, {"--shards 4 with --algorithm ring"});
   expect_refused(refused("--algorithm mpi"), 2, {"--shards 4 with --algorithm mpi"});
   expect_refused(refused("--compress bf16"), 2, {"--shards 4 with --compress bf16"});
-  expect_refused(refused("--zero"), 2, {"--shards 4 with --zero"});
   const auto too_few = run_train(3, digits.arguments() + " --batch 24 --shards 2 --steps 1");
   expect_refused(too_few, 1, {"2 shards on 3 ranks"});
 }
