@@ -55,7 +55,11 @@ Count all_parts(const Request& r, int size, int me, bool received) {
   return all;
 }
 
-Count in_count(const Request& r, int size, int me) {
+/// From one sum of leaves to the next; what is between them is not the communicator's.
+std::int64_t stride_of(const Request& r) { return r.count + 3; }
+
+Count in_count(const Request& r, int leaves, int size, int me) {
+  if (leaves > 0) return {count_tree_nodes(leaves, share_of(leaves, me, size)) * stride_of(r)};
   return has_parts_in(r.kind) ? all_parts(r, size, me, false) : Count{part_length(r, me, me)};
 }
 Count out_count(const Request& r, int size, int me) {
@@ -81,9 +85,10 @@ bool GuardedBuffer::is_intact() const { return is_band(begin_) && is_band(end_);
 
 Pending::Pending(Communicator& communicator, const Request& request)
     : request_(request),
+      leaves_(communicator.capabilities().no_leaves.empty() ? request.leaves : 0),
       size_(communicator.size()),
       me_(communicator.rank().value),
-      in_(communicator, in_count(request, size_, me_), request.dtype, is_allocated(request, me_)),
+      in_(communicator, in_count(request, leaves_, size_, me_), request.dtype, is_allocated(request, me_)),
       out_(communicator, out_count(request, size_, me_), request.dtype, is_allocated(request, me_)) {
   fill();
 }
@@ -108,6 +113,7 @@ Buffer Pending::source() const {
   if (request_.kind == CollectiveKind::scatter && !is_root) return {};
   const bool gathers = request_.kind == CollectiveKind::all_gather || request_.kind == CollectiveKind::all_gather_v ||
                        (request_.kind == CollectiveKind::gather && is_root);
+  if (leaves_ > 0) return slice(in_.whole(), {0}, {request_.count});
   return gathers && request_.in_place ? own_part(out_.whole()) : in_.whole();
 }
 
@@ -115,7 +121,8 @@ Buffer Pending::result() const {
   switch (request_.kind) {
     case CollectiveKind::broadcast: return in_.whole();
     case CollectiveKind::reduce_then:
-    case CollectiveKind::all_reduce: return request_.in_place ? in_.whole() : out_.whole();
+    case CollectiveKind::all_reduce:
+      return request_.in_place ? slice(in_.whole(), {0}, {request_.count}) : out_.whole();
     case CollectiveKind::reduce_scatter_v:
     case CollectiveKind::reduce_scatter: return request_.in_place ? own_part(in_.whole()) : out_.whole();
     case CollectiveKind::reduce:
@@ -142,8 +149,19 @@ void Pending::fill() const {
     using T = decltype(zero);
     const Buffer in = source();
     auto* values = static_cast<T*>(in.data);
-    for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = static_cast<T>(brought(request_, me_, i));
+    if (leaves_ == 0)
+      for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = static_cast<T>(brought(request_, me_, i));
+    for (const LeafNode& node : nodes()) {
+      for (std::int64_t i = 0; i < request_.count; ++i)
+        values[i] = static_cast<T>(sum_of(request_, node.first, node.leaves, i));
+      values += stride_of(request_);
+    }
   });
+}
+
+/// What this rank brings of the leaves, if there are any.
+std::vector<LeafNode> Pending::nodes() const {
+  return leaves_ == 0 ? std::vector<LeafNode>{} : tree_nodes(leaves_, share_of(leaves_, me_, size_));
 }
 
 /// Its counts are valid as long as this.
@@ -154,6 +172,7 @@ Collective Pending::collective() {
   if (request_.kind == CollectiveKind::barrier) return c;
   c.in = source();
   c.out = result();
+  c.leaves = {leaves_, {stride_of(request_)}};
   if (has_part_counts(c.kind)) c.parts = parts_ = parts_of(request_, size_, me_, false);
   if (c.kind == CollectiveKind::all_to_all_v) c.received = received_ = parts_of(request_, size_, me_, true);
   if (!is_message(c.kind)) return c;
@@ -171,6 +190,7 @@ void Pending::wait_and_check() {
   if (work_) work_->wait();
   if (prepared_) prepared_->wait();
   if (request_.kind != CollectiveKind::barrier) check_values();
+  check_other_sums();
   if (!in_.is_intact() || !out_.is_intact()) {
     throw WrongResult("memory beside the buffers of " + std::string(name(request_.kind)) + " of " +
                       std::to_string(request_.count) + " elements has been written, rank " + std::to_string(me_) +
@@ -185,14 +205,31 @@ void Pending::check_values() const {
     const auto* values = static_cast<const T*>(result.data);
     const bool is_average = is_reduction(request_.kind) && request_.op == ReduceOp::average;
     for (std::int64_t i = 0; i < result.count.value; ++i) {
+      const int whole = leaves_ > 0 ? sum_of(request_, 0, leaves_, i) : expected(request_, size_, me_, i);
       const auto right =
-          static_cast<T>(is_average ? static_cast<T>(expected(request_, size_, me_, i)) / static_cast<T>(size_)
-                                    : static_cast<T>(expected(request_, size_, me_, i)));
+          static_cast<T>(is_average ? static_cast<T>(whole) / static_cast<T>(size_) : static_cast<T>(whole));
       if (values[i] == right) continue;
       throw WrongResult(std::string(name(request_.kind)) + " of " + std::to_string(request_.count) + " " +
                         std::string(name(request_.dtype)) + ": element " + std::to_string(i) + " of rank " +
                         std::to_string(me_) + " of communicator " + std::to_string(request_.group) + " is " +
                         std::to_string(values[i]) + ", not " + std::to_string(right));
+    }
+  });
+}
+
+void Pending::check_other_sums() const {
+  const std::vector<LeafNode> nodes = this->nodes();
+  with_type(request_.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (std::size_t node = 1; node < nodes.size(); ++node) {
+      const auto* values =
+          static_cast<const T*>(in_.whole().data) + static_cast<std::int64_t>(node) * stride_of(request_);
+      for (std::int64_t i = 0; i < request_.count; ++i) {
+        if (values[i] == static_cast<T>(sum_of(request_, nodes[node].first, nodes[node].leaves, i))) continue;
+        throw WrongResult("all_reduce of " + std::to_string(leaves_) + " leaves: sum " + std::to_string(node) +
+                          " that rank " + std::to_string(me_) + " of communicator " + std::to_string(request_.group) +
+                          " brought has been written at element " + std::to_string(i));
+      }
     }
   });
 }

@@ -38,6 +38,7 @@ class Pending {
   /// Somebody else has.
   void is_under_way_as(Work work) { work_.emplace(std::move(work)); }
 
+  /// As it was asked for.
   [[nodiscard]] const Request& request() const { return request_; }
   [[nodiscard]] std::size_t group() const { return request_.group; }
   [[nodiscard]] bool test() { return work_ ? work_->test() : prepared_->test(); }
@@ -47,13 +48,17 @@ class Pending {
   void wait_and_check();
 
  private:
+  [[nodiscard]] std::vector<LeafNode> nodes() const;
   [[nodiscard]] Buffer own_part(const Buffer& all) const;
   [[nodiscard]] Buffer source() const;
   [[nodiscard]] Buffer result() const;
   void fill() const;
   void check_values() const;
+  /// The sums that a rank brings beside the first are not changed.
+  void check_other_sums() const;
 
   Request request_;
+  int leaves_;  // 0 also where the communicator adds up none
   int size_;
   int me_;
   std::vector<Count> parts_;

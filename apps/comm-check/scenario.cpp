@@ -59,6 +59,8 @@ Request draw_request(Random& random, std::size_t group, int size, const Limits& 
   const auto drawn = random();
   r.allocated = drawn % 4 == 0 ? 0 : drawn % 4 == 1 ? ~0U : static_cast<std::uint32_t>(random());
   r.salt = static_cast<int>(random() % 1000);
+  const bool adds_leaves = r.kind == CollectiveKind::all_reduce && r.op != ReduceOp::average && random() % 2 == 0;
+  if (adds_leaves) r.leaves = size + static_cast<int>(below(random, 2 * static_cast<std::size_t>(size) + 1));
   return r;
 }
 
@@ -155,7 +157,8 @@ std::string describe(const Scenario& s) {
         text += ", " + std::to_string(r.count) + " " + std::string(name(r.dtype)) + ", " + std::string(name(r.op)) +
                 (is_message(r.kind) ? ", from " + std::to_string(r.root) + " to " + std::to_string(r.to)
                                     : ", root " + std::to_string(r.root)) +
-                (r.in_place ? ", in place" : "") + ", allocated " + std::to_string(r.allocated & 0xffU);
+                (r.leaves > 0 ? ", " + std::to_string(r.leaves) + " leaves" : "") + (r.in_place ? ", in place" : "") +
+                ", allocated " + std::to_string(r.allocated & 0xffU);
       if (r.bundle) text += ", in group " + std::to_string(*r.bundle);
       if (r.preparation) text += ", prepared " + std::to_string(*r.preparation);
       text += "\n";
@@ -187,12 +190,24 @@ bool takes_part(const Request& request, int member) {
 
 bool is_same_operation(const Request& a, const Request& b) {
   return a.group == b.group && a.kind == b.kind && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
-         a.to == b.to && a.count == b.count && a.in_place == b.in_place && a.allocated == b.allocated &&
-         a.preparation == b.preparation && (!has_part_counts(a.kind) || a.salt % 5 == b.salt % 5);
+         a.to == b.to && a.count == b.count && a.in_place == b.in_place && a.leaves == b.leaves &&
+         a.allocated == b.allocated && a.preparation == b.preparation &&
+         (!has_part_counts(a.kind) || a.salt % 5 == b.salt % 5);
 }
 
 int brought(const Request& request, int member, std::int64_t i) {
   return static_cast<int>((member * 5 + i * 3 + request.salt) % 7);
+}
+
+int sum_of(const Request& request, int first, int leaves, std::int64_t i) {
+  int result = brought(request, first, i);
+  for (int leaf = first + 1; leaf < first + leaves; ++leaf) {
+    const int value = brought(request, leaf, i);
+    if (combining(request.op) == ReduceOp::sum) result += value;
+    if (request.op == ReduceOp::min) result = std::min(result, value);
+    if (request.op == ReduceOp::max) result = std::max(result, value);
+  }
+  return result;
 }
 
 namespace {
@@ -220,13 +235,7 @@ int expected(const Request& r, int size, int me, std::int64_t i) {
   if (r.kind == CollectiveKind::scatter) return brought(r, r.root, own_part(r, me) + i);
   if (has_parts_out(r.kind)) return gathered(r, me, i);
   const std::int64_t at = has_parts_in(r.kind) ? own_part(r, me) + i : i;
-  int result = brought(r, 0, at);
-  for (int member = 1; member < size; ++member) {
-    const int value = brought(r, member, at);
-    if (combining(r.op) == ReduceOp::sum) result += value;
-    if (r.op == ReduceOp::min) result = std::min(result, value);
-    if (r.op == ReduceOp::max) result = std::max(result, value);
-  }
+  const int result = sum_of(r, 0, size, at);
   return r.kind == CollectiveKind::reduce_then ? result + 1 : result;
 }
 

@@ -33,6 +33,7 @@ struct Request {
   int to = 0;              ///< of a message; another one
   std::int64_t count = 0;  ///< of the buffer; of each rank's part where there are parts, of the longest if they differ
   bool in_place = true;
+  int leaves = 0;  ///< of an all_reduce, over all members; 0: each brings one operand
   /// One bit a member says whether its buffers are the communicator's `allocate`, or ordinary memory.
   std::uint32_t allocated = 0;
   int salt = 0;
@@ -77,9 +78,11 @@ bool has_parts_out(CollectiveKind kind);
 /// Elements of the part of `from`, or of what it sends to `to`.
 std::int64_t part_length(const Request& request, int from, int to);
 
-/// What `member` brings at element i of its input: small, so that sums are exact in every dtype.
+/// What `member`, or a leaf, brings at element i of its input: small, so that sums are exact in every dtype.
 int brought(const Request& request, int member, std::int64_t i);
-/// What is right at element i of the output of `me`.
+/// The sum of several leaves there.
+int sum_of(const Request& request, int first, int leaves, std::int64_t i);
+/// What is right at element i of the output of `me`, where each brings one operand.
 int expected(const Request& request, int size, int me, std::int64_t i);
 
 }  // namespace lockstep::check

@@ -18,7 +18,7 @@ TEST(Faults, EndInErrorsThatLeadToTheRankAtFault) {
   const auto complaint = explore_faults(first == nullptr ? 0 : std::stoull(first), count, {.min_ranks = 2}, tally);
   EXPECT_FALSE(complaint) << *complaint;
   EXPECT_GT(tally.failed, count / 3) << "faults came too late to matter";
-  EXPECT_GT(tally.traced, count / 6);
+  EXPECT_GT(tally.traced, count / 8);
   RecordProperty("failed", static_cast<int>(tally.failed));
   RecordProperty("traced", static_cast<int>(tally.traced));
 }
