@@ -28,7 +28,7 @@ struct SumChannels {
   }
 };
 
-template <bool Relu, bool Residual>
+template <Clip With, bool Residual>
 struct Normalise {
   ForwardCoefficients coefficients;
   const float* x;
@@ -44,11 +44,21 @@ struct Normalise {
       for (std::int64_t lane = 0; lane < Lanes; ++lane) {
         auto value = static_cast<float>(static_cast<double>(x[i + lane]) * scale[lane] + shift[lane]);
         if (Residual) value += residual[i + lane];
-        y[i + lane] = Relu && value < 0 ? 0.0F : value;  // a NaN stays one
+        if (With != Clip::none) value = value < 0 ? 0.0F : value;  // a NaN stays one
+        if (With == Clip::relu6) value = value > 6 ? 6.0F : value;
+        y[i + lane] = value;
       }
     }
   }
 };
+
+template <Clip With>
+LOCKSTEP_INLINE void normalise_with(const ChannelLayout& layout, const TensorPart& part,
+                                    const ForwardCoefficients& coefficients, const float* x, const float* residual,
+                                    float* y) {
+  if (residual != nullptr) return for_each_block(layout, part, Normalise<With, true>{coefficients, x, residual, y});
+  for_each_block(layout, part, Normalise<With, false>{coefficients, x, nullptr, y});
+}
 
 }  // namespace
 
@@ -62,14 +72,10 @@ void sum_channels(const ChannelLayout& layout, const TensorPart& part, const flo
 LOCKSTEP_VECTORISED
 void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y) {
-  if (coefficients.relu && residual != nullptr) {
-    for_each_block(layout, part, Normalise<true, true>{coefficients, x, residual, y});
-  } else if (coefficients.relu) {
-    for_each_block(layout, part, Normalise<true, false>{coefficients, x, nullptr, y});
-  } else if (residual != nullptr) {
-    for_each_block(layout, part, Normalise<false, true>{coefficients, x, residual, y});
-  } else {
-    for_each_block(layout, part, Normalise<false, false>{coefficients, x, nullptr, y});
+  switch (coefficients.clip) {
+    case Clip::none: return normalise_with<Clip::none>(layout, part, coefficients, x, residual, y);
+    case Clip::relu: return normalise_with<Clip::relu>(layout, part, coefficients, x, residual, y);
+    case Clip::relu6: return normalise_with<Clip::relu6>(layout, part, coefficients, x, residual, y);
   }
 }
 

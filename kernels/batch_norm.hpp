@@ -31,11 +31,14 @@ struct TensorPart {
 };
 inline TensorPart whole(const ChannelLayout& layout) { return {0, layout.images, 0, layout.groups}; }
 
+/// What happens to the result: nothing, what is negative becomes 0, and what is above 6 becomes 6.
+enum class Clip { none, relu, relu6 };
+
 /// Per channel, fill-up included.
 struct ForwardCoefficients {
   const double* scale;
   const double* shift;
-  bool relu;
+  Clip clip;
 };
 struct BackwardCoefficients {
   const float* mean;
@@ -43,11 +46,13 @@ struct BackwardCoefficients {
   const float* slope;  ///< of x − mean
   const float* intercept;
 };
-/// What the gradient behind a ReLU is masked by.
+/// What the gradient behind a ReLU or ReLU6 is masked by: it passes where the output is above 0, and below 6.
 struct Mask {
-  const float* output = nullptr;     ///< the ReLU's result; or, where that is null,
+  const float* output = nullptr;     ///< the result; or, where that is null,
   const float* direction = nullptr;  ///< of x, by `Threshold`s of each channel; null: no mask
-  const float* from = nullptr;
+  const float* from = nullptr;       ///< where the result is above 0
+  const float* to = nullptr;         ///< and where it is 6 or more, of a ReLU6
+  bool six = false;                  ///< whether it is one
 };
 
 /// A gradient g = mask(dy + second).
@@ -59,20 +64,21 @@ struct OutputGradient {
   Mask mask = {};
 };
 
-/// Where what goes into a ReLU is positive, as `normalise` rounds it: where direction·x ≥ from. Each of its steps is
-/// monotonic, so that there is such a place.
+/// Where what goes into a ReLU is above a level, or at least there, as `normalise` rounds it: where direction·x ≥ from.
+/// Each of its steps is monotonic, so that there is such a place.
 struct Threshold {
   float direction;
   float from;  ///< NaN: nowhere
 };
-Threshold threshold_of(double scale, double shift);
+Threshold threshold_of(double scale, double shift);      ///< above 0
+Threshold threshold_of_six(double scale, double shift);  ///< at least 6
 
 // All work on part of the tensors, and of the arrays that have a value for each channel.
 
 /// sum = Σ x and squares = Σ x² of each channel, overwritten.
 void sum_channels(const ChannelLayout& layout, const TensorPart& part, const float* x, double* sum, double* squares);
 
-/// y = relu?(x·scale + shift, rounded, + residual), whose residual may be null: nothing. `y` may be `x` or `residual`.
+/// y = clip(x·scale + shift, rounded, + residual), whose residual may be null: nothing. `y` may be `x` or `residual`.
 void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y);
 

@@ -8,11 +8,16 @@ namespace lockstep::kernels {
 
 namespace {
 
-enum class MaskedBy { nothing, input, output };
+/// The output or input of a ReLU, or of a ReLU6.
+enum class MaskedBy { nothing, input, input_of_6, output, output_of_6 };
+
+constexpr bool is_output(MaskedBy by) { return by == MaskedBy::output || by == MaskedBy::output_of_6; }
+constexpr bool is_input(MaskedBy by) { return by == MaskedBy::input || by == MaskedBy::input_of_6; }
 
 MaskedBy masked_by(const Mask& mask) {
-  if (mask.output != nullptr) return MaskedBy::output;
-  return mask.direction != nullptr ? MaskedBy::input : MaskedBy::nothing;
+  if (mask.output != nullptr) return mask.six ? MaskedBy::output_of_6 : MaskedBy::output;
+  if (mask.direction == nullptr) return MaskedBy::nothing;
+  return mask.six ? MaskedBy::input_of_6 : MaskedBy::input;
 }
 
 /// Lanes in vectors of as many as an instruction converts between float and double. Written out, since the compiler
@@ -51,15 +56,17 @@ struct SumGradients {
     Floats mean[Pack::count];
     Floats direction[Pack::count]{};
     Floats from[Pack::count]{};
+    Floats to[Pack::count]{};
     Doubles a[Pack::count];
     Doubles b[Pack::count];
     Pack::load(mean, means + block.channel);
     Pack::load(a, sum + block.channel);
     Pack::load(b, products + block.channel);
-    if (By == MaskedBy::input) {
+    if (is_input(By)) {
       Pack::load(direction, gradients.mask.direction + block.channel);
       Pack::load(from, gradients.mask.from + block.channel);
     }
+    if (By == MaskedBy::input_of_6) Pack::load(to, gradients.mask.to + block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       Floats in[Pack::count];
@@ -69,16 +76,18 @@ struct SumGradients {
       Pack::load(in, x + i);
       Pack::load(gradient, gradients.dy + i);
       if (Second) Pack::load(other, gradients.second + i);
-      if (By == MaskedBy::output) Pack::load(output, gradients.mask.output + i);
+      if (is_output(By)) Pack::load(output, gradients.mask.output + i);
       for (std::int64_t k = 0; k < Pack::count; ++k) {
         if (Second) gradient[k] += other[k];
-        if (By == MaskedBy::input) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
-        if (By == MaskedBy::output) gradient[k] = output[k] > 0 ? gradient[k] : Floats{};
+        if (is_input(By)) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
+        if (By == MaskedBy::input_of_6) gradient[k] = in[k] * direction[k] >= to[k] ? Floats{} : gradient[k];
+        if (is_output(By)) gradient[k] = output[k] > 0 ? gradient[k] : Floats{};
+        if (By == MaskedBy::output_of_6) gradient[k] = output[k] >= 6 ? Floats{} : gradient[k];
         const Doubles wide = __builtin_convertvector(gradient[k], Doubles);
         a[k] += wide;
         b[k] += wide * __builtin_convertvector(in[k] - mean[k], Doubles);
       }
-      if (Second || By == MaskedBy::output) Pack::store(gradient, gradients.g + i);
+      if (Second || is_output(By)) Pack::store(gradient, gradients.g + i);
     }
     Pack::store(a, sum + block.channel);
     Pack::store(b, products + block.channel);
@@ -103,14 +112,16 @@ struct BackwardInput {
     Floats intercept[Pack::count];
     Floats direction[Pack::count]{};
     Floats from[Pack::count]{};
+    Floats to[Pack::count]{};
     Pack::load(mean, coefficients.mean + block.channel);
     Pack::load(scale, coefficients.scale + block.channel);
     Pack::load(slope, coefficients.slope + block.channel);
     Pack::load(intercept, coefficients.intercept + block.channel);
-    if (By == MaskedBy::input) {
+    if (is_input(By)) {
       Pack::load(direction, mask.direction + block.channel);
       Pack::load(from, mask.from + block.channel);
     }
+    if (By == MaskedBy::input_of_6) Pack::load(to, mask.to + block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       Floats in[Pack::count];
@@ -118,7 +129,8 @@ struct BackwardInput {
       Pack::load(in, x + i);
       Pack::load(gradient, dy + i);
       for (std::int64_t k = 0; k < Pack::count; ++k) {
-        if (By == MaskedBy::input) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
+        if (is_input(By)) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
+        if (By == MaskedBy::input_of_6) gradient[k] = in[k] * direction[k] >= to[k] ? Floats{} : gradient[k];
         gradient[k] = scale[k] * gradient[k] - slope[k] * (in[k] - mean[k]) - intercept[k];
       }
       Pack::store(gradient, dx + i);
@@ -140,18 +152,24 @@ void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const fl
                    const OutputGradient& gradient, double* sum, double* products) {
   make_zero(layout, part, sum);
   make_zero(layout, part, products);
+  using By = MaskedBy;
   switch (masked_by(gradient.mask)) {
-    case MaskedBy::nothing: return sum_masked<MaskedBy::nothing>(layout, part, {mean, x, gradient, sum, products});
-    case MaskedBy::input: return sum_masked<MaskedBy::input>(layout, part, {mean, x, gradient, sum, products});
-    case MaskedBy::output: return sum_masked<MaskedBy::output>(layout, part, {mean, x, gradient, sum, products});
+    case By::nothing: return sum_masked<By::nothing>(layout, part, {mean, x, gradient, sum, products});
+    case By::input: return sum_masked<By::input>(layout, part, {mean, x, gradient, sum, products});
+    case By::input_of_6: return sum_masked<By::input_of_6>(layout, part, {mean, x, gradient, sum, products});
+    case By::output: return sum_masked<By::output>(layout, part, {mean, x, gradient, sum, products});
+    case By::output_of_6: return sum_masked<By::output_of_6>(layout, part, {mean, x, gradient, sum, products});
   }
 }
 
 LOCKSTEP_VECTORISED
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
                     const Mask& mask, const float* x, const float* dy, float* dx) {
-  if (masked_by(mask) == MaskedBy::input) {
+  const MaskedBy by = masked_by(mask);
+  if (by == MaskedBy::input) {
     for_each_block(layout, part, BackwardInput<MaskedBy::input>{coefficients, mask, x, dy, dx});
+  } else if (by == MaskedBy::input_of_6) {
+    for_each_block(layout, part, BackwardInput<MaskedBy::input_of_6>{coefficients, mask, x, dy, dx});
   } else {
     for_each_block(layout, part, BackwardInput<MaskedBy::nothing>{coefficients, mask, x, dy, dx});
   }

@@ -22,32 +22,42 @@ std::int64_t place_of(float x) {
   return x < 0 ? -magnitude : magnitude;
 }
 
-}  // namespace
-
-Threshold threshold_of(double scale, double shift) {
+/// @param reaches  whether a result is above the level, or there; if one is, all larger ones are
+template <typename Reaches>
+Threshold find_threshold(double scale, double shift, double level, const Reaches& reaches) {
   constexpr float nowhere = std::numeric_limits<float>::quiet_NaN();
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  const auto positive = [=](std::int64_t place) {
-    return static_cast<float>(static_cast<double>(at(place)) * std::abs(scale) + shift) > 0;
+  const auto is_reached = [&](std::int64_t place) {
+    return reaches(static_cast<float>(static_cast<double>(at(place)) * std::abs(scale) + shift));
   };
   const float direction = scale < 0 ? -1.0F : 1.0F;
-  if (scale == 0) return {direction, static_cast<float>(shift) > 0 ? -infinity : nowhere};
-  const auto guess = static_cast<float>(-shift / std::abs(scale));
+  if (scale == 0) return {direction, reaches(static_cast<float>(shift)) ? -infinity : nowhere};
+  const auto guess = static_cast<float>((level - shift) / std::abs(scale));
   if (!(std::abs(scale) < infinity) || std::isnan(guess)) return {direction, nowhere};
   // Near to where it is in exact numbers: from there in growing steps to both sides of it, then by halves.
   std::int64_t above = place_of(guess);
   std::int64_t below = above;
-  for (std::int64_t step = 1; above < last_place && !positive(above); step *= 2)
+  for (std::int64_t step = 1; above < last_place && !is_reached(above); step *= 2)
     above = std::min(above + step, last_place);
-  if (!positive(above)) return {direction, nowhere};
-  for (std::int64_t step = 1; below > -last_place && positive(below); step *= 2)
+  if (!is_reached(above)) return {direction, nowhere};
+  for (std::int64_t step = 1; below > -last_place && is_reached(below); step *= 2)
     below = std::max(below - step, -last_place);
-  if (positive(below)) return {direction, -infinity};
+  if (is_reached(below)) return {direction, -infinity};
   while (above - below > 1) {
     const std::int64_t middle = below + (above - below) / 2;
-    (positive(middle) ? above : below) = middle;
+    (is_reached(middle) ? above : below) = middle;
   }
   return {direction, at(above)};
+}
+
+}  // namespace
+
+Threshold threshold_of(double scale, double shift) {
+  return find_threshold(scale, shift, 0, [](float result) { return result > 0; });
+}
+
+Threshold threshold_of_six(double scale, double shift) {
+  return find_threshold(scale, shift, 6, [](float result) { return result >= 6; });
 }
 
 }  // namespace lockstep::kernels

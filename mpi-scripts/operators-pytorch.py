@@ -170,6 +170,7 @@ OPERATORS = {
     "batch-norm": batch_norm(),
     "batch-norm-relu": batch_norm(after=F.relu),
     "batch-norm-relu-odd": batch_norm(after=F.relu),
+    "batch-norm-relu6": batch_norm(after=F.relu6),
     "batch-norm-add": batch_norm(),
     "batch-norm-add-relu": batch_norm(after=F.relu),
     "batch-norm-add-relu-odd": batch_norm(after=F.relu),

@@ -22,6 +22,13 @@ ops::Activation* activation_of(ops::Operator& op) {
       op);
 }
 
+/// The activation that an operator is and nothing else; or none.
+Activation activation_that_is(const ops::Operator& op) {
+  if (std::holds_alternative<Relu>(op)) return Activation::relu;
+  const auto* pointwise = std::get_if<Pointwise>(&op);
+  return pointwise != nullptr && pointwise->kind == Pointwise::Kind::relu6 ? Activation::relu6 : Activation::none;
+}
+
 }  // namespace
 
 Graph synchronise_batch_norms(const Graph& graph) {
@@ -80,9 +87,12 @@ class Absorption {
 Graph fuse_activations(const Graph& graph) {
   return Absorption(graph).without(
       [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t /*input*/) {
-        ops::Activation* activation = activation_of(kept[producer].op);
-        if (!std::holds_alternative<Relu>(node.op) || activation == nullptr) return false;
-        return std::exchange(*activation, Activation::relu) == Activation::none;
+        ops::Activation* own = activation_of(kept[producer].op);
+        const Activation next = activation_that_is(node.op);
+        const bool has_it = next == Activation::relu || std::holds_alternative<BatchNorm>(kept[producer].op);
+        if (own == nullptr || *own != Activation::none || next == Activation::none || !has_it) return false;
+        *own = next;
+        return true;
       });
 }
 

@@ -89,7 +89,16 @@ std::string text(const Windows& windows) {
 
 std::string text_of_groups(std::int64_t groups) { return groups == 1 ? "" : ", groups " + std::to_string(groups); }
 
-std::string text(Activation activation) { return activation == Activation::relu ? ", ReLU" : ""; }
+std::string text(Activation activation) {
+  if (activation == Activation::none) return "";
+  return activation == Activation::relu ? ", ReLU" : ", ReLU6";
+}
+
+void require_common(Activation activation) {
+  if (activation != Activation::relu6) return;
+  throw Error(ErrorCode::invalid_argument,
+              "only batch norm has a ReLU6 of its own; let Pointwise{.kind = Pointwise::Kind::relu6} follow instead");
+}
 
 Cost with_activation(Cost own, Activation activation, std::int64_t results, bool backward) {
   if (activation == Activation::none) return own;
@@ -103,6 +112,7 @@ Signature product(const Shape& in, const Shape& out, OwnedTensor weights, bool b
 
 Signature product(const Shape& in, const Shape& out, OwnedTensor weights, bool bias, Activation activation,
                   const Products& of) {
+  require_common(activation);
   constexpr std::int64_t per_multiply_add = 2;
   // PyTorch's default: Kaiming uniform with a = √5, for biases as for weights.
   weights.spread = 1 / std::sqrt(static_cast<double>(of.fan_in));

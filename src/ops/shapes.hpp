@@ -54,6 +54,8 @@ std::string text(const Windows& windows);
 std::string text_of_groups(std::int64_t groups);
 /// ", ReLU", or nothing.
 std::string text(Activation activation);
+/// @throws Error{invalid_argument} unless it is one that every operator with an activation has
+void require_common(Activation activation);
 
 /// With the activation's: in backward the sign of the result says what passes.
 Cost with_activation(Cost own, Activation activation, std::int64_t results, bool backward);

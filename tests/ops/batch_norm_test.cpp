@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 
@@ -19,6 +21,12 @@ FloatList drawn_floats(std::size_t count, float phase) {
   FloatList values(count);
   for (std::size_t i = 0; i < count; ++i)
     values[i] = std::sin(1.7F * static_cast<float>(i % 9973) + phase) + 0.3F * phase;
+  return values;
+}
+
+/// So that a ReLU6 cuts at both ends.
+FloatList wide(FloatList values) {
+  for (float& value : values) value *= 7;
   return values;
 }
 
@@ -58,7 +66,7 @@ class NormCall {
 
  private:
   std::unique_ptr<Kernel> kernel_;
-  FloatList gamma_ = drawn_floats(32, 1);
+  FloatList gamma_ = wide(drawn_floats(32, 1));
   FloatList beta_ = drawn_floats(32, 2);
   FloatList mean_ = FloatList(32);
   FloatList variance_ = FloatList(32, 1);
@@ -84,7 +92,7 @@ std::vector<std::unique_ptr<Ops>> ends_of_norm() {
 
 TEST(BatchNormBits, AreThoseOfForwardWhenItIsComputedAgain) {
   for (const auto& ops : ends_of_norm()) {
-    for (const Activation activation : {Activation::none, Activation::relu}) {
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
       NormCall call(*ops, {.activation = activation});
       ASSERT_TRUE(call.traits().recomputable);
       call.run(Pass::forward);
@@ -100,8 +108,10 @@ TEST(BatchNormBits, AreThoseOfForwardWhenItIsComputedAgain) {
 
 TEST(BatchNormBits, OfGradientsInTwoTermsAndInPlaceAreThoseOfTheirSum) {
   for (const auto& ops : ends_of_norm()) {
-    for (const bool residual : {false, true}) {
-      const BatchNorm norm{.activation = Activation::relu, .residual = residual};
+    for (const auto& [activation, residual] :
+         {std::pair(Activation::relu, false), std::pair(Activation::relu, true), std::pair(Activation::relu6, false),
+          std::pair(Activation::relu6, true)}) {
+      const BatchNorm norm{.activation = activation, .residual = residual};
       NormCall apart(*ops, norm);
       NormCall summed(*ops, norm);
       ASSERT_TRUE(apart.traits().takes_two_gradients);
@@ -121,6 +131,44 @@ TEST(BatchNormBits, OfGradientsInTwoTermsAndInPlaceAreThoseOfTheirSum) {
       EXPECT_EQ(apart.d_beta, summed.d_beta) << ops->name();
     }
   }
+}
+
+/// Of a ReLU6, whose ends are both reached, in one operator and in two.
+TEST(BatchNormBits, WithAReLU6AreThoseOfAReLU6BehindIt) {
+  for (const auto& ops : ends_of_norm()) {
+    for (const bool residual : {false, true}) {
+      NormCall fused(*ops, {.activation = Activation::relu6, .residual = residual});
+      NormCall plain(*ops, {.residual = residual});
+      for (NormCall* call : {&fused, &plain}) call->run(Pass::forward);
+      FloatList dy = drawn_floats(fused.x.size(), 3);
+      FloatList masked = dy;
+      std::array<int, 3> ends{};
+      for (std::size_t i = 0; i < dy.size(); ++i) {
+        const float y = plain.y[i];
+        ASSERT_EQ(fused.y[i], y < 0 ? 0 : y > 6 ? 6 : y);
+        ++ends[y <= 0 ? 0 : y < 6 ? 1 : 2];
+        if (y <= 0 || y >= 6) masked[i] = 0;
+      }
+      for (const int values : ends) EXPECT_GT(values, 100);
+      fused.run(Pass::backward, &dy);
+      plain.run(Pass::backward, &masked);
+      EXPECT_EQ(fused.dx, plain.dx) << ops->name();
+      EXPECT_EQ(fused.d_gamma, plain.d_gamma) << ops->name();
+      EXPECT_EQ(fused.d_beta, plain.d_beta) << ops->name();
+      if (residual) {
+        EXPECT_EQ(fused.d_residual, plain.d_residual) << ops->name();
+      }
+    }
+  }
+}
+
+TEST(BatchNormBits, AreTheOnlyOnesWithAReLU6OfTheirOwn) {
+  const auto ops = make_reference_ops();
+  const Format image = Format::plain({1, 3, 5, 5}, DType::float32);
+  for (const Operator& op :
+       {Operator{Convolution{.activation = Activation::relu6}}, Operator{Linear{.activation = Activation::relu6}}})
+    EXPECT_THROW((void)ops->make(op, std::array{image}), Error);
+  EXPECT_THROW((void)ops->make(Add{.activation = Activation::relu6}, std::array{image, image}), Error);
 }
 
 }  // namespace

@@ -119,6 +119,7 @@ std::vector<Row> norms() {
       {"batch-norm", BatchNorm{}, {{3, 5, 4, 3}}},
       {"batch-norm-relu", BatchNorm{.activation = Activation::relu}, {{4, 16, 8, 8}}},
       {"batch-norm-relu-odd", BatchNorm{.activation = Activation::relu}, {{3, 37, 5, 3}}},
+      {"batch-norm-relu6", BatchNorm{.activation = Activation::relu6}, {{3, 37, 5, 3}}},
       {"batch-norm-add", BatchNorm{.residual = true}, {{3, 20, 4, 3}, {3, 20, 4, 3}}},
       {"batch-norm-add-relu",
        BatchNorm{.activation = Activation::relu, .residual = true},

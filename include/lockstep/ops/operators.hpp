@@ -16,7 +16,11 @@
 namespace lockstep::ops {
 
 /// What an operator does to its result before handing it on; fused so that a back end can save a pass over memory.
-enum class Activation { none, relu };
+enum class Activation {
+  none,
+  relu,
+  relu6,  ///< of batch norm only
+};
 
 /// A parameter, which is learned, or state, which steps change otherwise. Before training its values are uniform in
 /// [value − spread, value + spread).

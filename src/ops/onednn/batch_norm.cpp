@@ -35,16 +35,16 @@ class BatchNormKernel final : public Kernel {
         members_(team_size()),
         running_line_(static_cast<std::size_t>(2 * layout_.channels())),
         sums_(running_line_.size() * static_cast<std::size_t>(members_)),
-        coefficients_(3 * running_line_.size()) {
+        coefficients_(static_cast<std::size_t>(rows * layout_.channels())) {
     const std::int64_t each = 2 * static_cast<std::int64_t>(sizeof(double) + sizeof(float));
     const std::int64_t exchanged = shape.synchronised ? 3 * out_.shape.channels : 0;
     set({.inputs = inputs_of(shape, in),
          .output = out_,
          .saved = {each * layout_.channels()},
          .backward_reads_first_input = true,
-         .backward_reads_output = shape.residual && relu(),
+         .backward_reads_output = shape.residual && is_clipped(),
          .recomputable = !shape.residual,
-         .takes_two_gradients = shape.residual || relu(),
+         .takes_two_gradients = shape.residual || is_clipped(),
          .in_place_gradient = shape.residual ? 1 : 0,
          .forward_part = exchanged,
          .backward_part = exchanged});
@@ -113,6 +113,8 @@ class BatchNormKernel final : public Kernel {
   static constexpr std::int64_t intercept = 3;
   static constexpr std::int64_t direction = 4;
   static constexpr std::int64_t from = 5;
+  static constexpr std::int64_t to = 6;
+  static constexpr std::int64_t rows = 7;
 
   struct Groups {
     std::int64_t begin;
@@ -170,7 +172,7 @@ class BatchNormKernel final : public Kernel {
   void normalise(const Arguments& call, const double* line, const Groups& groups) const {
     const auto* x = static_cast<const float*>(call.inputs[0]);
     const auto* residual = shape_.residual ? static_cast<const float*>(call.inputs[1]) : nullptr;
-    const kernels::ForwardCoefficients coefficients{line, line + layout_.channels(), relu()};
+    const kernels::ForwardCoefficients coefficients{line, line + layout_.channels(), clip()};
     for_each_part(groups, [&](const kernels::TensorPart& part, int /*member*/) {
       kernels::normalise(layout_, part, coefficients, x, residual, static_cast<float*>(call.output));
     });
@@ -204,19 +206,25 @@ class BatchNormKernel final : public Kernel {
   }
 
   [[nodiscard]] kernels::Mask mask(const Arguments& call) const {
-    if (!relu()) return {};
-    if (shape_.residual) return {.output = static_cast<const float*>(call.output)};
+    if (!is_clipped()) return {};
+    const bool six = shape_.activation == Activation::relu6;
+    if (shape_.residual) return {.output = static_cast<const float*>(call.output), .six = six};
     return {.direction = coefficients_.data() + direction * layout_.channels(),
-            .from = coefficients_.data() + from * layout_.channels()};
+            .from = coefficients_.data() + from * layout_.channels(),
+            .to = coefficients_.data() + to * layout_.channels(),
+            .six = six};
   }
 
   void set_thresholds(const Arguments& call, const Groups& groups) {
-    if (!relu() || shape_.residual) return;
+    if (!is_clipped() || shape_.residual) return;
     const auto* line = static_cast<const double*>(call.saved);
     for_channels(groups, [&](std::int64_t c) {
-      const kernels::Threshold threshold = kernels::threshold_of(line[c], line[layout_.channels() + c]);
+      const double factor = line[c];
+      const double summand = line[layout_.channels() + c];
+      const kernels::Threshold threshold = kernels::threshold_of(factor, summand);
       coefficient(direction)[c] = threshold.direction;
       coefficient(from)[c] = threshold.from;
+      if (shape_.activation == Activation::relu6) coefficient(to)[c] = kernels::threshold_of_six(factor, summand).from;
     });
   }
 
@@ -295,7 +303,11 @@ class BatchNormKernel final : public Kernel {
   [[nodiscard]] double* products_of(int member) { return sums_of(member) + layout_.channels(); }
   [[nodiscard]] double sum(std::int64_t c) { return sums_of(0)[c]; }
   [[nodiscard]] double product(std::int64_t c) { return products_of(0)[c]; }
-  [[nodiscard]] bool relu() const { return shape_.activation == Activation::relu; }
+  [[nodiscard]] bool is_clipped() const { return shape_.activation != Activation::none; }
+  [[nodiscard]] kernels::Clip clip() const {
+    if (!is_clipped()) return kernels::Clip::none;
+    return shape_.activation == Activation::relu ? kernels::Clip::relu : kernels::Clip::relu6;
+  }
   /// Values that a channel's statistics are taken over.
   [[nodiscard]] double values() const { return static_cast<double>(layout_.images * layout_.positions); }
 

@@ -52,8 +52,8 @@ class FrozenBatchNormKernel final : public Kernel {
 
  private:
   void apply(const std::vector<double>& shifts, const void* from, void* to) const {
-    kernels::normalise(layout_, whole(layout_), {scales_.data(), shifts.data(), false}, static_cast<const float*>(from),
-                       nullptr, static_cast<float*>(to));
+    kernels::normalise(layout_, whole(layout_), {scales_.data(), shifts.data(), kernels::Clip::none},
+                       static_cast<const float*>(from), nullptr, static_cast<float*>(to));
   }
 
   double epsilon_;

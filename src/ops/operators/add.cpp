@@ -5,6 +5,7 @@ namespace lockstep::ops {
 
 Signature Add::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, 2, "an addition");
+  require_common(activation);
   const Shape& in = inputs[0];
   require(in == inputs[1], "cannot add activations of " + ops::text(in) + " and " + ops::text(inputs[1]));
   return {.output = in,
