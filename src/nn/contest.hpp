@@ -14,7 +14,7 @@ struct ContestRules {
   double margin = 0.03;  ///< by how much of the first entrant's time another must be faster than that
 };
 
-/// Who is fastest by the median of his turns: the first one, unless another is faster by the margin.
+/// Who is fastest by the lower quartile of his turns: the first one, unless another is faster by the margin.
 /// @param entrants  ≥ 1
 /// @param take      an entrant's turn; returns its seconds
 /// @param is_over   asked before each turn: whether there is no time for more

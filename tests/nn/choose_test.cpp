@@ -44,11 +44,11 @@ TEST(Contest, IsNotWonWithinTheMargin) {
   EXPECT_EQ(FakeClock().contest({100, 96}, 1e9, {.margin = 0.05}), 0U);
 }
 
-TEST(Contest, IsDecidedByMedians) {
-  // Once in a while something else has the processor.
+/// More often than not something else has the processor.
+TEST(Contest, IsDecidedByTheTurnsThatNobodyDisturbs) {
   int turn = 0;
   const auto take = [&](std::size_t entrant) {
-    const bool is_disturbed = entrant == 1 && turn++ % 4 == 0;
+    const bool is_disturbed = entrant == 1 && turn++ % 3 > 0;
     return is_disturbed ? 1000.0 : entrant == 1 ? 1.0 : 2.0;
   };
   EXPECT_EQ(fastest(2, {}, take, [] { return false; }), 1U);
