@@ -63,6 +63,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("device", choice(devices), "(default cpu)")
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
       ("exact", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "compute convolutions as sums of products, without Winograd's transforms, which are faster and round more (default no)")
+      ("kernels", value<std::string>("FILE"), "compute each convolution by what is fastest here, as measured: what FILE lacks is measured first, at most 10 s, and added (by a fixed rule unless given)")
       ("precision", choice(precisions), "(default float32)")
       ("timeout", value<double>("S"), "seconds without progress after which an all-reduce fails (default 300)")
       ("shards", value<int>("V"), "cut each step into V parts, at least as many as ranks, and add their gradients in one order: the same bits on any number of ranks, nodes and threads (default 0: each rank's samples are one part)")
@@ -189,6 +190,10 @@ void refuse_contradictions(const Given& given, const Options& options, data::Dir
   if (options.compress != "none" && options.trainer.precision == DType::float64) {
     throw UsageError("--compress " + options.compress + " is for float32: gradients in float64 would go uncompressed");
   }
+  if (!options.kernels.empty() && (options.exact || options.ops == "reference")) {
+    throw UsageError(std::string("--kernels has no meaning with --") + (options.exact ? "exact" : "ops reference") +
+                     ", which leaves one way to compute each operator: leave one of the two out");
+  }
   const std::string algorithm(name(options.method));
   const collectives::Selection* selection = backends::selection_of(options.method);
   if (options.compress != "none" && selection != nullptr && is_canonical(*selection)) {
@@ -243,6 +248,7 @@ Options checked(const Given& given, const Registry& registry) {
   const bool wide = given.choose("precision", precisions, "float32") == "float64";
   options.ops = given.choose("ops", op_libraries, wide ? "reference" : "onednn");
   options.exact = given.get("exact", false);
+  options.kernels = given.get<std::string>("kernels", "");
   options.timeout_seconds = given.get("timeout", 300.0, positive, "it must be positive");
   options.threads = given.get("threads", 0, not_negative, "it cannot be negative");
   options.metrics = given.get<std::string>("metrics", "");

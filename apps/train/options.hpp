@@ -27,6 +27,7 @@ struct Options {
   std::string device;
   std::string ops;
   bool exact = false;
+  std::string kernels;  ///< the file of measured algorithms; empty: the back end's rule
   double timeout_seconds = 0;
   bool progress_thread = false;
   std::string wait = "auto";

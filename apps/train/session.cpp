@@ -13,6 +13,7 @@
 #include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
 #include "apps/train/checksum.hpp"
+#include "apps/train/kernel_choices.hpp"
 #include "apps/train/reporter.hpp"
 #include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/data/datasets.hpp"
@@ -21,6 +22,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "ops/choices.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 
@@ -50,7 +52,7 @@ Files open_files(const World& world, const Options& options) {
   return files;
 }
 
-observe::StartEvent start_event(const World& world, const Options& options) {
+observe::StartEvent start_event(const World& world, const Options& options, const ops::Choices& kernels) {
   return {.version = commit(),
           .model = options.model,
           .dataset = options.dataset,
@@ -59,6 +61,7 @@ observe::StartEvent start_event(const World& world, const Options& options) {
           .device = options.device,
           .ops = options.ops,
           .precision = std::string(name(options.trainer.precision)),
+          .kernel_choices = kernels.empty() ? "" : kernels.hash(),
           .seed = options.trainer.seed,
           .epochs = options.trainer.epochs,
           .batch = options.trainer.batch,
@@ -84,7 +87,8 @@ observe::EndEvent end_event(const trainer::Trainer::Result& result, const Option
   return event;
 }
 
-void print_header(const Options& options, const World& world, int threads, const data::DatasetPair& data) {
+void print_header(const Options& options, const World& world, int threads, const data::DatasetPair& data,
+                  const std::string& kernels) {
   std::printf("%s on %s (%lld training and %lld test samples, %lld classes), %d rank%s of %d thread%s\n",
               options.model.c_str(), options.dataset.c_str(), static_cast<long long>(data.train->size()),
               static_cast<long long>(data.test->size()), static_cast<long long>(data.train->classes()), world.size(),
@@ -92,14 +96,14 @@ void print_header(const Options& options, const World& world, int threads, const
   const std::string how = options.trainer.shards > 0
                               ? "tree-order over " + std::to_string(options.trainer.shards) + " shards"
                               : std::string(name(options.method));
-  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients %s by %s%s%s%s\n\n",
+  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients %s by %s%s%s%s\n%s\n",
               static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
               static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
               std::string(name(options.trainer.precision)).c_str(),
               options.trainer.zero && options.trainer.shards == 0 ? "reduce-scattered" : "all-reduced", how.c_str(),
               backends::selection_of(options.method) == nullptr ? " (the MPI library's own)" : " (lockstep's own)",
               options.compress == "none" ? "" : ", on the wire in ",
-              options.compress == "none" ? "" : options.compress.c_str());
+              options.compress == "none" ? "" : options.compress.c_str(), kernels.c_str());
   std::fflush(stdout);
 }
 
@@ -152,7 +156,7 @@ nn::Graph make_graph(const World& world, const Options& options, const nn::Model
 
 /// For rank 0; the other ranks report nothing.
 std::optional<Reporter> make_reporter(const World& world, const Options& options, const data::Dataset& train,
-                                      std::optional<observe::MetricsFile> metrics) {
+                                      const ops::Choices& kernels, std::optional<observe::MetricsFile> metrics) {
   if (world.rank() != Rank{0}) return std::nullopt;
   const std::int64_t batch = options.trainer.batch.value;
   std::optional<Reporter> reporter(
@@ -162,7 +166,7 @@ std::optional<Reporter> make_reporter(const World& world, const Options& options
                                            .images_per_epoch = {train.size()},
                                            .terminal = shows_on_terminal()}),
       std::move(metrics));
-  reporter->write(start_event(world, options));
+  reporter->write(start_event(world, options, kernels));
   return reporter;
 }
 
@@ -196,9 +200,7 @@ void print_explanation(const Options& options, const ProcessGroup& group, const 
 /// The operators of a step of the largest share, or of its largest shard or micro-batch. All ranks measure at once, as
 /// they train at once.
 void print_step(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops) {
-  const std::int64_t shards = options.trainer.shards > 0 ? options.trainer.shards : world.size();
-  const std::int64_t parts = shards * options.trainer.accumulate;
-  const std::int64_t share = (options.trainer.batch.value + parts - 1) / parts;
+  const std::int64_t share = largest_leaf(options, world.size());
   barrier(world.group());
   const nn::StepReport report = nn::explain_step(graph, ops, options.trainer.precision, share, options.trainer.passes);
   if (world.rank() != Rank{0}) return;
@@ -241,6 +243,8 @@ int run_session(World& world, const Options& options, const Registry& registry) 
   const bool by_shards = options.trainer.shards > 0;
   const auto ops = options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads, options.exact)
                                            : ops::make_reference_ops();
+  const std::string kernels =
+      options.kernels.empty() ? "" : use_kernel_choices(world, options, graph, *ops, by_shards ? 1 : threads);
   trainer::TrainerOptions trainer_options = options.trainer;
   trainer_options.lanes = by_shards ? threads : 1;
   Files files = open_files(world, options);
@@ -260,8 +264,9 @@ int run_session(World& world, const Options& options, const Registry& registry) 
                              .observer = observer,
                              .notice = [&options](std::string_view text) { tell_user(options, text); },
                              .compress = backends::parse_compression(options.compress)});
-  if (world.rank() == Rank{0}) print_header(options, world, threads, data);
-  std::optional<Reporter> reporter = make_reporter(world, options, *data.train, std::move(files.metrics));
+  if (world.rank() == Rank{0}) print_header(options, world, threads, data, kernels);
+  std::optional<Reporter> reporter =
+      make_reporter(world, options, *data.train, ops->choices(), std::move(files.metrics));
   Reporter* listener = reporter ? &*reporter : nullptr;
   trainer::Trainer trainer(group, *ops, graph, data, trainer_options, listener, observer);
   if (options.explain && world.rank() == Rank{0}) print_explanation(options, group, trainer);

@@ -12,6 +12,7 @@
 #include "nn/lanes.hpp"
 #include "nn/prepared_graph.hpp"
 #include "nn/runner.hpp"
+#include "ops/choices.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -70,12 +71,12 @@ void Passes::leave_out(const std::string& name) {
   }
 }
 
-namespace {
-
-Graph after_passes(const Graph& graph, const ModelOptions& options) {
-  const Graph whole = options.synchronised_parts > 0 ? synchronise_batch_norms(graph) : graph;
-  return options.passes.fuse ? fuse_activations(fuse_additions(whole)) : whole;
+Graph after_passes(const Graph& graph, const Passes& passes, bool synchronised) {
+  const Graph whole = synchronised ? synchronise_batch_norms(graph) : graph;
+  return passes.fuse ? fuse_activations(fuse_additions(whole)) : whole;
 }
+
+namespace {
 
 void check_shards(const ModelOptions& options) {
   const Share& own = options.own_shards;
@@ -97,7 +98,7 @@ StepShape shape_of(const ModelOptions& options) {
 
 Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
     : graph_(std::move(graph)),
-      passed_(after_passes(graph_, options)),
+      passed_(after_passes(graph_, options.passes, options.synchronised_parts > 0)),
       ops_(ops),
       options_(std::move(options)),
       numbers_(std::make_unique<StepNumbers>()) {
@@ -182,6 +183,28 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
 int Model::gradient_places() const { return folds_of(passed_, shape_of(options_), lanes_->count()).places; }
 
 void Model::prepare(std::int64_t samples, bool training) { prepared(samples, training); }
+
+void Model::use(const ops::Choices& choices) {
+  if (choices == ops_.choices()) return;
+  const auto take = [this](const ops::Choices& taken) {
+    for (int lane = 0; lane < lanes_->count(); ++lane) lanes_->ops(lane).use(taken);
+  };
+  const ops::Choices before = ops_.choices();
+  auto old = std::exchange(prepared_, {});
+  try {
+    take(choices);
+    for (const auto& [samples, graph] : old)
+      for (const bool training : {true, false})
+        if (graph->has(training)) prepare(samples, training);
+  } catch (...) {
+    take(before);
+    prepared_ = std::move(old);
+    for (auto& [samples, graph] : prepared_) place(*graph);  // the arena may be another
+    throw;
+  }
+}
+
+const ops::Choices& Model::choices() const { return ops_.choices(); }
 
 Bytes Model::activation_bytes(std::int64_t samples, bool training) {
   PreparedGraph& graph = prepared(samples, training);

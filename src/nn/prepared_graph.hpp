@@ -20,6 +20,10 @@
 
 namespace lockstep::nn {
 
+/// The graph that is computed.
+/// @param synchronised  whether batch norm takes mean and variance over several leaves
+Graph after_passes(const Graph& graph, const Passes& passes, bool synchronised);
+
 /// Everything that a list's operands are made addresses of.
 struct StepMemory {
   std::byte* arena = nullptr;  ///< at least as long as the plan's total

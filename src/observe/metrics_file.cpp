@@ -21,20 +21,22 @@ MetricsFile::MetricsFile(MetricsFile&&) noexcept = default;
 MetricsFile& MetricsFile::operator=(MetricsFile&&) noexcept = default;
 
 void MetricsFile::write(const StartEvent& event) {
-  append(*file_, {{"event", "start"},
-                  {"version", event.version},
-                  {"model", event.model},
-                  {"dataset", event.dataset},
-                  {"ranks", event.hosts.size()},
-                  {"hosts", event.hosts},
-                  {"batch", event.batch.value},
-                  {"epochs", event.epochs},
-                  {"seed", event.seed},
-                  {"algorithm", event.algorithm},
-                  {"compress", event.compress},
-                  {"device", event.device},
-                  {"ops", event.ops},
-                  {"precision", event.precision}});
+  Json line = {{"event", "start"},
+               {"version", event.version},
+               {"model", event.model},
+               {"dataset", event.dataset},
+               {"ranks", event.hosts.size()},
+               {"hosts", event.hosts},
+               {"batch", event.batch.value},
+               {"epochs", event.epochs},
+               {"seed", event.seed},
+               {"algorithm", event.algorithm},
+               {"compress", event.compress},
+               {"device", event.device},
+               {"ops", event.ops},
+               {"precision", event.precision}};
+  if (!event.kernel_choices.empty()) line["kernel_choices"] = event.kernel_choices;
+  append(*file_, line);
 }
 
 void MetricsFile::write(const StepEvent& event) {

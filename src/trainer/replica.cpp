@@ -12,6 +12,8 @@
 
 #include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
+#include "ops/choices.hpp"
+#include "trainer/resume.hpp"
 #include "trainer/shard_statistics.hpp"
 
 namespace lockstep::trainer {
@@ -66,10 +68,15 @@ Share own_shards(const ProcessGroup& group, const TrainerOptions& options) {
   return share_of(options.shards, group.rank().value, group.size());
 }
 
-/// Shards make the same bits on the same processors only.
-void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops) {
+/// All ranks compute by the same choices. Shards make the same bits on the same processors only, too.
+void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops, bool shards) {
+  const std::string arithmetic = shards                  ? ops.arithmetic()
+                                 : ops.choices().empty() ? "no kernel choices"
+                                                         : "kernel choices " + ops.choices().hash();
+  const std::string why = shards ? "shards are to make the same bits on any ranks" : "ranks are to choose alike";
+  const std::string remedy = shards ? "Use nodes of one kind, or leave shards out" : "Hand rank 0's choices to all";
   Fnv1a hash;
-  hash.add(ops.arithmetic());
+  hash.add(arithmetic);
   auto own = static_cast<std::int64_t>(hash.value());
   std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
   group.statistics().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "arithmetic").wait();
@@ -77,11 +84,10 @@ void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops) {
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
   if (others.empty()) return;
-  throw Error(ErrorCode::mismatch,
-              "shards are to make the same bits on any ranks, but the ranks named here compute otherwise than rank 0: "
-              "here it is " +
-                  ops.arithmetic() + ". Use nodes of one kind, or leave shards out",
-              {.operation = "arithmetic", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
+  throw Error(
+      ErrorCode::mismatch,
+      why + ", but the ranks named here compute otherwise than rank 0: here it is " + arithmetic + ". " + remedy,
+      {.operation = "arithmetic", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
       .on_every_rank();
 }
 
@@ -153,7 +159,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       zero_(options.zero),
       averages_wanted_(options.ema > 0),
       samples_seen_(static_cast<std::size_t>(own_shards_.count)) {
-  if (shards_ > 0) require_equal_arithmetic(group, ops);
+  require_equal_arithmetic(group, ops, shards_ > 0);
   model_.bind({.parameters = data_parallel_.values(),
                .gradients = data_parallel_.gradient_places(),
                .state = states(),
@@ -300,6 +306,7 @@ void Replica::gather_averages() {
 }
 
 void Replica::save(Snapshot& snapshot) {
+  snapshot.kernel_choices = model_.choices().text();
   copy_out(data_parallel_.values(), snapshot.weights);
   assemble(velocity(), snapshot.velocity);
   if (averages_wanted_) assemble(averages(), snapshot.averages);
@@ -328,6 +335,23 @@ std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
   const auto length = [](const std::vector<std::byte>& part) { return static_cast<std::int64_t>(part.size()); };
   return lengths_of(length(snapshot.weights), length(snapshot.velocity), length(snapshot.averages),
                     length(snapshot.state));
+}
+
+void Replica::compute_as(const Snapshot& snapshot) {
+  const ops::Choices before = model_.choices();
+  const std::string text = rank_zeros_text(*group_, snapshot.kernel_choices);
+  std::string obstacle;
+  try {
+    model_.use(ops::Choices::parse(text, "the snapshot's kernel choices"));
+  } catch (const Error& error) {
+    obstacle = "was computed by algorithms that cannot be had there: " + error.message();
+  }
+  try {
+    require_no_obstacle(*group_, obstacle);
+  } catch (...) {
+    model_.use(before);
+    throw;
+  }
 }
 
 void Replica::restore(const Snapshot& snapshot) {

@@ -52,18 +52,26 @@ std::string difference(const std::vector<Setting>& snapshot, const std::vector<S
 }  // namespace
 
 void require_same_run(ProcessGroup& group, const std::vector<Setting>& rank_zeros, const std::vector<Setting>& own) {
+  const std::string different = difference(from_text(rank_zeros_text(group, to_text(rank_zeros))), own);
+  require_no_obstacle(group, different.empty() ? "" : "has " + different);
+}
+
+std::string rank_zeros_text(ProcessGroup& group, const std::string& text) {
+  return broadcast(group.statistics(), text, {0});
+}
+
+void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
   Communicator& communicator = group.statistics();
-  const std::string different = difference(from_text(broadcast(communicator, to_text(rank_zeros), {0})), own);
-  std::uint8_t is_different = different.empty() ? 0 : 1;
+  std::uint8_t has_one = obstacle.empty() ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(group.size()));
-  communicator.all_gather(std::span(&is_different, 1), std::span(all), Queue::host(), "snapshot").wait();
+  communicator.all_gather(std::span(&has_one, 1), std::span(all), Queue::host(), "snapshot").wait();
   std::vector<int> others;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != 0) others.push_back(static_cast<int>(rank));
   if (others.empty()) return;
-  const std::string why = broadcast(communicator, different, {others.front()});
+  const std::string why = broadcast(communicator, obstacle, {others.front()});
   throw Error(ErrorCode::mismatch,
-              "the ranks named here cannot go on from rank 0's snapshot, which has " + why + ". Nothing was changed",
+              "the ranks named here cannot go on from rank 0's snapshot, which " + why + ". Nothing was changed",
               {.operation = "restore", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
       .on_every_rank();
 }

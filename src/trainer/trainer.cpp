@@ -203,6 +203,7 @@ void Trainer::restore(const Snapshot& snapshot) {
   std::vector<Snapshot::Setting> found = Replica::lengths(snapshot);
   found.insert(found.end(), snapshot.settings.begin(), snapshot.settings.end());
   require_same_run(*group_, found, settings());
+  replica_.compute_as(snapshot);
   replica_.restore(snapshot);
   std::int64_t position[3] = {snapshot.epoch, snapshot.step, snapshot.steps};
   group_->statistics().broadcast({position, {3}, DType::int64}, {0}, Queue::host(), "position").wait();

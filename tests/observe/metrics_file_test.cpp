@@ -42,6 +42,11 @@ TEST(MetricsFile, WritesTheStart) {
 })"));
 }
 
+TEST(MetricsFile, WritesByWhichChoicesKernelsAreMadeWhereThereAreAny) {
+  EXPECT_FALSE(written(StartEvent{}).contains("kernel_choices"));
+  EXPECT_EQ(written(StartEvent{.kernel_choices = "00c0ffee"})["kernel_choices"], "00c0ffee");
+}
+
 TEST(MetricsFile, WritesAStep) {
   EXPECT_EQ(written(StepEvent{.epoch = 1, .step = 50, .loss = 0.25, .images_per_second = 1000.5}),
             json::parse(R"({"event":"step","epoch":1,"step":50,"loss":0.25,"images_per_second":1000.5})"));

@@ -11,6 +11,7 @@
 /// - mnist: MNIST's files are not there; device: a device file is not there
 /// - memory: it takes more memory than one may take unasked
 /// - mpi: the MPI library's launcher cannot do it; threads: the MPI library allows more threads than the test can use
+/// - winograd: oneDNN has no Winograd's convolutions for this processor
 /// - ranks: it says nothing at this number of ranks
 #define LOCKSTEP_SKIP(reason) GTEST_SKIP() << "[" #reason "] "
 

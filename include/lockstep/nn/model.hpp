@@ -156,6 +156,11 @@ class Model {
   /// Afterwards those of this size allocate nothing, but for scratch memory that an operator may keep from its first
   /// call.
   void prepare(std::int64_t samples, bool training = true);
+  /// Makes all kernels that there are, and later ones, by other choices of algorithms.
+  /// @throws as ops::Ops::use and ops::Ops::make; nothing has changed then
+  void use(const ops::Choices& choices);
+  /// What kernels are made by.
+  [[nodiscard]] const ops::Choices& choices() const;
   /// Memory that activations and their gradients take in a step, or in an evaluation.
   [[nodiscard]] Bytes activation_bytes(std::int64_t samples, bool training = true);
   /// The operators of a step, in their order, and its updates where there is memory for them.

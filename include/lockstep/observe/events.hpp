@@ -21,6 +21,7 @@ struct StartEvent {
   std::string device;
   std::string ops;
   std::string precision;
+  std::string kernel_choices;  ///< hash of those by which operators are computed; empty: by the back end's rule
   std::uint64_t seed = 0;
   std::int64_t epochs = 0;
   Count batch;                     ///< over all ranks

@@ -157,6 +157,9 @@ struct MachineLimits {
   double flops_per_second = 0;  ///< multiplications and additions, in registers
 };
 
+struct Algorithms;
+class Choices;
+
 /// Makes kernels. One per rank; used by one thread, which may use `threads` of its own.
 class Ops {
  public:
@@ -175,11 +178,21 @@ class Ops {
   /// @throws Error{unsupported} for formats of another back end
   [[nodiscard]] virtual std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) = 0;
 
-  /// The same back end, computing on one thread only. To be called on that thread, before kernels are made; they give
-  /// the bits that this one gives if it has one thread, too.
+  /// By what an operator's passes can be computed, for inputs of these formats, where there is more than one way, else
+  /// empty: first what the back end's rule takes, then what differs from that in one pass, and in no format.
+  /// @see ops/choices.hpp
+  [[nodiscard]] virtual std::vector<Algorithms> candidates(const Operator& op, std::span<const Format> inputs) = 0;
+  /// Kernels that are made from now on are computed by what these say, and by the back end's rule where they say
+  /// nothing. @throws Error{unsupported} with the reason if it cannot be; nothing changes then
+  virtual void use(const Choices& choices) = 0;
+  /// Those in use: none at first.
+  [[nodiscard]] virtual const Choices& choices() const = 0;
+
+  /// The same back end, computing on one thread only, by the same choices. To be called on that thread, before kernels
+  /// are made; they give the bits that this one gives if it has one thread, too.
   [[nodiscard]] virtual std::unique_ptr<Ops> another() const = 0;
 
-  /// What decides its bits beside the operands: versions and instruction sets, for ranks to compare.
+  /// What decides its bits beside the operands: versions, instruction sets and choices, for ranks to compare.
   [[nodiscard]] virtual std::string arithmetic() const = 0;
 
   /// Overwrites parameters and velocity.

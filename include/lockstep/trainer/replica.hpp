@@ -64,6 +64,9 @@ class Replica : private nn::Peers {
   [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
   /// The same of a snapshot.
   [[nodiscard]] static std::vector<Snapshot::Setting> lengths(const Snapshot& snapshot);
+  /// Computes by the algorithms that rank 0's snapshot was made by. Collective.
+  /// @throws Error{mismatch} on every rank, where one cannot, with the reason; nothing has changed then
+  void compute_as(const Snapshot& snapshot);
   /// Overwrites weights, velocity and running statistics with rank 0's snapshot. Collective.
   /// @pre it has what `settings` says
   void restore(const Snapshot& snapshot);

@@ -18,6 +18,9 @@ struct Snapshot {
   };
   /// What has to be the same where the run goes on: model, precision, tensors, data, batch and seed.
   std::vector<Setting> settings;
+  /// By which algorithms operators were computed, where that had been measured; empty: by the back end's rule. Who goes
+  /// on computes by the same, whatever has been measured there.
+  std::string kernel_choices;
   std::int64_t epoch = 1;           ///< from 1
   std::int64_t step = 0;            ///< steps done in this epoch
   std::int64_t steps = 0;           ///< done in all

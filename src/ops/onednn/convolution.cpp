@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "ops/choices.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/windowed.hpp"
 
@@ -6,8 +12,18 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// Direct or Winograd, by a rule that all ranks follow alike; measuring at start could make them differ. oneDNN 2.6.3
-/// on one AMD Zen 5 core, 3×3, batch 64, µs forward / backward data / backward weights:
+using Windowed =
+    WindowedKernel<dnnl::convolution_forward, dnnl::convolution_backward_data, dnnl::convolution_backward_weights>;
+
+/// What oneDNN is asked for, of each pass.
+struct Wanted {
+  dnnl::algorithm forward;
+  dnnl::algorithm backward_data;
+  dnnl::algorithm backward_weights;
+};
+
+/// Direct or Winograd where nobody has measured: a rule that all ranks follow alike. oneDNN 2.6.3 on one AMD Zen 5
+/// core, 3×3, batch 64, µs forward / backward data / backward weights:
 ///
 ///                     Winograd               direct
 ///   1 → 32, 28×28     1108 / 1204 /  940      171 / 1693 /  164
@@ -25,24 +41,32 @@ namespace {
 /// 1.5e-7. With it in all passes ResNet-20's gradients are off by 1.4e-6 (median over tensors), LeNet's by 3.4e-7,
 /// where PyTorch's float32 is off by 9.0e-7 and 2.5e-7; no tensor's by more than 2.4 times PyTorch's. Without it that
 /// is 7.6e-7 and 2.4e-7. `convolution_auto` takes it where batches are large enough, but for one input channel too. An
-/// image's result does not depend on the batch it is in, with either.
-dnnl::algorithm choose_algorithm(const Format& in, const Convolution& shape, bool exact) {
+/// image's result does not depend on the batch it is in, with either. `convolution_auto` also knows batches: below 16
+/// it is direct.
+Wanted by_rule(const Format& in, const Convolution& shape, bool exact) {
   const bool faster = in.shape.channels >= 32 && shape.out_channels >= 32 && shape.kernel == 3 && shape.stride == 1 &&
                       shape.dilation == 1 && shape.groups == 1;
-  return faster && !exact ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
+  const auto each = faster && !exact ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
+  return {each, each, each};
 }
 
-}  // namespace
+Wanted by_choice(const Algorithms& chosen) {
+  const auto asked = [](Algorithm algorithm) {
+    return algorithm == Algorithm::winograd ? dnnl::algorithm::convolution_winograd
+                                            : dnnl::algorithm::convolution_direct;
+  };
+  return {asked(chosen.forward), asked(chosen.backward_data), asked(chosen.backward_weights)};
+}
 
-std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
-  using Windowed =
-      WindowedKernel<dnnl::convolution_forward, dnnl::convolution_backward_data, dnnl::convolution_backward_weights>;
-  const std::int64_t in_channels = in[0].shape.channels;
+std::unique_ptr<Windowed> make_by(const Wanted& wanted, const Convolution& shape, const ContextPtr& context,
+                                  const Format& in) {
+  const std::int64_t in_channels = in.shape.channels;
   return std::make_unique<Windowed>(
-      context, in[0],
-      WindowedOptions{.out = shape.signature(std::span(&in[0].shape, 1)).output,
-                      .algorithm = choose_algorithm(in[0], shape, context->exact),
-                      .algorithm_weights = choose_algorithm(in[0], shape, context->exact),
+      context, in,
+      WindowedOptions{.out = shape.signature(std::span(&in.shape, 1)).output,
+                      .forward = wanted.forward,
+                      .backward_data = wanted.backward_data,
+                      .backward_weights = wanted.backward_weights,
                       .passed_over = faulty_kernels(shape.stride, shape.groups, in_channels, shape.out_channels),
                       .stride = dims_of(shape.stride),
                       .dilation = {shape.dilation.height - 1, shape.dilation.width - 1},
@@ -52,6 +76,63 @@ std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context
                       .plain_weights = shape.groups == 1 ? Tag::oihw : Tag::goihw,
                       .bias = shape.bias,
                       .relu = shape.activation == Activation::relu});
+}
+
+/// Null where oneDNN has no kernel.
+std::unique_ptr<Windowed> try_by(const Algorithms& chosen, const Convolution& shape, const ContextPtr& context,
+                                 const Format& in) {
+  try {
+    return make_by(by_choice(chosen), shape, context, in);
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+}
+
+/// What computes it in truth.
+Algorithms algorithms_of(const Windowed& kernel) {
+  const auto of = [](const std::string& name) {
+    return name.find("wino") == std::string::npos ? Algorithm::direct : Algorithm::winograd;
+  };
+  const auto names = kernel.kernels();
+  return {of(names[0]), of(names[1]), of(names[2])};
+}
+
+/// Whether neighbours cannot tell them apart.
+bool has_same_formats(const Traits& one, const Traits& other) {
+  return to_desc(one.inputs[0]) == to_desc(other.inputs[0]) && to_desc(one.output) == to_desc(other.output);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
+  const Algorithms* chosen = context->choices.find(key_of(shape, in), in[0].shape.batch);
+  if (chosen == nullptr) return make_by(by_rule(in[0], shape, context->exact), shape, context, in[0]);
+  auto kernel = try_by(*chosen, shape, context, in[0]);
+  if (kernel != nullptr) return kernel;
+  throw Error(ErrorCode::unsupported, "oneDNN cannot compute the " + key_of(shape, in) +
+                                          ", by the algorithms that were chosen for it; leave the choices out");
+}
+
+std::vector<Algorithms> candidates(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
+  if (context->exact) return {};
+  const auto usual = make_by(by_rule(in[0], shape, false), shape, context, in[0]);
+  const Algorithms rule = algorithms_of(*usual);
+  std::vector<Algorithms> found{rule};
+  for (Algorithm Algorithms::*pass :
+       {&Algorithms::forward, &Algorithms::backward_data, &Algorithms::backward_weights}) {
+    Algorithms other = rule;
+    other.*pass = rule.*pass == Algorithm::direct ? Algorithm::winograd : Algorithm::direct;
+    const auto kernel = try_by(other, shape, context, in[0]);
+    if (kernel != nullptr && algorithms_of(*kernel) == other && has_same_formats(kernel->traits(), usual->traits()))
+      found.push_back(other);
+  }
+  return found.size() > 1 ? found : std::vector<Algorithms>{};
+}
+
+bool has_winograd(const ContextPtr& context) {
+  constexpr Algorithm winograd = Algorithm::winograd;
+  const Format in = Format::plain({1, 32, 16, 16}, DType::float32);
+  return try_by({winograd, winograd, winograd}, Convolution{.out_channels = 32, .padding = 1}, context, in) != nullptr;
 }
 
 }  // namespace lockstep::ops::onednn

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
+#include "ops/choices.hpp"
 #include "ops/limits.hpp"
 #include "ops/onednn/empty_batch.hpp"
 #include "ops/onednn/operators.hpp"
@@ -29,6 +33,13 @@ auto translated(const std::string& what, const Make& make) {
   } catch (const dnnl::error& error) {
     throw Error(ErrorCode::unsupported, "oneDNN cannot make this " + what + ": " + error.what());
   }
+}
+
+std::string version_text() {
+  const dnnl_version_t& version = *dnnl_version();
+  std::string text = "oneDNN";
+  for (const int number : {version.major, version.minor, version.patch}) text += ' ' + std::to_string(number);
+  return text;
 }
 
 /// From one layout to another.
@@ -60,6 +71,9 @@ class OneDnnOps final : public Ops {
     context_ = std::make_shared<onednn::Context>();
     context_->exact = exact;
   }
+  OneDnnOps(int threads, bool exact, Choices choices) : OneDnnOps(threads, exact) {
+    context_->choices = std::move(choices);
+  }
 
   [[nodiscard]] std::string_view name() const override { return "onednn"; }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32; }
@@ -68,14 +82,30 @@ class OneDnnOps final : public Ops {
     return translated("reorder", [&] { return std::make_unique<Reorder>(context_, from, to); });
   }
 
-  [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_onednn_ops(1, context_->exact); }
-  [[nodiscard]] std::string arithmetic() const override {
-    const dnnl_version_t& version = *dnnl_version();
-    std::string text = "oneDNN";
-    for (const int number : {version.major, version.minor, version.patch}) text += ' ' + std::to_string(number);
-    return text + " isa " + std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa())) + ", " +
-           instruction_set_of_loops() + (context_->exact ? ", exact" : "");
+  [[nodiscard]] std::unique_ptr<Ops> another() const override {
+    return std::make_unique<OneDnnOps>(1, context_->exact, context_->choices);
   }
+  [[nodiscard]] std::string arithmetic() const override {
+    std::string text = version_text();
+    text += " isa " + std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa())) + ", ";
+    text += instruction_set_of_loops() + (context_->exact ? ", exact" : "");
+    return text + (choices().empty() ? "" : ", kernel choices " + choices().hash());
+  }
+
+  [[nodiscard]] std::vector<Algorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
+    const auto* convolution = std::get_if<Convolution>(&op);
+    if (convolution == nullptr || inputs[0].shape.batch == 0) return {};
+    return translated(convolution->text(), [&] { return onednn::candidates(*convolution, context_, inputs); });
+  }
+  void use(const Choices& choices) override {
+    if (context_->exact) choices.refuse_winograd("what rounds more is to be left out (exact)");
+    if (!has_winograd_) has_winograd_ = onednn::has_winograd(context_);
+    if (!*has_winograd_) {
+      choices.refuse_winograd(version_text() + " has no Winograd's convolutions on this processor");
+    }
+    context_->choices = choices;
+  }
+  [[nodiscard]] const Choices& choices() const override { return context_->choices; }
 
   void sgd(const SgdStep& step) override {
     check_sgd(step);
@@ -113,6 +143,7 @@ class OneDnnOps final : public Ops {
 
   std::unique_ptr<Ops> reference_;  ///< of operators that oneDNN has no kernels for
   onednn::ContextPtr context_;
+  std::optional<bool> has_winograd_;  ///< once it has been asked for
   SumOfSquares squares_;
 };
 

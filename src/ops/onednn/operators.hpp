@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "lockstep/ops/ops.hpp"
 #include "ops/onednn/context.hpp"
@@ -24,5 +25,10 @@ std::unique_ptr<Kernel> make(const Add& add, const ContextPtr& context, std::spa
 std::unique_ptr<Kernel> make(const Pointwise& function, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, const ContextPtr& context, std::span<const Format> in);
+
+/// As `Ops::candidates`.
+std::vector<Algorithms> candidates(const Convolution& shape, const ContextPtr& context, std::span<const Format> in);
+/// Whether oneDNN has Winograd's algorithm for this processor.
+bool has_winograd(const ContextPtr& context);
 
 }  // namespace lockstep::ops::onednn

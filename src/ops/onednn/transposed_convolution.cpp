@@ -17,8 +17,9 @@ std::unique_ptr<Kernel> make_deconvolution(const TransposedConvolution& shape, c
   return std::make_unique<Windowed>(
       context, in,
       WindowedOptions{.out = shape.signature(std::span(&in.shape, 1)).output,
-                      .algorithm = dnnl::algorithm::deconvolution_direct,
-                      .algorithm_weights = dnnl::algorithm::deconvolution_direct,
+                      .forward = dnnl::algorithm::deconvolution_direct,
+                      .backward_data = dnnl::algorithm::deconvolution_direct,
+                      .backward_weights = dnnl::algorithm::deconvolution_direct,
                       .passed_over = faulty_kernels(shape.stride, shape.groups, in_channels, shape.out_channels),
                       .stride = dims_of(shape.stride),
                       .dilation = {shape.dilation.height - 1, shape.dilation.width - 1},

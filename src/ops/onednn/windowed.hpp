@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,9 +16,10 @@ namespace lockstep::ops::onednn {
 /// What a convolution and a transposed one have alike.
 struct WindowedOptions {
   Shape out;
-  dnnl::algorithm algorithm = dnnl::algorithm::undef;          ///< forward and backward data
-  dnnl::algorithm algorithm_weights = dnnl::algorithm::undef;  ///< backward weights
-  std::string_view passed_over = {};                           ///< as of `Setting`
+  dnnl::algorithm forward = dnnl::algorithm::undef;
+  dnnl::algorithm backward_data = dnnl::algorithm::undef;
+  dnnl::algorithm backward_weights = dnnl::algorithm::undef;
+  std::string_view passed_over = {};  ///< as of `Setting`
   Dims stride = {};
   Dims dilation = {};  ///< 0: none
   Dims padding = {};
@@ -58,6 +60,11 @@ class WindowedKernel final : public Kernel {
 
   [[nodiscard]] std::string algorithm(Pass pass) const override {
     return pass != Pass::backward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
+  }
+
+  /// oneDNN's names of what computes forward, backward data and backward weights.
+  [[nodiscard]] std::array<std::string, 3> kernels() const {
+    return {forward_.kernel(), backward_data_.kernel(), backward_weights_.kernel()};
   }
 
   void forward(const Arguments& call) override {
@@ -135,19 +142,19 @@ class WindowedKernel final : public Kernel {
     const Dims& right = options_.end_padding;
     const Desc any = describe(options_.weights, Tag::any);
     const auto make_forward = [&](const auto&... bias) {
-      return make_desc<Forward>(setting(options_.relu), dnnl::prop_kind::forward_training, options_.algorithm,
-                                src_wanted, any, bias..., dst_wanted, stride, dilation, left, right);
+      return make_desc<Forward>(setting(options_.relu), dnnl::prop_kind::forward_training, options_.forward, src_wanted,
+                                any, bias..., dst_wanted, stride, dilation, left, right);
     };
     const auto forward = options_.bias ? make_forward(bias()) : make_forward();
     const Desc src = forward.src_desc();
     const Desc dst = forward.dst_desc();
     const auto make_weights = [&](const auto&... bias) {
-      return make_backward_desc<BackwardWeights>(setting(), forward, options_.algorithm_weights, src, any, bias..., dst,
+      return make_backward_desc<BackwardWeights>(setting(), forward, options_.backward_weights, src, any, bias..., dst,
                                                  stride, dilation, left, right);
     };
     return {forward,
-            make_backward_desc<BackwardData>(setting(), forward, options_.algorithm, src, any, dst, stride, dilation,
-                                             left, right),
+            make_backward_desc<BackwardData>(setting(), forward, options_.backward_data, src, any, dst, stride,
+                                             dilation, left, right),
             options_.bias ? make_weights(bias()) : make_weights()};
   }
 

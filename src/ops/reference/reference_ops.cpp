@@ -5,6 +5,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
+#include "ops/choices.hpp"
 #include "ops/limits.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/sgd.hpp"
@@ -25,6 +26,17 @@ class ReferenceOps final : public Ops {
   std::unique_ptr<Kernel> reorder(const Format& /*from*/, const Format& /*to*/) override {
     throw Error(ErrorCode::unsupported, "the reference operators know plain formats only");
   }
+
+  /// Each operator has one loop.
+  [[nodiscard]] std::vector<Algorithms> candidates(const Operator& /*op*/,
+                                                   std::span<const Format> /*inputs*/) override {
+    return {};
+  }
+  void use(const Choices& choices) override {
+    choices.refuse_winograd("the reference operators add up products");
+    choices_ = choices;
+  }
+  [[nodiscard]] const Choices& choices() const override { return choices_; }
 
   void sgd(const SgdStep& step) override {
     check_sgd(step);
@@ -61,6 +73,7 @@ class ReferenceOps final : public Ops {
   }
 
   SumOfSquares squares_;
+  Choices choices_;
 };
 
 }  // namespace

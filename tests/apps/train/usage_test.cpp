@@ -47,6 +47,8 @@ TEST(Usage, AMistakeIsReportedOnceAndReturnsTwo) {
 const Mistake mistakes[] = {
     {"MisspeltOption", "--batchsize 64", {"no option '--batchsize'", "did you mean '--batch'?"}},
     {"MisspeltOptionWithValue", "--bucket_mb=2", {"no option '--bucket_mb'", "did you mean '--bucket-mb'?"}},
+    {"KernelsBesideExact", "--kernels f --exact", {"--kernels has no meaning with --exact"}},
+    {"KernelsOfTheReference", "--kernels f --precision float64", {"--kernels has no meaning with --ops reference"}},
     {"AbbreviatedOption", "--epoch 2", {"no option '--epoch'", "did you mean '--epochs'?"}},
     {"CheckOfWhat", "--check maybe", {"'maybe'", "'--check'"}},
     {"Word", "lenet", {"'lenet' belongs to no option"}},

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/train/kernel_choices.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+#include "nn/choose.hpp"
+#include "platform/machine/topology.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/exchange.hpp"
+
+namespace lockstep::train {
+namespace {
+
+/// Replaced only once the new one is complete.
+class ChoicesFile {
+ public:
+  explicit ChoicesFile(std::string path) : path_(std::move(path)), next_(path_ + ".next") {}
+
+  [[nodiscard]] ops::ChoicesByConditions read() const {
+    if (!std::filesystem::exists(path_)) return {};
+    std::ifstream file(path_);
+    std::ostringstream text;
+    if (file) text << file.rdbuf();
+    if (!file || file.bad()) fail("read", path_);
+    return ops::parse_choices_file(text.str(), path_);
+  }
+  void write(const ops::ChoicesByConditions& choices) const {
+    std::ofstream file(next_);
+    file << ops::format_choices_file(choices);
+    file.close();
+    if (!file || std::rename(next_.c_str(), path_.c_str()) != 0) fail("write", next_);
+  }
+  /// Whether `write` would work, which is better known before something is measured.
+  void try_out() const {
+    if (!std::ofstream(next_)) fail("write", next_);
+    std::filesystem::remove(next_);
+  }
+
+ private:
+  [[noreturn]] static void fail(const char* what, const std::string& path) {
+    throw Error(ErrorCode::io, std::string("cannot ") + what + " the kernel choices '" + path +
+                                   "': " + std::strerror(errno) + "; give --kernels another file");
+  }
+
+  std::string path_;
+  std::string next_;
+};
+
+/// What has to be alike for measured times to say something.
+std::string conditions_of(const ops::Ops& ops, int threads, DType dtype) {
+  const Topology topology = discover_topology();
+  const std::string processor = topology.packages.empty() ? "" : topology.packages.front().model;
+  return (processor.empty() ? "an unknown processor" : processor) + ", " + ops.arithmetic() + ", " +
+         std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") + std::string(name(dtype));
+}
+
+std::string line_about(const std::string& path, const nn::Chosen& chosen) {
+  char text[160];
+  std::snprintf(
+      text, sizeof text, ": %zu operators (%d known, %d measured in %.1f s%s), hash ", chosen.choices.size(),
+      chosen.known, chosen.measured, chosen.seconds,
+      chosen.left > 0 ? (", " + std::to_string(chosen.left) + " left to the rule: time was over").c_str() : "");
+  return "kernels by " + path + text + chosen.choices.hash() + '\n';
+}
+
+nn::Chosen read_and_measure(const Options& options, const nn::Graph& graph, ops::Ops& ops, int threads, int ranks) {
+  const ChoicesFile file(options.kernels);
+  ops::ChoicesByConditions all = file.read();
+  file.try_out();
+  const nn::ChooseOptions choose{.dtype = options.trainer.precision,
+                                 .samples = largest_leaf(options, ranks),
+                                 .synchronised = options.trainer.sync_batch_norm,
+                                 .passes = options.trainer.passes};
+  ops::Choices& here = all[conditions_of(ops, threads, choose.dtype)];
+  nn::Chosen chosen = nn::choose_algorithms(graph, ops, choose, here);
+  here.add(chosen.choices);
+  if (chosen.measured > 0) file.write(all);
+  return chosen;
+}
+
+/// Returns when every rank has called it. Who waits leaves the processors to the others.
+void sleep_until_all_come(const World& world) {
+  const auto exchange = make_exchange(world.group());
+  constexpr std::byte here{1};
+  exchange->begin({&here, 1});
+  while (exchange->poll().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  exchange->close();
+}
+
+}  // namespace
+
+std::int64_t largest_leaf(const Options& options, int ranks) {
+  const std::int64_t shards = options.trainer.shards > 0 ? options.trainer.shards : ranks;
+  const std::int64_t parts = shards * options.trainer.accumulate;
+  return (options.trainer.batch.value + parts - 1) / parts;
+}
+
+std::string use_kernel_choices(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops,
+                               int threads) {
+  nn::Chosen chosen;
+  std::exception_ptr failure;
+  try {
+    if (world.rank() == Rank{0}) chosen = read_and_measure(options, graph, ops, threads, world.size());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  sleep_until_all_come(world);
+  agree(world.group(), [&] {
+    if (failure) std::rethrow_exception(failure);
+  });
+  const std::string text = broadcast_string(world.group(), chosen.choices.text(), {0});
+  agree(world.group(), [&] { ops.use(ops::Choices::parse(text, options.kernels)); });
+  return world.rank() == Rank{0} ? line_about(options.kernels, chosen) : std::string();
+}
+
+}  // namespace lockstep::train

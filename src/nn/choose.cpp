@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/choose.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/observer.hpp"
+#include "nn/fill.hpp"
+#include "nn/kernels.hpp"
+#include "nn/prepared_graph.hpp"
+
+namespace lockstep::nn {
+namespace {
+
+using ops::Algorithm;
+using ops::Algorithms;
+
+constexpr double least_seconds = 5e-4;  // of a turn, so that the clock is good enough
+constexpr int most_calls = 100;         // of a turn
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// An operator of the graph that can be computed in several ways.
+struct Alternative {
+  std::string key;
+  const ops::Operator* op;
+  std::vector<ops::Format> inputs;
+  std::vector<Algorithms> candidates;
+  bool gives_input_gradients;  // where the input is a graph's nobody asks for its gradient
+  std::int64_t flops;
+};
+
+std::vector<Alternative> alternatives_of(const Graph& graph, ops::Ops& ops, const ChooseOptions& options) {
+  const Kernels kernels = choose_kernels(graph, ops, options.dtype, options.samples, 1);
+  std::vector<Alternative> found;
+  for (const Node& node : graph.nodes()) {
+    std::vector<ops::Format> inputs;
+    std::vector<ops::Shape> shapes;
+    bool is_first = true;
+    for (const int value : node.inputs) {
+      inputs.push_back(kernels.formats[static_cast<std::size_t>(value)]);
+      shapes.push_back(inputs.back().shape);
+      is_first = is_first && graph.values()[static_cast<std::size_t>(value)].producer < 0;
+    }
+    const std::string key = ops::key_of(node.op, inputs);
+    const auto same =
+        std::find_if(found.begin(), found.end(), [&](const Alternative& other) { return other.key == key; });
+    if (same != found.end()) {
+      same->gives_input_gradients |= !is_first;
+      continue;
+    }
+    std::vector<Algorithms> candidates = ops.candidates(node.op, inputs);
+    if (candidates.size() < 2) continue;
+    found.push_back({key, &node.op, std::move(inputs), std::move(candidates), !is_first,
+                     ops::signature_of(node.op, shapes).forward.flops});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Alternative& a, const Alternative& b) { return a.flops > b.flops; });
+  return found;
+}
+
+/// Makes kernels by given algorithms, and lets the back end go on as before in the end.
+class Maker {
+ public:
+  explicit Maker(ops::Ops& ops) : ops_(ops), before_(ops.choices()) {}
+  Maker(const Maker&) = delete;
+  Maker& operator=(const Maker&) = delete;
+  ~Maker() { ops_.use(before_); }
+
+  /// That of the rule.
+  void forget() { ops_.use({}); }
+  [[nodiscard]] std::unique_ptr<ops::Kernel> make(const Alternative& of, const Algorithms& algorithms, DType dtype) {
+    ops::Choices only;
+    only.set(of.key, of.inputs[0].shape.batch, algorithms);
+    ops_.use(only);
+    return ops_.make(*of.op, of.inputs, dtype);
+  }
+
+ private:
+  ops::Ops& ops_;
+  ops::Choices before_;
+};
+
+/// Memory for the operands of an operator, in the formats that all its candidates have, and its calls.
+class Bench {
+ public:
+  Bench(const Alternative& of, const ops::Traits& traits, DType dtype) : dtype_(dtype) {
+    std::vector<ops::Shape> shapes;
+    for (const ops::Format& format : traits.inputs) {
+      shapes.push_back(format.shape);
+      inputs_.push_back(drawn(format.bytes));
+      input_gradients_.push_back(drawn(format.bytes));
+    }
+    for (const ops::OwnedTensor& tensor : ops::signature_of(*of.op, shapes).parameters) {
+      parameters_.push_back(drawn({tensor.count() * size_of(dtype)}));
+      parameter_gradients_.push_back(drawn({tensor.count() * size_of(dtype)}));
+    }
+    output_ = drawn(traits.output.bytes);
+    output_gradient_ = drawn(traits.output.bytes);
+  }
+
+  void run(ops::Kernel& kernel, ops::Pass pass, bool gives_input_gradients) {
+    std::vector<void*> no_gradients(input_gradients_.size(), nullptr);
+    kernel.run(pass, {.inputs = inputs_,
+                      .parameters = parameters_,
+                      .state = {},
+                      .output = output_,
+                      .output_gradient = output_gradient_,
+                      .input_gradients = gives_input_gradients ? std::span(input_gradients_) : std::span(no_gradients),
+                      .parameter_gradients = parameter_gradients_});
+  }
+
+ private:
+  /// Neither zeros nor numbers so small that processors take their time: padding between channels is drawn, too.
+  void* drawn(Bytes bytes) {
+    Allocation& memory = memory_.emplace_back(allocate_host(bytes));
+    fill_uniform(memory.as(dtype_), static_cast<std::uint64_t>(memory_.size()), "drawn", 0, 1);
+    return memory.data();
+  }
+
+  DType dtype_;
+  std::vector<Allocation> memory_;
+  std::vector<const void*> inputs_;
+  std::vector<const void*> parameters_;
+  std::vector<void*> input_gradients_;
+  std::vector<void*> parameter_gradients_;
+  void* output_ = nullptr;
+  void* output_gradient_ = nullptr;
+};
+
+/// Measures the candidates of one operator.
+class Measurement {
+ public:
+  Measurement(const Alternative& of, Maker& maker, const ChooseOptions& options, Clock::time_point end)
+      : of_(of), rules_(options.rules), end_(end) {
+    for (const Algorithms& candidate : of.candidates) kernels_.push_back(maker.make(of, candidate, options.dtype));
+    bench_.emplace(of, kernels_.front()->traits(), options.dtype);
+    // What backward reads, and what every kernel does at its first call only.
+    for (const auto& kernel : kernels_) bench_->run(*kernel, ops::Pass::forward, false);
+  }
+
+  /// The fastest of each pass; nothing if time was over.
+  [[nodiscard]] std::optional<Algorithms> best() {
+    Algorithms best = of_.candidates.front();
+    const bool is_whole =
+        decide(&Algorithms::forward, ops::Pass::forward, false, best) &&
+        decide(&Algorithms::backward_weights, ops::Pass::backward, false, best) &&
+        (!of_.gives_input_gradients || decide(&Algorithms::backward_data, ops::Pass::backward, true, best));
+    return is_whole ? std::optional(best) : std::nullopt;
+  }
+
+ private:
+  /// @return false if time was over
+  bool decide(Algorithm Algorithms::*which, ops::Pass pass, bool gives_input_gradients, Algorithms& best) {
+    std::vector<std::size_t> entrants{0};
+    for (std::size_t i = 1; i < of_.candidates.size(); ++i)
+      if (of_.candidates[i].*which != of_.candidates[0].*which) entrants.push_back(i);
+    if (entrants.size() < 2) return true;
+    const auto run = [&](std::size_t entrant) {
+      bench_->run(*kernels_[entrants[entrant]], pass, gives_input_gradients);
+    };
+    int calls = 1;
+    for (std::size_t entrant = 0; entrant < entrants.size(); ++entrant) {
+      if (is_over()) return false;
+      run(entrant);
+      const Clock::time_point begin = Clock::now();
+      run(entrant);
+      calls = std::max(calls, static_cast<int>(std::min<double>(most_calls, least_seconds / seconds_since(begin))));
+    }
+    const auto winner = fastest(
+        entrants.size(), rules_,
+        [&](std::size_t entrant) {
+          const Clock::time_point begin = Clock::now();
+          for (int call = 0; call < calls; ++call) run(entrant);
+          return seconds_since(begin);
+        },
+        [&] { return is_over(); });
+    if (winner) best.*which = of_.candidates[entrants[*winner]].*which;
+    return winner.has_value();
+  }
+  [[nodiscard]] bool is_over() const { return Clock::now() >= end_; }
+
+  const Alternative& of_;
+  ContestRules rules_;
+  Clock::time_point end_;
+  std::vector<std::unique_ptr<ops::Kernel>> kernels_;
+  std::optional<Bench> bench_;
+};
+
+}  // namespace
+
+Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions& options, const ops::Choices& known) {
+  const Clock::time_point begin = Clock::now();
+  const auto end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
+  Maker maker(ops);
+  maker.forget();
+  const Graph passed = after_passes(graph, options.passes, options.synchronised);
+  Chosen chosen;
+  for (const Alternative& alternative : alternatives_of(passed, ops, options)) {
+    std::optional<Algorithms> best;
+    if (const Algorithms* before = known.at(alternative.key, options.samples)) {
+      best = *before;
+      ++chosen.known;
+    } else {
+      if (Clock::now() < end) best = Measurement(alternative, maker, options, end).best();
+      best ? ++chosen.measured : ++chosen.left;
+    }
+    if (best) chosen.choices.set(alternative.key, options.samples, *best);
+  }
+  chosen.seconds = chosen.measured + chosen.left > 0 ? seconds_since(begin) : 0;
+  return chosen;
+}
+
+}  // namespace lockstep::nn

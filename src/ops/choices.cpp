@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/choices.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+#include <variant>
+
+#include "base/hash.hpp"
+#include "base/nearest.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::ops {
+namespace {
+
+constexpr std::string_view first_line = "lockstep kernel choices, version 1";
+constexpr std::string_view explanation =
+    "# Under each 'on', lines of: batch, algorithms of forward, backward data, backward weights, and the operator.\n";
+constexpr std::string_view on = "on ";
+constexpr std::array<std::string_view, 2> algorithm_names = {"direct", "winograd"};
+
+std::string_view name_of(Algorithm algorithm) { return algorithm_names[static_cast<std::size_t>(algorithm)]; }
+
+Algorithm parse_algorithm(const std::string& word) {
+  const auto found = std::find(algorithm_names.begin(), algorithm_names.end(), word);
+  if (found == algorithm_names.end()) throw Error(ErrorCode::corrupt, unknown("algorithm", word, algorithm_names));
+  return static_cast<Algorithm>(found - algorithm_names.begin());
+}
+
+std::int64_t parse_batch(const std::string& word) {
+  std::int64_t batch = 0;
+  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), batch);
+  if (failure != std::errc() || end != word.data() + word.size() || batch < 1) {
+    throw Error(ErrorCode::corrupt, "the batch is '" + word + "'; it must be a whole number above 0");
+  }
+  return batch;
+}
+
+void add_line(Choices& choices, const std::string& line) {
+  std::istringstream words(line);
+  std::string batch;
+  std::array<std::string, 3> passes;
+  std::string key;
+  words >> batch;
+  const std::int64_t samples = parse_batch(batch);
+  for (std::string& word : passes) words >> word;
+  const Algorithms algorithms{parse_algorithm(passes[0]), parse_algorithm(passes[1]), parse_algorithm(passes[2])};
+  std::getline(words >> std::ws, key);
+  if (key.empty()) throw Error(ErrorCode::corrupt, "the operator is missing behind '" + passes[2] + "'");
+  if (choices.at(key, samples) != nullptr) {
+    throw Error(ErrorCode::corrupt, "batch " + batch + " of '" + key + "' has a line already; delete one of them");
+  }
+  choices.set(key, samples, algorithms);
+}
+
+/// Calls `take(line)` for each line that says something; what it refuses gets source and line in front.
+template <typename Take>
+void each_line(const std::string& text, const std::string& source, const Take& take) {
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.empty() || line.starts_with('#')) continue;
+    try {
+      take(line);
+    } catch (const Error& error) {
+      throw Error(ErrorCode::corrupt, source + ", line " + std::to_string(number) + ": " + error.message());
+    }
+  }
+}
+
+std::string text_of(const Pair& pair) { return std::to_string(pair.height) + 'x' + std::to_string(pair.width); }
+
+}  // namespace
+
+const Algorithms* Choices::at(const std::string& key, std::int64_t batch) const {
+  const auto operators = by_key_.find(key);
+  if (operators == by_key_.end()) return nullptr;
+  const auto found = operators->second.find(batch);
+  return found == operators->second.end() ? nullptr : &found->second;
+}
+
+const Algorithms* Choices::find(const std::string& key, std::int64_t batch) const {
+  const auto operators = by_key_.find(key);
+  if (operators == by_key_.end()) return nullptr;
+  const auto& batches = operators->second;
+  const auto above = batches.lower_bound(batch);
+  if (above == batches.begin()) return &above->second;
+  const auto below = std::prev(above);
+  const bool is_nearer_above = above != batches.end() && above->first - batch < batch - below->first;
+  return is_nearer_above ? &above->second : &below->second;
+}
+
+void Choices::add(const Choices& other) {
+  for (const auto& [key, batches] : other.by_key_)
+    for (const auto& [batch, algorithms] : batches) set(key, batch, algorithms);
+}
+
+std::size_t Choices::size() const {
+  std::size_t number = 0;
+  for (const auto& [key, batches] : by_key_) number += batches.size();
+  return number;
+}
+
+std::string Choices::hash() const {
+  Fnv1a hash;
+  hash.add(text());
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash.value()));
+  return digits;
+}
+
+std::string Choices::text() const {
+  std::string lines;
+  for (const auto& [key, batches] : by_key_) {
+    for (const auto& [batch, algorithms] : batches) {
+      lines += std::to_string(batch);
+      for (const Algorithm algorithm : {algorithms.forward, algorithms.backward_data, algorithms.backward_weights})
+        lines += ' ' + std::string(name_of(algorithm));
+      lines += ' ' + key + '\n';
+    }
+  }
+  return lines;
+}
+
+Choices Choices::parse(const std::string& text, const std::string& source) {
+  Choices choices;
+  each_line(text, source, [&](const std::string& line) { add_line(choices, line); });
+  return choices;
+}
+
+void Choices::refuse_winograd(const std::string& reason) const {
+  for (const auto& [key, batches] : by_key_) {
+    for (const auto& [batch, algorithms] : batches) {
+      if (algorithms == Algorithms{}) continue;
+      throw Error(ErrorCode::unsupported, reason + ", and the " + key + ", at batch " + std::to_string(batch) +
+                                              ", is to be computed by Winograd's algorithm");
+    }
+  }
+}
+
+std::string key_of(const Operator& op, std::span<const Format> inputs) {
+  const auto* convolution = std::get_if<Convolution>(&op);
+  if (convolution == nullptr) return {};
+  const Convolution& c = *convolution;
+  const Shape& in = inputs[0].shape;
+  return "convolution of " + std::to_string(in.channels) + 'x' + text_of(Pair(in.height, in.width)) + " to " +
+         std::to_string(c.out_channels) + ", kernel " + text_of(c.kernel) + ", stride " + text_of(c.stride) +
+         ", padding " + text_of(c.padding) + ", dilation " + text_of(c.dilation) + ", groups " +
+         std::to_string(c.groups) + (c.bias ? ", bias" : "") + (c.activation == Activation::relu ? ", relu" : "") +
+         ", " + std::string(name(inputs[0].dtype));
+}
+
+ChoicesByConditions parse_choices_file(const std::string& text, const std::string& file) {
+  ChoicesByConditions all;
+  Choices* section = nullptr;
+  bool has_begun = false;
+  each_line(text, file, [&](const std::string& line) {
+    if (!has_begun) {
+      if (line != first_line) {
+        throw Error(ErrorCode::corrupt, "here is '" + line + "'; a file of choices begins with '" +
+                                            std::string(first_line) + "'. Give another file, or delete this one");
+      }
+      has_begun = true;
+    } else if (line.starts_with(on)) {
+      const auto [place, is_new] = all.try_emplace(line.substr(on.size()));
+      if (!is_new) throw Error(ErrorCode::corrupt, "'" + line + "' is there twice; put what is under both together");
+      section = &place->second;
+    } else if (section == nullptr) {
+      throw Error(ErrorCode::corrupt, "'" + line + "' has no line before it that begins with '" + std::string(on) +
+                                          "' and says what it was measured on");
+    } else {
+      add_line(*section, line);
+    }
+  });
+  if (!has_begun) throw Error(ErrorCode::corrupt, file + " is empty: delete it, and it is made anew");
+  return all;
+}
+
+std::string format_choices_file(const ChoicesByConditions& choices) {
+  std::string text = std::string(first_line) + '\n' + std::string(explanation);
+  for (const auto& [conditions, found] : choices) text += '\n' + std::string(on) + conditions + '\n' + found.text();
+  return text;
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// --kernels: what is measured once is in a file, and all ranks compute by it.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "apps/train/metrics_lines.hpp"
+#include "apps/train/train_program.hpp"
+#include "support/verdict.hpp"
+
+namespace lockstep::train {
+namespace {
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// What follows `word` in the output, up to the end of the line.
+std::string after(const std::string& word, const std::string& output) {
+  const std::size_t at = output.find(word);
+  if (at == std::string::npos) return "no '" + word + "' in " + output;
+  const std::size_t begin = at + word.size();
+  return output.substr(begin, output.find('\n', begin) - begin);
+}
+
+class KernelsOfTheProgram : public testing::Test {
+ protected:
+  [[nodiscard]] std::string with_file(const std::string& more) const {
+    return digits_.arguments() + " --batch 24 --steps 3 --threads 1 --kernels " + file_ + ' ' + more;
+  }
+
+  const SmallDigits digits_;
+  const std::string file_ = digits_.path("kernels.txt");
+};
+
+TEST_F(KernelsOfTheProgram, AreMeasuredOnceAndTheSameOnAnyRanks) {
+  const std::string metrics = digits_.path("metrics.json");
+  const auto first = run_train(2, with_file("--shards 4 --metrics " + metrics));
+  ASSERT_EQ(first.exit_code, 0) << first.output;
+  ASSERT_EQ(occurrences(first.output, "kernels by " + file_), 1) << first.output;
+  if (occurrences(first.output, ": 0 operators") == 1) LOCKSTEP_SKIP(winograd) << "oneDNN has none for this processor";
+  EXPECT_EQ(occurrences(first.output, "1 operators (0 known, 1 measured"), 1) << first.output;
+  EXPECT_EQ(read_metrics(metrics).front().at("kernel_choices"), after("hash ", first.output));
+  const std::string written = contents(file_);
+  EXPECT_NE(written.find("\n6 "), std::string::npos) << "the shard's samples, not the rank's\n" << written;
+  EXPECT_FALSE(std::filesystem::exists(file_ + ".next"));
+
+  const auto alone = run_train(1, with_file("--shards 4"));
+  EXPECT_EQ(occurrences(alone.output, "1 operators (1 known, 0 measured"), 1) << alone.output;
+  for (const char* what : {"hash ", "weights sha256 "})
+    EXPECT_EQ(after(what, alone.output), after(what, first.output)) << what;
+
+  // Without shards a rank's part is another leaf.
+  const auto ranks = run_train(2, with_file(""));
+  EXPECT_EQ(occurrences(ranks.output, "1 operators (0 known, 1 measured"), 1) << ranks.output;
+  EXPECT_NE(contents(file_).find("\n12 "), std::string::npos) << contents(file_);
+  EXPECT_NE(contents(file_).find("\n6 "), std::string::npos) << "what was there is gone\n" << contents(file_);
+  EXPECT_NE(contents(file_), written);
+}
+
+/// The file's word for the forward pass of the shard's convolution, exchanged for the other one.
+bool turn_forward(std::string& text) {
+  const std::size_t word = text.find("\n6 ") + 3;
+  const bool is_direct = text.compare(word, 6, "direct") == 0;
+  text.replace(word, is_direct ? 6 : 8, is_direct ? "winograd" : "direct");
+  return is_direct;
+}
+
+TEST_F(KernelsOfTheProgram, AreWhatTheFileSays) {
+  const auto measured = run_train(1, with_file("--shards 4"));
+  std::string text = contents(file_);
+  if (text.empty()) LOCKSTEP_SKIP(winograd) << "oneDNN has none for this processor\n" << measured.output;
+  const bool becomes_winograd = turn_forward(text);
+  std::ofstream(file_) << text;
+  const auto turned = run_train(2, with_file("--shards 4 --explain-step"));
+  EXPECT_EQ(turned.exit_code, 0) << turned.output;
+  const std::string kernel = after("forward conv2 ", turned.output);
+  EXPECT_EQ(occurrences(kernel, "wino"), becomes_winograd ? 1 : 0) << turned.output;
+  EXPECT_NE(after("weights sha256 ", turned.output), after("weights sha256 ", measured.output));
+}
+
+TEST_F(KernelsOfTheProgram, OfABrokenFileAreRefused) {
+  std::ofstream(file_) << "lockstep kernel choices, version 1\non this\n64 direct twisted direct convolution\n";
+  expect_refused(run_train(2, with_file("")), 1, {file_ + ", line 3: there is no algorithm 'twisted'"});
+  EXPECT_EQ(occurrences(contents(file_), "twisted"), 1) << "what somebody wrote is not overwritten";
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who wins a contest is found out of seconds that the test hands in, so that no clock decides about it.
+#include "nn/choose.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "support/verdict.hpp"
+
+namespace lockstep::nn {
+namespace {
+
+/// A contest whose turns take given seconds, and what they add up to.
+struct FakeClock {
+  double now = 0;
+  std::vector<std::size_t> turns = {};
+
+  std::optional<std::size_t> contest(const std::vector<double>& seconds, double end = 1e9, ContestRules rules = {}) {
+    return fastest(
+        seconds.size(), rules,
+        [&](std::size_t entrant) {
+          turns.push_back(entrant);
+          now += seconds[entrant];
+          return seconds[entrant];
+        },
+        [&] { return now >= end; });
+  }
+};
+
+TEST(Contest, IsWonByTheFastest) {
+  EXPECT_EQ(FakeClock().contest({2, 1}), 1U);
+  EXPECT_EQ(FakeClock().contest({1, 2}), 0U);
+  EXPECT_EQ(FakeClock().contest({5, 3, 2, 4}), 2U);
+  EXPECT_EQ(FakeClock().contest({1}), 0U);
+}
+
+TEST(Contest, IsNotWonWithinTheMargin) {
+  EXPECT_EQ(FakeClock().contest({100, 98}), 0U);
+  EXPECT_EQ(FakeClock().contest({100, 96}), 1U);
+  EXPECT_EQ(FakeClock().contest({100, 96}, 1e9, {.margin = 0.05}), 0U);
+}
+
+/// More often than not something else has the processor.
+TEST(Contest, IsDecidedByTheTurnsThatNobodyDisturbs) {
+  int turn = 0;
+  const auto take = [&](std::size_t entrant) {
+    const bool is_disturbed = entrant == 1 && turn++ % 3 > 0;
+    return is_disturbed ? 1000.0 : entrant == 1 ? 1.0 : 2.0;
+  };
+  EXPECT_EQ(fastest(2, {}, take, [] { return false; }), 1U);
+}
+
+TEST(Contest, LetsEntrantsTakeTurns) {
+  FakeClock clock;
+  (void)clock.contest({1, 1}, 1e9, {.rounds = 3});
+  EXPECT_EQ(clock.turns, (std::vector<std::size_t>{0, 1, 0, 1, 0, 1}));
+}
+
+TEST(Contest, EndsWithItsTime) {
+  FakeClock clock;
+  EXPECT_EQ(clock.contest({2, 1}, 10), 1U) << "three rounds and a bit";
+  EXPECT_LT(clock.now, 12);
+  EXPECT_EQ(FakeClock().contest({2, 1}, 6.5), std::nullopt) << "two rounds and a bit are too few";
+  FakeClock over;
+  EXPECT_EQ(over.contest({2, 1}, 0), std::nullopt);
+  EXPECT_TRUE(over.turns.empty());
+}
+
+Graph small_lenet() { return make_model("lenet", DataSpec::of_images(1, 16, 16, 10)); }
+
+constexpr ContestRules short_rules{.rounds = 3, .least_rounds = 1};
+
+TEST(ChooseAlgorithms, MeasuresEachOperatorOnceForItsBatch) {
+  const auto ops = ops::make_onednn_ops(1);
+  const ChooseOptions options{.samples = 4, .rules = short_rules};
+  const Chosen first = choose_algorithms(small_lenet(), *ops, options, {});
+  if (first.measured == 0) LOCKSTEP_SKIP(winograd) << "oneDNN has none for this processor";
+  EXPECT_EQ(first.measured, 1) << "the second convolution; the first one has one channel";
+  EXPECT_EQ(first.choices.size(), 1U);
+  EXPECT_EQ(first.choices.text().substr(0, 2), "4 ");
+  EXPECT_GT(first.seconds, 0);
+  EXPECT_TRUE(ops->choices().empty()) << "it was only measured";
+
+  const Chosen again = choose_algorithms(small_lenet(), *ops, options, first.choices);
+  EXPECT_EQ(again.choices, first.choices);
+  EXPECT_EQ(again.known, 1);
+  EXPECT_EQ(again.measured, 0);
+
+  ChooseOptions other_batch = options;
+  other_batch.samples = 5;
+  const Chosen other = choose_algorithms(small_lenet(), *ops, other_batch, first.choices);
+  EXPECT_EQ(other.measured, 1);
+  EXPECT_EQ(other.choices.text().substr(0, 2), "5 ") << "what was found for others is left out";
+}
+
+TEST(ChooseAlgorithms, LeavesToTheRuleWhatThereIsNoTimeFor) {
+  const auto ops = ops::make_onednn_ops(1);
+  ops::Choices used;
+  used.set("something", 1, {});
+  ops->use(used);
+  const Chosen chosen = choose_algorithms(small_lenet(), *ops, {.samples = 4, .seconds = 0}, {});
+  EXPECT_TRUE(chosen.choices.empty());
+  EXPECT_EQ(chosen.measured, 0);
+  EXPECT_EQ(ops->choices(), used);
+}
+
+TEST(ChooseAlgorithms, HasNothingToDoWhereThereIsOneWay) {
+  const auto exact = ops::make_onednn_ops(1, true);
+  const auto reference = ops::make_reference_ops();
+  for (ops::Ops* ops : {exact.get(), reference.get()}) {
+    const Chosen chosen = choose_algorithms(small_lenet(), *ops, {.samples = 4, .rules = short_rules}, {});
+    EXPECT_TRUE(chosen.choices.empty()) << ops->name();
+    EXPECT_EQ(chosen.measured + chosen.known + chosen.left, 0) << ops->name();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::nn

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels are computed by belongs to a run: ranks agree about it, and who goes on from a snapshot computes alike.
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "ops/choices.hpp"
+#include "support/verdict.hpp"
+#include "trainer/small_data.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+constexpr std::int64_t batch = 24;
+
+nn::Graph lenet() { return nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10)); }
+
+/// Other algorithms than the rule's for the second convolution, which has 32 channels of 6×6.
+ops::Choices other_than_the_rule() {
+  const auto ops = ops::make_onednn_ops(1);
+  const ops::Convolution convolution{.out_channels = 64, .padding = 1, .activation = ops::Activation::relu};
+  const ops::Format plain = ops::Format::plain({6, 16, 6, 6}, DType::float32);
+  const auto before = ops->make(ops::Convolution{.out_channels = 32, .padding = 1}, std::span(&plain, 1));
+  const auto candidates = ops->candidates(convolution, std::span(&before->traits().output, 1));
+  ops::Choices choices;
+  if (candidates.empty()) return choices;
+  choices.set(ops::key_of(convolution, std::span(&before->traits().output, 1)), 6, candidates.at(1));
+  return choices;
+}
+
+/// Rank's part of a run, among threads as ranks. @return each rank's error, or nothing
+std::vector<std::string> on_ranks(int ranks, const std::function<void(ProcessGroup&)>& body) {
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
+      try {
+        body(group);
+        group.close();
+      } catch (const Error& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+        group.abort(error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// How a stage computes.
+struct How {
+  ops::Choices choices = {};
+  bool exact = false;
+  int shards = 4;
+  int lanes = 1;
+};
+
+/// Goes on from `snapshot` where it is not the beginning, and leaves the end there.
+std::string run_stage(int ranks, const How& how, int steps, Snapshot& snapshot) {
+  const data::DatasetPair data = testing_support::small_digits(96, 10, 12);
+  const Snapshot begin = snapshot;
+  return on_ranks(
+             ranks,
+             [&](ProcessGroup& group) {
+               const auto ops = ops::make_onednn_ops(1, how.exact);
+               ops->use(how.choices);
+               Trainer trainer(
+                   group, *ops, lenet(), data,
+                   {.epochs = 2, .batch = {batch}, .sgd = {.momentum = 0.9}, .shards = how.shards, .lanes = how.lanes});
+               // Only rank 0 has to have it.
+               if (begin.steps > 0) trainer.restore(group.rank() == Rank{0} ? begin : Snapshot{});
+               (void)trainer.train_steps(steps);
+               const Snapshot end = trainer.snapshot();
+               if (group.rank() == Rank{0}) snapshot = end;
+             })
+      .front();
+}
+
+class KernelChoices : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (choices_.empty()) LOCKSTEP_SKIP(winograd) << "oneDNN has none for this processor";
+  }
+  const ops::Choices choices_ = other_than_the_rule();
+};
+
+TEST_F(KernelChoices, MakeOtherBitsButTheSameOnAnyRanksAndLanes) {
+  Snapshot rule;
+  Snapshot alone;
+  ASSERT_EQ(run_stage(1, {}, 3, rule), "");
+  ASSERT_EQ(run_stage(1, {choices_}, 3, alone), "");
+  EXPECT_NE(alone.weights, rule.weights) << "the other algorithm was not taken, or rounds alike";
+  for (const auto& [ranks, lanes] : {std::pair(2, 1), {3, 1}, {1, 2}}) {
+    Snapshot other;
+    ASSERT_EQ(run_stage(ranks, {.choices = choices_, .lanes = lanes}, 3, other), "");
+    EXPECT_EQ(other.weights, alone.weights) << ranks << " ranks, " << lanes << " lanes";
+  }
+}
+
+TEST_F(KernelChoices, OfASnapshotAreThoseOfWhoGoesOn) {
+  Snapshot undisturbed;
+  ASSERT_EQ(run_stage(1, {choices_}, 3, undisturbed), "");
+  for (const int ranks : {1, 2}) {
+    Snapshot snapshot;
+    ASSERT_EQ(run_stage(1, {choices_}, 1, snapshot), "");
+    EXPECT_EQ(snapshot.kernel_choices, choices_.text());
+    // Who goes on has measured nothing, and has two lanes, all of which have to change.
+    ASSERT_EQ(run_stage(ranks, {.lanes = 2}, 2, snapshot), "");
+    EXPECT_EQ(snapshot.weights, undisturbed.weights) << ranks;
+    EXPECT_EQ(snapshot.kernel_choices, choices_.text());
+  }
+}
+
+TEST_F(KernelChoices, ThatASnapshotDoesNotHaveAreNotTaken) {
+  Snapshot undisturbed;
+  ASSERT_EQ(run_stage(1, {}, 3, undisturbed), "");
+  Snapshot snapshot;
+  ASSERT_EQ(run_stage(1, {}, 1, snapshot), "");
+  ASSERT_EQ(run_stage(1, {choices_}, 2, snapshot), "");
+  EXPECT_EQ(snapshot.weights, undisturbed.weights);
+  EXPECT_EQ(snapshot.kernel_choices, "");
+}
+
+TEST_F(KernelChoices, ThatCannotBeHadAreRefusedWithTheReason) {
+  Snapshot snapshot;
+  ASSERT_EQ(run_stage(1, {choices_}, 1, snapshot), "");
+  const std::vector<std::byte> weights = snapshot.weights;
+  for (const int ranks : {1, 2}) {
+    const std::string refusal = run_stage(ranks, {.exact = true}, 1, snapshot);
+    for (const char* part : {"cannot go on", "exact", "convolution of 32x6x6 to 64", "Nothing was changed"})
+      EXPECT_NE(refusal.find(part), std::string::npos) << part << "\n" << refusal;
+  }
+  EXPECT_EQ(snapshot.weights, weights);
+  snapshot.kernel_choices = "7 direct sideways direct convolution";
+  const std::string broken = run_stage(1, {}, 1, snapshot);
+  EXPECT_NE(broken.find("line 1: there is no algorithm 'sideways'"), std::string::npos) << broken;
+}
+
+TEST_F(KernelChoices, HaveToBeEqualOnAllRanks) {
+  const data::DatasetPair data = testing_support::small_digits(96, 10, 12);
+  for (const int shards : {0, 4}) {
+    const std::vector<std::string> errors = on_ranks(3, [&](ProcessGroup& group) {
+      const auto ops = ops::make_onednn_ops(1);
+      if (group.rank() == Rank{1}) ops->use(choices_);
+      const Trainer trainer(group, *ops, lenet(), data, {.batch = {batch}, .shards = shards});
+    });
+    for (const std::string& error : errors)
+      EXPECT_NE(error.find("compute otherwise than rank 0"), std::string::npos) << error;
+    EXPECT_NE(errors[1].find(choices_.hash()), std::string::npos) << errors[1];
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::trainer
