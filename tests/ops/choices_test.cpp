@@ -112,9 +112,10 @@ TEST(Choices, OfABrokenFileAreRefusedWithLineAndValue) {
       {head + "64 direct direct winograd\n", {"f.txt, line 5", "operator is missing"}},
       {head + line + line, {"f.txt, line 6", "batch 64 of 'convolution' has a line already"}},
       {head + line + "on this machine\n", {"f.txt, line 6", "'on this machine' is there twice"}}};
-  for (const auto& [text, parts] : bad) {
-    const std::string message = refusal([&] { (void)parse_choices_file(text, "f.txt"); }, ErrorCode::corrupt);
-    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+  for (const auto& file : bad) {
+    const std::string message = refusal([&] { (void)parse_choices_file(file.text, "f.txt"); }, ErrorCode::corrupt);
+    for (const std::string& part : file.parts)
+      EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
   }
   EXPECT_EQ(parse_choices_file(head + line, "f.txt").at("this machine").size(), 1U);
 }
