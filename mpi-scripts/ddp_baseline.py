@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a model with PyTorch's DistributedDataParallel over Gloo and measures images per second: at their defaults, one
-thread a rank, or as the flags say. Rank 0 prints one JSON line. compare-ddp.sh starts it:
+"""Trains a model with PyTorch and measures images per second. Several ranks are DistributedDataParallel over Gloo; one is
+without. Rank 0 prints one JSON line. compare-ddp.sh starts it:
 
   python3 -m torch.distributed.run --standalone --nproc_per_node 2 ddp_baseline.py --model lenet --batch 128 ...
 
@@ -21,23 +21,23 @@ from torch.nn.parallel import DistributedDataParallel
 
 import torch_models
 
-IMAGES = {"lenet": (1, 28, 28), "resnet20": (3, 32, 32)}
+IMAGES = {"lenet": (1, 28, 28)}  # the others: CIFAR-10's
 CLASSES = 10
 BATCHES = 16
 # What lockstep uses for the model, but a constant rate at which random labels do no harm.
-OPTIMIZERS = {"lenet": {"lr": 0.01, "momentum": 0.9},
-              "resnet20": {"lr": 0.01, "momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}}
+DECAYED = {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=sorted(IMAGES), required=True)
+    parser.add_argument("--model", choices=["lenet", "resnet20", "resnet18", "mobilenet-v2"], required=True)
     parser.add_argument("--batch", type=int, default=128, help="total over all ranks")
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--window", type=int, required=True, help="steps of one measurement")
     parser.add_argument("--threads", type=int, default=1, help="of each rank")
     parser.add_argument("--channels-last", action="store_true", help="images and weights with the channels innermost")
     parser.add_argument("--compile", action="store_true", help="torch.compile")
+    parser.add_argument("--precision", choices=["float32", "bf16"], default="float32", help="bf16: by autocast")
     parser.add_argument("--bind", choices=["core", "none"], default="none", help="core: a core for each rank")
     return parser.parse_args()
 
@@ -58,24 +58,35 @@ def bind_to_core(index):
     os.sched_setaffinity(0, cores[index])
 
 
-def make_step(arguments, rank):
-    """A function that trains on the batch of a step number and returns the loss."""
+def make_model(arguments, image, layout):
     torch.manual_seed(1)
-    layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
-    model = torch_models.MODELS[arguments.model]({"images": IMAGES[arguments.model]}, CLASSES).to(memory_format=layout)
+    model = torch_models.MODELS[arguments.model]({"images": image}, CLASSES)
+    for name, module in list(model.named_modules()):
+        for child, layer in list(module.named_children()):
+            if isinstance(layer, torch_models.Dropout):  # lockstep's is for comparing bits; PyTorch's own is fast
+                setattr(module, child, torch.nn.Dropout(layer.probability))
+    model = model.to(memory_format=layout)
     if dist.get_world_size() > 1:  # alone, there is nobody to add up with
         model = DistributedDataParallel(model)
-    if arguments.compile:
-        model = torch.compile(model)
-    sgd = torch.optim.SGD(model.parameters(), **OPTIMIZERS[arguments.model])
+    return torch.compile(model) if arguments.compile else model
+
+
+def make_step(arguments, rank):
+    """A function that trains on the batch of a step number and returns the loss."""
+    image = IMAGES.get(arguments.model, (3, 32, 32))
+    layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
+    model = make_model(arguments, image, layout)
+    decayed = {"momentum": 0.9} if arguments.model == "lenet" else DECAYED
+    sgd = torch.optim.SGD(model.parameters(), lr=0.01, **decayed)
     torch.manual_seed(2 + rank)
     share = arguments.batch // dist.get_world_size()
-    images = [torch.randn(share, *IMAGES[arguments.model]).to(memory_format=layout) for _ in range(BATCHES)]
+    images = [torch.randn(share, *image).to(memory_format=layout) for _ in range(BATCHES)]
     labels = torch.randint(CLASSES, (BATCHES, share))
 
     def step(number):
         sgd.zero_grad()
-        loss = F.cross_entropy(model(images[number % BATCHES]), labels[number % BATCHES])
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.precision == "bf16"):
+            loss = F.cross_entropy(model(images[number % BATCHES]), labels[number % BATCHES])
         loss.backward()
         sgd.step()
         return loss
@@ -104,8 +115,9 @@ def main():
     dist.init_process_group("gloo")
     rates = measure(make_step(arguments, dist.get_rank()), arguments)
     if dist.get_rank() == 0:
-        print(json.dumps({"model": arguments.model, "torch": torch.__version__, "ranks": dist.get_world_size(), "threads": arguments.threads,
-                          "channels_last": arguments.channels_last, "compile": arguments.compile,
+        print(json.dumps({"model": arguments.model, "torch": torch.__version__, "ranks": dist.get_world_size(),
+                          "threads": arguments.threads, "channels_last": arguments.channels_last,
+                          "compile": arguments.compile, "precision": arguments.precision, "batch": arguments.batch,
                           "images_per_second": statistics.median(rates), "windows": rates}), flush=True)
     dist.destroy_process_group()
 

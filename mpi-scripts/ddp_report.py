@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sums up the rounds of compare-ddp.sh: a Markdown table, and the same as JSON.
+"""Sums up what compare-ddp.sh has measured.
 
-  ddp_report.py DIR BIND     reads DIR/MODEL-lockstep-ROUND.jsonl (train --metrics) and DIR/MODEL-VARIANT-ROUND.json,
-                             writes DIR/result.json
+  ddp_report.py best DIR MODEL KEEP             the fastest ways of PyTorch in the first pass, a line each
+  ddp_report.py table DIR BIND PRECISION OPTIONS   a Markdown table; the same as JSON in DIR/result.json
+
+Of a model it reads DIR/MODEL-tried-WAY.json, and of each round DIR/MODEL-lockstep-WAY-ROUND.jsonl (train --metrics),
+DIR/MODEL-pytorch-WAY-ROUND.json and, in float32, DIR/MODEL-alone-one-ROUND.json (nn_convolutions_alone). A WAY is
+RANKSxTHREADS_LAYOUT_MODE of PyTorch, RANKSxTHREADS_KIND of lockstep.
 """
 import json
 import os
@@ -11,11 +15,10 @@ import pathlib
 import statistics
 import sys
 
-MODELS = ["lenet", "resnet20"]
-VARIANTS = {"defaults": "DDP over Gloo, defaults", "channels-last": "DDP, channels last",
-            "compiled": "DDP, channels last, compiled", "threads": "1 rank of 2 threads, channels last, compiled"}
+MODELS = ["lenet", "resnet20", "resnet18", "mobilenet-v2"]
 # First windows, in which caches fill and memory is allocated, do not count, on either side.
 SKIPPED_WINDOWS = 2
+THREADS = 2
 
 
 def rate(windows, file):
@@ -27,65 +30,124 @@ def rate(windows, file):
 def read_lockstep(file):
     events = [json.loads(line) for line in file.read_text().splitlines()]
     start = next(event for event in events if event["event"] == "start")
-    return rate([event["images_per_second"] for event in events if event["event"] == "step"], file), start["version"]
+    windows = [event["images_per_second"] for event in events if event["event"] == "step"]
+    return rate(windows, file), {"lockstep_commit": start["version"], "batch": start["batch"]}
 
 
-def read_ddp(file):
+def read_pytorch(file):
     result = json.loads(file.read_text())
-    return rate(result["windows"], file), result["torch"]
+    return rate(result["windows"], file), {"torch": result["torch"], "batch": result["batch"]}
 
 
-def rounds_of(directory, pattern, read):
-    files = sorted(directory.glob(pattern), key=lambda file: int(file.stem.rsplit("-", 1)[1]))
-    rates, versions = zip(*[read(file) for file in files])
-    return rates, versions[-1]
+def read_alone(file):
+    result = json.loads(file.read_text())
+    return result["fastest"], {"alone_batch": result["batch"], "alone_direct": result["direct"]}
+
+
+def rounds_of(directory, model, kind, read, facts):
+    """The rates of each way's rounds. What a file says beside them goes to the facts."""
+    rates = {}
+    for file in sorted(directory.glob(f"{model}-{kind}-*-*.json*"), key=lambda file: int(file.stem.rsplit("-", 1)[1])):
+        way = file.stem.removeprefix(f"{model}-{kind}-").rsplit("-", 1)[0]
+        found, said = read(file)
+        rates.setdefault(way, []).append(found)
+        facts |= said
+    return rates
+
+
+def tried(directory, model):
+    """The rates of PyTorch's ways in the first pass, the fastest first."""
+    prefix = f"{model}-tried-"
+    rates = {file.stem.removeprefix(prefix): read_pytorch(file)[0] for file in directory.glob(prefix + "*.json")}
+    return dict(sorted(rates.items(), key=lambda way: -way[1]))
+
+
+def median_of_best(rates):
+    return max((statistics.median(of_way) for of_way in rates.values()), default=None)
 
 
 def compare(directory, model):
-    ours, commit = rounds_of(directory, f"{model}-lockstep-*.jsonl", read_lockstep)
-    theirs, version = {}, None
-    for variant in VARIANTS:
-        if list(directory.glob(f"{model}-{variant}-*.json")):
-            theirs[variant], version = rounds_of(directory, f"{model}-{variant}-*.json", read_ddp)
-    medians = {variant: statistics.median(rates) for variant, rates in theirs.items()}
-    return {"model": model, "lockstep": ours, "pytorch": theirs, "lockstep_median": statistics.median(ours),
-            "ratios": {variant: statistics.median(ours) / median for variant, median in medians.items()},
-            "best": max(medians, key=medians.get), "lockstep_commit": commit, "torch": version}
+    facts = {}
+    ours = rounds_of(directory, model, "lockstep", read_lockstep, facts)
+    theirs = rounds_of(directory, model, "pytorch", read_pytorch, facts)
+    alone = rounds_of(directory, model, "alone", read_alone, facts)
+    return {"model": model, "lockstep": ours, "pytorch": theirs, "pytorch_tried": tried(directory, model),
+            "pytorch_best": median_of_best(theirs), "convolutions_alone": median_of_best(alone)} | facts
 
 
 def processor():
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} hardware threads"
+    value = {line.split(":", 1)[0].strip(): line.split(":", 1)[1].strip() for line in lines if ":" in line}
+    features = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in value.get("flags", "").split()]
+    return (f"{value.get('model name', 'unknown processor')} (family {value.get('cpu family')}, model "
+            f"{value.get('model')}; {', '.join(features)}), {os.cpu_count()} hardware threads")
+
+
+def named(way):
+    """2x1_channels-last_compiled in words."""
+    place, *rest = way.split("_")
+    ranks, threads = place.split("x")
+    words = f"{ranks} ranks × {threads} thread" if ranks != "1" else f"1 rank × {threads} threads"
+    rest = [{"usual": "", "exact": "--exact"}.get(word, word).replace("-last", " last") for word in rest]
+    return ", ".join([words, *filter(None, rest)])
 
 
 def spread(rates):
     return f"{statistics.median(rates):,.0f} ({min(rates):,.0f} – {max(rates):,.0f})"
 
 
-def print_table(models, bind):
-    first = models[0]
-    print(f"{processor()}; PyTorch {first['torch']}; lockstep {first['lockstep_commit']}")
-    print(f"2 ranks of 1 thread unless stated, total batch 128, bound to: {bind}; rounds: {len(first['lockstep'])}")
+def lockstep_lines(row):
+    kinds = {way.split("_")[1] for way in row["lockstep"]}
+    best = {kind: max((way for way in row["lockstep"] if way.endswith(kind)),
+                      key=lambda way: statistics.median(row["lockstep"][way])) for kind in kinds}
+    for way, rates in sorted(row["lockstep"].items(), key=lambda item: (item[0].endswith("exact"), item[0][0] == "1")):
+        median = statistics.median(rates)
+        alone = f"{median / THREADS / row['convolutions_alone']:.0%}" if row["convolutions_alone"] else ""
+        mark = "**" if way in best.values() else ""
+        yield f"lockstep, {named(way)}", spread(rates), f"{mark}{median / row['pytorch_best']:.2f}{mark}", alone
+
+
+def pytorch_lines(row):
+    for way, rates in row["pytorch"].items():
+        yield f"PyTorch, {named(way)}", spread(rates), f"{statistics.median(rates) / row['pytorch_best']:.2f}", ""
+    for way, found in row["pytorch_tried"].items():
+        if way not in row["pytorch"]:
+            yield f"PyTorch, {named(way)}; tried once", f"{found:,.0f}", f"{found / row['pytorch_best']:.2f}", ""
+
+
+def print_table(rows, bind, precision, options):
+    rounds = len(next(iter(rows[0]["lockstep"].values())))
+    print(f"{processor()}; PyTorch {rows[0]['torch']}; lockstep {rows[0]['lockstep_commit']}")
+    print(f"{precision}; bound to: {bind}; rounds: {rounds}; options of lockstep: {options or 'none'}")
     print("images/s, median of the rounds' medians (least – most); lockstep's with data loading, PyTorch's without\n")
-    print("| model | | images/s | lockstep ÷ this |\n|---|---|---|---|")
-    for row in models:
-        print(f"| {row['model']} | lockstep | {spread(row['lockstep'])} | |")
-        for variant, rates in row["pytorch"].items():
-            mark = ", its best" if variant == row["best"] else ""
-            print(f"| | {VARIANTS[variant]}{mark} | {spread(rates)} | {row['ratios'][variant]:.2f} |")
+    print("| model, batch | | images/s | ÷ PyTorch's best | share of convolutions alone |\n|---|---|---|---|---|")
+    for row in rows:
+        lines = [*lockstep_lines(row), *pytorch_lines(row)]
+        if row["convolutions_alone"]:
+            lines.append((f"convolutions alone, fastest kernels, 1 thread, batch {row['alone_batch']}",
+                          f"{row['convolutions_alone']:,.0f}", "", ""))
+            lines.append(("the same, direct kernels only", f"{row['alone_direct']:,.0f}", "", ""))
+        for number, line in enumerate(lines):
+            print(f"| {row['model'] + ', ' + str(row['batch']) if number == 0 else ''} | {' | '.join(line)} |")
+
+
+def table(directory, bind, precision, options):
+    models = [model for model in MODELS if list(directory.glob(f"{model}-lockstep-*.jsonl"))]
+    if not models:
+        sys.exit(f"error: there are no rounds in {directory}")
+    rows = [compare(directory, model) for model in models]
+    print_table(rows, bind, precision, options)
+    result = {"processor": processor(), "bind": bind, "precision": precision, "options": options, "models": rows}
+    (directory / "result.json").write_text(json.dumps(result, indent=2) + "\n")
 
 
 def main(arguments):
-    if len(arguments) != 2:
+    if len(arguments) == 4 and arguments[0] == "best":
+        print("\n".join(list(tried(pathlib.Path(arguments[1]), arguments[2]))[:int(arguments[3])]))
+    elif len(arguments) == 5 and arguments[0] == "table":
+        table(pathlib.Path(arguments[1]), *arguments[2:])
+    else:
         sys.exit(__doc__)
-    directory, bind = pathlib.Path(arguments[0]), arguments[1]
-    models = [compare(directory, model) for model in MODELS if list(directory.glob(f"{model}-lockstep-*.jsonl"))]
-    if not models:
-        sys.exit(f"error: there are no rounds in {directory}")
-    print_table(models, bind)
-    result = {"processor": processor(), "bind": bind, "batch": 128, "models": models}
-    (directory / "result.json").write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

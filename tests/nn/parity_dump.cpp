@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nn_parity: trains a model for some steps, or takes its gradients at given weights, and writes down all that
 // mpi-scripts/parity-pytorch.py needs to do the same in PyTorch.
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <cstdint>
 #include <exception>
@@ -25,6 +26,7 @@ struct Options {
   std::string model = "lenet";
   std::string ops = "reference";
   std::string precision = "float64";
+  bool exact = false;               ///< of onednn: no Winograd
   std::vector<std::int64_t> image;  ///< channels, height, width; empty: as the model's example has them
   std::int64_t steps = 100;
   double momentum = 0.9;
@@ -70,7 +72,7 @@ class Run {
       : options_(options),
         data_(data_of(options)),
         run_(make_model(options.model, data_), data_.classes, options.drawn,
-             options.ops == "onednn" ? ops::make_onednn_ops(1) : ops::make_reference_ops()) {
+             options.ops == "onednn" ? ops::make_onednn_ops(1, options.exact) : ops::make_reference_ops()) {
     for (const TensorSpec& spec : inputs()) input_files_.emplace_back(options.out / (spec.name + ".bin"));
   }
 
@@ -103,10 +105,12 @@ class Run {
     }
   }
 
-  void write_index() const {
+  void write_index() {
     const nlohmann::json index{{"model", options_.model},
                                {"ops", options_.ops},
                                {"precision", options_.precision},
+                               {"exact", options_.exact},
+                               {"winograd", winograd_operators()},
                                {"steps", options_.steps},
                                {"batch", options_.drawn.batch},
                                {"seed", options_.drawn.seed},
@@ -125,6 +129,13 @@ class Run {
  private:
   [[nodiscard]] const Layout& layout() const { return run_.model.parameters(); }
   [[nodiscard]] const std::vector<TensorSpec>& inputs() const { return run_.model.graph().inputs(); }
+
+  /// How many operators of a step, forward and backward counted apart, are computed by Winograd's transforms.
+  [[nodiscard]] std::int64_t winograd_operators() {
+    const std::vector<OperatorReport> operators = run_.model.operators(options_.drawn.batch);
+    return std::count_if(operators.begin(), operators.end(),
+                         [](const OperatorReport& op) { return op.algorithm.find("wino") != std::string::npos; });
+  }
 
   /// Writes down its batch and its loss.
   void take_step(std::int64_t step) {
@@ -168,6 +179,7 @@ std::optional<Options> parse(int argc, char** argv) {
   add("image", po::value(&options.image)->multitoken(), "channels, height and width, where not the model's example");
   add("ops", po::value(&options.ops), "reference or onednn");
   add("precision", po::value(&options.precision), "float64 or float32");
+  add("exact", po::bool_switch(&options.exact), "onednn without Winograd's transforms");
   add("steps", po::value(&options.steps), "number of steps");
   add("batch", po::value(&options.drawn.batch), "samples per step");
   add("seed", po::value(&options.drawn.seed), "of weights, data and dropout");

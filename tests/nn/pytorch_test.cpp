@@ -6,47 +6,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <ostream>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "nn/drawn_run.hpp"
+#include "nn/recorded_runs.hpp"
 
 namespace lockstep::nn {
 namespace {
 
 constexpr double bound = 1e-9;
-
-struct RecordedRun {
-  nlohmann::json of;
-};
-
-/// Shown where one fails; all its numbers would hide which.
-void PrintTo(const RecordedRun& run, std::ostream* out) {
-  *out << run.of.at("model") << " with " << run.of.at("inputs");
-}
-
-std::vector<RecordedRun> recorded_runs() {
-  std::vector<RecordedRun> runs;
-  for (nlohmann::json& run : nlohmann::json::parse(std::ifstream(LOCKSTEP_PYTORCH_MODELS)))
-    runs.push_back({std::move(run)});
-  return runs;
-}
-
-DataSpec data_of(const nlohmann::json& run) {
-  DataSpec data = Models().example(run.at("model").get<std::string>());
-  for (TensorSpec& spec : data.tensors) {
-    if (run.at("inputs").contains(spec.name)) spec.extent = run.at("inputs").at(spec.name);
-  }
-  data.classes = run.at("classes");
-  return data;
-}
 
 /// Norm, and sum with weights between −1 and 1.
 struct TensorFigures {
@@ -104,16 +77,10 @@ TEST_P(PyTorch, TrainsTheSame) {
   expect_figures(run.model.state(), run.state, recorded.at("last_state"), "last values");
 }
 
-std::string name_of(const testing::TestParamInfo<RecordedRun>& run) {
-  std::string name = run.param.of.at("model").get<std::string>() + "_" + std::to_string(run.index);
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, PyTorch, testing::ValuesIn(recorded_runs()), name_of);
+INSTANTIATE_TEST_SUITE_P(Models, PyTorch, testing::ValuesIn(recorded_runs(LOCKSTEP_PYTORCH_MODELS)), name_of);
 
 TEST(PyTorchModels, HaveARunOfEveryModel) {
-  const std::vector<RecordedRun> runs = recorded_runs();
+  const std::vector<RecordedRun> runs = recorded_runs(LOCKSTEP_PYTORCH_MODELS);
   for (const Models models; const std::string_view name : models.names()) {
     const bool found =
         std::any_of(runs.begin(), runs.end(), [&](const auto& run) { return run.of.at("model") == name; });
