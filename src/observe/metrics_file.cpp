@@ -34,7 +34,8 @@ void MetricsFile::write(const StartEvent& event) {
                   {"compress", event.compress},
                   {"device", event.device},
                   {"ops", event.ops},
-                  {"precision", event.precision}});
+                  {"precision", event.precision},
+                  {"emulated", event.emulation.empty() ? Json(nullptr) : Json(event.emulation)}});
 }
 
 void MetricsFile::write(const StepEvent& event) {

@@ -21,6 +21,7 @@ struct StartEvent {
   std::string device;
   std::string ops;
   std::string precision;
+  std::string emulation;  ///< how it is emulated, and why; empty where it is not
   std::uint64_t seed = 0;
   std::int64_t epochs = 0;
   Count batch;                     ///< over all ranks
