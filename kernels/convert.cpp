@@ -28,4 +28,11 @@ void convert(std::span<const float> from, std::span<BFloat16> to) {
   if (!from.empty()) widest_instruction_set().narrow_bfloat16(from.data(), &to.data()->bits, count(from));
 }
 
+void round_to(DType half, std::span<const float> from, std::span<float> to) {
+  if (from.empty()) return;
+  const InstructionSet& set = widest_instruction_set();
+  const auto round = half == DType::float16 ? set.round_float16 : set.round_bfloat16;
+  round(from.data(), to.data(), count(from));
+}
+
 }  // namespace lockstep::kernels

@@ -41,4 +41,9 @@ void convert(std::span<const BFloat16> from, std::span<float> to);
 void convert(std::span<const float> from, std::span<Float16> to);
 void convert(std::span<const float> from, std::span<BFloat16> to);
 
+/// to[i] = what becomes of from[i] when it is stored in a 16-bit format, as `convert` there and back makes it. The two
+/// may be the same elements.
+/// @pre  the same number of elements; `half` is float16 or bfloat16
+void round_to(DType half, std::span<const float> from, std::span<float> to);
+
 }  // namespace lockstep::kernels

@@ -41,12 +41,26 @@ constexpr std::array all = {&scalar, &baseline, &avx2, &avx512};
 
 }  // namespace
 
+/// @source Intel SDM vol. 2A, CPUID: leaf 7; compilers' builtins know AMX in newer versions only
+bool processor_has_bfloat16() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  if (count_usable() < all.size()) return false;  // without the system's support for its registers
+  const bool tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & (1U << 22)) != 0;
+  const bool vectors = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & (1U << 5)) != 0;
+  return tiles || vectors;
+}
+
 #else
 
 namespace {
 constexpr std::array all = {&scalar, &baseline};
 std::size_t count_usable() { return all.size(); }
 }  // namespace
+
+bool processor_has_bfloat16() { return false; }
 
 #endif
 

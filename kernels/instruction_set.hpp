@@ -36,6 +36,8 @@ struct InstructionSet {
   void (*widen_bfloat16)(const std::uint16_t* from, float* to, std::int64_t count);
   void (*narrow_float16)(const float* from, std::uint16_t* to, std::int64_t count);
   void (*narrow_bfloat16)(const float* from, std::uint16_t* to, std::int64_t count);
+  void (*round_float16)(const float* from, float* to, std::int64_t count);  ///< `from` may be `to`
+  void (*round_bfloat16)(const float* from, float* to, std::int64_t count);
 };
 
 /// Those that this processor and its operating system run, weakest first: "scalar", "baseline" (vectors that every
@@ -43,6 +45,9 @@ struct InstructionSet {
 std::span<const InstructionSet* const> instruction_sets();
 /// The last of them.
 const InstructionSet& widest_instruction_set();
+
+/// Whether the processor multiplies bfloat16: AVX512-BF16, or tiles of AMX.
+bool processor_has_bfloat16();
 
 /// The public functions as one instruction set does them.
 void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op);

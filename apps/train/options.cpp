@@ -19,7 +19,6 @@ namespace po = boost::program_options;
 constexpr std::array<std::string_view, 2> devices = {"cpu", "cuda"};
 constexpr std::array<std::string_view, 2> op_libraries = {"onednn", "reference"};
 constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
-constexpr std::array<std::string_view, 2> precisions = {"float32", "float64"};
 
 template <typename T>
 auto value(const char* name) {
@@ -64,7 +63,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
       ("exact", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "compute convolutions as sums of products, without Winograd's transforms, which are faster and round more (default no)")
       ("kernels", value<std::string>("FILE"), "compute each convolution by what is fastest here, as measured: what FILE lacks is measured first, at most 10 s, and added (by a fixed rule unless given)")
-      ("precision", choice(precisions), "(default float32)")
+      ("precision", choice(precision_names()), "of values and products; with bf16 and mixed-fp16 weights, their gradients and the optimizer's state stay float32 (default float32)")
       ("timeout", value<double>("S"), "seconds without progress after which an all-reduce fails (default 300)")
       ("shards", value<int>("V"), "cut each step into V parts, at least as many as ranks, and add their gradients in one order: the same bits on any number of ranks, nodes and threads (default 0: each rank's samples are one part)")
       ("sync-bn", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "batch norm by mean and variance of all samples of a step, not of each rank's, or shard's (default no)")
@@ -72,7 +71,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("clip-norm", value<double>("X"), "shorten gradients whose norm, over all parameters, is above X (default 0: never)")
       ("ema", value<double>("D"), "average weights with this decay, as 0.999, and evaluate the average (default 0: no average)")
       ("zero", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "each rank updates a part of the weights and holds the optimizer's state of that part only; less memory for the same result (default no)")
-      ("loss-scale", value<double>("X"), "multiply gradients by X until the update; a step whose gradients are not finite is skipped then, and X halved; it is doubled after 2000 steps without (default 0: none, such a step ends the run)")
+      ("loss-scale", value<double>("X"), "multiply gradients by X until the update; a step whose gradients are not finite is skipped then, and X halved; it is doubled after 2000 steps without (default 0: none, such a step ends the run; 65536 with --precision mixed-fp16)")
       ("without-pass", choice(nn::Passes::names()), "leave out what changes how a step is computed and not what; several with commas between")
       ("log-every", value<std::int64_t>("N"), "steps from one progress report to the next (default 50)")
       ("metrics", value<std::string>("FILE"), "append a JSON line for each event to FILE")
@@ -132,8 +131,9 @@ std::vector<std::string> words_of(const std::string& list) {
   return words;
 }
 
-trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& defaults) {
+trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& defaults, const Precision& precision) {
   trainer::TrainerOptions options;
+  options.precision = precision.reals;
   options.epochs = given.get("epochs", defaults.epochs, positive, "at least 1 epoch is needed");
   options.steps = given.get<std::int64_t>("steps", 0, not_negative, "it cannot be negative");
   options.batch = {given.get("batch", defaults.batch, positive, "at least 1 sample is needed")};
@@ -153,7 +153,7 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
   options.clip_norm = given.get("clip-norm", 0.0, not_negative, "it cannot be negative");
   options.ema = given.get("ema", 0.0, below_one, "it must be in 0 … 1, 1 excluded");
   options.zero = given.get("zero", false);
-  options.loss_scale.initial = given.get("loss-scale", 0.0, not_negative, "it cannot be negative");
+  options.loss_scale.initial = given.get("loss-scale", precision.loss_scale, not_negative, "it cannot be negative");
   for (const std::string& pass : words_of(given.get<std::string>("without-pass", ""))) {
     require_choice("without-pass", pass, nn::Passes::names());
     options.passes.leave_out(pass);
@@ -185,7 +185,7 @@ void refuse_beside_shards(const Options& options, const collectives::Selection* 
 /// What each option allows but not all of them together.
 void refuse_contradictions(const Given& given, const Options& options, data::Directory directory) {
   if (options.ops == "onednn" && options.trainer.precision == DType::float64) {
-    throw UsageError("--ops onednn computes in float32 only: leave it out, or choose --precision float32");
+    throw UsageError("--ops onednn does not compute in float64: leave it out, or choose --precision float32");
   }
   if (options.compress != "none" && options.trainer.precision == DType::float64) {
     throw UsageError("--compress " + options.compress + " is for float32: gradients in float64 would go uncompressed");
@@ -245,7 +245,8 @@ Options checked(const Given& given, const Registry& registry) {
   options.wait = given.choose("wait", wait_names(), "auto");
   options.check = given.get("check", false);
   options.device = given.choose("device", devices, "cpu");
-  const bool wide = given.choose("precision", precisions, "float32") == "float64";
+  options.precision = precision_of(given.choose("precision", precision_names(), "float32"));
+  const bool wide = options.precision.reals == DType::float64;
   options.ops = given.choose("ops", op_libraries, wide ? "reference" : "onednn");
   options.exact = given.get("exact", false);
   options.kernels = given.get<std::string>("kernels", "");
@@ -253,8 +254,7 @@ Options checked(const Given& given, const Registry& registry) {
   options.threads = given.get("threads", 0, not_negative, "it cannot be negative");
   options.metrics = given.get<std::string>("metrics", "");
   options.trace = given.get<std::string>("trace", "");
-  options.trainer = trainer_options(given, registry.models.defaults(options.model));
-  options.trainer.precision = wide ? DType::float64 : DType::float32;
+  options.trainer = trainer_options(given, registry.models.defaults(options.model), options.precision);
   refuse_contradictions(given, options, registry.datasets.directory(options.dataset));
   options.settings = given.settings();
   return options;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/train/precision.hpp"
 #include "lockstep/backends/method.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/train.hpp"
@@ -26,6 +27,7 @@ struct Options {
   bool explain_step = false;
   std::string device;
   std::string ops;
+  Precision precision;
   bool exact = false;
   std::string kernels;  ///< the file of measured algorithms; empty: the back end's rule
   double timeout_seconds = 0;

@@ -60,8 +60,9 @@ observe::StartEvent start_event(const World& world, const Options& options, cons
           .compress = options.compress,
           .device = options.device,
           .ops = options.ops,
-          .precision = std::string(name(options.trainer.precision)),
+          .precision = std::string(options.precision.name),
           .kernel_choices = kernels.empty() ? "" : kernels.hash(),
+          .emulation = emulation_of(options.precision),
           .seed = options.trainer.seed,
           .epochs = options.trainer.epochs,
           .batch = options.trainer.batch,
@@ -96,10 +97,12 @@ void print_header(const Options& options, const World& world, int threads, const
   const std::string how = options.trainer.shards > 0
                               ? "tree-order over " + std::to_string(options.trainer.shards) + " shards"
                               : std::string(name(options.method));
-  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s, gradients %s by %s%s%s%s\n%s\n",
+  const std::string emulation = emulation_of(options.precision);
+  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s%s%s%s, gradients %s by %s%s%s%s\n%s\n",
               static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
               static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
-              std::string(name(options.trainer.precision)).c_str(),
+              std::string(options.precision.name).c_str(), emulation.empty() ? "" : " (emulated ", emulation.c_str(),
+              emulation.empty() ? "" : ")",
               options.trainer.zero && options.trainer.shards == 0 ? "reduce-scattered" : "all-reduced", how.c_str(),
               backends::selection_of(options.method) == nullptr ? " (the MPI library's own)" : " (lockstep's own)",
               options.compress == "none" ? "" : ", on the wire in ",
@@ -241,8 +244,9 @@ int run_session(World& world, const Options& options, const Registry& registry) 
   const int threads = threads_of_this_rank(options, world, node);
   // Shards are taken side by side, each by one thread: what several make of one depends on their number.
   const bool by_shards = options.trainer.shards > 0;
-  const auto ops = options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads, options.exact)
-                                           : ops::make_reference_ops();
+  const auto ops = in_precision(options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads, options.exact)
+                                                        : ops::make_reference_ops(),
+                                options.precision);
   const std::string kernels =
       options.kernels.empty() ? "" : use_kernel_choices(world, options, graph, *ops, by_shards ? 1 : threads);
   trainer::TrainerOptions trainer_options = options.trainer;

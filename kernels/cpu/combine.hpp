@@ -167,6 +167,18 @@ void narrow(const float* from, std::uint16_t* to, std::int64_t count) {
   for (; i < count; ++i) to[i] = Format::template narrow<1>(from[i]);
 }
 
+/// There and back.
+template <typename Format>
+void round_through(const float* from, float* to, std::int64_t count) {
+  constexpr int lanes = lanes_of<float>;
+  std::int64_t i = 0;
+  for (; lanes > 1 && i + lanes <= count; i += lanes) {
+    const auto value = load<Floats<lanes>>(reinterpret_cast<const char*>(from + i));
+    store(reinterpret_cast<char*>(to + i), Format::template widen<lanes>(Format::template narrow<lanes>(value)));
+  }
+  for (; i < count; ++i) to[i] = Format::template widen<1>(Format::template narrow<1>(from[i]));
+}
+
 // clang-format off
 #define LOCKSTEP_ARITIES(Format, Op) {combine<Format, Op, 2>, combine<Format, Op, 3>, combine<Format, Op, 4>, combine<Format, Op, 0>}
 #define LOCKSTEP_OPS(Arithmetic, Order) {LOCKSTEP_ARITIES(Arithmetic, Sum), LOCKSTEP_ARITIES(Order, Min), LOCKSTEP_ARITIES(Order, Max), LOCKSTEP_ARITIES(Arithmetic, Product)}
@@ -183,7 +195,9 @@ constexpr InstructionSet make_instruction_set(const char* name) {
       widen<Float16>,
       widen<BFloat16>,
       narrow<Float16>,
-      narrow<BFloat16>};
+      narrow<BFloat16>,
+      round_through<Float16>,
+      round_through<BFloat16>};
 }
 
 }  // namespace

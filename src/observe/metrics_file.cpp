@@ -34,7 +34,8 @@ void MetricsFile::write(const StartEvent& event) {
                {"compress", event.compress},
                {"device", event.device},
                {"ops", event.ops},
-               {"precision", event.precision}};
+               {"precision", event.precision},
+               {"emulated", event.emulation.empty() ? Json(nullptr) : Json(event.emulation)}};
   if (!event.kernel_choices.empty()) line["kernel_choices"] = event.kernel_choices;
   append(*file_, line);
 }

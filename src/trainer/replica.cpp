@@ -321,7 +321,7 @@ void Replica::save(Snapshot& snapshot) {
 
 std::vector<Snapshot::Setting> Replica::settings() const {
   std::vector<Snapshot::Setting> settings = {{"model", model_.graph().name()},
-                                             {"precision", std::string(name(model_.dtype()))},
+                                             {"precision", std::string(name(model_.values()))},
                                              {"parameters", hexadecimal(model_.parameters().hash())},
                                              {"statistics", hexadecimal(model_.state().hash())}};
   const std::int64_t weights = data_parallel_.values().bytes().value;

@@ -100,6 +100,20 @@ TEST_P(Conversion, ToSixteenBitsIsToTheNearestTiesToEven) {
   expect_nearest(GetParam()->narrow_bfloat16, bfloat16);
 }
 
+/// In place, as values are rounded where they lie.
+TEST_P(Conversion, RoundsWhereItLiesToTheNearestTiesToEven) {
+  const auto floats = interesting_floats();
+  for (const auto& [round, definition] :
+       {std::pair(GetParam()->round_float16, float16), std::pair(GetParam()->round_bfloat16, bfloat16)}) {
+    auto rounded = floats;
+    round(rounded.data(), rounded.data(), static_cast<std::int64_t>(rounded.size()));
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      ASSERT_TRUE(std::isnan(floats[i]) ? std::isnan(rounded[i]) : same(rounded[i], nearest(floats[i], definition)))
+          << std::hex << std::bit_cast<std::uint32_t>(floats[i]) << " became " << rounded[i];
+    }
+  }
+}
+
 TEST_P(Conversion, GivesTheScalarBits) {
   const InstructionSet& scalar = *instruction_sets().front();
   const auto floats = interesting_floats();
@@ -129,10 +143,13 @@ TEST_P(Conversion, WritesNoElementTooMany) {
     std::vector<std::uint16_t> halves(80, 0x4000);
     GetParam()->narrow_float16(floats.data(), halves.data(), count);
     GetParam()->widen_bfloat16(halves.data(), floats.data(), count);
+    std::vector<float> rounded(80, 1.001F);
+    GetParam()->round_bfloat16(rounded.data(), rounded.data(), count);
     for (std::size_t i = 0; i < 80; ++i) {
       const bool inside = i < static_cast<std::size_t>(count);
       ASSERT_EQ(halves[i], inside ? 0x3c00 : 0x4000);
       ASSERT_EQ(floats[i] == 1.0F, !inside);
+      ASSERT_EQ(rounded[i], inside ? 1.0F : 1.001F);
     }
   }
 }
@@ -154,6 +171,11 @@ TEST(Convert, TakesSpansOfEitherFormat) {
   convert(std::span<const BFloat16>(brains), back);
   EXPECT_EQ(back, numbers);
   convert(std::span<const float>(), std::span<Float16>());
+  const std::vector<float> third = {1.0F / 3};
+  round_to(DType::float16, third, back = {0});
+  EXPECT_EQ(back[0], 0x1.554p-2F);
+  round_to(DType::bfloat16, third, back);
+  EXPECT_EQ(back[0], 0x1.56p-2F);
 }
 
 }  // namespace

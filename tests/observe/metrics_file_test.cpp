@@ -31,14 +31,15 @@ TEST(MetricsFile, WritesTheStart) {
                                        .compress = "bf16",
                                        .device = "cpu",
                                        .ops = "onednn",
-                                       .precision = "float32",
+                                       .precision = "bf16",
+                                       .emulation = "in float32: just so",
                                        .seed = std::numeric_limits<std::uint64_t>::max(),
                                        .epochs = 3,
                                        .batch = {128},
                                        .hosts = {"a", "b"}});
   EXPECT_EQ(line, json::parse(R"({"event":"start","version":"0.1.0","model":"lenet","dataset":"mnist","ranks":2,
     "hosts":["a","b"],"batch":128,"epochs":3,"seed":18446744073709551615,"algorithm":"ring","compress":"bf16","device":"cpu",
-    "ops":"onednn","precision":"float32"
+    "ops":"onednn","precision":"bf16","emulated":"in float32: just so"
 })"));
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/ops/ops.hpp"
@@ -56,6 +58,8 @@ class Trial {
 
   void forward(Pass pass = Pass::forward);
   void backward();
+  /// Makes other numbers of those that the output's gradient has otherwise.
+  void change_output_gradient(std::function<double(double)> change) { change_ = std::move(change); }
   /// Σ output · weight, or the loss.
   [[nodiscard]] double objective() const;
 
@@ -63,6 +67,8 @@ class Trial {
     std::string name;
     Values values;
   };
+  /// The result; of a loss nothing.
+  [[nodiscard]] Values output() const;
   /// Everything that can be compared after `forward` and `backward`: figures or output, state, gradients.
   [[nodiscard]] std::vector<Named> results() const;
   /// Scalar products of the same with fixed weights: what PyTorch's are written down as.
@@ -108,6 +114,7 @@ class Trial {
   Figures figures_;
   Occasion occasion_{.seed = 7, .step = 3, .first_sample = 5};
   double factor_ = 1;
+  std::function<double(double)> change_ = [](double x) { return x; };
   int native_inputs_ = 0;
   std::vector<const void*> input_pointers_;
   std::vector<const void*> parameter_pointers_;

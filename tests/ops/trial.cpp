@@ -190,7 +190,7 @@ void Trial::backward() {
   call.output_gradient = &factor_;
   if (!signature_.is_loss) {
     Tensor& plain = plain_gradient_ ? *plain_gradient_ : *output_gradient_;
-    for (std::int64_t i = 0; i < plain.count(); ++i) plain.set(i, weight(i));
+    for (std::int64_t i = 0; i < plain.count(); ++i) plain.set(i, change_(weight(i)));
     if (gradient_there_) copy(*gradient_there_, plain, *output_gradient_);
     call.output_gradient = output_gradient_->data();
   }
@@ -201,9 +201,11 @@ void Trial::backward() {
     if (input.handed) copy(*input.back, *input.handed_gradient, *input.gradient);
 }
 
-double Trial::objective() const {
-  return signature_.is_loss ? figures_.loss : dot((plain_output_ ? *plain_output_ : *output_).values());
+Values Trial::output() const {
+  return signature_.is_loss ? Values{} : (plain_output_ ? *plain_output_ : *output_).values();
 }
+
+double Trial::objective() const { return signature_.is_loss ? figures_.loss : dot(output()); }
 
 std::vector<Trial::Named> Trial::results() const {
   std::vector<Named> results;

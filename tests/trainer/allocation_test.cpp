@@ -98,6 +98,12 @@ TEST(Allocation, NoneInAStepOnTheReferenceOps) {
   expect_no_allocation(*ops, DType::float64, "lenet", "auto", std::nullopt, true);
 }
 
+TEST(Allocation, NoneInAStepThatRounds) {
+  const auto ops = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16);
+  expect_no_allocation(*ops, DType::float32, "resnet20", "auto");
+  expect_no_allocation(*ops, DType::float32, "lenet", "auto", std::nullopt, false, {.shards = 4, .lanes = 2});
+}
+
 TEST(Allocation, NoneInAStepOnOneDnn) {
   const auto ops = ops::make_onednn_ops(1);
   expect_no_allocation(*ops, DType::float32, "lenet", "ring");

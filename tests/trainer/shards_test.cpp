@@ -159,6 +159,18 @@ TEST(Shards, MayBeEmpty) {
   }
 }
 
+std::unique_ptr<ops::Ops> in_bfloat16() { return ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16); }
+
+TEST(Shards, MakeTheSameBitsInBfloat16) {
+  const TrainerOptions options{.sync_batch_norm = true, .shards = shards, .accumulate = 2};
+  TrainerOptions side_by_side = options;
+  side_by_side.lanes = 2;
+  const Outcome alone = run(nets.back(), 1, options, in_bfloat16);
+  expect_same(run(nets.back(), 3, options, in_bfloat16), alone);
+  expect_same(run(nets.back(), 2, side_by_side, in_bfloat16), alone);
+  EXPECT_NE(run(nets.back(), 1, options, one_thread_of_onednn).snapshot.weights, alone.snapshot.weights);
+}
+
 /// Without batch norm the sum is the same sum, but for rounding.
 TEST(Shards, ChangeNothingButTheOrderOfAddition) {
   const TrainerOptions without{.precision = DType::float64};

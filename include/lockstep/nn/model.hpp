@@ -120,6 +120,8 @@ class Model {
   /// As it was given, before any pass.
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] DType dtype() const { return options_.dtype; }
+  /// What values are rounded to where they are stored.
+  [[nodiscard]] DType values() const { return ops_.values(dtype()); }
   [[nodiscard]] const Layout& parameters() const { return graph_.parameters(); }
   [[nodiscard]] const Layout& state() const { return graph_.state(); }
 

@@ -192,6 +192,10 @@ class Ops {
   /// are made; they give the bits that this one gives if it has one thread, too.
   [[nodiscard]] virtual std::unique_ptr<Ops> another() const = 0;
 
+  /// What values and their gradients are rounded to where they are stored, while parameters, their gradients and state
+  /// are of `reals`: the same, unless it computes in a lower precision.
+  [[nodiscard]] virtual DType values(DType reals) const { return reals; }
+
   /// What decides its bits beside the operands: versions, instruction sets and choices, for ranks to compare.
   [[nodiscard]] virtual std::string arithmetic() const = 0;
 
@@ -211,5 +215,19 @@ class Ops {
   [[nodiscard]] virtual std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
                                                             const Signature& signature, DType reals) = 0;
 };
+
+/// Another back end's kernels in float32, whose every stored value is rounded to a 16-bit format: what a processor with
+/// arithmetic of that format, and sums in float32, would compute, emulated. Rounded are (to nearest, ties to even, what
+/// is too large to infinity) results, gradients of values, and, in copies, the parameters and inputs that convolutions,
+/// linear layers and LSTMs multiply. Parameters themselves, their gradients, the parameters of normalisation,
+/// statistics, and all that happens inside a kernel or a loss stay float32. A sum of values that are not rounded is
+/// not, either.
+///
+/// Values that are rounded have formats of their own (`Format::native`), so that whoever brings one that is not, as a
+/// batch's images, into the format that a kernel asks for rounds it.
+/// @param inner  that computes
+/// @param half   DType::bfloat16 or DType::float16
+/// @throws Error{invalid_argument} for another dtype; Error{unsupported} if `inner` does not compute in float32
+std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half);
 
 }  // namespace lockstep::ops

@@ -23,6 +23,7 @@ struct LossScaleOptions {
 
 /// What a run is, the same on every rank.
 struct TrainerOptions {
+  /// Of weights, their gradients and the optimizer's state; operators may compute in a lower one (`Ops::values`).
   DType precision = DType::float32;
   std::int64_t epochs = 1;
   std::int64_t steps = 0;             ///< ends the run after so many steps in all; 0: no such end

@@ -54,6 +54,7 @@ TEST_F(Metrics, StartSaysWhatIsRun) {
   EXPECT_EQ(start.at("device"), "cpu");
   EXPECT_EQ(start.at("ops"), "onednn");
   EXPECT_EQ(start.at("precision"), "float32");
+  EXPECT_TRUE(start.at("emulated").is_null());
   EXPECT_EQ(start.at("seed"), 5);
   EXPECT_EQ(start.at("epochs"), 2);
   EXPECT_EQ(start.at("batch"), 16);

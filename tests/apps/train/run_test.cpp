@@ -107,6 +107,24 @@ TEST(Run, InFloat64OnTheReferenceRanksDoNotMatter) {
   }
 }
 
+TEST(Run, PrecisionIsShownAndSaysHowItIsEmulated) {
+  const SmallDigits digits;
+  for (const char* precision : {"bf16", "mixed-fp16"}) {
+    const std::string path = digits.path(std::string(precision) + ".json");
+    const auto result =
+        run_train(1, digits.arguments() + " --batch 16 --steps 2 --explain-step --threads 1 --metrics " + path +
+                         " --precision " + precision);
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    const auto start = read_metrics(path).front();
+    EXPECT_EQ(start.at("precision"), precision);
+    const auto emulated = start.at("emulated").get<std::string>();
+    EXPECT_EQ(emulated.rfind("in float32: ", 0), 0U) << emulated;
+    EXPECT_EQ(occurrences(result.output, std::string("onednn in ") + precision + " (emulated " + emulated + "), "), 1)
+        << result.output;
+    EXPECT_GT(occurrences(result.output, ", rounded"), 5) << "operators of the step\n" << result.output;
+  }
+}
+
 TEST(Run, CompressionIsShownAndChangesTheLossALittle) {
   const SmallDigits digits;
   const std::string arguments = digits.arguments() + " --batch 16 --epochs 1";

@@ -51,6 +51,14 @@ TEST(ShardsOfTheProgram, MakeTheSameBitsOnAnyRanksAndThreads) {
   EXPECT_EQ(digest(digits, 2, options + " --threads 2 --algorithm tree-order --progress-thread"), alone);
 }
 
+TEST(ShardsOfTheProgram, MakeTheSameBitsInBf16) {
+  const SmallDigits digits;
+  const std::string options = "--shards 4 --precision bf16 --threads 1";
+  const std::string alone = digest(digits, 1, options);
+  EXPECT_EQ(digest(digits, 2, options), alone);
+  EXPECT_NE(digest(digits, 1, "--shards 4 --threads 1"), alone) << "it trains in float32";
+}
+
 TEST(ShardsOfTheProgram, AreWhatKeepsTheBits) {
   const SmallDigits digits;
   const std::set<std::string> all{digest(digits, 1, "--threads 1"), digest(digits, 3, "--threads 1"),

@@ -65,7 +65,7 @@ const Mistake mistakes[] = {
      {"--compress fp16 with --algorithm tree-order"}},
     {"PartsWithTreeOrder", "--zero --algorithm tree-order", {"--zero with --algorithm tree-order"}},
     {"MisspeltOps", "--ops onednnn", {"did you mean 'onednn'?", "onednn|reference"}},
-    {"MisspeltPrecision", "--precision flaot64", {"did you mean 'float64'?", "float32|float64"}},
+    {"MisspeltPrecision", "--precision flaot64", {"did you mean 'float64'?", "float32|float64|bf16|mixed-fp16"}},
     {"MisspeltDevice", "--device cpus", {"did you mean 'cpu'?", "cpu|cuda"}},
     {"TuningOfANamedAlgorithm", "--tuning f --algorithm tree", {"--tuning has no meaning with --algorithm tree"}},
     {"ExplainTheMpiLibrary", "--explain --algorithm mpi", {"--explain has no meaning with --algorithm mpi"}},
@@ -73,7 +73,7 @@ const Mistake mistakes[] = {
      "--device cuda",
      {"--device cuda: the trainer's own operators for GPUs come later", "DataParallel with Device::cuda",
       "comm-bench --device cuda"}},
-    {"OneDnnInFloat64", "--ops onednn --precision float64", {"--ops onednn computes in float32 only"}},
+    {"OneDnnInFloat64", "--ops onednn --precision float64", {"--ops onednn does not compute in float64"}},
     {"NesterovWithoutMomentum", "--nesterov --momentum 0", {"--nesterov needs a momentum above 0"}},
     {"FolderOfADrawnDataSet",
      "--data-dir .",
@@ -108,6 +108,21 @@ TEST(Configuration, TheCommandLineGoesBeforeTheFileAndTheFileBeforeTheDefaults) 
   EXPECT_EQ(options.trainer.seed, 8);
   EXPECT_EQ(name(options.method), "tree");
   EXPECT_FALSE(options.trainer.sgd.nesterov);
+}
+
+TEST(Configuration, LowerPrecisionsHaveFloat32WeightsAndFloat16ALossScale) {
+  const auto trainer = [](const std::string& arguments) { return parse(arguments).options.trainer; };
+  for (const char* precision : {"float32", "bf16", "mixed-fp16"}) {
+    EXPECT_EQ(trainer(std::string("--precision ") + precision).precision, DType::float32);
+    EXPECT_EQ(parse(std::string("--precision ") + precision).options.ops, "onednn");
+  }
+  EXPECT_EQ(trainer("--precision bf16").loss_scale.initial, 0);
+  EXPECT_EQ(trainer("--precision mixed-fp16").loss_scale.initial, 65536);
+  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 8").loss_scale.initial, 8);
+  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 0").loss_scale.initial, 0);
+  EXPECT_EQ(parse("--precision bf16").options.precision.half, DType::bfloat16);
+  EXPECT_EQ(parse("--precision mixed-fp16 --ops reference").options.precision.half, DType::float16);
+  EXPECT_FALSE(parse("--precision float64").options.precision.half);
 }
 
 TEST(Configuration, AMistakeInTheFileNamesTheFile) {

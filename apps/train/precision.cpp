@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/train/precision.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/instruction_set.hpp"
+
+namespace lockstep::train {
+namespace {
+
+/// What PyTorch's GradScaler begins with, too. It is found out within a few steps whether that is too much.
+constexpr double first_scale_of_float16 = 0x1p16;
+
+constexpr std::array<Precision, 4> all_precisions = {
+    {{"float32", DType::float32, std::nullopt, 0},
+     {"float64", DType::float64, std::nullopt, 0},
+     {"bf16", DType::float32, DType::bfloat16, 0},
+     {"mixed-fp16", DType::float32, DType::float16, first_scale_of_float16}}};
+
+}  // namespace
+
+std::vector<std::string_view> precision_names() {
+  std::vector<std::string_view> names;
+  for (const Precision& precision : all_precisions) names.push_back(precision.name);
+  return names;
+}
+
+Precision precision_of(std::string_view name) {
+  return *std::find_if(all_precisions.begin(), all_precisions.end(),
+                       [name](const Precision& precision) { return precision.name == name; });
+}
+
+std::unique_ptr<ops::Ops> in_precision(std::unique_ptr<ops::Ops> ops, const Precision& precision) {
+  return precision.half ? ops::make_rounded_ops(std::move(ops), *precision.half) : std::move(ops);
+}
+
+std::string emulation_of(const Precision& precision) {
+  if (!precision.half) return {};
+  const bool lacks_arithmetic = precision.half == DType::bfloat16 && !kernels::processor_has_bfloat16();
+  return std::string("in float32: ") +
+         (lacks_arithmetic ? "this processor has neither AVX512-BF16 nor AMX" : "there are no operators of it yet");
+}
+
+}  // namespace lockstep::train

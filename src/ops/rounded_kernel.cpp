@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/rounded_kernel.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "kernels/convert.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::ops {
+namespace {
+
+constexpr std::int64_t line_bytes = 64;
+
+/// All of a value's memory: padding is rounded with it, and stays 0.
+std::span<float> elements(const Format& format, void* values) {
+  return {static_cast<float*>(values), static_cast<std::size_t>(format.bytes.value) / sizeof(float)};
+}
+
+/// Of copies that begin on cache lines.
+std::int64_t bytes_of_copy(std::int64_t count) {
+  return (count * size_of(DType::float32) + line_bytes - 1) / line_bytes * line_bytes;
+}
+
+}  // namespace
+
+Format rounded(const Format& inner) {
+  Format format = inner;
+  format.native = std::make_shared<const Format>(inner);
+  return format;
+}
+
+bool is_rounded(const Format& format) { return format.native != nullptr; }
+
+const Format& inner_of(const Format& format) {
+  const auto* inner = static_cast<const Format*>(format.native.get());
+  return inner == nullptr ? format : *inner;
+}
+
+void Scratch::reserve(Bytes bytes) {
+  if (bytes.value > memory_.bytes().value) memory_ = allocate_host(bytes);
+}
+
+RoundedKernel::RoundedKernel(std::unique_ptr<Kernel> inner, Traits traits, DType half,
+                             const std::vector<OwnedTensor>& parameters, std::shared_ptr<Scratch> scratch)
+    : Kernel(std::move(traits)), inner_(std::move(inner)), half_(half), scratch_(std::move(scratch)) {
+  std::int64_t bytes = 0;
+  for (const OwnedTensor& parameter : parameters) {
+    counts_.push_back(parameter.count());
+    bytes += bytes_of_copy(counts_.back());
+  }
+  parameters_.resize(counts_.size());
+  scratch_->reserve({bytes});
+}
+
+void RoundedKernel::round_in_place(const Format& format, void* values) const {
+  if (!is_rounded(format)) return;
+  const std::span<float> all = elements(format, values);
+  kernels::round_to(half_, all, all);
+}
+
+Arguments RoundedKernel::with_rounded_parameters(Arguments call) {
+  if (counts_.empty()) return call;
+  std::byte* at = scratch_->data();
+  for (std::size_t k = 0; k < counts_.size(); ++k) {
+    const auto count = static_cast<std::size_t>(counts_[k]);
+    auto* copy = reinterpret_cast<float*>(at);
+    kernels::round_to(half_, {static_cast<const float*>(call.parameters[k]), count}, {copy, count});
+    parameters_[k] = copy;
+    at += bytes_of_copy(counts_[k]);
+  }
+  call.parameters = parameters_;
+  return call;
+}
+
+void RoundedKernel::run_forward(Pass pass, const Arguments& call) {
+  inner_->run(pass, with_rounded_parameters(call));
+  round_in_place(traits().output, call.output);
+}
+
+void RoundedKernel::backward(const Arguments& call) {
+  inner_->run(Pass::backward, with_rounded_parameters(call));
+  for (std::size_t i = 0; i < call.input_gradients.size(); ++i) {
+    if (call.input_gradients[i] != nullptr) round_in_place(traits().inputs[i], call.input_gradients[i]);
+  }
+}
+
+RoundedReorder::RoundedReorder(std::unique_ptr<Kernel> inner, const Format& from, const Format& to, DType half)
+    : Kernel({.inputs = {from}, .output = to, .backward_reads_inputs = false, .backward_reads_output = false}),
+      inner_(std::move(inner)),
+      half_(half),
+      rounds_(is_rounded(to) && !is_rounded(from)) {}
+
+std::string RoundedReorder::algorithm(Pass pass) const {
+  return (inner_ ? inner_->algorithm(pass) : "copy") + (rounds_ ? ", rounded" : "");
+}
+
+void RoundedReorder::forward(const Arguments& call) {
+  if (inner_) {
+    inner_->run(Pass::forward, call);
+  } else {
+    std::memcpy(call.output, call.inputs[0], static_cast<std::size_t>(traits().output.bytes.value));
+  }
+  if (!rounds_) return;
+  const std::span<float> all = elements(traits().output, call.output);
+  kernels::round_to(half_, all, all);
+}
+
+void RoundedReorder::backward(const Arguments& /*call*/) {
+  throw Error(ErrorCode::invalid_argument, "a reorder has no backward pass; make the one in the other direction");
+}
+
+}  // namespace lockstep::ops

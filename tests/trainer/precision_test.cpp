@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training in bfloat16 and float16, emulated, with weights in float32.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/small_data.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+constexpr std::int64_t side = 20;  // of images
+
+using HalfFormat = std::optional<DType>;
+
+std::unique_ptr<ops::Ops> ops_storing(HalfFormat half) {
+  auto ops = ops::make_onednn_ops(1);
+  return half ? ops::make_rounded_ops(std::move(ops), *half) : std::move(ops);
+}
+
+/// A convolution with batch norm and a residual sum, whose losses' gradients are multiplied by the coefficient.
+nn::Graph residual_net(double coefficient = 1) {
+  const nn::DataSpec data = nn::DataSpec::of_images(1, side, side, 10);
+  nn::Graph graph("small");
+  graph.input(data.at("images"));
+  graph.add("conv1", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
+  graph.add("norm1", nn::BatchNorm{});
+  const int first = graph.add("relu1", nn::Relu{});
+  graph.add("conv2", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
+  const int second = graph.add("norm2", nn::BatchNorm{});
+  graph.add("sum", nn::Add{}, {first, second});
+  graph.add("relu2", nn::Relu{});
+  graph.add("pool", nn::MaxPool{});
+  graph.add("fc", nn::Linear{.out_features = data.classes});
+  const int logits = graph.last();
+  graph.loss("loss", nn::CrossEntropy{}, {logits, graph.input(data.at("labels"))}, coefficient);
+  return graph;
+}
+
+/// One rank, to be trained step by step.
+class OneRank {
+ public:
+  OneRank(HalfFormat half, const TrainerOptions& options, double coefficient = 1, std::int64_t samples = 100)
+      : ops_(ops_storing(half)),
+        trainer_(std::in_place, groups_[0], *ops_, residual_net(coefficient),
+                 testing_support::small_digits(samples, 200, side), options) {}
+  OneRank(const OneRank&) = delete;
+  OneRank& operator=(const OneRank&) = delete;
+  ~OneRank() {
+    trainer_.reset();
+    groups_[0].close();
+  }
+  Trainer* operator->() { return &*trainer_; }
+
+ private:
+  std::vector<ProcessGroup> groups_ = ProcessGroup::of_threads(1);
+  std::unique_ptr<ops::Ops> ops_;
+  std::optional<Trainer> trainer_;
+};
+
+std::vector<float> as_floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// How many have bits that bfloat16 lacks.
+std::int64_t beyond_bfloat16(const std::vector<float>& values) {
+  return std::count_if(values.begin(), values.end(),
+                       [](float x) { return (std::bit_cast<std::uint32_t>(x) & 0xffffU) != 0; });
+}
+
+double relative_distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double squares = 0;
+  double whole = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    squares += std::pow(static_cast<double>(a[i]) - b[i], 2);
+    whole += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(squares / whole);
+}
+
+TEST(Precision, LowerOnesLearnAsFloat32Does) {
+  const auto accuracy = [](HalfFormat half, double loss_scale) {
+    OneRank run(half,
+                {.epochs = 5,
+                 .batch = {20},
+                 .schedule = {.peak = 0.01},
+                 .sgd = {.momentum = 0.9},
+                 .loss_scale = {.initial = loss_scale}},
+                1, 600);
+    const Trainer::Result result = run->run();
+    EXPECT_LT(result.skipped, 12);
+    return result.evaluation->accuracy;
+  };
+  const double in_float32 = accuracy(std::nullopt, 0);
+  EXPECT_GT(in_float32, 0.7);
+  EXPECT_GT(accuracy(DType::bfloat16, 0), in_float32 - 0.05);
+  EXPECT_GT(accuracy(DType::float16, 0x1p16), in_float32 - 0.05);
+}
+
+TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
+  const auto velocity = [](HalfFormat half) {
+    OneRank run(half, {.batch = {100}, .sgd = {.momentum = 0.9}});
+    run->train_steps(1);
+    return as_floats(run->snapshot().velocity);
+  };
+  const std::vector<float> exact = velocity(std::nullopt);
+  for (const auto& [half, unit] : {std::pair(DType::bfloat16, 0x1p-8), std::pair(DType::float16, 0x1p-11)}) {
+    const double far = relative_distance(velocity(half), exact);
+    EXPECT_GT(far, unit / 8) << name(half) << ": nothing was rounded";
+    EXPECT_LT(far, unit * 8) << name(half);
+  }
+}
+
+TEST(Precision, WeightsAndVelocitiesKeepTheirBits) {
+  OneRank run(DType::bfloat16, {.batch = {20}, .schedule = {.peak = 0.05}, .sgd = {.momentum = 0.9}});
+  run->train_steps(3);
+  const Snapshot snapshot = run->snapshot();
+  for (const auto* part : {&snapshot.weights, &snapshot.velocity, &snapshot.state}) {
+    const std::vector<float> values = as_floats(*part);  // some of them padding
+    EXPECT_GT(10 * beyond_bfloat16(values), 4 * static_cast<std::int64_t>(values.size()));
+  }
+}
+
+/// Every step either halves the scale and changes no weight, or counts towards doubling it.
+TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
+  constexpr double far_too_much = 0x1p24;
+  const TrainerOptions options{
+      .epochs = 10, .batch = {20}, .schedule = {.peak = 0.01}, .loss_scale = {.initial = far_too_much, .interval = 3}};
+  OneRank run(DType::float16, options);
+  double scale = far_too_much;
+  int halved = 0;
+  int doubled = 0;
+  std::vector<std::byte> weights = run->snapshot().weights;
+  for (int step = 0; step < 30; ++step) {
+    run->train_steps(1);
+    const Snapshot snapshot = run->snapshot();
+    const double ratio = snapshot.loss_scale / scale;
+    EXPECT_TRUE(ratio == 0.5 || ratio == 1 || ratio == 2) << ratio;
+    EXPECT_EQ(snapshot.weights == weights, ratio == 0.5) << step;
+    halved += ratio == 0.5 ? 1 : 0;
+    doubled += ratio == 2 ? 1 : 0;
+    scale = snapshot.loss_scale;
+    weights = snapshot.weights;
+  }
+  EXPECT_GT(halved, 3);
+  EXPECT_GT(doubled, 0) << "it does not grow again";
+  OneRank same(DType::float16, options);
+  EXPECT_GT(same->run().skipped, halved - 1) << "they are counted";
+  OneRank wide(std::nullopt, options);
+  EXPECT_EQ(wide->run().skipped, 0) << "in float32 there is no such limit";
+}
+
+TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
+  constexpr double tiny = 1e-8;
+  const auto velocity = [](HalfFormat half, double loss_scale) {
+    OneRank run(half, {.batch = {20}, .sgd = {.momentum = 0.9}, .loss_scale = {.initial = loss_scale}}, tiny);
+    run->train_steps(1);
+    return as_floats(run->snapshot().velocity);
+  };
+  const std::vector<float> exact = velocity(std::nullopt, 0);
+  const std::vector<float> zeros(exact.size());
+  EXPECT_NE(exact, zeros);
+  EXPECT_EQ(velocity(DType::float16, 0), zeros);
+  EXPECT_LT(relative_distance(velocity(DType::float16, 0x1p24), exact), 0x1p-8);
+}
+
+TEST(Precision, PassesThatSaveMemoryChangeNoBit) {
+  const auto weights = [](const nn::Passes& passes) {
+    OneRank run(DType::bfloat16,
+                {.batch = {20}, .schedule = {.peak = 0.05}, .sgd = {.momentum = 0.9}, .passes = passes});
+    run->train_steps(4);
+    return run->snapshot().weights;
+  };
+  const auto with_all = weights({});
+  EXPECT_EQ(weights({.recompute = false}), with_all);
+  EXPECT_EQ(weights({.reuse_memory = false}), with_all);
+}
+
+TEST(Precision, IsPartOfASnapshot) {
+  const TrainerOptions options{.batch = {20}};
+  OneRank brain(DType::bfloat16, options);
+  brain->train_steps(1);
+  const Snapshot snapshot = brain->snapshot();
+  OneRank again(DType::bfloat16, options);
+  again->restore(snapshot);
+  EXPECT_EQ(again->snapshot().weights, snapshot.weights);
+  OneRank wide(std::nullopt, options);
+  try {
+    wide->restore(snapshot);
+    ADD_FAILURE() << "float32 went on from bfloat16";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_NE(std::string(error.what()).find("precision bfloat16, this run float32"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::trainer
