@@ -23,7 +23,7 @@
 namespace lockstep::trainer {
 namespace {
 
-constexpr std::int64_t side = 20;  // of images
+constexpr std::int64_t image_side = 20;  // of images
 
 using HalfFormat = std::optional<DType>;
 
@@ -32,14 +32,17 @@ std::unique_ptr<ops::Ops> ops_storing(HalfFormat half) {
   return half ? ops::make_rounded_ops(std::move(ops), *half) : std::move(ops);
 }
 
-/// A convolution with batch norm and a residual sum, whose losses' gradients are multiplied by the coefficient.
+/// A residual block, as of ResNets, behind a first convolution. The loss's gradients are multiplied by the coefficient.
 nn::Graph residual_net(double coefficient = 1) {
-  const nn::DataSpec data = nn::DataSpec::of_images(1, side, side, 10);
+  const nn::DataSpec data = nn::DataSpec::of_images(1, image_side, image_side, 10);
   nn::Graph graph("small");
   graph.input(data.at("images"));
   graph.add("conv1", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
   graph.add("norm1", nn::BatchNorm{});
   const int first = graph.add("relu1", nn::Relu{});
+  graph.add("conv", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
+  graph.add("norm", nn::BatchNorm{});
+  graph.add("relu", nn::Relu{});
   graph.add("conv2", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
   const int second = graph.add("norm2", nn::BatchNorm{});
   graph.add("sum", nn::Add{}, {first, second});
@@ -57,7 +60,7 @@ class OneRank {
   OneRank(HalfFormat half, const TrainerOptions& options, double coefficient = 1, std::int64_t samples = 100)
       : ops_(ops_storing(half)),
         trainer_(std::in_place, groups_[0], *ops_, residual_net(coefficient),
-                 testing_support::small_digits(samples, 200, side), options) {}
+                 testing_support::small_digits(samples, 200, image_side), options) {}
   OneRank(const OneRank&) = delete;
   OneRank& operator=(const OneRank&) = delete;
   ~OneRank() {
@@ -123,7 +126,7 @@ TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
   for (const auto& [half, unit] : {std::pair(DType::bfloat16, 0x1p-8), std::pair(DType::float16, 0x1p-11)}) {
     const double far = relative_distance(velocity(half), exact);
     EXPECT_GT(far, unit / 8) << name(half) << ": nothing was rounded";
-    EXPECT_LT(far, unit * 8) << name(half);
+    EXPECT_LT(far, unit * 32) << name(half);  // where signs before a ReLU, or the largest of a window, are others
   }
 }
 
@@ -177,7 +180,7 @@ TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
   const std::vector<float> zeros(exact.size());
   EXPECT_NE(exact, zeros);
   EXPECT_EQ(velocity(DType::float16, 0), zeros);
-  EXPECT_LT(relative_distance(velocity(DType::float16, 0x1p24), exact), 0x1p-8);
+  EXPECT_LT(relative_distance(velocity(DType::float16, 0x1p24), exact), 0x1p-6);
 }
 
 TEST(Precision, PassesThatSaveMemoryChangeNoBit) {
