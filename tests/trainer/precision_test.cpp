@@ -98,9 +98,9 @@ double relative_distance(const std::vector<float>& a, const std::vector<float>& 
 }
 
 TEST(Precision, LowerOnesLearnAsFloat32Does) {
-  const auto accuracy = [](HalfFormat half, double loss_scale) {
+  const auto test_loss = [](HalfFormat half, double loss_scale) {
     OneRank run(half,
-                {.epochs = 5,
+                {.epochs = 4,
                  .batch = {20},
                  .schedule = {.peak = 0.01},
                  .sgd = {.momentum = 0.9},
@@ -108,12 +108,12 @@ TEST(Precision, LowerOnesLearnAsFloat32Does) {
                 1, 600);
     const Trainer::Result result = run->run();
     EXPECT_LT(result.skipped, 12);
-    return result.evaluation->accuracy;
+    return result.evaluation->loss;
   };
-  const double in_float32 = accuracy(std::nullopt, 0);
-  EXPECT_GT(in_float32, 0.7);
-  EXPECT_GT(accuracy(DType::bfloat16, 0), in_float32 - 0.05);
-  EXPECT_GT(accuracy(DType::float16, 0x1p16), in_float32 - 0.05);
+  const double in_float32 = test_loss(std::nullopt, 0);
+  EXPECT_LT(in_float32, 1) << "it learns nothing: without, that is 2.3";
+  EXPECT_NEAR(test_loss(DType::bfloat16, 0), in_float32, 0.15 * in_float32);
+  EXPECT_NEAR(test_loss(DType::float16, 0x1p16), in_float32, 0.15 * in_float32);
 }
 
 TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
@@ -144,7 +144,7 @@ TEST(Precision, WeightsAndVelocitiesKeepTheirBits) {
 TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
   constexpr double far_too_much = 0x1p24;
   const TrainerOptions options{
-      .epochs = 10, .batch = {20}, .schedule = {.peak = 0.01}, .loss_scale = {.initial = far_too_much, .interval = 3}};
+      .epochs = 6, .batch = {20}, .schedule = {.peak = 0.01}, .loss_scale = {.initial = far_too_much, .interval = 3}};
   OneRank run(DType::float16, options);
   double scale = far_too_much;
   int halved = 0;
@@ -163,10 +163,10 @@ TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
   }
   EXPECT_GT(halved, 3);
   EXPECT_GT(doubled, 0) << "it does not grow again";
-  OneRank same(DType::float16, options);
-  EXPECT_GT(same->run().skipped, halved - 1) << "they are counted";
+  EXPECT_EQ(run->run().skipped, halved) << "they are counted";
   OneRank wide(std::nullopt, options);
-  EXPECT_EQ(wide->run().skipped, 0) << "in float32 there is no such limit";
+  wide->train_steps(5);
+  EXPECT_GE(wide->snapshot().loss_scale, far_too_much) << "in float32 there is no such limit";
 }
 
 TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
