@@ -171,24 +171,24 @@ TEST(Rounded, ProductsReadRoundedCopiesInBackwardToo) {
   const auto ops = rounded_reference(halves[0]);
   const Format plain = Format::plain({1, 2, 1, 1}, DType::float32);
   const Format in = ops->make(Linear{.out_features = 2}, std::array{plain})->traits().output;
-  const auto kernel = ops->make(Linear{.out_features = 1}, std::array{in});
+  const auto kernel = ops->make(Linear{.out_features = 2}, std::array{in});
   const std::array<float, 2> x = {1, 1};
-  const std::array<float, 2> weight = {1 + 0x1p-9F, 0x1.03p8F};  // 259, between 258 and 260, of which that is even
-  const float bias = 0;
-  float dy = 1;
-  std::array<float, 2> dx{};
-  std::array<float, 2> dw{};
-  float db = 0;
+  const std::array<float, 4> weight = {1 + 0x1p-9F, 3, -1, -3};  // of which the first is 1 in bfloat16
+  const std::array<float, 2> bias{};
+  std::array<float, 2> dy = {1, 1};
+  std::array<float, 2> dx = {7, 7};
+  std::array<float, 4> dw{};
+  std::array<float, 2> db{};
   const void* input = x.data();
   void* input_gradient = dx.data();
-  const std::array<const void*, 2> parameters = {weight.data(), &bias};
-  const std::array<void*, 2> gradients = {dw.data(), &db};
+  const std::array<const void*, 2> parameters = {weight.data(), bias.data()};
+  const std::array<void*, 2> gradients = {dw.data(), db.data()};
   kernel->run(Pass::backward, {.inputs = std::span(&input, 1),
                                .parameters = parameters,
-                               .output_gradient = &dy,
+                               .output_gradient = dy.data(),
                                .input_gradients = std::span(&input_gradient, 1),
                                .parameter_gradients = gradients});
-  EXPECT_EQ(dx, (std::array{1.0F, 260.0F}));
+  EXPECT_EQ(dx, (std::array{0.0F, 0.0F})) << "1 − 1, and not 2⁻⁹";
 }
 
 TEST(Rounded, WhatIsTooLargeIsInfinite) {

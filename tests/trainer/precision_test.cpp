@@ -23,7 +23,7 @@
 namespace lockstep::trainer {
 namespace {
 
-constexpr std::int64_t side = 20;  // of images
+constexpr std::int64_t image_side = 20;  // of images
 
 using HalfFormat = std::optional<DType>;
 
@@ -32,14 +32,17 @@ std::unique_ptr<ops::Ops> ops_storing(HalfFormat half) {
   return half ? ops::make_rounded_ops(std::move(ops), *half) : std::move(ops);
 }
 
-/// A convolution with batch norm and a residual sum, whose losses' gradients are multiplied by the coefficient.
+/// A residual block, as of ResNets, behind a first convolution. The loss's gradients are multiplied by the coefficient.
 nn::Graph residual_net(double coefficient = 1) {
-  const nn::DataSpec data = nn::DataSpec::of_images(1, side, side, 10);
+  const nn::DataSpec data = nn::DataSpec::of_images(1, image_side, image_side, 10);
   nn::Graph graph("small");
   graph.input(data.at("images"));
   graph.add("conv1", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
   graph.add("norm1", nn::BatchNorm{});
   const int first = graph.add("relu1", nn::Relu{});
+  graph.add("conv", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
+  graph.add("norm", nn::BatchNorm{});
+  graph.add("relu", nn::Relu{});
   graph.add("conv2", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
   const int second = graph.add("norm2", nn::BatchNorm{});
   graph.add("sum", nn::Add{}, {first, second});
@@ -57,7 +60,7 @@ class OneRank {
   OneRank(HalfFormat half, const TrainerOptions& options, double coefficient = 1, std::int64_t samples = 100)
       : ops_(ops_storing(half)),
         trainer_(std::in_place, groups_[0], *ops_, residual_net(coefficient),
-                 testing_support::small_digits(samples, 200, side), options) {}
+                 testing_support::small_digits(samples, 200, image_side), options) {}
   OneRank(const OneRank&) = delete;
   OneRank& operator=(const OneRank&) = delete;
   ~OneRank() {
@@ -95,9 +98,9 @@ double relative_distance(const std::vector<float>& a, const std::vector<float>& 
 }
 
 TEST(Precision, LowerOnesLearnAsFloat32Does) {
-  const auto accuracy = [](HalfFormat half, double loss_scale) {
+  const auto test_loss = [](HalfFormat half, double loss_scale) {
     OneRank run(half,
-                {.epochs = 5,
+                {.epochs = 4,
                  .batch = {20},
                  .schedule = {.peak = 0.01},
                  .sgd = {.momentum = 0.9},
@@ -105,12 +108,12 @@ TEST(Precision, LowerOnesLearnAsFloat32Does) {
                 1, 600);
     const Trainer::Result result = run->run();
     EXPECT_LT(result.skipped, 12);
-    return result.evaluation->accuracy;
+    return result.evaluation->loss;
   };
-  const double in_float32 = accuracy(std::nullopt, 0);
-  EXPECT_GT(in_float32, 0.7);
-  EXPECT_GT(accuracy(DType::bfloat16, 0), in_float32 - 0.05);
-  EXPECT_GT(accuracy(DType::float16, 0x1p16), in_float32 - 0.05);
+  const double in_float32 = test_loss(std::nullopt, 0);
+  EXPECT_LT(in_float32, 1) << "it learns nothing: without, that is 2.3";
+  EXPECT_NEAR(test_loss(DType::bfloat16, 0), in_float32, 0.15 * in_float32);
+  EXPECT_NEAR(test_loss(DType::float16, 0x1p16), in_float32, 0.15 * in_float32);
 }
 
 TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
@@ -123,7 +126,7 @@ TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
   for (const auto& [half, unit] : {std::pair(DType::bfloat16, 0x1p-8), std::pair(DType::float16, 0x1p-11)}) {
     const double far = relative_distance(velocity(half), exact);
     EXPECT_GT(far, unit / 8) << name(half) << ": nothing was rounded";
-    EXPECT_LT(far, unit * 8) << name(half);
+    EXPECT_LT(far, unit * 32) << name(half);  // where signs before a ReLU, or the largest of a window, are others
   }
 }
 
@@ -141,7 +144,7 @@ TEST(Precision, WeightsAndVelocitiesKeepTheirBits) {
 TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
   constexpr double far_too_much = 0x1p24;
   const TrainerOptions options{
-      .epochs = 10, .batch = {20}, .schedule = {.peak = 0.01}, .loss_scale = {.initial = far_too_much, .interval = 3}};
+      .epochs = 6, .batch = {20}, .schedule = {.peak = 0.01}, .loss_scale = {.initial = far_too_much, .interval = 3}};
   OneRank run(DType::float16, options);
   double scale = far_too_much;
   int halved = 0;
@@ -160,10 +163,10 @@ TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
   }
   EXPECT_GT(halved, 3);
   EXPECT_GT(doubled, 0) << "it does not grow again";
-  OneRank same(DType::float16, options);
-  EXPECT_GT(same->run().skipped, halved - 1) << "they are counted";
+  EXPECT_EQ(run->run().skipped, halved) << "they are counted";
   OneRank wide(std::nullopt, options);
-  EXPECT_EQ(wide->run().skipped, 0) << "in float32 there is no such limit";
+  wide->train_steps(5);
+  EXPECT_GE(wide->snapshot().loss_scale, far_too_much) << "in float32 there is no such limit";
 }
 
 TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
@@ -177,7 +180,7 @@ TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
   const std::vector<float> zeros(exact.size());
   EXPECT_NE(exact, zeros);
   EXPECT_EQ(velocity(DType::float16, 0), zeros);
-  EXPECT_LT(relative_distance(velocity(DType::float16, 0x1p24), exact), 0x1p-8);
+  EXPECT_LT(relative_distance(velocity(DType::float16, 0x1p24), exact), 0x1p-6);
 }
 
 TEST(Precision, PassesThatSaveMemoryChangeNoBit) {
