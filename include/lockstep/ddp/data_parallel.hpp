@@ -149,7 +149,8 @@ class DataParallel {
 
   /// While it lives, `ready` and `finish` send nothing: the program goes on adding to the gradients, and weights,
   /// numbers and who is ready add up until the first finish() after it, which sends the gradients of all parameters
-  /// that were ready since the last. `finish` returns this rank's weight so far, and leaves `sums` as they are.
+  /// that were ready since the last. `finish` returns this rank's weight so far, leaves `sums` as they are and finds
+  /// nothing.
   class [[nodiscard]] NoSync {
    public:
     NoSync(const NoSync&) = delete;
