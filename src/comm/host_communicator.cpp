@@ -156,9 +156,12 @@ bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
   if (!all_are_woken) return false;
   constexpr int looks_before_the_deadline = 20;
   const auto deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(options_.deadline);
+  const Clock::time_point begin = progress_->now();
   if (!sleep_unless([this] { return progress(); }, std::min(at_most, deadline / looks_before_the_deadline)))
     return false;
-  last_check_ = progress_->now();  // to sleep is to wait, not to be away
+  // To sleep is to wait, not to be away; unless the process was stopped meanwhile.
+  const Clock::time_point end = progress_->now();
+  if (!is_long(end - begin)) last_check_ = end;
   return true;
 }
 

@@ -104,6 +104,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void retire();
   void start_next();
   void check_deadline(Clock::time_point now);
+  /// Whether nobody who waits goes so long without a look.
+  [[nodiscard]] bool is_long(Clock::duration gap) const { return gap > options_.deadline / 10; }
   void poison(std::exception_ptr error) noexcept;
   void fail(std::exception_ptr error) noexcept;
   [[nodiscard]] std::shared_ptr<HostOperation> idle_operation(CollectiveKind kind);

@@ -129,9 +129,9 @@ void HostCommunicator::check_peers() {
   if (const auto error = options_.control->ended_peer()) throw Error(*error);
 }
 
-/// Only time during which this rank polled counts: one that was busy elsewhere has not waited for anybody.
+/// Only time during which this rank polled counts: one that was busy elsewhere, or stopped, has not waited for anybody.
 void HostCommunicator::check_deadline(Clock::time_point now) {
-  const bool was_away = now - last_check_ > options_.deadline / 10;
+  const bool was_away = is_long(now - last_check_);
   last_check_ = now;
   constexpr std::chrono::milliseconds between_looks{20};
   const bool looks = now - last_look_at_peers_ > between_looks;
