@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "hosts/hosts.hpp"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,27 +17,9 @@
 
 #include "apps/train/train_program.hpp"
 #include "support/run_program.hpp"
-#include "support/verdict.hpp"
 
 namespace lockstep::testing_support {
 namespace {
-
-constexpr int not_permitted = 77;
-
-std::string script(const std::string& arguments) {
-  return std::string("MPIEXEC=") + LOCKSTEP_MPIEXEC + ' ' + LOCKSTEP_HOSTS_SCRIPT + ' ' + arguments;
-}
-
-class Hosts : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!is_open_mpi(LOCKSTEP_MPIEXEC))
-      LOCKSTEP_SKIP(mpi) << "between namespaces of one machine MPICH now and then does not return from MPI_Finalize";
-    const ProgramResult probe = run_program(script("exec true 2>&1"));
-    if (probe.exit_code == not_permitted) LOCKSTEP_SKIP(namespaces) << probe.output;
-    ASSERT_EQ(probe.exit_code, 0) << probe.output;
-  }
-};
 
 TEST_F(Hosts, TopoShowsTwoNodesWithTwoRanksEach) {
   const auto result = run_program(script(std::string("run 2 ") + LOCKSTEP_TOPO + " --json"));
@@ -72,24 +56,6 @@ TEST_F(Hosts, HaveLinksOfTheRateAskedFor) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "tbf"), 1) << result.output;
   EXPECT_EQ(occurrences(result.output, "rate 1Gbit"), 1) << result.output;
-}
-
-/// Both ranks of a host send at a time, and there is always something on its way.
-TEST_F(Hosts, KeepTheirLinkBusyInAHierarchicalAllReduce) {
-  constexpr double bytes = 64 << 20;
-  constexpr double bytes_per_second = 1e9 / 8;
-  const auto file = std::filesystem::temp_directory_path() / ("lockstep-link-" + std::to_string(getpid()) + ".json");
-  const auto result =
-      run_program(script(std::string("--rate 1gbit run 2 ") + LOCKSTEP_COMM_BENCH +
-                         " --min 64M --max 64M --algorithm hierarchical-ring --repetitions 5 --warmup 1 --json " +
-                         file.string() + " 2>&1"));
-  ASSERT_EQ(result.exit_code, 0) << result.output;
-  const auto measured = nlohmann::json::parse(std::ifstream(file)).at("results").at(0);
-  std::filesystem::remove(file);
-  const double busy = bytes / bytes_per_second / (measured.at("min_us").get<double>() * 1e-6);
-  std::printf("the link was busy %.1f %% of the time\n", 100 * busy);
-  EXPECT_GE(busy, 0.9) << result.output;
-  EXPECT_LE(busy, 1.05) << "the rate is not what was asked for";
 }
 
 /// Both losses in the table that train prints, the first two numbers after the epoch's.
