@@ -14,7 +14,7 @@ target_compile_options(lockstep_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${lockstep_warnings};-ffp-contract=off>"
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # gcc 12 and 13 mistake "text" + std::string for an overlap when they optimise
   # Files that are compiled together are not each other's surroundings, as these warnings take them to be.
-  "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<OR:$<BOOL:${CMAKE_UNITY_BUILD}>,$<BOOL:${LOCKSTEP_MERGE_TESTS}>>>:-Wno-shadow;-Wno-subobject-linkage>"
+  "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<OR:$<BOOL:${CMAKE_UNITY_BUILD}>,$<BOOL:${LOCKSTEP_MERGE_TESTS}>>>:-Wno-shadow;$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>"
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror>
   # Fewer warnings: the host compiler gets to see what nvcc makes of the source. --fmad: as -ffp-contract.
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--fmad=false>"

@@ -3,12 +3,14 @@
 # lockstep_test(ring_test … RANKS 1 2 3 4 LABELS gpu TIMEOUT 120 ARGUMENTS …)    once per rank count, under mpiexec
 # PROCESSORS 2 keeps others from running beside a test that watches the clock or whose threads all compute. Starting and
 # ending ranks is mostly waiting, so two tests under mpiexec may share the cores.
-# DEFINITIONS are what the test is compiled with. PROGRAMS are targets that it starts, under LOCKSTEP_MPIEXEC.
+# DEFINITIONS are what the test is compiled with. PROGRAMS are targets that it starts, under LOCKSTEP_MPIEXEC: that is
+# waiting, more than half of it, so such a test counts for half a processor. CTest's -j is therefore twice the cores.
 # ALONE is for a test that replaces what a whole program has one of, such as operator new, MPI's functions or a library.
 # CTest names them <room>.<name> and <room>.<name>.np<ranks>; one room a folder of tests/.
 set(LOCKSTEP_MPIEXEC_FLAGS "" CACHE STRING "Further flags for mpiexec in tests")
-# An executable a test is quick to build for whoever works on it. All together are quicker where all are wanted: the files
-# of one test are compiled together, so that they parse headers once, and a room's are linked once. Each CTest entry then runs the cases of its own files (--files, see tests/support).
+# An executable a test is quick to build for whoever works on it. All together are quicker where all are wanted: a room's
+# files are compiled together, so that they parse headers once, and linked once. Each CTest entry then runs the cases of
+# its own files (--files, see tests/support).
 option(LOCKSTEP_MERGE_TESTS "One test executable a room, and one for its tests under mpiexec" OFF)
 
 # More ranks than cores, as root, on one machine: what each MPI library wants to hear for that. Other libraries ignore it.
@@ -27,6 +29,13 @@ function(lockstep_test_program name)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} lockstep_flags)
 endfunction()
 
+# What users get is optimised; what tries it need not be.
+function(lockstep_optimise_test target)
+  if(CMAKE_BUILD_TYPE STREQUAL Release)
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
+endfunction()
+
 # The executable of one test, or what a test adds to the one that it shares.
 function(lockstep_test_executable target main)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINKS;DEFINITIONS;PROGRAMS" ${ARGN})
@@ -35,10 +44,13 @@ function(lockstep_test_executable target main)
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PRIVATE lockstep_flags ${main})
-    if(CMAKE_BUILD_TYPE STREQUAL Release)  # what users get is optimised; what tries it need not be
-      target_compile_options(${target} PRIVATE -O1)
+    lockstep_optimise_test(${target})
+    if(LOCKSTEP_MERGE_TESTS)
+      target_precompile_headers(${target} REUSE_FROM lockstep_test_main)
+      # gcc 12 takes strings for shorter than what is copied there, where they come out of a precompiled header.
+      target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
     endif()
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ${LOCKSTEP_MERGE_TESTS} UNITY_BUILD_MODE GROUP)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${LOCKSTEP_MERGE_TESTS} UNITY_BUILD_BATCH_SIZE 8)
   else()
     target_sources(${target} PRIVATE ${ARG_SOURCES})
   endif()
@@ -61,7 +73,7 @@ function(lockstep_test name)
   endif()
   set(kind "")
   set(label unit)
-  set(processors 1)
+  set(halves 2)
   set(environment "")
   if(ARG_RANKS)
     set(kind mpi_)
@@ -74,7 +86,9 @@ function(lockstep_test name)
     set(environment "${lockstep_mpi_environment}")
   endif()
   if(ARG_PROCESSORS)
-    set(processors ${ARG_PROCESSORS})
+    math(EXPR halves "2 * ${ARG_PROCESSORS}")
+  elseif(ARG_PROGRAMS)
+    set(halves 1)
   endif()
   get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   set(target ${room}_${name})
@@ -85,7 +99,6 @@ function(lockstep_test name)
   endif()
   lockstep_test_executable(${target} lockstep_${kind}test_main SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS}
     LINKS ${ARG_LINKS} DEFINITIONS ${ARG_DEFINITIONS} PROGRAMS ${ARG_PROGRAMS})
-  set_source_files_properties(${ARG_SOURCES} PROPERTIES UNITY_GROUP ${name})
 
   set(tests ${room}.${name})
   set(command $<TARGET_FILE:${target}> ${ARG_ARGUMENTS})
@@ -100,6 +113,6 @@ function(lockstep_test name)
   else()
     add_test(NAME ${tests} COMMAND ${command})
   endif()
-  set_tests_properties(${tests} PROPERTIES PROCESSORS ${processors} TIMEOUT ${ARG_TIMEOUT} LABELS "${label};${ARG_LABELS}"
+  set_tests_properties(${tests} PROPERTIES PROCESSORS ${halves} TIMEOUT ${ARG_TIMEOUT} LABELS "${label};${ARG_LABELS}"
     SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()

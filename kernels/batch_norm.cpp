@@ -2,13 +2,15 @@
 #include "kernels/batch_norm.hpp"
 
 #include "kernels/channel_blocks.hpp"
+#include "kernels/stored.hpp"
 
 namespace lockstep::kernels {
 
 namespace {
 
+template <typename T>
 struct SumChannels {
-  const float* x;
+  const T* x;
   double* sum;
   double* squares;
 
@@ -16,11 +18,18 @@ struct SumChannels {
   LOCKSTEP_INLINE void run(const Block& block) const {
     Vector<double, Lanes> a(sum + block.channel);
     Vector<double, Lanes> b(squares + block.channel);
-    for (std::int64_t p = 0; p < block.positions; ++p) {
-      const float* in = x + block.begin + p * block.stride;
-      for (std::int64_t lane = 0; lane < Lanes; ++lane) a[lane] += static_cast<double>(in[lane]);
-      for (std::int64_t lane = 0; lane < Lanes; ++lane) {
-        b[lane] += static_cast<double>(in[lane]) * static_cast<double>(in[lane]);
+    // Chunk by chunk, since the compiler vectorises no loop that prefetches.
+    constexpr std::int64_t chunk = 16;
+    for (std::int64_t first = 0; first < block.positions; first += chunk) {
+      const std::int64_t end = std::min(first + chunk, block.positions);
+      for (std::int64_t p = first; p < end; ++p) prefetch_ahead(x + block.begin + p * block.stride);
+      for (std::int64_t p = first; p < end; ++p) {
+        float space[Lanes];
+        const float* in = read(x + block.begin + p * block.stride, space);
+        for (std::int64_t lane = 0; lane < Lanes; ++lane) a[lane] += static_cast<double>(in[lane]);
+        for (std::int64_t lane = 0; lane < Lanes; ++lane) {
+          b[lane] += static_cast<double>(in[lane]) * static_cast<double>(in[lane]);
+        }
       }
     }
     a.store(sum + block.channel);
@@ -28,12 +37,12 @@ struct SumChannels {
   }
 };
 
-template <Clip With, bool Residual>
+template <typename T, Clip With, bool Residual>
 struct Normalise {
   ForwardCoefficients coefficients;
-  const float* x;
-  const float* residual;
-  float* y;
+  const T* x;
+  const T* residual;
+  T* y;
 
   template <std::int64_t Lanes>
   LOCKSTEP_INLINE void run(const Block& block) const {
@@ -41,42 +50,72 @@ struct Normalise {
     Vector<double, Lanes> shift(coefficients.shift + block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
+      float space[Lanes];
+      float more_space[Lanes];
+      float result_space[Lanes];
+      const float* in = read(x + i, space);
+      const float* more = Residual ? read(residual + i, more_space) : nullptr;
+      float* out = place_of(y + i, result_space);
       for (std::int64_t lane = 0; lane < Lanes; ++lane) {
-        auto value = static_cast<float>(static_cast<double>(x[i + lane]) * scale[lane] + shift[lane]);
-        if (Residual) value += residual[i + lane];
+        auto value = static_cast<float>(static_cast<double>(in[lane]) * scale[lane] + shift[lane]);
+        if (Residual) value += more[lane];
         if (With != Clip::none) value = value < 0 ? 0.0F : value;  // a NaN stays one
         if (With == Clip::relu6) value = value > 6 ? 6.0F : value;
-        y[i + lane] = value;
+        out[lane] = value;
       }
+      write(result_space, y + i);
     }
   }
 };
 
-template <Clip With>
+template <Clip With, typename T>
 LOCKSTEP_INLINE void normalise_with(const ChannelLayout& layout, const TensorPart& part,
-                                    const ForwardCoefficients& coefficients, const float* x, const float* residual,
-                                    float* y) {
-  if (residual != nullptr) return for_each_block(layout, part, Normalise<With, true>{coefficients, x, residual, y});
-  for_each_block(layout, part, Normalise<With, false>{coefficients, x, nullptr, y});
+                                    const ForwardCoefficients& coefficients, const T* x, const T* residual, T* y) {
+  if (residual != nullptr) return for_each_block(layout, part, Normalise<T, With, true>{coefficients, x, residual, y});
+  for_each_block(layout, part, Normalise<T, With, false>{coefficients, x, nullptr, y});
+}
+
+template <typename T>
+LOCKSTEP_INLINE void normalise_each(const ChannelLayout& layout, const TensorPart& part,
+                                    const ForwardCoefficients& coefficients, const T* x, const T* residual, T* y) {
+  switch (coefficients.clip) {
+    case Clip::none: return normalise_with<Clip::none>(layout, part, coefficients, x, residual, y);
+    case Clip::relu: return normalise_with<Clip::relu>(layout, part, coefficients, x, residual, y);
+    case Clip::relu6: return normalise_with<Clip::relu6>(layout, part, coefficients, x, residual, y);
+  }
+}
+
+template <typename T>
+LOCKSTEP_INLINE void sum_each_channel(const ChannelLayout& layout, const TensorPart& part, const T* x, double* sum,
+                                      double* squares) {
+  make_zero(layout, part, sum);
+  make_zero(layout, part, squares);
+  for_each_block(layout, part, SumChannels<T>{x, sum, squares});
 }
 
 }  // namespace
 
 LOCKSTEP_VECTORISED
 void sum_channels(const ChannelLayout& layout, const TensorPart& part, const float* x, double* sum, double* squares) {
-  make_zero(layout, part, sum);
-  make_zero(layout, part, squares);
-  for_each_block(layout, part, SumChannels{x, sum, squares});
+  sum_each_channel(layout, part, x, sum, squares);
+}
+
+LOCKSTEP_VECTORISED
+void sum_channels(const ChannelLayout& layout, const TensorPart& part, const BFloat16* x, double* sum,
+                  double* squares) {
+  sum_each_channel(layout, part, x, sum, squares);
 }
 
 LOCKSTEP_VECTORISED
 void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y) {
-  switch (coefficients.clip) {
-    case Clip::none: return normalise_with<Clip::none>(layout, part, coefficients, x, residual, y);
-    case Clip::relu: return normalise_with<Clip::relu>(layout, part, coefficients, x, residual, y);
-    case Clip::relu6: return normalise_with<Clip::relu6>(layout, part, coefficients, x, residual, y);
-  }
+  normalise_each(layout, part, coefficients, x, residual, y);
+}
+
+LOCKSTEP_VECTORISED
+void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
+               const BFloat16* x, const BFloat16* residual, BFloat16* y) {
+  normalise_each(layout, part, coefficients, x, residual, y);
 }
 
 }  // namespace lockstep::kernels

@@ -3,12 +3,16 @@
 
 #include <cstdint>
 
+#include "kernels/convert.hpp"
+
 /// Batch norm over activations as they lie in memory. oneDNN 2.6.3's own adds up each channel (65536 values in
 /// ResNet-20's first layers) in float32. These sum in double, as PyTorch does: against float64, the gradients of
 /// ResNet-20's last block are then off by 3e-6 instead of 5e-5, and fewer ReLUs further back see the wrong sign, each
 /// of which costs about 1e-3. For the same reason `normalise` computes in double: its own error is 2.5e-8 relative L2,
 /// one rounding, instead of 5.6e-8 (PyTorch 4.8e-8). That makes ResNet-20's activations more exact than PyTorch's, by
 /// 2 %, for 0.3 % of a step's time; the convolutions, which have PyTorch's error of 1.6e-7, contribute the rest.
+///
+/// Elements are float, or BFloat16, which is widened when it is read and rounded when it is stored.
 namespace lockstep::kernels {
 
 /// images × groups × positions × lanes, where channel = group·lanes + lane: NCHW has one lane, NHWC one group, a
@@ -47,8 +51,9 @@ struct BackwardCoefficients {
   const float* intercept;
 };
 /// What the gradient behind a ReLU or ReLU6 is masked by: it passes where the output is above 0, and below 6.
+template <typename T>
 struct Mask {
-  const float* output = nullptr;     ///< the result; or, where that is null,
+  const T* output = nullptr;         ///< the result; or, where that is null,
   const float* direction = nullptr;  ///< of x, by `Threshold`s of each channel; null: no mask
   const float* from = nullptr;       ///< where the result is above 0
   const float* to = nullptr;         ///< and where it is 6 or more, of a ReLU6
@@ -56,12 +61,14 @@ struct Mask {
 };
 
 /// A gradient g = mask(dy + second).
+template <typename T>
 struct OutputGradient {
-  const float* dy;
-  const float* second = nullptr;  ///< null: nothing
-  /// Where g is left if there is a second, or an output that masks; it may be `dy`. Otherwise it is not used.
-  float* g = nullptr;
-  Mask mask = {};
+  const T* dy;
+  const T* second = nullptr;  ///< null: nothing
+  /// Where g is left if there is a second, or an output that masks; it may be `dy`. Otherwise it is not used. The sum
+  /// is rounded as it is stored, before it is used.
+  T* g = nullptr;
+  Mask<T> mask = {};
 };
 
 /// Where what goes into a ReLU is above a level, or at least there, as `normalise` rounds it: where direction·x ≥ from.
@@ -77,17 +84,24 @@ Threshold threshold_of_six(double scale, double shift);  ///< at least 6
 
 /// sum = Σ x and squares = Σ x² of each channel, overwritten.
 void sum_channels(const ChannelLayout& layout, const TensorPart& part, const float* x, double* sum, double* squares);
+void sum_channels(const ChannelLayout& layout, const TensorPart& part, const BFloat16* x, double* sum, double* squares);
 
 /// y = clip(x·scale + shift, rounded, + residual), whose residual may be null: nothing. `y` may be `x` or `residual`.
 void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y);
+void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
+               const BFloat16* x, const BFloat16* residual, BFloat16* y);
 
 /// sum = Σ g and products = Σ g·(x − mean) of each channel, overwritten.
 void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const float* x,
-                   const OutputGradient& gradient, double* sum, double* products);
+                   const OutputGradient<float>& gradient, double* sum, double* products);
+void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const BFloat16* x,
+                   const OutputGradient<BFloat16>& gradient, double* sum, double* products);
 
 /// dx = scale·g − slope·(x − mean) − intercept with g = mask(dy), by x if at all. `dx` may be `dy`.
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
-                    const Mask& mask, const float* x, const float* dy, float* dx);
+                    const Mask<float>& mask, const float* x, const float* dy, float* dx);
+void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
+                    const Mask<BFloat16>& mask, const BFloat16* x, const BFloat16* dy, BFloat16* dx);
 
 }  // namespace lockstep::kernels

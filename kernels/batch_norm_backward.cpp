@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
-
 #include "kernels/batch_norm.hpp"
 #include "kernels/channel_blocks.hpp"
+#include "kernels/stored.hpp"
 
 namespace lockstep::kernels {
 
@@ -14,37 +13,18 @@ enum class MaskedBy { nothing, input, input_of_6, output, output_of_6 };
 constexpr bool is_output(MaskedBy by) { return by == MaskedBy::output || by == MaskedBy::output_of_6; }
 constexpr bool is_input(MaskedBy by) { return by == MaskedBy::input || by == MaskedBy::input_of_6; }
 
-MaskedBy masked_by(const Mask& mask) {
+template <typename T>
+MaskedBy masked_by(const Mask<T>& mask) {
   if (mask.output != nullptr) return mask.six ? MaskedBy::output_of_6 : MaskedBy::output;
   if (mask.direction == nullptr) return MaskedBy::nothing;
   return mask.six ? MaskedBy::input_of_6 : MaskedBy::input;
 }
 
-/// Lanes in vectors of as many as an instruction converts between float and double. Written out, since the compiler
-/// does not find that comparisons can be made so.
-template <std::int64_t Lanes>
-struct Packs {
-  static constexpr std::int64_t size = Lanes >= 8 ? 8 : 1;
-  static constexpr std::int64_t count = Lanes / size;
-  using Floats [[gnu::vector_size(size * sizeof(float))]] = float;
-  using Doubles [[gnu::vector_size(size * sizeof(double))]] = double;
-
-  /// All of them.
-  template <typename Vector, typename T>
-  LOCKSTEP_INLINE static void load(Vector (&values)[count], const T* from) {
-    for (std::int64_t k = 0; k < count; ++k) std::memcpy(&values[k], from + k * size, sizeof values[k]);
-  }
-  template <typename Vector, typename T>
-  LOCKSTEP_INLINE static void store(const Vector (&values)[count], T* to) {
-    for (std::int64_t k = 0; k < count; ++k) std::memcpy(to + k * size, &values[k], sizeof values[k]);
-  }
-};
-
-template <MaskedBy By, bool Second>
+template <MaskedBy By, bool Second, typename T>
 struct SumGradients {
   const float* means;
-  const float* x;
-  OutputGradient gradients;
+  const T* x;
+  OutputGradient<T> gradients;
   double* sum;
   double* products;
 
@@ -73,12 +53,19 @@ struct SumGradients {
       Floats gradient[Pack::count];
       Floats other[Pack::count]{};
       Floats output[Pack::count]{};
+      prefetch_ahead(x + i);
+      prefetch_ahead(gradients.dy + i);
+      if (Second) prefetch_ahead(gradients.second + i);
+      if (is_output(By)) prefetch_ahead(gradients.mask.output + i);
       Pack::load(in, x + i);
       Pack::load(gradient, gradients.dy + i);
       if (Second) Pack::load(other, gradients.second + i);
       if (is_output(By)) Pack::load(output, gradients.mask.output + i);
       for (std::int64_t k = 0; k < Pack::count; ++k) {
-        if (Second) gradient[k] += other[k];
+        if (Second) {
+          gradient[k] += other[k];
+          Pack::template round_as<T>(gradient[k]);
+        }
         if (is_input(By)) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
         if (By == MaskedBy::input_of_6) gradient[k] = in[k] * direction[k] >= to[k] ? Floats{} : gradient[k];
         if (is_output(By)) gradient[k] = output[k] > 0 ? gradient[k] : Floats{};
@@ -87,20 +74,20 @@ struct SumGradients {
         a[k] += wide;
         b[k] += wide * __builtin_convertvector(in[k] - mean[k], Doubles);
       }
-      if (Second || is_output(By)) Pack::store(gradient, gradients.g + i);
+      if (Second || is_output(By)) Pack::store_exact(gradient, gradients.g + i);
     }
     Pack::store(a, sum + block.channel);
     Pack::store(b, products + block.channel);
   }
 };
 
-template <MaskedBy By>
+template <MaskedBy By, typename T>
 struct BackwardInput {
   BackwardCoefficients coefficients;
-  Mask mask;
-  const float* x;
-  const float* dy;
-  float* dx;
+  Mask<T> mask;
+  const T* x;
+  const T* dy;
+  T* dx;
 
   template <std::int64_t Lanes>
   LOCKSTEP_INLINE void run(const Block& block) const {
@@ -138,41 +125,66 @@ struct BackwardInput {
   }
 };
 
-template <MaskedBy By>
+template <MaskedBy By, typename T>
 LOCKSTEP_INLINE void sum_masked(const ChannelLayout& layout, const TensorPart& part,
-                                const SumGradients<By, true>& sums) {
+                                const SumGradients<By, true, T>& sums) {
   if (sums.gradients.second != nullptr) return for_each_block(layout, part, sums);
-  for_each_block(layout, part, SumGradients<By, false>{sums.means, sums.x, sums.gradients, sums.sum, sums.products});
+  for_each_block(layout, part, SumGradients<By, false, T>{sums.means, sums.x, sums.gradients, sums.sum, sums.products});
+}
+
+template <typename T>
+LOCKSTEP_INLINE void sum_each_gradient(const ChannelLayout& layout, const TensorPart& part, const float* mean,
+                                       const T* x, const OutputGradient<T>& gradient, double* sum, double* products) {
+  make_zero(layout, part, sum);
+  make_zero(layout, part, products);
+  using By = MaskedBy;
+  switch (masked_by(gradient.mask)) {
+    case By::nothing: return sum_masked<By::nothing, T>(layout, part, {mean, x, gradient, sum, products});
+    case By::input: return sum_masked<By::input, T>(layout, part, {mean, x, gradient, sum, products});
+    case By::input_of_6: return sum_masked<By::input_of_6, T>(layout, part, {mean, x, gradient, sum, products});
+    case By::output: return sum_masked<By::output, T>(layout, part, {mean, x, gradient, sum, products});
+    case By::output_of_6: return sum_masked<By::output_of_6, T>(layout, part, {mean, x, gradient, sum, products});
+  }
+}
+
+template <typename T>
+LOCKSTEP_INLINE void backward_each_input(const ChannelLayout& layout, const TensorPart& part,
+                                         const BackwardCoefficients& coefficients, const Mask<T>& mask, const T* x,
+                                         const T* dy, T* dx) {
+  const MaskedBy by = masked_by(mask);
+  if (by == MaskedBy::input) {
+    for_each_block(layout, part, BackwardInput<MaskedBy::input, T>{coefficients, mask, x, dy, dx});
+  } else if (by == MaskedBy::input_of_6) {
+    for_each_block(layout, part, BackwardInput<MaskedBy::input_of_6, T>{coefficients, mask, x, dy, dx});
+  } else {
+    for_each_block(layout, part, BackwardInput<MaskedBy::nothing, T>{coefficients, mask, x, dy, dx});
+  }
 }
 
 }  // namespace
 
 LOCKSTEP_VECTORISED
 void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const float* x,
-                   const OutputGradient& gradient, double* sum, double* products) {
-  make_zero(layout, part, sum);
-  make_zero(layout, part, products);
-  using By = MaskedBy;
-  switch (masked_by(gradient.mask)) {
-    case By::nothing: return sum_masked<By::nothing>(layout, part, {mean, x, gradient, sum, products});
-    case By::input: return sum_masked<By::input>(layout, part, {mean, x, gradient, sum, products});
-    case By::input_of_6: return sum_masked<By::input_of_6>(layout, part, {mean, x, gradient, sum, products});
-    case By::output: return sum_masked<By::output>(layout, part, {mean, x, gradient, sum, products});
-    case By::output_of_6: return sum_masked<By::output_of_6>(layout, part, {mean, x, gradient, sum, products});
-  }
+                   const OutputGradient<float>& gradient, double* sum, double* products) {
+  sum_each_gradient(layout, part, mean, x, gradient, sum, products);
+}
+
+LOCKSTEP_VECTORISED
+void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const BFloat16* x,
+                   const OutputGradient<BFloat16>& gradient, double* sum, double* products) {
+  sum_each_gradient(layout, part, mean, x, gradient, sum, products);
 }
 
 LOCKSTEP_VECTORISED
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
-                    const Mask& mask, const float* x, const float* dy, float* dx) {
-  const MaskedBy by = masked_by(mask);
-  if (by == MaskedBy::input) {
-    for_each_block(layout, part, BackwardInput<MaskedBy::input>{coefficients, mask, x, dy, dx});
-  } else if (by == MaskedBy::input_of_6) {
-    for_each_block(layout, part, BackwardInput<MaskedBy::input_of_6>{coefficients, mask, x, dy, dx});
-  } else {
-    for_each_block(layout, part, BackwardInput<MaskedBy::nothing>{coefficients, mask, x, dy, dx});
-  }
+                    const Mask<float>& mask, const float* x, const float* dy, float* dx) {
+  backward_each_input(layout, part, coefficients, mask, x, dy, dx);
+}
+
+LOCKSTEP_VECTORISED
+void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
+                    const Mask<BFloat16>& mask, const BFloat16* x, const BFloat16* dy, BFloat16* dx) {
+  backward_each_input(layout, part, coefficients, mask, x, dy, dx);
 }
 
 }  // namespace lockstep::kernels

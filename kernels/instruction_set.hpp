@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/max_pool.hpp"
 #include "lockstep/base/buffer.hpp"
 
 namespace lockstep::kernels {
@@ -38,6 +39,8 @@ struct InstructionSet {
   void (*narrow_bfloat16)(const float* from, std::uint16_t* to, std::int64_t count);
   void (*round_float16)(const float* from, float* to, std::int64_t count);  ///< `from` may be `to`
   void (*round_bfloat16)(const float* from, float* to, std::int64_t count);
+  decltype(&kernels::max_pool) max_pool;
+  decltype(&kernels::max_pool_backward) max_pool_backward;
 };
 
 /// Those that this processor and its operating system run, weakest first: "scalar", "baseline" (vectors that every

@@ -207,6 +207,8 @@ OPERATORS = {
     "group-norm-vectors": lambda x, p, s: F.group_norm(x[0], 3, p[0], p[1]),
     "relu": lambda x, p, s: F.relu(x[0]),
     "max-pool": lambda x, p, s: F.max_pool2d(x[0], 2),
+    "max-pool-relu": lambda x, p, s: F.relu(F.max_pool2d(x[0], 2)),
+    "max-pool-overlapping-relu": lambda x, p, s: F.relu(F.max_pool2d(x[0], 3, 2, 1)),
     "max-pool-overlapping": lambda x, p, s: F.max_pool2d(x[0], 3, 2),
     "average-pool": lambda x, p, s: F.avg_pool2d(x[0], 2),
     "average-pool-global": lambda x, p, s: F.avg_pool2d(x[0], 8),

@@ -33,14 +33,23 @@ Precision precision_of(std::string_view name) {
 }
 
 std::unique_ptr<ops::Ops> in_precision(std::unique_ptr<ops::Ops> ops, const Precision& precision) {
-  return precision.half ? ops::make_rounded_ops(std::move(ops), *precision.half) : std::move(ops);
+  if (!precision.half) return ops;
+  const bool has_instructions = !ops->half_kernels(*precision.half).instructions.empty();
+  return ops::make_rounded_ops(std::move(ops), *precision.half,
+                               has_instructions ? ops::Halves::native : ops::Halves::emulated);
 }
 
-std::string emulation_of(const Precision& precision) {
+std::string emulation_of(const Precision& precision, const ops::Ops& ops) {
   if (!precision.half) return {};
-  const bool lacks_arithmetic = precision.half == DType::bfloat16 && !kernels::processor_has_bfloat16();
-  return std::string("in float32: ") +
-         (lacks_arithmetic ? "this processor has neither AVX512-BF16 nor AMX" : "there are no operators of it yet");
+  const ops::HalfKernels native = ops.half_kernels(*precision.half);
+  if (native.exist) {
+    return "in float32 where there are no kernels of it, and else computed by " +
+           (native.instructions.empty() ? "conversions" : std::string(native.instructions));
+  }
+  if (precision.half != DType::bfloat16) return "in float32: there are no operators of it yet";
+  return std::string("in float32: ") + (kernels::processor_has_bfloat16()
+                                            ? "these operators do not use this processor's AVX512-BF16 or AMX"
+                                            : "this processor has neither AVX512-BF16 nor AMX");
 }
 
 }  // namespace lockstep::train

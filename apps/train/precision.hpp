@@ -25,9 +25,11 @@ std::vector<std::string_view> precision_names();
 /// @pre it is one of the names
 Precision precision_of(std::string_view name);
 
-/// The operators themselves, or made to compute in what the precision asks for.
+/// The operators themselves, or made to compute in what the precision asks for: by kernels that store 16 bits where the
+/// processor has instructions for them which those kernels use, else emulated.
 std::unique_ptr<ops::Ops> in_precision(std::unique_ptr<ops::Ops> ops, const Precision& precision);
-/// How it is emulated, and why; empty where it is not.
-std::string emulation_of(const Precision& precision);
+/// How it is emulated, as far as it is, and why; empty where it is not.
+/// @param ops  as `in_precision` has made them
+std::string emulation_of(const Precision& precision, const ops::Ops& ops);
 
 }  // namespace lockstep::train

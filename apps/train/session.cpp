@@ -52,7 +52,7 @@ Files open_files(const World& world, const Options& options) {
   return files;
 }
 
-observe::StartEvent start_event(const World& world, const Options& options, const ops::Choices& kernels) {
+observe::StartEvent start_event(const World& world, const Options& options, const ops::Ops& ops) {
   return {.version = commit(),
           .model = options.model,
           .dataset = options.dataset,
@@ -61,8 +61,8 @@ observe::StartEvent start_event(const World& world, const Options& options, cons
           .device = options.device,
           .ops = options.ops,
           .precision = std::string(options.precision.name),
-          .kernel_choices = kernels.empty() ? "" : kernels.hash(),
-          .emulation = emulation_of(options.precision),
+          .kernel_choices = ops.choices().empty() ? "" : ops.choices().hash(),
+          .emulation = emulation_of(options.precision, ops),
           .seed = options.trainer.seed,
           .epochs = options.trainer.epochs,
           .batch = options.trainer.batch,
@@ -89,7 +89,7 @@ observe::EndEvent end_event(const trainer::Trainer::Result& result, const Option
 }
 
 void print_header(const Options& options, const World& world, int threads, const data::DatasetPair& data,
-                  const std::string& kernels) {
+                  const ops::Ops& ops, const std::string& kernels) {
   std::printf("%s on %s (%lld training and %lld test samples, %lld classes), %d rank%s of %d thread%s\n",
               options.model.c_str(), options.dataset.c_str(), static_cast<long long>(data.train->size()),
               static_cast<long long>(data.test->size()), static_cast<long long>(data.train->classes()), world.size(),
@@ -97,7 +97,7 @@ void print_header(const Options& options, const World& world, int threads, const
   const std::string how = options.trainer.shards > 0
                               ? "tree-order over " + std::to_string(options.trainer.shards) + " shards"
                               : std::string(name(options.method));
-  const std::string emulation = emulation_of(options.precision);
+  const std::string emulation = emulation_of(options.precision, ops);
   std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s%s%s%s, gradients %s by %s%s%s%s\n%s\n",
               static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
               static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
@@ -159,7 +159,7 @@ nn::Graph make_graph(const World& world, const Options& options, const nn::Model
 
 /// For rank 0; the other ranks report nothing.
 std::optional<Reporter> make_reporter(const World& world, const Options& options, const data::Dataset& train,
-                                      const ops::Choices& kernels, std::optional<observe::MetricsFile> metrics) {
+                                      const ops::Ops& ops, std::optional<observe::MetricsFile> metrics) {
   if (world.rank() != Rank{0}) return std::nullopt;
   const std::int64_t batch = options.trainer.batch.value;
   std::optional<Reporter> reporter(
@@ -169,7 +169,7 @@ std::optional<Reporter> make_reporter(const World& world, const Options& options
                                            .images_per_epoch = {train.size()},
                                            .terminal = shows_on_terminal()}),
       std::move(metrics));
-  reporter->write(start_event(world, options, kernels));
+  reporter->write(start_event(world, options, ops));
   return reporter;
 }
 
@@ -215,8 +215,17 @@ void print_step(const World& world, const Options& options, const nn::Graph& gra
   std::fflush(stdout);
 }
 
+/// For an error that all ranks throw: who leaves first is not taken for a rank at fault by one that has yet to hear of
+/// it.
+void close_in_order(ProcessGroup& group) {
+  try {
+    group.close();
+  } catch (const Error&) {  // the one under way says more
+  }
+}
+
 /// Trains to the end; the end is recorded also where it is an error. @return on rank 0 the weights' SHA-256
-std::string run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Options& options) {
+std::string run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Reporter* reporter, const Options& options) {
   const Clock::time_point begin = Clock::now();
   const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   try {
@@ -226,11 +235,12 @@ std::string run_to_end(trainer::Trainer& trainer, Reporter* reporter, const Opti
     reporter->write(end_event(result, options, trainer.replica(), weights, seconds()));
     print_summary(options, trainer, result, seconds());
     return weights;
-  } catch (const Error&) {
+  } catch (const Error& error) {
     if (reporter != nullptr) {
       reporter->write(observe::EndEvent{
           .outcome = "failed", .seconds = seconds(), .optimizer_bytes = trainer.replica().optimizer_bytes().value});
     }
+    if (error.is_on_every_rank()) close_in_order(group);
     throw;
   }
 }
@@ -268,14 +278,13 @@ int run_session(World& world, const Options& options, const Registry& registry) 
                              .observer = observer,
                              .notice = [&options](std::string_view text) { tell_user(options, text); },
                              .compress = backends::parse_compression(options.compress)});
-  if (world.rank() == Rank{0}) print_header(options, world, threads, data, kernels);
-  std::optional<Reporter> reporter =
-      make_reporter(world, options, *data.train, ops->choices(), std::move(files.metrics));
+  if (world.rank() == Rank{0}) print_header(options, world, threads, data, *ops, kernels);
+  std::optional<Reporter> reporter = make_reporter(world, options, *data.train, *ops, std::move(files.metrics));
   Reporter* listener = reporter ? &*reporter : nullptr;
   trainer::Trainer trainer(group, *ops, graph, data, trainer_options, listener, observer);
   if (options.explain && world.rank() == Rank{0}) print_explanation(options, group, trainer);
   if (options.explain_step) print_step(world, options, graph, *ops);
-  const std::string weights = run_to_end(trainer, listener, options);
+  const std::string weights = run_to_end(trainer, group, listener, options);
   group.close();
   write_trace(world, options, files, observer);
   if (world.rank() == Rank{0}) std::printf("weights sha256 %s\n", weights.c_str());

@@ -5,6 +5,7 @@
 
 #include "formats.hpp"
 #include "kernels/instruction_set.hpp"
+#include "max_pool.hpp"
 
 namespace lockstep::kernels {
 namespace {
@@ -197,7 +198,9 @@ constexpr InstructionSet make_instruction_set(const char* name) {
       narrow<Float16>,
       narrow<BFloat16>,
       round_through<Float16>,
-      round_through<BFloat16>};
+      round_through<BFloat16>,
+      max_pool_loops,
+      max_pool_backward_loops};
 }
 
 }  // namespace

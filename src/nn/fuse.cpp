@@ -31,6 +31,24 @@ Activation activation_that_is(const ops::Operator& op) {
 
 }  // namespace
 
+Graph pool_before_relu(const Graph& graph) {
+  Graph ordered = graph;
+  const std::vector<int> readers = graph.readers();
+  for (Node& pool : ordered.nodes_) {
+    const auto* max = std::get_if<MaxPool>(&pool.op);
+    if (max == nullptr || max->stride != max->kernel || max->padding != 0) continue;
+    Value& between = ordered.values_[static_cast<std::size_t>(pool.inputs[0])];
+    if (between.producer < 0 || readers[static_cast<std::size_t>(pool.inputs[0])] != 1) continue;
+    Node& relu = ordered.nodes_[static_cast<std::size_t>(between.producer)];
+    if (!std::holds_alternative<Relu>(relu.op)) continue;
+    const Value& result = ordered.values_[static_cast<std::size_t>(pool.output)];
+    std::swap(relu.op, pool.op);
+    std::swap(relu.name, pool.name);
+    between.shape = result.shape;
+  }
+  return ordered;
+}
+
 Graph synchronise_batch_norms(const Graph& graph) {
   Graph synchronised = graph;
   for (Node& node : synchronised.nodes_) {

@@ -73,7 +73,7 @@ void Passes::leave_out(const std::string& name) {
 
 Graph after_passes(const Graph& graph, const Passes& passes, bool synchronised) {
   const Graph whole = synchronised ? synchronise_batch_norms(graph) : graph;
-  return passes.fuse ? fuse_activations(fuse_additions(whole)) : whole;
+  return passes.fuse ? fuse_activations(fuse_additions(pool_before_relu(whole))) : whole;
 }
 
 namespace {

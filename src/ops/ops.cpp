@@ -19,20 +19,29 @@ bool is_integer(const Signature& signature, std::size_t input) {
   return input < signature.inputs.size() && signature.inputs[input] == Content::integer;
 }
 
-/// What the first real input is.
-DType reals_of(std::span<const Format> inputs, const Signature& signature, DType without_any) {
+/// What the first real input is, or would be if it were not rounded.
+DType reals_of(std::span<const Format> inputs, const Signature& signature, DType without_any, DType rounded) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!is_integer(signature, i)) return inputs[i].dtype;
+    if (!is_integer(signature, i)) return inputs[i].dtype == rounded ? DType::float32 : inputs[i].dtype;
   return without_any;
 }
 
-/// All reals of one dtype, and integers where there have to be.
-void check_dtypes(std::span<const Format> inputs, const Signature& signature, DType reals) {
+/// All reals of one dtype, or rounded, and integers where there have to be.
+void check_dtypes(std::span<const Format> inputs, const Signature& signature, DType reals, DType rounded) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const DType wanted = is_integer(signature, i) ? DType::int32 : reals;
-    require(inputs[i].dtype == wanted, "input " + std::to_string(i) + " has to be " + std::string(name(wanted)) +
-                                           ", and is " + std::string(name(inputs[i].dtype)));
+    const bool is_rounded = wanted == DType::float32 && inputs[i].dtype == rounded;
+    require(inputs[i].dtype == wanted || is_rounded, "input " + std::to_string(i) + " has to be " +
+                                                         std::string(name(wanted)) + ", and is " +
+                                                         std::string(name(inputs[i].dtype)));
   }
+}
+
+Signature signature_for(const Operator& op, std::span<const Format> inputs) {
+  require(!inputs.empty(), "an operator has to have an input");
+  std::vector<Shape> shapes;
+  for (const Format& format : inputs) shapes.push_back(format.shape);
+  return signature_of(op, shapes);
 }
 
 }  // namespace
@@ -94,17 +103,27 @@ void Kernel::run(Pass pass, const Arguments& call) {
 }
 
 std::unique_ptr<Kernel> Ops::make(const Operator& op, std::span<const Format> inputs, DType reals) {
-  require(!inputs.empty(), "an operator has to have an input");
-  std::vector<Shape> shapes;
-  for (const Format& format : inputs) shapes.push_back(format.shape);
-  const Signature signature = signature_of(op, shapes);
-  reals = reals_of(inputs, signature, reals);
-  check_dtypes(inputs, signature, reals);
+  const Signature signature = signature_for(op, inputs);
+  const DType rounded = values(DType::float32);
+  reals = reals_of(inputs, signature, reals, rounded);
+  check_dtypes(inputs, signature, reals, rounded);
   if (!supports(reals)) {
     throw Error(ErrorCode::unsupported, std::string(name()) + " operators on " + std::string(lockstep::name(reals)) +
                                             "; use float32, or the reference operators with float64");
   }
   std::unique_ptr<Kernel> kernel = make_kernel(op, inputs, signature, reals);
+  kernel->parameters_ = signature.parameters.size();
+  kernel->state_ = signature.state.size();
+  return kernel;
+}
+
+std::unique_ptr<Kernel> Ops::make_half(const Operator& op, std::span<const Format> inputs, DType half) {
+  const Signature signature = signature_for(op, inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (is_integer(signature, i)) return nullptr;
+  check_dtypes(inputs, signature, DType::float32, half);
+  std::unique_ptr<Kernel> kernel = make_half_kernel(op, inputs, signature, half);
+  if (kernel == nullptr) return nullptr;
   kernel->parameters_ = signature.parameters.size();
   kernel->state_ = signature.state.size();
   return kernel;

@@ -18,28 +18,48 @@ bool is_product(const Operator& op) {
          std::holds_alternative<Linear>(op) || std::holds_alternative<Lstm>(op);
 }
 
-bool lies_alike(const Format& a, const Format& b) { return a.native == b.native; }
+bool lies_alike(const Format& a, const Format& b) { return a.native == b.native && a.dtype == b.dtype; }
 
-/// The format that the inner kernel wants an input in, as the decorated one says it.
-Format wanted_format(const Format& inner, const Format& given, bool product) {
-  if (inner.dtype != DType::float32 || !(product || is_rounded(given))) return inner;
+/// The given format, if that is how the inner kernel wants its input, and else what it wants.
+Format wanted_format(const Format& inner, const Format& given) {
   return is_rounded(given) && lies_alike(inner, inner_of(given)) ? given : rounded(inner);
+}
+
+std::vector<std::int64_t> counts_of(const std::vector<OwnedTensor>& parameters) {
+  std::vector<std::int64_t> counts;
+  for (const OwnedTensor& parameter : parameters) counts.push_back(parameter.count());
+  return counts;
+}
+
+/// Kernels that store 16 bits read matrices in them, and vectors, which are added, in float32.
+std::vector<std::int64_t> counts_of_vectors(const std::vector<OwnedTensor>& parameters) {
+  std::vector<std::int64_t> counts;
+  for (const OwnedTensor& parameter : parameters) counts.push_back(parameter.shape.size() > 1 ? 0 : parameter.count());
+  return counts;
 }
 
 class RoundedOps final : public Ops {
  public:
-  RoundedOps(std::unique_ptr<Ops> inner, DType half)
+  RoundedOps(std::unique_ptr<Ops> inner, DType half, Halves by)
       : inner_(std::move(inner)),
         half_(half),
-        name_(std::string(inner_->name()) + " rounded to " + std::string(lockstep::name(half))),
+        by_(by),
+        name_(std::string(inner_->name()) + (by == Halves::native ? " in " : " rounded to ") +
+              std::string(lockstep::name(half))),
         scratch_(std::make_shared<Scratch>()) {}
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32; }
   [[nodiscard]] DType values(DType /*reals*/) const override { return half_; }
-  [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_rounded_ops(inner_->another(), half_); }
+  [[nodiscard]] std::unique_ptr<Ops> another() const override {
+    return make_rounded_ops(inner_->another(), half_, by_);
+  }
+  [[nodiscard]] HalfKernels half_kernels(DType half) const override {
+    return by_ == Halves::native && half == half_ ? inner_->half_kernels(half) : HalfKernels{};
+  }
   [[nodiscard]] std::string arithmetic() const override {
-    return inner_->arithmetic() + ", rounded to " + std::string(lockstep::name(half_));
+    const std::string native = by_ == Halves::native ? ", native or" : ",";
+    return inner_->arithmetic() + native + " rounded to " + std::string(lockstep::name(half_));
   }
 
   std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) override {
@@ -50,9 +70,8 @@ class RoundedOps final : public Ops {
   }
 
   [[nodiscard]] std::vector<Algorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
-    std::vector<Format> lie;
-    for (const Format& input : inputs) lie.push_back(inner_of(input));
-    return inner_->candidates(op, lie);
+    if (by_ == Halves::native) return {};
+    return inner_->candidates(op, in_float32(inputs));
   }
   void use(const Choices& choices) override { inner_->use(choices); }
   [[nodiscard]] const Choices& choices() const override { return inner_->choices(); }
@@ -65,29 +84,56 @@ class RoundedOps final : public Ops {
  private:
   std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs, const Signature& signature,
                                       DType reals) override {
-    std::vector<Format> lie;
-    for (const Format& input : inputs) lie.push_back(inner_of(input));
-    std::unique_ptr<Kernel> inner = inner_->make(op, lie, reals);
+    const bool product = is_product(op);
+    if (by_ == Halves::native && (product || std::all_of(inputs.begin(), inputs.end(), is_rounded)))
+      if (auto kernel = make_native(op, inputs, signature)) return kernel;
+    std::unique_ptr<Kernel> inner = inner_->make(op, in_float32(inputs), reals);
     // Gradients of parameters are added in float32, as they come.
     if (std::holds_alternative<Add>(op) && std::none_of(inputs.begin(), inputs.end(), is_rounded)) return inner;
-    const bool product = is_product(op);
     Traits traits = inner->traits();
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      traits.inputs[i] = wanted_format(traits.inputs[i], inputs[i], product);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_real = traits.inputs[i].dtype == DType::float32;
+      if (is_real && (product || is_rounded(inputs[i]))) traits.inputs[i] = wanted_format(traits.inputs[i], inputs[i]);
+    }
     if (!signature.is_loss) traits.output = rounded(traits.output);
     return std::make_unique<RoundedKernel>(std::move(inner), std::move(traits), half_,
-                                           product ? signature.parameters : std::vector<OwnedTensor>{}, scratch_);
+                                           product ? counts_of(signature.parameters) : std::vector<std::int64_t>{},
+                                           scratch_);
+  }
+
+  /// Null where the inner operators have no such kernel.
+  std::unique_ptr<Kernel> make_native(const Operator& op, std::span<const Format> inputs, const Signature& signature) {
+    std::vector<Format> lie;
+    for (const Format& input : inputs) lie.push_back(inner_of(input));
+    std::unique_ptr<Kernel> inner = inner_->make_half(op, lie, half_);
+    if (inner == nullptr) return nullptr;
+    Traits traits = inner->traits();
+    for (std::size_t i = 0; i < inputs.size(); ++i) traits.inputs[i] = wanted_format(traits.inputs[i], inputs[i]);
+    traits.output = rounded(traits.output);
+    auto vectors = is_product(op) ? counts_of_vectors(signature.parameters) : std::vector<std::int64_t>{};
+    return std::make_unique<RoundedKernel>(std::move(inner), std::move(traits), half_, std::move(vectors), scratch_);
+  }
+
+  /// How values lie, for kernels of float32.
+  std::vector<Format> in_float32(std::span<const Format> formats) const {
+    std::vector<Format> lie;
+    for (const Format& format : formats) {
+      const Format& inner = inner_of(format);
+      lie.push_back(inner.dtype == half_ ? inner_->stored_as(inner, DType::float32) : inner);
+    }
+    return lie;
   }
 
   std::unique_ptr<Ops> inner_;
   DType half_;
+  Halves by_;
   std::string name_;
   std::shared_ptr<Scratch> scratch_;
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half) {
+std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half, Halves by) {
   if (half != DType::float16 && half != DType::bfloat16) {
     throw Error(ErrorCode::invalid_argument,
                 "values cannot be rounded to " + std::string(name(half)) + "; use float16 or bfloat16");
@@ -96,7 +142,11 @@ std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half) {
     throw Error(ErrorCode::unsupported, "the " + std::string(inner->name()) +
                                             " operators do not compute in float32, so there is nothing to be rounded");
   }
-  return std::make_unique<RoundedOps>(std::move(inner), half);
+  if (by == Halves::native && !inner->half_kernels(half).exist) {
+    throw Error(ErrorCode::unsupported, "the " + std::string(inner->name()) + " operators have no kernels of " +
+                                            std::string(name(half)) + " on this processor; have it emulated");
+  }
+  return std::make_unique<RoundedOps>(std::move(inner), half, by);
 }
 
 }  // namespace lockstep::ops

@@ -38,24 +38,32 @@ const Format& inner_of(const Format& format) {
   return inner == nullptr ? format : *inner;
 }
 
+bool is_emulated(const Format& format) { return is_rounded(format) && inner_of(format).dtype == DType::float32; }
+
 void Scratch::reserve(Bytes bytes) {
   if (bytes.value > memory_.bytes().value) memory_ = allocate_host(bytes);
 }
 
 RoundedKernel::RoundedKernel(std::unique_ptr<Kernel> inner, Traits traits, DType half,
-                             const std::vector<OwnedTensor>& parameters, std::shared_ptr<Scratch> scratch)
-    : Kernel(std::move(traits)), inner_(std::move(inner)), half_(half), scratch_(std::move(scratch)) {
+                             std::vector<std::int64_t> parameters, std::shared_ptr<Scratch> scratch)
+    : Kernel(std::move(traits)),
+      inner_(std::move(inner)),
+      half_(half),
+      counts_(std::move(parameters)),
+      parameters_(counts_.size()),
+      scratch_(std::move(scratch)) {
   std::int64_t bytes = 0;
-  for (const OwnedTensor& parameter : parameters) {
-    counts_.push_back(parameter.count());
-    bytes += bytes_of_copy(counts_.back());
-  }
-  parameters_.resize(counts_.size());
+  for (const std::int64_t count : counts_) bytes += bytes_of_copy(count);
   scratch_->reserve({bytes});
 }
 
+std::string RoundedKernel::algorithm(Pass pass) const {
+  const Format& stored = is_rounded(traits().output) ? traits().output : traits().inputs[0];
+  return inner_->algorithm(pass) + (is_rounded(stored) && !is_emulated(stored) ? ", bf16" : ", rounded");
+}
+
 void RoundedKernel::round_in_place(const Format& format, void* values) const {
-  if (!is_rounded(format)) return;
+  if (!is_emulated(format)) return;
   const std::span<float> all = elements(format, values);
   kernels::round_to(half_, all, all);
 }
@@ -64,6 +72,8 @@ Arguments RoundedKernel::with_rounded_parameters(Arguments call) {
   if (counts_.empty()) return call;
   std::byte* at = scratch_->data();
   for (std::size_t k = 0; k < counts_.size(); ++k) {
+    parameters_[k] = call.parameters[k];
+    if (counts_[k] == 0) continue;
     const auto count = static_cast<std::size_t>(counts_[k]);
     auto* copy = reinterpret_cast<float*>(at);
     kernels::round_to(half_, {static_cast<const float*>(call.parameters[k]), count}, {copy, count});
@@ -90,7 +100,7 @@ RoundedReorder::RoundedReorder(std::unique_ptr<Kernel> inner, const Format& from
     : Kernel({.inputs = {from}, .output = to, .backward_reads_inputs = false, .backward_reads_output = false}),
       inner_(std::move(inner)),
       half_(half),
-      rounds_(is_rounded(to) && !is_rounded(from)) {}
+      rounds_(is_emulated(to) && !is_rounded(from)) {}
 
 std::string RoundedReorder::algorithm(Pass pass) const {
   return (inner_ ? inner_->algorithm(pass) : "copy") + (rounds_ ? ", rounded" : "");

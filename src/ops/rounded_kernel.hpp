@@ -14,6 +14,8 @@ Format rounded(const Format& inner);
 bool is_rounded(const Format& format);
 /// How they lie. The format itself where they are not rounded.
 const Format& inner_of(const Format& format);
+/// Whether they are rounded behind the kernel, which stores float32.
+bool is_emulated(const Format& format);
 
 /// Memory that kernels of one `Ops` share, since one runs at a time.
 class Scratch {
@@ -26,16 +28,16 @@ class Scratch {
   Allocation memory_;
 };
 
-/// A kernel whose results, and gradients of inputs, are rounded where their formats are.
+/// A kernel whose results, and gradients of inputs, are rounded where their formats are, and the kernel does not do so.
 class RoundedKernel final : public Kernel {
  public:
   /// @param inner       that computes
   /// @param traits      the same as inner's, but for formats
-  /// @param parameters  elements of each that it reads rounded; empty: it reads them as they are
-  RoundedKernel(std::unique_ptr<Kernel> inner, Traits traits, DType half, const std::vector<OwnedTensor>& parameters,
+  /// @param parameters  how many elements of each it is given a rounded copy of; 0: it reads that as it is; empty: all
+  RoundedKernel(std::unique_ptr<Kernel> inner, Traits traits, DType half, std::vector<std::int64_t> parameters,
                 std::shared_ptr<Scratch> scratch);
 
-  [[nodiscard]] std::string algorithm(Pass pass) const override { return inner_->algorithm(pass) + ", rounded"; }
+  [[nodiscard]] std::string algorithm(Pass pass) const override;
 
  private:
   void forward(const Arguments& call) override { run_forward(Pass::forward, call); }
@@ -52,12 +54,12 @@ class RoundedKernel final : public Kernel {
 
   std::unique_ptr<Kernel> inner_;
   DType half_;
-  std::vector<std::int64_t> counts_;     // of parameters that are read rounded
+  std::vector<std::int64_t> counts_;     // of parameters; 0: read as it is
   std::vector<const void*> parameters_;  // of the call under way: copies of them
   std::shared_ptr<Scratch> scratch_;
 };
 
-/// Copies a value into another layout, or none, and rounds it where it was not and is to be.
+/// Copies a value into another layout or dtype, or none, and rounds it where it was not and is to be.
 class RoundedReorder final : public Kernel {
  public:
   /// @param inner  null: both lie alike

@@ -15,13 +15,13 @@
 namespace lockstep::backends {
 namespace {
 
-struct Difference {
+struct OptionDifference {
   std::string name;
   std::string text;  ///< what the last rank has
   std::function<std::unique_ptr<Communicator>(const MpiGroup&, Progress&, bool is_odd)> make;
 };
 
-Difference of_plans(const std::string& name, const std::string& text, void (*change)(PlanOptions&)) {
+OptionDifference of_plans(const std::string& name, const std::string& text, void (*change)(PlanOptions&)) {
   return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
             PlanOptions options{.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory})};
             if (is_odd) change(options);
@@ -29,7 +29,7 @@ Difference of_plans(const std::string& name, const std::string& text, void (*cha
           }};
 }
 
-Difference of_choice(const std::string& name, const std::string& text, void (*change)(CommunicatorOptions&)) {
+OptionDifference of_choice(const std::string& name, const std::string& text, void (*change)(CommunicatorOptions&)) {
   return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
             CommunicatorOptions options;
             if (is_odd) change(options);
@@ -37,7 +37,7 @@ Difference of_choice(const std::string& name, const std::string& text, void (*ch
           }};
 }
 
-const Difference differences[] = {
+const OptionDifference option_differences[] = {
     of_plans("PullLimit", "pull limit (bytes) 64", [](PlanOptions& o) { o.node.pull_limit = {64}; }),
     of_plans("Staging", "staging area (bytes) 8192", [](PlanOptions& o) { o.node.staging = {8192}; }),
     of_plans("BlocksInFlight", "7 blocks in flight", [](PlanOptions& o) { o.selection.forced->blocks_in_flight = 7; }),
@@ -52,10 +52,10 @@ const Difference differences[] = {
      }},
 };
 
-class Unequal : public testing::TestWithParam<Difference> {};
+class Unequal : public testing::TestWithParam<OptionDifference> {};
 
 TEST_P(Unequal, IsNamedOnEveryRank) {
-  const Difference& difference = GetParam();
+  const OptionDifference& difference = GetParam();
   World world;
   Progress progress({.spins_before_yield = 0});
   const int odd = world.size() - 1;
@@ -72,7 +72,7 @@ TEST_P(Unequal, IsNamedOnEveryRank) {
   world.close();
 }
 
-INSTANTIATE_TEST_SUITE_P(, Unequal, testing::ValuesIn(differences),
+INSTANTIATE_TEST_SUITE_P(, Unequal, testing::ValuesIn(option_differences),
                          [](const auto& parameter) { return parameter.param.name; });
 
 }  // namespace

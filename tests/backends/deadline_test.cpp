@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/keep.hpp"
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
@@ -76,13 +77,6 @@ struct Outcome {
   std::optional<Error> error;
   std::chrono::duration<double> waited{};  // by the rank's clock
 };
-
-/// What is under way stays so: requests and the memory they point to live until the process ends.
-template <typename T>
-void keep(T thing) {
-  static auto* const kept = new std::vector<std::shared_ptr<void>>;
-  kept->push_back(std::make_shared<T>(std::move(thing)));
-}
 
 /// Waits for the operation that `submit` returns, and says how it ended and how long the wait was.
 template <typename Submit>

@@ -14,7 +14,7 @@ namespace {
 
 using collectives::Algorithm;
 
-constexpr std::int64_t elements = (std::int64_t{1} << 31) + 1009;
+constexpr std::int64_t large_elements = (std::int64_t{1} << 31) + 1009;
 
 /// The period divides no power of two: an offset that is cut off to 31 or 32 bits brings another value.
 constexpr int period = 113;
@@ -32,14 +32,14 @@ class Large : public testing::Test {
     Progress progress({.spins_before_yield = 0});
     const auto c = make_mpi_plan(world.group(), progress, {.selection = collectives::forced({.algorithm = algorithm})});
     {
-      const Allocation memory = own_memory ? c->allocate({elements}) : allocate_host({elements});
+      const Allocation memory = own_memory ? c->allocate({large_elements}) : allocate_host({large_elements});
       auto* values = static_cast<std::uint8_t*>(memory.data());
-      for (std::int64_t i = 0; i < elements; ++i)
+      for (std::int64_t i = 0; i < large_elements; ++i)
         values[i] = static_cast<std::uint8_t>(i % period + world.rank().value);
       c->all_reduce(memory.as(DType::uint8), memory.as(DType::uint8), ReduceOp::sum).wait();
       const int p = world.size();
       std::int64_t wrong = 0;
-      for (std::int64_t i = 0; i < elements; ++i)
+      for (std::int64_t i = 0; i < large_elements; ++i)
         wrong += values[i] != static_cast<std::uint8_t>(p * (i % period) + p * (p - 1) / 2);
       EXPECT_EQ(wrong, 0);
     }

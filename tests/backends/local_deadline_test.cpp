@@ -31,8 +31,9 @@ ClusterShape shape_for(Algorithm algorithm) {
 }
 
 /// Four ranks, each with a buffer that outlives their communicators, and an all-reduce of it.
-struct Cluster {
-  explicit Cluster(Algorithm algorithm) : ranks(shape_for(algorithm), options_of(algorithm), std::chrono::seconds(1)) {}
+struct WatchedCluster {
+  explicit WatchedCluster(Algorithm algorithm)
+      : ranks(shape_for(algorithm), options_of(algorithm), std::chrono::seconds(1)) {}
 
   Work submit(int rank) {
     const Buffer buffer{data[static_cast<std::size_t>(rank)].data(), {elements}, DType::float32};
@@ -78,7 +79,7 @@ void expect_timeout(const Outcome& outcome, int self) {
 class LocalDeadline : public testing::TestWithParam<Algorithm> {};
 
 TEST_P(LocalDeadline, APeerThatNeverSubmits) {
-  Cluster cluster(GetParam());
+  WatchedCluster cluster(GetParam());
   Work work = cluster.submit(0);
   expect_timeout(outcome_of(work, cluster.ranks), 0);
   EXPECT_THROW((void)cluster.ranks[0].barrier(), Error) << "a failed communicator goes on";
@@ -86,7 +87,7 @@ TEST_P(LocalDeadline, APeerThatNeverSubmits) {
 
 TEST_P(LocalDeadline, APeerThatStopsBeforeItsKthStep) {
   for (const int k : {2, 5}) {
-    Cluster cluster(GetParam());
+    WatchedCluster cluster(GetParam());
     std::vector<Work> works;
     for (int rank = 0; rank < 4; ++rank) works.push_back(cluster.submit(rank));
     cluster.ranks.polled[3] = false;
@@ -104,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalDeadline,
                                          Algorithm::hierarchical_ring));
 
 TEST(LocalDeadlines, DoNotCountTimeAwayFromPolling) {
-  Cluster cluster(Algorithm::ring);
+  WatchedCluster cluster(Algorithm::ring);
   std::vector<Work> works;
   for (int rank = 0; rank < 4; ++rank) works.push_back(cluster.submit(rank));
   // All ranks compute for longer than the deadline; nobody has waited for anybody.

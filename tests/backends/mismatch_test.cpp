@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "backends/keep.hpp"
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
@@ -26,10 +27,10 @@ namespace {
 
 using collectives::Algorithm;
 
-constexpr auto deadline = std::chrono::seconds(90);  // beyond the test's time: whoever comes to it has failed
-constexpr std::int64_t eager = 60;                   // elements
-constexpr std::int64_t large = 1 << 18;              // messages as long as a segment
-constexpr Bytes segment{128 * 1024};                 // above any eager limit
+constexpr auto mismatch_deadline = std::chrono::seconds(90);  // beyond the test's time: whoever comes to it has failed
+constexpr std::int64_t eager = 60;                            // elements
+constexpr std::int64_t large = 1 << 18;                       // messages as long as a segment
+constexpr Bytes mismatch_segment{128 * 1024};                 // above any eager limit
 
 using Call = std::function<Work(Communicator&, Buffer)>;
 
@@ -90,13 +91,6 @@ std::optional<Error> error_of(Communicator& c, const Call& call, const Buffer& b
   return std::nullopt;
 }
 
-/// What is under way stays so: requests and the memory they point to live until the process ends.
-template <typename T>
-void keep(T thing) {
-  static auto* const kept = new std::vector<std::shared_ptr<void>>;
-  kept->push_back(std::make_shared<T>(std::move(thing)));
-}
-
 /// To the end of a test in which the ranks have failed: nobody leaves while another one's messages are on their way.
 template <typename... Things>
 void leave_behind(World& world, std::unique_ptr<Communicator> c, Things... things) {
@@ -138,9 +132,9 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
     LOCKSTEP_SKIP(ranks) << "both ranks only send, which is done at once: nobody waits";
   }
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(
-      world.group(), *progress,
-      {.selection = collectives::forced({.algorithm = algorithm, .segment = segment}), .deadline = deadline});
+  auto c = make_mpi_plan(world.group(), *progress,
+                         {.selection = collectives::forced({.algorithm = algorithm, .segment = mismatch_segment}),
+                          .deadline = mismatch_deadline});
   const int odd = world.size() - 1;
   std::vector<float> data(static_cast<std::size_t>(count), brought(world.rank().value));
   const Buffer buffer{data.data(), {count}, DType::float32};
@@ -190,8 +184,9 @@ TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
   const auto& [difference, transport, times] = GetParam();
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = transport == Transport::mpi_plan ? make_mpi_plan(world.group(), *progress, {.deadline = deadline})
-                                            : make_mpi_native(world.group(), *progress, {.deadline = deadline});
+  auto c = transport == Transport::mpi_plan
+               ? make_mpi_plan(world.group(), *progress, {.deadline = mismatch_deadline})
+               : make_mpi_native(world.group(), *progress, {.deadline = mismatch_deadline});
   std::vector<float> data(static_cast<std::size_t>(14 * times), 1.0F);
   const int last = world.size() - 1;
   std::optional<Error> error;
@@ -237,8 +232,8 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
   auto c = transport == Transport::mpi_plan
-               ? make_mpi_plan(world.group(), *progress, {.deadline = deadline})
-               : make_mpi_native(world.group(), *progress, {.check = true, .deadline = deadline});
+               ? make_mpi_plan(world.group(), *progress, {.deadline = mismatch_deadline})
+               : make_mpi_native(world.group(), *progress, {.check = true, .deadline = mismatch_deadline});
   const auto ranks = static_cast<std::size_t>(world.size());
   const int last = world.size() - 1;
   std::vector<Count> sent(ranks, {part});
@@ -280,7 +275,7 @@ TEST_P(ComparedMismatch, IsFoundByEveryRankBeforeDataAreTouched) {
   constexpr std::int64_t count = large;
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_native(world.group(), *progress, {.check = true, .deadline = deadline});
+  auto c = make_mpi_native(world.group(), *progress, {.check = true, .deadline = mismatch_deadline});
   std::vector<float> data(static_cast<std::size_t>(count), static_cast<float>(world.rank().value));
   const Buffer buffer{data.data(), {count}, DType::float32};
   const int odd = world.size() - 1;

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/keep.hpp"
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
 #include "lockstep/backends/compressed.hpp"
@@ -31,9 +32,9 @@ namespace {
 
 using collectives::Algorithm;
 
-constexpr auto deadline = std::chrono::minutes(5);
+constexpr auto failure_deadline = std::chrono::minutes(5);
 constexpr auto soon = std::chrono::seconds(5);  // on a machine with more ranks than processors
-constexpr std::int64_t elements = 1 << 16;
+constexpr std::int64_t failure_elements = 1 << 16;
 
 struct BackEnd {
   std::string name;
@@ -42,7 +43,7 @@ struct BackEnd {
 
 std::unique_ptr<Communicator> make_plan(const World& world, Progress& progress, Algorithm algorithm) {
   return make_mpi_plan(world.group(), progress,
-                       {.selection = collectives::forced({.algorithm = algorithm}), .deadline = deadline});
+                       {.selection = collectives::forced({.algorithm = algorithm}), .deadline = failure_deadline});
 }
 
 /// The same ranks as if so many of them were on each node.
@@ -57,7 +58,7 @@ MpiGroup on_nodes(const World& world, int ranks_per_node) {
 
 std::unique_ptr<Communicator> make_on_nodes(const World& world, Progress& progress, int ranks_per_node) {
   MpiGroup group = on_nodes(world, ranks_per_node);
-  auto c = make_mpi_plan(group, progress, {.deadline = deadline});
+  auto c = make_mpi_plan(group, progress, {.deadline = failure_deadline});
   group.close();
   return c;
 }
@@ -68,11 +69,13 @@ const std::vector<BackEnd> back_ends = {
      [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::shared_memory); }},
     {"NodesOfOne", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 1); }},
     {"NodesOfTwo", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 2); }},
-    {"Native", [](const World& world,
-                  Progress& progress) { return make_mpi_native(world.group(), progress, {.deadline = deadline}); }},
+    {"Native",
+     [](const World& world, Progress& progress) {
+       return make_mpi_native(world.group(), progress, {.deadline = failure_deadline});
+     }},
     {"Checked",
      [](const World& world, Progress& progress) {
-       return make_mpi_native(world.group(), progress, {.check = true, .deadline = deadline});
+       return make_mpi_native(world.group(), progress, {.check = true, .deadline = failure_deadline});
      }},
     {"Compressed",
      [](const World& world, Progress& progress) {
@@ -85,13 +88,6 @@ struct Cause {
   std::string reason;
   void (*happen)(std::unique_ptr<Communicator>);
 };
-
-/// What is under way stays so: requests and the memory they point to live until the process ends.
-template <typename T>
-void keep(T thing) {
-  static auto* const kept = new std::vector<std::shared_ptr<void>>;
-  kept->push_back(std::make_shared<T>(std::move(thing)));
-}
 
 const Cause causes[] = {
     {"Abort", "the loss is not a number",
@@ -119,8 +115,8 @@ TEST_P(MpiFailure, ReachesEverybody) {
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
   auto c = back_end.make(world, *progress);
   c->barrier().wait();
-  std::vector<float> data(elements, 1.0F);
-  const Buffer buffer{data.data(), {elements}, DType::float32};
+  std::vector<float> data(failure_elements, 1.0F);
+  const Buffer buffer{data.data(), {failure_elements}, DType::float32};
   const int odd = world.size() - 1;
   const int idle = world.size() > 2 ? 0 : -1;  // has nothing pending when it happens
   if (world.rank().value == odd) {

@@ -138,7 +138,7 @@ TEST(ReduceThenOfRecursiveDoubling, AddsInTheSameOrder) {
   }
 }
 
-FaultKind fault_of(const std::vector<Plan>& plans, const Trial& trial) {
+FaultKind first_fault_of(const std::vector<Plan>& plans, const Trial& trial) {
   const Simulation simulation = simulate(plans, trial);
   EXPECT_TRUE(simulation.fault);
   return simulation.fault ? simulation.fault->kind : FaultKind::redundant;
@@ -154,7 +154,7 @@ TEST(ReduceThenFault, AnElementThatTheFunctionNeverSaw) {
   const Trial trial = reduce_then_of(8, true);
   auto plans = plans_of(trial, 4);
   plans[2].steps.erase(plans[2].steps.begin() + static_cast<std::ptrdiff_t>(place_of_apply(plans[2])));
-  EXPECT_EQ(fault_of(plans, trial), FaultKind::missing);
+  EXPECT_EQ(first_fault_of(plans, trial), FaultKind::missing);
 }
 
 TEST(ReduceThenFault, AFunctionAppliedBeforeTheSumIsComplete) {
@@ -163,7 +163,7 @@ TEST(ReduceThenFault, AFunctionAppliedBeforeTheSumIsComplete) {
     auto plans = plans_of(trial, 4);
     const std::size_t at = place_of_apply(plans[1]);
     std::swap(plans[1].steps[at - 1], plans[1].steps[at]);
-    EXPECT_EQ(fault_of(plans, trial), FaultKind::missing);
+    EXPECT_EQ(first_fault_of(plans, trial), FaultKind::missing);
   }
 }
 
@@ -176,7 +176,7 @@ TEST(ReduceThenFault, AFunctionAppliedToTheSameElementsOnEveryRank) {
     const Range whole{Memory::output, 0, 8};
     plans.back().steps.emplace_back(Apply{whole, whole});
   }
-  EXPECT_EQ(fault_of(plans, trial), FaultKind::doubled);
+  EXPECT_EQ(first_fault_of(plans, trial), FaultKind::doubled);
 }
 
 TEST(ReduceThenFault, AnOutputOverwrittenBeforeTheFunctionSawIt) {
@@ -186,14 +186,14 @@ TEST(ReduceThenFault, AnOutputOverwrittenBeforeTheFunctionSawIt) {
   const Apply apply = std::get<Apply>(plans[3].steps[at]);
   plans[3].steps[at] = Apply{apply.to, apply.to};
   plans[3].steps.insert(plans[3].steps.begin() + static_cast<std::ptrdiff_t>(at), Copy{apply.to, apply.from});
-  EXPECT_EQ(fault_of(plans, trial), FaultKind::overwritten);
+  EXPECT_EQ(first_fault_of(plans, trial), FaultKind::overwritten);
 }
 
 TEST(ReduceThenFault, AFunctionWhereNoneWasAskedFor) {
   Trial trial = reduce_then_of(8, true);
   const auto plans = plans_of(trial, 4);
   trial.kind = CollectiveKind::all_reduce;
-  EXPECT_EQ(fault_of(plans, trial), FaultKind::malformed);
+  EXPECT_EQ(first_fault_of(plans, trial), FaultKind::malformed);
 }
 
 TEST(ReduceThenSchedule, RefusesToPullAsAllWouldAddUpEverything) {

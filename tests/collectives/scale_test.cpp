@@ -16,15 +16,15 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::int64_t element_bytes = 4;
-constexpr Rates rates{.alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .gamma_seconds_per_byte = 0.125};
+constexpr std::int64_t bytes_of_element = 4;
+constexpr Rates scale_rates{.alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .gamma_seconds_per_byte = 0.125};
 constexpr CostModel equal_links{.local = {5, 0.25}, .remote = {5, 0.25}, .gamma_seconds_per_byte = 0.125};
 
 std::vector<Plan> all_reduce_plans(Algorithm algorithm, int ranks, std::int64_t count) {
   return plans_of({.count = {count}, .in_place = true}, ranks, algorithm);
 }
 
-double tolerance(double seconds) { return 1e-12 * seconds; }
+double scale_tolerance(double seconds) { return 1e-12 * seconds; }
 
 struct EqualNodes {
   int nodes;
@@ -51,7 +51,7 @@ constexpr Bytes whole{std::int64_t{1} << 40};  // a segment that no buffer excee
 double predicted(Algorithm algorithm, int radix, const EqualNodes& cluster, std::int64_t count,
                  const CostModel& messages) {
   const Choice choice{algorithm, whole, 1, radix};
-  return predicted_seconds(choice, CollectiveKind::all_reduce, {count * element_bytes},
+  return predicted_seconds(choice, CollectiveKind::all_reduce, {count * bytes_of_element},
                            on(shape_of(cluster), messages));
 }
 
@@ -60,16 +60,16 @@ double simulated(Algorithm algorithm, int radix, const EqualNodes& cluster, std:
   const ClusterShape shape = shape_of(cluster);
   const auto plans =
       plans_of({.count = {count}, .in_place = true}, cluster.ranks(), algorithm, shape, {Reach::direct}, radix);
-  return run(plans, element_bytes, messages, shape).seconds;
+  return run(plans, bytes_of_element, messages, shape).seconds;
 }
 
 TEST(PriceAtScale, OfDividingAllReducesIsTheFormula) {
   for (const Algorithm algorithm : {Algorithm::halving_doubling, Algorithm::recursive_doubling})
     for (const int ranks : {65, 100, 128, 255, 257, 512, 1000, 1023, 1024}) {
       const std::int64_t count = 1024;
-      const double formula = all_reduce_seconds(algorithm, ranks, {count * element_bytes}, alike(rates));
-      const double price = run(all_reduce_plans(algorithm, ranks, count), element_bytes, equal_links).seconds;
-      EXPECT_NEAR(price, formula, tolerance(formula)) << name(algorithm) << ", " << ranks << " ranks";
+      const double formula = all_reduce_seconds(algorithm, ranks, {count * bytes_of_element}, alike(scale_rates));
+      const double price = run(all_reduce_plans(algorithm, ranks, count), bytes_of_element, equal_links).seconds;
+      EXPECT_NEAR(price, formula, scale_tolerance(formula)) << name(algorithm) << ", " << ranks << " ranks";
     }
 }
 
@@ -77,19 +77,19 @@ TEST(PriceAtScale, OfDividingAllReducesIsTheFormula) {
 TEST(PriceAtScale, OfADividingRingIsTheFormula) {
   for (const int ranks : {100, 257, 1024}) {
     const std::int64_t count = 2 * ranks;
-    const double formula = ring_all_reduce_seconds(ranks, {count * element_bytes}, rates);
-    const double price = run(all_reduce_plans(Algorithm::ring, ranks, count), element_bytes, equal_links).seconds;
-    EXPECT_NEAR(price, formula, tolerance(formula)) << ranks << " ranks";
+    const double formula = ring_all_reduce_seconds(ranks, {count * bytes_of_element}, scale_rates);
+    const double price = run(all_reduce_plans(Algorithm::ring, ranks, count), bytes_of_element, equal_links).seconds;
+    EXPECT_NEAR(price, formula, scale_tolerance(formula)) << ranks << " ranks";
   }
 }
 
 TEST(PriceAtScale, OfTheDoubleTreeIsWithinItsBound) {
   for (const int ranks : {100, 128, 257, 512, 1000, 1024})
     for (const std::int64_t count : {2, 100000}) {
-      const double bound = double_tree_all_reduce_seconds(ranks, {count * element_bytes}, rates);
+      const double bound = double_tree_all_reduce_seconds(ranks, {count * bytes_of_element}, scale_rates);
       const double price =
-          run(all_reduce_plans(Algorithm::double_tree, ranks, count), element_bytes, equal_links).seconds;
-      EXPECT_LE(price, bound + tolerance(bound)) << ranks << " ranks";
+          run(all_reduce_plans(Algorithm::double_tree, ranks, count), bytes_of_element, equal_links).seconds;
+      EXPECT_LE(price, bound + scale_tolerance(bound)) << ranks << " ranks";
       EXPECT_GE(price, 0.4 * bound) << ranks << " ranks";
     }
 }
@@ -119,7 +119,7 @@ std::vector<Plan> in_flight_together(const std::vector<Plan>& block, int blocks,
 
 double price_in_flight(Algorithm algorithm, int ranks, int blocks, std::int64_t count, const CostModel& model) {
   const std::vector<Plan> block = all_reduce_plans(algorithm, ranks, count);
-  return run(in_flight_together(block, blocks, count), element_bytes, model).seconds;
+  return run(in_flight_together(block, blocks, count), bytes_of_element, model).seconds;
 }
 
 TEST(PriceOfBlocks, IsTheirSumWhereAddingIsFree) {
@@ -128,8 +128,8 @@ TEST(PriceOfBlocks, IsTheirSumWhereAddingIsFree) {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::halving_doubling})
     for (const int ranks : {2, 8, 16, 64}) {
       constexpr std::int64_t count = 64;
-      const double sum = 4 * all_reduce_seconds(algorithm, ranks, {count * element_bytes}, alike(free_rates));
-      EXPECT_NEAR(price_in_flight(algorithm, ranks, 4, count, free_sums), sum, tolerance(sum))
+      const double sum = 4 * all_reduce_seconds(algorithm, ranks, {count * bytes_of_element}, alike(free_rates));
+      EXPECT_NEAR(price_in_flight(algorithm, ranks, 4, count, free_sums), sum, scale_tolerance(sum))
           << name(algorithm) << ", " << ranks << " ranks";
     }
 }
@@ -142,7 +142,7 @@ TEST(PriceOfBlocks, IsAboutThePrediction) {
     for (const int ranks : {2, 8, 16, 64})
       for (const CostModel& model : {equal_links, on_the_wire}) {
         const std::int64_t parts = algorithm == Algorithm::ring ? ranks : floor_log2(ranks) + 1;
-        const Choice choice{algorithm, {count * element_bytes}, 4};
+        const Choice choice{algorithm, {count * bytes_of_element}, 4};
         const Bytes four_blocks{4 * parts * choice.segment.value};
         const double seconds = predicted_seconds(choice, CollectiveKind::all_reduce, four_blocks,
                                                  on({std::vector<int>(static_cast<std::size_t>(ranks))}, model));
@@ -156,9 +156,9 @@ TEST(PriceOfBlocks, IsAtMostTheirSum) {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::halving_doubling})
     for (const int ranks : {2, 8, 16, 64}) {
       constexpr std::int64_t count = 64;
-      const double sum = 4 * all_reduce_seconds(algorithm, ranks, {count * element_bytes}, alike(rates));
+      const double sum = 4 * all_reduce_seconds(algorithm, ranks, {count * bytes_of_element}, alike(scale_rates));
       const double price = price_in_flight(algorithm, ranks, 4, count, equal_links);
-      EXPECT_LE(price, sum + tolerance(sum)) << name(algorithm) << ", " << ranks << " ranks";
+      EXPECT_LE(price, sum + scale_tolerance(sum)) << name(algorithm) << ", " << ranks << " ranks";
       EXPECT_GE(price, 0.5 * sum) << name(algorithm) << ", " << ranks << " ranks";
     }
 }
@@ -182,8 +182,8 @@ void expect_near(Algorithm algorithm, std::span<const int> radices, const EqualN
                                 std::to_string(nodes.nodes) + " nodes of " + std::to_string(nodes.ranks_per_node) +
                                 ", latency " + std::to_string(messages.remote.alpha_seconds) + ", of it the wire's " +
                                 std::to_string(messages.remote.wire_seconds);
-      EXPECT_GE(price, least * predicted_price - tolerance(predicted_price)) << where;
-      EXPECT_LE(price, most * predicted_price + tolerance(predicted_price)) << where;
+      EXPECT_GE(price, least * predicted_price - scale_tolerance(predicted_price)) << where;
+      EXPECT_LE(price, most * predicted_price + scale_tolerance(predicted_price)) << where;
     }
 }
 
@@ -218,7 +218,7 @@ TEST(PriceOnNodes, OfLanesIsPredicted) {
       const CostModel bytes_only{.remote = {0, 0.25}};
       const std::int64_t count = 64L * nodes.ranks();
       const double price = simulated(algorithm, 4, nodes, count, bytes_only);
-      EXPECT_NEAR(price, predicted(algorithm, 4, nodes, count, bytes_only), tolerance(price));
+      EXPECT_NEAR(price, predicted(algorithm, 4, nodes, count, bytes_only), scale_tolerance(price));
     }
     for (const EqualNodes nodes : {EqualNodes{3, 5}, {5, 8}, {12, 6}})
       expect_near(algorithm, some_radices, nodes, 0.7, 1.2);
@@ -245,7 +245,7 @@ TEST(PriceOnNodes, PutsAlgorithmsInTheirOrder) {
           .local = {0.7e-6, 0.1e-9}, .remote = {5e-6, 0.32e-9, 4.5e-6}, .gamma_seconds_per_byte = 0.15e-9};
       Selection selection = on(shape_of(nodes), messages);
       selection.untuned.segment = whole;
-      const auto ranked = priced_candidates(selection, CollectiveKind::all_reduce, {count * element_bytes});
+      const auto ranked = priced_candidates(selection, CollectiveKind::all_reduce, {count * bytes_of_element});
       double best = std::numeric_limits<double>::infinity();
       for (const PricedChoice& p : ranked) {
         best = std::min(best, simulated(p.choice.algorithm, p.choice.radix, nodes, count, messages));

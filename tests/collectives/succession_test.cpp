@@ -46,7 +46,7 @@ enum class Pattern { direct, staged, first_is_staged, last_is_staged, first_is_d
 constexpr Pattern patterns[] = {Pattern::direct, Pattern::staged, Pattern::first_is_staged, Pattern::last_is_staged,
                                 Pattern::first_is_direct};
 
-Reaches reaches(Pattern pattern, int ranks) {
+Reaches reaches_of(Pattern pattern, int ranks) {
   const auto all = [&](Reach reach) { return Reaches(static_cast<std::size_t>(ranks), reach); };
   Reaches result =
       all(pattern == Pattern::staged || pattern == Pattern::first_is_direct ? Reach::staged : Reach::direct);
@@ -62,7 +62,7 @@ Turn turn_of(const Kind& kind, int ranks, Pattern pattern, bool in_place, const 
               .root = {kind.root % ranks},
               .in_place = in_place && kind.kind != CollectiveKind::all_to_all};
   if (has_part_counts(kind.kind)) trial = with_parts(trial, ranks, 4);
-  const Reaches reach = kind.pulled ? Reaches{Reach::pulled} : reaches(pattern, ranks);
+  const Reaches reach = kind.pulled ? Reaches{Reach::pulled} : reaches_of(pattern, ranks);
   return {trial, plans_of(trial, ranks, kind.algorithm, shape, reach)};
 }
 

@@ -13,7 +13,7 @@
 namespace lockstep::ddp {
 namespace {
 
-constexpr BucketOptions small_buckets{.size = {256}, .first = {64}};
+constexpr BucketOptions smallest_buckets{.size = {256}, .first = {64}};
 
 Layout three_tensors() {
   Layout layout;
@@ -60,7 +60,7 @@ TEST(Reducer, LaunchesBucketsInTheirOrder) {
         const Layout layout = three_tensors();
         std::vector<float> gradients(static_cast<std::size_t>(layout.count().value));
         const Buffer flat{gradients.data(), layout.count(), DType::float32};
-        Reducer reducer(c, layout, flat, small_buckets);
+        Reducer reducer(c, layout, flat, smallest_buckets);
         for (const int tensor : {0, 1, 2}) reducer.ready(tensor);
         reducer.finish();
       },
@@ -76,7 +76,7 @@ TEST(Reducer, RanksWithOtherBucketsAreNamedOnEveryRank) {
     const Layout layout = three_tensors();
     std::vector<float> gradients(static_cast<std::size_t>(layout.count().value));
     const Buffer flat{gradients.data(), layout.count(), DType::float32};
-    BucketOptions options = small_buckets;
+    BucketOptions options = smallest_buckets;
     if (rank == 2 || rank == 3) options.size = {1};
     try {
       const Reducer reducer(c, layout, flat, options);

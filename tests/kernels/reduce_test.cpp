@@ -25,8 +25,8 @@ constexpr DType dtype_of() {
 
 template <typename T>
 class Reduce : public testing::Test {};
-using Elements = testing::Types<float, double, std::int32_t, std::int64_t, std::uint8_t>;
-TYPED_TEST_SUITE(Reduce, Elements);
+using ElementTypes = testing::Types<float, double, std::int32_t, std::int64_t, std::uint8_t>;
+TYPED_TEST_SUITE(Reduce, ElementTypes);
 
 TYPED_TEST(Reduce, EveryOperatorAtEveryLengthAroundAVector) {
   for (std::int64_t n = 0; n < 70; ++n) {

@@ -17,6 +17,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "nn/drawn_run.hpp"
+#include "support/verdict.hpp"
 
 namespace {
 std::atomic<std::int64_t> allocations{0};
@@ -103,6 +104,14 @@ TEST(Allocation, StepsOnTheReferenceAllocateNothingAfterTheFirst) {
 TEST(Allocation, StepsOnOneDnnAllocateNothingAfterTheFirst) {
   for (const Models models; const std::string_view name : models.names())
     expect_no_allocation<float>(name, ops::make_onednn_ops(1));
+}
+
+TEST(Allocation, NothingInStepsOfKernelsThatStoreBFloat16) {
+  if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
+    LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
+  for (const char* name : {"lenet", "resnet20"})
+    expect_no_allocation<float>(name,
+                                ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native));
 }
 
 }  // namespace

@@ -81,7 +81,8 @@ TEST(ExplainStep, ListsEveryOperatorOfOneDnnWithItsKernel) {
   const StepReport report =
       explain_step(make_model("lenet", DataSpec::of_images(1, 8, 8, 10)), *ops, DType::float32, 2);
   EXPECT_NE(report.operators[0].algorithm, "loops") << "oneDNN names its convolutions' kernels";
-  EXPECT_EQ(report.operators[0].operation, "convolution 3×3, ReLU");
+  EXPECT_EQ(report.operators[0].operation, "convolution 3×3");
+  EXPECT_EQ(report.operators[1].operation, "max pool 2×2, stride 2, ReLU");
 }
 
 }  // namespace

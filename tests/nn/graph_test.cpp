@@ -130,14 +130,14 @@ TEST(FuseActivations, ReluBecomesPartOfItsOnlyProducer) {
   graph.add("fc", Linear{.out_features = 2});
   add_loss(graph);
   const Graph fused = fuse_activations(graph);
-  ASSERT_EQ(fused.nodes().size(), 5U);
+  ASSERT_EQ(fused.nodes().size(), 4U);
   EXPECT_EQ(std::get<Convolution>(fused.nodes()[0].op).activation, Activation::relu);
   EXPECT_EQ(fused.nodes()[1].name, "pool");
   EXPECT_EQ(fused.nodes()[1].inputs, std::vector<int>{fused.nodes()[0].output});
-  EXPECT_TRUE(std::holds_alternative<Relu>(fused.nodes()[2].op)) << "a pool has no activation of its own";
-  EXPECT_EQ(std::get<Linear>(fused.nodes()[3].op).activation, Activation::none);
+  EXPECT_EQ(std::get<MaxPool>(fused.nodes()[1].op).activation, Activation::relu);
+  EXPECT_EQ(std::get<Linear>(fused.nodes()[2].op).activation, Activation::none);
   ASSERT_EQ(fused.losses().size(), 1U);
-  EXPECT_EQ(fused.losses()[0].node, 4);
+  EXPECT_EQ(fused.losses()[0].node, 3);
   EXPECT_NO_THROW(fused.check());
 }
 
@@ -158,6 +158,39 @@ TEST(FuseActivations, FusesOneReluAndLeavesTheNext) {
   const Graph fused = fuse_activations(graph);
   ASSERT_EQ(fused.nodes().size(), 2U);
   EXPECT_EQ(fused.nodes()[1].inputs, std::vector<int>{fused.nodes()[0].output});
+}
+
+TEST(PoolBeforeRelu, PutsAReluBehindTheMaxPoolThatAloneReadsIt) {
+  Graph graph = graph_of(1, 4, 4);
+  const int conv = graph.add("conv", Convolution{.out_channels = 2, .kernel = 1});
+  graph.add("relu", Relu{});
+  const int pool = graph.add("pool", MaxPool{});
+  graph.add("fc", Linear{.out_features = 2});
+  add_loss(graph);
+  const Graph ordered = pool_before_relu(graph);
+  EXPECT_TRUE(std::holds_alternative<MaxPool>(ordered.nodes()[1].op));
+  EXPECT_EQ(ordered.nodes()[1].name, "pool");
+  EXPECT_EQ(ordered.nodes()[1].inputs, std::vector<int>{conv});
+  EXPECT_EQ(ordered.shape(ordered.nodes()[1].output), graph.shape(pool));
+  EXPECT_TRUE(std::holds_alternative<Relu>(ordered.nodes()[2].op));
+  EXPECT_EQ(ordered.nodes()[2].output, pool);
+  EXPECT_NO_THROW(ordered.check());
+  const Graph fused = fuse_activations(ordered);
+  EXPECT_EQ(std::get<Convolution>(fused.nodes()[0].op).activation, Activation::none);
+  EXPECT_EQ(std::get<MaxPool>(fused.nodes()[1].op).activation, Activation::relu);
+}
+
+TEST(PoolBeforeRelu, LeavesAReluThatOthersReadOrWindowsThatOverlap) {
+  Graph graph = graph_of(1, 9, 9);
+  const int read_twice = graph.add("relu1", Relu{});
+  graph.add("pool1", MaxPool{}, {read_twice});
+  graph.add("relu2", Relu{}, {read_twice});
+  graph.add("pool2", MaxPool{.kernel = 3});
+  const Graph ordered = pool_before_relu(graph);
+  for (const Node& node : ordered.nodes()) {
+    const bool is_relu = node.name.starts_with("relu");
+    EXPECT_EQ(std::holds_alternative<Relu>(node.op), is_relu) << node.name;
+  }
 }
 
 TEST(FuseAdditions, MakesASumRightBehindABatchNormItsSecondInput) {

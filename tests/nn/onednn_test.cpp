@@ -7,6 +7,7 @@
 
 #include "lockstep/nn/models.hpp"
 #include "nn/trainee.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -66,6 +67,19 @@ TEST(OneDnn, HoldsLittleMemoryForEachImageOfResnet20) {
   EXPECT_LE(slope(model, false), 0.2);
   Model holding(network, *ops, {.passes = {.recompute = false}});
   EXPECT_GT(slope(holding, true), slope(model, true) + 0.2);
+}
+
+/// Where it is emulated they are float32.
+TEST(OneDnn, HoldsValuesOfBFloat16InHalfTheMemory) {
+  if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
+    LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
+  const Graph network = make_model("resnet20", DataSpec::of_images(3, 32, 32, 10));
+  const auto wide = ops::make_onednn_ops(1);
+  const auto half = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native);
+  Model in_float32(network, *wide, {});
+  Model in_bfloat16(network, *half, {});
+  for (const bool training : {true, false})
+    EXPECT_LT(slope(in_bfloat16, training), 0.6 * slope(in_float32, training)) << training;
 }
 
 }  // namespace

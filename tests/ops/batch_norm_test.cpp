@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "kernels/convert.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "support/verdict.hpp"
 
 /// What batch norm promises to whoever schedules it: bits.
 namespace lockstep::ops {
@@ -24,27 +29,53 @@ FloatList drawn_floats(std::size_t count, float phase) {
   return values;
 }
 
+/// An element of bfloat16.
+struct Brain {
+  std::uint16_t bits = 0;
+  friend bool operator==(const Brain&, const Brain&) = default;
+};
+
+float as_float(float x) { return x; }
+float as_float(Brain x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
+void assign(float& to, float x) { to = x; }
+void assign(Brain& to, float x) {
+  float rounded = 0;
+  kernels::round_to(DType::bfloat16, {&x, 1}, {&rounded, 1});
+  to.bits = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded) >> 16);
+}
+
+template <typename T>
+std::vector<T> drawn(std::size_t count, float phase) {
+  std::vector<T> values(count);
+  const FloatList floats = drawn_floats(count, phase);
+  for (std::size_t i = 0; i < count; ++i) assign(values[i], floats[i]);
+  return values;
+}
+
 /// So that a ReLU6 cuts at both ends.
 FloatList wide(FloatList values) {
   for (float& value : values) value *= 7;
   return values;
 }
 
-/// A batch norm of 3×32×7×5 values, in the format that a convolution gives.
+/// A batch norm of 3×32×7×5 values, in the format that a convolution gives, of elements T.
+template <typename T = float>
 class NormCall {
  public:
+  using Elements = std::vector<T>;
+
   NormCall(Ops& ops, const BatchNorm& norm) {
     const Format image = Format::plain({3, 3, 7, 5}, DType::float32);
     const Format in = ops.make(Convolution{.out_channels = 32, .padding = 1}, std::array{image})->traits().output;
     kernel_ = ops.make(norm, norm.residual ? std::vector{in, in} : std::vector{in});
     const auto count = static_cast<std::size_t>(in.shape.count());
-    for (FloatList* tensor : {&x, &residual, &y, &dx, &d_residual})
-      *tensor = drawn_floats(count, static_cast<float>(count % 7));
-    residual = drawn_floats(count, 0.5F);
+    for (Elements* tensor : {&x, &residual, &y, &dx, &d_residual})
+      *tensor = drawn<T>(count, static_cast<float>(count % 7));
+    residual = drawn<T>(count, 0.5F);
     saved_.resize(static_cast<std::size_t>(kernel_->traits().saved.value) / sizeof(double));
   }
 
-  void run(Pass pass, FloatList* dy = nullptr, const FloatList* second = nullptr, bool in_place = false) {
+  void run(Pass pass, Elements* dy = nullptr, const Elements* second = nullptr, bool in_place = false) {
     const bool two = kernel_->traits().inputs.size() == 2;
     const std::array<const void*, 2> inputs{x.data(), residual.data()};
     const std::array<const void*, 2> parameters{gamma_.data(), beta_.data()};
@@ -73,11 +104,11 @@ class NormCall {
   std::vector<double> saved_;
 
  public:
-  FloatList x;
-  FloatList residual;
-  FloatList y;
-  FloatList dx;
-  FloatList d_residual;
+  Elements x;
+  Elements residual;
+  Elements y;
+  Elements dx;
+  Elements d_residual;
   FloatList d_gamma = FloatList(32);
   FloatList d_beta = FloatList(32);
 };
@@ -90,46 +121,73 @@ std::vector<std::unique_ptr<Ops>> ends_of_norm() {
   return all;
 }
 
-TEST(BatchNormBits, AreThoseOfForwardWhenItIsComputedAgain) {
-  for (const auto& ops : ends_of_norm()) {
-    for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
-      NormCall call(*ops, {.activation = activation});
-      ASSERT_TRUE(call.traits().recomputable);
-      call.run(Pass::forward);
-      const FloatList before = call.y;
-      call.y.assign(call.y.size(), 7);
-      call.run(Pass::recompute);
-      EXPECT_EQ(call.y, before) << ops->name();
+/// Those that store bfloat16 themselves; none where there are no such kernels.
+std::vector<std::unique_ptr<Ops>> native_ends_of_norm() {
+  std::vector<std::unique_ptr<Ops>> all;
+  for (const int threads : {1, 2}) {
+    auto ops = make_onednn_ops(threads);
+    if (!ops->half_kernels(DType::bfloat16).exist) return {};
+    all.push_back(make_rounded_ops(std::move(ops), DType::bfloat16, Halves::native));
+  }
+  return all;
+}
+
+template <typename T>
+void expect_same_again(Ops& ops) {
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
+    NormCall<T> call(ops, {.activation = activation});
+    ASSERT_EQ(size_of(call.traits().output.dtype), static_cast<std::int64_t>(sizeof(T)));
+    ASSERT_TRUE(call.traits().recomputable);
+    call.run(Pass::forward);
+    const std::vector<T> before = call.y;
+    assign(call.y[0], 7);
+    std::fill(call.y.begin(), call.y.end(), call.y[0]);
+    call.run(Pass::recompute);
+    EXPECT_EQ(call.y, before) << ops.name();
+  }
+  NormCall<T> whole(ops, {.residual = true});
+  EXPECT_FALSE(whole.traits().recomputable);
+}
+
+template <typename T>
+void expect_sum_of_two_terms(Ops& ops) {
+  for (const auto& [activation, residual] : {std::pair(Activation::relu, false), std::pair(Activation::relu, true),
+                                             std::pair(Activation::relu6, false), std::pair(Activation::relu6, true)}) {
+    const BatchNorm norm{.activation = activation, .residual = residual};
+    NormCall<T> apart(ops, norm);
+    NormCall<T> summed(ops, norm);
+    ASSERT_TRUE(apart.traits().takes_two_gradients);
+    ASSERT_EQ(apart.traits().in_place_gradient, residual ? 1 : 0);
+    for (NormCall<T>* call : {&apart, &summed}) call->run(Pass::forward);
+    std::vector<T> first = drawn<T>(apart.x.size(), 3);
+    const std::vector<T> second = drawn<T>(apart.x.size(), 4);
+    std::vector<T> sum = first;
+    for (std::size_t i = 0; i < sum.size(); ++i) assign(sum[i], as_float(first[i]) + as_float(second[i]));
+    apart.run(Pass::backward, &first, &second, true);
+    summed.run(Pass::backward, &sum);
+    EXPECT_EQ(residual ? apart.dx : first, summed.dx) << ops.name();
+    if (residual) {
+      EXPECT_EQ(first, summed.d_residual) << ops.name();
     }
-    NormCall whole(*ops, {.residual = true});
-    EXPECT_FALSE(whole.traits().recomputable);
+    EXPECT_EQ(apart.d_gamma, summed.d_gamma) << ops.name();
+    EXPECT_EQ(apart.d_beta, summed.d_beta) << ops.name();
   }
 }
 
+TEST(BatchNormBits, AreThoseOfForwardWhenItIsComputedAgain) {
+  for (const auto& ops : ends_of_norm()) expect_same_again<float>(*ops);
+}
+
 TEST(BatchNormBits, OfGradientsInTwoTermsAndInPlaceAreThoseOfTheirSum) {
-  for (const auto& ops : ends_of_norm()) {
-    for (const auto& [activation, residual] :
-         {std::pair(Activation::relu, false), std::pair(Activation::relu, true), std::pair(Activation::relu6, false),
-          std::pair(Activation::relu6, true)}) {
-      const BatchNorm norm{.activation = activation, .residual = residual};
-      NormCall apart(*ops, norm);
-      NormCall summed(*ops, norm);
-      ASSERT_TRUE(apart.traits().takes_two_gradients);
-      ASSERT_EQ(apart.traits().in_place_gradient, residual ? 1 : 0);
-      for (NormCall* call : {&apart, &summed}) call->run(Pass::forward);
-      FloatList first = drawn_floats(apart.x.size(), 3);
-      const FloatList second = drawn_floats(apart.x.size(), 4);
-      FloatList sum = first;
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second[i];
-      apart.run(Pass::backward, &first, &second, true);
-      summed.run(Pass::backward, &sum);
-      EXPECT_EQ(residual ? apart.dx : first, summed.dx) << ops->name();
-      if (residual) {
-        EXPECT_EQ(first, summed.d_residual) << ops->name();
-      }
-      EXPECT_EQ(apart.d_gamma, summed.d_gamma) << ops->name();
-      EXPECT_EQ(apart.d_beta, summed.d_beta) << ops->name();
-    }
+  for (const auto& ops : ends_of_norm()) expect_sum_of_two_terms<float>(*ops);
+}
+
+TEST(BatchNormBits, OfBFloat16AreSoToo) {
+  const auto all = native_ends_of_norm();
+  if (all.empty()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
+  for (const auto& ops : all) {
+    expect_same_again<Brain>(*ops);
+    expect_sum_of_two_terms<Brain>(*ops);
   }
 }
 
@@ -137,9 +195,9 @@ TEST(BatchNormBits, OfGradientsInTwoTermsAndInPlaceAreThoseOfTheirSum) {
 TEST(BatchNormBits, WithAReLU6AreThoseOfAReLU6BehindIt) {
   for (const auto& ops : ends_of_norm()) {
     for (const bool residual : {false, true}) {
-      NormCall fused(*ops, {.activation = Activation::relu6, .residual = residual});
-      NormCall plain(*ops, {.residual = residual});
-      for (NormCall* call : {&fused, &plain}) call->run(Pass::forward);
+      NormCall<> fused(*ops, {.activation = Activation::relu6, .residual = residual});
+      NormCall<> plain(*ops, {.residual = residual});
+      for (NormCall<>* call : {&fused, &plain}) call->run(Pass::forward);
       FloatList dy = drawn_floats(fused.x.size(), 3);
       FloatList masked = dy;
       std::array<int, 3> ends{};

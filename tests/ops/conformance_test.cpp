@@ -189,7 +189,8 @@ TEST_P(Conformance, LinearOfMatrix) {
 }
 
 TEST_P(Conformance, SmallConvolutionalNetwork) {
-  for (const std::int64_t batch : {1, 2, 5}) {
+  for (const std::int64_t batch :
+       {1, 5, 26}) {  // of 26 the first linear layer takes blocks, of fewer it has them copied
     compare({batch, 1, 28, 28}, 32, [](Graph& g, std::int64_t c) {
       int node = g.max_pool(g.convolution(0, {.out_channels = c, .padding = 1, .activation = Activation::relu}), {});
       node = g.convolution(node, {.out_channels = 2 * c, .padding = 1, .activation = Activation::relu});
@@ -217,6 +218,19 @@ TEST(OneDnn, ExactBarsWinograd) {
   };
   EXPECT_EQ(algorithms(true).find("wino"), std::string::npos) << algorithms(true);
   RecordProperty("without", algorithms(false));
+}
+
+/// Twice the activation, for the forward pass and its gradient, or three times the weights.
+TEST(OneDnn, LinearLayersCopyTheSmallerOfActivationAndWeights) {
+  const auto ops = make_onednn_ops(1);
+  const auto takes_blocks = [&](std::int64_t batch) {
+    const Format image = Format::plain({batch, 16, 8, 8}, DType::float32);
+    const Format blocks = ops->make(Convolution{.out_channels = 64}, std::span(&image, 1))->traits().output;
+    EXPECT_NE(blocks.native, nullptr);
+    return ops->make(Linear{.out_features = 16}, std::span(&blocks, 1))->traits().inputs[0].native != nullptr;
+  };
+  EXPECT_FALSE(takes_blocks(23));
+  EXPECT_TRUE(takes_blocks(24));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct Function {
 };
 
 // PyTorch 2.15's, in float64.
-constexpr std::array functions{
+constexpr std::array known_functions{
     Function{Pointwise::Kind::relu6, {0, 0, 0, 0, 0, 0.5, 3, 4, 6, 6}, {0, 0, 0, 0, 0, 1, 1, 1, 0, 0}},
     Function{Pointwise::Kind::leaky_relu,
              {-0.08, -0.03, -0.01, -0.0025, 0, 0.5, 3, 4, 6, 8},
@@ -101,7 +101,7 @@ TEST(PointwiseFunctions, AreThoseOfPyTorchFarFromZeroAndAtKinks) {
   constexpr double of_float32 = 2e-6;
   const auto reference = make_reference_ops();
   const auto onednn = make_onednn_ops(1);
-  for (const Function& function : functions) {
+  for (const Function& function : known_functions) {
     SCOPED_TRACE(text_of(Pointwise{.kind = function.kind}));
     expect_function(compute<double>(*reference, DType::float64, function.kind), function, of_float64);
     expect_function(compute<float>(*reference, DType::float32, function.kind), function, of_float32);
@@ -114,7 +114,7 @@ TEST(PointwiseFunctions, StayFiniteFarOut) {
   for (std::size_t i = 0; i < function_points; ++i) far[i] = (i % 2 == 0 ? 1.0 : -1.0) * std::pow(10.0, i);
   const auto reference = make_reference_ops();
   const auto onednn = make_onednn_ops(1);
-  for (const Function& function : functions) {
+  for (const Function& function : known_functions) {
     SCOPED_TRACE(text_of(Pointwise{.kind = function.kind}));
     for (Ops* ops : {reference.get(), onednn.get()}) {
       const Computed computed = compute<float>(*ops, DType::float32, function.kind, far);
@@ -130,7 +130,7 @@ TEST(PointwiseFunctions, OfNotANumberIsNotANumberInTheReference) {
   Points nan{};
   nan.fill(std::numeric_limits<double>::quiet_NaN());
   const auto reference = make_reference_ops();
-  for (const Function& function : functions)
+  for (const Function& function : known_functions)
     EXPECT_TRUE(std::isnan(compute<double>(*reference, DType::float64, function.kind, nan).values[0]))
         << text_of(Pointwise{.kind = function.kind});
 }

@@ -37,6 +37,22 @@ TEST_F(Reference, MaxPoolGivesTheGradientOfATieToTheFirst) {
   EXPECT_EQ(graph.input_gradient(), (Values{0, std::cos(0.5), 0, 0}));
 }
 
+TEST_F(Reference, MaxPoolTakesANumberThatIsNoneForTheLargest) {
+  for (const std::size_t place : {0U, 1U, 3U}) {
+    Graph graph(*ops_, DType::float64, {1, 1, 2, 2});
+    graph.max_pool(0, {});
+    Values input = {1, 7, 8, 9};
+    input[place] = std::nan("");
+    graph.input().assign(input);
+    graph.forward();
+    graph.backward();
+    EXPECT_TRUE(std::isnan(graph.output()[0])) << place;
+    Values gradient(4);
+    gradient[place] = std::cos(0.5);
+    EXPECT_EQ(graph.input_gradient(), gradient) << place;
+  }
+}
+
 TEST_F(Reference, PoolLeavesOutAWindowThatDoesNotFit) {
   Graph graph(*ops_, DType::float64, {1, 1, 3, 3});
   graph.average_pool(0, {});

@@ -91,6 +91,10 @@ std::vector<Row> transposed_convolutions() {
 std::vector<Row> pools() {
   return {
       {"max-pool", MaxPool{}, {{3, 16, 8, 8}}},
+      {"max-pool-relu", MaxPool{.activation = Activation::relu}, {{3, 32, 7, 9}}},
+      {"max-pool-overlapping-relu",
+       MaxPool{.kernel = 3, .stride = 2, .padding = 1, .activation = Activation::relu},
+       {{2, 16, 9, 6}}},
       {"max-pool-overlapping", MaxPool{.kernel = 3, .stride = 2}, {{1, 5, 9, 7}}},
       {"average-pool", AveragePool{}, {{3, 16, 8, 6}}},
       {"average-pool-global", AveragePool{.kernel = 8, .stride = 8}, {{5, 64, 8, 8}}},

@@ -77,6 +77,8 @@ class Trial {
   /// Those that are real numbers, and have gradients.
   [[nodiscard]] std::vector<Tensor*> variables();
   [[nodiscard]] std::vector<const Tensor*> gradients() const;
+  /// Of its kernel.
+  [[nodiscard]] const Traits& traits() const { return kernel_->traits(); }
   /// How many of the inputs are handed over in a format that is not plain.
   [[nodiscard]] int native_inputs() const { return native_inputs_; }
 

@@ -89,7 +89,7 @@ void Trial::make_input(const Row& row, std::size_t index, bool native) {
 void Trial::hand_over(Input& input, const Format& wanted) {
   input.format = wanted;
   if (wanted.native == nullptr) return;
-  const Format plain = Format::plain(wanted.shape, wanted.dtype);
+  const Format plain = Format::plain(wanted.shape, dtype_);
   input.there = ops_.reorder(plain, wanted);
   input.back = ops_.reorder(wanted, plain);
   input.handed = tensor_of(wanted, dtype_);

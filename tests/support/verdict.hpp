@@ -12,6 +12,7 @@
 /// - memory: it takes more memory than one may take unasked
 /// - mpi: the MPI library's launcher cannot do it; threads: the MPI library allows more threads than the test can use
 /// - winograd: oneDNN has no Winograd's convolutions for this processor
+/// - bfloat16: oneDNN has no kernels of bfloat16 for this processor
 /// - ranks: it says nothing at this number of ranks
 #define LOCKSTEP_SKIP(reason) GTEST_SKIP() << "[" #reason "] "
 

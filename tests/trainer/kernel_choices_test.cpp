@@ -25,7 +25,7 @@ nn::Graph lenet() { return nn::make_model("lenet", nn::DataSpec::of_images(1, 12
 /// Other algorithms than the rule's for the second convolution, which has 32 channels of 6×6.
 ops::Choices other_than_the_rule() {
   const auto ops = ops::make_onednn_ops(1);
-  const ops::Convolution convolution{.out_channels = 64, .padding = 1, .activation = ops::Activation::relu};
+  const ops::Convolution convolution{.out_channels = 64, .padding = 1};
   const ops::Format plain = ops::Format::plain({6, 16, 6, 6}, DType::float32);
   const auto before = ops->make(ops::Convolution{.out_channels = 32, .padding = 1}, std::span(&plain, 1));
   const auto candidates = ops->candidates(convolution, std::span(&before->traits().output, 1));

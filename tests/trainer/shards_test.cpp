@@ -17,6 +17,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "support/verdict.hpp"
 #include "trainer/small_data.hpp"
 
 namespace lockstep::trainer {
@@ -129,6 +130,25 @@ void expect_same_on_all(const Net& net, const TrainerOptions& options, MakeOps o
 
 TEST(Shards, MakeTheSameBits) {
   for (const Net& net : nets) expect_same_on_all(net, {.shards = shards, .clip_norm = 1}, one_thread_of_onednn);
+}
+
+std::unique_ptr<ops::Ops> native_bfloat16() {
+  return ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native);
+}
+
+/// As kernels that store it compute.
+TEST(Shards, MakeTheSameBitsInBFloat16) {
+  if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
+    LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
+  for (const bool synchronised : {false, true}) {
+    const TrainerOptions options{.sync_batch_norm = synchronised, .shards = shards};
+    const Outcome alone = run(nets[1], 1, options, native_bfloat16);
+    expect_same(run(nets[1], 2, options, native_bfloat16), alone);
+    expect_same(run(nets[1], 3, options, native_bfloat16), alone);
+    TrainerOptions side_by_side = options;
+    side_by_side.lanes = 2;
+    expect_same(run(nets[1], 1, side_by_side, native_bfloat16), alone);
+  }
 }
 
 TEST(Shards, MakeTheSameBitsWithSynchronisedBatchNorm) {

@@ -22,7 +22,7 @@ namespace {
 
 using namespace nn;
 
-constexpr int shards = 4;
+constexpr int worked_shards = 4;
 constexpr int ranks = 3;
 constexpr int micro_batches = 2;
 constexpr double rate = 1;
@@ -46,7 +46,7 @@ struct Samples {
 };
 
 /// What one rank does and comes to.
-struct Outcome {
+struct WorkedOutcome {
   std::vector<std::string> listing;
   std::vector<double> sums;  // of its nodes of the tree
   double normaliser = 0;
@@ -58,7 +58,7 @@ class Member final : public Peers {
  public:
   Member(ProcessGroup& group, DataParallel& gradients) : group_(group), gradients_(gradients) {}
   void ready(int parameter) override {
-    const auto nodes = tree_nodes(shards, share_of(shards, group_.rank().value, ranks));
+    const auto nodes = tree_nodes(worked_shards, share_of(worked_shards, group_.rank().value, ranks));
     const auto* const places = static_cast<const double*>(gradients_.gradient_places().data);
     for (std::size_t node = 0; node < nodes.size(); ++node)
       sums.push_back(places[static_cast<std::int64_t>(node) * gradients_.layout().count().value]);
@@ -107,17 +107,17 @@ class Listing final : public ItemQueue {
   std::vector<std::string> lines;
 };
 
-Outcome take_step(ProcessGroup& group, const Samples& samples) {
+WorkedOutcome take_step(ProcessGroup& group, const Samples& samples) {
   const auto ops = ops::make_reference_ops();
-  const Share own = share_of(shards, group.rank().value, ranks);
+  const Share own = share_of(worked_shards, group.rank().value, ranks);
   Model model(example(), *ops,
               {.dtype = DType::float64,
                .sgd = SgdOptions{.momentum = 0},
                .accumulate = micro_batches,
-               .shards = shards,
+               .shards = worked_shards,
                .own_shards = own});
   DataParallel gradients(group, model.parameters(), DType::float64,
-                         {.check_finite = true, .shards = shards, .places = model.gradient_places()});
+                         {.check_finite = true, .shards = worked_shards, .places = model.gradient_places()});
   std::vector<double> velocity(static_cast<std::size_t>(model.parameters().count().value));
   model.bind({.parameters = gradients.values(),
               .gradients = gradients.gradient_places(),
@@ -128,10 +128,10 @@ Outcome take_step(ProcessGroup& group, const Samples& samples) {
   gradients.synchronize();
 
   const auto total = static_cast<std::int64_t>(samples.x.size());
-  const std::int64_t first = share_of(total, own.first, shards).first;
+  const std::int64_t first = share_of(total, own.first, worked_shards).first;
   const std::array<const void*, 3> inputs{samples.x.data() + first, samples.target.data() + first,
                                           samples.counts.data() + first};
-  const Feed feed{.samples = share_of(total, own.end() - 1, shards).end() - first, .inputs = inputs};
+  const Feed feed{.samples = share_of(total, own.end() - 1, worked_shards).end() - first, .inputs = inputs};
   Listing listing;
   model.submit_step(feed, listing);
   Member peers(group, gradients);
@@ -140,9 +140,9 @@ Outcome take_step(ProcessGroup& group, const Samples& samples) {
 }
 
 /// Of all ranks.
-std::vector<Outcome> take_step(const Samples& samples) {
+std::vector<WorkedOutcome> take_step(const Samples& samples) {
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
-  std::vector<Outcome> outcomes(ranks);
+  std::vector<WorkedOutcome> outcomes(ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
@@ -171,13 +171,13 @@ std::vector<std::string> listing_on_the_page(int rank) {
   return lines;
 }
 
-/// Positives, and all that counts, on rank 1 alone: shards 2.
+/// Positives, and all that counts, on rank 1 alone: shard 2.
 const Samples seven{.x = {1, 2, 3, 4, 8, 16, 5}, .target = {0, 0, 0, 0, 1, 1, 0}, .counts = {0, 0, 0, 0, 1, 1, 0}};
 
 TEST(WorkedExample, IsAsThePageSays) {
-  const std::vector<Outcome> outcomes = take_step(seven);
+  const std::vector<WorkedOutcome> outcomes = take_step(seven);
   for (int rank = 0; rank < ranks; ++rank) {
-    const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
+    const WorkedOutcome& outcome = outcomes[static_cast<std::size_t>(rank)];
     EXPECT_EQ(outcome.listing, listing_on_the_page(rank)) << "rank " << rank;
     EXPECT_EQ(outcome.normaliser, 2) << "two samples count";
     EXPECT_EQ(outcome.weight, 6) << "0 − rate · (−6)";
@@ -196,7 +196,7 @@ TEST(WorkedExample, OfTenSamplesAddsUpByHand) {
     ten.target.push_back(0);
     ten.counts.push_back(1);
   }
-  const std::vector<Outcome> outcomes = take_step(ten);
+  const std::vector<WorkedOutcome> outcomes = take_step(ten);
   const double factor = 1.0 / 10;
   const auto gradient = [&](double x) { return (0.5 - 0) * factor * x; };
   const auto micro = [&](double a, double b) { return gradient(a) + gradient(b); };
@@ -207,7 +207,7 @@ TEST(WorkedExample, OfTenSamplesAddsUpByHand) {
   EXPECT_DOUBLE_EQ(outcomes[0].sums.at(0), shard0 + shard1) << "rank 0 has two shards, which are one node";
   EXPECT_DOUBLE_EQ(outcomes[1].sums.at(0), shard2);
   EXPECT_DOUBLE_EQ(outcomes[2].sums.at(0), shard3);
-  for (const Outcome& outcome : outcomes) {
+  for (const WorkedOutcome& outcome : outcomes) {
     EXPECT_EQ(outcome.normaliser, 10);
     EXPECT_EQ(outcome.weight, -((outcomes[0].sums[0]) + (outcomes[1].sums[0] + outcomes[2].sums[0])))
         << "the root, in this order";

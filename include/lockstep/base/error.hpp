@@ -80,7 +80,8 @@ class Error : public std::exception {
   /// The same error with these ranks added to its peers.
   [[nodiscard]] Error naming_also(const std::vector<int>& peers) const;
   /// The same error, known to be thrown by every rank at the same point: it needs to be reported only once, and the job
-  /// can end in good order.
+  /// can end in good order. Whoever leaves closes its communicators first: one that is destroyed instead looks like a
+  /// rank that has given up to those that have yet to hear of the error.
   [[nodiscard]] Error on_every_rank() const;
   [[nodiscard]] bool is_on_every_rank() const noexcept { return on_every_rank_; }
   /// The same error, known to follow from an error of another rank, which reports the cause and ends the job.

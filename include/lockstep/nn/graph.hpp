@@ -130,6 +130,7 @@ class Graph {
 
  private:
   friend class Absorption;
+  friend Graph pool_before_relu(const Graph& graph);
   friend Graph synchronise_batch_norms(const Graph& graph);
   int append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared);
   ops::Signature signature_of(const std::string& name, const ops::Operator& op, const std::vector<int>& inputs) const;
@@ -150,8 +151,11 @@ class Graph {
 /// The same function with fewer passes over memory: each sum right behind a batch norm that gives one of its summands,
 /// which nobody else reads, becomes that batch norm's second input.
 Graph fuse_additions(const Graph& graph);
-/// The same function with fewer passes over memory: each ReLU whose input is a convolution, batch norm, linear or add
-/// that nobody else reads becomes that operator's activation.
+/// The same function, bit for bit, and its gradients: each ReLU that only a max pool reads, whose windows lie beside
+/// each other, comes behind it, where there is less to do.
+Graph pool_before_relu(const Graph& graph);
+/// The same function with fewer passes over memory: each ReLU whose input is a convolution, batch norm, linear, add or
+/// max pool that nobody else reads becomes that operator's activation.
 Graph fuse_activations(const Graph& graph);
 /// With statistics over all ranks' parts of a batch in every batch norm.
 Graph synchronise_batch_norms(const Graph& graph);

@@ -22,7 +22,7 @@ struct StartEvent {
   std::string ops;
   std::string precision;
   std::string kernel_choices;  ///< hash of those by which operators are computed; empty: by the back end's rule
-  std::string emulation;       ///< how it is emulated, and why; empty where it is not
+  std::string emulation;       ///< how it is emulated, as far as it is, and why; empty where it is not
   std::uint64_t seed = 0;
   std::int64_t epochs = 0;
   Count batch;                     ///< over all ranks

@@ -132,6 +132,7 @@ struct MaxPool {
   Pair kernel = 2;
   Pair stride = 2;
   Pair padding = 0;  ///< on each side
+  Activation activation = Activation::none;
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;

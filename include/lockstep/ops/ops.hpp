@@ -157,6 +157,14 @@ struct MachineLimits {
   double flops_per_second = 0;  ///< multiplications and additions, in registers
 };
 
+/// Whether a back end has kernels that store values in a 16-bit format.
+struct HalfKernels {
+  bool exist = false;
+  /// By which the processor multiplies such values, e.g. "AMX"; empty: by none, so that kernels convert what they read
+  /// to float32, and are slower than those of float32.
+  std::string_view instructions;
+};
+
 struct Algorithms;
 class Choices;
 
@@ -174,7 +182,23 @@ class Ops {
   ///         Error{unsupported} for another dtype, or if there is no kernel for it
   [[nodiscard]] std::unique_ptr<Kernel> make(const Operator& op, std::span<const Format> inputs,
                                              DType reals = DType::float32);
-  /// Copies its one input to its output, which lies otherwise; it has no backward pass.
+  /// The operator's kernel, where the back end has one, that stores values and their gradients in a 16-bit format
+  /// itself, and reads them in it: its traits' formats are of that dtype. Sums are float32, as are parameters and their
+  /// gradients. It reads parameters of rank 2 and more rounded to the format, others as they are.
+  /// @param inputs  all real, float32 or `half`; float32 stands for the same layout in `half`
+  /// @return null where there is none
+  /// @throws Error{invalid_argument} if the operator cannot take the inputs
+  [[nodiscard]] std::unique_ptr<Kernel> make_half(const Operator& op, std::span<const Format> inputs, DType half);
+  /// Whether it has any of those, or, of rounded operators, whether they take them.
+  [[nodiscard]] virtual HalfKernels half_kernels(DType /*half*/) const { return {}; }
+  /// A format of the same layout, or of a similar one, in another dtype. @pre both are float32, or such that there are
+  /// `half_kernels`
+  [[nodiscard]] virtual Format stored_as(const Format& format, DType dtype) const {
+    return Format::plain(format.shape, dtype);
+  }
+
+  /// Copies its one input to its output, which lies otherwise, or is of another dtype; it has no backward pass. What
+  /// has fewer bits is rounded to nearest, ties to even.
   /// @throws Error{unsupported} for formats of another back end
   [[nodiscard]] virtual std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) = 0;
 
@@ -214,20 +238,34 @@ class Ops {
  private:
   [[nodiscard]] virtual std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
                                                             const Signature& signature, DType reals) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Kernel> make_half_kernel(const Operator& /*op*/,
+                                                                 std::span<const Format> /*inputs*/,
+                                                                 const Signature& /*signature*/, DType /*half*/) {
+    return nullptr;
+  }
 };
 
-/// Another back end's kernels in float32, whose every stored value is rounded to a 16-bit format: what a processor with
-/// arithmetic of that format, and sums in float32, would compute, emulated. Rounded are (to nearest, ties to even, what
-/// is too large to infinity) results, gradients of values, and, in copies, the parameters and inputs that convolutions,
-/// linear layers and LSTMs multiply. Parameters themselves, their gradients, the parameters of normalisation,
-/// statistics, and all that happens inside a kernel or a loss stay float32. A sum of values that are not rounded is
-/// not, either.
+/// By which kernels values get 16 bits.
+enum class Halves {
+  emulated,  ///< those of float32, behind which values are rounded; in memory they stay float32
+  native,    ///< those that store 16 bits (`Ops::make_half`), and the others where there are none
+};
+
+/// Another back end's kernels, whose every stored value is one of a 16-bit format. As `Halves::emulated` it is rounded
+/// behind a kernel of float32: what a processor with arithmetic of that format, and sums in float32, would compute. As
+/// `Halves::native` that is what kernels themselves do, wherever there are such; they differ in the order of sums.
+/// Rounded are (to nearest, ties to even, what is too large to infinity) results, gradients of values, and, in copies,
+/// the parameters and inputs that convolutions, linear layers and LSTMs multiply. Parameters themselves, their
+/// gradients, the parameters of normalisation, statistics, and all that happens inside a kernel or a loss stay float32.
+/// A sum of values that are not rounded is not, either.
 ///
 /// Values that are rounded have formats of their own (`Format::native`), so that whoever brings one that is not, as a
-/// batch's images, into the format that a kernel asks for rounds it.
+/// batch's images, into the format that a kernel asks for rounds it. Their dtype is float32 where they are emulated and
+/// `half` where they are not, and bytes follow it.
 /// @param inner  that computes
 /// @param half   DType::bfloat16 or DType::float16
-/// @throws Error{invalid_argument} for another dtype; Error{unsupported} if `inner` does not compute in float32
-std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half);
+/// @throws Error{invalid_argument} for another dtype; Error{unsupported} if `inner` does not compute in float32, or has
+///         no native kernels and is to take them
+std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half, Halves by = Halves::emulated);
 
 }  // namespace lockstep::ops

@@ -7,7 +7,7 @@ namespace lockstep::ops::onednn {
 
 std::optional<Tag> channel_tag(const Format& format) {
   for (const Tag tag : {Tag::nchw, Tag::nhwc, Tag::nChw8c, Tag::nChw16c})
-    if (to_desc(format) == describe(dims_of(format.shape), tag)) return tag;
+    if (to_desc(format) == describe(dims_of(format.shape), tag, format.dtype)) return tag;
   return std::nullopt;
 }
 

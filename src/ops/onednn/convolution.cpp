@@ -105,6 +105,7 @@ bool has_same_formats(const Traits& one, const Traits& other) {
 }  // namespace
 
 std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
+  if (in[0].dtype != DType::float32) return make_by(by_choice({}), shape, context, in[0]);  // there are no others
   const Algorithms* chosen = context->choices.find(key_of(shape, in), in[0].shape.batch);
   if (chosen == nullptr) return make_by(by_rule(in[0], shape, context->exact), shape, context, in[0]);
   auto kernel = try_by(*chosen, shape, context, in[0]);

@@ -6,9 +6,9 @@
 
 #include "ops/onednn/format.hpp"
 
-/// What oneDNN 2 and 3 spell differently, and all of it: how the descriptor of a primitive is made, and two smaller
-/// things. The other files give a primitive's options in version 3's order and know no version. All functions throw
-/// dnnl::error where oneDNN has no kernel for what is asked.
+/// What oneDNN 2 and 3 spell differently, and all of it: how the descriptor of a primitive is made, and three
+/// smaller things. The other files give a primitive's options in version 3's order and know no version. All functions
+/// throw dnnl::error where oneDNN has no kernel for what is asked.
 namespace lockstep::ops::onednn {
 
 /// What the descriptor of a primitive takes beside its options.
@@ -48,6 +48,7 @@ auto make_backward_desc(const Setting& setting, const Hint& hint, const Options&
 inline void append_relu(dnnl::post_ops& after) { after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F); }
 
 inline Dims dims_of(const Desc& desc) { return desc.get_dims(); }
+inline dnnl::memory::data_type type_of(const Desc& desc) { return desc.get_data_type(); }
 
 #else
 
@@ -97,7 +98,13 @@ inline void append_relu(dnnl::post_ops& after) {
 }
 
 inline Dims dims_of(const Desc& desc) { return desc.dims(); }
+inline dnnl::memory::data_type type_of(const Desc& desc) { return desc.data_type(); }
 
 #endif
+
+/// @pre float32 or bfloat16
+inline DType dtype_of(const Desc& desc) {
+  return type_of(desc) == dnnl::memory::data_type::bf16 ? DType::bfloat16 : DType::float32;
+}
 
 }  // namespace lockstep::ops::onednn

@@ -11,7 +11,7 @@ class EmptyBatch final : public Kernel {
  public:
   EmptyBatch(std::span<const Format> inputs, const Signature& signature)
       : Kernel({.inputs = {inputs.begin(), inputs.end()},
-                .output = Format::plain(signature.output, DType::float32),
+                .output = Format::plain(signature.output, inputs[0].dtype),
                 .backward_reads_inputs = false,
                 .backward_reads_output = false}) {
     for (const OwnedTensor& parameter : signature.parameters) parameter_counts_.push_back(parameter.count());

@@ -9,7 +9,8 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// Batch norm's loops, over formats as they come. Saved: each channel's scale.
+/// Batch norm's loops, over formats as they come, of elements that are stored as T. Saved: each channel's scale.
+template <typename T>
 class FrozenBatchNormKernel final : public Kernel {
  public:
   FrozenBatchNormKernel(const Format& in, const FrozenBatchNorm& norm)
@@ -53,7 +54,7 @@ class FrozenBatchNormKernel final : public Kernel {
  private:
   void apply(const std::vector<double>& shifts, const void* from, void* to) const {
     kernels::normalise(layout_, whole(layout_), {scales_.data(), shifts.data(), kernels::Clip::none},
-                       static_cast<const float*>(from), nullptr, static_cast<float*>(to));
+                       static_cast<const T*>(from), nullptr, static_cast<T*>(to));
   }
 
   double epsilon_;
@@ -68,7 +69,8 @@ class FrozenBatchNormKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, const ContextPtr& /*context*/, std::span<const Format> in) {
   const Format known = channel_tag(in[0]) ? in[0] : Format::plain(in[0].shape, in[0].dtype);
-  return std::make_unique<FrozenBatchNormKernel>(known, norm);
+  if (known.dtype == DType::bfloat16) return std::make_unique<FrozenBatchNormKernel<kernels::BFloat16>>(known, norm);
+  return std::make_unique<FrozenBatchNormKernel<float>>(known, norm);
 }
 
 }  // namespace lockstep::ops::onednn

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/onednn/channel_layout.hpp"
 #include "ops/onednn/descriptors.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/reordered.hpp"
@@ -11,29 +12,42 @@ namespace {
 /// Weights in the layout of the activations, so that both are walked in step. Left to choose (`any`), oneDNN 2.6.3
 /// blocks 128×64×7×7 weights over the outputs, and the reorder alone takes ten times as long as the product. From the
 /// plain layout to this one it takes 0.07 ms, the product 0.2 ms.
-Desc weights_like(const Desc& src, const Dims& dims) {
+Desc weights_like(const Desc& src, const Dims& dims, DType dtype) {
   for (const Tag tag : {Tag::abcd, Tag::acdb, Tag::aBcd16b, Tag::aBcd8b}) {
-    if (dims.size() == 4 && src == describe(dims_of(src), tag)) return describe(dims, tag);
+    if (dims.size() == 4 && src == describe(dims_of(src), tag, dtype_of(src))) return describe(dims, tag, dtype);
   }
-  return describe(dims, Tag::any);
+  return describe(dims, Tag::any, dtype);
 }
 
-/// Takes the activation as it lies, blocked or not, and lets the weights follow it: they are the smaller of the two.
+/// Images of one pixel, whose channels lie side by side in every layout that pads none.
+bool is_matrix(const Format& in) {
+  return in.shape.height == 1 && in.shape.width == 1 && channel_tag(in) &&
+         in.bytes == Format::plain(in.shape, in.dtype).bytes;
+}
+
+/// How the activation is wanted. As it lies, blocked, the weights have to follow it: copies for the forward pass and
+/// for both backward passes. Plain, it is copied and its gradient is. bfloat16 weights are copies in any case.
+Format input_of_linear(const Format& in, const Linear& linear) {
+  const bool fewer = 2 * in.shape.batch < 3 * linear.out_features;
+  return fewer && !is_matrix(in) && in.dtype == DType::float32 ? Format::plain(in.shape, in.dtype) : in;
+}
+
 class LinearKernel final : public Kernel {
  public:
+  /// @param in  as `input_of_linear` says
   LinearKernel(const ContextPtr& context, const Format& in, const Linear& linear)
       : Kernel({.inputs = {in},
-                .output = Format::plain({in.shape.batch, linear.out_features, 1, 1}, DType::float32),
+                .output = Format::plain({in.shape.batch, linear.out_features, 1, 1}, in.dtype),
                 .backward_reads_output = linear.activation != Activation::none}),
         relu_(linear.activation == Activation::relu),
         bias_(describe({linear.out_features}, Tag::x)) {
-    const bool matrix = in.native == nullptr && in.shape.height == 1 && in.shape.width == 1;
-    const Desc src = matrix ? describe({in.shape.batch, in.shape.channels}, Tag::nc) : to_desc(in);
+    const bool matrix = is_matrix(in);
+    const Desc src = matrix ? describe({in.shape.batch, in.shape.channels}, Tag::nc, in.dtype) : to_desc(in);
     Dims weights = dims_of(src);
     weights[0] = linear.out_features;
     const Desc plain_weights = describe(weights, matrix ? Tag::oi : Tag::oihw);
     const auto hint =
-        make_forward(context, src, plain_weights, describe({in.shape.batch, linear.out_features}, Tag::nc));
+        make_forward(context, src, plain_weights, describe({in.shape.batch, linear.out_features}, Tag::nc, in.dtype));
     make_backward_data(context, hint, plain_weights);
     make_backward_weights(context, hint, plain_weights);
     if (relu_) relu_backward_ = ReluBackward(context, hint.dst_desc());
@@ -68,7 +82,7 @@ class LinearKernel final : public Kernel {
   using ForwardDesc = dnnl::inner_product_forward::primitive_desc;
 
   ForwardDesc make_forward(const ContextPtr& context, const Desc& src, const Desc& plain_weights, const Desc& dst) {
-    const Desc weights = weights_like(src, dims_of(plain_weights));
+    const Desc weights = weights_like(src, dims_of(plain_weights), dtype_of(src));
     ForwardDesc desc = make_desc<dnnl::inner_product_forward>(
         Setting{context->engine, attributes(relu_)}, dnnl::prop_kind::forward_training, src, weights, bias_, dst);
     forward_weights_ = Reordered(context, plain_weights, desc.weights_desc());
@@ -83,7 +97,7 @@ class LinearKernel final : public Kernel {
   void make_backward_data(const ContextPtr& context, const ForwardDesc& hint, const Desc& plain_weights) {
     const auto desc = make_backward_desc<dnnl::inner_product_backward_data>(
         Setting{context->engine, attributes()}, hint, hint.src_desc(),
-        weights_like(hint.src_desc(), dims_of(plain_weights)), hint.dst_desc());
+        weights_like(hint.src_desc(), dims_of(plain_weights), dtype_of(hint.src_desc())), hint.dst_desc());
     backward_weights_in_ = Reordered(context, plain_weights, desc.weights_desc());
     backward_data_ = Primitive(context, dnnl::inner_product_backward_data(desc), desc.scratchpad_desc(),
                                {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
@@ -94,7 +108,7 @@ class LinearKernel final : public Kernel {
   void make_backward_weights(const ContextPtr& context, const ForwardDesc& hint, const Desc& plain_weights) {
     const auto desc = make_backward_desc<dnnl::inner_product_backward_weights>(
         Setting{context->engine, attributes()}, hint, hint.src_desc(),
-        weights_like(hint.src_desc(), dims_of(plain_weights)), bias_, hint.dst_desc());
+        weights_like(hint.src_desc(), dims_of(plain_weights), DType::float32), bias_, hint.dst_desc());
     weight_gradient_ = Reordered(context, plain_weights, desc.diff_weights_desc());
     backward_weights_ = Primitive(context, dnnl::inner_product_backward_weights(desc), desc.scratchpad_desc(),
                                   {{DNNL_ARG_SRC, desc.src_desc()},
@@ -117,7 +131,7 @@ class LinearKernel final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make(const Linear& linear, const ContextPtr& context, std::span<const Format> in) {
-  return std::make_unique<LinearKernel>(context, in[0], linear);
+  return std::make_unique<LinearKernel>(context, input_of_linear(in[0], linear), linear);
 }
 
 }  // namespace lockstep::ops::onednn

@@ -34,8 +34,8 @@ Factors factors_of(std::span<const Format> in, std::size_t large) {
   const Shape& other = in[1 - large].shape;
   if (other == first.shape) return {large, first, first};
   const Tag tag = channel_tag(first).value_or(Tag::nchw);
-  return {large, to_format(describe(dims_of(first.shape), tag), first.shape),
-          to_format(describe(dims_of(other), tag), other), true};
+  return {large, to_format(describe(dims_of(first.shape), tag, first.dtype), first.shape),
+          to_format(describe(dims_of(other), tag, first.dtype), other), true};
 }
 
 /// oneDNN multiplies; a gate's gradient, a sum over positions, is one of batch norm's sums where channels lie together.
@@ -117,7 +117,9 @@ std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context,
   for (const std::size_t large : {0U, 1U}) {
     const Shape gate{out.batch, out.channels, 1, 1};
     const Shape& other = in[1 - large].shape;
-    if (in[large].shape == out && (other == out || other == gate))
+    if (in[large].shape != out || (other != out && other != gate)) continue;
+    // A gate's gradient is summed by loops over float32.
+    if (other == out || in[large].dtype == DType::float32)
       return std::make_unique<MultiplyKernel>(context, factors_of(in, large));
   }
   return make_reference_ops()->make(product, in);

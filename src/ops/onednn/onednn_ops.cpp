@@ -12,6 +12,7 @@
 #include "ops/choices.hpp"
 #include "ops/limits.hpp"
 #include "ops/onednn/empty_batch.hpp"
+#include "ops/onednn/half.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/reordered.hpp"
 #include "ops/onednn/team.hpp"
@@ -92,6 +93,13 @@ class OneDnnOps final : public Ops {
     return text + (choices().empty() ? "" : ", kernel choices " + choices().hash());
   }
 
+  [[nodiscard]] HalfKernels half_kernels(DType half) const override {
+    return half == DType::bfloat16 ? onednn::bfloat16_kernels() : HalfKernels{};
+  }
+  [[nodiscard]] Format stored_as(const Format& format, DType dtype) const override {
+    return format.dtype == dtype ? format : onednn::stored_as(format, dtype);
+  }
+
   [[nodiscard]] std::vector<Algorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
     const auto* convolution = std::get_if<Convolution>(&op);
     if (convolution == nullptr || inputs[0].shape.batch == 0) return {};
@@ -126,17 +134,34 @@ class OneDnnOps final : public Ops {
  private:
   std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs, const Signature& signature,
                                       DType reals) override {
+    std::unique_ptr<Kernel> kernel = make_own(op, inputs, signature);
+    return kernel ? std::move(kernel) : reference_->make(op, inputs, reals);
+  }
+
+  std::unique_ptr<Kernel> make_half_kernel(const Operator& op, std::span<const Format> inputs,
+                                           const Signature& signature, DType half) override {
+    if (!half_kernels(half).exist) return nullptr;
+    std::vector<Format> stored;
+    for (const Format& input : inputs) stored.push_back(stored_as(input, half));
+    try {
+      return make_own(op, stored, signature);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+      return nullptr;
+    }
+  }
+
+  /// Null where the reference's is to be taken.
+  std::unique_ptr<Kernel> make_own(const Operator& op, std::span<const Format> inputs, const Signature& signature) {
     const auto of_kind = [&](const auto& kind) -> std::unique_ptr<Kernel> {
       if constexpr (requires { onednn::make(kind, context_, inputs); }) {
-        if (inputs[0].shape.batch == 0) {
-          // A rank without samples takes part in what the others measure.
-          if constexpr (requires { kind.synchronised; }) return reference_->make(op, inputs);
-          return onednn::make_empty_batch(inputs, signature);
-        }
-        return translated(kind.text(), [&] { return onednn::make(kind, context_, inputs); });
-      } else {
-        return reference_->make(op, inputs, reals);
+        if (inputs[0].shape.batch > 0)
+          return translated(kind.text(), [&] { return onednn::make(kind, context_, inputs); });
+        // A rank without samples takes part in what the others measure.
+        if constexpr (requires { kind.synchronised; }) return nullptr;
+        return onednn::make_empty_batch(inputs, signature);
       }
+      return nullptr;
     };
     return std::visit(of_kind, op);
   }

@@ -9,7 +9,9 @@
 #include "ops/onednn/context.hpp"
 
 /// One file per family of operators. Where there is none, the reference's kernel is taken. Batches are not empty here:
-/// `empty_batch.hpp` stands in for those. All throw dnnl::error where oneDNN has no kernel for what is asked.
+/// `empty_batch.hpp` stands in for those. Inputs are all float32, or all bfloat16, and so is the result; parameters and
+/// their gradients are float32. All throw dnnl::error where oneDNN has no kernel for what is asked, or
+/// Error{unsupported} where the reference had to be taken and has none either.
 namespace lockstep::ops::onednn {
 
 std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in);

@@ -64,6 +64,18 @@ void Primitive::bind(int index, void* data) {
   }
 }
 
+ReluForward::ReluForward(const ContextPtr& context, const Desc& desc) {
+  const auto forward =
+      make_desc<dnnl::eltwise_forward>(Setting{context->engine, attributes()}, dnnl::prop_kind::forward_training,
+                                       dnnl::algorithm::eltwise_relu, desc, desc, 0.0F);
+  primitive_ = Primitive(context, dnnl::eltwise_forward(forward), forward.scratchpad_desc(),
+                         {{DNNL_ARG_SRC, desc}, {DNNL_ARG_DST, desc}});
+}
+
+void ReluForward::run(const void* input, void* output) {
+  primitive_.run({{DNNL_ARG_SRC, input}, {DNNL_ARG_DST, output}});
+}
+
 ReluBackward::ReluBackward(const ContextPtr& context, const Desc& desc) {
   // "use_dst": the sign of the output tells what the sign of the input would, and the input need not be kept.
   const auto algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;

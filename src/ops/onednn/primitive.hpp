@@ -47,6 +47,18 @@ class Primitive {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
+/// max(x, 0); source and result may be the same memory.
+class ReluForward {
+ public:
+  ReluForward() = default;
+  ReluForward(const ContextPtr& context, const Desc& desc);
+  void run(const void* input, void* output);
+  [[nodiscard]] std::string kernel() const { return primitive_.kernel(); }
+
+ private:
+  Primitive primitive_;
+};
+
 /// Masks a gradient by the sign of a ReLU's output; source and result may be the same memory.
 class ReluBackward {
  public:

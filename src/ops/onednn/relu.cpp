@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/onednn/descriptors.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
 #include "ops/shapes.hpp"
@@ -12,22 +11,14 @@ class ReluKernel final : public Kernel {
  public:
   ReluKernel(const ContextPtr& context, const Format& in)
       : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false, .in_place_gradient = 0}),
-        backward_(context, to_desc(in)) {
-    const Desc desc = to_desc(in);
-    const auto forward =
-        make_desc<dnnl::eltwise_forward>(Setting{context->engine, attributes()}, dnnl::prop_kind::forward_training,
-                                         dnnl::algorithm::eltwise_relu, desc, desc, 0.0F);
-    forward_ = Primitive(context, dnnl::eltwise_forward(forward), forward.scratchpad_desc(),
-                         {{DNNL_ARG_SRC, desc}, {DNNL_ARG_DST, desc}});
-  }
+        forward_(context, to_desc(in)),
+        backward_(context, to_desc(in)) {}
 
   [[nodiscard]] std::string algorithm(Pass pass) const override {
     return pass != Pass::backward ? forward_.kernel() : backward_.kernel();
   }
 
-  void forward(const Arguments& call) override {
-    forward_.run({{DNNL_ARG_SRC, call.inputs[0]}, {DNNL_ARG_DST, call.output}});
-  }
+  void forward(const Arguments& call) override { forward_.run(call.inputs[0], call.output); }
 
   void backward(const Arguments& call) override {
     if (call.input_gradients[0] != nullptr) {
@@ -36,7 +27,7 @@ class ReluKernel final : public Kernel {
   }
 
  private:
-  Primitive forward_;
+  ReluForward forward_;
   ReluBackward backward_;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lockstep/ops/ops.hpp"
 #include "ops/onednn/descriptors.hpp"
@@ -33,8 +34,9 @@ struct WindowedOptions {
 /// How much slower than the best a kernel must be expected to be, in steps of magnitude. oneDNN's "ref" takes a hundred
 /// to a thousand times as long as others; its product of matrices, of plain values, five to forty for groups, one after
 /// the other, and two to ten else.
+inline constexpr int slowness_of_reference = 10;
 inline int slowness_of(std::string_view kernel) {
-  if (kernel.starts_with("ref")) return 10;
+  if (kernel.starts_with("ref")) return slowness_of_reference;
   const bool product = kernel.starts_with("gemm:") || kernel.find(":gemm:") != std::string_view::npos;
   return product ? 1 : 0;
 }
@@ -43,7 +45,8 @@ inline int slowness_of(std::string_view kernel) {
 ///
 /// It takes its input as it lies where oneDNN has kernels for that; else it asks for the format that oneDNN likes best,
 /// and if there are none even then, for the plain one. (Of groups that do not fill vectors, and of blocks that are
-/// partly padding, oneDNN has reference kernels only.)
+/// partly padding, oneDNN has reference kernels only.) In bfloat16 it asks for channels last first: its kernels for AMX
+/// take nothing else.
 template <typename Forward, typename BackwardData, typename BackwardWeights>
 class WindowedKernel final : public Kernel {
  public:
@@ -95,16 +98,20 @@ class WindowedKernel final : public Kernel {
     typename BackwardWeights::primitive_desc backward_weights;
   };
 
+  /// What is tried, input and output, the best first.
+  [[nodiscard]] std::vector<std::pair<Desc, Desc>> candidates(const Format& in) const {
+    const auto both = [&](Tag tag) {
+      return std::pair{describe(dims_of(in.shape), tag, in.dtype), describe(dims_of(options_.out), tag, in.dtype)};
+    };
+    const std::pair any = both(Tag::any);
+    if (in.dtype == DType::float32) return {{to_desc(in), any.second}, any, both(Tag::nchw)};
+    return {both(Tag::nhwc), {to_desc(in), any.second}, any, both(Tag::nchw)};
+  }
+
   [[nodiscard]] Descs choose(const Format& in) const {
-    const Desc any_src = describe(dims_of(in.shape), Tag::any);
-    const Desc any_dst = describe(dims_of(options_.out), Tag::any);
-    const std::pair<Desc, Desc> candidates[] = {
-        {to_desc(in), any_dst},
-        {any_src, any_dst},
-        {describe(dims_of(in.shape), Tag::nchw), describe(dims_of(options_.out), Tag::nchw)}};
     std::optional<Descs> best;
     int least = 0;
-    for (const auto& [src, dst] : candidates) {
+    for (const auto& [src, dst] : candidates(in)) {
       std::optional<Descs> descs = try_descs(src, dst);
       if (!descs) continue;
       const int slowness = slowness_of(*descs, in);
@@ -115,6 +122,9 @@ class WindowedKernel final : public Kernel {
       if (least == 0) break;
     }
     if (!best) throw dnnl::error(dnnl_unimplemented, "there is no kernel in any format");
+    // Those of float32 take a hundredth of the time.
+    if (in.dtype != DType::float32 && least >= slowness_of_reference)
+      throw dnnl::error(dnnl_unimplemented, "there is only a reference kernel");
     return *best;
   }
 
@@ -140,7 +150,8 @@ class WindowedKernel final : public Kernel {
     const Dims& dilation = options_.dilation;
     const Dims& left = options_.padding;
     const Dims& right = options_.end_padding;
-    const Desc any = describe(options_.weights, Tag::any);
+    const Desc any = describe(options_.weights, Tag::any, dtype_of(src_wanted));
+    const Desc any_gradient = describe(options_.weights, Tag::any);  // float32, whatever is multiplied
     const auto make_forward = [&](const auto&... bias) {
       return make_desc<Forward>(setting(options_.relu), dnnl::prop_kind::forward_training, options_.forward, src_wanted,
                                 any, bias..., dst_wanted, stride, dilation, left, right);
@@ -149,8 +160,8 @@ class WindowedKernel final : public Kernel {
     const Desc src = forward.src_desc();
     const Desc dst = forward.dst_desc();
     const auto make_weights = [&](const auto&... bias) {
-      return make_backward_desc<BackwardWeights>(setting(), forward, options_.backward_weights, src, any, bias..., dst,
-                                                 stride, dilation, left, right);
+      return make_backward_desc<BackwardWeights>(setting(), forward, options_.backward_weights, src, any_gradient,
+                                                 bias..., dst, stride, dilation, left, right);
     };
     return {forward,
             make_backward_desc<BackwardData>(setting(), forward, options_.backward_data, src, any, dst, stride,

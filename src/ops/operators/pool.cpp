@@ -12,13 +12,16 @@ void check_padding_of_pool(const Windows& windows) {
           "padding is " + text(padding) + "; it must be at most half of the kernel, which is " + text(kernel));
 }
 
-Signature pooled(std::span<const Shape> inputs, const Windows& windows) {
+Signature pooled(std::span<const Shape> inputs, const Windows& windows, Activation activation = Activation::none) {
   require_inputs(inputs, 1, "a pool");
+  require_common(activation);
   check(windows);
   check_padding_of_pool(windows);
   const Shape out = windows_of(inputs[0], inputs[0].channels, windows);
   const Cost cost{out.count() * windows.kernel.area(), inputs[0].count() + out.count()};
-  return {.output = out, .forward = cost, .backward = cost};
+  return {.output = out,
+          .forward = with_activation(cost, activation, out.count(), false),
+          .backward = with_activation(cost, activation, out.count(), true)};
 }
 
 std::string text_of_pool(const char* name, const Windows& windows) {
@@ -37,8 +40,12 @@ std::int64_t adaptive_elements(std::int64_t windows, std::int64_t extent) {
 
 }  // namespace
 
-Signature MaxPool::signature(std::span<const Shape> inputs) const { return pooled(inputs, {kernel, stride, padding}); }
-std::string MaxPool::text() const { return text_of_pool("max pool ", {kernel, stride, padding}); }
+Signature MaxPool::signature(std::span<const Shape> inputs) const {
+  return pooled(inputs, {kernel, stride, padding}, activation);
+}
+std::string MaxPool::text() const {
+  return text_of_pool("max pool ", {kernel, stride, padding}) + ops::text(activation);
+}
 
 Signature AveragePool::signature(std::span<const Shape> inputs) const {
   return pooled(inputs, {kernel, stride, padding});

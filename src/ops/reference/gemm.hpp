@@ -23,48 +23,51 @@ struct Matrix {
   }
 };
 
+/// Rows of A and columns of B that are multiplied at a time: a vector's worth of columns.
+inline constexpr std::int64_t tile_rows = 4;
+template <typename T>
+inline constexpr std::int64_t tile_columns = 64 / sizeof(T);
+
+/// sums (tile_rows × tile_columns) = Σ rows[·][k · stride] · panel[k · tile_columns + ·] over k < inner, ascending.
+void multiply_tile(const float* const* rows, std::int64_t stride, std::int64_t inner, const float* panel, float* sums);
+void multiply_tile(const double* const* rows, std::int64_t stride, std::int64_t inner, const double* panel,
+                   double* sums);
+
 /// C += A·B, tile by tile. Each element adds its products in ascending order of the inner index, whatever its tile.
 /// @cost 2·rows·columns·inner operations
 template <typename T>
 class Gemm {
  public:
   void add_product(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c) {
-    for (std::int64_t column = 0; column < c.columns; column += tile) {
+    for (std::int64_t column = 0; column < c.columns; column += width) {
       pack(b, column);
-      for (std::int64_t row = 0; row < c.rows; row += tile) add_tile(a, c, row, column);
+      for (std::int64_t row = 0; row < c.rows; row += tile_rows) add_tile(a, c, row, column);
     }
   }
 
  private:
-  static constexpr std::int64_t tile = 4;
+  static constexpr std::int64_t width = tile_columns<T>;
 
-  /// Copies `tile` columns of B so that they are contiguous; zeros beyond the last column.
+  /// Copies a tile's columns of B so that they are contiguous; zeros beyond the last column.
   void pack(const Matrix<const T>& b, std::int64_t column) {
-    panel_.resize(static_cast<std::size_t>(b.rows * tile));
+    panel_.resize(static_cast<std::size_t>(b.rows * width));
     for (std::int64_t k = 0; k < b.rows; ++k) {
-      for (std::int64_t j = 0; j < tile; ++j) {
-        panel_[static_cast<std::size_t>(k * tile + j)] = column + j < b.columns ? *b.at(k, column + j) : T{0};
+      for (std::int64_t j = 0; j < width; ++j) {
+        panel_[static_cast<std::size_t>(k * width + j)] = column + j < b.columns ? *b.at(k, column + j) : T{0};
       }
     }
   }
 
   void add_tile(const Matrix<const T>& a, const Matrix<T>& c, std::int64_t row, std::int64_t column) {
-    const std::int64_t rows = std::min(tile, c.rows - row);
-    const std::int64_t columns = std::min(tile, c.columns - column);
+    const std::int64_t rows = std::min(tile_rows, c.rows - row);
+    const std::int64_t columns = std::min(width, c.columns - column);
     // Rows beyond the last repeat it; their sums are not stored.
-    const T* a_rows[tile];
-    for (std::int64_t i = 0; i < tile; ++i) a_rows[i] = a.at(std::min(row + i, c.rows - 1), 0);
-
-    T sums[tile][tile] = {};
-    const T* b_row = panel_.data();
-    for (std::int64_t k = 0; k < a.columns; ++k, b_row += tile) {
-      for (std::int64_t i = 0; i < tile; ++i) {
-        const T factor = a_rows[i][k * a.column_stride];
-        for (std::int64_t j = 0; j < tile; ++j) sums[i][j] += factor * b_row[j];
-      }
-    }
+    const T* a_rows[tile_rows];
+    for (std::int64_t i = 0; i < tile_rows; ++i) a_rows[i] = a.at(std::min(row + i, c.rows - 1), 0);
+    T sums[tile_rows * width];
+    multiply_tile(a_rows, a.column_stride, a.columns, panel_.data(), sums);
     for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = 0; j < columns; ++j) *c.at(row + i, column + j) += sums[i][j];
+      for (std::int64_t j = 0; j < columns; ++j) *c.at(row + i, column + j) += sums[i * width + j];
     }
   }
 

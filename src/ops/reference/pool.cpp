@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "ops/reference/activation.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/shapes.hpp"
 
@@ -80,20 +82,25 @@ template <typename T>
 class MaxPoolKernel final : public Kernel {
  public:
   MaxPoolKernel(const Format& in, const MaxPool& pool)
-      : Kernel({.inputs = {in}, .output = output_of(pool, in), .backward_reads_output = false}),
-        windows_(pool, in.shape, traits().output.shape) {}
+      : Kernel({.inputs = {in},
+                .output = output_of(pool, in),
+                .backward_reads_output = pool.activation != Activation::none}),
+        windows_(pool, in.shape, traits().output.shape),
+        activation_(pool.activation) {}
 
   void forward(const Arguments& call) override {
     const T* in = static_cast<const T*>(call.inputs[0]);
     T* out = static_cast<T*>(call.output);
     windows_.for_each([&](std::int64_t o, const PoolWindows::Window& window) { out[o] = in[largest(in, window)]; });
+    activate(activation_, out, traits().output.shape.count());
   }
 
   void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     const T* in = static_cast<const T*>(call.inputs[0]);
-    const T* dy = static_cast<const T*>(call.output_gradient);
+    T* dy = static_cast<T*>(call.output_gradient);
     T* dx = static_cast<T*>(call.input_gradients[0]);
+    activate_backward(activation_, static_cast<const T*>(call.output), dy, traits().output.shape.count());
     std::fill_n(dx, windows_.in().count(), T{0});
     windows_.for_each([&](std::int64_t o, const PoolWindows::Window& window) { dx[largest(in, window)] += dy[o]; });
   }
@@ -101,11 +108,12 @@ class MaxPoolKernel final : public Kernel {
  private:
   [[nodiscard]] std::int64_t largest(const T* in, const PoolWindows::Window& window) const {
     std::int64_t best = window.first;
-    windows_.for_each_element(window, [&](std::int64_t i) { best = in[i] > in[best] ? i : best; });
+    windows_.for_each_element(window, [&](std::int64_t i) { best = in[i] > in[best] || std::isnan(in[i]) ? i : best; });
     return best;
   }
 
   PoolWindows windows_;
+  Activation activation_;
 };
 
 /// Sums are taken in double: a window can be a whole image.

@@ -2,11 +2,12 @@
 #include "platform/machine/available_memory.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace lockstep {
 namespace {
@@ -33,14 +34,16 @@ std::optional<std::int64_t> number_in(const path& file) {
   return std::nullopt;
 }
 
-/// The number after a word that starts a line.
+/// The number after a word that starts a line. Without streams of words: the files are long, and read at every
+/// allocation that ranks share.
 std::optional<std::int64_t> number_after(const path& file, std::string_view word) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    std::istringstream words(line);
-    std::string first;
+    if (!line.starts_with(word)) continue;
+    const auto begin = line.find_first_not_of(" \t", word.size());
+    if (begin == word.size() || begin == std::string::npos) continue;  // a longer word, or nothing
     std::int64_t number = 0;
-    if (words >> first >> number && first == word) return number;
+    if (std::from_chars(line.data() + begin, line.data() + line.size(), number).ec == std::errc{}) return number;
   }
   return std::nullopt;
 }

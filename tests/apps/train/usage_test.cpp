@@ -4,7 +4,11 @@
 
 #include "apps/common/run_app.hpp"
 #include "apps/train/options.hpp"
+#include "apps/train/precision.hpp"
 #include "apps/train/train_program.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -123,6 +127,22 @@ TEST(Configuration, LowerPrecisionsHaveFloat32WeightsAndFloat16ALossScale) {
   EXPECT_EQ(parse("--precision bf16").options.precision.half, DType::bfloat16);
   EXPECT_EQ(parse("--precision mixed-fp16 --ops reference").options.precision.half, DType::float16);
   EXPECT_FALSE(parse("--precision float64").options.precision.half);
+}
+
+TEST(Configuration, KernelsOfBf16AreTakenWhereTheProcessorHasInstructionsForThem) {
+  const Precision brain = precision_of("bf16");
+  const auto onednn = ops::make_onednn_ops(1);
+  const ops::HalfKernels native = onednn->half_kernels(DType::bfloat16);
+  const auto chosen = in_precision(ops::make_onednn_ops(1), brain);
+  EXPECT_EQ(chosen->half_kernels(DType::bfloat16).exist, !native.instructions.empty());
+  const std::string how = emulation_of(brain, *chosen);
+  EXPECT_EQ(how.find("in float32: "), native.instructions.empty() ? 0 : std::string::npos) << how;
+  EXPECT_EQ(emulation_of(brain, *in_precision(ops::make_reference_ops(), brain)).rfind("in float32: ", 0), 0U);
+  EXPECT_EQ(emulation_of(precision_of("float32"), *onednn), "");
+  if (!native.exist) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
+  const auto forced = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native);
+  const std::string by = native.instructions.empty() ? "conversions" : std::string(native.instructions);
+  EXPECT_EQ(emulation_of(brain, *forced), "in float32 where there are no kernels of it, and else computed by " + by);
 }
 
 TEST(Configuration, AMistakeInTheFileNamesTheFile) {

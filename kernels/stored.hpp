@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/convert.hpp"
+#include "kernels/vectorised.hpp"
+
+/// How loops that compute in float32 read and write elements that are stored as such, or as bfloat16, which is rounded
+/// to nearest, ties to even.
+namespace lockstep::kernels {
+
+/// So many numbers in a vector, of which the compiler makes registers.
+template <typename T, std::int64_t size>
+struct VectorOf {
+  using Type [[gnu::vector_size(size * sizeof(T))]] = T;
+};
+
+/// Lanes in vectors of as many as an instruction converts between float and double. Written out, since the compiler
+/// does not find that comparisons can be made so. Vectors are handed over by reference: how they are returned depends
+/// on instruction sets.
+template <std::int64_t Lanes>
+struct Packs {
+  static constexpr std::int64_t size = Lanes >= 8 ? 8 : 1;
+  static constexpr std::int64_t count = Lanes / size;
+  using Floats = typename VectorOf<float, size>::Type;
+  using Doubles = typename VectorOf<double, size>::Type;
+  using Bits16 = typename VectorOf<std::uint16_t, size>::Type;
+  using Bits32 = typename VectorOf<std::uint32_t, size>::Type;
+
+  /// All of them.
+  template <typename Vector, typename T>
+  LOCKSTEP_INLINE static void load(Vector (&values)[count], const T* from) {
+    for (std::int64_t k = 0; k < count; ++k) std::memcpy(&values[k], from + k * size, sizeof values[k]);
+  }
+  LOCKSTEP_INLINE static void load(Floats (&values)[count], const BFloat16* from) {
+    Bits16 stored[count];
+    load(stored, &from->bits);
+    for (std::int64_t k = 0; k < count; ++k) widen(stored[k], values[k]);
+  }
+  template <typename Vector, typename T>
+  LOCKSTEP_INLINE static void store(const Vector (&values)[count], T* to) {
+    for (std::int64_t k = 0; k < count; ++k) std::memcpy(to + k * size, &values[k], sizeof values[k]);
+  }
+  LOCKSTEP_INLINE static void store(const Floats (&values)[count], BFloat16* to) {
+    Bits16 stored[count];
+    for (std::int64_t k = 0; k < count; ++k) narrow(values[k], stored[k]);
+    store(stored, &to->bits);
+  }
+
+  /// The same of values that are such as T can hold.
+  template <typename T>
+  LOCKSTEP_INLINE static void store_exact(const Floats (&values)[count], T* to) {
+    store(values, to);
+  }
+  LOCKSTEP_INLINE static void store_exact(const Floats (&values)[count], BFloat16* to) {
+    Bits16 stored[count];
+    for (std::int64_t k = 0; k < count; ++k) {
+      Bits32 bits;
+      std::memcpy(&bits, &values[k], sizeof bits);
+      take_upper_halves(bits, stored[k]);
+    }
+    store(stored, &to->bits);
+  }
+
+  /// Makes of it what becomes of it when it is stored as T.
+  template <typename T>
+  LOCKSTEP_INLINE static void round_as(Floats& value) {
+    if constexpr (sizeof(T) < sizeof(float)) {
+      Bits32 bits;
+      round(value, bits);
+      bits &= 0xffff0000U;
+      std::memcpy(&value, &bits, sizeof value);
+    }
+  }
+
+ private:
+  LOCKSTEP_INLINE static void widen(const Bits16& stored, Floats& value) {
+    const Bits32 bits = __builtin_convertvector(stored, Bits32) << 16;
+    std::memcpy(&value, &bits, sizeof value);
+  }
+  LOCKSTEP_INLINE static void narrow(const Floats& value, Bits16& stored) {
+    Bits32 bits;
+    round(value, bits);
+    take_upper_halves(bits, stored);
+  }
+  /// To what the upper halves of the bits are then.
+  LOCKSTEP_INLINE static void round(const Floats& value, Bits32& rounded) {
+    Bits32 bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    const Bits32 quiet_nan = bits | 0x400000U;
+    const Bits32 number = bits + 0x7fffU + ((bits >> 16) & 1U);
+    rounded = value != value ? quiet_nan : number;
+  }
+  /// Without a shift and a conversion, which compilers take apart into single numbers.
+  LOCKSTEP_INLINE static void take_upper_halves(const Bits32& bits, Bits16& upper) {
+    typename VectorOf<std::uint16_t, 2 * size>::Type halves;
+    std::memcpy(&halves, &bits, sizeof halves);
+    if constexpr (size == 1) {
+      upper[0] = halves[1];
+    } else {
+      upper = __builtin_shufflevector(halves, halves, 1, 3, 5, 7, 9, 11, 13, 15);
+    }
+  }
+};
+
+/// Lanes as loops over floats read and write them: in place, or in `space`.
+template <std::int64_t Lanes>
+LOCKSTEP_INLINE const float* read(const float* from, float (&/*space*/)[Lanes]) {
+  return from;
+}
+template <std::int64_t Lanes>
+LOCKSTEP_INLINE const float* read(const BFloat16* from, float (&space)[Lanes]) {
+  using Pack = Packs<Lanes>;
+  typename Pack::Floats values[Pack::count];
+  Pack::load(values, from);
+  Pack::store(values, space);
+  return space;
+}
+template <std::int64_t Lanes>
+LOCKSTEP_INLINE float* place_of(float* to, float (&/*space*/)[Lanes]) {
+  return to;
+}
+template <std::int64_t Lanes>
+LOCKSTEP_INLINE float* place_of(BFloat16* /*to*/, float (&space)[Lanes]) {
+  return space;
+}
+/// Stores what has been written there.
+template <std::int64_t Lanes>
+LOCKSTEP_INLINE void write(float (&/*space*/)[Lanes], float* /*to*/) {}
+template <std::int64_t Lanes>
+LOCKSTEP_INLINE void write(float (&space)[Lanes], BFloat16* to) {
+  using Pack = Packs<Lanes>;
+  typename Pack::Floats values[Pack::count];
+  Pack::load(values, space);
+  Pack::store(values, to);
+}
+
+}  // namespace lockstep::kernels
