@@ -7,16 +7,23 @@
 
 namespace lockstep::ops::onednn {
 
-HalfKernels bfloat16_kernels() {
-  const auto usable = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-  const auto has = [usable](dnnl_cpu_isa_t isa) {
-    const auto bits = static_cast<unsigned>(isa);
-    return (usable & bits) == bits;
-  };
-  if (has(dnnl_cpu_isa_avx512_core_amx)) return {.exist = true, .instructions = "AMX"};
-  if (has(dnnl_cpu_isa_avx512_core_bf16)) return {.exist = true, .instructions = "AVX512-BF16"};
-  return {.exist = has(dnnl_cpu_isa_avx512_core), .instructions = ""};
+namespace {
+
+/// Whether oneDNN may use these instructions.
+bool may_use(dnnl_cpu_isa_t isa) {
+  const auto bits = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & bits) == bits;
 }
+
+}  // namespace
+
+HalfKernels bfloat16_kernels() {
+  if (may_use(dnnl_cpu_isa_avx512_core_amx)) return {.exist = true, .instructions = "AMX"};
+  if (may_use(dnnl_cpu_isa_avx512_core_bf16)) return {.exist = true, .instructions = "AVX512-BF16"};
+  return {.exist = may_use(dnnl_cpu_isa_avx512_core), .instructions = ""};
+}
+
+bool bfloat16_wants_channels_last() { return may_use(dnnl_cpu_isa_avx512_core_amx); }
 
 Format stored_as(const Format& format, DType dtype) {
   const Tag tag = channel_tag(format).value_or(Tag::nchw);

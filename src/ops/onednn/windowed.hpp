@@ -10,6 +10,7 @@
 
 #include "lockstep/ops/ops.hpp"
 #include "ops/onednn/descriptors.hpp"
+#include "ops/onednn/half.hpp"
 #include "ops/onednn/reordered.hpp"
 
 namespace lockstep::ops::onednn {
@@ -45,8 +46,7 @@ inline int slowness_of(std::string_view kernel) {
 ///
 /// It takes its input as it lies where oneDNN has kernels for that; else it asks for the format that oneDNN likes best,
 /// and if there are none even then, for the plain one. (Of groups that do not fill vectors, and of blocks that are
-/// partly padding, oneDNN has reference kernels only.) In bfloat16 it asks for channels last first: its kernels for AMX
-/// take nothing else.
+/// partly padding, oneDNN has reference kernels only.)
 template <typename Forward, typename BackwardData, typename BackwardWeights>
 class WindowedKernel final : public Kernel {
  public:
@@ -104,8 +104,9 @@ class WindowedKernel final : public Kernel {
       return std::pair{describe(dims_of(in.shape), tag, in.dtype), describe(dims_of(options_.out), tag, in.dtype)};
     };
     const std::pair any = both(Tag::any);
-    if (in.dtype == DType::float32) return {{to_desc(in), any.second}, any, both(Tag::nchw)};
-    return {both(Tag::nhwc), {to_desc(in), any.second}, any, both(Tag::nchw)};
+    std::vector<std::pair<Desc, Desc>> all{{to_desc(in), any.second}, any, both(Tag::nchw)};
+    if (in.dtype == DType::bfloat16 && bfloat16_wants_channels_last()) all.insert(all.begin(), both(Tag::nhwc));
+    return all;
   }
 
   [[nodiscard]] Descs choose(const Format& in) const {
