@@ -99,6 +99,9 @@ function(lockstep_test name)
   endif()
   lockstep_test_executable(${target} lockstep_${kind}test_main SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS}
     LINKS ${ARG_LINKS} DEFINITIONS ${ARG_DEFINITIONS} PROGRAMS ${ARG_PROGRAMS})
+  if(tsan IN_LIST ARG_LABELS)
+    add_dependencies(tsan_tests ${target})
+  endif()
 
   set(tests ${room}.${name})
   set(command $<TARGET_FILE:${target}> ${ARG_ARGUMENTS})

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds with sanitizers and runs the tests under them.
 #   sanitize.sh [asan] [tsan]    both where none is named
-# asan: address and undefined behaviour, every test. tsan: where threads meet, that is node memory, the back end whose
-# ranks are threads, the progress thread, the reducer, the data pipeline, and lanes. (Plans and their simulator know no threads,
-# and Open MPI itself is not built for the thread sanitizer.)
+# asan: address and undefined behaviour, every test. tsan: the tests with that label, where threads meet: node memory, the
+# back end whose ranks are threads, the progress thread, the reducer, the data pipeline, and lanes. (Plans and their
+# simulator know no threads, and Open MPI itself is not built for the thread sanitizer.)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 suppressions=$PWD/configs/sanitizers
@@ -21,11 +21,8 @@ asan() {
 
 tsan() {
   export TSAN_OPTIONS=suppressions=$suppressions/threads.supp:halt_on_error=1:second_deadlock_stack=1
-  build tsan --target \
-    backends_{compressed,local,order}_test schedules_threads_test comm_{progress,signature}_test platform_node_memory_threads_test \
-    ddp_{reducer,threads}_test data_{batch,idx,prefetcher,sampler,synthetic}_test trainer_shards_test
-  ctest --preset tsan -R \
-    '^comm\.|^platform\.node_memory_threads|^backends\.(compressed|local|order)_test|^schedules\.threads_test|^ddp\.(reducer|threads)_test|^data\.(batch|idx|prefetcher|sampler|synthetic)_test|^trainer\.shards_test'
+  build tsan --target tsan_tests
+  ctest --preset tsan -L tsan
 }
 
 build() {

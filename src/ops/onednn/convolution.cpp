@@ -40,9 +40,8 @@ struct Wanted {
 /// Winograd's results are 3.5 (32 channels) to 4.5 (64) times as far from the exact ones, 6.8e-7 relative L2 against
 /// 1.5e-7. With it in all passes ResNet-20's gradients are off by 1.4e-6 (median over tensors), LeNet's by 3.4e-7,
 /// where PyTorch's float32 is off by 9.0e-7 and 2.5e-7; no tensor's by more than 2.4 times PyTorch's. Without it that
-/// is 7.6e-7 and 2.4e-7. `convolution_auto` takes it where batches are large enough, but for one input channel too. An
-/// image's result does not depend on the batch it is in, with either. `convolution_auto` also knows batches: below 16
-/// it is direct.
+/// is 7.6e-7 and 2.4e-7. `convolution_auto` takes it from batches of 16 on, but for one input channel too. An image's
+/// result does not depend on the batch it is in, with either.
 Wanted by_rule(const Format& in, const Convolution& shape, bool exact) {
   const bool faster = in.shape.channels >= 32 && shape.out_channels >= 32 && shape.kernel == 3 && shape.stride == 1 &&
                       shape.dilation == 1 && shape.groups == 1;
