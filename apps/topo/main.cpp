@@ -9,6 +9,7 @@
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/version.hpp"
+#include "ddp/on_gpus.hpp"
 #include "platform/mpi/cluster_view.hpp"
 
 namespace {
@@ -26,13 +27,14 @@ options::options_description description() {
 std::string help_text() {
   std::ostringstream text;
   text << "Usage: [mpirun -np RANKS] topo [--json]\n"
-       << "Prints where each process of the job runs: host, global and local rank, device or cores.\n\n"
+       << "Prints where each process of the job runs: host, global and local rank, and the device that a group on\n"
+       << "GPUs takes or the cores.\n\n"
        << description() << "\nExit codes: 0 success, 1 error, 2 wrong command line.\n";
   return text.str();
 }
 
 int show_cluster(lockstep::World& world, bool json) {
-  const auto topology = lockstep::discover_topology();
+  const auto topology = lockstep::ddp::machine_with_gpus();
   const auto node = lockstep::gather_node(world, topology);
   const auto cluster = lockstep::gather_cluster(world, topology, node);
   if (cluster) {

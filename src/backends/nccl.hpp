@@ -66,12 +66,18 @@ struct NcclOptions {
 
 /// A communicator over GPU memory. Operations run on a stream of its own, each after what its caller's queue holds at
 /// submission; a host queue holds nothing. `Work::then` orders a stream after the result without the host waiting.
+///
+/// An operation whose queue is captured goes into the graph, whole, before its submission returns; that waits for the
+/// other ranks' where NCCL has yet to make connections, or ranks compare. Its Work is for `then` alone, which is called
+/// before the capture ends. Refused, as Error{invalid_argument}, are an operation for a graph while another one is
+/// under way, and one whose queue is not captured while the communicator's stream is. A failure on the way is thrown by
+/// the submission, and the capture is to be given up. docs/gpus.md says what holds for the graph.
+///
 /// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator (and for a progress
 /// thread, where there is one).
-/// @throws on every rank, Error{unsupported} in a build without NCCL, without a GPU, for a second algorithm of NCCL's
-/// in
-///         one process, or for tree order in a build without a CUDA compiler; Error{invalid_argument} for two ranks on
-///         one GPU; Error{transport | device | timeout}
+/// @throws on every rank, Error{unsupported} in a build without NCCL, without a GPU, for a second algorithm of
+///         NCCL's in one process, or for tree order in a build without a CUDA compiler; Error{invalid_argument} for two
+///         ranks on one GPU; Error{transport | device | timeout}
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options = {});
 
 /// The library's version, "2.28.9"; empty in a build without it.

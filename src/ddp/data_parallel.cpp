@@ -90,7 +90,9 @@ struct DataParallel::State {
     return std::find(is_ready.begin(), is_ready.end(), char{1}) != is_ready.end();
   }
 
+  void check_complete() const;
   void make_ready(int parameter);
+  void end_step();
   void send(int parameter);
   void send_the_rest();
   DataParallel::Step take(std::span<double> sums, const Finding& finding);
@@ -107,6 +109,21 @@ struct DataParallel::State {
   bool synchronized = false;
   double exposed_before = 0;  // with other groups
 };
+
+void DataParallel::State::check_complete() const {
+  if (scopes > 0) throw refusal("finish_on() sends gradients, which no_sync() is to keep back: call finish()");
+  if (options.check_finite)
+    throw refusal("finish_on() checks no gradients: call finish(), or leave check_finite false");
+  const auto missing = std::find(is_ready.begin(), is_ready.end(), char{0});
+  if (missing == is_ready.end()) return;
+  const std::string& name = tensors.layout().at(static_cast<int>(missing - is_ready.begin())).name;
+  throw refusal("the gradient of '" + name + "' is not ready: finish_on() adds no zeros, finish() does", name);
+}
+
+void DataParallel::State::end_step() {
+  std::fill(is_ready.begin(), is_ready.end(), char{0});
+  queue = Queue::host();
+}
 
 void DataParallel::State::make_ready(int parameter) {
   if (parameter < 0 || static_cast<std::size_t>(parameter) >= is_ready.size()) {
@@ -217,9 +234,18 @@ DataParallel::Step DataParallel::finish(double weight, std::span<double> sums, c
   state.reducer->finish();
   tallying.wait();
   state.tensors.distribute();
-  std::fill(state.is_ready.begin(), state.is_ready.end(), char{0});
-  state.queue = Queue::host();
+  state.end_step();
   return state.take(sums, finding);
+}
+
+void DataParallel::finish_on(Queue queue) {
+  State& state = *state_;
+  state.check_synchronized();
+  state.check_complete();
+  state.reducer->then(queue);
+  state.tensors.distribute(queue);
+  state.tally.begin_anew();
+  state.end_step();
 }
 
 const std::vector<LayoutPart>& DataParallel::owned() const { return state_->reducer->owned(); }
@@ -239,6 +265,7 @@ DataParallel::NoSync DataParallel::no_sync() { return NoSync(state_->scopes); }
 
 void DataParallel::rebind(ProcessGroup& group) {
   if (state_->within_a_step()) throw state_->refusal("a group is changed between steps: call finish() first");
+  state_->reducer->settle();
   state_->exposed_before = exposed_seconds();
   state_->tensors.move_to(group);
   state_->join(group);

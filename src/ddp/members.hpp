@@ -19,6 +19,8 @@ class Members {
   virtual ~Members() = default;
 
   [[nodiscard]] virtual const std::string& host() const = 0;
+  /// This rank's, by CUDA's index, once `make_on_device` has chosen it.
+  [[nodiscard]] virtual std::optional<int> gpu() const { return std::nullopt; }
   [[nodiscard]] virtual const std::optional<collectives::Selection>& selection() const = 0;
   /// Makes a communicator of host memory. Collective.
   virtual std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) = 0;
@@ -35,7 +37,8 @@ class Members {
 ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 
 /// Collective. @throws as ProcessGroup
-std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options);
+/// @param gpu  of this rank, where one has been chosen: on all ranks or on none
+std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu = std::nullopt);
 /// One for each rank, by rank.
 std::vector<std::unique_ptr<Members>> members_of_threads(int ranks, const GroupOptions& options);
 

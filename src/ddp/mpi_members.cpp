@@ -7,7 +7,6 @@
 #include "ddp/members.hpp"
 #include "ddp/on_gpus.hpp"
 #include "lockstep/base/error.hpp"
-#include "platform/gpu/gpu.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_control_channel.hpp"
 #include "platform/mpi/require_equal.hpp"
@@ -33,26 +32,15 @@ void check_thread_level(const GroupOptions& options) {
               "MPI_THREAD_MULTIPLE: ask for that level, or do without the thread");
 }
 
-/// Which GPU is whose. Collective. @throws Error, on all ranks, unless each has one of its own
-int agree_on_gpu(const MpiGroup& group) {
-  int gpu = 0;
-  std::string uuid;
-  agree(group, [&] {
-    const int gpus = gpu_count();
-    if (gpus == 0) throw Error(ErrorCode::unsupported, "no group on GPUs: " + why_no_gpu());
-    gpu = gpu_of(group.rank(), group.shape(), gpus);
-    uuid = gpu_properties(gpu).uuid;
-  });
-  agree(group, shared_gpu(group.rank(), all_gather_strings(group, uuid), group.hosts()));
-  return gpu;
-}
-
 class MpiMembers : public Members {
  public:
-  MpiMembers(MpiGroup group, const GroupOptions& options)
-      : group_(std::move(group)), selection_(backends::agree_on_selection(group_, back_end_options(options))) {}
+  MpiMembers(MpiGroup group, const GroupOptions& options, std::optional<int> gpu)
+      : group_(std::move(group)),
+        selection_(backends::agree_on_selection(group_, back_end_options(options))),
+        gpu_(gpu) {}
 
   [[nodiscard]] const std::string& host() const override { return group_.host(); }
+  [[nodiscard]] std::optional<int> gpu() const override { return gpu_; }
   [[nodiscard]] const std::optional<collectives::Selection>& selection() const override { return selection_; }
 
   std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
@@ -60,7 +48,7 @@ class MpiMembers : public Members {
   }
 
   std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) override {
-    const int gpu = agree_on_gpu(group_);
+    if (!gpu_) gpu_ = agree_on_gpu(group_);
     const auto from_zero = [this](const std::vector<std::byte>& mine) {
       const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size());
       const std::string of_zero = broadcast_string(group_, bytes, {0});
@@ -69,7 +57,7 @@ class MpiMembers : public Members {
     };
     return backends::make_nccl({.rank = group_.rank(),
                                 .size = group_.size(),
-                                .gpu = gpu,
+                                .gpu = *gpu_,
                                 .agree = [this](const std::optional<Error>& mine) { agree(group_, mine); },
                                 .broadcast_from_zero = from_zero},
                                progress,
@@ -84,7 +72,7 @@ class MpiMembers : public Members {
   std::unique_ptr<Members> split(std::optional<int> colour, int key, Communicator& /*over*/,
                                  const GroupOptions& options) override {
     std::optional<MpiGroup> part = group_.split(colour, key);
-    return part ? members_of(*std::move(part), options) : nullptr;
+    return part ? members_of(*std::move(part), options, gpu_) : nullptr;
   }
 
   void close() override { group_.close(); }
@@ -92,14 +80,15 @@ class MpiMembers : public Members {
  private:
   MpiGroup group_;
   std::optional<collectives::Selection> selection_;
+  std::optional<int> gpu_;  ///< chosen once, for all communicators and for the groups that are split from this one
 };
 
 }  // namespace
 
-std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options) {
+std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu) {
   require_equal(group, {{"device", std::string(name(options.device))}});
   if (options.device == Device::cuda) agree(group, [&] { (void)nccl_algorithm(options); });  // before all else
-  auto members = std::make_unique<MpiMembers>(std::move(group), options);
+  auto members = std::make_unique<MpiMembers>(std::move(group), options, gpu);
   check_thread_level(options);
   return members;
 }

@@ -2,12 +2,46 @@
 #include "ddp/on_gpus.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <set>
+#include <utility>
+
+#include "platform/gpu/gpu.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::ddp {
 
 using backends::NcclAlgorithm;
 using collectives::Algorithm;
+
+namespace {
+
+/// What CUDA shows this process, by its indices.
+std::vector<Gpu> gpus_of_runtime(const Topology& machine) {
+  std::vector<Gpu> seen;
+  const int gpus = gpu_count();
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    const GpuProperties properties = gpu_properties(gpu);
+    seen.push_back({.model = properties.name, .uuid = properties.uuid, .pci_bus_id = properties.pci_bus_id});
+  }
+  return locate_gpus(std::move(seen), machine.installed_gpus);
+}
+
+/// Whether this version refuses two ranks whose GPUs are in one place of the PCI bus, as all instances of a divided GPU
+/// are; later ones go by UUID.
+/// @source NCCL 2.28.9, 2.29.7 and 2.30.7, src/init.cc
+bool knows_gpus_by_place(std::string_view nccl_version) {
+  int major = 0;
+  int minor = 0;
+  const auto dot = std::min(nccl_version.find('.'), nccl_version.size());
+  std::from_chars(nccl_version.data(), nccl_version.data() + dot, major);
+  std::from_chars(nccl_version.data() + std::min(dot + 1, nccl_version.size()),
+                  nccl_version.data() + nccl_version.size(), minor);
+  return std::pair(major, minor) < std::pair(2, 30);
+}
+
+}  // namespace
 
 NcclAlgorithm nccl_algorithm(const GroupOptions& options) {
   if (options.compress) {
@@ -29,23 +63,74 @@ NcclAlgorithm nccl_algorithm(const GroupOptions& options) {
                   " has no meaning on cuda: choose auto, which is NCCL's own choice, ring, tree or tree-order");
 }
 
-int gpu_of(Rank rank, const ClusterShape& shape, int gpus) {
-  const auto mine = shape.ranks_on(shape.node_of_rank[static_cast<std::size_t>(rank.value)]);
-  const auto local = std::find(mine.begin(), mine.end(), rank.value) - mine.begin();
-  return static_cast<int>(local) % gpus;
+Topology machine_with_gpus() {
+  Topology machine = discover_topology();
+  if (auto gpus = gpus_of_runtime(machine); !gpus.empty()) machine.gpus = std::move(gpus);
+  return machine;
 }
 
-std::optional<Error> shared_gpu(Rank rank, const std::vector<std::string>& uuids,
-                                const std::vector<std::string>& hosts) {
+std::vector<int> gpus_of(const std::vector<GpuChoices>& ranks, const ClusterShape& shape) {
+  std::vector<int> gpus(ranks.size());
+  for (int node = 0; node < shape.nodes(); ++node) {
+    const std::vector<int> members = shape.ranks_on(node);
+    std::vector<GpuChoices> choices;
+    for (const int rank : members) choices.push_back(ranks[static_cast<std::size_t>(rank)]);
+    const auto assigned = assign_gpus(choices);
+    for (std::size_t i = 0; i < members.size(); ++i) gpus[static_cast<std::size_t>(members[i])] = assigned[i].value();
+  }
+  return gpus;
+}
+
+std::optional<Error> crowded_host(Rank rank, const std::vector<GpuChoices>& ranks, const ClusterShape& shape,
+                                  const std::vector<std::string>& hosts) {
   const auto me = static_cast<std::size_t>(rank.value);
-  std::vector<int> others;
-  for (std::size_t other = 0; other < uuids.size(); ++other)
-    if (other != me && uuids[other] == uuids[me]) others.push_back(static_cast<int>(other));
-  if (others.empty()) return std::nullopt;
+  const std::vector<int> members = shape.ranks_on(shape.node_of_rank[me]);
+  std::set<std::string> gpus;
+  for (const int member : members)
+    for (const Gpu& gpu : ranks[static_cast<std::size_t>(member)].visible) gpus.insert(gpu.uuid);
+  if (members.size() <= gpus.size()) return std::nullopt;
+  const std::string number = std::to_string(gpus.size());
   return Error(ErrorCode::invalid_argument,
-               "rank " + std::to_string(others.front()) + " has the same GPU (" + uuids[me] +
-                   "): start no more ranks on a host than it shows GPUs to them",
-               {.rank = rank.value, .host = hosts[me], .peers = others});
+               "host " + hosts[me] + " has " + std::to_string(members.size()) + " ranks, which see " + number +
+                   (gpus.size() == 1 ? " GPU (" + *gpus.begin() + ")" : " GPUs") +
+                   ": each needs one of its own. Start no more than " + number +
+                   " there, or let the launcher or CUDA_VISIBLE_DEVICES show more",
+               {.rank = rank.value, .host = hosts[me]});
+}
+
+std::optional<Error> shared_gpu(Rank rank, const std::vector<Gpu>& gpus, const std::vector<std::string>& hosts,
+                                std::string_view nccl_version) {
+  const auto me = static_cast<std::size_t>(rank.value);
+  const auto of_a_pair = [&](std::size_t other, const std::string& what) {
+    return Error(ErrorCode::invalid_argument,
+                 "ranks " + std::to_string(std::min(me, other)) + " and " + std::to_string(std::max(me, other)) + what +
+                     ". Each needs one of its own: let the launcher or CUDA_VISIBLE_DEVICES show them others",
+                 {.rank = rank.value, .host = hosts[me], .peers = {static_cast<int>(other)}});
+  };
+  for (std::size_t other = 0; other < gpus.size(); ++other) {
+    if (other == me) continue;
+    if (gpus[other].uuid == gpus[me].uuid) return of_a_pair(other, " have the same GPU, " + gpus[me].uuid);
+    if (knows_gpus_by_place(nccl_version) && hosts[other] == hosts[me] && gpus[other].pci_bus_id == gpus[me].pci_bus_id)
+      return of_a_pair(other, " have instances of one GPU, " + gpus[me].pci_bus_id + ", and NCCL " +
+                                  std::string(nccl_version) + " does not tell these apart, as 2.30 does");
+  }
+  return std::nullopt;
+}
+
+int agree_on_gpu(const MpiGroup& group) {
+  Topology machine;
+  agree(group, [&] {
+    if (gpu_count() == 0) throw Error(ErrorCode::unsupported, "no group on GPUs: " + why_no_gpu());
+    machine = machine_with_gpus();
+  });
+  const auto ranks = gather_gpu_choices(group, machine);
+  agree(group, crowded_host(group.rank(), ranks, group.shape(), group.hosts()));
+  const std::vector<int> gpus = gpus_of(ranks, group.shape());
+  std::vector<Gpu> chosen;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    chosen.push_back(ranks[rank].visible[static_cast<std::size_t>(gpus[rank])]);
+  agree(group, shared_gpu(group.rank(), chosen, group.hosts(), backends::nccl_version()));
+  return gpus[static_cast<std::size_t>(group.rank().value)];
 }
 
 }  // namespace lockstep::ddp

@@ -101,6 +101,9 @@ ProcessGroup& ProcessGroup::operator=(ProcessGroup&&) noexcept = default;
 ProcessGroup::~ProcessGroup() = default;
 
 const std::string& ProcessGroup::host() const { return state_->members->host(); }
+std::optional<int> ProcessGroup::gpu() const {
+  return state_->options.device == Device::cuda ? state_->members->gpu() : std::nullopt;
+}
 Communicator& ProcessGroup::communicator() const { return *state_->communicator; }
 Progress& ProcessGroup::progress() const { return state_->engine->progress; }
 const std::optional<collectives::Selection>& ProcessGroup::selection() const { return state_->members->selection(); }

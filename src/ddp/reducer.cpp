@@ -47,6 +47,14 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
   check_agreement(hash(layout, gradients.dtype, buckets_) + static_cast<std::uint64_t>(leaves.total));
 }
 
+/// The program has waited for the queue, but the host need not have looked since.
+Reducer::~Reducer() {
+  try {
+    while (!behind_.empty() && behind_.front().wait(std::chrono::seconds(0))) behind_.pop_front();
+  } catch (const Error&) {  // of an operation that has failed, and so have those behind it
+  }
+}
+
 void Reducer::check_agreement(std::uint64_t own_hash) {
   auto mine = static_cast<std::int64_t>(own_hash);
   std::vector<std::int64_t> all(static_cast<std::size_t>(communicator_->size()));
@@ -93,10 +101,42 @@ Work Reducer::reduce(std::size_t bucket, Queue queue) {
 }
 
 void Reducer::finish() {
+  while (!behind_.empty()) wait_for_first_behind();
   wait_for_all("wait for gradients");
+  begin_anew();
+}
+
+/// What a graph got has ended for the host, and has no result of its own.
+void Reducer::then(Queue queue) {
+  if (queue.is_host()) return finish();
+  while (!behind_.empty() && behind_.front().test()) wait_for_first_behind();
+  for (Pending& pending : pending_) {
+    pending.work->then(queue);
+    if (state_of(*pending.work) == Operation::State::pending) behind_.push_back(std::move(*pending.work));
+    pending.work.reset();
+  }
+  begin_anew();
+}
+
+void Reducer::begin_anew() {
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
   launched_ = 0;
+}
+
+void Reducer::wait_for_first_behind() {
+  Work first = std::move(behind_.front());
+  behind_.pop_front();
+  first.wait();
+}
+
+void Reducer::settle() noexcept {
+  while (!behind_.empty()) {
+    try {
+      wait_for_first_behind();
+    } catch (const Error&) {  // its sums are not needed any more, and the communicator goes on throwing it
+    }
+  }
 }
 
 void Reducer::gather(const Buffer& flat) {

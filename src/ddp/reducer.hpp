@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,10 @@ class Reducer {
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or buckets. Collective.
   Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
           const Leaves& leaves = {}, Observer* observer = nullptr);
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+  /// Waits for nobody.
+  ~Reducer();
 
   /// The tensor's gradient is complete. Reduces its bucket if that is full and all before it have been launched.
   /// @pre it was not ready in this step. @throws Error{transport | timeout}
@@ -30,6 +35,11 @@ class Reducer {
   /// Waits until all gradients are sums over all ranks, or those of this rank's parts are, and begins anew.
   /// @pre all are ready. @throws Error{transport | timeout | mismatch}
   void finish();
+  /// As finish(), but that `queue` waits, and the host only where it is the host's, or the operations run there. What
+  /// fails later is thrown by the next call, or by the communicator.
+  void then(Queue queue);
+  /// Waits for what `then` has left under way, whatever becomes of it.
+  void settle() noexcept;
   /// Overwrites all but this rank's parts of a flat buffer of the layout with what their ranks have there. Collective.
   /// @pre buckets are cut into parts, and none is under way. @throws Error{transport | timeout | mismatch}
   void gather(const Buffer& flat);
@@ -43,7 +53,7 @@ class Reducer {
   [[nodiscard]] bool scatters() const {
     return !buckets_.empty() && !buckets_.front().parts.empty() && leaves_.total == 0;
   }
-  /// Time that this thread has spent in `finish` and `gather` waiting for communication, since construction.
+  /// Time that this thread has spent in `finish`, `then` and `gather` waiting for communication, since construction.
   [[nodiscard]] double exposed_seconds() const { return exposed_seconds_; }
 
  private:
@@ -55,6 +65,8 @@ class Reducer {
   void launch_full_buckets(Queue queue);
   Work reduce(std::size_t bucket, Queue queue);
   void wait_for_all(const char* what);
+  void begin_anew();
+  void wait_for_first_behind();
 
   Communicator* communicator_;
   const Layout* layout_;
@@ -65,6 +77,7 @@ class Reducer {
   std::vector<std::string> labels_;  // of each bucket
   std::vector<int> bucket_of_;       // of each tensor
   std::vector<Pending> pending_;     // of each bucket
+  std::deque<Work> behind_;          // of earlier steps, which only a queue has waited for
   std::vector<LayoutPart> owned_;
   std::vector<LayoutPart> whole_;
   std::size_t launched_ = 0;  // buckets 0 … launched_ − 1 are under way

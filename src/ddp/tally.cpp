@@ -26,10 +26,14 @@ DataParallel::Step Tally::take(std::span<double> sums) {
   const double* used = numbers + sums_.size();
   for (std::size_t i = 0; i < used_.size(); ++i)
     if (used[i] == 0) step.unused.push_back(static_cast<int>(i));
+  begin_anew();
+  return step;
+}
+
+void Tally::begin_anew() {
   weight_ = 0;
   std::fill(sums_.begin(), sums_.end(), 0.0);
   std::fill(used_.begin(), used_.end(), char{0});
-  return step;
 }
 
 }  // namespace lockstep::ddp

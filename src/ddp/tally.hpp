@@ -26,6 +26,8 @@ class Tally {
   Work send(Communicator& communicator, double not_finite);
   /// The sums of all ranks; it begins anew. @pre what was sent has come. @param sums  overwritten
   DataParallel::Step take(std::span<double> sums);
+  /// Drops what has added up.
+  void begin_anew();
   /// How many gradients are not finite, over all ranks. @pre what was sent has come
   [[nodiscard]] double not_finite() const { return all_ranks_[1]; }
 

@@ -99,9 +99,9 @@ void Tensors::collect_zeros(int index, int sums, Queue queue) const {
   for (int place = 1; place < sums; ++place) fill_with_zeros(gradient(index, place), queue);
 }
 
-void Tensors::distribute() const {
+void Tensors::distribute(Queue queue) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    copy(part(gradients_, static_cast<int>(i)), parameters_[i].gradient);
+    copy(part(gradients_, static_cast<int>(i)), parameters_[i].gradient, queue);
 }
 
 }  // namespace lockstep::ddp

@@ -40,7 +40,7 @@ class Tensors {
   /// @param sums  in how many places
   void collect_zeros(int index, int sums, Queue queue) const;
   /// The flat gradients are complete: out of them with all.
-  void distribute() const;
+  void distribute(Queue queue = Queue::host()) const;
 
  private:
   [[nodiscard]] Buffer flat(const Allocation& memory) const;

@@ -124,7 +124,7 @@ inline void check_parts_of_different_lengths(Communicator& c, const Memory& memo
       for (const bool in_place : {true, false}) {
         const Lengths parts = lengths(c.size(), longest, pattern++);
         check_all_gather_v(c, memory, dtype, parts, in_place);
-        const auto ops = ops_for(c, dtype);
+        const auto ops = ops_for(c, memory, dtype);
         check_reduce_scatter_v(c, memory, dtype, ops[static_cast<std::size_t>(pattern) % ops.size()], parts, in_place);
       }
       check_all_to_all_v(c, memory, dtype, longest, pattern);

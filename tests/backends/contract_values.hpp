@@ -25,11 +25,32 @@ inline constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::in
                                        DType::uint8,   DType::float16, DType::bfloat16};
 inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
+/// Where the suite's buffers live: in host memory, unless a back end's test says otherwise.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  [[nodiscard]] virtual Allocation allocate(Bytes bytes) const { return allocate_host(bytes); }
+  /// Copies between this memory and the host's.
+  virtual void copy(void* to, const void* from, Bytes bytes) const {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes.value));
+  }
+  /// Whether operations on it take so long that fewer of them must do.
+  [[nodiscard]] virtual bool is_slow() const { return false; }
+};
+
+inline const Memory& host_memory() {
+  static const Memory memory;
+  return memory;
+}
+
 /// Every operator with every dtype on up to 2 ranks. Beyond, where ranks share cores and each operation takes longer,
 /// every operator with float32, and with each other dtype one of them: who adds what does not depend on the dtype.
-inline std::span<const ReduceOp> ops_for(const Communicator& c, DType dtype) {
+inline bool takes_all(const Communicator& c, const Memory& memory, DType dtype) {
+  return dtype == DType::float32 || (c.size() <= 2 && !memory.is_slow());
+}
+inline std::span<const ReduceOp> ops_for(const Communicator& c, const Memory& memory, DType dtype) {
   const std::span<const ReduceOp> all(all_ops);
-  return c.size() <= 2 || dtype == DType::float32 ? all : all.subspan(static_cast<std::size_t>(dtype) % all.size(), 1);
+  return takes_all(c, memory, dtype) ? all : all.subspan(static_cast<std::size_t>(dtype) % all.size(), 1);
 }
 
 /// A value in 0 … 6 that changes with rank, element and repetition.
@@ -73,22 +94,6 @@ inline int reduced(int ranks, std::int64_t element, int repetition, ReduceOp op)
       last.results[i] = reduced_by_definition(ranks, static_cast<std::int64_t>(i), repetition, op);
   }
   return last.results[static_cast<std::size_t>(element) % last.results.size()];
-}
-
-/// Where the suite's buffers live: in host memory, unless a back end's test says otherwise.
-class Memory {
- public:
-  virtual ~Memory() = default;
-  [[nodiscard]] virtual Allocation allocate(Bytes bytes) const { return allocate_host(bytes); }
-  /// Copies between this memory and the host's.
-  virtual void copy(void* to, const void* from, Bytes bytes) const {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes.value));
-  }
-};
-
-inline const Memory& host_memory() {
-  static const Memory memory;
-  return memory;
 }
 
 /// Small integers as elements of a dtype, at any alignment.
@@ -194,8 +199,8 @@ inline std::vector<std::int64_t> interesting_counts(int ranks) { return {0, 1, r
 
 /// The same for every dtype on up to 2 ranks; beyond, for others than float32, one that leaves ranks without elements
 /// and one that is cut into segments.
-inline std::vector<std::int64_t> counts_for(const Communicator& c, DType dtype) {
-  if (c.size() <= 2 || dtype == DType::float32) return interesting_counts(c.size());
+inline std::vector<std::int64_t> counts_for(const Communicator& c, const Memory& memory, DType dtype) {
+  if (takes_all(c, memory, dtype)) return interesting_counts(c.size());
   return {c.size() - 1, 1009};
 }
 

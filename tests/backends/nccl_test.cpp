@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backends/contract.hpp"
+#include "backends/contract_device.hpp"
 #include "comm/signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
@@ -21,6 +22,8 @@
 
 namespace lockstep::backends {
 namespace {
+
+using contract::DeviceMemory;
 
 NcclGroup alone() {
   const auto agree = [](const std::optional<Error>& mine) {
@@ -81,19 +84,6 @@ class Signatures : public Exchange {
   bool others_;
   int polls_ = 0;
   std::vector<std::byte> all_;
-};
-
-/// The contract's buffers in the GPU's memory.
-class DeviceMemory : public contract::Memory {
- public:
-  [[nodiscard]] Allocation allocate(Bytes bytes) const override { return allocate_device(bytes); }
-  void copy(void* to, const void* from, Bytes bytes) const override {
-    copy_bytes(to, from, bytes, stream_.queue());
-    stream_.synchronize();
-  }
-
- private:
-  mutable Stream stream_;
 };
 
 /// With every type and operator, in and out of place. @pre one rank

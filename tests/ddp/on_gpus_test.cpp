@@ -49,26 +49,73 @@ TEST(NcclAlgorithmOfAGroup, RefusesByNameWhatHasNoMeaningThere) {
   EXPECT_NE(refusal({.compress = backends::WireFormat::bfloat16}).find("compression bf16"), std::string::npos);
 }
 
-TEST(GpuOfARank, IsDealtToTheRanksOfANode) {
-  const ClusterShape shape{{0, 1, 0, 1, 1}};
-  const auto gpus = [&](int each) {
-    std::vector<int> all;
-    for (int rank = 0; rank < shape.ranks(); ++rank) all.push_back(gpu_of({rank}, shape, each));
-    return all;
+std::vector<Gpu> gpus(const std::vector<std::string>& uuids) {
+  std::vector<Gpu> all;
+  for (const std::string& uuid : uuids) all.push_back({.uuid = uuid, .pci_bus_id = uuid});
+  return all;
+}
+
+TEST(GpuOfARank, IsChosenOnItsNodeAmongThoseThatItSees) {
+  const ClusterShape shape{{0, 1, 0, 1, 0}};
+  const CpuSet low = CpuSet::parse("0-3");
+  const CpuSet high = CpuSet::parse("4-7");
+  auto both = gpus({"a", "b", "c"});
+  both[0].near_pus = both[1].near_pus = low;
+  both[2].near_pus = high;
+  EXPECT_EQ(
+      gpus_of({{both, high}, {gpus({"x"}), low}, {both, low}, {gpus({"z", "y"}), low}, {both, low | high}}, shape),
+      (std::vector<int>{2, 0, 0, 0, 1}));
+}
+
+TEST(GpuOfARank, IsThereForEachRankOfAHost) {
+  const ClusterShape shape{{0, 1, 1, 1}};
+  const std::vector<std::string> hosts = {"a", "b", "b", "b"};
+  const auto error_of = [&](int rank, const std::vector<std::string>& of_the_last) {
+    const std::vector<GpuChoices> ranks = {
+        {gpus({"1"}), {}}, {gpus({"2", "3"}), {}}, {gpus({"2", "3"}), {}}, {gpus(of_the_last), {}}};
+    return crowded_host({rank}, ranks, shape, hosts);
   };
-  EXPECT_EQ(gpus(4), (std::vector<int>{0, 0, 1, 1, 2}));
-  EXPECT_EQ(gpus(1), (std::vector<int>{0, 0, 0, 0, 0})) << "each sees one of its own";
+  for (const int rank : {1, 2, 3}) {
+    const auto error = error_of(rank, {"3"});
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
+    EXPECT_EQ(error->context().host, "b");
+    EXPECT_EQ(error->message().find("host b has 3 ranks, which see 2 GPUs: "), 0U) << error->message();
+    EXPECT_NE(error->message().find("no more than 2 there"), std::string::npos) << error->message();
+  }
+  EXPECT_FALSE(error_of(0, {"3"})) << "it has room on its own host";
+  EXPECT_FALSE(error_of(1, {"4"}));
 }
 
 TEST(GpuOfARank, IsNobodyElses) {
   const std::vector<std::string> hosts = {"a", "a", "b"};
-  EXPECT_FALSE(shared_gpu({1}, {"GPU-1", "GPU-2", "GPU-3"}, hosts));
-  const auto error = shared_gpu({1}, {"GPU-1", "GPU-1", "GPU-3"}, hosts);
+  const auto error_of = [&](int rank, const std::vector<std::string>& uuids) {
+    return shared_gpu({rank}, gpus(uuids), hosts, "2.28.9");
+  };
+  EXPECT_FALSE(error_of(1, {"GPU-1", "GPU-2", "GPU-3"}));
+  const auto error = error_of(1, {"GPU-1", "GPU-1", "GPU-3"});
   ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
   EXPECT_EQ(error->context().peers, std::vector<int>{0});
   EXPECT_EQ(error->context().host, "a");
-  EXPECT_NE(error->message().find("rank 0 has the same GPU (GPU-1)"), std::string::npos) << error->message();
-  EXPECT_FALSE(shared_gpu({2}, {"GPU-1", "GPU-1", "GPU-3"}, hosts));
+  EXPECT_EQ(error->message().find("ranks 0 and 1 have the same GPU, GPU-1. "), 0U) << error->message();
+  EXPECT_FALSE(error_of(2, {"GPU-1", "GPU-1", "GPU-3"}));
+  EXPECT_TRUE(error_of(2, {"GPU-1", "GPU-2", "GPU-1"})) << "though the host goes by another name";
+}
+
+TEST(GpuOfARank, IsAnInstanceOfOneThatNobodyElseHas) {
+  auto instances = gpus({"MIG-1", "MIG-2", "MIG-3"});
+  for (Gpu& gpu : instances) gpu.pci_bus_id = "0000:1b:00.0";
+  const std::vector<std::string> hosts = {"a", "a", "b"};
+  for (const char* version : {"2.28.9", "2.9.9"}) {
+    const auto error = shared_gpu({0}, instances, hosts, version);
+    ASSERT_TRUE(error) << version;
+    EXPECT_EQ(error->context().peers, std::vector<int>{1});
+    for (const std::string part : {"ranks 0 and 1 have instances of one GPU, 0000:1b:00.0", version})
+      EXPECT_NE(error->message().find(part), std::string::npos) << error->message();
+    EXPECT_FALSE(shared_gpu({2}, instances, hosts, version)) << "on another host";
+  }
+  for (const char* version : {"2.30.7", "3.0.1"}) EXPECT_FALSE(shared_gpu({0}, instances, hosts, version)) << version;
 }
 
 /// What reached the device, as text: "all_reduce of 64 bytes on the stream".

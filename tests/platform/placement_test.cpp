@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "platform/machines.hpp"
@@ -19,11 +20,22 @@ std::vector<CpuSet> sets(const std::vector<std::string>& texts) {
   return sets;
 }
 
+/// Of ranks that all see the same.
+std::vector<std::optional<int>> assigned(const std::vector<Gpu>& gpus, const std::vector<std::string>& bound) {
+  std::vector<GpuChoices> ranks;
+  for (const CpuSet& set : sets(bound)) ranks.push_back({gpus, set});
+  return assign_gpus(ranks);
+}
+
 /// The assignment as digits, "-" for none.
-std::string assignment(const std::vector<Gpu>& gpus, const std::vector<std::string>& bound) {
+std::string text_of(const std::vector<std::optional<int>>& gpus) {
   std::string text;
-  for (const auto& gpu : assign_gpus(gpus, sets(bound))) text += gpu ? std::to_string(*gpu) : "-";
+  for (const auto& gpu : gpus) text += gpu ? std::to_string(*gpu) : "-";
   return text;
+}
+
+std::string assignment(const std::vector<Gpu>& gpus, const std::vector<std::string>& bound) {
+  return text_of(assigned(gpus, bound));
 }
 
 std::string warning_of(const std::vector<std::string>& bound) {
@@ -64,12 +76,54 @@ TEST(AssignGpus, ABoundRankGoesBeforeOneThatCanGoAnywhere) {
   EXPECT_EQ(assignment(two_packages_four_gpus().gpus, {everything, "0", "1"}), "201");
 }
 
+/// Of ranks that are not bound, each of which sees those with these digits.
+std::string assignment_of(const std::vector<std::string>& seen) {
+  const auto gpus = two_packages_four_gpus().gpus;
+  std::vector<GpuChoices> ranks;
+  for (const std::string& digits : seen) {
+    ranks.push_back({.bound = CpuSet::parse(everything)});
+    for (const char digit : digits) ranks.back().visible.push_back(gpus[static_cast<std::size_t>(digit - '0')]);
+  }
+  return text_of(assign_gpus(ranks));
+}
+
+TEST(AssignGpus, GoesByWhatEachRankSees) {
+  EXPECT_EQ(assignment_of({"3", "1", "0"}), "000");
+  EXPECT_EQ(assignment_of({"01", "32", "01", "", "32"}), "001-1");
+  EXPECT_EQ(assignment_of({"0123", "1230", "2301"}), "000");
+}
+
+TEST(AssignGpus, ARankMakesWayForOneThatHasNoChoice) {
+  EXPECT_EQ(assignment_of({"01", "0"}), "10");
+  EXPECT_EQ(assignment_of({"01", "12", "0"}), "110");
+  EXPECT_EQ(assignment_of({"01", "12", "0", "23"}), "1101") << "each makes way for the next";
+  EXPECT_EQ(assignment_of({"0", "01", "0"}), "010") << "nobody can";
+}
+
+TEST(LocateGpus, GoesByThePlaceOnTheBus) {
+  const auto known = two_packages_four_gpus().gpus;
+  const std::vector<Gpu> seen = {{.model = "NVIDIA H200", .uuid = "GPU-1", .pci_bus_id = "0000:2A:00.0"},
+                                 {.uuid = "GPU-2", .pci_bus_id = "0000:77:00.0"},
+                                 {.uuid = "MIG-3", .pci_bus_id = "0000:98:00.0"},
+                                 {.uuid = "MIG-4", .pci_bus_id = "0000:98:00.0"}};
+  const auto located = locate_gpus(seen, known);
+  ASSERT_EQ(located.size(), 4U);
+  EXPECT_EQ(located[0].near_pus, known[1].near_pus);
+  EXPECT_EQ(located[0].pci_bus_id, "0000:2a:00.0");
+  EXPECT_EQ(located[0].model, "NVIDIA H200");
+  EXPECT_EQ(located[0].vendor, "NVIDIA Corporation");
+  EXPECT_TRUE(located[1].near_pus.empty());
+  EXPECT_EQ(located[2].near_pus, known[2].near_pus);
+  EXPECT_EQ(located[3].near_pus, known[2].near_pus);
+  EXPECT_EQ(located[3].uuid, "MIG-4");
+}
+
 TEST(AssignGpus, NeverTwiceWhileThereAreEnough) {
   const auto gpus = two_packages_four_gpus().gpus;
   const std::vector<std::string> choices = {package0, package1, everything, "3", "4,12"};
   for (std::size_t code = 0; code < 625; ++code) {
-    const auto given = assign_gpus(
-        gpus, sets({choices[code % 5], choices[code / 5 % 5], choices[code / 25 % 5], choices[code / 125]}));
+    const auto given =
+        assigned(gpus, {choices[code % 5], choices[code / 5 % 5], choices[code / 25 % 5], choices[code / 125]});
     EXPECT_EQ(std::set<std::optional<int>>(given.begin(), given.end()).size(), 4U) << code;
   }
 }

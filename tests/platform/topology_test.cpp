@@ -75,6 +75,7 @@ TEST(Topology, CudaVisibleDevicesSelectsAndOrders) {
   EXPECT_EQ(names(""), "");
   EXPECT_EQ(names("3,1"), "31");
   EXPECT_EQ(names("GPU-00000000-0000-0000-0000-000000000002,0"), "20");
+  EXPECT_EQ(names("1,GPU-0000,2"), "1") << "which are all of them";
   EXPECT_EQ(names("1,7,2"), "1");
   EXPECT_EQ(names("-1,2"), "");
 }

@@ -69,11 +69,13 @@ class [[nodiscard]] Work {
   /// @return whether the operation has ended; if it has failed, wait() throws
   [[nodiscard]] bool test();
   /// Waits for the result, moving every operation of this rank meanwhile.
-  /// @throws Error{timeout | transport | mismatch | device} as the operation failed
+  /// @throws Error{timeout | transport | mismatch | device} as the operation failed; Error{invalid_argument} for one
+  ///         that went into a graph, because its queue was captured: nobody waits for that but a queue
   void wait();
   /// As wait(), for about so long and no longer. @return whether the operation has ended
   [[nodiscard]] bool wait(std::chrono::duration<double> at_most);
-  /// Orders `queue` after the operation; the host does not wait, except where the operation runs on the host.
+  /// Orders `queue` after the operation; the host does not wait, except where the operation runs on the host. Of an
+  /// operation that went into a graph the queue is in it, too, from then on.
   /// @throws as wait()
   void then(Queue queue);
 

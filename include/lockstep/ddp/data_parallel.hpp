@@ -97,8 +97,8 @@ class DataParallel {
   /// @throws Error{mismatch} on every rank, naming the ranks that are not like rank 0; Error{transport | timeout}
   void synchronize();
 
-  /// The parameter's gradient is complete; nobody touches it until finish(). In any order: gradients leave in the order
-  /// of buckets, which is that of the layout, backwards.
+  /// The parameter's gradient is complete; nobody touches it until finish(), or on the queue until finish_on(). In any
+  /// order: gradients leave in the order of buckets, which is that of the layout, backwards.
   /// @param queue  where it is complete: the same for all of a step
   /// @throws Error{invalid_argument} that names the parameter if it was ready already, if synchronize() was not called,
   ///         or if gradients are to be checked and the queue is a stream; Error{transport | timeout}
@@ -136,6 +136,19 @@ class DataParallel {
   ///        findings and, if gradients are checked, of 8 bytes for each parameter, where ranks have sums of their own
   Step finish(double weight, std::span<double> sums = {}, const Finding& finding = {});
 
+  /// As finish(), for a step in which the host waits for nothing, and which a CUDA graph may hold: what `queue` gets
+  /// from here on finds the sums. All parameters were made ready; nothing but gradients is exchanged, and what
+  /// backwards under no_sync() have added up beside them is dropped. A failure is thrown by a later call. Where the
+  /// operations run on the host, or the queue is the host's, it waits; else the host waits for the queue before this is
+  /// destroyed.
+  ///
+  /// A step is captured from the stream that its kernels and ready() are given: `finish_on` the same, the update, then
+  /// the end of the capture. docs/gpus.md has the rules, examples/cuda_step.cu all of it.
+  /// @throws Error{invalid_argument} that names a parameter that is not ready, which may still become so; or if
+  ///         synchronize() was not called, no_sync() is in force, or gradients are to be checked;
+  ///         Error{transport | timeout | mismatch}, also of steps before
+  void finish_on(Queue queue);
+
   /// The elements of flat allocations that this rank updates: ascending, disjoint, and on all ranks together the
   /// layout, if the update is shared, and no rank has more of them than rank 0; else the whole layout. Valid until the
   /// next rebind(), which may change it.
@@ -167,13 +180,15 @@ class DataParallel {
 
   /// Goes on with another group: values are kept, buffers asked for before are not valid any more (but for the
   /// program's own). Where ranks join that have other values, all call synchronize() next. Collective over `group`,
-  /// with those that make a DataParallel there, between steps. @throws as the constructors; Error{invalid_argument}
-  /// within a step
+  /// with those that make a DataParallel there, between steps; on a GPU, when the host has seen that values are
+  /// written.
+  /// @throws as the constructors; Error{invalid_argument} within a step
   void rebind(ProcessGroup& group);
 
   /// What is reduced together, in the order in which it leaves.
   [[nodiscard]] std::vector<Bytes> bucket_sizes() const;
-  /// Time that this rank has spent in `finish` waiting for gradients, and in `gather`, since construction.
+  /// Time that this rank has spent in `finish` or `finish_on` waiting for gradients, and in `gather`, since
+  /// construction.
   [[nodiscard]] double exposed_seconds() const;
 
  private:

@@ -71,9 +71,9 @@ class ProcessGroup {
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an algorithm that
   ///         these ranks cannot run, or for compression with one that promises the same bits on any number of ranks;
   ///         Error{unsupported} for `cuda` where a rank has no GPU or this build no NCCL, and for a method or
-  ///         compression that has no meaning there; Error{invalid_argument} for two ranks on one GPU;
-  ///         Error{unsupported} for a progress thread where MPI was initialised with less than MPI_THREAD_SERIALIZED;
-  ///         Error{io | corrupt} for the table; Error{transport}
+  ///         compression that has no meaning there; Error{invalid_argument} for more ranks on a host than it shows GPUs
+  ///         to them, and for two ranks on one GPU; Error{unsupported} for a progress thread where MPI was initialised
+  ///         with less than MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
   /// The ranks of a group, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`. Collective.
   /// @throws as above
@@ -92,6 +92,11 @@ class ProcessGroup {
   [[nodiscard]] int size() const { return communicator().size(); }
   /// Name of this rank's host.
   [[nodiscard]] const std::string& host() const;
+  /// The GPU of this rank, by CUDA's index; nothing on `cpu`. The thread that makes the group has it selected
+  /// afterwards (cudaSetDevice); streams and memory for the group's operations belong to it. The ranks of a node that
+  /// see the same GPUs take one each, near their processors if there is one, as `topo` shows. Groups that are split
+  /// from this one keep it; a group that is made beside it chooses anew, among its own ranks.
+  [[nodiscard]] std::optional<int> gpu() const;
 
   [[nodiscard]] Communicator& communicator() const;
   /// A second one of the group's, with an order of its own, always of host memory: for the few numbers that go beside

@@ -29,15 +29,17 @@ CallGroup::~CallGroup() {
   if (open_) ncclGroupEnd();
 }
 
-void CallGroup::add(ncclResult_t result) {
-  if (is_good()) result_ = result;
+void CallGroup::add(ncclResult_t result, const char* call) {
+  if (!is_good()) return;
+  result_ = result;
+  refused_ = call;
 }
 
 void CallGroup::close() {
   open_ = false;
   const ncclResult_t closed = ncclGroupEnd();
-  LOCKSTEP_NCCL_CHECK(result_, communicator_);
-  LOCKSTEP_NCCL_CHECK(closed, communicator_);
+  if (!is_good()) throw_nccl_error(result_, refused_, communicator_);
+  if (closed != ncclSuccess && closed != ncclInProgress) throw_nccl_error(closed, "ncclGroupEnd", communicator_);
 }
 
 bool MessageGroup::takes(Count count) const { return count.value > 0 && group_.is_good(); }
@@ -45,13 +47,15 @@ bool MessageGroup::takes(Count count) const { return count.value > 0 && group_.i
 void MessageGroup::send(const ConstBuffer& data, int peer) {
   if (!takes(data.count)) return;
   group_.add(ncclSend(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer, communicator_,
-                      stream_));
+                      stream_),
+             "ncclSend");
 }
 
 void MessageGroup::receive(const Buffer& data, int peer) {
   if (!takes(data.count)) return;
   group_.add(ncclRecv(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer, communicator_,
-                      stream_));
+                      stream_),
+             "ncclRecv");
 }
 
 }  // namespace lockstep::backends

@@ -19,8 +19,8 @@ class CallGroup {
   /// Closes the group if nobody has: an open one would swallow every later call of this thread.
   ~CallGroup();
 
-  /// Takes note of what a call returned.
-  void add(ncclResult_t result);
+  /// Takes note of what a call returned. @param call  its name, for messages
+  void add(ncclResult_t result, const char* call);
   /// Whether no call has been refused.
   [[nodiscard]] bool is_good() const { return result_ == ncclSuccess || result_ == ncclInProgress; }
   /// Hands it over. @throws what NCCL had against one of the calls
@@ -29,6 +29,7 @@ class CallGroup {
  private:
   ncclComm_t communicator_;
   ncclResult_t result_ = ncclSuccess;
+  const char* refused_ = "";  // the call that returned it
   bool open_ = true;
 };
 

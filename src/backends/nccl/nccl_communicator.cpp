@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <exception>
 #include <future>
+#include <numeric>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -15,14 +17,24 @@
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {
+namespace {
+
+/// How long an error of NCCL's waits for what it may come of.
+constexpr std::chrono::milliseconds for_news{100};
+
+}  // namespace
 
 NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& id, Progress& progress,
                                    NcclOptions options)
-    : Communicator(group.rank, group.size), options_(std::move(options)), gpu_(group.gpu), progress_(&progress) {
+    : Communicator(group.rank, group.size),
+      options_(std::move(options)),
+      gpu_(group.gpu),
+      progress_(&progress),
+      waits_for_(static_cast<std::size_t>(group.size)) {
   try {
     start(group, id);
   } catch (...) {  // the others may be waiting for this rank
-    poison(current_exception_of(rank().value, options_.hostname));
+    give_up();
     leave_behind();
     std::rethrow_exception(poison_);
   }
@@ -82,11 +94,14 @@ Allocation NcclCommunicator::allocate(Bytes bytes) {
   }
   if (bytes.value == 0) return {};
   select_gpu(gpu_);
+  const BesideCaptures beside;
   void* data = nullptr;
   LOCKSTEP_NCCL_CHECK(ncclMemAlloc(&data, static_cast<std::size_t>(bytes.value)), nullptr);
-  Allocation memory(data, bytes, MemoryKind::device, [](void* p) { ncclMemFree(p); });
-  LOCKSTEP_CUDA_CHECK(cudaMemset(data, 0, static_cast<std::size_t>(bytes.value)));
-  LOCKSTEP_CUDA_CHECK(cudaDeviceSynchronize());  // the caller's streams do not wait for the default one
+  Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
+    const BesideCaptures while_freed;
+    ncclMemFree(p);
+  });
+  clear_now(memory.as(DType::uint8));
   return memory;
 }
 
@@ -94,6 +109,7 @@ void NcclCommunicator::close() {
   const Progress::Exclusive exclusive(*progress_);
   if (closed_) return;
   look_round(progress_->now());
+  progress();  // what a stream has waited for may have ended without the host's knowing
   if (poison_) std::rethrow_exception(poison_);
   if (!under_way_.empty()) {
     throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
@@ -106,82 +122,11 @@ void NcclCommunicator::close() {
     LOCKSTEP_NCCL_CHECK(ncclCommDestroy(std::exchange(communicator_, nullptr)), nullptr);
     if (options_.check) options_.check->close();
   } catch (...) {
-    poison(current_exception_of(rank().value, options_.hostname));
+    if (!poison_) give_up();
     std::rethrow_exception(poison_);
   }
   closed_ = true;
   if (options_.control) close_when_all_have_left(options_.control, *progress_);
-}
-
-Work NcclCommunicator::submit(const Collective& collective) {
-  if (!progress_->is_of_this_thread()) {
-    throw Error(ErrorCode::invalid_argument,
-                "submitted on another thread than the one that uses this rank's communicators",
-                {.operation = std::string(name(collective.kind)), .rank = rank().value, .host = options_.hostname});
-  }
-  const Progress::Exclusive exclusive(*progress_);
-  check_usable(name(collective.kind));
-  std::shared_ptr<NcclOperation> operation = enqueue(collective);
-  launch_what_can_be();
-  return {std::move(operation), *progress_};
-}
-
-/// What is one part each goes to NCCL together; an all-reduce in tree order is several, and goes alone.
-std::vector<Work> NcclCommunicator::submit_group(std::span<const Collective> members) {
-  const Progress::Exclusive exclusive(*progress_);
-  if (members.empty()) return {};
-  check_usable("group");
-  std::vector<Work> works;
-  works.reserve(members.size());
-  std::shared_ptr<NcclOperation> first;
-  for (const Collective& member : members) {
-    const std::shared_ptr<NcclOperation> operation = enqueue(member);
-    works.emplace_back(operation, *progress_);
-    if (operation->is_one_part() && first) {
-      first->extend_launch();
-    } else {
-      first = operation->is_one_part() ? operation : nullptr;
-    }
-  }
-  launch_what_can_be();
-  return works;
-}
-
-void NcclCommunicator::check_usable(std::string_view operation) {
-  if (closed_) {
-    throw Error(ErrorCode::transport, "the communicator is closed",
-                {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname});
-  }
-  look_before_submission();
-  if (poison_) std::rethrow_exception(poison_);
-}
-
-std::shared_ptr<NcclOperation> NcclCommunicator::enqueue(const Collective& collective) {
-  std::shared_ptr<NcclOperation> operation = idle_operation();
-  operation->submit(collective, resources_->scratch.data());
-  if (under_way_.empty()) last_advance_ = last_check_ = progress_->now();
-  under_way_.push_back(operation);
-  if (!is_message(collective.kind)) ++submitted_;
-  return operation;
-}
-
-void NcclCommunicator::launch_what_can_be() {
-  try {
-    while (launch_next()) {
-    }
-  } catch (...) {
-    poison(current_exception_of(rank().value, options_.hostname));
-  }
-}
-
-/// Whether another rank has given up. The word of the node is looked at always, for messages no more often than a clock
-/// allows.
-void NcclCommunicator::look_before_submission() {
-  if (!options_.control || poison_) return;
-  constexpr std::chrono::milliseconds between_messages{5};
-  const Clock::time_point now = progress_->now();
-  const bool asks_for_messages = options_.control->has_post() && now - last_heed_ > between_messages;
-  if (options_.control->heard() || asks_for_messages) look_round(now);
 }
 
 bool NcclCommunicator::progress() noexcept {
@@ -189,7 +134,7 @@ bool NcclCommunicator::progress() noexcept {
   try {
     return advance();
   } catch (...) {
-    poison(current_exception_of(rank().value, options_.hostname));
+    give_up();
   }
   return true;
 }
@@ -198,10 +143,11 @@ bool NcclCommunicator::look_round(Clock::time_point now) noexcept {
   if (closed_) return false;
   try {
     heed();
+    if (communicator_ != nullptr) check_health();  // of graphs that are replayed, when nothing is under way here
     if (!idle()) check_deadline(now);
     return false;
   } catch (...) {
-    if (!poison_) poison(current_exception_of(rank().value, options_.hostname));
+    if (!poison_) give_up();
   }
   return true;
 }
@@ -215,10 +161,26 @@ void NcclCommunicator::heed() {
   const ErrorContext what = under_way_.empty() ? ErrorContext() : under_way_.front()->context();
   if (const auto alarm = options_.control->heard()) throw alarm->of_operation(what);
   if (const auto early = options_.control->early_close(submitted_)) throw early->of_operation(what);
+  for (const ControlChannel::Question& question : options_.control->questions()) {
+    std::uint64_t& known = waits_for_[static_cast<std::size_t>(question.rank)];
+    known = std::max(known, question.call.number + 1);
+  }
+  options_.control->questions().clear();
+}
+
+/// Those of this node whose processes have ended tell nobody.
+void NcclCommunicator::check_peers(Clock::time_point now) {
+  constexpr std::chrono::milliseconds between_looks{20};
+  if (!options_.control || now - last_look_at_peers_ < between_looks) return;
+  last_look_at_peers_ = now;
+  if (const auto ended = options_.control->ended_peer())
+    throw ended->of_operation(under_way_.empty() ? ErrorContext() : under_way_.front()->context());
 }
 
 bool NcclCommunicator::advance() {
+  select_gpu(gpu_);  // a progress thread has selected none
   check_health();
+  if (failed_since_) return false;
   bool moved = false;
   while (launch_next()) moved = true;
   while (advance_front()) moved = true;
@@ -229,70 +191,36 @@ bool NcclCommunicator::advance() {
 /// Retires the oldest operation if the stream is past it.
 bool NcclCommunicator::advance_front() {
   if (launched_ == 0 || !under_way_.front()->check_finished()) return false;
-  if (options_.observer != nullptr) options_.observer->span(under_way_.front()->span());
+  if (options_.observer != nullptr && !under_way_.front()->is_captured())
+    options_.observer->span(under_way_.front()->span());
+  if (!is_message(under_way_.front()->kind())) ++ended_;
   under_way_.pop_front();
   --launched_;
   if (compared_ > 0) --compared_;
   return true;
 }
 
-/// Takes the oldest operation that the stream does not have, and those that go with it, one part on.
-bool NcclCommunicator::launch_next() {
-  if (launched_ == under_way_.size() || busy()) return false;
-  NcclOperation& next = *under_way_[launched_];
-  const std::size_t end = launched_ + next.launch_size();
-  const Queue stream = resources_->stream.queue();
-  if (options_.check && next.stage() == NcclOperation::Stage::queued && !compare_up_to(end)) return false;
-  select_gpu(gpu_);           // a progress thread has selected none
-  if (next.all_launched()) {  // and NCCL is no longer busy with the last part
-    for (; launched_ < end; ++launched_) under_way_[launched_]->mark_launched(stream);
-    return true;
-  }
-  void* const token = resources_->token.data();
-  if (next.launch_size() == 1) {
-    next.launch_next_part(communicator_, stream, token);
-    return true;
-  }
-  MessageGroup group(communicator_, cuda_stream(stream));
-  for (std::size_t i = launched_; i < end; ++i) under_way_[i]->launch_next_part(communicator_, stream, token);
-  group.close();
-  return true;
-}
-
-bool NcclCommunicator::compare_up_to(std::size_t end) {
-  for (; compared_ < end; ++compared_) {
-    NcclOperation& next = *under_way_[compared_];
-    if (!is_message(next.kind()) && !compare(next)) return false;
-  }
-  return true;
-}
-
-/// Whether all ranks are known to call the same; the host finds out, while the stream and the caller's go on. What
-/// they call they know at submission, which is in the order of the program, so the exchanges are in that order too and
-/// need not wait for the data: the operation's place after the caller's queue was marked when it was submitted, however
-/// late it is launched. @throws Error{mismatch}, on all ranks
-bool NcclCommunicator::compare(NcclOperation& next) {
-  if (!is_comparing_) comparison_.begin(*options_.check, next.signature());
-  is_comparing_ = true;
-  try {
-    if (!next.is_compared(comparison_)) return false;
-    is_comparing_ = false;
-  } catch (const Error& error) {
-    throw error.of_operation(next.context());
-  }
-  return true;
-}
-
-bool NcclCommunicator::busy() const {
+ncclResult_t NcclCommunicator::asynchronous_state() const {
   ncclResult_t state = ncclSuccess;
   LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(communicator_, &state), communicator_);
-  return state == ncclInProgress;
+  return state;
 }
 
+bool NcclCommunicator::has_failed() const {
+  const ncclResult_t state = asynchronous_state();
+  return state != ncclSuccess && state != ncclInProgress;
+}
+
+/// That a connection has broken NCCL may notice before this rank has heard why: who is at fault, or has found out who
+/// is, tells the others first and stops NCCL then. So there is a moment for the news.
 void NcclCommunicator::check_health() {
-  ncclResult_t state = ncclSuccess;
-  LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(communicator_, &state), communicator_);
-  LOCKSTEP_NCCL_CHECK(state, communicator_);
+  if (!has_failed()) return;
+  const Clock::time_point now = progress_->now();
+  if (!failed_since_) failed_since_ = now;
+  heed();
+  check_peers(now);
+  if (options_.control && now - *failed_since_ < for_news) return;
+  LOCKSTEP_NCCL_CHECK(asynchronous_state(), communicator_);
 }
 
 void NcclCommunicator::launch_all() {
@@ -304,25 +232,52 @@ void NcclCommunicator::launch_all() {
 void NcclCommunicator::check_deadline(Clock::time_point now) {
   const bool was_away = now - last_check_ > options_.deadline / 10;
   last_check_ = now;
+  check_peers(now);
   if (was_away || !under_way_.front()->could_run()) last_advance_ = now;
   const std::chrono::duration<double> silent = now - last_advance_;
+  if (silent > options_.deadline / 2) say_that_it_waits();
   if (silent < options_.deadline) return;
-  std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(),
-                "nothing has moved for %.2f s: are all ranks alive, and do they submit the same operations?",
-                silent.count());
-  throw Error(ErrorCode::timeout, text.data(), under_way_.front()->context());
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "nothing has moved for %.2f s: ", silent.count());
+  ErrorContext context = under_way_.front()->context();
+  context.peers = not_waiting();
+  throw Error(
+      ErrorCode::timeout,
+      std::string(text.data()) + (context.peers.empty() ? "all ranks wait; is there a GPU or a network that fails?"
+                                                        : "these ranks do not wait for it, too: have they "
+                                                          "submitted the same operations, and are they alive?"),
+      context);
+}
+
+/// Nobody can see in NCCL who is missing. So ranks that have waited for half the deadline say so, and who has not is
+/// the one to look at.
+void NcclCommunicator::say_that_it_waits() {
+  if (!options_.control || said_ > ended_) return;
+  said_ = ended_ + 1;
+  std::vector<int> others(static_cast<std::size_t>(size()));
+  std::iota(others.begin(), others.end(), 0);
+  std::erase(others, rank().value);
+  const Signature& ours = under_way_.front()->signature();
+  options_.control->ask({.number = ended_, .what = ours.call, .hash = ours.hash}, others);
+}
+
+std::vector<int> NcclCommunicator::not_waiting() const {
+  std::vector<int> ranks;
+  for (int other = 0; options_.control && other < size(); ++other)
+    if (other != rank().value && waits_for_[static_cast<std::size_t>(other)] <= ended_) ranks.push_back(other);
+  return ranks;
 }
 
 /// For start and end, when there is no operation of this communicator to drive; there may be of others.
 void NcclCommunicator::wait_until_idle(const char* doing) {
   const auto is_idle = [this] {
+    if (poison_) std::rethrow_exception(poison_);  // by what it heard while it waited
     check_health();
     if (options_.control) {
       options_.control->tend();  // nobody else polls for a communicator that is still being made
       if (const auto alarm = options_.control->heard()) throw Error(*alarm);
     }
-    return !busy();
+    return !failed_since_ && !busy();
   };
   const auto until = progress_->now() + std::chrono::duration_cast<Clock::duration>(options_.deadline);
   if (progress_->wait_until(is_idle, until)) return;
@@ -338,6 +293,32 @@ void NcclCommunicator::abandon_all(std::exception_ptr error) noexcept {
   if (options_.control) options_.control->raise(poison_);
 }
 
+/// By the error that is being handled; or, where NCCL has refused a call, by what that may come of: as check_health().
+void NcclCommunicator::give_up() noexcept {
+  std::exception_ptr error = current_exception_of(rank().value, options_.hostname);
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& mine) {
+    const bool knows = mine.code() != ErrorCode::transport || mine.is_consequence() || !mine.context().peers.empty();
+    try {
+      if (!knows) wait_for_news();
+    } catch (...) {
+      error = current_exception_of(rank().value, options_.hostname);
+    }
+  } catch (...) {  // another rank has nothing to do with it
+  }
+  poison(std::move(error));
+}
+
+void NcclCommunicator::wait_for_news() {
+  const Clock::time_point until = Clock::now() + for_news;
+  while (options_.control && Clock::now() < until) {
+    heed();
+    check_peers(Clock::now());
+    std::this_thread::yield();
+  }
+}
+
 /// The others are told first: to stop NCCL may take seconds.
 void NcclCommunicator::poison(std::exception_ptr error) noexcept {
   abandon_all(std::move(error));
@@ -349,22 +330,19 @@ void NcclCommunicator::poison(std::exception_ptr error) noexcept {
 void NcclCommunicator::stop_kernels() {
   ncclComm_t doomed = std::exchange(communicator_, nullptr);
   if (doomed == nullptr) return;
-  std::packaged_task<ncclResult_t()> task([doomed] { return ncclCommAbort(doomed); });
+  std::packaged_task<ncclResult_t()> task([doomed, gpu = gpu_] {
+    cudaSetDevice(gpu);  // NCCL's own calls are not to begin with a context on another GPU
+    return ncclCommAbort(doomed);
+  });
   std::future<ncclResult_t> result = task.get_future();
-  std::thread(std::move(task)).detach();
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error&) {
+    return;  // there is no thread to be had: its kernels are left to wait
+  }
   const std::chrono::duration<double> bound =
       std::min<std::chrono::duration<double>>(std::chrono::seconds(5), options_.deadline / 10);
   result.wait_for(bound);
-}
-
-std::shared_ptr<NcclOperation> NcclCommunicator::idle_operation() {
-  auto& pool = resources_->pool;
-  for (const auto& operation : pool) {
-    if (operation.use_count() == 1) return operation;
-  }
-  select_gpu(gpu_);  // its events belong to this GPU
-  pool.push_back(std::make_shared<NcclOperation>(*this));
-  return pool.back();
 }
 
 }  // namespace lockstep::backends

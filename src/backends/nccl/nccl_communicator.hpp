@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -54,22 +55,34 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   void start(const NcclGroup& group, const ncclUniqueId& id);
   void leave_behind();
   void look_before_submission();
+  void check_thread(std::string_view operation) const;
   void check_usable(std::string_view operation);
-  std::shared_ptr<NcclOperation> enqueue(const Collective& collective);
+  bool look_for_capture(std::span<const Collective> members);
+  std::vector<std::shared_ptr<NcclOperation>> enqueue(std::span<const Collective> members);
   void launch_what_can_be();
+  void capture_all();
   bool advance();
   bool advance_front();
   bool launch_next();
+  bool launch_next_part();
   bool compare_up_to(std::size_t end);
   bool compare(NcclOperation& next);
   void check_health();
   void heed();
+  void check_peers(Clock::time_point now);
   void check_deadline(Clock::time_point now);
+  void say_that_it_waits();
+  [[nodiscard]] std::vector<int> not_waiting() const;
   void abandon_all(std::exception_ptr error) noexcept;
+  void give_up() noexcept;
+  void wait_for_news();
   void poison(std::exception_ptr error) noexcept;
   void stop_kernels();
-  [[nodiscard]] bool busy() const;
+  [[nodiscard]] ncclResult_t asynchronous_state() const;
+  [[nodiscard]] bool busy() const { return asynchronous_state() == ncclInProgress; }
+  [[nodiscard]] bool has_failed() const;
   void wait_until_idle(const char* doing);
+  [[nodiscard]] Error refusal(std::string_view operation, const std::string& why) const;
   [[nodiscard]] std::shared_ptr<NcclOperation> idle_operation();
 
   Capabilities capabilities_{.backend = "nccl",
@@ -90,13 +103,18 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   ncclComm_t communicator_ = nullptr;
   std::deque<std::shared_ptr<NcclOperation>> under_way_;  // in the order of submission
   CallCheck comparison_;
-  bool is_comparing_ = false;    // the first that has not been compared
-  std::size_t compared_ = 0;     // of under_way_, where ranks compare
-  std::size_t launched_ = 0;     // of under_way_, those that the stream has
-  std::uint64_t submitted_ = 0;  // without messages
+  bool is_comparing_ = false;                      // the first that has not been compared
+  std::size_t compared_ = 0;                       // of under_way_, where ranks compare
+  std::size_t launched_ = 0;                       // of under_way_, those that the stream has
+  std::uint64_t submitted_ = 0;                    // without messages
+  std::uint64_t ended_ = 0;                        // of these
+  std::uint64_t said_ = 0;                         // 1 + the last of these that others were told this rank waits for
+  std::vector<std::uint64_t> waits_for_;           // the same of the other ranks, as far as they have said so
+  std::optional<Clock::time_point> failed_since_;  // NCCL has
   Clock::time_point last_advance_;
   Clock::time_point last_check_;
   Clock::time_point last_heed_;
+  Clock::time_point last_look_at_peers_;
   std::exception_ptr poison_;
   bool closed_ = false;
 };

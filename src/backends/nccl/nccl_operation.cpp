@@ -24,7 +24,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 }  // namespace
 
-void NcclOperation::submit(const Collective& collective, void* tree_order_scratch) {
+void NcclOperation::submit(const Collective& collective, void* tree_order_scratch, bool is_captured) {
   restart();
   collective_ = collective;
   counts_.keep(collective_);
@@ -37,6 +37,7 @@ void NcclOperation::submit(const Collective& collective, void* tree_order_scratc
   }
   stage_ = Stage::queued;
   launch_size_ = 1;
+  is_captured_ = is_captured;
   submitted_ = Clock::now();
   if (!collective.queue.is_host()) ready_.record(collective.queue);
 }
@@ -157,7 +158,8 @@ void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) c
     if (part.count.value == 0 || !group.is_good()) continue;
     const void* from = rank == owner_->rank().value ? c.in.data : part.data;
     group.add(ncclBroadcast(from, part.data, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype), rank,
-                            communicator, stream));
+                            communicator, stream),
+              "ncclBroadcast");
   }
   group.close();
 }
@@ -173,7 +175,8 @@ void NcclOperation::reduce_scatter_v(ncclComm_t communicator, cudaStream_t strea
     if (part.count.value == 0 || !group.is_good()) continue;
     void* to = rank == owner_->rank().value ? c.out.data : nullptr;
     group.add(ncclReduce(part.data, to, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype),
-                         nccl_op(c.op), rank, communicator, stream));
+                         nccl_op(c.op), rank, communicator, stream),
+              "ncclReduce");
   }
   group.close();
 }
@@ -199,13 +202,30 @@ void NcclOperation::mark_launched(Queue stream) {
 }
 
 bool NcclOperation::check_finished() {
+  if (is_captured_) {
+    fail(std::make_exception_ptr(
+        Error(ErrorCode::invalid_argument,
+              "the operation is in a graph, for which no Work waits: order the captured stream after it by then(), and "
+              "wait for what the graph is launched on",
+              context())));
+    return true;
+  }
   if (!finished_.reached()) return false;
   complete();
   return true;
 }
 
 bool NcclOperation::order_after(Queue queue) {
+  if (is_captured_ && stage_ == Stage::running) {
+    finished_.hold_back(queue);
+    return true;
+  }
   if (state() != State::pending) return false;  // its communicator may be gone
+  if (lockstep::is_captured(queue)) {
+    throw Error(ErrorCode::invalid_argument,
+                "a stream that is captured cannot be ordered after an operation that is not: wait for it before",
+                context());
+  }
   owner_->launch_all();
   if (state() != State::pending || stage_ != Stage::running) return false;
   finished_.hold_back(queue);

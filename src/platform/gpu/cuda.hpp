@@ -16,6 +16,20 @@ namespace lockstep {
 [[noreturn]] void throw_cuda_error(cudaError_t code, std::string_view call,
                                    SourceLocation location = SourceLocation::current());
 
+/// While one stream is captured, CUDA takes some calls amiss that have nothing to do with it, and ends the capture: of
+/// the thread that captures, or of any thread, as the program has asked. Not of a thread as long as it has one of
+/// these.
+class BesideCaptures {
+ public:
+  BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+  ~BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 inline cudaStream_t cuda_stream(Queue queue) { return static_cast<cudaStream_t>(queue.native()); }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 
 /// GPUs, as far as communication needs them. In a build without CUDA there are none: `gpu_count` is 0 and everything
 /// else @throws Error{unsupported}, saying what was missing when lockstep was built. With CUDA, @throws Error{device}.
+/// Nothing here disturbs the capture of a stream that it is not called with.
 namespace lockstep {
 
 /// GPUs that this process may use; 0 also where the driver is missing or too old. Never throws.
@@ -71,7 +72,7 @@ class Event {
 
   /// Moves the event to the end of what `stream` has queued. @pre `stream` is no host queue
   void record(Queue stream);
-  /// Whether the stream has got there. True for an event that was never recorded.
+  /// Whether the stream has got there. True for an event that was never recorded. @pre it was not recorded in a capture
   [[nodiscard]] bool reached() const;
   /// What `stream` gets from here on starts after the event. The host does not wait. @pre `stream` is no host queue
   void hold_back(Queue stream) const;
@@ -80,7 +81,11 @@ class Event {
   void* native_ = nullptr;
 };
 
-/// Zeroed memory of the selected GPU.
+/// Whether what `stream` gets goes into a graph, instead of being done. @pre `stream` is no host queue
+/// @throws Error{invalid_argument} if it did, until something ended the capture
+bool is_captured(Queue stream);
+
+/// Zeroed memory of the selected GPU. Waits for no stream of the program's.
 Allocation allocate_device(Bytes bytes);
 /// Zeroed page-locked host memory, from which copies to a GPU run beside the host.
 Allocation allocate_pinned(Bytes bytes);
@@ -89,5 +94,7 @@ Allocation allocate_pinned(Bytes bytes);
 void copy_bytes(void* to, const void* from, Bytes bytes, Queue stream);
 /// Queues that a GPU's memory becomes zeros. @pre `stream` is no host queue
 void clear_bytes(void* memory, Bytes bytes, Queue stream);
+/// The same at once: the host waits for it, and for no stream of the program's.
+void clear_now(const Buffer& buffer);
 
 }  // namespace lockstep

@@ -89,7 +89,10 @@ Stream::~Stream() {
   if (native_ != nullptr) cudaStreamDestroy(cuda_stream(queue()));
 }
 
-void Stream::synchronize() { LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(cuda_stream(queue()))); }
+void Stream::synchronize() {
+  const BesideCaptures beside;
+  LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(cuda_stream(queue())));
+}
 
 Event::Event() {
   cudaEvent_t event = nullptr;
@@ -104,12 +107,13 @@ Event::~Event() {
 void Event::record(Queue stream) { LOCKSTEP_CUDA_CHECK(cudaEventRecord(cuda_event(native_), cuda_stream(stream))); }
 
 bool Event::reached() const {
+  const BesideCaptures beside;
   const cudaError_t code = cudaEventQuery(cuda_event(native_));
   if (code == cudaErrorNotReady) {
     cudaGetLastError();
     return false;
   }
-  LOCKSTEP_CUDA_CHECK(code);
+  if (code != cudaSuccess) throw_cuda_error(code, "cudaEventQuery");
   return true;
 }
 
@@ -117,23 +121,38 @@ void Event::hold_back(Queue stream) const {
   LOCKSTEP_CUDA_CHECK(cudaStreamWaitEvent(cuda_stream(stream), cuda_event(native_), 0));
 }
 
+bool is_captured(Queue stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  LOCKSTEP_CUDA_CHECK(cudaStreamIsCapturing(cuda_stream(stream), &status));
+  if (status == cudaStreamCaptureStatusInvalidated)
+    throw Error(ErrorCode::invalid_argument, "the capture of the stream has failed: end it");
+  return status == cudaStreamCaptureStatusActive;
+}
+
 Allocation allocate_device(Bytes bytes) {
   require_not_negative(bytes);
   if (bytes.value == 0) return {};
+  const BesideCaptures beside;
   void* data = nullptr;
   LOCKSTEP_CUDA_CHECK(cudaMalloc(&data, static_cast<std::size_t>(bytes.value)));
-  Allocation memory(data, bytes, MemoryKind::device, [](void* p) { cudaFree(p); });
-  LOCKSTEP_CUDA_CHECK(cudaMemset(data, 0, static_cast<std::size_t>(bytes.value)));
-  LOCKSTEP_CUDA_CHECK(cudaDeviceSynchronize());  // the caller's streams do not wait for the default one
+  Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
+    const BesideCaptures while_freed;
+    cudaFree(p);
+  });
+  clear_now(memory.as(DType::uint8));
   return memory;
 }
 
 Allocation allocate_pinned(Bytes bytes) {
   require_not_negative(bytes);
   if (bytes.value == 0) return {};
+  const BesideCaptures beside;
   void* data = nullptr;
   LOCKSTEP_CUDA_CHECK(cudaMallocHost(&data, static_cast<std::size_t>(bytes.value)));
-  Allocation memory(data, bytes, MemoryKind::pinned, [](void* p) { cudaFreeHost(p); });
+  Allocation memory(data, bytes, MemoryKind::pinned, [](void* p) {
+    const BesideCaptures while_freed;
+    cudaFreeHost(p);
+  });
   auto* begin = static_cast<unsigned char*>(data);
   std::fill(begin, begin + bytes.value, static_cast<unsigned char>(0));
   return memory;
@@ -142,6 +161,12 @@ Allocation allocate_pinned(Bytes bytes) {
 void copy_bytes(void* to, const void* from, Bytes bytes, Queue stream) {
   LOCKSTEP_CUDA_CHECK(
       cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes.value), cudaMemcpyDefault, cuda_stream(stream)));
+}
+
+void clear_now(const Buffer& buffer) {
+  Stream stream;
+  clear_bytes(buffer.data, buffer.bytes(), stream.queue());
+  stream.synchronize();
 }
 
 void clear_bytes(void* memory, Bytes bytes, Queue stream) {

@@ -28,9 +28,12 @@ void Event::record(Queue /*stream*/) { refuse(); }
 bool Event::reached() const { refuse(); }
 void Event::hold_back(Queue /*stream*/) const { refuse(); }
 
+bool is_captured(Queue /*stream*/) { refuse(); }
+
 Allocation allocate_device(Bytes /*bytes*/) { refuse(); }
 Allocation allocate_pinned(Bytes /*bytes*/) { refuse(); }
 void copy_bytes(void* /*to*/, const void* /*from*/, Bytes /*bytes*/, Queue /*stream*/) { refuse(); }
 void clear_bytes(void* /*memory*/, Bytes /*bytes*/, Queue /*stream*/) { refuse(); }
+void clear_now(const Buffer& /*buffer*/) { refuse(); }
 
 }  // namespace lockstep

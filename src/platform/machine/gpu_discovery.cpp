@@ -94,7 +94,10 @@ namespace {
 
 std::vector<Gpu>::const_iterator find_gpu(const std::vector<Gpu>& all, std::string_view entry) {
   if (entry.starts_with("GPU-")) {
-    return std::find_if(all.begin(), all.end(), [entry](const Gpu& gpu) { return gpu.uuid.starts_with(entry); });
+    const auto named = [entry](const Gpu& gpu) { return gpu.uuid.starts_with(entry); };
+    const auto first = std::find_if(all.begin(), all.end(), named);
+    const bool ambiguous = first != all.end() && std::any_of(first + 1, all.end(), named);
+    return ambiguous ? all.end() : first;
   }
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);

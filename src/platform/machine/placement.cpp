@@ -2,7 +2,11 @@
 #include "platform/machine/placement.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -22,27 +26,70 @@ std::optional<CpuSet> crowded_set(std::span<const CpuSet> sets, int threads_per_
   return std::nullopt;
 }
 
-std::vector<std::size_t> smallest_first(std::span<const CpuSet> sets) {
-  std::vector<std::size_t> order(sets.size());
+std::vector<std::size_t> smallest_first(std::span<const GpuChoices> ranks) {
+  std::vector<std::size_t> order(ranks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
-                   [sets](std::size_t a, std::size_t b) { return sets[a].size() < sets[b].size(); });
+                   [ranks](std::size_t a, std::size_t b) { return ranks[a].bound.size() < ranks[b].bound.size(); });
   return order;
 }
 
-std::vector<std::optional<int>> assign_distinct_gpus(std::span<const Gpu> visible, std::span<const CpuSet> bound) {
-  std::vector<std::optional<int>> assigned(bound.size());
-  std::vector<bool> free(visible.size(), true);
-  const auto take_first = [&](std::size_t rank, bool near_only) {
-    for (std::size_t gpu = 0; gpu < visible.size() && !assigned[rank]; ++gpu) {
-      if (!free[gpu] || (near_only && !visible[gpu].near_pus.intersects(bound[rank]))) continue;
-      free[gpu] = false;
-      assigned[rank] = static_cast<int>(gpu);
+/// GPUs for ranks, none twice: for each rank that sees any, if they suffice.
+class DistinctGpus {
+ public:
+  explicit DistinctGpus(std::span<const GpuChoices> ranks) : ranks_(ranks), assigned_(ranks.size()) {
+    for (const std::size_t rank : smallest_first(ranks)) take_free(rank, true);
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) take_free(rank, false);
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      std::set<Identity> asked_for;
+      if (!assigned_[rank]) take_over(rank, asked_for);
     }
-  };
-  for (const std::size_t rank : smallest_first(bound)) take_first(rank, true);
-  for (std::size_t rank = 0; rank < bound.size(); ++rank) take_first(rank, false);
-  return assigned;
+  }
+
+  [[nodiscard]] const std::vector<std::optional<int>>& assigned() const { return assigned_; }
+
+ private:
+  /// By what runtimes and drivers tell GPUs apart.
+  using Identity = std::pair<std::string, std::string>;
+  [[nodiscard]] Identity identity(std::size_t rank, std::size_t gpu) const {
+    return {ranks_[rank].visible[gpu].pci_bus_id, ranks_[rank].visible[gpu].uuid};
+  }
+
+  void take(std::size_t rank, std::size_t gpu) {
+    assigned_[rank] = static_cast<int>(gpu);
+    owners_[identity(rank, gpu)] = rank;
+  }
+
+  void take_free(std::size_t rank, bool near_only) {
+    const auto& [visible, bound] = ranks_[rank];
+    for (std::size_t gpu = 0; gpu < visible.size() && !assigned_[rank]; ++gpu) {
+      if (near_only && !visible[gpu].near_pus.intersects(bound)) continue;
+      if (!owners_.contains(identity(rank, gpu))) take(rank, gpu);
+    }
+  }
+
+  /// All are taken: one of them, whose owner takes another of its own. That is an augmenting path of the matching.
+  /// @param asked_for  on the way here
+  bool take_over(std::size_t rank, std::set<Identity>& asked_for) {
+    for (std::size_t gpu = 0; gpu < ranks_[rank].visible.size(); ++gpu) {
+      if (!asked_for.insert(identity(rank, gpu)).second) continue;
+      const auto owner = owners_.find(identity(rank, gpu));
+      if (owner != owners_.end() && !take_over(owner->second, asked_for)) continue;
+      take(rank, gpu);
+      return true;
+    }
+    return false;
+  }
+
+  std::span<const GpuChoices> ranks_;
+  std::vector<std::optional<int>> assigned_;
+  std::map<Identity, std::size_t> owners_;
+};
+
+/// CUDA prints it in upper case, hwloc in lower.
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
 }
 
 std::string list(const std::vector<int>& ranks) {
@@ -55,13 +102,28 @@ std::string list(const std::vector<int>& ranks) {
 
 }  // namespace
 
-std::vector<std::optional<int>> assign_gpus(std::span<const Gpu> visible, std::span<const CpuSet> bound) {
-  if (visible.empty()) return std::vector<std::optional<int>>(bound.size());
-  if (bound.size() <= visible.size() && visible.size() > 1) return assign_distinct_gpus(visible, bound);
-  std::vector<std::optional<int>> assigned;
-  for (std::size_t rank = 0; rank < bound.size(); ++rank)
-    assigned.emplace_back(static_cast<int>(rank % visible.size()));
+std::vector<std::optional<int>> assign_gpus(std::span<const GpuChoices> ranks) {
+  std::vector<std::optional<int>> assigned = DistinctGpus(ranks).assigned();
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::size_t gpus = ranks[rank].visible.size();
+    if (!assigned[rank] && gpus > 0) assigned[rank] = static_cast<int>(rank % gpus);
+  }
   return assigned;
+}
+
+std::vector<Gpu> locate_gpus(std::vector<Gpu> seen, std::span<const Gpu> known) {
+  for (Gpu& gpu : seen) {
+    gpu.pci_bus_id = lower_case(gpu.pci_bus_id);
+    const auto same = std::find_if(known.begin(), known.end(),
+                                   [&](const Gpu& k) { return lower_case(k.pci_bus_id) == gpu.pci_bus_id; });
+    if (same == known.end()) continue;
+    gpu.near_pus = same->near_pus;
+    if (gpu.name.empty()) gpu.name = same->name;
+    if (gpu.vendor.empty()) gpu.vendor = same->vendor;
+    if (gpu.model.empty()) gpu.model = same->model;
+    if (gpu.uuid.empty()) gpu.uuid = same->uuid;
+  }
+  return seen;
 }
 
 bool oversubscribed(std::span<const CpuSet> bound, int threads_per_rank) {

@@ -12,17 +12,26 @@
 /// Pure functions from one node's topology, and what its ranks are bound to, to what each rank should use.
 namespace lockstep {
 
-/// The GPU of each local rank, as an index into `visible`; nothing where no GPU is visible.
+/// What a rank of a node chooses its GPU by.
+struct GpuChoices {
+  std::vector<Gpu> visible;  ///< in the order of the runtime's device indices; launchers may show each rank others
+  CpuSet bound;              ///< the PUs it may run on
+};
+
+/// The GPU of each local rank, as an index into its own list; nothing where it sees none.
 ///
-/// - One is visible: it, for every rank. (A launcher that gives each task its own GPU shows each task only that one.)
-/// - More ranks than GPUs: local rank modulo GPUs. Two ranks then share one, which NCCL refuses.
-/// - Otherwise no GPU is given twice. Ranks with the smallest cpusets choose first, then the lower local rank; each
-/// takes
-///   the first free GPU near its processors. Those who find none near take the first that is left. Where nobody is
-///   bound this is local rank → GPU of the same index.
-/// @param visible  the GPUs that every rank of the node sees, in the order of the runtime's device indices
-/// @param bound    by local rank: the PUs it may run on
-std::vector<std::optional<int>> assign_gpus(std::span<const Gpu> visible, std::span<const CpuSet> bound);
+/// No GPU is given twice if that is possible. Ranks with the smallest cpusets choose first, then the lower local rank;
+/// each takes the first free GPU near its processors. Those who find none near take the first that is left. Where
+/// nobody is bound and all see the same this is local rank → GPU of the same index. Where GPUs do not suffice, who gets
+/// none of its own shares that of local rank modulo GPUs, which NCCL refuses.
+/// @param ranks  by local rank
+std::vector<std::optional<int>> assign_gpus(std::span<const GpuChoices> ranks);
+
+/// The GPUs that the runtime shows, with what hwloc knows of those in the same places of the PCI bus. All instances of
+/// a divided GPU are in its place. One that hwloc does not know is near nobody.
+/// @param seen   in the order of the runtime's device indices; what is not empty of each stays
+/// @param known  the machine's
+std::vector<Gpu> locate_gpus(std::vector<Gpu> seen, std::span<const Gpu> known);
 
 /// Whether ranks have to take turns on processing units, so that one that waits must yield at once: some ranks are
 /// bound within a set of fewer PUs than they have threads.

@@ -75,7 +75,8 @@ Topology to_value(hwloc_topology_t topology) {
   });
   add_cores(topology, value);
   add_caches(topology, value.caches);
-  value.gpus = discover_gpus(topology);
+  value.installed_gpus = discover_gpus(topology);
+  value.gpus = value.installed_gpus;
   value.bound_pus = value.pus;
   return value;
 }

@@ -44,15 +44,17 @@ struct Topology {
   std::vector<NumaNode> numa_nodes;
   std::vector<CpuSet> cores;  ///< the PUs of each core; a core's number is its index here
   std::vector<Cache> caches;
-  std::vector<Gpu> gpus;  ///< ordered by PCI bus id; discover_topology() keeps those visible to this process
-  CpuSet bound_pus;       ///< where this process may run: what mpirun, Slurm or taskset bound it to; else all of `pus`
+  std::vector<Gpu> gpus;            ///< ordered by PCI bus id; discover_topology() keeps those visible to this process
+  std::vector<Gpu> installed_gpus;  ///< all of the machine's, ordered by PCI bus id
+  CpuSet bound_pus;  ///< where this process may run: what mpirun, Slurm or taskset bound it to; else all of `pus`
 
   /// Numbers of the cores that have any of these PUs.
   [[nodiscard]] CpuSet cores_of(const CpuSet& pus_asked) const;
 };
 
 /// The GPUs that a process sees whose CUDA_VISIBLE_DEVICES is `setting`, in the order of its device indices: all where
-/// it is not set; else those listed, by index or by the beginning of their UUID, up to the first entry that names none.
+/// it is not set; else those listed, by index or by the beginning of their UUID, up to the first entry that names none,
+/// or several.
 /// @param all  ordered by PCI bus id, as CUDA numbers them (where GPUs differ, only with CUDA_DEVICE_ORDER=PCI_BUS_ID)
 /// @source CUDA Programming Guide, "CUDA environment variables"
 std::vector<Gpu> visible_gpus(const std::vector<Gpu>& all, const std::optional<std::string>& setting);

@@ -38,13 +38,27 @@ ProcessView this_process(const World& world, const Topology& topology, const Nod
 
 }  // namespace
 
+std::vector<GpuChoices> gather_gpu_choices(const MpiGroup& group, const Topology& topology) {
+  nlohmann::json mine = {{"bound", topology.bound_pus.text()}, {"gpus", nlohmann::json::array()}};
+  for (const Gpu& gpu : topology.gpus) mine["gpus"].push_back({gpu.pci_bus_id, gpu.uuid, gpu.near_pus.text()});
+  std::vector<GpuChoices> all;
+  for (const std::string& text : all_gather_strings(group, mine.dump())) {
+    const auto record = nlohmann::json::parse(text);
+    GpuChoices& rank = all.emplace_back();
+    rank.bound = CpuSet::parse(record.at("bound").get<std::string>());
+    for (const auto& gpu : record.at("gpus")) {
+      rank.visible.push_back(
+          {.uuid = gpu.at(1), .pci_bus_id = gpu.at(0), .near_pus = CpuSet::parse(gpu.at(2).get<std::string>())});
+    }
+  }
+  return all;
+}
+
 NodeView gather_node(const World& world, const Topology& topology, int threads_per_rank) {
   NodeView view;
-  for (const std::string& text : all_gather_strings(world.node_group(), topology.bound_pus.text())) {
-    view.bound_pus.push_back(CpuSet::parse(text));
-  }
-  const auto gpus = assign_gpus(topology.gpus, view.bound_pus);
-  view.gpu = gpus[static_cast<std::size_t>(world.place().local_rank)];
+  const std::vector<GpuChoices> ranks = gather_gpu_choices(world.node_group(), topology);
+  for (const GpuChoices& rank : ranks) view.bound_pus.push_back(rank.bound);
+  view.gpu = assign_gpus(ranks)[static_cast<std::size_t>(world.place().local_rank)];
   view.spins_before_yield = oversubscribed(view.bound_pus, threads_per_rank) ? 0 : spins_with_a_processor_each;
   return view;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/platform/mpi/mpi_group.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/machine/placement.hpp"
 #include "platform/machine/topology.hpp"
@@ -18,6 +19,10 @@ struct NodeView {
   std::optional<int> gpu;         ///< this rank's, as an index into the topology's GPUs
   int spins_before_yield = 0;     ///< advice for `WaitPolicy`: 0 where local ranks outnumber their processors
 };
+
+/// What each rank of a group chooses its GPU by, by rank: `gpus` of its topology, and what it is bound to. Collective
+/// over the group. @throws Error{transport}
+std::vector<GpuChoices> gather_gpu_choices(const MpiGroup& group, const Topology& topology);
 
 /// Collective over the node. @param threads_per_rank ≥ 1, that compute at the same time
 /// @throws Error{transport}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backends/contract_values.hpp"
+#include "platform/gpu/gpu.hpp"
+
+namespace lockstep::contract {
+
+/// The contract's buffers in the memory of the GPU that is selected.
+class DeviceMemory : public Memory {
+ public:
+  [[nodiscard]] Allocation allocate(Bytes bytes) const override { return allocate_device(bytes); }
+  void copy(void* to, const void* from, Bytes bytes) const override {
+    copy_bytes(to, from, bytes, stream_.queue());
+    stream_.synchronize();
+  }
+
+ private:
+  mutable Stream stream_;
+};
+
+}  // namespace lockstep::contract
