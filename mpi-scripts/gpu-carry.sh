@@ -12,6 +12,7 @@ wanted=(cmake cmake-data ninja-build pkg-config pkgconf pkgconf-bin libpkgconf3 
   libpsm-infinipath1 libibverbs1 libibverbs-dev librdmacm1 libnl-3-200 libnl-route-3-200 libevent-core-2.1-7
   libevent-pthreads-2.1-7 libevent-2.1-7 libevent-dev libhwloc15 libhwloc-dev libhwloc-plugins libltdl7 libnuma1
   libboost-program-options-dev libboost-program-options1.74-dev libboost-program-options1.74.0 libboost1.74-dev
+  libboost-context-dev libboost-context1.74-dev libboost-context1.74.0
   libdnnl-dev libdnnl2 libgtest-dev googletest zlib1g-dev nlohmann-json3-dev ocl-icd-libopencl1)
 
 rm -rf carry

@@ -54,8 +54,11 @@ check() {
   cmake --preset cuda | tee build/cuda/configure.log
   cmake --build --preset cuda -j "$jobs"
   describe
+  # None may be skipped for want of a GPU.
+  section "Whether CUDA and NCCL do what their emulation takes from the documents"
+  LOCKSTEP_REQUIRE=gpu,cuda ctest --preset gpu -V -R semantics
   section "Tests that need a GPU"
-  LOCKSTEP_REQUIRE=gpu,cuda ctest --preset gpu -V  # none may be skipped for want of a GPU
+  LOCKSTEP_REQUIRE=gpu,cuda ctest --preset gpu -V -E semantics
   section "comm-bench on the GPU"
   local algorithm
   for algorithm in auto ring tree tree-order; do  # a process has one of NCCL's own

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+namespace emulated_gpu {
+
+/// What cudaGetLastError of this thread returns next.
+void set_last_error(cudaError_t error);
+/// cudaErrorUnknown where there is none of that name.
+cudaError_t error_named(const std::string& name);
+
+}  // namespace emulated_gpu

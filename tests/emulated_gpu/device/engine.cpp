@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulated_gpu/device/engine.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include "emulated_gpu/device/memory.hpp"
+#include "emulated_gpu/device/violation.hpp"
+
+namespace emulated_gpu {
+
+class Node {
+ public:
+  std::unique_ptr<Task> task;
+  std::vector<NodePtr> after;  // what is not done of it
+  std::vector<std::shared_ptr<Landing>>
+      landings;  // its own and those of all before it, as far as the host waits for them
+  int gpu = 0;
+  std::uint64_t number = 0;  // in the order in which they were added
+  bool started = false;
+  bool done = false;
+  std::chrono::steady_clock::time_point done_at;
+};
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// For how long nothing may move, where something could, until the GPUs go on by themselves.
+std::chrono::milliseconds lull_of_process() {
+  const char* text = std::getenv("EMULATED_GPU_LULL_MS");
+  return std::chrono::milliseconds(text == nullptr ? 2 : std::atoi(text));
+}
+
+std::uint64_t seed_of_process() {
+  const char* text = std::getenv("EMULATED_GPU_SEED");
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+}
+
+/// Ranks that are processes draw different numbers.
+std::uint64_t rank_of_process() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* text = std::getenv(name)) return std::strtoull(text, nullptr, 10);
+  return 0;
+}
+
+Order order_of_process() {
+  const char* text = std::getenv("EMULATED_GPU_ORDER");
+  if (text == nullptr) return static_cast<Order>(seed_of_process() % 3);
+  for (const auto& [name, order] : {std::pair("early", Order::early), {"late", Order::late}, {"mixed", Order::mixed}})
+    if (std::string_view(text) == name) return order;
+  violation("EMULATED_GPU_ORDER=" + std::string(text) + " is none of early, late and mixed");
+}
+
+}  // namespace
+
+Engine& Engine::instance() {
+  static auto* engine = new Engine;  // its thread uses it until the process ends
+  return *engine;
+}
+
+Engine::Engine()
+    : order_(order_of_process()),
+      kernels_fill_the_gpu_(seed_of_process() / 3 % 2 == 1),
+      random_(seed_of_process() * 1000 + rank_of_process()),
+      lull_(lull_of_process()) {
+  if (const char* path = std::getenv("EMULATED_GPU_TRACE")) trace_.open(path);
+}
+
+NodePtr Engine::add(std::unique_ptr<Task> task, std::vector<NodePtr> after, int gpu) {
+  auto node = std::make_shared<Node>();
+  node->task = std::move(task);
+  node->gpu = gpu;
+  node->number = ++added_;
+  std::set<Landing*> known;
+  for (NodePtr& before : after) {
+    if (!before) continue;
+    for (const auto& landing : before->landings)
+      if (!landing->seen && known.insert(landing.get()).second) node->landings.push_back(landing);
+    if (!before->done) node->after.push_back(std::move(before));
+  }
+  if (node->task) {
+    if (auto landing = node->task->landing()) node->landings.push_back(std::move(landing));
+  }
+  if (pending_.empty()) last_move_ = Clock::now();
+  pending_.push_back(node);
+  if (!has_thread_) {
+    has_thread_ = true;
+    std::thread([this] { run_background(); }).detach();
+  }
+  news_.notify_all();
+  return node;
+}
+
+bool Engine::is_done(const NodePtr& node) { return !node || node->done; }
+
+std::chrono::steady_clock::time_point Engine::done_at(const NodePtr& node) {
+  return node ? node->done_at : Clock::time_point();
+}
+
+/// Those that could go on, of all or of the target and what comes before it; in the order in which they were added.
+std::vector<Node*> Engine::ready_ones(const Node* target) {
+  std::set<const Node*> wanted;
+  if (target != nullptr) {
+    std::vector<const Node*> open = {target};
+    while (!open.empty()) {
+      const Node* node = open.back();
+      open.pop_back();
+      if (node->done || !wanted.insert(node).second) continue;
+      for (const NodePtr& before : node->after) open.push_back(before.get());
+    }
+  }
+  std::vector<Node*> ready;
+  for (const NodePtr& node : pending_) {
+    if (target != nullptr && wanted.count(node.get()) == 0) continue;
+    const bool is_lost =
+        static_cast<std::size_t>(node->gpu) < lost_.size() && lost_[static_cast<std::size_t>(node->gpu)];
+    if (node->done || is_lost || (node->task && node->task->host_function() != nullptr)) continue;
+    const bool waits = std::any_of(node->after.begin(), node->after.end(), [](const NodePtr& n) { return !n->done; });
+    if (!waits && may_start(*node)) ready.push_back(node.get());
+  }
+  return ready;
+}
+
+/// Where kernels fill the GPU, none starts beside one of those that wait for other ranks; and these start in the order
+/// in which they were launched, as far as nothing else holds them back.
+bool Engine::may_start(const Node& node) const {
+  if (!kernels_fill_the_gpu_ || node.started || !node.task || !node.task->is_kernel()) return true;
+  for (const NodePtr& other : pending_) {
+    if (other.get() == &node) return true;
+    if (other->done || other->gpu != node.gpu || !other->task || !other->task->fills_the_gpu()) continue;
+    const bool waits = std::any_of(other->after.begin(), other->after.end(), [](const NodePtr& n) { return !n->done; });
+    if (other->started || (!waits && node.task->fills_the_gpu())) return false;
+  }
+  return true;
+}
+
+bool Engine::step(Node& node) {
+  node.started = true;
+  node.after.clear();
+  const Step result = node.task ? node.task->step(random_) : Step::done;
+  if (trace_.is_open() && node.task && result != Step::waiting)
+    trace_ << node.gpu << " " << node.number << ' ' << node.task->what() << (result == Step::done ? ", done" : "")
+           << std::endl;
+  if (result == Step::done) finish(node);
+  if (result != Step::waiting) last_move_ = Clock::now();
+  return result != Step::waiting;
+}
+
+void Engine::finish(Node& node) {
+  node.done = true;
+  node.done_at = Clock::now();
+  node.task.reset();
+}
+
+void Engine::remove_done() {
+  std::erase_if(pending_, [](const NodePtr& node) { return node->done; });
+}
+
+/// Steps a random one of those until one has moved; whoever could not is no candidate any more.
+bool Engine::step_one_of(std::vector<Node*>& candidates) {
+  while (!candidates.empty()) {
+    const auto which = static_cast<std::ptrdiff_t>(random_.below(candidates.size()));
+    Node& node = *candidates[static_cast<std::size_t>(which)];
+    if (step(node)) return true;
+    candidates.erase(candidates.begin() + which);
+  }
+  return false;
+}
+
+/// What other ranks wait for goes on in any order: a network does not look at when the host calls.
+bool Engine::step_started() {
+  bool moved = false;
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    Node& node = *pending_[i];
+    if (node.started && !node.done && node.task && node.task->fills_the_gpu()) moved = step(node) || moved;
+  }
+  return moved;
+}
+
+void Engine::work() {
+  const std::scoped_lock lock(lock_);
+  if (order_ == Order::late || (order_ == Order::mixed && random_.one_in(2))) return;
+  std::uint64_t steps = order_ == Order::early ? ~std::uint64_t{0} : 1 + random_.below(8);
+  while (steps-- > 0) {
+    std::vector<Node*> ready = ready_ones(nullptr);
+    if (!step_one_of(ready)) break;
+    remove_done();
+  }
+  remove_done();
+}
+
+/// A step on the way to what the host waits for; beside it others, if the order is not late.
+void Engine::drive_towards(const Node& target) {
+  const bool only_what_must = order_ == Order::late || (order_ == Order::mixed && random_.one_in(2));
+  std::vector<Node*> ready = ready_ones(only_what_must ? &target : nullptr);
+  step_one_of(ready);
+}
+
+bool Engine::look(const NodePtr& node) {
+  const std::scoped_lock lock(lock_);
+  if (node && !node->done && (order_ != Order::late || random_.one_in(4))) drive_towards(*node);
+  remove_done();
+  if (!is_done(node)) return false;
+  if (node) see(*node);
+  return true;
+}
+
+void Engine::see(Node& node) {
+  for (const auto& landing : node.landings) {
+    if (!landing->seen) Memory::instance().allow(landing->address, landing->bytes);
+    landing->seen = true;
+  }
+  node.landings.clear();
+}
+
+void Engine::wait(const NodePtr& node, const std::function<bool()>& stop) {
+  for (;;) {
+    {
+      const std::scoped_lock lock(lock_);
+      for (int steps = 0; steps < 64 && !is_done(node); ++steps) {
+        std::vector<Node*> ready = ready_ones(nullptr);
+        if (order_ != Order::early)
+          ready = ready_ones(order_ == Order::late || random_.one_in(2) ? node.get() : nullptr);
+        const bool moved = step_one_of(ready);
+        remove_done();
+        if (!moved) break;
+      }
+      if (is_done(node)) {
+        if (node) see(*node);
+        return;
+      }
+      if (stop()) return;
+    }
+    news_.notify_all();  // there may be a host function to run
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+/// One that is ready, without the lock: it may wait for the host. @return whether there was one
+bool Engine::run_host_function() {
+  std::unique_lock lock(lock_);
+  const auto is_ready = [this](const NodePtr& node) {
+    const bool waits = std::any_of(node->after.begin(), node->after.end(), [](const NodePtr& n) { return !n->done; });
+    return !node->done && !node->started && !waits && node->task && node->task->host_function() != nullptr;
+  };
+  const auto found = std::find_if(pending_.begin(), pending_.end(), is_ready);
+  if (found == pending_.end()) return false;
+  const NodePtr node = *found;
+  node->started = true;
+  node->after.clear();
+  see(*node);
+  lock.unlock();
+  (*node->task->host_function())();
+  lock.lock();
+  finish(*node);
+  remove_done();
+  return true;
+}
+
+void Engine::run_background() {
+  std::thread([this] {  // those wait for the host, and the GPUs do not wait for them
+    const auto is_one = [](const NodePtr& node) { return !node->started && node->task && node->task->host_function(); };
+    for (;;) {
+      std::unique_lock lock(lock_);
+      news_.wait(lock, [&] { return std::any_of(pending_.begin(), pending_.end(), is_one); });
+      lock.unlock();
+      if (!run_host_function()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  })
+      .detach();
+  auto nap = std::chrono::microseconds(200);
+  for (;;) {
+    bool moved = false;
+    {
+      std::unique_lock lock(lock_);
+      news_.wait(lock, [this] { return !pending_.empty(); });
+      moved = step_started();
+      if (Clock::now() - last_move_ > lull_) {
+        for (int steps = 0; steps < 64; ++steps) {
+          std::vector<Node*> ready = ready_ones(nullptr);
+          if (!step_one_of(ready)) break;
+          remove_done();
+          moved = true;
+        }
+      }
+      remove_done();
+    }
+    nap = moved ? std::chrono::microseconds(50) : std::min(2 * nap, std::chrono::microseconds(1000));
+    std::this_thread::sleep_for(nap);
+  }
+}
+
+void Engine::lose(int gpu) {
+  const std::scoped_lock lock(lock_);
+  lost_.resize(std::max(lost_.size(), static_cast<std::size_t>(gpu) + 1));
+  lost_[static_cast<std::size_t>(gpu)] = true;
+}
+
+}  // namespace emulated_gpu

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# emulated_cuda_sources(kernels a.cu b.cu …) has the files translated for g++; ${kernels} is what a target compiles in
+# their place, and it is linked with emulated_gpu. To be called where that target is made.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(emulated_gpu_translator ${CMAKE_CURRENT_LIST_DIR}/translate.py)
+
+function(emulated_cuda_sources result)
+  set(translated "")
+  foreach(source ${ARGN})
+    get_filename_component(from ${source} ABSOLUTE)
+    get_filename_component(folder ${from} DIRECTORY)
+    file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR} ${from})
+    string(MAKE_C_IDENTIFIER ${name} name)
+    set(to ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+    add_custom_command(OUTPUT ${to} DEPENDS ${from} ${emulated_gpu_translator}
+      COMMAND Python3::Interpreter ${emulated_gpu_translator} ${from} ${to} COMMENT "Translating ${source}" VERBATIM)
+    # The thread sanitizer's instrumentation calls us at each access; its library is not linked.
+    set_source_files_properties(${to} PROPERTIES INCLUDE_DIRECTORIES ${folder} SKIP_UNITY_BUILD_INCLUSION ON
+      SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
+      "-fsanitize=thread;-O1;-g1;$<$<CXX_COMPILER_ID:GNU>:--param=tsan-instrument-func-entry-exit=0>")
+    list(APPEND translated ${to})
+  endforeach()
+  set(${result} ${translated} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+# Operations and whole steps in graphs, and the example of it as users have it.
+emulated_program(capture_test MAIN lockstep_test_main SOURCES capture_test.cpp step_capture_test.cpp)
+emulated_test(capture PROGRAM capture_test SEEDS 0 1 2 PROCESSORS 1)
+emulated_cuda_sources(cuda_step ${PROJECT_SOURCE_DIR}/examples/cuda_step.cu)
+emulated_program(cuda_step SOURCES ${cuda_step})
+emulated_program(cuda_step_test MAIN lockstep_test_main SOURCES cuda_step_test.cpp
+  DEFINITIONS ${mpiexec} LOCKSTEP_CUDA_STEP="$<TARGET_FILE:emulated_cuda_step>")
+emulated_test(cuda_step PROGRAM cuda_step_test SEEDS 2)

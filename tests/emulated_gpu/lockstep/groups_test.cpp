@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Process groups on GPUs: what goes to NCCL and what to the host, groups split from groups, and DataParallel with its
+// values in device memory, whose sums in tree order have the bits of those on the host.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backends/contract_device.hpp"
+#include "backends/stated_order.hpp"
+#include "emulated_gpu/lockstep/ranks.hpp"
+#include "lockstep/ddp/data_parallel.hpp"
+#include "platform/gpu/gpu.hpp"
+#include "support/verdict.hpp"
+
+namespace lockstep::on_emulated_gpus {
+namespace {
+
+GroupOptions on_gpus(const char* method = "auto") {
+  return {.device = Device::cuda,
+          .method = backends::parse_method(method),
+          .wait = {.spins_before_yield = 0},
+          .deadline = std::chrono::seconds(60)};
+}
+
+class Groups : public testing::Test {
+ protected:
+  void TearDown() override { world_.close(); }
+  const World& world() { return world_; }
+
+  /// The sum of 1 + rank on the group's GPUs, as each rank gets it.
+  static float sum_of_ranks(ProcessGroup& group) {
+    const contract::DeviceMemory memory;
+    const Allocation values = group.allocate({4});
+    auto value = static_cast<float>(1 + group.rank().value);
+    memory.copy(values.data(), &value, {4});
+    EXPECT_EQ(values.kind(), MemoryKind::device);
+    group.communicator().all_reduce(values.as(DType::float32), values.as(DType::float32), ReduceOp::sum).wait();
+    memory.copy(&value, values.data(), {4});
+    return value;
+  }
+  static float sum_up_to(int ranks) { return static_cast<float>(ranks * (ranks + 1) / 2); }
+
+ private:
+  World world_;
+};
+
+TEST_F(Groups, SendDeviceMemoryToNcclAndTheRestToTheHost) {
+  ProcessGroup group(world(), on_gpus());
+  EXPECT_EQ(sum_of_ranks(group), sum_up_to(group.size()));
+  double number = 1;
+  group.communicator().all_reduce(std::span<const double>(&number, 1), std::span(&number, 1), ReduceOp::sum).wait();
+  EXPECT_EQ(number, group.size());
+  group.statistics().barrier().wait();
+  group.close();
+}
+
+TEST_F(Groups, AreSplitAndHaveFurtherCommunicators) {
+  ProcessGroup group(world(), on_gpus());
+  const int me = group.rank().value;
+  auto part = group.split(me % 2, -me);
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->size(), (group.size() + 1 - me % 2) / 2);
+  EXPECT_EQ(sum_of_ranks(*part), sum_up_to(part->size()));
+  EXPECT_EQ(sum_of_ranks(group), sum_up_to(group.size()));
+  const auto another = group.another();
+  const Allocation memory = another->allocate({4});
+  another->broadcast(memory.as(DType::int32), {0}).wait();
+  EXPECT_EQ(sum_of_ranks(*part), sum_up_to(part->size()));
+  another->close();
+  part->close();
+  auto first = group.split(me == 0 ? std::optional(0) : std::nullopt, 0, on_gpus("tree-order"));
+  ASSERT_EQ(first.has_value(), me == 0);
+  if (first) {
+    EXPECT_EQ(sum_of_ranks(*first), 1);
+    first->close();
+  }
+  EXPECT_EQ(sum_of_ranks(group), sum_up_to(group.size()));
+  group.close();
+}
+
+TEST_F(Groups, HaveAProgressThreadIfAsked) {
+  GroupOptions options = on_gpus();
+  options.progress_thread = true;
+  ProcessGroup group(world(), options);
+  for (int k = 0; k < 20; ++k) ASSERT_EQ(sum_of_ranks(group), sum_up_to(group.size()));
+  group.close();
+}
+
+/// Parameters of uneven lengths, in buckets so small that there are several.
+Layout layout() {
+  Layout layout;
+  for (const std::int64_t length : {400, 3, 1001, 64, 2000})
+    layout.add("parameter " + std::to_string(length), {length});
+  return layout;
+}
+constexpr int parameters = 5;
+constexpr DataParallelOptions small_buckets{.bucket = {4096}};
+
+/// What a rank's gradients are in a step: of both signs and seven orders of magnitude.
+std::vector<float> gradients_of(int rank, int step, std::int64_t count) {
+  return stated_order::input_of(rank + 16 * step, count);
+}
+
+/// Zeros what lies between the parameters, where there is nothing of use.
+void clear_gaps(const DataParallel& model, std::vector<float>& flat) {
+  std::vector<float> kept(flat.size());
+  for (int parameter = 0; parameter < parameters; ++parameter) {
+    const Buffer gradient = model.gradient(parameter);
+    const auto offset = static_cast<float*>(gradient.data) - static_cast<float*>(model.gradients().data);
+    std::copy_n(flat.begin() + offset, gradient.count.value, kept.begin() + offset);
+  }
+  flat = kept;
+}
+
+/// One rank's training of values by plain steps, whose gradients come on a stream, or several.
+/// @return the sums of each step, with zeros between the parameters
+std::vector<float> train(ProcessGroup& group, int steps, int streams_of_gradients) {
+  DataParallel model(group, layout(), DType::float32, small_buckets);
+  const std::int64_t count = model.values().count.value;
+  const contract::DeviceMemory memory;
+  std::vector<float> values(static_cast<std::size_t>(count), static_cast<float>(group.rank().value));
+  memory.copy(model.values().data, values.data(), model.values().bytes());
+  model.synchronize();
+  std::vector<Stream> streams(static_cast<std::size_t>(streams_of_gradients));
+  std::vector<float> sums;
+  memory.copy(values.data(), model.values().data, model.values().bytes());
+  for (const float value : values) EXPECT_EQ(value, 0) << "rank 0's were sent to all";
+  for (int step = 0; step < steps; ++step) {
+    const std::vector<float> mine = gradients_of(group.rank().value, step, count);
+    const Allocation pinned = allocate_pinned(model.values().bytes());
+    std::memcpy(pinned.data(), mine.data(), mine.size() * sizeof(float));
+    const Queue queue = streams[static_cast<std::size_t>(step % streams_of_gradients)].queue();
+    for (int parameter = parameters - 1; parameter >= 0; --parameter) {
+      const Buffer gradient = model.gradient(parameter);
+      const auto offset = static_cast<float*>(gradient.data) - static_cast<float*>(model.gradients().data);
+      copy_bytes(gradient.data, static_cast<float*>(pinned.data()) + offset, gradient.bytes(), queue);
+      model.ready(parameter, queue);
+      model.progress();
+    }
+    EXPECT_EQ(model.finish(1).weight, group.size());
+    std::vector<float> result(static_cast<std::size_t>(count));
+    memory.copy(result.data(), model.gradients().data, model.gradients().bytes());
+    clear_gaps(model, result);
+    sums.insert(sums.end(), result.begin(), result.end());
+  }
+  return sums;
+}
+
+TEST_F(Groups, TrainToTheBitsOfTheHostInTreeOrder) {
+  for (const int streams : {1, 2}) {
+    ProcessGroup group(world(), on_gpus("tree-order"));
+    constexpr int steps = 3;
+    const std::vector<float> sums = train(group, steps, streams);
+    const auto count = static_cast<std::int64_t>(sums.size()) / steps;
+    for (int step = 0; step < steps; ++step) {
+      std::vector<std::vector<float>> inputs;
+      for (int rank = 0; rank < group.size(); ++rank) inputs.push_back(gradients_of(rank, step, count));
+      const auto begin = sums.begin() + step * count;
+      for (std::vector<float>& input : inputs)
+        for (std::int64_t i = 0; i < count; ++i)
+          if (begin[i] == 0) input[static_cast<std::size_t>(i)] = 0;  // a gap, as sums of these numbers are not
+      // Buckets begin and end where they like: the order over the ranks is the same in each.
+      EXPECT_EQ(stated_order::bits({begin, begin + count}), stated_order::bits(stated_order::canonical_sums(inputs)))
+          << "step " << step;
+      std::vector<float> on_host = inputs[static_cast<std::size_t>(group.rank().value)];
+      const Buffer buffer{on_host.data(), {count}, DType::float32};
+      group.communicator().all_reduce(buffer, buffer, ReduceOp::sum).wait();
+      EXPECT_EQ(stated_order::bits({begin, begin + count}), stated_order::bits(on_host)) << "step " << step;
+    }
+    group.close();
+  }
+}
+
+/// The program's own tensors, in device memory: through DataParallel's memory, and back.
+TEST_F(Groups, TrainTheProgramsOwnTensors) {
+  ProcessGroup group(world(), on_gpus("tree-order"));
+  const contract::DeviceMemory memory;
+  std::vector<Allocation> allocations;
+  std::vector<Parameter> tensors;
+  for (const std::int64_t count : {300, 7}) {
+    for (int k = 0; k < 2; ++k) allocations.push_back(allocate_device({count * 4}));
+    tensors.push_back(
+        {"tensor", allocations[allocations.size() - 2].as(DType::float32), allocations.back().as(DType::float32)});
+    tensors.back().name += std::to_string(count);
+  }
+  DataParallel model(group, tensors, small_buckets);
+  Stream stream;
+  for (int step = 0; step < 3; ++step) {
+    for (const int parameter : {1, 0}) {
+      const Buffer& gradient = tensors[static_cast<std::size_t>(parameter)].gradient;
+      const std::vector<float> mine = gradients_of(group.rank().value, step, gradient.count.value);
+      const Allocation pinned = allocate_pinned(gradient.bytes());
+      std::memcpy(pinned.data(), mine.data(), mine.size() * sizeof(float));
+      copy_bytes(gradient.data, pinned.data(), gradient.bytes(), stream.queue());
+      model.ready(parameter, stream.queue());
+      stream.synchronize();  // the pinned memory goes
+    }
+    model.finish(1);
+    for (const Parameter& tensor : tensors) {
+      const std::int64_t count = tensor.gradient.count.value;
+      std::vector<std::vector<float>> inputs;
+      for (int rank = 0; rank < group.size(); ++rank) inputs.push_back(gradients_of(rank, step, count));
+      std::vector<float> sums(static_cast<std::size_t>(count));
+      memory.copy(sums.data(), tensor.gradient.data, tensor.gradient.bytes());
+      EXPECT_EQ(stated_order::bits(sums), stated_order::bits(stated_order::canonical_sums(inputs))) << tensor.name;
+    }
+  }
+  group.close();
+}
+
+}  // namespace
+}  // namespace lockstep::on_emulated_gpus

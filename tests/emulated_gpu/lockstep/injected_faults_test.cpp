@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each call of CUDA and NCCL fails in turn: whoever made it throws an error that names it, everybody else a
+// consequence, and nobody hangs. Ranks are threads.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "emulated_gpu/device/faults.hpp"
+#include "emulated_gpu/lockstep/outcome.hpp"
+#include "emulated_gpu/lockstep/ranks.hpp"
+#include "platform/gpu/gpu.hpp"
+#include "support/background_job.hpp"
+
+namespace lockstep::on_emulated_gpus {
+namespace {
+
+using backends::NcclAlgorithm;
+using namespace std::chrono_literals;
+
+constexpr int ranks = 2;
+constexpr double in_time = 6;  ///< seconds; a rank that nobody tells anything would take till the deadline
+
+/// What a rank does with a GPU. It stays when it has failed: GPUs may still be at work with its memory.
+class Job {
+ public:
+  void run(Ranks& all, NcclAlgorithm algorithm) {
+    communicator_ = all.make(progress_, {.algorithm = algorithm, .deadline = 20s});
+    memory_ = communicator_->allocate({1 << 12});
+    more_ = allocate_device({1 << 12});
+    stream_ = std::make_unique<Stream>();
+    const Buffer a = memory_.as(DType::float32);
+    const Buffer b = more_.as(DType::float32);
+    communicator_->all_reduce(a, a, ReduceOp::sum).wait();
+    copy_bytes(b.data, a.data, a.bytes(), stream_->queue());
+    works_.push_back(communicator_->all_reduce(b, b, ReduceOp::sum, stream_->queue()));
+    works_.back().then(stream_->queue());
+    copy_bytes(a.data, b.data, a.bytes(), stream_->queue());
+    works_.push_back(communicator_->broadcast(a, {0}, stream_->queue()));
+    for (Work& work : communicator_->group(
+             {{.kind = CollectiveKind::all_to_all, .in = a, .out = b}, {.kind = CollectiveKind::barrier}}))
+      works_.push_back(std::move(work));
+    for (Work& work : works_) work.wait();
+    works_.clear();
+    communicator_->close();
+  }
+  void leave() { communicator_.reset(); }
+
+ private:
+  Progress progress_{{.spins_before_yield = 0}};
+  std::unique_ptr<Communicator> communicator_;
+  Allocation memory_;
+  Allocation more_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Work> works_;
+};
+
+/// What becomes of a case in a process of its own.
+enum class Verdict { right, wrong, nothing_happened, hangs };
+
+/// @param check  returns whether the fault was met; what it finds wrong fails the test
+Verdict in_a_process(const std::function<bool()>& check) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool was_met = check();
+    std::fflush(nullptr);
+    _exit(static_cast<int>(testing::Test::HasFailure() ? Verdict::wrong
+                           : was_met                   ? Verdict::right
+                                                       : Verdict::nothing_happened));
+  }
+  int status = 0;
+  if (!testing_support::becomes_true(std::chrono::seconds(60),
+                                     [&] { return waitpid(child, &status, WNOHANG) == child; })) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    return Verdict::hangs;
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) <= 2 ? static_cast<Verdict>(WEXITSTATUS(status)) : Verdict::wrong;
+}
+
+/// The how manieth calls are to fail.
+std::vector<int> numbers() {
+  if (number_of_process("LOCKSTEP_EVERY_FAULT", 0) == 0) return {1, 2, 5, 13};
+  std::vector<int> all(60);
+  std::iota(all.begin(), all.end(), 1);
+  return all;
+}
+
+std::vector<Outcome> outcomes_with(const std::string& faults, NcclAlgorithm algorithm) {
+  std::vector<Outcome> outcomes(ranks);
+  on_threads(ranks, [&](Ranks& all) {
+    auto job = std::make_unique<Job>();
+    all.meet();
+    if (all.rank() == 0) emulated_gpu::set_faults(faults);
+    all.meet();
+    Outcome& outcome = outcomes[static_cast<std::size_t>(all.rank())];
+    outcome = outcome_of([&] { job->run(all, algorithm); });
+    if (outcome.error) job->leave();
+    all.meet();
+    if (all.rank() == 0) emulated_gpu::set_faults("");
+    all.meet();
+    if (outcome.error) static_cast<void>(job.release());
+  });
+  return outcomes;
+}
+
+struct Fault {
+  const char* call;
+  const char* error;
+  const char* named_as = call;  ///< how the message names the call
+};
+void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.call; }
+
+class InjectedFault : public testing::TestWithParam<std::tuple<NcclAlgorithm, Fault>> {};
+
+/// @return whether it was met
+bool check_fault(const std::string& text, NcclAlgorithm algorithm, const Fault& fault) {
+  const bool is_of_nccl = std::string_view(fault.call).starts_with("nccl");  // has a text of its own for each error
+  int causes = 0;
+  int failures = 0;
+  for (const Outcome& outcome : outcomes_with(text, algorithm)) {
+    EXPECT_LT(outcome.seconds, in_time) << outcome;
+    failures += outcome.error ? 1 : 0;
+    if (!outcome.error || outcome.is_consequence() || outcome.error->is_on_every_rank()) continue;
+    ++causes;
+    const std::string what = outcome.error->what();
+    if (!is_of_nccl && what.find("from nccl") != std::string::npos) continue;  // NCCL's own call
+    if (!is_of_nccl) {
+      EXPECT_NE(what.find(fault.error), std::string::npos) << what;
+    }
+    EXPECT_NE(what.find(fault.named_as), std::string::npos) << what;
+  }
+  EXPECT_LE(causes, 1);
+  return failures > 0;
+}
+
+TEST_P(InjectedFault, IsNamedByWhoMetItAndHeardOfByAll) {
+  const auto& [algorithm, fault] = GetParam();
+  int met = 0;
+  for (const int number : numbers()) {
+    const std::string text = std::string(fault.call) + ":" + std::to_string(number) + ":" + fault.error;
+    SCOPED_TRACE(text);
+    const Verdict verdict = in_a_process([&, &by = algorithm, &of = fault] { return check_fault(text, by, of); });
+    if (verdict == Verdict::nothing_happened) break;  // so many calls there are not
+    ASSERT_EQ(verdict, Verdict::right);
+    ++met;
+  }
+  EXPECT_GT(met, 0) << "nobody made the call";
+}
+
+constexpr Fault faults[] = {{"cudaSetDevice", "cudaErrorDevicesUnavailable"},
+                            {"cudaStreamCreateWithFlags", "cudaErrorMemoryAllocation"},
+                            {"cudaEventCreateWithFlags", "cudaErrorMemoryAllocation"},
+                            {"cudaEventRecord", "cudaErrorUnknown"},
+                            {"cudaEventQuery", "cudaErrorIllegalAddress"},
+                            {"cudaStreamWaitEvent", "cudaErrorUnknown"},
+                            {"cudaStreamIsCapturing", "cudaErrorUnknown"},
+                            {"cudaStreamSynchronize", "cudaErrorLaunchFailure"},
+                            {"cudaMalloc", "cudaErrorMemoryAllocation"},
+                            {"cudaMemsetAsync", "cudaErrorUnknown"},
+                            {"cudaMemcpyAsync", "cudaErrorUnknown"},
+                            {"ncclGetUniqueId", "ncclSystemError"},
+                            {"ncclCommInitRankConfig", "ncclSystemError"},
+                            {"ncclMemAlloc", "ncclUnhandledCudaError"},
+                            {"ncclCommFinalize", "ncclSystemError"}};
+constexpr Fault faults_of_tree_order[] = {
+    {"ncclGroupStart", "ncclInvalidUsage"},
+    {"ncclGroupEnd", "ncclSystemError"},
+    {"ncclSend", "ncclUnhandledCudaError"},
+    {"ncclRecv", "ncclUnhandledCudaError"},
+    {"cudaLaunchKernel", "cudaErrorLaunchOutOfResources", "launch_canonical_fold"}};
+constexpr Fault faults_of_nccls_own[] = {{"ncclAllReduce", "ncclUnhandledCudaError"},
+                                         {"ncclBroadcast", "ncclUnhandledCudaError"}};
+
+std::string name_of(const testing::TestParamInfo<std::tuple<NcclAlgorithm, Fault>>& parameter) {
+  return std::get<1>(parameter.param).call;
+}
+
+INSTANTIATE_TEST_SUITE_P(, InjectedFault,
+                         testing::Combine(testing::Values(NcclAlgorithm::automatic), testing::ValuesIn(faults)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(OfNcclsOwn, InjectedFault,
+                         testing::Combine(testing::Values(NcclAlgorithm::automatic),
+                                          testing::ValuesIn(faults_of_nccls_own)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(OfTreeOrder, InjectedFault,
+                         testing::Combine(testing::Values(NcclAlgorithm::tree_order),
+                                          testing::ValuesIn(faults_of_tree_order)),
+                         name_of);
+
+/// @return whether all ranks failed
+bool check_end(const std::string& text, const std::function<void(const Outcome&)>& check_cause) {
+  int causes = 0;
+  int failures = 0;
+  for (const Outcome& outcome : outcomes_with(text, NcclAlgorithm::automatic)) {
+    EXPECT_TRUE(outcome.error) << outcome;
+    EXPECT_LT(outcome.seconds, in_time) << outcome;
+    failures += outcome.error ? 1 : 0;
+    if (!outcome.error || outcome.is_consequence()) continue;
+    ++causes;
+    check_cause(outcome);
+  }
+  EXPECT_EQ(causes, 1);
+  return failures == ranks;
+}
+
+TEST(AsynchronousError, EndsAllRanksByOneCause) {
+  for (const int number : {1, 3, 10}) {
+    const std::string text = "async:" + std::to_string(number) + ":ncclRemoteError";
+    const auto check_cause = [](const Outcome& outcome) {
+      EXPECT_TRUE(outcome.failed_by(ErrorCode::transport)) << outcome;
+    };
+    ASSERT_EQ(in_a_process([&] { return check_end(text, check_cause); }), Verdict::right) << text;
+  }
+}
+
+TEST(LostDevice, EndsAllRanks) {
+  for (const int number : {1, 2, 4}) {
+    const std::string text = "cudaEventQuery:" + std::to_string(number) + ":lost";
+    const auto check_cause = [](const Outcome& outcome) {
+      EXPECT_TRUE(outcome.failed_by(ErrorCode::device) || outcome.failed_by(ErrorCode::transport)) << outcome;
+    };
+    ASSERT_EQ(in_a_process([&] { return check_end(text, check_cause); }), Verdict::right) << text;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::on_emulated_gpus

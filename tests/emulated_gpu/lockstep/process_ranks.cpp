@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "emulated_gpu/lockstep/ranks.hpp"
+#include "platform/gpu/gpu.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/exchange.hpp"
+#include "platform/mpi/make_control_channel.hpp"
+
+namespace lockstep::on_emulated_gpus {
+
+int Processes::gpu() const { return world_.place().local_rank % gpu_count(); }
+
+void Processes::meet() { barrier(world_.group()); }
+
+std::unique_ptr<Communicator> Processes::make(const std::vector<int>& members, Progress& progress,
+                                              backends::NcclOptions options, Checked checked) {
+  const auto place = std::find(members.begin(), members.end(), rank());
+  const auto colour = place == members.end() ? std::nullopt : std::optional(0);
+  std::optional<MpiGroup> group = world_.group().split(colour, static_cast<int>(place - members.begin()));
+  if (!group) return nullptr;
+  const auto from_zero = [&](const std::vector<std::byte>& mine) {
+    const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size());
+    const std::string of_zero = broadcast_string(*group, bytes, {0});
+    const auto* begin = reinterpret_cast<const std::byte*>(of_zero.data());
+    return std::vector<std::byte>(begin, begin + of_zero.size());
+  };
+  options.hostname = group->host();
+  options.control = make_control_channel(*group, group->shape());
+  if (checked == Checked::yes) options.check = make_exchange(*group);
+  auto communicator = backends::make_nccl({.rank = group->rank(),
+                                           .size = group->size(),
+                                           .gpu = gpu(),
+                                           .agree = [&](const std::optional<Error>& mine) { agree(*group, mine); },
+                                           .broadcast_from_zero = from_zero},
+                                          progress, options);
+  group->close();
+  return communicator;
+}
+
+}  // namespace lockstep::on_emulated_gpus

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums in tree order on GPUs have the bits of those on the host, with elements that arithmetic goes wrong on, if on
+// any.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/contract_device.hpp"
+#include "backends/make_communicator.hpp"
+#include "backends/nccl/sliced_blocks.hpp"
+#include "backends/nccl/tree_order_all_reduce.hpp"
+#include "backends/stated_order.hpp"
+#include "emulated_gpu/lockstep/ranks.hpp"
+#include "kernels/contributions.hpp"
+#include "support/verdict.hpp"
+
+namespace lockstep::on_emulated_gpus {
+namespace {
+
+using backends::NcclAlgorithm;
+
+class TreeOrder : public testing::Test {
+ protected:
+  void SetUp() override {
+    gpu_ = processes_.make(progress_, {.algorithm = NcclAlgorithm::tree_order});
+    host_ = backends::make_communicator(processes_.world().group(), progress_,
+                                        {.method = backends::parse_method("tree-order")});
+    memory_.emplace();
+  }
+  void TearDown() override {
+    gpu_->close();
+    host_->close();
+    processes_.close();
+  }
+  [[nodiscard]] int ranks() const { return processes_.size(); }
+  [[nodiscard]] int rank() const { return processes_.rank(); }
+  Communicator& gpu() { return *gpu_; }
+  Communicator& host() { return *host_; }
+  contract::DeviceMemory& memory() { return *memory_; }
+
+  std::vector<char> on_host(const kernels::RankedInputs& inputs, ReduceOp op) {
+    std::vector<char> values = own(inputs);
+    const Buffer buffer{values.data(), inputs.count, inputs.dtype};
+    host_->all_reduce(buffer, buffer, op).wait();
+    return values;
+  }
+  std::vector<char> on_gpu(const kernels::RankedInputs& inputs, ReduceOp op, bool in_place) {
+    std::vector<char> values = own(inputs);
+    const Bytes bytes{static_cast<std::int64_t>(values.size())};
+    const Allocation in = memory_->allocate(bytes);
+    const Allocation apart = memory_->allocate(bytes);
+    memory_->copy(in.data(), values.data(), bytes);
+    const Allocation& out = in_place ? in : apart;
+    gpu_->all_reduce(in.as(inputs.dtype), out.as(inputs.dtype), op).wait();
+    memory_->copy(values.data(), out.data(), bytes);
+    return values;
+  }
+  void compare(DType dtype, ReduceOp op, std::int64_t count) {
+    SCOPED_TRACE(std::string(name(dtype)) + " " + std::string(name(op)) + " of " + std::to_string(count));
+    const kernels::RankedInputs inputs(ranks(), {count}, dtype, random_);
+    const std::vector<char> expected = inputs.canonical_sum(op);
+    // Between hosts the operands of a sum may be exchanged, which shows where two NaNs meet or zeros of either sign.
+    const bool is_integer = dtype == DType::int32 || dtype == DType::int64 || dtype == DType::uint8;
+    if (processes_.world().shape().nodes() == 1 || is_integer) {
+      EXPECT_TRUE(on_host(inputs, op) == expected);
+    }
+    for (const bool in_place : {true, false})
+      EXPECT_TRUE(on_gpu(inputs, op, in_place) == expected) << (in_place ? "in place" : "apart");
+  }
+
+ private:
+  [[nodiscard]] std::vector<char> own(const kernels::RankedInputs& inputs) const {
+    return inputs.of_rank[static_cast<std::size_t>(processes_.rank())];
+  }
+
+  Processes processes_;
+  Progress progress_{{.spins_before_yield = 0}};
+  std::unique_ptr<Communicator> gpu_;
+  std::unique_ptr<Communicator> host_;
+  std::optional<contract::DeviceMemory> memory_;
+  std::mt19937_64 random_{23};
+};
+
+TEST_F(TreeOrder, HasTheBitsOfTheHostsSums) {
+  for (const DType dtype : kernels::all_dtypes)
+    for (const ReduceOp op : kernels::all_ops)
+      for (const int count : {1, ranks() - 1, ranks() + 1, 997})
+        if (count > 0) compare(dtype, op, count);
+}
+
+TEST_F(TreeOrder, HasThemOfOrdinaryNumbersWhereverTheRanksAre) {
+  for (const std::int64_t count : {1, 5003}) {
+    const auto expected = stated_order::bits(stated_order::canonical_sums(stated_order::inputs_of(ranks(), count)));
+    EXPECT_EQ(stated_order::bits(stated_order::all_reduced(host(), count)), expected);
+    std::vector<float> values = stated_order::input_of(rank(), count);
+    const Allocation on_gpu = memory().allocate({count * 4});
+    memory().copy(on_gpu.data(), values.data(), {count * 4});
+    gpu().all_reduce(on_gpu.as(DType::float32), on_gpu.as(DType::float32), ReduceOp::sum).wait();
+    memory().copy(values.data(), on_gpu.data(), {count * 4});
+    EXPECT_EQ(stated_order::bits(values), expected);
+  }
+}
+
+/// A buffer that is longer than the ranks' scratch together. LOCKSTEP_LONG_BUFFERS=1 asks for it.
+TEST_F(TreeOrder, HasThemInSeveralBlocks) {
+  if (number_of_process("LOCKSTEP_LONG_BUFFERS", 0) == 0)
+    LOCKSTEP_SKIP(memory) << "takes minutes; LOCKSTEP_LONG_BUFFERS=1 asks for it";
+  if (ranks() == 1) LOCKSTEP_SKIP(ranks) << "one rank adds up nothing";
+  const std::int64_t block = backends::TreeOrderAllReduce::scratch_bytes.value / (ranks() - 1) * ranks();
+  const std::int64_t count = block + 10'007;
+  ASSERT_EQ(backends::SlicedBlocks({count}, DType::uint8, ranks(), backends::TreeOrderAllReduce::scratch_bytes).size(),
+            2);
+  compare(DType::uint8, ReduceOp::sum, count);
+}
+
+}  // namespace
+}  // namespace lockstep::on_emulated_gpus

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tests of this folder on two hosts, each with GPUs of its own: skipped where hosts cannot be made.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "hosts/hosts.hpp"
+
+namespace lockstep::testing_support {
+namespace {
+
+/// What this process was told, for processes on hosts that the launcher tells nothing.
+std::string told() {
+  std::string all;
+  for (const char* variable : {"EMULATED_GPU_SEED", "LOCKSTEP_NCCL_ALGORITHM", "LOCKSTEP_SUCCESSIONS"})
+    if (const char* value = std::getenv(variable)) all += std::string(variable) + "=" + value + " ";
+  return all;
+}
+
+/// Each host has its own machine file, by its name.
+ProgramResult on_two_hosts(int per_host, const std::string& command) {
+  return run_program(script("run " + std::to_string(per_host) + " sh -c '" + told() +
+                            "EMULATED_GPU_MACHINE=" LOCKSTEP_MACHINES "/$(hostname).json exec " + command + "' 2>&1"));
+}
+
+using TwoHosts = Hosts;
+
+TEST_F(TwoHosts, KeepTheContract) {
+  const ProgramResult result = on_two_hosts(1, LOCKSTEP_CONTRACT);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
+TEST_F(TwoHosts, AddUpInTreeOrder) {
+  const ProgramResult result = on_two_hosts(2, LOCKSTEP_TREE_ORDER);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
+TEST_F(TwoHosts, RunDrawnPrograms) {
+  const ProgramResult result = on_two_hosts(2, LOCKSTEP_SUCCESSION);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
+}  // namespace
+}  // namespace lockstep::testing_support

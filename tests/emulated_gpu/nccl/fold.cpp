@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulated_gpu/nccl/fold.hpp"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace emulated_gpu {
+namespace {
+
+// What arithmetic is done in.
+template <typename T>
+struct Arithmetic {
+  using Type = T;
+};
+template <>
+struct Arithmetic<__half> {
+  using Type = float;
+};
+template <>
+struct Arithmetic<__nv_bfloat16> {
+  using Type = float;
+};
+
+/// Integers wrap round.
+template <typename T>
+auto wrapping(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::make_unsigned_t<T>>(value);
+  } else {
+    return value;
+  }
+}
+
+template <typename T>
+T combine(T a, T b, ncclRedOp_t op) {
+  using Wide = typename Arithmetic<T>::Type;
+  const Wide x = static_cast<Wide>(a);
+  const Wide y = static_cast<Wide>(b);
+  switch (op) {
+    case ncclProd: return static_cast<T>(static_cast<Wide>(wrapping(x) * wrapping(y)));
+    case ncclMax: return x < y ? b : a;
+    case ncclMin: return y < x ? b : a;
+    default: return static_cast<T>(static_cast<Wide>(wrapping(x) + wrapping(y)));
+  }
+}
+
+template <typename T>
+T element(const std::byte* data, std::size_t i) {
+  T value;
+  std::memcpy(&value, data + i * sizeof(T), sizeof value);
+  return value;
+}
+
+template <typename T>
+T input(const std::byte* data, std::size_t i, const Reduction& reduction) {
+  const T value = element<T>(data, i);
+  if (!reduction.has_factor) return value;
+  using Wide = typename Arithmetic<T>::Type;
+  return static_cast<T>(static_cast<Wide>(static_cast<Wide>(value) * static_cast<Wide>(reduction.factor)));
+}
+
+template <typename T>
+T ring_sum(const std::vector<const std::byte*>& all, std::size_t i, const Reduction& reduction, std::size_t begin) {
+  T sum = input<T>(all[begin], i, reduction);
+  for (std::size_t hop = 1; hop < all.size(); ++hop)
+    sum = combine(input<T>(all[(begin + hop) % all.size()], i, reduction), sum, reduction.op);
+  return sum;
+}
+
+/// Rank r has children 2r + 1 and 2r + 2, and adds what they send to its own.
+template <typename T>
+T tree_sum(const std::vector<const std::byte*>& all, std::size_t i, const Reduction& reduction, std::size_t rank) {
+  T sum = input<T>(all[rank], i, reduction);
+  for (std::size_t child = 2 * rank + 1; child <= 2 * rank + 2 && child < all.size(); ++child)
+    sum = combine(sum, tree_sum<T>(all, i, reduction, child), reduction.op);
+  return sum;
+}
+
+template <typename T>
+void fold_type(const std::vector<const std::byte*>& all, std::byte* to, std::size_t count, const Reduction& reduction,
+               SumOrder order, std::size_t first, std::size_t step) {
+  using Wide = typename Arithmetic<T>::Type;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t begin = (first + i) / step % all.size();
+    T sum = order == SumOrder::ring ? ring_sum<T>(all, i, reduction, begin) : tree_sum<T>(all, i, reduction, 0);
+    if (reduction.op == ncclAvg)
+      sum = static_cast<T>(static_cast<Wide>(static_cast<Wide>(sum) / static_cast<Wide>(all.size())));
+    std::memcpy(to + i * sizeof(T), &sum, sizeof sum);
+  }
+}
+
+}  // namespace
+
+std::size_t size_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+    case ncclUint8:
+    case ncclFloat8e4m3:
+    case ncclFloat8e5m2: return 1;
+    case ncclFloat16:
+    case ncclBfloat16: return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32: return 4;
+    case ncclInt64:
+    case ncclUint64:
+    case ncclFloat64: return 8;
+    default: return 0;
+  }
+}
+
+void fold(const std::vector<const std::byte*>& all, std::byte* to, std::size_t count, ncclDataType_t type,
+          const Reduction& reduction, SumOrder order, std::size_t first, std::size_t step) {
+  const auto go = [&](auto example) { fold_type<decltype(example)>(all, to, count, reduction, order, first, step); };
+  switch (type) {
+    case ncclInt8: return go(std::int8_t{});
+    case ncclUint8: return go(std::uint8_t{});
+    case ncclInt32: return go(std::int32_t{});
+    case ncclUint32: return go(std::uint32_t{});
+    case ncclInt64: return go(std::int64_t{});
+    case ncclUint64: return go(std::uint64_t{});
+    case ncclFloat16: return go(__half{});
+    case ncclFloat32: return go(float{});
+    case ncclFloat64: return go(double{});
+    case ncclBfloat16: return go(__nv_bfloat16{});
+    default: return;  // refused before
+  }
+}
+
+}  // namespace emulated_gpu
