@@ -26,7 +26,6 @@ using namespace std::chrono_literals;
 constexpr int ranks = 3;
 constexpr int culprit = 1;
 constexpr std::chrono::duration<double> deadline = 1s;
-/// With more threads than cores.
 /// What others are told without waiting for the deadline.
 constexpr double soon = 10;  ///< seconds, on a machine that is busy with other things
 
