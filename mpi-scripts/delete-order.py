@@ -26,7 +26,7 @@ ORDER = [
     (r"[\w.\->()]+(?:\.|->)(?:record|hold_back|synchronize)\([^;{}]*\);", ";"),
     (r"\bcheck\(cuda(?:EventRecord|StreamWaitEvent|(?:Device|Stream|Event)Synchronize)\([^;]*\)(?:, *\"[^\"]*\")?\);", ";"),
     (r"\b__sync(?:threads|warp)\(\);", ";"),
-    (r"\bthen\((?:queue|stream)[^;{}]*\);", ";"),
+    (r"[\w.\->()*]+(?:\.|->)then\((?:queue|stream)[^;{}]*\);", ";"),
     (r" \|\| busy\(\)", ""),
     (r"\bwait_until_idle\(\"[^\"]*\"\);", ";"),
 ]
