@@ -162,18 +162,4 @@ DeviceIdentity current_device() {
   return {current_gpu(), device.uuid, device.pci};
 }
 
-DeviceIdentity device_of(cudaStream_t handle) {
-  const std::scoped_lock lock(device_lock());
-  const CUstream_st* stream = find_stream(handle);
-  if (stream == nullptr) return current_device();
-  const Device& device = Runtime::instance().machine.devices[static_cast<std::size_t>(stream->gpu)];
-  return {stream->gpu, device.uuid, device.pci};
-}
-
-bool is_captured(cudaStream_t handle) {
-  const std::scoped_lock lock(device_lock());
-  const CUstream_st* stream = find_stream(handle);
-  return stream != nullptr && stream->capture != nullptr;
-}
-
 }  // namespace emulated_gpu

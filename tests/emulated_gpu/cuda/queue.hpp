@@ -30,10 +30,5 @@ struct DeviceIdentity {
   std::string pci_bus_id;  ///< "0000:1b:00.0"
 };
 DeviceIdentity current_device();
-/// The device of a stream, nullptr standing for the calling thread's.
-DeviceIdentity device_of(cudaStream_t stream);
-
-/// Whether the stream is being captured.
-bool is_captured(cudaStream_t stream);
 
 }  // namespace emulated_gpu

@@ -2,6 +2,10 @@
 # Operations and whole steps in graphs, and the example of it as users have it.
 emulated_program(capture_test MAIN lockstep_test_main SOURCES capture_test.cpp step_capture_test.cpp)
 emulated_test(capture PROGRAM capture_test SEEDS 0 1 2 PROCESSORS 1)
+if(LOCKSTEP_HAS_CUDA_COMPILER)  # the same on a real GPU
+  lockstep_test(capture_test ALONE SOURCES capture_test.cpp step_capture_test.cpp DEPENDS ddp backends_nccl LINKS CUDA::cudart
+    LABELS gpu)
+endif()
 emulated_cuda_sources(cuda_step ${PROJECT_SOURCE_DIR}/examples/cuda_step.cu)
 emulated_program(cuda_step SOURCES ${cuda_step})
 emulated_program(cuda_step_test MAIN lockstep_test_main SOURCES cuda_step_test.cpp

@@ -25,15 +25,17 @@ using namespace std::chrono_literals;
 
 constexpr int ranks = 3;
 constexpr int culprit = 1;
-constexpr std::chrono::duration<double> deadline = 1s;
-/// What others are told without waiting for the deadline.
-constexpr double soon = 10;  ///< seconds, on a machine that is busy with other things
+using Seconds = std::chrono::duration<double>;
+constexpr Seconds deadline = 1s;   ///< of the tests that let it pass
+constexpr Seconds far_away = 60s;  ///< of those in which nobody is to wait for it
+/// What others are told without waiting for the deadline, on a machine that is busy with other things.
+constexpr double soon = 10;
 
 /// One rank with a communicator and memory, which stays when it has failed: GPUs may still be at work with it.
 class Rank3 {
  public:
-  Rank3(Ranks& all, NcclAlgorithm algorithm, Checked checked)
-      : communicator_(all.make(progress_, {.algorithm = algorithm, .deadline = deadline}, checked)),
+  Rank3(Ranks& all, NcclAlgorithm algorithm, Checked checked, Seconds patience)
+      : communicator_(all.make(progress_, {.algorithm = algorithm, .deadline = patience}, checked)),
         memory_(communicator_->allocate({1 << 16})) {}
   Communicator& communicator() { return *communicator_; }
   Progress& progress() { return progress_; }
@@ -54,10 +56,11 @@ class Rank3 {
 class Failure : public testing::TestWithParam<NcclAlgorithm> {
  protected:
   /// Each rank adds up once, and then does this. @return how that ended, by rank
-  static std::vector<Outcome> run(const std::function<void(Ranks&, Rank3&)>& body, Checked checked = Checked::no) {
+  static std::vector<Outcome> run(const std::function<void(Ranks&, Rank3&)>& body, Checked checked = Checked::no,
+                                  Seconds patience = far_away) {
     std::vector<Outcome> outcomes(ranks);
     on_threads(ranks, [&](Ranks& all) {
-      auto me = std::make_unique<Rank3>(all, GetParam(), checked);
+      auto me = std::make_unique<Rank3>(all, GetParam(), checked, patience);
       me->add_up().wait();
       all.meet();
       outcomes[static_cast<std::size_t>(all.rank())] = outcome_of([&] { body(all, *me); });
@@ -77,18 +80,20 @@ class Failure : public testing::TestWithParam<NcclAlgorithm> {
 
 TEST_P(Failure, ARankThatNeverSubmitsIsNamedAtTheDeadline) {
   std::atomic<int> given_up = 0;
-  const auto outcomes = run([&](Ranks& all, Rank3& me) {
-    // It comes when the others have gone, however slowly this machine lets them poll.
-    const auto end = Clock::now() + std::chrono::seconds(20);
-    while (all.rank() == culprit && given_up < ranks - 1 && Clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    try {
-      me.add_up().wait();
-    } catch (const Error&) {
-      ++given_up;
-      throw;
-    }
-  });
+  const auto outcomes = run(
+      [&](Ranks& all, Rank3& me) {
+        // It comes when the others have gone, however slowly this machine lets them poll.
+        const auto end = Clock::now() + std::chrono::seconds(20);
+        while (all.rank() == culprit && given_up < ranks - 1 && Clock::now() < end)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        try {
+          me.add_up().wait();
+        } catch (const Error&) {
+          ++given_up;
+          throw;
+        }
+      },
+      Checked::no, deadline);
   expect_all_name_the_culprit(outcomes, 20);  // of which it takes 1.2 deadlines where it can poll
   EXPECT_TRUE(outcomes[0].failed_by(ErrorCode::timeout) || outcomes[2].failed_by(ErrorCode::timeout)) << outcomes[0];
 }
@@ -148,16 +153,18 @@ TEST_P(Failure, AnotherCallIsAMismatchOnAllWhereRanksCompare) {
 /// Whoever waits behind a stream is not late.
 TEST_P(Failure, TimeInWhichTheStreamHoldsTheOperationBackDoesNotCount) {
   auto until = Clock::now() + std::chrono::hours(1);
-  const auto outcomes = run([&](Ranks& all, Rank3& me) {
-    select_gpu(all.gpu());
-    Stream stream;
-    if (all.rank() == 0) until = Clock::now() + std::chrono::duration_cast<Clock::duration>(deadline * 1.3);
-    all.meet();
-    const auto be_long = [](void* end) { std::this_thread::sleep_until(*static_cast<Clock::time_point*>(end)); };
-    LOCKSTEP_CUDA_CHECK(cudaLaunchHostFunc(cuda_stream(stream.queue()), be_long, &until));
-    me.communicator().all_reduce(me.buffer(), me.buffer(), ReduceOp::max, stream.queue()).wait();
-    me.communicator().close();
-  });
+  const auto outcomes = run(
+      [&](Ranks& all, Rank3& me) {
+        select_gpu(all.gpu());
+        Stream stream;
+        if (all.rank() == 0) until = Clock::now() + std::chrono::duration_cast<Clock::duration>(deadline * 1.3);
+        all.meet();
+        const auto be_long = [](void* end) { std::this_thread::sleep_until(*static_cast<Clock::time_point*>(end)); };
+        LOCKSTEP_CUDA_CHECK(cudaLaunchHostFunc(cuda_stream(stream.queue()), be_long, &until));
+        me.communicator().all_reduce(me.buffer(), me.buffer(), ReduceOp::max, stream.queue()).wait();
+        me.communicator().close();
+      },
+      Checked::no, deadline);
   for (const Outcome& outcome : outcomes) {
     EXPECT_FALSE(outcome.error) << outcome;
     EXPECT_GE(outcome.seconds, deadline.count()) << outcome;
