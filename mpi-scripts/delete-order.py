@@ -18,7 +18,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "delete-order"
 COPY = WORK / "tree"
-SOURCES = ["src/platform/gpu/gpu_cuda.cpp", "src/backends/nccl/*.cpp", "src/ddp/*.cpp", "kernels/cuda/*.cu", "examples/*.cu"]
+SOURCES = ["src/platform/gpu/gpu_cuda.cpp", "src/backends/nccl/*.cpp", "src/ddp/*.cpp", "kernels/cuda/*.cu",
+           "apps/comm-bench/*.cpp", "examples/*.cu"]
 
 # What is deleted, and what takes its place.
 ORDER = [
@@ -26,6 +27,8 @@ ORDER = [
     (r"[\w.\->()]+(?:\.|->)(?:record|hold_back|synchronize)\([^;{}]*\);", ";"),
     (r"\bcheck\(cuda(?:EventRecord|StreamWaitEvent|(?:Device|Stream|Event)Synchronize)\([^;]*\)(?:, *\"[^\"]*\")?\);", ";"),
     (r"\b__sync(?:threads|warp)\(\);", ";"),
+    (r"\bparallel_\.finish_on\(queue\);", ";"),
+    (r"(?<=\n) +(?:training\.)?wait\(\);", ";"),
     (r"[\w.\->()*]+(?:\.|->)then\((?:queue|stream)[^;{}]*\);", ";"),
     (r" \|\| busy\(\)", ""),
     (r"\bwait_until_idle\(\"[^\"]*\"\);", ";"),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators from the cradle to the grave, and what does not concern one.
-#include <algorithm>
-#include <set>
-#include <sstream>
+// What communicators are asked, how they end, and what does not concern one.
+#include <vector>
 
 #include "emulated_gpu/device/faults.hpp"
 #include "emulated_gpu/device/memory.hpp"
+#include "emulated_gpu/device/violation.hpp"
 #include "emulated_gpu/nccl/call.hpp"
 #include "emulated_gpu/nccl/group.hpp"
 #include "emulated_gpu/nccl/rendezvous.hpp"
@@ -27,42 +26,16 @@ ncclResult_t code_named(const std::string& name) {
   return ncclInternalError;
 }
 
-bool is_blocking(const ncclConfig_t* config) { return config == nullptr || config->blocking != 0; }
-
-/// The handle is there at once; its communicator is when all ranks have met.
-ncclResult_t make(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank, const ncclConfig_t* config,
-                  const std::string& where) {
-  if (handle == nullptr || ranks < 1 || rank < 0 || rank >= ranks || !is_id(id))
-    return refuse(ncclInvalidArgument, "invalid rank, number of ranks or id");
-  auto communicator = std::make_shared<Communicator>(rank, ranks, is_blocking(config));
-  communicator->device = current_device();
-  if (communicator->device.uuid.empty()) return refuse(ncclUnhandledCudaError, "no CUDA-capable device is detected");
-  auto* made = new ncclComm{communicator};
-  *handle = made;
-  const ncclResult_t result =
-      add_to_group(communicator, [communicator, id, where] { return communicator->join(id, where); });
-  if (result == ncclSuccess || result == ncclInProgress) return result;
-  last_words = communicator->last_error();
-  delete made;
-  *handle = nullptr;
-  return result;
+Communicator& check_alive(ncclComm_t handle) {
+  if (handle->communicator == nullptr) violation("NCCL is called with a communicator that was destroyed or aborted");
+  return *handle->communicator;
 }
 
-ncclResult_t split(const std::shared_ptr<Communicator>& parent, const std::shared_ptr<Communicator>& child, int colour,
-                   int key) {
-  const auto all = parent->meet_again("split", std::to_string(colour) + " " + std::to_string(key));
-  if (!all) return parent->fail(ncclRemoteError, "ncclCommSplit: a rank is gone");
-  if (!child) return ncclSuccess;
-  std::set<std::pair<int, int>> members;  // key, rank of the parent
-  for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    std::istringstream words((*all)[rank]);
-    int its_colour = 0;
-    int its_key = 0;
-    words >> its_colour >> its_key;
-    if (its_colour == colour) members.emplace(its_key, static_cast<int>(rank));
-  }
-  const auto place = std::distance(members.begin(), members.find({key, parent->rank}));
-  return child->join_part(*parent, static_cast<int>(place), static_cast<int>(members.size()), colour);
+void retire(ncclComm_t handle) {
+  static auto* retired = new std::vector<std::unique_ptr<ncclComm>>;  // found by who looks for leaks
+  handle->communicator.reset();
+  const std::scoped_lock lock(device_lock());
+  retired->emplace_back(handle);
 }
 
 }  // namespace
@@ -79,13 +52,19 @@ ncclResult_t refuse(ncclResult_t code, const std::string& why) {
 
 const std::string& last_refusal() { return last_words; }
 
-ncclResult_t check_usable(ncclComm_t handle) {
+ncclResult_t check_ready(ncclComm_t handle) {
   if (handle == nullptr) return refuse(ncclInvalidArgument, "the communicator is null");
-  Communicator& communicator = *handle->communicator;
+  Communicator& communicator = check_alive(handle);
   const ncclResult_t state = communicator.state();
-  if (state == ncclInProgress)
-    return communicator.fail(ncclInvalidArgument, "the communicator is used before its last call has succeeded");
-  if (state != ncclSuccess) return state;
+  if (state == ncclSuccess && !communicator.is_made)
+    return communicator.fail(ncclInvalidArgument, "the communicator is used in the group that makes it");
+  if (state != ncclInProgress) return state;
+  return communicator.fail(ncclInvalidArgument, "the communicator is used before its last call has succeeded");
+}
+
+ncclResult_t check_usable(ncclComm_t handle) {
+  if (const ncclResult_t result = check_ready(handle); result != ncclSuccess) return result;
+  Communicator& communicator = *handle->communicator;
   if (communicator.is_finalized || communicator.is_revoked)
     return communicator.fail(ncclInvalidUsage, "the communicator is finalized or revoked");
   return ncclSuccess;
@@ -98,6 +77,7 @@ using namespace emulated_gpu;
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
+  EMULATED_NCCL_CALL("ncclGetVersion");
   if (version == nullptr) return refuse(ncclInvalidArgument, "the place for the version is null");
   *version = NCCL_VERSION_CODE;
   return ncclSuccess;
@@ -126,64 +106,20 @@ const char* ncclGetErrorString(ncclResult_t code) {
 
 const char* ncclGetLastError(ncclComm_t handle) {
   static thread_local std::string text;
-  text = handle != nullptr ? handle->communicator->last_error() : "";
+  text = handle != nullptr ? check_alive(handle).last_error() : "";
   if (text.empty()) text = last_refusal();
   return text.c_str();
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  EMULATED_NCCL_CALL("ncclCommInitRankConfig");
-  return make(handle, ranks, id, rank, config, "all");
-}
-
-ncclResult_t ncclCommInitRank(ncclComm_t* handle, int ranks, ncclUniqueId id, int rank) {
-  EMULATED_NCCL_CALL("ncclCommInitRank");
-  return make(handle, ranks, id, rank, nullptr, "all");
-}
-
-ncclResult_t ncclCommInitRankScalable(ncclComm_t* handle, int ranks, int rank, int ids, ncclUniqueId* id,
-                                      ncclConfig_t* config) {
-  EMULATED_NCCL_CALL("ncclCommInitRankScalable");
-  if (ids < 1 || id == nullptr) return refuse(ncclInvalidArgument, "no unique id");
-  return make(handle, ranks, id[0], rank, config, "all");
-}
-
-ncclResult_t ncclCommInitAll(ncclComm_t* handles, int ranks, const int* devices) {
-  EMULATED_NCCL_CALL("ncclCommInitAll");
-  const ncclUniqueId id = make_id();
-  int before = 0;
-  cudaGetDevice(&before);
-  begin_group();
-  for (int rank = 0; rank < ranks; ++rank) {
-    cudaSetDevice(devices == nullptr ? rank : devices[rank]);
-    make(&handles[rank], ranks, id, rank, nullptr, "all");
-  }
-  cudaSetDevice(before);
-  return end_group();
-}
-
-ncclResult_t ncclCommSplit(ncclComm_t handle, int colour, int key, ncclComm_t* part, ncclConfig_t* config) {
-  EMULATED_NCCL_CALL("ncclCommSplit");
-  if (const ncclResult_t result = check_usable(handle); result != ncclSuccess) return result;
-  const std::shared_ptr<Communicator> parent = handle->communicator;
-  std::shared_ptr<Communicator> child;
-  *part = nullptr;
-  if (colour != NCCL_SPLIT_NOCOLOR) {
-    const bool blocks =
-        config == nullptr || config->blocking == NCCL_CONFIG_UNDEF_INT ? parent->blocking : config->blocking != 0;
-    child = std::make_shared<Communicator>(0, 1, blocks);
-    child->device = parent->device;
-    *part = new ncclComm{child};
-  }
-  return parent->run([parent, child, colour, key] { return split(parent, child, colour, key); });
-}
-
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   EMULATED_NCCL_CALL("ncclCommFinalize");
-  if (const ncclResult_t result = check_usable(handle); result != ncclSuccess) return result;
+  if (handle == nullptr) return ncclSuccess;
+  const ncclResult_t ready = check_ready(handle);
   const std::shared_ptr<Communicator> communicator = handle->communicator;
-  communicator->is_finalized = true;
-  return communicator->run([communicator] {
+  if (ready != ncclSuccess) return communicator->refuse_call(ready, communicator->last_error());
+  if (communicator->is_revoked || communicator->is_finalized.exchange(true))
+    return communicator->refuse_call(ncclInvalidArgument, "the communicator was finalized or revoked before");
+  return add_to_group(communicator, [communicator] {
     communicator->wait_for_tasks();
     return communicator->meet_again("finalize", "") ? ncclSuccess : ncclRemoteError;
   });
@@ -192,26 +128,28 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   EMULATED_NCCL_CALL("ncclCommDestroy");
   if (handle == nullptr) return ncclSuccess;
-  handle->communicator->wait_for_jobs();
-  handle->communicator->wait_for_tasks();
-  delete handle;
+  if (const ncclResult_t result = check_ready(handle); result != ncclSuccess) return result;
+  if (!handle->communicator->is_revoked) handle->communicator->wait_for_tasks();
+  retire(handle);
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
   EMULATED_NCCL_CALL("ncclCommAbort");
   if (handle == nullptr) return ncclSuccess;
-  handle->communicator->abort();
-  delete handle;
+  check_alive(handle).abort();
+  retire(handle);
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommRevoke(ncclComm_t handle, int flags) {
   EMULATED_NCCL_CALL("ncclCommRevoke");
-  if (handle == nullptr || flags != NCCL_REVOKE_DEFAULT) return refuse(ncclInvalidArgument, "invalid flags");
+  if (handle == nullptr) return ncclSuccess;
+  check_alive(handle);
   const std::shared_ptr<Communicator> communicator = handle->communicator;
-  communicator->is_revoked = true;
-  communicator->stop_tasks();
+  if (flags != NCCL_REVOKE_DEFAULT || communicator->is_finalized || communicator->is_revoked.exchange(true))
+    return communicator->fail(ncclInvalidArgument, "invalid flags, or the communicator was finalized or revoked");
+  communicator->revoke();
   return communicator->run([communicator] {
     communicator->wait_for_stopped_tasks();
     return ncclSuccess;
@@ -219,7 +157,9 @@ ncclResult_t ncclCommRevoke(ncclComm_t handle, int flags) {
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
+  EMULATED_NCCL_CALL("ncclCommGetAsyncError");
   if (handle == nullptr || state == nullptr) return refuse(ncclInvalidArgument, "the communicator is null");
+  check_alive(handle);
   if (const auto error = injected_fault("async")) handle->communicator->report(code_named(*error));
   let_the_gpus_work();
   *state = handle->communicator->state();
@@ -227,22 +167,25 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
 }
 
 ncclResult_t ncclCommCount(ncclComm_t handle, int* count) {
-  if (handle == nullptr || count == nullptr || handle->communicator->state() == ncclInProgress)
-    return ncclInvalidArgument;
+  EMULATED_NCCL_CALL("ncclCommCount");
+  if (count == nullptr) return refuse(ncclInvalidArgument, "the place for the answer is null");
+  if (const ncclResult_t result = check_ready(handle); result != ncclSuccess) return result;
   *count = handle->communicator->ranks;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommCuDevice(ncclComm_t handle, int* device) {
-  if (handle == nullptr || device == nullptr || handle->communicator->state() == ncclInProgress)
-    return ncclInvalidArgument;
+  EMULATED_NCCL_CALL("ncclCommCuDevice");
+  if (device == nullptr) return refuse(ncclInvalidArgument, "the place for the answer is null");
+  if (const ncclResult_t result = check_ready(handle); result != ncclSuccess) return result;
   *device = handle->communicator->device.number;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommUserRank(ncclComm_t handle, int* rank) {
-  if (handle == nullptr || rank == nullptr || handle->communicator->state() == ncclInProgress)
-    return ncclInvalidArgument;
+  EMULATED_NCCL_CALL("ncclCommUserRank");
+  if (rank == nullptr) return refuse(ncclInvalidArgument, "the place for the answer is null");
+  if (const ncclResult_t result = check_ready(handle); result != ncclSuccess) return result;
   *rank = handle->communicator->rank;
   return ncclSuccess;
 }

@@ -12,7 +12,9 @@ ncclResult_t injected_nccl_error(const char* call);
 /// Last words without a communicator, of this thread. @return code
 ncclResult_t refuse(ncclResult_t code, const std::string& why);
 const std::string& last_refusal();
-/// Whether the communicator takes a call now: not while it is busy, or after an error.
+/// Whether the communicator takes a call now: not while it is busy, or after an error. A violation if it is gone.
+ncclResult_t check_ready(ncclComm_t handle);
+/// The same for an operation: nor after the communicator was finalized or revoked.
 ncclResult_t check_usable(ncclComm_t handle);
 
 #define EMULATED_NCCL_CALL(name) \

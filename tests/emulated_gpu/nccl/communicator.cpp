@@ -26,6 +26,12 @@ bool hears_of_deaths() {
   return text == nullptr ? seed_of_ranks() % 2 == 0 : std::string_view(text) != "0";
 }
 
+/// NCCL takes the tree for small buffers, and what is small no document says: nothing, everything, or between.
+std::size_t draw_size_of_trees() {
+  constexpr std::array<std::size_t, 4> sizes{0, 1024, 16384, std::size_t{1} << 40};
+  return sizes[Random(seed_of_ranks()).below(sizes.size())];
+}
+
 /// What a rank brings to the meeting.
 std::string introduce(const Communicator& communicator) {
   std::array<char, 256> host{};
@@ -33,7 +39,8 @@ std::string introduce(const Communicator& communicator) {
   const sockaddr_in address = address_for_peers();
   std::ostringstream text;
   text << address.sin_addr.s_addr << ' ' << address.sin_port << ' ' << host.data() << '/' << address.sin_addr.s_addr
-       << ' ' << communicator.device.uuid << ' ' << communicator.device.pci_bus_id << ' ' << communicator.device.number;
+       << ' ' << communicator.device.uuid << ' ' << communicator.device.pci_bus_id << ' ' << communicator.device.number
+       << ' ' << draw_size_of_trees();
   return text.str();
 }
 
@@ -42,7 +49,7 @@ Peer read_introduction(const std::string& text) {
   Peer peer;
   peer.address.sin_family = AF_INET;
   words >> peer.address.sin_addr.s_addr >> peer.address.sin_port >> peer.host >> peer.device.uuid >>
-      peer.device.pci_bus_id >> peer.device.number;
+      peer.device.pci_bus_id >> peer.device.number >> peer.tree_below;
   return peer;
 }
 
@@ -66,30 +73,35 @@ Communicator::Communicator(int its_rank, int its_ranks, bool is_blocking)
       notices_(hears_of_deaths()) {}
 
 std::function<bool()> Communicator::stop() {
-  return [this] { return is_aborted_.load(); };
+  return [this] {
+    return is_aborted_ || is_interrupted_ || (parent_ != nullptr && (parent_->is_aborted_ || parent_->is_interrupted_));
+  };
 }
 
 ncclResult_t Communicator::join(const ncclUniqueId& id, const std::string& where) {
   id_ = id;
   where_ = where;
   name_ = number_of(id) ^ std::hash<std::string>()(where);
+  const char* algorithms = std::getenv("NCCL_ALGO");
+  algorithms_ = algorithms == nullptr ? "" : algorithms;
   const auto all = meet(id, where, rank, ranks, introduce(*this), stop());
   if (!all) return fail(is_aborted_ ? ncclInternalError : ncclSystemError, "the process of the unique id is gone");
   for (const std::string& text : *all) peers.push_back(read_introduction(text));
-  if (const char* algorithm = std::getenv("NCCL_ALGO")) {
-    const std::string_view name(algorithm);
-    has_forced_order_ = true;
-    all_reduce_order = name.find("ree") == std::string_view::npos ? SumOrder::ring : SumOrder::tree;
-    has_forced_tree = all_reduce_order == SumOrder::tree && name.find("allreduce:") == std::string_view::npos;
-  }
-  return check_devices();
+  const ncclResult_t result = check_devices();
+  is_made = result == ncclSuccess;
+  return result;
 }
 
-ncclResult_t Communicator::join_part(const Communicator& parent, int its_rank, int its_ranks, int colour) {
+ncclResult_t Communicator::join_part(const Communicator& parent, int its_rank, int its_ranks,
+                                     const std::string& which) {
   rank = its_rank;
   ranks = its_ranks;
   connections_.resize(static_cast<std::size_t>(ranks));
-  return join(parent.id_, parent.where_ + " part " + std::to_string(parent.meetings_) + " " + std::to_string(colour));
+  parent_ = &parent;
+  const ncclResult_t result =
+      join(parent.id_, parent.where_ + " part " + std::to_string(parent.meetings_) + " " + which);
+  parent_ = nullptr;
+  return result;
 }
 
 ncclResult_t Communicator::check_devices() {
@@ -107,9 +119,12 @@ ncclResult_t Communicator::check_devices() {
 }
 
 SumOrder Communicator::order_of_sum(std::size_t bytes) const {
-  if (has_forced_order_) return all_reduce_order;
-  return bytes < 16384 ? SumOrder::tree : SumOrder::ring;
+  const Algorithms allowed = allowed_algorithms(algorithms_, "allreduce");
+  if (allowed.ring != allowed.tree) return allowed.tree ? SumOrder::tree : SumOrder::ring;
+  return bytes < peers.front().tree_below ? SumOrder::tree : SumOrder::ring;
 }
+
+bool Communicator::has_ring_for(const char* function) const { return allowed_algorithms(algorithms_, function).ring; }
 
 bool Communicator::connect(const std::vector<int>& wanted) {
   for (const int peer : wanted) {
@@ -119,7 +134,7 @@ bool Communicator::connect(const std::vector<int>& wanted) {
     std::this_thread::sleep_for(std::chrono::microseconds(random_.one_in(2) ? 0 : random_.below(5000)));
     auto made = connect_pair(name_, rank, peer, peers[static_cast<std::size_t>(peer)].address, stop());
     if (!made) {
-      if (!is_aborted_) fail(ncclRemoteError, "rank " + std::to_string(peer) + " is gone");
+      if (!is_aborted_ && !is_interrupted_) fail(ncclRemoteError, "rank " + std::to_string(peer) + " is gone");
       return false;
     }
     const std::scoped_lock lock(device_lock());
@@ -159,7 +174,7 @@ void Communicator::work_off() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    const ncclResult_t result = is_aborted_ ? ncclInternalError : job();
+    const ncclResult_t result = is_aborted_ || is_interrupted_ ? ncclInternalError : job();
     if (result != ncclSuccess && result_ == ncclSuccess) result_ = result;
   }
 }
@@ -174,6 +189,11 @@ ncclResult_t Communicator::fail(ncclResult_t code, const std::string& why) {
   const std::scoped_lock lock(mutex_);
   last_error_ = why;
   return code;
+}
+
+ncclResult_t Communicator::refuse_call(ncclResult_t code, const std::string& why) {
+  if (!blocking) report(code);
+  return fail(code, why);
 }
 
 std::string Communicator::last_error() {
@@ -193,11 +213,25 @@ void Communicator::lose(int peer) {
 
 void Communicator::abort() {
   is_aborted_ = true;
-  is_stopped_ = true;
+  stop_tasks();
   wait_for_jobs();
   wait_for_stopped_tasks();
   const std::scoped_lock lock(device_lock());
   for (auto& connection : connections_) connection.reset();
+}
+
+void Communicator::revoke() {
+  is_interrupted_ = true;
+  stop_tasks();
+  wait_for_jobs();
+  stop_tasks();  // what a job has put on a stream meanwhile
+  is_interrupted_ = false;
+  result_ = ncclSuccess;
+}
+
+void Communicator::stop_tasks() {
+  const std::scoped_lock lock(device_lock());
+  stopped_below_ = launched_;
 }
 
 void Communicator::wait_for_jobs() {

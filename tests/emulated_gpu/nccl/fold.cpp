@@ -4,6 +4,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -35,6 +37,26 @@ auto wrapping(T value) {
   }
 }
 
+/// As NCCL's kernels: a NaN loses against a number.
+/// @source NCCL 2.28.9, src/device/reduce_kernel.h, FuncMinMax
+template <typename T>
+T larger(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {
+    return std::max(x, y);
+  } else {
+    return std::fmax(x, y);
+  }
+}
+
+template <typename T>
+T smaller(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {
+    return std::min(x, y);
+  } else {
+    return std::fmin(x, y);
+  }
+}
+
 template <typename T>
 T combine(T a, T b, ncclRedOp_t op) {
   using Wide = typename Arithmetic<T>::Type;
@@ -42,8 +64,8 @@ T combine(T a, T b, ncclRedOp_t op) {
   const Wide y = static_cast<Wide>(b);
   switch (op) {
     case ncclProd: return static_cast<T>(static_cast<Wide>(wrapping(x) * wrapping(y)));
-    case ncclMax: return x < y ? b : a;
-    case ncclMin: return y < x ? b : a;
+    case ncclMax: return static_cast<T>(larger(x, y));
+    case ncclMin: return static_cast<T>(smaller(x, y));
     default: return static_cast<T>(static_cast<Wide>(wrapping(x) + wrapping(y)));
   }
 }
@@ -58,9 +80,7 @@ T element(const std::byte* data, std::size_t i) {
 template <typename T>
 T input(const std::byte* data, std::size_t i, const Reduction& reduction) {
   const T value = element<T>(data, i);
-  if (!reduction.has_factor) return value;
-  using Wide = typename Arithmetic<T>::Type;
-  return static_cast<T>(static_cast<Wide>(static_cast<Wide>(value) * static_cast<Wide>(reduction.factor)));
+  return reduction.has_factor ? combine(value, element<T>(reduction.factor.data(), 0), ncclProd) : value;
 }
 
 template <typename T>
@@ -80,16 +100,45 @@ T tree_sum(const std::vector<const std::byte*>& all, std::size_t i, const Reduct
   return sum;
 }
 
+/// Averages of T as sums, where NCCL makes them so.
 template <typename T>
-void fold_type(const std::vector<const std::byte*>& all, std::byte* to, std::size_t count, const Reduction& reduction,
-               SumOrder order, std::size_t first, std::size_t step) {
+Reduction resolve(Reduction reduction, std::size_t ranks) {
+  if (reduction.op != ncclAvg || std::is_integral_v<T>) return reduction;
   using Wide = typename Arithmetic<T>::Type;
+  const T factor = static_cast<T>(static_cast<Wide>(1.0 / static_cast<double>(ranks)));
+  reduction = {.op = ncclSum, .has_factor = true};
+  std::memcpy(reduction.factor.data(), &factor, sizeof factor);
+  return reduction;
+}
+
+template <typename T>
+void fold_type(const std::vector<const std::byte*>& all, std::byte* to, std::size_t count, const Reduction& what,
+               SumOrder order, std::size_t first, std::size_t step) {
+  const Reduction reduction = resolve<T>(what, all.size());
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t begin = (first + i) / step % all.size();
     T sum = order == SumOrder::ring ? ring_sum<T>(all, i, reduction, begin) : tree_sum<T>(all, i, reduction, 0);
-    if (reduction.op == ncclAvg)
-      sum = static_cast<T>(static_cast<Wide>(static_cast<Wide>(sum) / static_cast<Wide>(all.size())));
+    if constexpr (std::is_integral_v<T>) {
+      if (reduction.op == ncclAvg) sum = static_cast<T>(sum / static_cast<T>(all.size()));
+    }
     std::memcpy(to + i * sizeof(T), &sum, sizeof sum);
+  }
+}
+
+template <typename Function>
+void with_type(ncclDataType_t type, const Function& function) {
+  switch (type) {
+    case ncclInt8: return function(std::int8_t{});
+    case ncclUint8: return function(std::uint8_t{});
+    case ncclInt32: return function(std::int32_t{});
+    case ncclUint32: return function(std::uint32_t{});
+    case ncclInt64: return function(std::int64_t{});
+    case ncclUint64: return function(std::uint64_t{});
+    case ncclFloat16: return function(__half{});
+    case ncclFloat32: return function(float{});
+    case ncclFloat64: return function(double{});
+    case ncclBfloat16: return function(__nv_bfloat16{});
+    default: return;  // refused before
   }
 }
 
@@ -113,22 +162,19 @@ std::size_t size_of(ncclDataType_t type) {
   }
 }
 
+void scale(std::byte* values, std::size_t count, ncclDataType_t type, const Reduction& reduction) {
+  with_type(type, [&](auto example) {
+    using T = decltype(example);
+    for (std::size_t i = 0; i < count; ++i) {
+      const T product = input<T>(values, i, reduction);
+      std::memcpy(values + i * sizeof(T), &product, sizeof product);
+    }
+  });
+}
+
 void fold(const std::vector<const std::byte*>& all, std::byte* to, std::size_t count, ncclDataType_t type,
           const Reduction& reduction, SumOrder order, std::size_t first, std::size_t step) {
-  const auto go = [&](auto example) { fold_type<decltype(example)>(all, to, count, reduction, order, first, step); };
-  switch (type) {
-    case ncclInt8: return go(std::int8_t{});
-    case ncclUint8: return go(std::uint8_t{});
-    case ncclInt32: return go(std::int32_t{});
-    case ncclUint32: return go(std::uint32_t{});
-    case ncclInt64: return go(std::int64_t{});
-    case ncclUint64: return go(std::uint64_t{});
-    case ncclFloat16: return go(__half{});
-    case ncclFloat32: return go(float{});
-    case ncclFloat64: return go(double{});
-    case ncclBfloat16: return go(__nv_bfloat16{});
-    default: return;  // refused before
-  }
+  with_type(type, [&](auto example) { fold_type<decltype(example)>(all, to, count, reduction, order, first, step); });
 }
 
 }  // namespace emulated_gpu

@@ -5,6 +5,9 @@
 #include <thread>
 #include <utility>
 
+#include "emulated_gpu/cuda/runtime.hpp"
+#include "emulated_gpu/nccl/call.hpp"
+
 namespace emulated_gpu {
 namespace {
 
@@ -20,7 +23,24 @@ struct Group {
   int depth = 0;
   ncclResult_t result = ncclSuccess;
   std::vector<Launch> launches;
-  std::vector<std::pair<std::shared_ptr<Communicator>, std::function<ncclResult_t()>>> joins;
+  std::vector<std::pair<std::shared_ptr<Communicator>, std::function<ncclResult_t()>>> others;
+
+  /// NCCL takes no group of communicators of which some block and some do not.
+  [[nodiscard]] bool is_mixed() const {
+    int blocking = 0;
+    for (const Launch& launch : launches) blocking += launch.communicator->blocking ? 1 : 0;
+    for (const auto& [communicator, job] : others) blocking += communicator->blocking ? 1 : 0;
+    return blocking > 0 && blocking < static_cast<int>(launches.size() + others.size());
+  }
+  /// Those of the first that has any.
+  [[nodiscard]] std::string last_words() const {
+    std::string words;
+    for (const auto& [communicator, job] : others)
+      if (words.empty()) words = communicator->last_error();
+    for (const Launch& launch : launches)
+      if (words.empty()) words = launch.communicator->last_error();
+    return words;
+  }
 };
 thread_local Group group;
 
@@ -32,31 +52,56 @@ Launch& launch_of(const std::shared_ptr<Communicator>& communicator) {
   return group.launches.back();
 }
 
+/// While one lives, the calling thread has selected another GPU: a null stream is the communicator's GPU's.
+class OnGpu {
+ public:
+  explicit OnGpu(int gpu) : before_(std::exchange(current_gpu(), gpu)) {}
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+  ~OnGpu() { current_gpu() = before_; }
+
+ private:
+  int before_;
+};
+
+/// What comes on `after` is behind what `before` has.
+cudaError_t order(cudaStream_t before, cudaStream_t after) {
+  cudaEvent_t event = nullptr;
+  cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  if (error != cudaSuccess) return error;
+  error = cudaEventRecord(event, before);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(after, event, 0);
+  cudaEventDestroy(event);
+  return error;
+}
+
 /// The first stream gets the kernel, behind what all have, and all come behind it.
-ncclResult_t queue(const Launch& launch) {
-  const std::shared_ptr<Communicator> communicator = launch.communicator;
-  const auto ordered = [&](cudaStream_t before, cudaStream_t after) {
-    cudaEvent_t event = nullptr;
-    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
-    cudaEventRecord(event, before);
-    cudaStreamWaitEvent(after, event, 0);
-    cudaEventDestroy(event);
-  };
+cudaError_t put_on_streams(const Launch& launch) {
   const cudaStream_t first = launch.streams.front();
-  for (std::size_t i = 1; i < launch.streams.size(); ++i) ordered(launch.streams[i], first);
-  const cudaError_t error = enqueue(first, cudaGraphNodeTypeKernel, [communicator, exchanges = launch.exchanges] {
-    return run_exchanges(communicator, exchanges);
-  });
-  for (std::size_t i = 1; i < launch.streams.size(); ++i) ordered(first, launch.streams[i]);
-  if (error != cudaSuccess) return communicator->fail(ncclUnhandledCudaError, cudaGetErrorString(error));
-  return ncclSuccess;
+  cudaError_t error = cudaSuccess;
+  for (std::size_t i = 1; i < launch.streams.size() && error == cudaSuccess; ++i)
+    error = order(launch.streams[i], first);
+  if (error == cudaSuccess) {
+    error = enqueue(first, cudaGraphNodeTypeKernel, [communicator = launch.communicator, exchanges = launch.exchanges] {
+      return run_exchanges(communicator, exchanges);
+    });
+  }
+  for (std::size_t i = 1; i < launch.streams.size() && error == cudaSuccess; ++i)
+    error = order(first, launch.streams[i]);
+  return error;
+}
+
+ncclResult_t queue(const Launch& launch) {
+  const OnGpu on_gpu(launch.communicator->device.number);
+  const cudaError_t error = put_on_streams(launch);
+  return error == cudaSuccess ? ncclSuccess
+                              : launch.communicator->fail(ncclUnhandledCudaError, cudaGetErrorString(error));
 }
 
 ncclResult_t start(Launch launch) {
   if (!launch.messages.name.empty()) launch.exchanges.push_back(std::move(launch.messages));
   const std::shared_ptr<Communicator> communicator = launch.communicator;
   return communicator->run([launch = std::move(launch)] {
-    cudaSetDevice(launch.communicator->device.number);
     for (const Exchange& exchange : launch.exchanges)
       if (!launch.communicator->connect(exchange.peers(launch.communicator->ranks))) return ncclRemoteError;
     return queue(launch);
@@ -88,11 +133,15 @@ ncclResult_t end_group() {
   if (--group.depth > 0) return ncclSuccess;
   Group all = std::exchange(group, {});
   if (all.result != ncclSuccess) return all.result;
+  if (all.is_mixed()) return refuse(ncclInvalidArgument, "a group of communicators of which some block, some do not");
   std::vector<std::function<ncclResult_t()>> jobs;
-  for (auto& [communicator, join] : all.joins)
-    jobs.emplace_back([communicator = communicator, join = join] { return communicator->run(join); });
+  for (auto& [communicator, job] : all.others)
+    jobs.emplace_back([communicator = communicator, job = job] { return communicator->run(job); });
   for (Launch& launch : all.launches) jobs.emplace_back([launch] { return start(launch); });
-  return jobs.empty() ? ncclSuccess : run_all(std::move(jobs));
+  if (jobs.empty()) return ncclSuccess;
+  const ncclResult_t result = run_all(std::move(jobs));
+  if (result != ncclSuccess && result != ncclInProgress) refuse(result, all.last_words());
+  return result;
 }
 
 ncclResult_t add_to_group(ncclComm_t handle, Exchange exchange, bool is_message, cudaStream_t stream) {
@@ -110,9 +159,9 @@ ncclResult_t add_to_group(ncclComm_t handle, Exchange exchange, bool is_message,
   return end_group();
 }
 
-ncclResult_t add_to_group(std::shared_ptr<Communicator> communicator, std::function<ncclResult_t()> join) {
+ncclResult_t add_to_group(std::shared_ptr<Communicator> communicator, std::function<ncclResult_t()> job) {
   begin_group();
-  group.joins.emplace_back(std::move(communicator), std::move(join));
+  group.others.emplace_back(std::move(communicator), std::move(job));
   return end_group();
 }
 

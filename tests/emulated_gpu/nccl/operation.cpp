@@ -103,10 +103,30 @@ class Run {
       connection.put(reinterpret_cast<const std::byte*>(&frame), sizeof frame);
       out_frames_[i] = true;
     }
-    const std::size_t bytes = std::min(piece_of(out.bytes, random), out.bytes - sent_[i]);
-    if (bytes > 0) connection.put(Memory::instance().view(at(out.from, sent_[i]), bytes, what_.name), bytes);
+    const std::size_t bytes = whole_values(std::min(piece_of(out.bytes, random), out.bytes - sent_[i]));
+    if (bytes > 0) connection.put(brought(at(out.from, sent_[i]), bytes), bytes);
     sent_[i] += bytes;
     return true;
+  }
+
+  /// No less than one, where values are to be multiplied.
+  [[nodiscard]] std::size_t whole_values(std::size_t bytes) const {
+    if (!what_.scaling || bytes == 0) return bytes;
+    const std::size_t element = size_of(what_.scaling->type);
+    return std::max(bytes / element, std::size_t{1}) * element;
+  }
+
+  /// This rank's values as they go to all. Good until the next call.
+  const std::byte* brought(const void* from, std::size_t bytes) {
+    const std::byte* values = Memory::instance().view(from, bytes, what_.name);
+    if (!what_.scaling) return values;
+    auto& [type, reduction] = *what_.scaling;
+    const std::size_t element = size_of(type);
+    if (const void* place = std::exchange(reduction.factor_place, nullptr); place != nullptr)
+      std::memcpy(reduction.factor.data(), Memory::instance().view(place, element, what_.name), element);
+    scaled_.assign(values, values + bytes);
+    scale(scaled_.data(), bytes / element, type, reduction);
+    return scaled_.data();
   }
 
   /// The matching receive is the one to itself of the same number.
@@ -177,8 +197,7 @@ class Run {
       all[static_cast<std::size_t>(peer)] = connection.front();
     }
     if (count == 0) return false;
-    all[static_cast<std::size_t>(communicator_->rank)] =
-        Memory::instance().view(at(sum.own, summed_ * element), count * element, what_.name);
+    all[static_cast<std::size_t>(communicator_->rank)] = brought(at(sum.own, summed_ * element), count * element);
     const std::size_t step = std::max<std::size_t>(1, sum.count / static_cast<std::size_t>(2 * communicator_->ranks));
     fold(all, Memory::instance().view(at(sum.to, summed_ * element), count * element, what_.name), count, sum.type,
          sum.reduction, sum.order, summed_, step);
@@ -195,6 +214,7 @@ class Run {
   std::vector<bool> out_frames_;
   std::vector<bool> in_frames_;
   std::vector<bool> sum_frames_;
+  std::vector<std::byte> scaled_;
   std::size_t summed_ = 0;  // elements
 };
 
@@ -207,7 +227,7 @@ class Operation : public Task {
 
   Step step(Random& random) override {
     if (!std::exchange(has_started_, true)) communicator_->start_one();
-    if (communicator_->is_stopped()) {
+    if (communicator_->is_stopped(number_)) {
       for (const Run& run : runs_) spoil(run.what());
       communicator_->finish_one();
       return Step::done;

@@ -34,13 +34,20 @@ struct Sum {
   SumOrder order;
 };
 
+/// What this rank does with its values before it sends or adds them.
+struct Scaling {
+  ncclDataType_t type;
+  Reduction reduction;
+};
+
 /// One collective, or all messages of a group. Where it sends to itself it copies.
 struct Exchange {
   std::string name;             ///< "ncclAllReduce"
   std::uint64_t signature = 0;  ///< of the call; what a peer calls differently never arrives
   std::vector<Outgoing> out;    ///< to each peer in order
   std::vector<Incoming> in;     ///< from each peer in order
-  std::optional<Sum> sum;       ///< of frames that come before those of `in`
+  std::optional<Scaling> scaling;
+  std::optional<Sum> sum;  ///< of frames that come before those of `in`
   [[nodiscard]] std::vector<int> peers(int ranks) const;
 };
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulated_gpu/nccl/reduction.hpp"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstring>
 #include <map>
-#include <mutex>
 
 #include "emulated_gpu/device/memory.hpp"
 #include "emulated_gpu/nccl/call.hpp"
@@ -15,41 +11,28 @@
 namespace emulated_gpu {
 namespace {
 
-std::map<int, double>& factors() {
-  static auto* all = new std::map<int, double>;
+struct OwnOperator {
+  const Communicator* communicator;
+  ncclDataType_t type;
+  Reduction reduction;
+};
+
+/// By their handles. Under the device's lock.
+std::map<int, OwnOperator>& own_operators() {
+  static auto* all = new std::map<int, OwnOperator>;
   return *all;
-}
-
-template <typename T>
-double read_as(const std::byte* data) {
-  T value;
-  std::memcpy(&value, data, sizeof value);
-  return static_cast<double>(static_cast<float>(value));
-}
-
-double factor_from(const std::byte* data, ncclDataType_t type) {
-  switch (type) {
-    case ncclFloat16: return read_as<__half>(data);
-    case ncclBfloat16: return read_as<__nv_bfloat16>(data);
-    case ncclFloat32: return read_as<float>(data);
-    case ncclInt32: return read_as<int>(data);
-    case ncclFloat64: {
-      double value = 0;
-      std::memcpy(&value, data, sizeof value);
-      return value;
-    }
-    default: return 1;
-  }
 }
 
 }  // namespace
 
-std::optional<Reduction> find_reduction(ncclRedOp_t op) {
+std::optional<Reduction> find_reduction(ncclRedOp_t op, ncclDataType_t type, const Communicator& communicator) {
   if (op >= ncclSum && op < ncclNumOps) return Reduction{.op = op};
   const std::scoped_lock lock(device_lock());
-  const auto found = factors().find(static_cast<int>(op));
-  if (found == factors().end()) return std::nullopt;
-  return Reduction{.op = ncclSum, .has_factor = true, .factor = found->second};
+  const auto found = own_operators().find(static_cast<int>(op));
+  if (found == own_operators().end()) return std::nullopt;
+  const OwnOperator& own = found->second;
+  if (own.communicator != &communicator || own.type != type) return std::nullopt;
+  return own.reduction;
 }
 
 }  // namespace emulated_gpu
@@ -57,20 +40,35 @@ std::optional<Reduction> find_reduction(ncclRedOp_t op) {
 extern "C" {
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
-                                      ncclScalarResidence_t /*residence*/, ncclComm_t comm) {
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
   using namespace emulated_gpu;
   EMULATED_NCCL_CALL("ncclRedOpCreatePreMulSum");
   if (const ncclResult_t result = check_usable(comm); result != ncclSuccess) return result;
+  if (op == nullptr || scalar == nullptr || size_of(type) == 0)
+    return refuse(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: invalid type, or nothing to read or write");
   const std::scoped_lock lock(device_lock());
+  Reduction reduction{.op = ncclSum, .has_factor = true};
+  if (residence == ncclScalarHostImmediate) {
+    std::memcpy(reduction.factor.data(), scalar, size_of(type));
+  } else {
+    reduction.factor_place = scalar;
+  }
   static int made = static_cast<int>(ncclNumOps);
-  factors()[made] = factor_from(Memory::instance().view(scalar, size_of(type), "ncclRedOpCreatePreMulSum"), type);
+  own_operators()[made] = {comm->communicator.get(), type, reduction};
   *op = static_cast<ncclRedOp_t>(made++);
   return ncclSuccess;
 }
 
-ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t /*comm*/) {
-  const std::scoped_lock lock(emulated_gpu::device_lock());
-  return emulated_gpu::factors().erase(static_cast<int>(op)) > 0 ? ncclSuccess : ncclInvalidArgument;
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  using namespace emulated_gpu;
+  EMULATED_NCCL_CALL("ncclRedOpDestroy");
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "ncclRedOpDestroy: the communicator is null");
+  const std::scoped_lock lock(device_lock());
+  const auto found = own_operators().find(static_cast<int>(op));
+  if (found == own_operators().end() || found->second.communicator != comm->communicator.get())
+    return refuse(ncclInvalidArgument, "ncclRedOpDestroy: the communicator has no such operator of its own");
+  own_operators().erase(found);
+  return ncclSuccess;
 }
 
 }  // extern "C"

@@ -9,7 +9,10 @@
 
 namespace emulated_gpu {
 
-/// NCCL's own operators, and those that ncclRedOpCreatePreMulSum has made and nobody has destroyed.
-std::optional<Reduction> find_reduction(ncclRedOp_t op);
+class Communicator;
+
+/// NCCL's own operators, and those that ncclRedOpCreatePreMulSum has made for this communicator and type and nobody has
+/// destroyed.
+std::optional<Reduction> find_reduction(ncclRedOp_t op, ncclDataType_t type, const Communicator& communicator);
 
 }  // namespace emulated_gpu
