@@ -5,6 +5,7 @@
 // the ranks.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -117,6 +118,19 @@ class DeviceArray {
   void* data_ = nullptr;
 };
 
+/// The host's memory, to and from which copies go while the host does something else.
+class PinnedArray {
+ public:
+  explicit PinnedArray(int count) { check(cudaMallocHost(&data_, static_cast<std::size_t>(count) * sizeof(float))); }
+  PinnedArray(const PinnedArray&) = delete;
+  PinnedArray& operator=(const PinnedArray&) = delete;
+  ~PinnedArray() { cudaFreeHost(data_); }
+  [[nodiscard]] float* data() const { return static_cast<float*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
 class Training {
  public:
   Training(lockstep::ProcessGroup& group, cudaStream_t stream)
@@ -126,13 +140,10 @@ class Training {
         at_(places(parallel_.layout())),
         shards_here_(shards / group.size()),
         gradients_(shards_here_ * at_.count, stream),
-        step_(1, stream) {
-    std::vector<float> initial(static_cast<std::size_t>(at_.count), 0.0F);
-    for (int i = at_.w1; i < at_.b1; ++i) initial[static_cast<std::size_t>(i)] = 0.5F * uniform(1000000U + i);
-    for (int i = at_.w2; i < at_.w2 + hidden; ++i) initial[static_cast<std::size_t>(i)] = 0.5F * uniform(2000000U + i);
-    check(cudaMemcpyAsync(values(), initial.data(), initial.size() * sizeof(float), cudaMemcpyHostToDevice, stream_));
-    wait();
-    parallel_.synchronize();
+        step_(1, stream),
+        on_host_(at_.count) {
+    if (group.rank().value == 0) draw_values();
+    parallel_.synchronize();  // all begin with the first rank's values
   }
 
   /// The host does nothing but queue; so it may be captured.
@@ -160,19 +171,26 @@ class Training {
       group_.progress().poll();
       std::this_thread::yield();
     }
-    cudaGetLastError();  // which counts "not ready" as an error
+    cudaGetLastError();  // where "not ready" may have been taken for an error
     check(state);
   }
 
   /// The weights, and the loss of the last step behind them.
   [[nodiscard]] std::vector<float> result() {
-    std::vector<float> host(static_cast<std::size_t>(at_.loss) + 1);
-    check(cudaMemcpyAsync(host.data(), values(), host.size() * sizeof(float), cudaMemcpyDeviceToHost, stream_));
+    check(cudaMemcpyAsync(on_host_.data(), values(), bytes(), cudaMemcpyDeviceToHost, stream_));
     wait();
-    return host;
+    return {on_host_.data(), on_host_.data() + at_.loss + 1};
   }
 
  private:
+  void draw_values() {
+    float* const initial = on_host_.data();
+    std::fill_n(initial, at_.count, 0.0F);
+    for (int i = at_.w1; i < at_.b1; ++i) initial[i] = 0.5F * uniform(1000000U + i);
+    for (int i = at_.w2; i < at_.w2 + hidden; ++i) initial[i] = 0.5F * uniform(2000000U + i);
+    check(cudaMemcpyAsync(values(), initial, bytes(), cudaMemcpyHostToDevice, stream_));
+    wait();
+  }
   static lockstep::Layout layout() {
     lockstep::Layout layout;
     layout.add("w1", {hidden, inputs});
@@ -186,6 +204,7 @@ class Training {
     const auto at = [&](const char* name) { return static_cast<int>(layout.find(name).offset.value); };
     return {at("w1"), at("b1"), at("w2"), at("b2"), at("loss"), static_cast<int>(layout.count().value)};
   }
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(at_.count) * sizeof(float); }
   [[nodiscard]] float* values() const { return static_cast<float*>(parallel_.values().data); }
   [[nodiscard]] float* sums() const { return static_cast<float*>(parallel_.gradients().data); }
 
@@ -196,6 +215,7 @@ class Training {
   int shards_here_;
   DeviceArray<float> gradients_;  // of this rank's shards
   DeviceArray<int> step_;
+  PinnedArray on_host_;  // the weights on their way
 };
 
 /// Captures one step, and runs it so many times.
@@ -207,8 +227,7 @@ void replay(Training& training, cudaStream_t stream, int times) {
   check(cudaStreamEndCapture(stream, &graph));
   check(cudaGraphInstantiate(&executable, graph, 0));
   for (int i = 0; i < times; ++i) check(cudaGraphLaunch(executable, stream));
-  training.wait();
-  check(cudaGraphExecDestroy(executable));  // before the group is closed
+  check(cudaGraphExecDestroy(executable));  // before the group is closed; the steps that are queued go on
   check(cudaGraphDestroy(graph));
 }
 
@@ -237,7 +256,6 @@ int main(int argc, char** argv) {
     training.wait();
     if (eager) {
       for (int i = 1; i < steps; ++i) training.step();
-      training.wait();
     } else {
       replay(training, stream, steps - 1);
     }

@@ -27,6 +27,9 @@ cudaError_t launch_canonical_fold(const Contributions& in, void* out, DType dtyp
   if (in.ranks < 1 || in.ranks > CanonicalSum<Plain<float>, Sum>::max_leaves) return cudaErrorInvalidValue;
   if (in.count == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>(std::min((in.count + threads - 1) / threads, most_blocks));
+  // A launch's only result is the thread's last error. What an earlier call of the program's has left there is not its
+  // own; errors that stay come again.
+  static_cast<void>(cudaGetLastError());
   with_arithmetic(dtype, op, [&](auto format, auto combine) {
     using Format = decltype(format);
     using Op = decltype(combine);

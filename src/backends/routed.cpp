@@ -33,15 +33,16 @@ class Routed : public Communicator {
 
  protected:
   Work submit(const Collective& collective) override { return route(collective).start(collective); }
-  /// Those of the device first, as one; the results in the order of the members.
+  /// Those of each memory as one; the results in the order of the members. The host's first: it refuses to wait for a
+  /// stream, and nothing may have been sent then.
   std::vector<Work> submit_group(std::span<const Collective> members) override {
     std::vector<Collective> of_each[2];
-    for (const Collective& member : members) of_each[is_on_device(member) ? 0 : 1].push_back(member);
-    std::vector<Work> works[] = {on_device_->group(of_each[0]), on_host_->group(of_each[1])};
+    for (const Collective& member : members) of_each[is_on_device(member) ? 1 : 0].push_back(member);
+    std::vector<Work> works[] = {on_host_->group(of_each[0]), on_device_->group(of_each[1])};
     std::size_t next[2] = {};
     std::vector<Work> all;
     for (const Collective& member : members) {
-      const int where = is_on_device(member) ? 0 : 1;
+      const int where = is_on_device(member) ? 1 : 0;
       all.push_back(std::move(works[where][next[where]++]));
     }
     return all;

@@ -90,5 +90,21 @@ TEST(Routed, RefusesTwoKindsInOneOperation) {
   EXPECT_TRUE(notes.empty());
 }
 
+TEST(Routed, SubmitsNothingOfAGroupWhoseHostPartIsToWaitForAStream) {
+  std::vector<std::string> notes;
+  Progress progress;
+  const auto routed = make_routed(std::make_unique<Notebook>(notes, "host", progress),
+                                  std::make_unique<Notebook>(notes, "device", progress));
+  std::array<float, 2> memory{};
+  Collective of_device{.kind = CollectiveKind::all_reduce};
+  of_device.in = of_device.out = Buffer{memory.data(), {1}, DType::float32, MemoryKind::device};
+  of_device.queue = Queue::stream(memory.data());
+  Collective of_host = of_device;
+  of_host.in = of_host.out = Buffer{memory.data() + 1, {1}, DType::float32, MemoryKind::host};
+  const std::array<Collective, 2> members{of_device, of_host};
+  EXPECT_THROW((void)routed->group(members), Error);
+  EXPECT_TRUE(notes.empty());
+}
+
 }  // namespace
 }  // namespace lockstep::backends

@@ -103,8 +103,8 @@ class ProcessGroup {
   /// large operations. Collective when first called.
   Communicator& statistics();
   /// One more, with an order of its own and neither compressed nor observed. It is closed before the group is. Where it
-  /// is for device memory, ranks submit operations of all communicators of a GPU in the same order: NCCL's kernels keep
-  /// the GPU while they wait for each other.
+  /// is for device memory, ranks submit operations of all communicators of a GPU in the same order, each where the one
+  /// before has ended or a stream puts it behind: NCCL's kernels keep the GPU while they wait for each other.
   /// Collective.
   std::unique_ptr<Communicator> another();
   /// The ranks that name the same colour, ordered by (key, rank), with the same options. It is closed by its ranks, in

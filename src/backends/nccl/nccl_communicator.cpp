@@ -22,6 +22,23 @@ namespace {
 /// How long an error of NCCL's waits for what it may come of.
 constexpr std::chrono::milliseconds for_news{100};
 
+Allocation allocate_on(int gpu, Bytes bytes) {
+  if (bytes.value < 0) {
+    throw Error(ErrorCode::invalid_argument, "cannot allocate " + std::to_string(bytes.value) + " bytes");
+  }
+  if (bytes.value == 0) return {};
+  select_gpu(gpu);
+  const BesideCaptures beside;
+  void* data = nullptr;
+  LOCKSTEP_NCCL_CHECK(ncclMemAlloc(&data, static_cast<std::size_t>(bytes.value)), nullptr);
+  Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
+    const BesideCaptures while_freed;
+    ncclMemFree(p);
+  });
+  clear_now(memory.as(DType::uint8));
+  return memory;
+}
+
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& id, Progress& progress,
@@ -89,20 +106,12 @@ void NcclCommunicator::abort(std::string_view why) noexcept {
 }
 
 Allocation NcclCommunicator::allocate(Bytes bytes) {
-  if (bytes.value < 0) {
-    throw Error(ErrorCode::invalid_argument, "cannot allocate " + std::to_string(bytes.value) + " bytes");
+  try {
+    return allocate_on(gpu_, bytes);
+  } catch (const Error& error) {
+    throw error.reported_by(rank().value, options_.hostname)
+        .of_operation({.operation = "allocate", .bytes = bytes.value});
   }
-  if (bytes.value == 0) return {};
-  select_gpu(gpu_);
-  const BesideCaptures beside;
-  void* data = nullptr;
-  LOCKSTEP_NCCL_CHECK(ncclMemAlloc(&data, static_cast<std::size_t>(bytes.value)), nullptr);
-  Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
-    const BesideCaptures while_freed;
-    ncclMemFree(p);
-  });
-  clear_now(memory.as(DType::uint8));
-  return memory;
 }
 
 void NcclCommunicator::close() {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string_view>
 
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/cuda.hpp"
@@ -17,8 +18,10 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-std::string uuid_text(const cudaUUID_t& uuid) {
-  std::string text = "GPU";
+/// As the driver and its tools write it. CUDA's runtime tells an instance of a divided GPU by its name only.
+std::string uuid_text(const cudaDeviceProp& properties) {
+  const cudaUUID_t& uuid = properties.uuid;
+  std::string text = std::string_view(properties.name).find(" MIG ") != std::string_view::npos ? "MIG" : "GPU";
   for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
     if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
     std::array<char, 3> hex{};
@@ -65,8 +68,7 @@ GpuProperties gpu_properties(int gpu) {
   LOCKSTEP_CUDA_CHECK(cudaGetDeviceProperties(&properties, gpu));
   std::array<char, 32> bus{};
   LOCKSTEP_CUDA_CHECK(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), gpu));
-  return {
-      properties.name, uuid_text(properties.uuid), bus.data(), {static_cast<std::int64_t>(properties.totalGlobalMem)}};
+  return {properties.name, uuid_text(properties), bus.data(), {static_cast<std::int64_t>(properties.totalGlobalMem)}};
 }
 
 GpuVersions gpu_versions() {

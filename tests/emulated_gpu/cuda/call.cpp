@@ -63,13 +63,14 @@ Call::Call(const char* name, Capturing capturing) : lock_(device_lock()) {
   }
   DeviceState& device = state_of(current_gpu());
   if (const auto injected = injected_fault(name)) {
-    if (*injected == "lost") {  // as one that has fallen off the bus
-      device.sticky = cudaErrorUnknown;
-      Engine::instance().lose(current_gpu());
-    } else {
-      error_ = error_named(*injected);
+    const bool is_lost = *injected == "lost";  // as one that has fallen off the bus
+    const cudaError_t error = error_named(*injected);
+    if (!is_lost && !is_sticky(error)) {
+      error_ = error;
       return;
     }
+    device.sticky = is_lost ? cudaErrorUnknown : error;
+    Engine::instance().lose(current_gpu());
   }
   if (device.sticky != cudaSuccess) {
     error_ = device.sticky;

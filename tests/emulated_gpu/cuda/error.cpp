@@ -180,6 +180,21 @@ cudaError_t error_named(const std::string& name) {
   return found == error_texts.end() ? cudaErrorUnknown : found->code;
 }
 
+bool is_sticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure: return true;
+    default: return false;
+  }
+}
+
 /// One that a failed device leaves behind is there for ever.
 cudaError_t last_error_of_thread(bool forget) {
   const std::scoped_lock lock(device_lock());

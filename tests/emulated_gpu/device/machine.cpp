@@ -40,7 +40,7 @@ Physical physical_from(const Json& json) {
 Device instance_of(const Physical& gpu, const std::string& uuid) {
   Device device = gpu.device;
   device.uuid = uuid;
-  device.name += " MIG";
+  device.name += " MIG 1g.20gb";
   device.memory /= gpu.instances.size();
   device.sms /= static_cast<int>(gpu.instances.size());
   return device;

@@ -182,10 +182,20 @@ TEST_P(Failure, PoisonsTheCommunicator) {
   expect_all_name_the_culprit(outcomes, soon);
 }
 
+TEST_P(Failure, AnErrorThatTheProgramHasNotLookedAtIsNotTheOperations) {
+  const auto outcomes = run([](Ranks&, Rank3& me) {
+    EXPECT_NE(cudaSetDevice(99), cudaSuccess);
+    me.add_up().wait();
+    me.communicator().close();
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_FALSE(outcome.error) << outcome;
+}
+
 TEST_P(Failure, OutOfMemoryIsAnErrorAndTheCommunicatorGoesOn) {
   const auto outcomes = run([](Ranks& all, Rank3& me) {
     if (all.rank() == culprit) {
-      EXPECT_TRUE(outcome_of([&] { (void)me.communicator().allocate({std::int64_t{1} << 40}); }).error);
+      const Outcome refused = outcome_of([&] { (void)me.communicator().allocate({std::int64_t{1} << 40}); });
+      EXPECT_TRUE(refused.names(culprit)) << refused;
       EXPECT_TRUE(outcome_of([] { (void)allocate_device({std::int64_t{1} << 40}); }).failed_by(ErrorCode::device));
     }
     me.add_up().wait();

@@ -226,15 +226,22 @@ TEST(AsynchronousError, EndsAllRanksByOneCause) {
   }
 }
 
-TEST(LostDevice, EndsAllRanks) {
+/// Of the device itself, or of a kernel on it: no call succeeds afterwards.
+class DeviceThatIsGone : public testing::TestWithParam<const char*> {};
+
+TEST_P(DeviceThatIsGone, EndsAllRanks) {
   for (const int number : {1, 2, 4}) {
-    const std::string text = "cudaEventQuery:" + std::to_string(number) + ":lost";
+    const std::string text = "cudaEventQuery:" + std::to_string(number) + ":" + GetParam();
     const auto check_cause = [](const Outcome& outcome) {
       EXPECT_TRUE(outcome.failed_by(ErrorCode::device) || outcome.failed_by(ErrorCode::transport)) << outcome;
     };
     ASSERT_EQ(in_a_process([&] { return check_end(text, check_cause); }), Verdict::right) << text;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(, DeviceThatIsGone,
+                         testing::Values("lost", "cudaErrorIllegalAddress", "cudaErrorHardwareStackError"),
+                         [](const auto& by) { return std::string(by.param); });
 
 }  // namespace
 }  // namespace lockstep::on_emulated_gpus

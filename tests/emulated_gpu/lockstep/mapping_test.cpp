@@ -126,9 +126,9 @@ TEST(Mapping, GivesEachRankItsInstanceOfADividedGpu) {
                            .arguments = "--show MIG-12000000-5555-6666-7777-888800000000:"
                                         "MIG-01000000-5555-6666-7777-888800000000"});
   EXPECT_EQ(words[0].find("GPU 0 0000:9d:00.0 "), 0U) << words[0];
-  EXPECT_NE(words[0].find("12000000-5555"), std::string::npos) << words[0];
+  EXPECT_NE(words[0].find("MIG-12000000-5555"), std::string::npos) << words[0];
   EXPECT_EQ(words[1].find("GPU 0 0000:1b:00.0 "), 0U) << words[1];
-  EXPECT_NE(words[1].find("01000000-5555"), std::string::npos) << words[1];
+  EXPECT_NE(words[1].find("MIG-01000000-5555"), std::string::npos) << words[1];
 }
 
 TEST(Mapping, RefusesMoreRanksThanGpusOnEveryRank) {

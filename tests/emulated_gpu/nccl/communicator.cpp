@@ -132,7 +132,9 @@ bool Communicator::connect(const std::vector<int>& wanted) {
     if (peer == rank || connection) continue;
     // On the way: others have the time to do what they should not.
     std::this_thread::sleep_for(std::chrono::microseconds(random_.one_in(2) ? 0 : random_.below(5000)));
-    auto made = connect_pair(name_, rank, peer, peers[static_cast<std::size_t>(peer)].address, stop());
+    const Peer& other = peers[static_cast<std::size_t>(peer)];
+    const bool is_same_host = other.host == peers[static_cast<std::size_t>(rank)].host;
+    auto made = connect_pair(name_, rank, peer, other.address, is_same_host, stop());
     if (!made) {
       if (!is_aborted_ && !is_interrupted_) fail(ncclRemoteError, "rank " + std::to_string(peer) + " is gone");
       return false;

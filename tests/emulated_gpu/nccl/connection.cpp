@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulated_gpu/nccl/connection.hpp"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <tuple>
 
@@ -69,24 +70,47 @@ Switchboard& switchboard() {
   return *board;
 }
 
+/// What the caller has to offer, and what the other one says to it.
+enum class Medium : char { memory, socket };
+
+bool may_share_memory() {
+  const char* text = std::getenv("NCCL_SHM_DISABLE");
+  return text == nullptr || std::string_view(text) != "1";
+}
+
+std::unique_ptr<Connection> call(std::uint64_t name, int me, int peer, const sockaddr_in& address, bool is_same_host,
+                                 const std::function<bool()>& stop) {
+  Socket socket = connect_to(address, stop);
+  const Caller caller{name, me, peer};
+  if (!socket.is_open() || !send_all(socket, &caller, sizeof caller, stop)) return nullptr;
+  std::unique_ptr<SharedRings> memory = is_same_host && may_share_memory() ? SharedRings::make() : nullptr;
+  const SharedRings::Place place = memory ? memory->place() : SharedRings::Place();
+  Medium medium = Medium::socket;
+  if (!send_all(socket, &place, sizeof place, stop) || !receive_all(socket, &medium, 1, stop)) return nullptr;
+  if (memory) memory->close_place();
+  if (medium == Medium::socket) memory.reset();
+  return std::make_unique<Connection>(std::move(socket), std::move(memory));
+}
+
+std::unique_ptr<Connection> be_called(std::uint64_t name, int me, int peer, bool is_same_host,
+                                      const std::function<bool()>& stop) {
+  Socket socket = switchboard().answer({name, peer, me}, stop);
+  SharedRings::Place place;
+  if (!socket.is_open() || !receive_all(socket, &place, sizeof place, stop)) return nullptr;
+  std::unique_ptr<SharedRings> memory = is_same_host && place.file >= 0 ? SharedRings::open(place) : nullptr;
+  const Medium medium = memory ? Medium::memory : Medium::socket;
+  if (!send_all(socket, &medium, 1, stop)) return nullptr;
+  return std::make_unique<Connection>(std::move(socket), std::move(memory));
+}
+
 }  // namespace
 
 sockaddr_in address_for_peers() { return address_of(switchboard().listener()); }
 
 std::unique_ptr<Connection> connect_pair(std::uint64_t name, int me, int peer, const sockaddr_in& address_of_peer,
-                                         const std::function<bool()>& stop) {
-  Socket socket;
-  if (me < peer) {
-    socket = connect_to(address_of_peer, stop);
-    const Caller caller{name, me, peer};
-    if (!socket.is_open() || !send_all(socket, &caller, sizeof caller, stop)) return nullptr;
-  } else {
-    socket = switchboard().answer({name, peer, me}, stop);
-  }
-  // Both are there when both have heard of it.
-  char word = 'r';
-  if (!socket.is_open() || !send_all(socket, &word, 1, stop) || !receive_all(socket, &word, 1, stop)) return nullptr;
-  return std::make_unique<Connection>(std::move(socket));
+                                         bool is_same_host, const std::function<bool()>& stop) {
+  return me < peer ? call(name, me, peer, address_of_peer, is_same_host, stop)
+                   : be_called(name, me, peer, is_same_host, stop);
 }
 
 void Connection::put(const std::byte* data, std::size_t bytes) { out_.insert(out_.end(), data, data + bytes); }
@@ -99,30 +123,47 @@ bool Connection::move() {
 
 bool Connection::send_some() {
   if (all_sent()) return false;
-  const ssize_t sent = send(socket_.handle(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent < 0) {
-    broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
-    return false;
-  }
+  const std::ptrdiff_t sent = send(out_.data() + sent_, out_.size() - sent_);
+  if (sent <= 0) return false;
   sent_ += static_cast<std::size_t>(sent);
   if (all_sent()) {
     out_.clear();
     sent_ = 0;
   }
-  return sent > 0;
+  return true;
 }
 
 bool Connection::receive_some() {
   if (available() > most_untaken) return false;
   static thread_local std::array<std::byte, piece> fresh;
-  const ssize_t received = recv(socket_.handle(), fresh.data(), fresh.size(), MSG_DONTWAIT);
-  if (received == 0) broken_ = true;
-  if (received < 0) broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+  const std::ptrdiff_t received = receive(fresh.data(), fresh.size());
   if (received <= 0) return false;
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(taken_));
   taken_ = 0;
   in_.insert(in_.end(), fresh.begin(), fresh.begin() + received);
   return true;
+}
+
+std::ptrdiff_t Connection::send(const std::byte* from, std::size_t bytes) {
+  if (memory_) return static_cast<std::ptrdiff_t>(memory_->out().write(from, bytes));
+  const std::ptrdiff_t sent = ::send(socket_.handle(), from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+  return sent;
+}
+
+std::ptrdiff_t Connection::receive(std::byte* to, std::size_t bytes) {
+  if (memory_) {
+    if (const std::size_t received = memory_->in().read(to, bytes); received > 0)
+      return static_cast<std::ptrdiff_t>(received);
+  }
+  const std::ptrdiff_t received = recv(socket_.handle(), to, bytes, MSG_DONTWAIT);
+  if (received < 0) broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+  if (received == 0) broken_ = true;
+  if (!memory_ || !broken_) return received;
+  // What it wrote before it went may have come since we looked.
+  const std::size_t last = memory_->in().read(to, bytes);
+  broken_ = last == 0;
+  return static_cast<std::ptrdiff_t>(last);
 }
 
 }  // namespace emulated_gpu

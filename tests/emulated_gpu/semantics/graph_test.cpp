@@ -149,6 +149,21 @@ TEST_F(CudaGraph, IsExecutedOnceAtATime) {
   EXPECT_EQ(memory.values(), filled(1));
 }
 
+// CUDA Driver API, Graph Management: cuGraphExecDestroy frees an executable that is in flight when it is done
+TEST_F(CudaGraph, GoesOnWhereItIsDestroyedMeanwhile) {
+  const Array<int> memory(16);
+  const Stream stream(cudaStreamNonBlocking);
+  auto graph = std::make_unique<Graph>(stream, [&] { put_fill(memory, 1, stream); });
+  auto executable = std::make_unique<Executable>(*graph);
+  Gate gate(stream);
+  executable->launch(stream);
+  executable.reset();
+  graph.reset();
+  gate.open();
+  stream.synchronize();
+  EXPECT_EQ(memory.values(), filled(1));
+}
+
 // CUDA Runtime API, Graph Management: cudaGraphInstantiate makes an executable of its own, twice if so wanted
 TEST_F(CudaGraph, IsInstantiatedAndThenNotNeeded) {
   const Array<int> memory(16);
