@@ -42,7 +42,7 @@ attempt() {
 for ((seed = first; seed < first + seeds; ++seed)); do
   section "seed $seed"
   for program in kernel_test one_gpu_test then_test succession_threads_test failure_test injected_faults_test killed_test \
-    comm_bench_test two_hosts_test; do
+    comm_bench_test two_hosts_test capture_test cuda_step_test; do
     attempt "$tests/emulated_$program"
   done
   for algorithm in auto ring tree; do

@@ -29,6 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int long_lulls = 50;  // as long as so many ordinary ones
+
 /// For how long nothing may move, where something could, until the GPUs go on by themselves.
 std::chrono::milliseconds lull_of_process() {
   const char* text = std::getenv("EMULATED_GPU_LULL_MS");
@@ -101,28 +103,42 @@ std::chrono::steady_clock::time_point Engine::done_at(const NodePtr& node) {
   return node ? node->done_at : Clock::time_point();
 }
 
-/// Those that could go on, of all or of the target and what comes before it; in the order in which they were added.
-std::vector<Node*> Engine::ready_ones(const Node* target) {
+bool Engine::is_ready(const Node& node) const {
+  const bool is_lost = static_cast<std::size_t>(node.gpu) < lost_.size() && lost_[static_cast<std::size_t>(node.gpu)];
+  if (node.done || is_lost || (node.task && node.task->host_function() != nullptr)) return false;
+  const bool waits = std::any_of(node.after.begin(), node.after.end(), [](const NodePtr& n) { return !n->done; });
+  return !waits && may_start(node);
+}
+
+/// Those that could go on, in the order in which they were added.
+std::vector<Node*> Engine::ready_ones() {
+  std::vector<Node*> ready;
+  for (const NodePtr& node : pending_)
+    if (is_ready(*node)) ready.push_back(node.get());
+  return ready;
+}
+
+/// Of the targets, and of what comes before them.
+std::vector<Node*> Engine::ready_ones_before(std::vector<const Node*> targets) {
   std::set<const Node*> wanted;
-  if (target != nullptr) {
-    std::vector<const Node*> open = {target};
-    while (!open.empty()) {
-      const Node* node = open.back();
-      open.pop_back();
-      if (node->done || !wanted.insert(node).second) continue;
-      for (const NodePtr& before : node->after) open.push_back(before.get());
-    }
+  while (!targets.empty()) {
+    const Node* node = targets.back();
+    targets.pop_back();
+    if (node->done || !wanted.insert(node).second) continue;
+    for (const NodePtr& before : node->after) targets.push_back(before.get());
   }
   std::vector<Node*> ready;
-  for (const NodePtr& node : pending_) {
-    if (target != nullptr && wanted.count(node.get()) == 0) continue;
-    const bool is_lost =
-        static_cast<std::size_t>(node->gpu) < lost_.size() && lost_[static_cast<std::size_t>(node->gpu)];
-    if (node->done || is_lost || (node->task && node->task->host_function() != nullptr)) continue;
-    const bool waits = std::any_of(node->after.begin(), node->after.end(), [](const NodePtr& n) { return !n->done; });
-    if (!waits && may_start(*node)) ready.push_back(node.get());
-  }
+  for (const NodePtr& node : pending_)
+    if (wanted.count(node.get()) > 0 && is_ready(*node)) ready.push_back(node.get());
   return ready;
+}
+
+/// What other ranks may wait for.
+std::vector<Node*> Engine::ready_for_others() {
+  std::vector<const Node*> targets;
+  for (const NodePtr& node : pending_)
+    if (node->task && node->task->fills_the_gpu()) targets.push_back(node.get());
+  return ready_ones_before(std::move(targets));
 }
 
 /// Where kernels fill the GPU, none starts beside one of those that wait for other ranks; and these start in the order
@@ -186,7 +202,7 @@ void Engine::work() {
   if (order_ == Order::late || (order_ == Order::mixed && random_.one_in(2))) return;
   std::uint64_t steps = order_ == Order::early ? ~std::uint64_t{0} : 1 + random_.below(8);
   while (steps-- > 0) {
-    std::vector<Node*> ready = ready_ones(nullptr);
+    std::vector<Node*> ready = ready_ones();
     if (!step_one_of(ready)) break;
     remove_done();
   }
@@ -196,7 +212,7 @@ void Engine::work() {
 /// A step on the way to what the host waits for; beside it others, if the order is not late.
 void Engine::drive_towards(const Node& target) {
   const bool only_what_must = order_ == Order::late || (order_ == Order::mixed && random_.one_in(2));
-  std::vector<Node*> ready = ready_ones(only_what_must ? &target : nullptr);
+  std::vector<Node*> ready = only_what_must ? ready_ones_before({&target}) : ready_ones();
   step_one_of(ready);
 }
 
@@ -222,9 +238,8 @@ void Engine::wait(const NodePtr& node, const std::function<bool()>& stop) {
     {
       const std::scoped_lock lock(lock_);
       for (int steps = 0; steps < 64 && !is_done(node); ++steps) {
-        std::vector<Node*> ready = ready_ones(nullptr);
-        if (order_ != Order::early)
-          ready = ready_ones(order_ == Order::late || random_.one_in(2) ? node.get() : nullptr);
+        const bool only_what_must = order_ == Order::late || (order_ == Order::mixed && random_.one_in(2));
+        std::vector<Node*> ready = only_what_must ? ready_ones_before({node.get()}) : ready_ones();
         const bool moved = step_one_of(ready);
         remove_done();
         if (!moved) break;
@@ -279,19 +294,27 @@ void Engine::run_background() {
       std::unique_lock lock(lock_);
       news_.wait(lock, [this] { return !pending_.empty(); });
       moved = step_started();
-      if (Clock::now() - last_move_ > lull_) {
-        for (int steps = 0; steps < 64; ++steps) {
-          std::vector<Node*> ready = ready_ones(nullptr);
-          if (!step_one_of(ready)) break;
-          remove_done();
-          moved = true;
-        }
-      }
+      moved = drive_after_a_lull() || moved;
       remove_done();
     }
     nap = moved ? std::chrono::microseconds(50) : std::min(2 * nap, std::chrono::microseconds(1000));
     std::this_thread::sleep_for(nap);
   }
+}
+
+/// What nobody else waits for stays undone while the host may still say that it has forgotten to.
+bool Engine::drive_after_a_lull() {
+  const auto lull = Clock::now() - last_move_;
+  if (lull < lull_) return false;
+  const bool everything = order_ == Order::early || lull > long_lulls * lull_;
+  bool moved = false;
+  for (int steps = 0; steps < 64; ++steps) {
+    std::vector<Node*> ready = everything ? ready_ones() : ready_for_others();
+    if (!step_one_of(ready)) break;
+    remove_done();
+    moved = true;
+  }
+  return moved;
 }
 
 void Engine::lose(int gpu) {

@@ -25,8 +25,8 @@ enum class Order { early, late, mixed };
 /// All GPUs of a process: nodes, each of which becomes ready when those before it are done, and the choice of the one
 /// that goes on next, which is the seed's. Streams, events and graphs are ways to say what comes before what.
 ///
-/// The host drives it, in each call of the runtime; and where nothing has moved for a while, a thread does, for other
-/// ranks may be waiting for these GPUs.
+/// The host drives it, in each call of the runtime; and where nothing has moved for a while, a thread does: what other
+/// ranks may be waiting for, and after a longer while everything.
 class Engine {
  public:
   static Engine& instance();
@@ -53,8 +53,12 @@ class Engine {
 
  private:
   Engine();
-  std::vector<Node*> ready_ones(const Node* target);
+  std::vector<Node*> ready_ones();
+  std::vector<Node*> ready_ones_before(std::vector<const Node*> targets);
+  std::vector<Node*> ready_for_others();
+  bool is_ready(const Node& node) const;
   bool may_start(const Node& node) const;
+  bool drive_after_a_lull();
   bool step_one_of(std::vector<Node*>& candidates);
   bool step(Node& node);
   bool run_host_function();
