@@ -4,7 +4,8 @@
 # PROCESSORS 2 keeps others from running beside a test that watches the clock or whose threads all compute. Starting and
 # ending ranks is mostly waiting, so two tests under mpiexec may share the cores.
 # DEFINITIONS are what the test is compiled with. PROGRAMS are targets that it starts, under LOCKSTEP_MPIEXEC: that is
-# waiting, more than half of it, so such a test counts for half a processor. CTest's -j is therefore twice the cores.
+# waiting, more than half of it, so such a test counts for half a processor. CTest's -j is therefore twice the cores, and one
+# more, for what the others wait.
 # ALONE is for a test that replaces what a whole program has one of, such as operator new, MPI's functions or a library.
 # CTest names them <room>.<name> and <room>.<name>.np<ranks>; one room a folder of tests/.
 set(LOCKSTEP_MPIEXEC_FLAGS "" CACHE STRING "Further flags for mpiexec in tests")
@@ -36,6 +37,15 @@ function(lockstep_optimise_test target)
   endif()
 endfunction()
 
+# Of tests that are all built together, GoogleTest's and what else nearly all include is parsed once.
+function(lockstep_precompile_test_headers target)
+  if(LOCKSTEP_MERGE_TESTS)
+    target_precompile_headers(${target} REUSE_FROM lockstep_test_main)
+    # gcc 12 takes strings for shorter than what is copied there, where they come out of a precompiled header.
+    target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
+  endif()
+endfunction()
+
 # The executable of one test, or what a test adds to the one that it shares.
 function(lockstep_test_executable target main)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINKS;DEFINITIONS;PROGRAMS" ${ARGN})
@@ -45,11 +55,7 @@ function(lockstep_test_executable target main)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PRIVATE lockstep_flags ${main})
     lockstep_optimise_test(${target})
-    if(LOCKSTEP_MERGE_TESTS)
-      target_precompile_headers(${target} REUSE_FROM lockstep_test_main)
-      # gcc 12 takes strings for shorter than what is copied there, where they come out of a precompiled header.
-      target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
-    endif()
+    lockstep_precompile_test_headers(${target})
     set_target_properties(${target} PROPERTIES UNITY_BUILD ${LOCKSTEP_MERGE_TESTS} UNITY_BUILD_BATCH_SIZE 8)
   else()
     target_sources(${target} PRIVATE ${ARG_SOURCES})

@@ -85,7 +85,7 @@ summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
 unit() {
   section "Tests (preset ci)"
-  ctest --preset ci -j "$((2 * jobs))" |
+  ctest --preset ci -j "$((2 * jobs + 1))" |
     awk -v summary="$summary" '/^[0-9]+% tests passed/ { last = 1 } last { print > summary; next } { print; fflush() }'
 }
 

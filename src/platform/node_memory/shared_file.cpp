@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 #include "lockstep/base/error.hpp"
@@ -19,6 +21,29 @@ namespace {
 
 /// Others take memory meanwhile, so it is asked for again after each piece.
 constexpr std::int64_t piece_bytes = std::int64_t{256} << 20;
+
+/// What this process may take before it asks again what the node has left, which reads a dozen files. So little, and
+/// for so short a time, that what check_room leaves to the rest of the system covers it in 32 processes.
+class Credit {
+ public:
+  bool covers(Bytes bytes) {
+    const std::lock_guard lock(mutex_);
+    if (bytes.value > left_.value || Clock::now() > end_) return false;
+    left_.value -= bytes.value;
+    return true;
+  }
+  void renew(Bytes available) {
+    const std::lock_guard lock(mutex_);
+    left_.value = std::min(available.value / 1024, std::int64_t{16} << 20);
+    end_ = Clock::now() + std::chrono::seconds(1);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::mutex mutex_;
+  Bytes left_{0};
+  Clock::time_point end_;
+};
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::unsupported, what); }
 
@@ -60,9 +85,11 @@ SharedFile::SharedFile(Descriptor descriptor, Bytes bytes) : descriptor_(std::mo
 }
 
 void SharedFile::check_room(Bytes bytes) {
+  static Credit credit;
+  if (credit.covers(bytes)) return;
   const Bytes available = available_memory();
   // The rest of the system needs some too: a thirty-second of what is left stays.
-  if (bytes.value <= available.value - available.value / 32) return;
+  if (bytes.value <= available.value - available.value / 32) return credit.renew(available);
   refuse("the node has " + std::to_string(available.value) + " bytes of memory left for " +
          std::to_string(bytes.value) +
          " more to be shared by its ranks; run fewer ranks on it, use smaller buffers, or "
