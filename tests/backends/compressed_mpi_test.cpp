@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "backends/contract.hpp"
+#include "backends/contract/contract.hpp"
 #include "backends/make_communicator.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/platform/mpi/world.hpp"

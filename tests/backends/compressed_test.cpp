@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/contract.hpp"
+#include "backends/contract/contract.hpp"
 #include "backends/local.hpp"
 
 namespace lockstep::backends {

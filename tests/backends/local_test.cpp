@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/contract.hpp"
+#include "backends/contract/contract.hpp"
 #include "comm/progress_thread.hpp"
 
 namespace lockstep::backends {

@@ -2,7 +2,7 @@
 // The contract over MPI: lockstep's own algorithms and the MPI library's collectives.
 #include <gtest/gtest.h>
 
-#include "backends/contract.hpp"
+#include "backends/contract/contract.hpp"
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
 #include "lockstep/platform/mpi/world.hpp"

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/contract.hpp"
-#include "backends/contract_device.hpp"
+#include "backends/contract/contract.hpp"
+#include "backends/contract/device_memory.hpp"
 #include "comm/signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"

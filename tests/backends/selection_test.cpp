@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/contract.hpp"
+#include "backends/contract/checks.hpp"
+#include "backends/contract/contract.hpp"
 #include "backends/make_communicator.hpp"
 #include "backends/mpi_plan.hpp"
 #include "backends/selection_file.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contract of every communicator, kept by NCCL's between processes.
-#include "backends/contract.hpp"
+#include "backends/contract/contract.hpp"
 
 #include <gtest/gtest.h>
 
-#include "backends/contract_device.hpp"
+#include "backends/contract/device_memory.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
 
 namespace lockstep::on_emulated_gpus {

@@ -2,8 +2,8 @@
 // The contract of every communicator, kept by NCCL's between threads of one process, each with a GPU of its own.
 #include <gtest/gtest.h>
 
-#include "backends/contract.hpp"
-#include "backends/contract_device.hpp"
+#include "backends/contract/contract.hpp"
+#include "backends/contract/device_memory.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "support/verdict.hpp"
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/contract_values.hpp"
+#include "backends/contract/values.hpp"
 #include "emulated_gpu/lockstep/outcome.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "platform/gpu/cuda.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/contract_device.hpp"
+#include "backends/contract/device_memory.hpp"
 #include "backends/stated_order.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "lockstep/ddp/data_parallel.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/contract_device.hpp"
+#include "backends/contract/device_memory.hpp"
 #include "backends/make_communicator.hpp"
 #include "backends/nccl/sliced_blocks.hpp"
 #include "backends/nccl/tree_order_all_reduce.hpp"

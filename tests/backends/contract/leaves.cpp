@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-// All-reduces of more leaves than ranks, as every communicator must do or refuse them.
-
+// All-reduces of more leaves than ranks, or their refusal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/contract_values.hpp"
+#include "backends/contract/checks.hpp"
+#include "backends/contract/values.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 
 namespace lockstep::contract {
+namespace {
 
 /// A rank's sum of the leaves below a node.
-inline int sum_below(const LeafNode& node, std::int64_t element, ReduceOp op) {
+int sum_below(const LeafNode& node, std::int64_t element, ReduceOp op) {
   int sum = input_of(node.first, element, 7, op);
   for (int leaf = node.first + 1; leaf < node.first + node.leaves; ++leaf) {
     const int value = input_of(leaf, element, 7, op);
@@ -25,8 +23,8 @@ inline int sum_below(const LeafNode& node, std::int64_t element, ReduceOp op) {
   return sum;
 }
 
-inline void check_leaves(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, int leaves,
-                         std::int64_t count, bool in_place, bool prepared) {
+void check_leaves(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, int leaves, std::int64_t count,
+                  bool in_place, bool prepared) {
   const std::int64_t stride = count + 3;
   const auto nodes = tree_nodes(leaves, share_of(leaves, c.rank().value, c.size()));
   Values in(memory, dtype, stride * static_cast<std::int64_t>(nodes.size()));
@@ -64,7 +62,7 @@ inline void check_leaves(Communicator& c, const Memory& memory, DType dtype, Red
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
-inline void check_refusals_of_leaves(Communicator& c, const Memory& memory) {
+void check_refusals_of_leaves(Communicator& c, const Memory& memory) {
   constexpr std::int64_t count = 8;
   const int leaves = 3 * c.size();  // two sums a rank, at least on some
   Values values(memory, DType::float32, 4 * count);
@@ -79,7 +77,9 @@ inline void check_refusals_of_leaves(Communicator& c, const Memory& memory) {
   expect({leaves, {count}}, slice(values.buffer(), {count}, {count}), ReduceOp::sum, "out is the second sum");
 }
 
-inline void check_leaves(Communicator& c, const Memory& memory) {
+}  // namespace
+
+void check_leaves(Communicator& c, const Memory& memory) {
   if (!c.capabilities().no_leaves.empty()) {
     Values values(memory, DType::float32, 4);
     EXPECT_THROW((void)c.all_reduce(values.buffer(), values.buffer(), ReduceOp::sum, Leaves{c.size(), {4}}), Error);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-// What every communicator must do with parts that differ in length. Part of the contract suite.
-
+// Parts that differ in length.
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "backends/contract_values.hpp"
+#include "backends/contract/checks.hpp"
+#include "backends/contract/values.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::contract {
+namespace {
 
 /// Counts of parts, and where the parts begin.
 struct Lengths {
@@ -28,7 +27,7 @@ struct Lengths {
 };
 
 /// Some as long as `longest`, some empty, some of other lengths.
-inline std::int64_t length_of(std::int64_t longest, int number, int pattern) {
+std::int64_t length_of(std::int64_t longest, int number, int pattern) {
   switch ((number * 3 + pattern) % 5) {
     case 0: return longest;
     case 1: return 0;
@@ -38,14 +37,13 @@ inline std::int64_t length_of(std::int64_t longest, int number, int pattern) {
   }
 }
 
-inline Lengths lengths(int ranks, std::int64_t longest, int pattern) {
+Lengths lengths(int ranks, std::int64_t longest, int pattern) {
   Lengths all;
   for (int rank = 0; rank < ranks; ++rank) all.add(length_of(longest, rank, pattern));
   return all;
 }
 
-inline void check_all_gather_v(Communicator& c, const Memory& memory, DType dtype, const Lengths& parts,
-                               bool in_place) {
+void check_all_gather_v(Communicator& c, const Memory& memory, DType dtype, const Lengths& parts, bool in_place) {
   const int me = c.rank().value;
   Values in(memory, dtype, parts.of(me));
   Values out(memory, dtype, parts.all);
@@ -59,8 +57,8 @@ inline void check_all_gather_v(Communicator& c, const Memory& memory, DType dtyp
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
-inline void check_reduce_scatter_v(Communicator& c, const Memory& memory, DType dtype, ReduceOp op,
-                                   const Lengths& parts, bool in_place) {
+void check_reduce_scatter_v(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, const Lengths& parts,
+                            bool in_place) {
   const int me = c.rank().value;
   const std::int64_t mine = parts.at(me);
   Values in(memory, dtype, parts.all);
@@ -79,7 +77,7 @@ inline void check_reduce_scatter_v(Communicator& c, const Memory& memory, DType 
 }
 
 /// Rank i sends rank j a part of a length that depends on both.
-inline void check_all_to_all_v(Communicator& c, const Memory& memory, DType dtype, std::int64_t longest, int pattern) {
+void check_all_to_all_v(Communicator& c, const Memory& memory, DType dtype, std::int64_t longest, int pattern) {
   const int me = c.rank().value;
   const auto length = [&](int from, int to) { return length_of(longest, from * 7 + to * 2, pattern); };
   Lengths sent;
@@ -104,7 +102,7 @@ inline void check_all_to_all_v(Communicator& c, const Memory& memory, DType dtyp
 }
 
 /// The same call again finds what it needs; another one with the same sum of counts must not.
-inline void check_lengths_in_turn(Communicator& c, const Memory& memory) {
+void check_lengths_in_turn(Communicator& c, const Memory& memory) {
   Lengths ascending;
   Lengths descending;
   for (int rank = 0; rank < c.size(); ++rank) {
@@ -117,7 +115,9 @@ inline void check_lengths_in_turn(Communicator& c, const Memory& memory) {
   }
 }
 
-inline void check_parts_of_different_lengths(Communicator& c, const Memory& memory) {
+}  // namespace
+
+void check_parts_of_different_lengths(Communicator& c, const Memory& memory) {
   int pattern = 0;
   for (const DType dtype : all_dtypes)
     for (const std::int64_t longest : {0, 1, 17, 1009}) {
@@ -144,7 +144,7 @@ inline void check_parts_of_different_lengths(Communicator& c, const Memory& memo
   check_all_to_all_v(c, memory, DType::float32, 70'001, 2);
 }
 
-inline void check_refusals_of_counts(Communicator& c, const Memory& memory) {
+void check_refusals_of_counts(Communicator& c, const Memory& memory) {
   const auto message_of = [](const auto& call) -> std::string {
     try {
       call();

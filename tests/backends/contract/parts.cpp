@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-// What every communicator must do where one rank has a part for each of the others. Part of the contract suite.
-
+// One rank has a part for each of the others.
 #include <gtest/gtest.h>
 
-#include "backends/contract_values.hpp"
+#include "backends/contract/checks.hpp"
+#include "backends/contract/values.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::contract {
+namespace {
 
 /// Away from the root there is no output, or one that must stay as it is.
-inline void check_gather(Communicator& c, const Memory& memory, DType dtype, std::int64_t part, Rank root,
-                         bool in_place) {
+void check_gather(Communicator& c, const Memory& memory, DType dtype, std::int64_t part, Rank root, bool in_place) {
   const bool is_root = c.rank() == root;
   const std::int64_t mine = part * c.rank().value;
   Values in(memory, dtype, part);
@@ -34,8 +32,7 @@ inline void check_gather(Communicator& c, const Memory& memory, DType dtype, std
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
-inline void check_scatter(Communicator& c, const Memory& memory, DType dtype, std::int64_t part, Rank root,
-                          bool in_place) {
+void check_scatter(Communicator& c, const Memory& memory, DType dtype, std::int64_t part, Rank root, bool in_place) {
   const bool is_root = c.rank() == root;
   const std::int64_t mine = part * c.rank().value;
   Values in(memory, dtype, part * c.size());
@@ -53,8 +50,10 @@ inline void check_scatter(Communicator& c, const Memory& memory, DType dtype, st
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
+}  // namespace
+
 /// Every dtype and count with roots by turns, and every root.
-inline void check_gathers_and_scatters(Communicator& c, const Memory& memory) {
+void check_gathers_and_scatters(Communicator& c, const Memory& memory) {
   int turn = 0;
   for (const bool in_place : {true, false}) {
     for (const DType dtype : all_dtypes)
@@ -70,7 +69,7 @@ inline void check_gathers_and_scatters(Communicator& c, const Memory& memory) {
 }
 
 /// Longer than every segment and not a multiple of any.
-inline void check_long_parts(Communicator& c, const Memory& memory) {
+void check_long_parts(Communicator& c, const Memory& memory) {
   check_gather(c, memory, DType::float32, 70'001, {c.size() - 1}, true);
   check_gather(c, memory, DType::uint8, 100'003, {0}, false);
   check_scatter(c, memory, DType::float32, 70'001, {c.size() / 2}, false);
@@ -91,7 +90,7 @@ std::string refused(const Call& call) {
 }
 
 /// Each rank as its own root, since elsewhere nobody looks at the larger buffer.
-inline void check_refusals_of_gather_and_scatter(Communicator& c, const Memory& memory) {
+void check_refusals_of_gather_and_scatter(Communicator& c, const Memory& memory) {
   const int p = c.size();
   Values values(memory, DType::float32, 6 * p + 2);
   const Buffer all = values.buffer();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backends/contract_values.hpp"
+#include "backends/contract/values.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::contract {

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that are prepared once and started often.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "backends/contract/checks.hpp"
+#include "backends/contract/values.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::contract {
+namespace {
+
+/// Some ranks start a prepared operation where others submit the same one; each time on new data.
+void check_prepared_all_reduces(Communicator& c, const Memory& memory) {
+  constexpr std::int64_t counts[] = {1, 40, 3001};
+  for (const std::int64_t count : counts) {
+    Values in(memory, DType::float32, count);
+    Values out(memory, DType::float32, count);
+    Prepared prepared = c.prepare_all_reduce(in.buffer(), out.buffer(), ReduceOp::sum, std::string("pre") + "pared");
+    EXPECT_TRUE(prepared.test()) << "nothing has been started";
+    for (int repetition = 0; repetition < 12; ++repetition) {
+      for (std::int64_t i = 0; i < count; ++i) in.set(i, input_of(c.rank().value, i, repetition, ReduceOp::sum));
+      const Buffer source = in.buffer();
+      const Buffer target = out.buffer();
+      if (repetition % 3 == 2 && c.rank().value % 2 == 1) {
+        c.all_reduce(source, target, ReduceOp::sum, Queue::host(), "prepared").wait();
+      } else {
+        prepared.start();
+        prepared.wait();
+        EXPECT_TRUE(prepared.test());
+      }
+      for (std::int64_t i = 0; i < count; ++i)
+        ASSERT_EQ(out.get(i), reduced(c.size(), i, repetition, ReduceOp::sum)) << label_of(c, DType::float32, count);
+      ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+    }
+  }
+}
+
+/// More than may be in flight, each started again as soon as it has ended, though others before it may not have.
+void check_many_prepared(Communicator& c, const Memory& memory) {
+  constexpr int operations = 9;
+  std::vector<Values> buffers;
+  std::vector<Prepared> prepared;
+  for (int k = 0; k < operations; ++k) buffers.emplace_back(memory, DType::int32, k % 3 == 0 ? 1201 : 1 + k);
+  for (Values& values : buffers)
+    prepared.push_back(c.prepare_all_reduce(values.buffer(), values.buffer(), ReduceOp::sum));
+  for (int repetition = 0; repetition < 4; ++repetition) {
+    for (int k = 0; k < operations; ++k) {
+      Values& values = buffers[static_cast<std::size_t>(k)];
+      for (std::int64_t i = 0; i < values.count(); ++i) values.set(i, value_of(c.rank().value, i, repetition + k));
+      (void)values.buffer();
+      prepared[static_cast<std::size_t>(k)].start();
+    }
+    for (int k = 0; k < operations; ++k) {
+      const int other = (k * 5 + repetition) % operations;
+      prepared[static_cast<std::size_t>(other)].wait();
+      Values& values = buffers[static_cast<std::size_t>(other)];
+      for (std::int64_t i = 0; i < values.count(); ++i)
+        ASSERT_EQ(values.get(i), reduced(c.size(), i, repetition + other, ReduceOp::sum)) << "operation " << other;
+    }
+  }
+}
+
+/// Every operation, by its value.
+void check_prepared_operations(Communicator& c, const Memory& memory) {
+  const std::int64_t p = c.size();
+  constexpr std::int64_t part = 5;
+  Values small(memory, DType::int64, part);
+  Values large(memory, DType::int64, part * p);
+  Values other(memory, DType::int64, part * p);
+  const Rank root{c.size() - 1};
+  const Buffer none{nullptr, {0}, DType::int64, large.buffer().kind};
+  const auto twice = [&](const Collective& collective, Values& in, const auto& check) {
+    Prepared prepared = c.prepare(collective);
+    for (int repetition = 0; repetition < 2; ++repetition) {
+      for (std::int64_t i = 0; i < in.count(); ++i) in.set(i, value_of(c.rank().value, i, repetition));
+      for (Values* const values : {&small, &large, &other}) (void)values->buffer();
+      prepared.start();
+      prepared.wait();
+      check(repetition);
+    }
+  };
+  using Kind = CollectiveKind;
+  twice({.kind = Kind::broadcast, .out = large.buffer(), .root = root}, large, [&](int repetition) {
+    for (std::int64_t i = 0; i < part * p; ++i) ASSERT_EQ(large.get(i), value_of(root.value, i, repetition));
+  });
+  twice({.kind = Kind::all_gather, .in = small.buffer(), .out = large.buffer()}, small, [&](int repetition) {
+    for (std::int64_t i = 0; i < part * p; ++i)
+      ASSERT_EQ(large.get(i), value_of(static_cast<int>(i / part), i % part, repetition));
+  });
+  twice({.kind = Kind::reduce_scatter, .in = large.buffer(), .out = small.buffer()}, large, [&](int repetition) {
+    for (std::int64_t i = 0; i < part; ++i)
+      ASSERT_EQ(small.get(i), reduced(c.size(), c.rank().value * part + i, repetition, ReduceOp::sum));
+  });
+  const bool is_root = c.rank() == root;
+  twice({.kind = Kind::reduce, .in = large.buffer(), .out = is_root ? other.buffer() : none, .root = root}, large,
+        [&](int repetition) {
+          for (std::int64_t i = 0; is_root && i < part * p; ++i)
+            ASSERT_EQ(other.get(i), reduced(c.size(), i, repetition, ReduceOp::sum));
+        });
+  twice({.kind = Kind::all_to_all, .in = large.buffer(), .out = other.buffer()}, large, [&](int repetition) {
+    for (std::int64_t i = 0; i < part * p; ++i)
+      ASSERT_EQ(other.get(i), value_of(static_cast<int>(i / part), c.rank().value * part + i % part, repetition));
+  });
+  twice({.kind = Kind::barrier}, small, [](int) {});
+  if (!c.capabilities().no_reduce_then.empty()) return;
+  std::optional<SliceFunction> add_two = [](const ConstBuffer& sum, const Buffer& out, Count) {
+    for (std::int64_t i = 0; i < out.count.value; ++i) store(out.data, out.dtype, i, load(sum.data, sum.dtype, i) + 2);
+  };
+  Prepared prepared =
+      c.prepare({.kind = Kind::reduce_then, .in = large.buffer(), .out = other.buffer(), .function = &*add_two});
+  add_two.reset();  // it has been kept
+  for (std::int64_t i = 0; i < part * p; ++i) large.set(i, value_of(c.rank().value, i, 0));
+  (void)large.buffer();
+  prepared.start();
+  prepared.wait();
+  for (std::int64_t i = 0; i < part * p; ++i) ASSERT_EQ(other.get(i), reduced(c.size(), i, 0, ReduceOp::sum) + 2);
+}
+
+/// What is wrong is said when it is prepared; a second start before the end is refused, and harms nothing.
+void check_refusals_of_prepared(Communicator& c, const Memory& memory) {
+  const auto code_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return ErrorCode::io;
+  };
+  Values values(memory, DType::float32, 20'000);
+  const Buffer whole = values.buffer();
+  EXPECT_EQ(code_of([&] { (void)c.prepare_all_reduce(slice(whole, {0}, {4}), slice(whole, {5}, {3}), ReduceOp::sum); }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)c.prepare({.kind = CollectiveKind::broadcast, .out = whole, .root = {c.size()}}); }),
+            ErrorCode::invalid_argument);
+  Prepared prepared = c.prepare_all_reduce(whole, whole, ReduceOp::max);
+  if (!c.capabilities().device_memory) {
+    float stream = 0;
+    EXPECT_EQ(code_of([&] { prepared.start(Queue::stream(&stream)); }), ErrorCode::unsupported);
+  }
+  for (std::int64_t i = 0; i < values.count(); ++i) values.set(i, value_of(c.rank().value, i, 9));
+  (void)values.buffer();
+  const int last = c.size() - 1;
+  if (last > 0 && c.rank().value == last) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  prepared.start();
+  if (!prepared.test() && c.rank().value < last) {
+    EXPECT_EQ(code_of([&] { prepared.start(); }), ErrorCode::invalid_argument);
+  }
+  prepared.wait();
+  for (std::int64_t i = 0; i < values.count(); ++i) ASSERT_EQ(values.get(i), reduced(c.size(), i, 9, ReduceOp::max));
+}
+
+}  // namespace
+
+void check_prepared(Communicator& c, const Memory& memory) {
+  check_prepared_all_reduces(c, memory);
+  check_many_prepared(c, memory);
+  check_prepared_operations(c, memory);
+  check_refusals_of_prepared(c, memory);
+}
+
+}  // namespace lockstep::contract
