@@ -4,8 +4,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# nproc heeds OpenMP's variables, which batch jobs set to 1 for programs, not for compilers.
 # shellcheck disable=SC2034  # for those who source this file
-jobs=${BUILD_JOBS:-$(nproc)}
+jobs=${BUILD_JOBS:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)}
 
 section() { printf '\n==> %s\n' "$*"; }
 
