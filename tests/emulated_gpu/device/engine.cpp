@@ -258,7 +258,7 @@ void Engine::wait(const NodePtr& node, const std::function<bool()>& stop) {
 /// One that is ready, without the lock: it may wait for the host. @return whether there was one
 bool Engine::run_host_function() {
   std::unique_lock lock(lock_);
-  const auto is_ready = [this](const NodePtr& node) {
+  const auto is_ready = [](const NodePtr& node) {
     const bool waits = std::any_of(node->after.begin(), node->after.end(), [](const NodePtr& n) { return !n->done; });
     return !node->done && !node->started && !waits && node->task && node->task->host_function() != nullptr;
   };
