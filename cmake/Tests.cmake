@@ -41,6 +41,8 @@ endfunction()
 function(lockstep_precompile_test_headers target)
   if(LOCKSTEP_MERGE_TESTS)
     target_precompile_headers(${target} REUSE_FROM lockstep_test_main)
+    # As it was compiled itself; some MPI libraries' own flags have it, too.
+    target_compile_options(${target} PRIVATE -pthread)
     # gcc 12 takes strings for shorter than what is copied there, where they come out of a precompiled header.
     target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
   endif()
