@@ -362,8 +362,8 @@ void Replica::restore(const Snapshot& snapshot) {
   overwrite(data_parallel_.values(), snapshot.weights);
   overwrite(state(), snapshot.state);
   for (std::int64_t shard = 1; shard < own_shards_.count; ++shard)
-    std::memcpy(slice(states(), {shard * state().count.value}, state().count).data, state().data,
-                static_cast<std::size_t>(state().bytes().value));
+    std::copy_n(static_cast<const std::byte*>(state().data), state().bytes().value,
+                static_cast<std::byte*>(slice(states(), {shard * state().count.value}, state().count).data));
   // Through the gradients, which are not needed any more before the next step.
   const Buffer whole = data_parallel_.gradients();
   overwrite(whole, snapshot.velocity);
