@@ -105,7 +105,7 @@ bool HostCommunicator::is_answered(const ControlChannel::Question& question) con
   if (submitted_ - theirs.number > remembered) return true;
   const Signature& ours = calls_[theirs.number % remembered];
   if (ours.hash == theirs.hash || ours.hash == 0) return true;
-  const auto kind = static_cast<CollectiveKind>(ours.call & 0xfU);
+  const CollectiveKind kind = kind_of(ours);
   throw disagreement(question.rank, {.call = theirs.what, .hash = theirs.hash}, ours)
       .of_operation({.operation = std::string(name(kind))});
 }

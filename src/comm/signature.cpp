@@ -111,9 +111,11 @@ Signature signature_of(const Collective& collective) {
   return result;
 }
 
+CollectiveKind kind_of(const Signature& signature) { return static_cast<CollectiveKind>(signature.call & 0xfU); }
+
 std::string describe(const Signature& signature) {
   const std::uint64_t call = signature.call;
-  const auto kind = static_cast<CollectiveKind>(call & 0xfU);
+  const CollectiveKind kind = kind_of(signature);
   std::string text(is_message(kind) ? "send/recv" : name(kind));
   if (kind == CollectiveKind::barrier) return text;
   text += " of ";

@@ -22,6 +22,9 @@ struct Signature {
 
 Signature signature_of(const Collective& collective);
 
+/// Of a message between two ranks, `send` on either side.
+CollectiveKind kind_of(const Signature& signature);
+
 /// "all_reduce of 100 float32 (sum)"
 std::string describe(const Signature& signature);
 

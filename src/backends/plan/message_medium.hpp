@@ -29,11 +29,15 @@ class MessageMedium : public Medium {
 
  private:
   struct Message {
-    MPI_Request request;
-    int expected_bytes;  // of a receive; −1 for a send
-    int peer;            // of a receive
+    MPI_Request request = MPI_REQUEST_NULL;
+    int expected_bytes = -1;  // of a receive; −1 for a send
+    int peer = -1;            // this and the rest of a receive
+    int tag = -1;
+    void* into = nullptr;
   };
   Ticket idle_message(int expected_bytes);
+  void post(Message& message);
+  bool is_there(Ticket ticket);
   static Error other_size(const Message& message, const std::string& arrived);
   [[nodiscard]] Message& at(Ticket ticket) { return messages_[static_cast<std::size_t>(ticket.index)]; }
 
@@ -42,6 +46,7 @@ class MessageMedium : public Medium {
   TagBits bits_;
   std::vector<Message> messages_;
   std::vector<int> free_;
+  std::vector<int> unseen_;  // receives that are posted when their messages are seen, in the order they are awaited
 };
 
 }  // namespace lockstep::backends
