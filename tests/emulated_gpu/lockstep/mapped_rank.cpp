@@ -22,8 +22,9 @@ namespace {
 
 using namespace lockstep;
 
-int local_rank() {
-  for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK"})
+/// Not that on the host: Open MPI 5 may number in another order there.
+int world_rank() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
     if (const char* value = std::getenv(variable)) return std::atoi(value);
   throw std::runtime_error("the launcher does not say which rank this is");
 }
@@ -96,7 +97,7 @@ void say(const World& world, const std::string& words) {
 
 int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string entry = entry_of(argv[i + 1], local_rank());
+    const std::string entry = entry_of(argv[i + 1], world_rank());
     if (argv[i] == std::string_view("--show")) setenv("CUDA_VISIBLE_DEVICES", entry.c_str(), 1);
     if (argv[i] == std::string_view("--bind")) bind_to(std::stoi(entry));
   }

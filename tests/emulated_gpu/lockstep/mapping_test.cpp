@@ -28,10 +28,11 @@ struct Job {
 std::string output_of(const Job& job, const std::string& program) {
   const std::string machines = LOCKSTEP_MACHINES "/";
   const std::string places = job.places.empty() ? job.machine : job.places;
+  // The launcher is to see the machine that there is: Open MPI 5's starts nothing on one whose cores it may not use.
   const ProgramResult result =
-      run_program("env EMULATED_GPU_MACHINE=" + machines + job.machine + ".json HWLOC_XMLFILE=" + machines + places +
-                  ".xml " + job.environment + ' ' + LOCKSTEP_MPIEXEC + " -n " + std::to_string(job.ranks) + " sh -c '" +
-                  job.shell + " exec \"$@\"' sh " + program + ' ' + job.arguments + " 2>&1");
+      run_program("env EMULATED_GPU_MACHINE=" + machines + job.machine + ".json " + job.environment + ' ' +
+                  LOCKSTEP_MPIEXEC + " -n " + std::to_string(job.ranks) + " sh -c 'export HWLOC_XMLFILE=" + machines +
+                  places + ".xml; " + job.shell + " exec \"$@\"' sh " + program + ' ' + job.arguments + " 2>&1");
   EXPECT_EQ(result.exit_code, 0) << result.output;
   return result.output;
 }
@@ -157,7 +158,7 @@ Job in_cgroups(int ranks) {
   return {.ranks = ranks,
           .environment = "CUDA_VISIBLE_DEVICES=0",
           .shell =
-              "rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$PMI_RANK}}; "
+              "rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; "
               "export EMULATED_GPU_MACHINE=" LOCKSTEP_SINGLE_GPUS "/gpu$((7 - rank)).json;"};
 }
 
