@@ -241,7 +241,9 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
   if (world.rank().value == last) sent.front().value += more;
   const std::int64_t whole = part * world.size();
   std::vector<float> in(static_cast<std::size_t>(whole + 1), brought(world.rank().value));
+  constexpr float of_somebody_else = -1.0F;
   std::vector<float> out(static_cast<std::size_t>(whole), 0.0F);
+  out.push_back(of_somebody_else);
   const Buffer from{in.data(), {whole + (world.rank().value == last ? more : 0)}, DType::float32};
   const Buffer to{out.data(), {whole}, DType::float32};
   const auto exchange = [&](Communicator& all, const Buffer&) { return all.all_to_all_v(from, sent, to, received); };
@@ -256,8 +258,9 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
     EXPECT_EQ(error->context().operation, "all_to_all_v") << error->what();
     EXPECT_TRUE(transport == Transport::mpi_native || !error->is_consequence()) << error->what();
   }
+  EXPECT_EQ(out.back(), of_somebody_else) << "behind the buffer was written";
   if (transport == Transport::mpi_native) {  // which compares before anything is sent
-    EXPECT_EQ(std::count(out.begin(), out.end(), 0.0F), static_cast<std::ptrdiff_t>(out.size()));
+    EXPECT_EQ(std::count(out.begin(), out.end(), 0.0F), whole);
   }
   leave_behind(world, std::move(c), std::move(progress), std::move(in), std::move(out));
 }

@@ -64,6 +64,7 @@ Medium::Ticket MessageMedium::receive(Rank peer, const MessageTag& tag, void* da
   message.tag = bits_.pack(tag);
   message.into = data;
   if (kind_of(tag.signature) == CollectiveKind::all_to_all_v) {
+    message.unseen = true;
     unseen_.push_back(ticket.index);
   } else {
     post(message);
@@ -80,7 +81,7 @@ void MessageMedium::post(Message& message) {
 /// Of those with one tag from one peer, the first that is awaited is the first to be there.
 bool MessageMedium::is_there(Ticket ticket) {
   Message& message = at(ticket);
-  if (message.request != MPI_REQUEST_NULL) return true;
+  if (!message.unseen) return true;
   const auto first = std::find_if(unseen_.begin(), unseen_.end(), [&](int index) {
     const Message& other = at({index});
     return other.peer == message.peer && other.tag == message.tag;
@@ -94,6 +95,7 @@ bool MessageMedium::is_there(Ticket ticket) {
   LOCKSTEP_MPI(MPI_Get_count(&status, MPI_BYTE, &bytes));
   if (bytes != message.expected_bytes) throw other_size(message, std::to_string(bytes) + " where ");
   unseen_.erase(first);
+  message.unseen = false;
   post(message);
   return true;
 }

@@ -34,6 +34,7 @@ class MessageMedium : public Medium {
     int peer = -1;            // this and the rest of a receive
     int tag = -1;
     void* into = nullptr;
+    bool unseen = false;  // in unseen_
   };
   Ticket idle_message(int expected_bytes);
   void post(Message& message);
