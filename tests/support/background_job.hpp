@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,8 +75,9 @@ inline std::vector<pid_t> processes(const std::string& program, const std::strin
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string words((std::istreambuf_iterator<char>(file)), {});
+    std::ostringstream line;  // which stays empty where the process ends meanwhile; a bare iterator would throw then
+    line << std::ifstream(entry.path() / "cmdline").rdbuf();
+    const std::string words = line.str();
     if (pid > 0 && words.starts_with(program) && words.find(marker) != std::string::npos) found.push_back(pid);
   }
   return found;
