@@ -12,7 +12,7 @@ set(lockstep_warnings
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers)
 target_compile_options(lockstep_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${lockstep_warnings};-ffp-contract=off>"
-  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # gcc 12 and 13 mistake "text" + std::string for an overlap when they optimise
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # gcc 12 and 13 mistake "text" + std::string for an overlap when they optimize
   # Files that are compiled together are not each other's surroundings, as these warnings take them to be.
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<OR:$<BOOL:${CMAKE_UNITY_BUILD}>,$<BOOL:${LOCKSTEP_MERGE_TESTS}>>>:-Wno-shadow;$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>"
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror>

@@ -18,7 +18,7 @@ struct SumChannels {
   LOCKSTEP_INLINE void run(const Block& block) const {
     Vector<double, Lanes> a(sum + block.channel);
     Vector<double, Lanes> b(squares + block.channel);
-    // Chunk by chunk, since the compiler vectorises no loop that prefetches.
+    // Chunk by chunk, since the compiler vectorizes no loop that prefetches.
     constexpr std::int64_t chunk = 16;
     for (std::int64_t first = 0; first < block.positions; first += chunk) {
       const std::int64_t end = std::min(first + chunk, block.positions);
@@ -38,7 +38,7 @@ struct SumChannels {
 };
 
 template <typename T, Clip With, bool Residual>
-struct Normalise {
+struct Normalize {
   ForwardCoefficients coefficients;
   const T* x;
   const T* residual;
@@ -69,19 +69,19 @@ struct Normalise {
 };
 
 template <Clip With, typename T>
-LOCKSTEP_INLINE void normalise_with(const ChannelLayout& layout, const TensorPart& part,
+LOCKSTEP_INLINE void normalize_with(const ChannelLayout& layout, const TensorPart& part,
                                     const ForwardCoefficients& coefficients, const T* x, const T* residual, T* y) {
-  if (residual != nullptr) return for_each_block(layout, part, Normalise<T, With, true>{coefficients, x, residual, y});
-  for_each_block(layout, part, Normalise<T, With, false>{coefficients, x, nullptr, y});
+  if (residual != nullptr) return for_each_block(layout, part, Normalize<T, With, true>{coefficients, x, residual, y});
+  for_each_block(layout, part, Normalize<T, With, false>{coefficients, x, nullptr, y});
 }
 
 template <typename T>
-LOCKSTEP_INLINE void normalise_each(const ChannelLayout& layout, const TensorPart& part,
+LOCKSTEP_INLINE void normalize_each(const ChannelLayout& layout, const TensorPart& part,
                                     const ForwardCoefficients& coefficients, const T* x, const T* residual, T* y) {
   switch (coefficients.clip) {
-    case Clip::none: return normalise_with<Clip::none>(layout, part, coefficients, x, residual, y);
-    case Clip::relu: return normalise_with<Clip::relu>(layout, part, coefficients, x, residual, y);
-    case Clip::relu6: return normalise_with<Clip::relu6>(layout, part, coefficients, x, residual, y);
+    case Clip::none: return normalize_with<Clip::none>(layout, part, coefficients, x, residual, y);
+    case Clip::relu: return normalize_with<Clip::relu>(layout, part, coefficients, x, residual, y);
+    case Clip::relu6: return normalize_with<Clip::relu6>(layout, part, coefficients, x, residual, y);
   }
 }
 
@@ -107,15 +107,15 @@ void sum_channels(const ChannelLayout& layout, const TensorPart& part, const BFl
 }
 
 LOCKSTEP_VECTORISED
-void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
+void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y) {
-  normalise_each(layout, part, coefficients, x, residual, y);
+  normalize_each(layout, part, coefficients, x, residual, y);
 }
 
 LOCKSTEP_VECTORISED
-void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
+void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const BFloat16* x, const BFloat16* residual, BFloat16* y) {
-  normalise_each(layout, part, coefficients, x, residual, y);
+  normalize_each(layout, part, coefficients, x, residual, y);
 }
 
 }  // namespace lockstep::kernels

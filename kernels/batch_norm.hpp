@@ -8,7 +8,7 @@
 /// Batch norm over activations as they lie in memory. oneDNN 2.6.3's own adds up each channel (65536 values in
 /// ResNet-20's first layers) in float32. These sum in double, as PyTorch does: against float64, the gradients of
 /// ResNet-20's last block are then off by 3e-6 instead of 5e-5, and fewer ReLUs further back see the wrong sign, each
-/// of which costs about 1e-3. For the same reason `normalise` computes in double: its own error is 2.5e-8 relative L2,
+/// of which costs about 1e-3. For the same reason `normalize` computes in double: its own error is 2.5e-8 relative L2,
 /// one rounding, instead of 5.6e-8 (PyTorch 4.8e-8). That makes ResNet-20's activations more exact than PyTorch's, by
 /// 2 %, for 0.3 % of a step's time; the convolutions, which have PyTorch's error of 1.6e-7, contribute the rest.
 ///
@@ -71,7 +71,7 @@ struct OutputGradient {
   Mask<T> mask = {};
 };
 
-/// Where what goes into a ReLU is above a level, or at least there, as `normalise` rounds it: where direction·x ≥ from.
+/// Where what goes into a ReLU is above a level, or at least there, as `normalize` rounds it: where direction·x ≥ from.
 /// Each of its steps is monotonic, so that there is such a place.
 struct Threshold {
   float direction;
@@ -87,9 +87,9 @@ void sum_channels(const ChannelLayout& layout, const TensorPart& part, const flo
 void sum_channels(const ChannelLayout& layout, const TensorPart& part, const BFloat16* x, double* sum, double* squares);
 
 /// y = clip(x·scale + shift, rounded, + residual), whose residual may be null: nothing. `y` may be `x` or `residual`.
-void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
+void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y);
-void normalise(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
+void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const BFloat16* x, const BFloat16* residual, BFloat16* y);
 
 /// sum = Σ g and products = Σ g·(x − mean) of each channel, overwritten.

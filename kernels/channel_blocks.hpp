@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/batch_norm.hpp"
-#include "kernels/vectorised.hpp"
+#include "kernels/vectorized.hpp"
 
 namespace lockstep::kernels {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/vectorised.hpp"
+#include "kernels/vectorized.hpp"
 
 namespace lockstep::kernels {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/peak.hpp"
 
-#include "kernels/vectorised.hpp"
+#include "kernels/vectorized.hpp"
 
 namespace lockstep::kernels {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/convert.hpp"
-#include "kernels/vectorised.hpp"
+#include "kernels/vectorized.hpp"
 
 /// How loops that compute in float32 read and write elements that are stored as such, or as bfloat16, which is rounded
 /// to nearest, ties to even.

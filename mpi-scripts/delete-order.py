@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes each event record, stream wait, synchronisation and barrier of the code for GPUs in turn, in a copy of the
+"""Deletes each event record, stream wait, synchronization and barrier of the code for GPUs in turn, in a copy of the
 tree, and sees whether the tests on emulated GPUs notice.
 
   delete-order.py [--seeds N] [--list] [--only TEXT]    N: seeds to try beside those that CTest runs (default 12)

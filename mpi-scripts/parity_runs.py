@@ -10,7 +10,7 @@ import torch
 
 import torch_models
 
-ZERO = 1e-4  # of the largest element of all tensors: what normalisation takes away again is zero but for rounding
+ZERO = 1e-4  # of the largest element of all tensors: what normalization takes away again is zero but for rounding
 
 
 class Run:

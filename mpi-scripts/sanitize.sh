@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds with sanitizers and runs the tests under them.
 #   sanitize.sh [asan] [tsan]    both where none is named
-# asan: address and undefined behaviour, every test. tsan: the tests with that label, where threads meet: node memory, the
+# asan: address and undefined behavior, every test. tsan: the tests with that label, where threads meet: node memory, the
 # back end whose ranks are threads, the progress thread, the reducer, the data pipeline, and lanes. (Plans and their
 # simulator know no threads, and Open MPI itself is not built for the thread sanitizer.)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

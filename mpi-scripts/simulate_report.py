@@ -164,7 +164,7 @@ def curves(times):
 
 
 def styles(names):
-    """{name: (colour, dashes)}; the selectors' curves are dashed."""
+    """{name: (color, dashes)}; the selectors' curves are dashed."""
     ours = sorted(name for name in names if name not in SELECTORS)
     result = {name: (COLOURS[index % len(COLOURS)], "none") for index, name in enumerate(ours)}
     result.update({s: (SELECTOR_COLOURS[s], "6 4") for s in SELECTORS if s in names})
@@ -173,9 +173,9 @@ def styles(names):
 
 def legend(entries, y):
     parts = []
-    for index, (name, (colour, dashes)) in enumerate(entries.items()):
+    for index, (name, (color, dashes)) in enumerate(entries.items()):
         x, line = LEFT + index % LEGEND_COLUMNS * 275, y + index // LEGEND_COLUMNS * 22
-        parts.append(f'<line x1="{x}" x2="{x + 30}" y1="{line}" y2="{line}" stroke="{colour}" stroke-width="2" '
+        parts.append(f'<line x1="{x}" x2="{x + 30}" y1="{line}" y2="{line}" stroke="{color}" stroke-width="2" '
                      f'stroke-dasharray="{dashes}"/>')
         text = f"SMPI's {name}" if name in SELECTORS else name
         parts.append(f'<text x="{x + 36}" y="{line + 4}">{text}</text>')

@@ -17,11 +17,15 @@ over=1.5
 deps() { mpi-scripts/install-deps.sh; }
 
 format() {
-  section "clang-format, shellcheck, licence"
+  section "clang-format, shellcheck, spelling, license"
   local formatter
   formatter=$(pinned clang-format)
   files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 "$formatter" --dry-run -Werror
   shellcheck .ci/run mpi-scripts/*.sh tests/install/*.sh
+  # American English. The pattern takes identifiers apart into their words.
+  files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.h' '*.md' '*.sh' '*.py' '*.cmake' '*.in' '*CMakeLists.txt' .ci/run |
+    xargs -0 codespell --builtin en-GB_to_en-US --regex '[A-Za-z][a-z]+' ||
+    fail "British spellings: write them as the lines above say"
   local unlicensed
   unlicensed=$(files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.in' '*.cmake' '*.sh' '*.py' '*CMakeLists.txt' .ci/run |
     xargs -0 grep -L 'SPDX-License-Identifier: Apache-2.0' || [ $? = 123 ])

@@ -243,7 +243,7 @@ def conv_block(channels_in, channels, stride=1):
 
 
 def giou(a, b):
-    """1 - generalised intersection over union of boxes Nx4xHxW; what would be negative counts as 0 where it divides."""
+    """1 - generalized intersection over union of boxes Nx4xHxW; what would be negative counts as 0 where it divides."""
     low, high = torch.max(a[:, :2], b[:, :2]), torch.min(a[:, 2:], b[:, 2:])
     common = torch.where((high > low).all(1), (high - low).prod(1), torch.zeros_like(a[:, 0]))
     united = (a[:, 2:] - a[:, :2]).prod(1) + (b[:, 2:] - b[:, :2]).prod(1) - common

@@ -12,7 +12,7 @@ namespace lockstep::comm_bench {
 /// @throws UsageError
 Bytes parse_size(std::string_view text);
 
-/// Sizes to measure: the first, the last, and the factor between neighbours.
+/// Sizes to measure: the first, the last, and the factor between neighbors.
 struct SizeRange {
   Bytes min{4};
   Bytes max{64 << 20};

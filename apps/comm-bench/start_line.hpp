@@ -23,7 +23,7 @@ inline constexpr std::array<std::string_view, 2> protocol_names = {"common-clock
 /// to leave then waits in the operation for the last, and the time of a small operation becomes the barrier's. Ranks
 /// that read the same clock, since one kernel keeps it, therefore agree on a moment that lies ahead of all of them and
 /// wait for it. On several machines there is no such clock, and a barrier must do.
-/// @source Hunold, Carpen-Amarie, IEEE TPDS 27(12), 2016 (window-based synchronisation)
+/// @source Hunold, Carpen-Amarie, IEEE TPDS 27(12), 2016 (window-based synchronization)
 class StartLine {
  public:
   /// Finds out whether the ranks have a clock in common. Collective.

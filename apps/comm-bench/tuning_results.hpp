@@ -36,7 +36,7 @@ struct Finding {
 };
 
 /// Entries for all sizes: each finding holds up to the geometric mean of its size and the next, the first from 0 on,
-/// the last without end. Neighbours of one choice are one entry.
+/// the last without end. Neighbors of one choice are one entry.
 /// @param findings  sizes ascending
 std::vector<collectives::TableEntry> entries_of(CollectiveKind kind, const collectives::ShapeSummary& shape,
                                                 std::span<const Finding> findings);

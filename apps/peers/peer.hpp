@@ -35,7 +35,7 @@ class Peer {
   Allocation memory_;
 };
 
-/// Initialises MPI, measures all sizes that the command line asks for, prints comm-bench's table, writes its JSON.
+/// Initializes MPI, measures all sizes that the command line asks for, prints comm-bench's table, writes its JSON.
 ///   [--min 4] [--max 64M] [--factor 4] [--seconds 0.5] [--repetitions 0] [--warmup 2]
 ///   [--protocol common-clock|barrier] [--wait auto|yield] [--json FILE]
 /// @return for main() to return: 0, 1 for an error or a wrong result, 2 for a wrong command line

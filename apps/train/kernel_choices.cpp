@@ -80,7 +80,7 @@ nn::Chosen read_and_measure(const Options& options, const nn::Graph& graph, ops:
   file.try_out();
   const nn::ChooseOptions choose{.dtype = options.trainer.precision,
                                  .samples = largest_leaf(options, ranks),
-                                 .synchronised = options.trainer.sync_batch_norm,
+                                 .synchronized = options.trainer.sync_batch_norm,
                                  .passes = options.trainer.passes};
   ops::Choices& here = all[conditions_of(ops, threads, choose.dtype)];
   nn::Chosen chosen = nn::choose_algorithms(graph, ops, choose, here);

@@ -44,7 +44,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("momentum", value<double>("X"), "(default by model)")
       ("nesterov", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "Nesterov's momentum (default by model)")
       ("weight-decay", value<double>("X"), "(default by model)")
-      ("decay-vectors", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "weight decay also on biases and on what normalisation scales and shifts by (default yes)")
+      ("decay-vectors", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "weight decay also on biases and on what normalization scales and shifts by (default yes)")
       ("freeze", value<std::string>("NAME,..."), "parameters that stay as they are: names, or what names begin with up to a dot, as layer1")
       ("seed", value<std::uint64_t>("N"), "of initial weights, order of samples and drawn data (default 1)")
       ("initial", choice(initial_values), "how all ranks come to the same initial weights: rank 0's are broadcast, or all are compared (default broadcast)")

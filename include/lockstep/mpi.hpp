@@ -17,7 +17,7 @@
 namespace lockstep {
 
 /// A group of the ranks of `communicator`, which stays the program's: its messages, attributes and error handler are
-/// not touched, and it may be freed while the group lives. MPI may have been initialised at any thread level.
+/// not touched, and it may be freed while the group lives. MPI may have been initialized at any thread level.
 /// Collective over `communicator`. The group is closed before MPI_Finalize.
 /// @param deadline  for all ranks to call this
 /// @throws as MpiGroup::adopt

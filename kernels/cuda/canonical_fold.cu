@@ -11,7 +11,7 @@ constexpr int threads = 256;
 /// Enough to fill any GPU; the threads of longer slices take several elements each.
 constexpr std::int64_t most_blocks = 2048;
 
-/// Neighbouring threads read and write neighbouring elements, of one contribution after the other.
+/// Neighboring threads read and write neighboring elements, of one contribution after the other.
 template <typename Format, typename Op>
 __global__ void __launch_bounds__(threads) fold(Contributions in, typename Format::Stored* out) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;

@@ -12,7 +12,7 @@
 namespace lockstep::kernels::cuda {
 
 /// Adds up leaves that come one by one, in ascending order. A binary counter: bit k of their number says whether the
-/// sum of a full subtree of 2ᵏ leaves waits for its neighbour. Every sum is rounded to the type, as if it had been
+/// sum of a full subtree of 2ᵏ leaves waits for its neighbor. Every sum is rounded to the type, as if it had been
 /// sent.
 ///
 /// Levels are template parameters, so that the sums have constant indices and stay in registers.

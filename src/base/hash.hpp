@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// FNV-1a, 64 bits: a fingerprint that ranks compare to find that they disagree; no defence against malice.
+/// FNV-1a, 64 bits: a fingerprint that ranks compare to find that they disagree; no defense against malice.
 /// @source Fowler, Noll, Vo; draft-eastlake-fnv
 class Fnv1a {
  public:

@@ -135,7 +135,7 @@ void Communicator::check_queue(const Collective& collective, Queue queue) const 
   if (can.device_memory) return;
   throw refusal(ErrorCode::unsupported,
                 std::string(can.backend) +
-                    " works on the host, which does not wait for a stream: synchronise the stream before, and pass "
+                    " works on the host, which does not wait for a stream: synchronize the stream before, and pass "
                     "Queue::host()",
                 collective);
 }

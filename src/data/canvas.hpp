@@ -34,7 +34,7 @@ struct Rotation {
 /// The rotation whose half angle has this tangent: within ±1 it covers ±90 degrees.
 Rotation rotation_from_half_tangent(double tangent);
 
-/// Coverage of a pixel whose centre lies `distance` pixels inside (positive) or outside an edge: 0 … 1, the edge
+/// Coverage of a pixel whose center lies `distance` pixels inside (positive) or outside an edge: 0 … 1, the edge
 /// being softened over one pixel.
 double coverage(double distance);
 

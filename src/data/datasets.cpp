@@ -15,7 +15,7 @@ namespace lockstep::data {
 
 namespace {
 
-DatasetPair as_datasets(ImagesPair pair) { return normalised(std::move(pair.train), std::move(pair.test)); }
+DatasetPair as_datasets(ImagesPair pair) { return normalized(std::move(pair.train), std::move(pair.test)); }
 
 /// Of what takes longer to draw, or to learn.
 SyntheticOptions smaller(const DatasetOptions& options) {

@@ -49,7 +49,7 @@ struct Drawn {
   std::vector<Known> known;
 };
 
-/// Both parts as data sets of that kind, normalised as the training images measure.
+/// Both parts as data sets of that kind, normalized as the training images measure.
 template <typename Kind, typename Known>
 DatasetPair drawn_pair(Drawn<Known> train, Drawn<Known> test) {
   const Normalization normalization = measure_normalization(train.images);

@@ -74,7 +74,7 @@ ImageDataset::ImageDataset(Images images, const Normalization& normalization) : 
   const std::size_t deviations = normalization.deviation.size();
   if (means != channels || deviations != channels)
     refuse_images(images_,
-                  "a normalisation of " + std::to_string(means) + " means and " + std::to_string(deviations) +
+                  "a normalization of " + std::to_string(means) + " means and " + std::to_string(deviations) +
                       " deviations does not fit",
                   " of " + std::to_string(channels) + " channels");
   table_ = make_table(normalization);
@@ -112,7 +112,7 @@ void ImageDataset::check(std::span<const std::int64_t> indices, std::span<const 
   check_memory(images_, "labels", tensors[1], tensors[1].dtype == DType::int32, samples);
 }
 
-DatasetPair normalised(Images train, Images test) {
+DatasetPair normalized(Images train, Images test) {
   const Normalization normalization = measure_normalization(train);
   return {std::make_shared<ImageDataset>(std::move(train), normalization),
           std::make_shared<ImageDataset>(std::move(test), normalization)};

@@ -33,7 +33,7 @@ Sums sums_of_channel(const Images& images, std::int64_t channel) {
 Normalization measure_normalization(const Images& images) {
   const auto count = static_cast<double>(images.size() * images.shape.pixels());
   if (count == 0)
-    throw Error(ErrorCode::invalid_argument, "the data set \"" + images.name + "\" is empty: nothing to normalise by");
+    throw Error(ErrorCode::invalid_argument, "the data set \"" + images.name + "\" is empty: nothing to normalize by");
   Normalization result;
   for (std::int64_t channel = 0; channel < images.shape.channels; ++channel) {
     const Sums sums = sums_of_channel(images, channel);

@@ -16,7 +16,7 @@ struct Sheet {
   int height;
 };
 
-/// Squared distance of each pixel's centre to the nearest ink's middle, as far as the pen reaches.
+/// Squared distance of each pixel's center to the nearest ink's middle, as far as the pen reaches.
 class DistanceField {
  public:
   DistanceField(Sheet sheet, double reach);

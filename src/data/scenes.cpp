@@ -21,9 +21,9 @@ Point place_of(std::size_t pixel) {
 
 struct Piece {
   std::int32_t label;
-  Colour colour;
+  Color color;
   Rotation rotation;
-  Point centre;
+  Point center;
   double radius;
 };
 
@@ -34,20 +34,20 @@ double piece_radius(Random& random) {
   return random.uniform(range[0], range[1]);
 }
 
-Piece random_piece(std::int32_t label, const Colour& background, Random& random) {
+Piece random_piece(std::int32_t label, const Color& background, Random& random) {
   Piece piece{.label = label,
-              .colour = colour_unlike(background, random),
+              .color = color_unlike(background, random),
               .rotation = rotation_from_half_tangent(random.uniform(-1, 1)),
-              .centre = {},
+              .center = {},
               .radius = piece_radius(random)};
   const double margin = 0.8 * piece.radius;
-  piece.centre = {random.uniform(margin, scene_side - margin), random.uniform(margin, scene_side - margin)};
+  piece.center = {random.uniform(margin, scene_side - margin), random.uniform(margin, scene_side - margin)};
   return piece;
 }
 
 /// Distance, in pixels, to the edge from inside.
 double inside(const Piece& piece, Point at) {
-  const Point p = piece.rotation(at - piece.centre);
+  const Point p = piece.rotation(at - piece.center);
   switch (piece.label) {
     case 0: return piece.radius - std::sqrt(dot(p, p));
     case 1: return inside_triangle(p, 0.6 * piece.radius);
@@ -62,7 +62,7 @@ void draw_piece(const Piece& piece, std::uint8_t number, std::span<double> eleme
     const double share = coverage(inside(piece, at));
     for (std::size_t channel = 0; channel < 3; ++channel) {
       double& element = elements[channel * scene_pixels + i];
-      element = share * piece.colour[channel] + (1 - share) * element;
+      element = share * piece.color[channel] + (1 - share) * element;
     }
     if (share >= 0.5) scene.shown[i] = number;
   }
@@ -70,7 +70,7 @@ void draw_piece(const Piece& piece, std::uint8_t number, std::span<double> eleme
 
 /// @param label  of the foremost shape
 Scene draw_scene(std::int32_t label, Random& random, std::span<double> elements) {
-  const Colour background = random_colour(random);
+  const Color background = random_color(random);
   const Point light{random.uniform(-1, 1), random.uniform(-1, 1)};  // brightness per pixel across the image
   for (std::size_t i = 0; i < elements.size(); ++i) {
     const Point from_middle = place_of(i % scene_pixels) - Point{scene_side / 2.0, scene_side / 2.0};

@@ -8,7 +8,7 @@
 #include "data/random.hpp"
 #include "data/synthetic.hpp"
 
-/// Colour images of one to three shapes that may lie on each other, for whoever looks for them.
+/// Color images of one to three shapes that may lie on each other, for whoever looks for them.
 namespace lockstep::data {
 
 /// Rows, and columns.

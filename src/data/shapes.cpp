@@ -8,21 +8,19 @@ namespace lockstep::data {
 
 namespace {
 
-double contrast(const Colour& a, const Colour& b) {
+double contrast(const Color& a, const Color& b) {
   return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
 }
 
 }  // namespace
 
-Colour random_colour(Random& random) {
-  return {random.uniform(0, 255), random.uniform(0, 255), random.uniform(0, 255)};
-}
+Color random_color(Random& random) { return {random.uniform(0, 255), random.uniform(0, 255), random.uniform(0, 255)}; }
 
-Colour colour_unlike(const Colour& other, Random& random) {
+Color color_unlike(const Color& other, Random& random) {
   constexpr double least_contrast = 150;
-  Colour colour = random_colour(random);
-  while (contrast(colour, other) < least_contrast) colour = random_colour(random);
-  return colour;
+  Color color = random_color(random);
+  while (contrast(color, other) < least_contrast) color = random_color(random);
+  return color;
 }
 
 double inside_triangle(Point p, double radius) {

@@ -5,15 +5,15 @@
 
 #include "data/canvas.hpp"
 
-/// What drawn colour images show.
+/// What drawn color images show.
 namespace lockstep::data {
 
 /// Red, green and blue, 0 … 255.
-using Colour = std::array<double, 3>;
+using Color = std::array<double, 3>;
 
-Colour random_colour(Random& random);
-/// Any colour that can be told from `other`.
-Colour colour_unlike(const Colour& other, Random& random);
+Color random_color(Random& random);
+/// Any color that can be told from `other`.
+Color color_unlike(const Color& other, Random& random);
 
 /// Distance inside the three edges of a triangle of that inner radius around the origin; outside it is negative.
 double inside_triangle(Point p, double radius);

@@ -16,19 +16,19 @@ struct SyntheticOptions {
   Count test{2'000};
 };
 
-/// Grey 28×28 images of the digits 0 … 9, drawn as anti-aliased pen strokes that vary in form, thickness, position,
+/// Gray 28×28 images of the digits 0 … 9, drawn as anti-aliased pen strokes that vary in form, thickness, position,
 /// scale, rotation and slant, with specks and noise. Only exactly rounded arithmetic is used, so the bytes are the
 /// same on every machine with IEEE 754 doubles.
 /// @throws Error{invalid_argument} if a size is not positive
 ImagesPair synthetic_digits(const SyntheticOptions& options);
 
-/// Colour 32×32 images in ten classes: stripes, checkers, dots, rings, warm disc, cool disc, triangle, square, cross
-/// and gradient. The two discs differ in colour only, the textures in nothing but texture. Bytes as reproducible as
+/// Color 32×32 images in ten classes: stripes, checkers, dots, rings, warm disc, cool disc, triangle, square, cross
+/// and gradient. The two discs differ in color only, the textures in nothing but texture. Bytes as reproducible as
 /// those of synthetic_digits().
 /// @throws Error{invalid_argument} if a size is not positive
 ImagesPair synthetic_cifar(const SyntheticOptions& options);
 
-/// Colour 48×48 images of one to three shapes (disc, triangle, square, cross; four classes) that may lie on each other,
+/// Color 48×48 images of one to three shapes (disc, triangle, square, cross; four classes) that may lie on each other,
 /// and where they are, for the 12×12 cells of 4×4 pixels, then the 6×6 of 8×8 pixels, then the 3×3 of 16×16 pixels,
 /// 189 in all. A shape belongs to the cell that the middle of its box is in, the box being that of what is seen of it,
 /// among the smallest cells of which it is less than three long, or the largest. Beside "images":
@@ -43,7 +43,7 @@ DatasetPair synthetic_boxes(const SyntheticOptions& options);
 /// @throws Error{invalid_argument} if a size is not positive
 DatasetPair synthetic_masks(const SyntheticOptions& options);
 
-/// Grey 16×64 images of one to five digits, written from left to right. Beside "images": "targets" 1×1×5, the digits,
+/// Gray 16×64 images of one to five digits, written from left to right. Beside "images": "targets" 1×1×5, the digits,
 /// then zeros; "target_lengths", how many they are; "steps", how many columns of 4 pixels are written on.
 /// @throws Error{invalid_argument} if a size is not positive
 DatasetPair synthetic_words(const SyntheticOptions& options);

@@ -52,7 +52,7 @@ std::vector<SeenObject> objects_of(const Scene& scene) {
   return objects;
 }
 
-/// Which cell an object belongs to, and its box from that cell's centre on, in strides.
+/// Which cell an object belongs to, and its box from that cell's center on, in strides.
 struct Assignment {
   std::int64_t cell;
   std::array<double, 4> box;

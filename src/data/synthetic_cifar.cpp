@@ -34,7 +34,7 @@ double inside_dots(Point p, double period) {
   return period * (0.27 - std::sqrt(dot(cell, cell)));
 }
 
-/// How much of a pixel at `p` (pixels from the pattern's centre, turned) has the foreground's colour.
+/// How much of a pixel at `p` (pixels from the pattern's center, turned) has the foreground's color.
 double pattern(std::int32_t label, Point p, double size) {
   const double period = 0.7 * size;
   const double radius = std::sqrt(dot(p, p));
@@ -56,26 +56,26 @@ double pattern(std::int32_t label, Point p, double size) {
   }
 }
 
-/// Warm colours have more red than blue, cool ones more blue than red; how bright they are says nothing.
-Colour disc_colour(std::int32_t label, Random& random) {
+/// Warm colors have more red than blue, cool ones more blue than red; how bright they are says nothing.
+Color disc_color(std::int32_t label, Random& random) {
   const double more = random.uniform(130, 255);
   const double less = more - random.uniform(70, 130);
   const double green = random.uniform(0, 255);
-  return label == warm_disc ? Colour{more, green, less} : Colour{less, green, more};
+  return label == warm_disc ? Color{more, green, less} : Color{less, green, more};
 }
 
 void draw_shape(std::int32_t label, Random& random, std::span<double> elements) {
   const bool disc = label == warm_disc || label == cool_disc;
-  const Colour foreground = disc ? disc_colour(label, random) : random_colour(random);
-  const Colour background = colour_unlike(foreground, random);
+  const Color foreground = disc ? disc_color(label, random) : random_color(random);
+  const Color background = color_unlike(foreground, random);
   const Rotation rotation = rotation_from_half_tangent(random.uniform(-1, 1));
-  const Point centre{side / 2.0 + random.uniform(-6, 6), side / 2.0 + random.uniform(-6, 6)};
+  const Point center{side / 2.0 + random.uniform(-6, 6), side / 2.0 + random.uniform(-6, 6)};
   const double size = random.uniform(7, 12);
   const Point light{random.uniform(-1.5, 1.5), random.uniform(-1.5, 1.5)};  // brightness per pixel across the image
   constexpr std::size_t pixels = side * side;
   for (std::size_t i = 0; i < pixels; ++i) {
     const std::size_t row = i / side;
-    const Point p = Point{static_cast<double>(i % side) + 0.5, static_cast<double>(row) + 0.5} - centre;
+    const Point p = Point{static_cast<double>(i % side) + 0.5, static_cast<double>(row) + 0.5} - center;
     const double share = pattern(label, rotation(p), size);
     for (std::size_t channel = 0; channel < 3; ++channel)
       elements[channel * pixels + i] = share * foreground[channel] + (1 - share) * background[channel] + dot(light, p);

@@ -19,7 +19,7 @@ class Hand {
       : rotation_(rotation_from_half_tangent(random.uniform(-0.13, 0.13))),
         slant_(random.uniform(-0.35, 0.35)),
         scale_{random.uniform(6.0, 10.5), 0},
-        centre_{digit_side / 2.0 + random.uniform(-3, 3), digit_side / 2.0 + random.uniform(-3, 3)},
+        center_{digit_side / 2.0 + random.uniform(-3, 3), digit_side / 2.0 + random.uniform(-3, 3)},
         bend_{random.uniform(-0.15, 0.15), random.uniform(-0.15, 0.15)} {
     scale_.y = random.uniform(7.0, 10.5);
   }
@@ -27,14 +27,14 @@ class Hand {
   [[nodiscard]] Point operator()(Point p) const {
     const Point bent{p.x + bend_.x * p.y * p.y, p.y + bend_.y * p.x * p.y};
     const Point slanted{bent.x - slant_ * bent.y, bent.y};
-    return centre_ + rotation_({scale_.x * slanted.x, scale_.y * slanted.y});
+    return center_ + rotation_({scale_.x * slanted.x, scale_.y * slanted.y});
   }
 
  private:
   Rotation rotation_;
   double slant_;
   Point scale_;
-  Point centre_;
+  Point center_;
   Point bend_;
 };
 

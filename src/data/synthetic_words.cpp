@@ -25,13 +25,13 @@ struct Word {
 double write_digit(std::int32_t digit, double left, Random& random, DistanceField& ink) {
   const Point scale{random.uniform(5.8, 7.2), random.uniform(5, 6.3)};
   const double slant = random.uniform(-0.12, 0.12);
-  const Point centre{left + 0.6 * scale.x, word_height / 2.0 + random.uniform(-1, 1)};
+  const Point center{left + 0.6 * scale.x, word_height / 2.0 + random.uniform(-1, 1)};
   const auto forms = glyphs(digit);
   for (const Stroke& stroke : forms[random.below(forms.size())]) {
     Stroke on_paper;
     for (const Point p : stroke) {
       const Point jittered = p + Point{random.uniform(-0.05, 0.05), random.uniform(-0.05, 0.05)};
-      on_paper.push_back(centre + Point{scale.x * (jittered.x - slant * jittered.y), scale.y * jittered.y});
+      on_paper.push_back(center + Point{scale.x * (jittered.x - slant * jittered.y), scale.y * jittered.y});
     }
     draw_stroke(on_paper, ink);
   }

@@ -27,7 +27,7 @@ class Members {
   /// Makes one of device memory. Collective. @throws Error{unsupported}
   virtual std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) = 0;
   /// Collective. @param over  the ranks of this group
-  virtual std::unique_ptr<Members> split(std::optional<int> colour, int key, Communicator& over,
+  virtual std::unique_ptr<Members> split(std::optional<int> color, int key, Communicator& over,
                                          const GroupOptions& options) = 0;
   /// Collective.
   virtual void close() = 0;

@@ -28,7 +28,7 @@ backends::CommunicatorOptions back_end_options(const GroupOptions& options) {
 void check_thread_level(const GroupOptions& options) {
   if (!options.progress_thread || provided_thread_level() >= ThreadLevel::serialized) return;
   throw Error(ErrorCode::unsupported,
-              "a progress thread needs MPI initialised with MPI_THREAD_SERIALIZED at least, better with "
+              "a progress thread needs MPI initialized with MPI_THREAD_SERIALIZED at least, better with "
               "MPI_THREAD_MULTIPLE: ask for that level, or do without the thread");
 }
 
@@ -69,9 +69,9 @@ class MpiMembers : public Members {
                                 .observer = options.observer});
   }
 
-  std::unique_ptr<Members> split(std::optional<int> colour, int key, Communicator& /*over*/,
+  std::unique_ptr<Members> split(std::optional<int> color, int key, Communicator& /*over*/,
                                  const GroupOptions& options) override {
-    std::optional<MpiGroup> part = group_.split(colour, key);
+    std::optional<MpiGroup> part = group_.split(color, key);
     return part ? members_of(*std::move(part), options, gpu_) : nullptr;
   }
 

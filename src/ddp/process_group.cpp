@@ -122,17 +122,17 @@ std::unique_ptr<Communicator> ProcessGroup::another() {
   return communicator;
 }
 
-std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> colour, int key) {
-  return split(colour, key, state_->options);
+std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> color, int key) {
+  return split(color, key, state_->options);
 }
 
-std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> colour, int key, const GroupOptions& options) {
-  if (colour && *colour < 0) {
+std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> color, int key, const GroupOptions& options) {
+  if (color && *color < 0) {
     throw Error(ErrorCode::invalid_argument,
-                "the colour " + std::to_string(*colour) + ": colours are not negative; give none to join no group",
+                "the color " + std::to_string(*color) + ": colors are not negative; give none to join no group",
                 {.rank = rank().value, .host = host()});
   }
-  auto part = state_->members->split(colour, key, communicator(), options);
+  auto part = state_->members->split(color, key, communicator(), options);
   if (!part) return std::nullopt;
   auto state = std::make_unique<State>(std::move(part), options, state_->engine);
   state_->reach->add(state->reach);

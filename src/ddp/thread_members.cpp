@@ -34,9 +34,9 @@ class Meeting {
     if (!group) group = backends::make_local_group(ranks_);
     return group;
   }
-  std::shared_ptr<Meeting> part(std::size_t split, int colour, int ranks) {
+  std::shared_ptr<Meeting> part(std::size_t split, int color, int ranks) {
     const std::scoped_lock lock(mutex_);
-    auto& part = parts_[{split, colour}];
+    auto& part = parts_[{split, color}];
     if (!part) part = std::make_shared<Meeting>(ranks);
     return part;
   }
@@ -79,25 +79,25 @@ class ThreadMembers : public Members {
                 "group of processes");
   }
 
-  std::unique_ptr<Members> split(std::optional<int> colour, int key, Communicator& over,
+  std::unique_ptr<Members> split(std::optional<int> color, int key, Communicator& over,
                                  const GroupOptions& options) override {
     const std::size_t number = splits_++;
-    std::array<std::int64_t, 2> mine = {colour.value_or(-1), key};
+    std::array<std::int64_t, 2> mine = {color.value_or(-1), key};
     std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(over.size()));
     over.all_gather(Buffer{mine.data(), {2}, DType::int64}, Buffer{all.data(), {2L * over.size()}, DType::int64},
                     Queue::host(), "split")
         .wait();
-    if (!colour) return nullptr;
+    if (!color) return nullptr;
     check(options);
     std::vector<std::pair<std::int64_t, int>> part;  // key, rank
     for (int rank = 0; rank < over.size(); ++rank) {
       const auto& [of_rank, its_key] = all[static_cast<std::size_t>(rank)];
-      if (of_rank == *colour) part.emplace_back(its_key, rank);
+      if (of_rank == *color) part.emplace_back(its_key, rank);
     }
     std::sort(part.begin(), part.end());
     const auto place = std::find(part.begin(), part.end(), std::pair<std::int64_t, int>(key, rank_.value));
     const Rank rank{static_cast<int>(place - part.begin())};
-    return std::make_unique<ThreadMembers>(meeting_->part(number, *colour, static_cast<int>(part.size())), rank,
+    return std::make_unique<ThreadMembers>(meeting_->part(number, *color, static_cast<int>(part.size())), rank,
                                            options);
   }
 

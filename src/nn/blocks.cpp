@@ -16,7 +16,7 @@ Convolution without_bias(std::int64_t out_channels, std::int64_t kernel, std::in
   return {.out_channels = out_channels, .kernel = kernel, .stride = stride, .padding = kernel / 2, .bias = false};
 }
 
-int add_normalised(Graph& graph, const std::string& name, int number, const Convolution& convolution) {
+int add_normalized(Graph& graph, const std::string& name, int number, const Convolution& convolution) {
   graph.add(name + ".conv" + std::to_string(number), convolution);
   return graph.add(name + ".bn" + std::to_string(number), BatchNorm{});
 }
@@ -35,9 +35,9 @@ void add_shortcut(Graph& graph, const std::string& name, int in, std::int64_t st
 
 void add_basic_block(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t stride) {
   const int in = graph.last();
-  add_normalised(graph, name, 1, without_bias(channels, 3, stride));
+  add_normalized(graph, name, 1, without_bias(channels, 3, stride));
   graph.add(name + ".relu1", Relu{});
-  add_normalised(graph, name, 2, without_bias(channels, 3));
+  add_normalized(graph, name, 2, without_bias(channels, 3));
   add_shortcut(graph, name, in, stride);
 }
 

@@ -201,7 +201,7 @@ Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions&
   const auto end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
   Maker maker(ops);
   maker.forget();
-  const Graph passed = after_passes(graph, options.passes, options.synchronised);
+  const Graph passed = after_passes(graph, options.passes, options.synchronized);
   Chosen chosen;
   for (const Alternative& alternative : alternatives_of(passed, ops, options)) {
     std::optional<Algorithms> best;

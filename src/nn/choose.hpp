@@ -13,7 +13,7 @@ namespace lockstep::nn {
 struct ChooseOptions {
   DType dtype = DType::float32;
   std::int64_t samples = 1;   ///< of a leaf
-  bool synchronised = false;  ///< whether batch norm takes mean and variance over several leaves
+  bool synchronized = false;  ///< whether batch norm takes mean and variance over several leaves
   Passes passes;
   double seconds = 10;  ///< of measuring, at most, but for the turn that is under way then
   ContestRules rules;

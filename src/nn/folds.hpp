@@ -16,7 +16,7 @@ struct Fold {
 };
 
 /// How the gradients of a rank's shards are added up in the canonical order over the shards of all ranks, each as soon
-/// as its neighbour in the tree is there. In the end the places 0, 1, … hold the sums `tree_nodes` of the rank's share.
+/// as its neighbor in the tree is there. In the end the places 0, 1, … hold the sums `tree_nodes` of the rank's share.
 struct FoldPlan {
   std::vector<int> place;                ///< of each of the rank's shards: where its gradient is made
   std::vector<std::vector<Fold>> after;  ///< each of them: what can be added up then

@@ -49,12 +49,12 @@ Graph pool_before_relu(const Graph& graph) {
   return ordered;
 }
 
-Graph synchronise_batch_norms(const Graph& graph) {
-  Graph synchronised = graph;
-  for (Node& node : synchronised.nodes_) {
-    if (auto* norm = std::get_if<BatchNorm>(&node.op)) norm->synchronised = true;
+Graph synchronize_batch_norms(const Graph& graph) {
+  Graph synchronized = graph;
+  for (Node& node : synchronized.nodes_) {
+    if (auto* norm = std::get_if<BatchNorm>(&node.op)) norm->synchronized = true;
   }
-  return synchronised;
+  return synchronized;
 }
 
 /// A graph from which nodes are taken out that others do the work of.

@@ -125,10 +125,10 @@ int Graph::add_shared(std::string name, std::string_view as, std::vector<int> in
 }
 
 void Graph::loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient,
-                 Normaliser normaliser) {
+                 Normalizer normalizer) {
   if (!signature_of(name, op, inputs).is_loss) refuse(name, "is no loss; add it by add()");
   append(std::move(name), std::move(op), std::move(inputs), nullptr);
-  losses_.push_back({static_cast<int>(nodes_.size()) - 1, coefficient, normaliser});
+  losses_.push_back({static_cast<int>(nodes_.size()) - 1, coefficient, normalizer});
 }
 
 void Graph::check() const {

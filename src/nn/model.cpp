@@ -71,8 +71,8 @@ void Passes::leave_out(const std::string& name) {
   }
 }
 
-Graph after_passes(const Graph& graph, const Passes& passes, bool synchronised) {
-  const Graph whole = synchronised ? synchronise_batch_norms(graph) : graph;
+Graph after_passes(const Graph& graph, const Passes& passes, bool synchronized) {
+  const Graph whole = synchronized ? synchronize_batch_norms(graph) : graph;
   return passes.fuse ? fuse_activations(fuse_additions(pool_before_relu(whole))) : whole;
 }
 
@@ -91,14 +91,14 @@ StepShape shape_of(const ModelOptions& options) {
   return {.shards = std::max(1, options.shards),
           .own_shards = options.own_shards,
           .micro_batches = options.accumulate,
-          .parts = std::max(1, options.synchronised_parts)};
+          .parts = std::max(1, options.synchronized_parts)};
 }
 
 }  // namespace
 
 Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
     : graph_(std::move(graph)),
-      passed_(after_passes(graph_, options.passes, options.synchronised_parts > 0)),
+      passed_(after_passes(graph_, options.passes, options.synchronized_parts > 0)),
       ops_(ops),
       options_(std::move(options)),
       numbers_(std::make_unique<StepNumbers>()) {
@@ -254,10 +254,10 @@ void Model::submit_step(const Feed& feed, ItemQueue& queue) {
 }
 
 const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Peers& peers) {
-  const bool is_over_ranks = options_.synchronised_parts > 0 && options_.shards == 0;
-  if (is_over_ranks && options_.synchronised_parts != peers.size()) {
-    throw Error(ErrorCode::invalid_argument, "a model whose batch norm is synchronised over " +
-                                                 std::to_string(options_.synchronised_parts) +
+  const bool is_over_ranks = options_.synchronized_parts > 0 && options_.shards == 0;
+  if (is_over_ranks && options_.synchronized_parts != peers.size()) {
+    throw Error(ErrorCode::invalid_argument, "a model whose batch norm is synchronized over " +
+                                                 std::to_string(options_.synchronized_parts) +
                                                  " ranks cannot take a step among " + std::to_string(peers.size()));
   }
   numbers_->scalars = scalars;

@@ -21,8 +21,8 @@
 namespace lockstep::nn {
 
 /// The graph that is computed.
-/// @param synchronised  whether batch norm takes mean and variance over several leaves
-Graph after_passes(const Graph& graph, const Passes& passes, bool synchronised);
+/// @param synchronized  whether batch norm takes mean and variance over several leaves
+Graph after_passes(const Graph& graph, const Passes& passes, bool synchronized);
 
 /// Everything that a list's operands are made addresses of.
 struct StepMemory {

@@ -19,7 +19,7 @@ double loss_of(const Graph& graph, std::span<const ops::Figures> figures, double
   for (std::size_t term = 0; term < figures.size(); ++term) {
     const LossTerm& of = graph.losses()[term];
     loss += of.coefficient *
-            divided(figures[term].loss, of.normaliser == Normaliser::samples ? samples : figures[term].weight);
+            divided(figures[term].loss, of.normalizer == Normalizer::samples ? samples : figures[term].weight);
   }
   return loss;
 }
@@ -84,7 +84,7 @@ void Runner::run(const SumWeights& /*item*/) {
   add_leaves();
   const std::size_t terms = numbers_.rank.size();
   for (std::size_t i = 0; i < numbers_.shard_weights.size(); ++i) {
-    const bool by_weight = graph_.losses()[i % terms].normaliser == Normaliser::weight;
+    const bool by_weight = graph_.losses()[i % terms].normalizer == Normalizer::weight;
     numbers_.shard_weights[i] = by_weight ? numbers_.shards[i].weight : 0;
   }
   // Each is one rank's and nothing of the others, so that the order in which ranks are added does not matter.
@@ -103,7 +103,7 @@ void Runner::run(const SetFactors& item) {
   }
   for (std::size_t term = 0; term < numbers_.factors.size(); ++term) {
     const LossTerm& of = graph_.losses()[term];
-    const double by = of.normaliser == Normaliser::samples ? numbers_.scalars.samples : numbers_.weights[term];
+    const double by = of.normalizer == Normalizer::samples ? numbers_.scalars.samples : numbers_.weights[term];
     numbers_.factors[term] = divided(of.coefficient * numbers_.scalars.loss_scale, by);
   }
 }

@@ -47,7 +47,7 @@ class Runner final : public ItemQueue {
   Observer* observer_;
 };
 
-/// Σ coefficient · loss ÷ normaliser.
+/// Σ coefficient · loss ÷ normalizer.
 double loss_of(const Graph& graph, std::span<const ops::Figures> figures, double samples);
 
 }  // namespace lockstep::nn

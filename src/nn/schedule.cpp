@@ -70,7 +70,7 @@ class StepScheduler {
     bool any = false;
     for (LeafScheduler& leaf : leaves_) {
       for (std::size_t term = 0; term < graph_.losses().size(); ++term) {
-        if (graph_.losses()[term].normaliser != Normaliser::weight) continue;
+        if (graph_.losses()[term].normalizer != Normalizer::weight) continue;
         leaf.weigh(static_cast<int>(term));
         any = true;
       }

@@ -25,7 +25,7 @@ struct StepNumbers {
   std::vector<ops::Figures> own;         ///< of each leaf's loss terms
   std::vector<ops::Figures> rank;        ///< of each loss term, of all leaves
   std::vector<ops::Figures> shards;      ///< of each loss term of each shard, over all ranks
-  std::vector<double> shard_weights;     ///< the same of terms that are normalised by weight
+  std::vector<double> shard_weights;     ///< the same of terms that are normalized by weight
   std::vector<ops::Figures> total;       ///< of each loss term, summed over shards in the canonical order
   std::vector<double> weights;           ///< the same
   std::vector<double> factors;           ///< of each loss term: what its gradients are multiplied by
@@ -61,7 +61,7 @@ struct Ready {
 };
 /// Communication may progress.
 struct Progress {};
-/// Sums the weights of loss terms that are normalised by them, over ranks.
+/// Sums the weights of loss terms that are normalized by them, over ranks.
 struct SumWeights {};
 /// Sets `factors` and `occasions`.
 struct SetFactors {

@@ -5,7 +5,7 @@
 
 namespace lockstep::ops {
 
-/// The instruction set that the loader takes of loops that are compiled for several (`kernels/vectorised.hpp`): sums in
+/// The instruction set that the loader takes of loops that are compiled for several (`kernels/vectorized.hpp`): sums in
 /// vectors of other lengths, and products that are not rounded before they are added, are other bits.
 inline std::string instruction_set_of_loops() {
   if (__builtin_cpu_supports("avx512f") != 0) return "loops avx512f";

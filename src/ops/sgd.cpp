@@ -6,7 +6,7 @@
 #include <string>
 #include <type_traits>
 
-#include "kernels/vectorised.hpp"
+#include "kernels/vectorized.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ops {
@@ -15,7 +15,7 @@ namespace {
 
 template <typename T>
 LOCKSTEP_INLINE void update(const SgdStep& step) {
-  // Distinct arrays, which the compiler has to be told to vectorise without run-time checks.
+  // Distinct arrays, which the compiler has to be told to vectorize without run-time checks.
   T* __restrict parameters = static_cast<T*>(step.parameters);
   T* __restrict velocity = static_cast<T*>(step.velocity);
   const T* __restrict gradients = static_cast<const T*>(step.gradients);

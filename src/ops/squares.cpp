@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "kernels/vectorised.hpp"
+#include "kernels/vectorized.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ops {

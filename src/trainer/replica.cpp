@@ -100,7 +100,7 @@ nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph
           .shards = options.shards,
           .own_shards = own_shards(group, options),
           .lanes = options.lanes,
-          .synchronised_parts = !options.sync_batch_norm ? 0
+          .synchronized_parts = !options.sync_batch_norm ? 0
                                 : options.shards > 0     ? options.shards
                                                          : group.size(),
           .clip_norm = options.clip_norm,

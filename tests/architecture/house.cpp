@@ -167,7 +167,7 @@ std::optional<std::string> House::complaint_about_include(const SourceFile& file
   }
   const bool header_is_public = starts_with(header, "lockstep/");
   if (is_public(file) && quoted && !header_is_public) return "a public header includes the private " + header;
-  if (header.find('/') == std::string::npos) return std::nullopt;  // the standard library's, or the file's neighbour
+  if (header.find('/') == std::string::npos) return std::nullopt;  // the standard library's, or the file's neighbor
   const auto target = room_of(header);
   if (!target) return header_is_public ? std::optional(header + " belongs to no room") : std::nullopt;
   if (*target != room && !rules.may_include.contains(*target)) return room + " may not include " + *target;

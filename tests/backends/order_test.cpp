@@ -114,7 +114,7 @@ TEST(Order, OfTheTreeGivesTheSameBitsInSharedMemoryAndByMessages) {
   expect_the_same_on_any_medium<kernels::BFloat16>(DType::bfloat16);
 }
 
-/// Without this the tests above could not fail. (On 7 ranks, folded neighbours happen to make the canonical tree.)
+/// Without this the tests above could not fail. (On 7 ranks, folded neighbors happen to make the canonical tree.)
 TEST(Order, MattersForTheseData) {
   const auto inputs = stated_order::inputs_of(5, 1009);
   const auto canonical = stated_order::bits(stated_order::canonical_sums(inputs));

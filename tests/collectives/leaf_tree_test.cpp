@@ -81,7 +81,7 @@ TEST(TreeNodes, AreTheFewestThatHaveAShare) {
 }
 
 /// Adding a share up leaf by leaf, as a rank does, comes to its nodes and adds within each as the tree does.
-TEST(TreeNodes, OfEachBeginningOfAShareAreReachedByAddingNeighbours) {
+TEST(TreeNodes, OfEachBeginningOfAShareAreReachedByAddingNeighbors) {
   for (int leaves = 1; leaves <= most_leaves; ++leaves)
     for (int first = 0; first < leaves; ++first)
       for (int count = 1; first + count <= leaves; ++count) {

@@ -221,7 +221,7 @@ bool every_dependency_matters(const Subject& subject) {
 }
 
 /// To publish or to await a little earlier or later than needed is not always wrong.
-bool only_synchronises(const Step& step) {
+bool only_synchronizes(const Step& step) {
   return std::holds_alternative<Publish>(step) || std::holds_alternative<Await>(step);
 }
 
@@ -244,7 +244,7 @@ TEST(Mutation, SwappedDependentStepsAreDetected) {
         for (const int e : earlier) {
           auto mutant = detector.plans();
           auto& steps = steps_of(mutant, rank);
-          if (only_synchronises(steps[static_cast<std::size_t>(e)]) && only_synchronises(steps[later])) continue;
+          if (only_synchronizes(steps[static_cast<std::size_t>(e)]) && only_synchronizes(steps[later])) continue;
           if (are_the_same_send(steps[static_cast<std::size_t>(e)], steps[later])) continue;
           std::swap(steps[static_cast<std::size_t>(e)], steps[later]);
           EXPECT_TRUE(detector.sees(mutant)) << subject << ": rank " << rank << ", steps " << e << " and " << later;

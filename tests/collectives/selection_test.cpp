@@ -336,7 +336,7 @@ TEST(Prediction, OfOneBlockIsTheClosedFormula) {
 }
 
 /// Eight lanes through one link: what leaves a node takes as long as if one rank sent all of it. Rings and trees have
-/// the link to themselves, unless neighbours in rank are on different nodes.
+/// the link to themselves, unless neighbors in rank are on different nodes.
 TEST(Prediction, SharesTheLinkOfANode) {
   constexpr Prices prices{.messages = {.local = {0, 0}, .remote = {0, 1}}};
   const ShapeSummary two_of_eight{2, 16, 8, 8};

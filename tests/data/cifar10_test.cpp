@@ -16,11 +16,10 @@ namespace {
 
 constexpr std::size_t image_bytes = 3 * 32 * 32;
 
-/// Every pixel of a colour is the label times ten plus the colour, but the first one, which is 255.
+/// Every pixel of a color is the label times ten plus the color, but the first one, which is 255.
 std::string cifar_record(int label) {
   std::string bytes(1, static_cast<char>(label));
-  for (int colour = 0; colour < 3; ++colour)
-    bytes += std::string(image_bytes / 3, static_cast<char>(10 * label + colour));
+  for (int color = 0; color < 3; ++color) bytes += std::string(image_bytes / 3, static_cast<char>(10 * label + color));
   bytes[1] = static_cast<char>(255);
   return bytes;
 }
@@ -59,24 +58,24 @@ TEST_F(Cifar10, IsFoundInTheFolderOfTheArchive) {
   EXPECT_EQ(load_cifar10(above.path()).train.size(), 10);
 }
 
-TEST_F(Cifar10, IsNormalisedByChannel) {
+TEST_F(Cifar10, IsNormalizedByChannel) {
   const DatasetPair pair = Datasets().load("cifar10", {.data_dir = directory_.path()});
   std::vector<std::int64_t> indices(10);
   std::iota(indices.begin(), indices.end(), 0);
   std::vector<double> images(indices.size() * image_bytes);
   std::vector<std::int32_t> labels(indices.size());
   pair.train->read(indices, std::vector<Buffer>{std::span(images), std::span(labels)});
-  for (std::size_t colour = 0; colour < 3; ++colour) {
+  for (std::size_t color = 0; color < 3; ++color) {
     double sum = 0;
     double squares = 0;
     for (std::size_t i = 0; i < images.size(); ++i) {
-      if (i % image_bytes / (image_bytes / 3) != colour) continue;
+      if (i % image_bytes / (image_bytes / 3) != color) continue;
       sum += images[i];
       squares += images[i] * images[i];
     }
     const auto count = static_cast<double>(images.size()) / 3;
-    EXPECT_NEAR(sum / count, 0, 1e-9) << colour;
-    EXPECT_NEAR(squares / count, 1, 1e-9) << colour;
+    EXPECT_NEAR(sum / count, 0, 1e-9) << color;
+    EXPECT_NEAR(squares / count, 1, 1e-9) << color;
   }
 }
 

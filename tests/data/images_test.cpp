@@ -22,7 +22,7 @@ Real converted(std::uint8_t byte, const Normalization& normalization, std::size_
 }
 
 template <class Real>
-void expect_normalised() {
+void expect_normalized() {
   const Images original = small_images(9);
   const Normalization normalization = measure_normalization(original);
   const ImageDataset dataset(original, normalization);
@@ -37,8 +37,8 @@ void expect_normalised() {
   }
 }
 
-TEST(ImageDataset, GathersAndNormalisesFloat32) { expect_normalised<float>(); }
-TEST(ImageDataset, GathersAndNormalisesFloat64) { expect_normalised<double>(); }
+TEST(ImageDataset, GathersAndNormalizesFloat32) { expect_normalized<float>(); }
+TEST(ImageDataset, GathersAndNormalizesFloat64) { expect_normalized<double>(); }
 
 TEST(ImageDataset, SaysWhatItConsistsOf) {
   const auto dataset = small_dataset(3);
@@ -110,7 +110,7 @@ TEST_F(ImageDatasetMemory, RefusesWhatIsOfAnotherKind) {
   expect_refused({0}, {images(24), labels(), labels()}, "memory is given for 3");
 }
 
-TEST(ImageDataset, RefusesANormalisationOfOtherChannels) {
+TEST(ImageDataset, RefusesANormalizationOfOtherChannels) {
   const auto make = [](const Normalization& normalization) { (void)ImageDataset(small_images(3), normalization); };
   EXPECT_NO_THROW(make({{0.5, 0.5}, {0.5, 0.5}}));
   expect_error(
@@ -140,11 +140,11 @@ TEST(ImageDataset, RefusesImagesThatDoNotBelongTogether) {
   expect_refused(small_images(3, {2, 0, 4}), R"(has a tensor "images" of 2×0×4; each extent must be at least 1)");
 }
 
-TEST(Normalised, UsesTheTrainingImagesForBoth) {
+TEST(Normalized, UsesTheTrainingImagesForBoth) {
   const Images train = small_images(9);
   const Normalization normalization = measure_normalization(train);
   const Images test{.name = "small", .shape = {2, 1, 1}, .classes = 10, .images = {200, 0}, .labels = {7}};
-  const DatasetPair pair = normalised(train, test);
+  const DatasetPair pair = normalized(train, test);
   std::vector<double> images(2);
   std::vector<std::int32_t> labels(1);
   const std::array<std::int64_t, 1> first = {0};
@@ -155,9 +155,9 @@ TEST(Normalised, UsesTheTrainingImagesForBoth) {
   EXPECT_EQ(pair.train->size(), 9);
 }
 
-TEST(Normalised, NeedsTrainingImagesOfTheSameChannels) {
-  EXPECT_THROW((void)normalised({.name = "none"}, small_images(1)), Error);
-  EXPECT_THROW((void)normalised(small_images(1), small_images(1, {1, 3, 4})), Error);
+TEST(Normalized, NeedsTrainingImagesOfTheSameChannels) {
+  EXPECT_THROW((void)normalized({.name = "none"}, small_images(1)), Error);
+  EXPECT_THROW((void)normalized(small_images(1), small_images(1, {1, 3, 4})), Error);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ double accuracy(const SoftmaxRegression& model, const Prepared& data, std::size_
 TEST(SyntheticDigits, ALinearModelStaysUnder93Percent) {
   ImagesPair images = synthetic_digits({});
   const auto inputs = static_cast<std::size_t>(images.train.shape.elements());
-  const DatasetPair pair = normalised(std::move(images.train), std::move(images.test));
+  const DatasetPair pair = normalized(std::move(images.train), std::move(images.test));
   const Prepared train = prepare(*pair.train, inputs);
   const Prepared test = prepare(*pair.test, inputs);
 

@@ -23,7 +23,7 @@ TEST(Normalization, MeasuresEachChannel) {
   EXPECT_DOUBLE_EQ(result.deviation[1], std::sqrt(125.0) / 255);
 }
 
-TEST(Normalization, ConstantChannelIsOnlyCentred) {
+TEST(Normalization, ConstantChannelIsOnlyCenterd) {
   const Images images{.name = "flat", .shape = {1, 1, 3}, .classes = 1, .images = {77, 77, 77}, .labels = {0}};
   const Normalization result = measure_normalization(images);
   EXPECT_DOUBLE_EQ(result.mean[0], 77.0 / 255);

@@ -21,7 +21,7 @@ inline Images small_images(std::int64_t samples, ImageShape shape = {2, 3, 4}) {
   return images;
 }
 
-/// The same as a data set, normalised by itself.
+/// The same as a data set, normalized by itself.
 inline std::shared_ptr<const ImageDataset> small_dataset(std::int64_t samples) {
   Images images = small_images(samples);
   const Normalization normalization = measure_normalization(images);

@@ -169,7 +169,7 @@ class OneRank : public Members {
   std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& /*options*/) override {
     return std::make_unique<Untouchable>(*calls_, progress);
   }
-  std::unique_ptr<Members> split(std::optional<int> /*colour*/, int /*key*/, Communicator& /*over*/,
+  std::unique_ptr<Members> split(std::optional<int> /*color*/, int /*key*/, Communicator& /*over*/,
                                  const GroupOptions& /*options*/) override {
     return nullptr;
   }

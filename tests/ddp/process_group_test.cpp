@@ -41,7 +41,7 @@ TEST(ProcessGroup, HasCommunicatorsWithOrdersOfTheirOwn) {
   });
 }
 
-TEST(ProcessGroup, SplitsByColourInTheOrderOfKeys) {
+TEST(ProcessGroup, SplitsByColorInTheOrderOfKeys) {
   on_every_rank([](ProcessGroup& group) {
     const int rank = group.rank().value;
     // Ranks 0, 2, 4 … backwards; the others join nothing but once more.
@@ -56,7 +56,7 @@ TEST(ProcessGroup, SplitsByColourInTheOrderOfKeys) {
     auto all = group.split(0, rank);
     EXPECT_EQ(sum_of(all->communicator(), rank + 1), triangle(group.size()));
     all->close();
-    EXPECT_NE(message_of([&] { (void)group.split(-3, 0); }).find("the colour -3"), std::string::npos);
+    EXPECT_NE(message_of([&] { (void)group.split(-3, 0); }).find("the color -3"), std::string::npos);
   });
 }
 
@@ -69,7 +69,7 @@ TEST(ProcessGroup, SplitsWithOtherOptionsAndMovesThePartsOperationsWithItsOwn) {
     const Buffer narrow{&rounded, {1}, DType::float32};
     Work a = group.communicator().all_reduce(whole, whole, ReduceOp::sum);
     Work b = part->communicator().all_reduce(narrow, narrow, ReduceOp::sum);
-    // Neighbours wait for each other's other operation, which somebody has to move.
+    // Neighbors wait for each other's other operation, which somebody has to move.
     const bool is_even = group.rank().value % 2 == 0;
     (is_even ? a : b).wait();
     (is_even ? b : a).wait();

@@ -10,15 +10,15 @@
 namespace lockstep::kernels {
 namespace {
 
-/// What `normalise` makes of one value that goes into a ReLU.
-float normalised(float x, double scale, double shift) {
+/// What `normalize` makes of one value that goes into a ReLU.
+float normalized(float x, double scale, double shift) {
   const ChannelLayout one{1, 1, 1, 1};
   float y = 0;
-  normalise(one, whole(one), {&scale, &shift, Clip::none}, &x, nullptr, &y);
+  normalize(one, whole(one), {&scale, &shift, Clip::none}, &x, nullptr, &y);
   return y;
 }
 
-/// Around the threshold, at its neighbours and far from it.
+/// Around the threshold, at its neighbors and far from it.
 template <typename Reaches>
 void expect_threshold(Threshold (*threshold)(double, double), const Reaches& reaches) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -37,18 +37,18 @@ void expect_threshold(Threshold (*threshold)(double, double), const Reaches& rea
       }
       for (const float x : values) {
         if (std::isinf(x)) continue;
-        EXPECT_EQ(found.direction * x >= found.from, reaches(normalised(x, scale, shift)))
+        EXPECT_EQ(found.direction * x >= found.from, reaches(normalized(x, scale, shift)))
             << x << " · " << scale << " + " << shift;
       }
     }
   }
 }
 
-TEST(Threshold, SaysWhereNormalisedValuesArePositive) {
+TEST(Threshold, SaysWhereNormalizedValuesArePositive) {
   expect_threshold(threshold_of, [](float y) { return y > 0; });
 }
 
-TEST(Threshold, SaysWhereNormalisedValuesAreSixOrMore) {
+TEST(Threshold, SaysWhereNormalizedValuesAreSixOrMore) {
   expect_threshold(threshold_of_six, [](float y) { return y >= 6; });
 }
 

@@ -21,7 +21,7 @@ struct RankedInputs {
   RankedInputs(int ranks, Count count_in, DType dtype_in, std::mt19937_64& random) : count(count_in), dtype(dtype_in) {
     for (int rank = 0; rank < ranks; ++rank) {
       of_rank.emplace_back(static_cast<std::size_t>(count.value * size_of(dtype)));
-      randomise(of_rank.back(), dtype, random);
+      randomize(of_rank.back(), dtype, random);
     }
   }
   [[nodiscard]] int ranks() const { return static_cast<int>(of_rank.size()); }

@@ -19,7 +19,7 @@ constexpr std::array types{DType::float32, DType::float64, DType::float16, DType
 struct Extremes {
   std::uint64_t infinite;
   std::uint64_t quiet;
-  std::uint64_t signalling;
+  std::uint64_t signaling;
   std::uint64_t largest;
   std::uint64_t sign;
 };
@@ -71,7 +71,7 @@ TEST(AllFinite, OneElementAtAnyPlaceAndAddressIsFound) {
       for (const std::int64_t skew : {0, 1, 3}) {
         Elements elements(dtype, count, skew, of.largest);
         for (const std::int64_t place : {std::int64_t{0}, count / 2, count - 1}) {
-          for (const std::uint64_t bits : {of.infinite, of.quiet, of.signalling}) {
+          for (const std::uint64_t bits : {of.infinite, of.quiet, of.signaling}) {
             for (const std::uint64_t sign : {std::uint64_t{0}, of.sign}) {
               elements.set(place, bits | sign);
               EXPECT_FALSE(all_finite(elements.view()))

@@ -28,10 +28,10 @@ class Arrays {
     const auto bytes = static_cast<std::size_t>((elements + shift + 2 * margin) * width_);
     for (std::size_t k = 0; k < arrays; ++k) memory_.emplace_back(bytes + 64);
   }
-  void randomise(DType dtype, std::mt19937_64& random) {
+  void randomize(DType dtype, std::mt19937_64& random) {
     for (auto& bytes : memory_) {
       const std::size_t rest = bytes.size() % static_cast<std::size_t>(width_);
-      kernels::randomise(std::span(bytes).first(bytes.size() - rest), dtype, random);
+      kernels::randomize(std::span(bytes).first(bytes.size() - rest), dtype, random);
     }
   }
   /// Of array k, on a cache line but for the shift.
@@ -107,7 +107,7 @@ void run(const InstructionSet& set, const Case& c, Arrays& arrays) {
 void expect_the_scalar_bits(const InstructionSet& set, const Case& c, std::mt19937_64& random) {
   Arrays expected(c.dtype, c.ins + 1, c.elements, c.shift);
   Arrays actual(c.dtype, c.ins + 1, c.elements, c.shift);
-  expected.randomise(c.dtype, random);
+  expected.randomize(c.dtype, random);
   actual.copy_from(expected);
   run(*instruction_sets().front(), c, expected);
   run(set, c, actual);

@@ -49,7 +49,7 @@ TEST(Model, EveryBundledOneLearnsABatchByHeart) {
   }
 }
 
-TEST(Model, InitialisationDependsOnSeedAndNamesAlone) {
+TEST(Model, InitializationDependsOnSeedAndNamesAlone) {
   const Graph lenet = make_model("lenet", DataSpec::of_images(2, 8, 8, 10));
   Trainee first(lenet, 1);
   EXPECT_EQ(first.parameters, Trainee(lenet, 1).parameters);
@@ -71,7 +71,7 @@ TEST(Model, InitialisationDependsOnSeedAndNamesAlone) {
                          second.parameters.begin() + b.offset.value));
 }
 
-TEST(Model, InitialisationFillsTheIntervalOfEachLayer) {
+TEST(Model, InitializationFillsTheIntervalOfEachLayer) {
   Trainee trainee(make_model("resnet20", DataSpec::of_images(3, 8, 8, 10)));
   const auto values = [&](const char* name) {
     const TensorSlot& slot = trainee.model.parameters().find(name);

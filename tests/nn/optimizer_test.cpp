@@ -72,7 +72,7 @@ TEST_F(SgdTest, WeightDecayPullsToZero) {
   EXPECT_EQ(parameters, tensor(1 - (2 + 0.25), -2 - (1 - 0.5)));
 }
 
-/// A convolution, its normalisation, a linear layer; between them what fills up lines.
+/// A convolution, its normalization, a linear layer; between them what fills up lines.
 class ParameterGroups : public testing::Test {
  protected:
   ParameterGroups() {
@@ -115,7 +115,7 @@ TEST_F(ParameterGroups, DecayAlikeUnlessToldOtherwise) {
   expect({.weight_decay = 0.5}, [](const std::string&) { return -0.5; });
 }
 
-TEST_F(ParameterGroups, LetBiasesAndNormalisationAlone) {
+TEST_F(ParameterGroups, LetBiasesAndNormalizationAlone) {
   expect({.weight_decay = 0.5, .decay_vectors = false}, [](const std::string& name) {
     return name == "conv.weight" || name == "fc.weight" || name == "fc2.weight" ? -0.5 : 0;
   });

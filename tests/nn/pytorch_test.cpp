@@ -38,7 +38,7 @@ TensorFigures figures_of(std::span<const double> values) {
   return figures;
 }
 
-/// Each tensor's figures within the bound of its norm. What should be zero, as gradients of what a normalisation takes
+/// Each tensor's figures within the bound of its norm. What should be zero, as gradients of what a normalization takes
 /// away again, is as good as zero beside the others.
 void expect_figures(const Layout& layout, const std::vector<double>& values, const nlohmann::json& expected,
                     const std::string& what) {

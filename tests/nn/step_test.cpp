@@ -258,25 +258,25 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
 }
 
 /// fc(x) and, with the same weights, fc(relu(fc2(x))), each with a loss of its own.
-Graph two_heads(Normaliser normaliser, double second) {
+Graph two_heads(Normalizer normalizer, double second) {
   Graph graph("two-heads");
   const int x = graph.input({"x", {3, 1, 1}});
   const int labels = graph.input({"labels", {1, 1, 1}, Content::integer});
   const int first = graph.add("fc", Linear{.out_features = 3}, {x});
   const int between = graph.add("fc2", Linear{.out_features = 3}, {x});
   const int hidden = graph.add("relu", Relu{}, {between});
-  graph.loss("near", CrossEntropy{.ignore_index = 0}, {first, labels}, 1, normaliser);
+  graph.loss("near", CrossEntropy{.ignore_index = 0}, {first, labels}, 1, normalizer);
   graph.loss("far", CrossEntropy{.ignore_index = 1}, {graph.add_shared("fc-again", "fc", {hidden}), labels}, second,
-             normaliser);
+             normalizer);
   return graph;
 }
 
-/// Σ coefficient · loss ÷ normaliser, whose weights ignore some labels, against central differences; the shared
+/// Σ coefficient · loss ÷ normalizer, whose weights ignore some labels, against central differences; the shared
 /// weights have two users.
 TEST(Step, GradientsOfSharedWeightsAndSeveralLossesAreDerivatives) {
   constexpr std::int64_t batch = 5;
-  for (const Normaliser normaliser : {Normaliser::samples, Normaliser::weight}) {
-    Updated trained(two_heads(normaliser, 0.25), {}, std::nullopt);
+  for (const Normalizer normalizer : {Normalizer::samples, Normalizer::weight}) {
+    Updated trained(two_heads(normalizer, 0.25), {}, std::nullopt);
     const Doubles x = wavy(batch * 3);
     const std::vector<std::int32_t> labels{0, 1, 2, 0, 2};
     const void* inputs[] = {x.data(), labels.data()};
@@ -288,7 +288,7 @@ TEST(Step, GradientsOfSharedWeightsAndSeveralLossesAreDerivatives) {
     const std::span<const ops::Figures> figures = trained.model.own_figures();
     EXPECT_EQ(figures[0].weight, 3);
     EXPECT_EQ(figures[1].weight, 4);
-    const bool by_samples = normaliser == Normaliser::samples;
+    const bool by_samples = normalizer == Normalizer::samples;
     EXPECT_DOUBLE_EQ(whole, figures[0].loss / (by_samples ? 5 : 3) + 0.25 * figures[1].loss / (by_samples ? 5 : 4));
     const Doubles gradients = trained.gradients;
     for (std::size_t i = 0; i < trained.parameters.size(); ++i) {
@@ -323,8 +323,8 @@ class Heavier final : public Peers {
 };
 
 TEST(Step, WeightsAreSummedOverRanksBeforeTheFirstGradient) {
-  Updated alone(two_heads(Normaliser::weight, 1), {}, std::nullopt);
-  Updated among(two_heads(Normaliser::weight, 1), {}, std::nullopt);
+  Updated alone(two_heads(Normalizer::weight, 1), {}, std::nullopt);
+  Updated among(two_heads(Normalizer::weight, 1), {}, std::nullopt);
   const Doubles x = wavy(2 * 3);
   const std::vector<std::int32_t> labels{2, 2};
   const void* inputs[] = {x.data(), labels.data()};
@@ -343,7 +343,7 @@ TEST(Step, WeightsAreSummedOverRanksBeforeTheFirstGradient) {
 
 /// Without batch norm, micro-batches are the batch; one may be empty.
 TEST(Step, MicroBatchesAddUpToTheBatch) {
-  const Graph graph = two_heads(Normaliser::weight, 0.5);
+  const Graph graph = two_heads(Normalizer::weight, 0.5);
   const Doubles x = wavy(5 * 3);
   const std::vector<std::int32_t> labels{0, 1, 2, 0, 2};
   const void* inputs[] = {x.data(), labels.data()};
@@ -377,7 +377,7 @@ TEST(Step, MicroBatchesAddUpToTheBatch) {
 }
 
 TEST(Step, ATermWithoutWeightGivesGradientsOfZero) {
-  Updated trained(two_heads(Normaliser::weight, 1), {}, std::nullopt);
+  Updated trained(two_heads(Normalizer::weight, 1), {}, std::nullopt);
   const Doubles x = wavy(2 * 3);
   const std::vector<std::int32_t> labels{0, 0};  // nothing for the first term
   const void* inputs[] = {x.data(), labels.data()};

@@ -129,7 +129,7 @@ TEST(BinaryCrossEntropy, CountsWhatIsRightByItsWeight) {
   EXPECT_EQ(again.backward(0)[3], 0) << "without weight, of no number";
 }
 
-TEST(BinaryCrossEntropy, RefusesToBeNormalisedByWeightsThatAreNotThereYet) {
+TEST(BinaryCrossEntropy, RefusesToBeNormalizedByWeightsThatAreNotThereYet) {
   const Shape shape{1, 1, 1, 2};
   LossTrial trial(BinaryCrossEntropy{}, {{shape, {1, 1}}, {shape, {1, 1}}, {shape, {1, 1}}});
   trial.forget(2);

@@ -61,7 +61,7 @@ double relative_error(const Values& actual, const Values& expected) {
   return error / (largest < 1e-9 ? 1 : largest);
 }
 
-/// Of values the order of sums can decide which of two neighbours in the format is nearest; gradients of parameters are
+/// Of values the order of sums can decide which of two neighbors in the format is nearest; gradients of parameters are
 /// float32.
 void expect_near(const Trial& actual, const Trial& expected) {
   constexpr double unit = 0x1p-8;

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// The world of a test binary, whose main() initialises and finalises MPI.
+// The world of a test binary, whose main() initializes and finalizes MPI.
 class WorldTest : public testing::Test {
  protected:
   void TearDown() override { world_.close(); }
@@ -48,7 +48,7 @@ TEST_F(WorldTest, NamesEveryHost) {
   EXPECT_EQ(world_.hosts(), std::vector<std::string>(static_cast<std::size_t>(world_.size()), name.data()));
 }
 
-TEST_F(WorldTest, JoinsAnInitialisedMpiAndLeavesItRunning) {
+TEST_F(WorldTest, JoinsAnInitializedMpiAndLeavesItRunning) {
   world_.close();
   world_.close();
   int finalized = 1;

@@ -110,9 +110,9 @@ TEST(Allocation, NoneInAStepOnOneDnn) {
   expect_no_allocation(*ops, DType::float32, "lenet", "ring", backends::WireFormat::bfloat16);
   expect_no_allocation(*ops, DType::float32, "resnet20", "ring");
   for (const int lanes : {1, 2})
-    for (const bool synchronised : {false, true})
+    for (const bool synchronized : {false, true})
       expect_no_allocation(*ops, DType::float32, "resnet20", "auto", std::nullopt, false,
-                           {.sync_batch_norm = synchronised, .shards = 4, .lanes = lanes});
+                           {.sync_batch_norm = synchronized, .shards = 4, .lanes = lanes});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model with batch norm on several ranks: each normalises by its own samples, so that what a step adds up, and what
+// A model with batch norm on several ranks: each normalizes by its own samples, so that what a step adds up, and what
 // evaluation uses, are those of as many small batches, which every rank computes by itself here.
 #include <gtest/gtest.h>
 
@@ -132,7 +132,7 @@ void expect_close(const Buffer& actual, const std::vector<Real>& expected, doubl
 
 /// Ranks' shares of 11 samples differ, and with more than two ranks the last one has none.
 template <typename Real>
-void expect_synchronised_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<ops::Ops> ops, int steps, double bound) {
+void expect_synchronized_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<ops::Ops> ops, int steps, double bound) {
   constexpr std::int64_t all = 11;
   World world;
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
@@ -172,16 +172,16 @@ void expect_synchronised_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<o
   world.close();
 }
 
-TEST(SynchronisedBatchNorm, IsThatOfTheWholeBatchInFloat64) {
-  expect_synchronised_batch_norm_is_that_of_the_whole_batch<double>(ops::make_reference_ops(), 3, 1e-12);
+TEST(SynchronizedBatchNorm, IsThatOfTheWholeBatchInFloat64) {
+  expect_synchronized_batch_norm_is_that_of_the_whole_batch<double>(ops::make_reference_ops(), 3, 1e-12);
 }
 
-TEST(SynchronisedBatchNorm, IsThatOfTheWholeBatchInFloat32) {
-  expect_synchronised_batch_norm_is_that_of_the_whole_batch<float>(ops::make_reference_ops(), 1, 1e-5);
+TEST(SynchronizedBatchNorm, IsThatOfTheWholeBatchInFloat32) {
+  expect_synchronized_batch_norm_is_that_of_the_whole_batch<float>(ops::make_reference_ops(), 1, 1e-5);
 }
 
-TEST(SynchronisedBatchNorm, IsThatOfTheWholeBatchOnOneDnn) {
-  expect_synchronised_batch_norm_is_that_of_the_whole_batch<float>(ops::make_onednn_ops(1), 1, 1e-5);
+TEST(SynchronizedBatchNorm, IsThatOfTheWholeBatchOnOneDnn) {
+  expect_synchronized_batch_norm_is_that_of_the_whole_batch<float>(ops::make_onednn_ops(1), 1, 1e-5);
 }
 
 }  // namespace

@@ -140,8 +140,8 @@ std::unique_ptr<ops::Ops> native_bfloat16() {
 TEST(Shards, MakeTheSameBitsInBFloat16) {
   if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
     LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
-  for (const bool synchronised : {false, true}) {
-    const TrainerOptions options{.sync_batch_norm = synchronised, .shards = shards};
+  for (const bool synchronized : {false, true}) {
+    const TrainerOptions options{.sync_batch_norm = synchronized, .shards = shards};
     const Outcome alone = run(nets[1], 1, options, native_bfloat16);
     expect_same(run(nets[1], 2, options, native_bfloat16), alone);
     expect_same(run(nets[1], 3, options, native_bfloat16), alone);
@@ -151,7 +151,7 @@ TEST(Shards, MakeTheSameBitsInBFloat16) {
   }
 }
 
-TEST(Shards, MakeTheSameBitsWithSynchronisedBatchNorm) {
+TEST(Shards, MakeTheSameBitsWithSynchronizedBatchNorm) {
   for (const Net& net : nets)
     expect_same_on_all(net, {.sync_batch_norm = true, .shards = shards}, one_thread_of_onednn);
 }
@@ -169,8 +169,8 @@ TEST(Shards, MakeTheSameBitsWithAllOfIt) {
 }
 
 TEST(Shards, MayBeEmpty) {
-  for (const bool synchronised : {false, true}) {
-    const TrainerOptions options{.sync_batch_norm = synchronised, .shards = shards};
+  for (const bool synchronized : {false, true}) {
+    const TrainerOptions options{.sync_batch_norm = synchronized, .shards = shards};
     const auto with_a_lone_sample = [&](int ranks) {
       return run(nets.back(), ranks, options, one_thread_of_onednn, 49);
     };

@@ -29,7 +29,7 @@ inline data::Images middle(const data::Images& whole, std::int64_t side) {
 
 inline data::DatasetPair small_digits(std::int64_t train, std::int64_t test, std::int64_t side = 28) {
   const data::ImagesPair digits = data::synthetic_digits({.seed = 3, .train = {train}, .test = {test}});
-  return data::normalised(middle(digits.train, side), middle(digits.test, side));
+  return data::normalized(middle(digits.train, side), middle(digits.test, side));
 }
 
 }  // namespace lockstep::testing_support

@@ -34,7 +34,7 @@ Graph example() {
   const int target = graph.input({.name = "target", .extent = {1, 1, 1}});
   const int counts = graph.input({.name = "counts", .extent = {1, 1, 1}});
   const int y = graph.add("linear", Convolution{.out_channels = 1, .kernel = 1, .bias = false}, {x});
-  graph.loss("loss", ops::BinaryCrossEntropy{}, {y, target, counts}, 1, Normaliser::weight);
+  graph.loss("loss", ops::BinaryCrossEntropy{}, {y, target, counts}, 1, Normalizer::weight);
   return graph;
 }
 
@@ -49,7 +49,7 @@ struct Samples {
 struct WorkedOutcome {
   std::vector<std::string> listing;
   std::vector<double> sums;  // of its nodes of the tree
-  double normaliser = 0;
+  double normalizer = 0;
   double weight = 0;  // after the update
 };
 
@@ -179,7 +179,7 @@ TEST(WorkedExample, IsAsThePageSays) {
   for (int rank = 0; rank < ranks; ++rank) {
     const WorkedOutcome& outcome = outcomes[static_cast<std::size_t>(rank)];
     EXPECT_EQ(outcome.listing, listing_on_the_page(rank)) << "rank " << rank;
-    EXPECT_EQ(outcome.normaliser, 2) << "two samples count";
+    EXPECT_EQ(outcome.normalizer, 2) << "two samples count";
     EXPECT_EQ(outcome.weight, 6) << "0 − rate · (−6)";
   }
   using Sums = std::vector<double>;
@@ -208,7 +208,7 @@ TEST(WorkedExample, OfTenSamplesAddsUpByHand) {
   EXPECT_DOUBLE_EQ(outcomes[1].sums.at(0), shard2);
   EXPECT_DOUBLE_EQ(outcomes[2].sums.at(0), shard3);
   for (const WorkedOutcome& outcome : outcomes) {
-    EXPECT_EQ(outcome.normaliser, 10);
+    EXPECT_EQ(outcome.normalizer, 10);
     EXPECT_EQ(outcome.weight, -((outcomes[0].sums[0]) + (outcomes[1].sums[0] + outcomes[2].sums[0])))
         << "the root, in this order";
     EXPECT_DOUBLE_EQ(outcome.weight, -2.75);

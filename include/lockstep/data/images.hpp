@@ -24,7 +24,7 @@ struct ImageShape {
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
-/// Labelled images held in memory, one byte an element.
+/// Labeled images held in memory, one byte an element.
 struct Images {
   std::string name;
   ImageShape shape;
@@ -40,11 +40,11 @@ struct Images {
   }
 };
 
-/// Images, normalised as they are read, by a table of 256 values per channel. Its tensors are "images", real, channels
+/// Images, normalized as they are read, by a table of 256 values per channel. Its tensors are "images", real, channels
 /// × height × width, and "labels", one integer.
 class ImageDataset final : public Dataset {
  public:
-  /// @throws Error{invalid_argument} for a normalisation of another number of channels, and for images that are not as
+  /// @throws Error{invalid_argument} for a normalization of another number of channels, and for images that are not as
   ///         the comments on Images say
   ImageDataset(Images images, const Normalization& normalization);
 
@@ -67,8 +67,8 @@ class ImageDataset final : public Dataset {
   std::vector<float> single_table_;  ///< the same, rounded
 };
 
-/// Both as data sets, normalised as the training images measure.
+/// Both as data sets, normalized as the training images measure.
 /// @throws Error{invalid_argument} as measure_normalization() and ImageDataset's constructor
-DatasetPair normalised(Images train, Images test);
+DatasetPair normalized(Images train, Images test);
 
 }  // namespace lockstep::data

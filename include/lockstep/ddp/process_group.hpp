@@ -37,7 +37,7 @@ struct GroupOptions {
   std::string tuning;  ///< file of a selection table, read by rank 0 where nothing is forced; empty: the cost model
   WaitPolicy wait;
   /// A thread moves operations while the program computes. The program then makes no MPI calls of its own while
-  /// operations are under way, unless MPI was initialised with MPI_THREAD_MULTIPLE.
+  /// operations are under way, unless MPI was initialized with MPI_THREAD_MULTIPLE.
   bool progress_thread = false;
   std::chrono::duration<double> deadline = std::chrono::seconds(300);  ///< of each operation that does not advance
   /// All ranks compare what they call before each operation of the MPI library or of NCCL. lockstep's own carry
@@ -72,7 +72,7 @@ class ProcessGroup {
   ///         these ranks cannot run, or for compression with one that promises the same bits on any number of ranks;
   ///         Error{unsupported} for `cuda` where a rank has no GPU or this build no NCCL, and for a method or
   ///         compression that has no meaning there; Error{invalid_argument} for more ranks on a host than it shows GPUs
-  ///         to them, and for two ranks on one GPU; Error{unsupported} for a progress thread where MPI was initialised
+  ///         to them, and for two ranks on one GPU; Error{unsupported} for a progress thread where MPI was initialized
   ///         with less than MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
   /// The ranks of a group, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`. Collective.
@@ -107,14 +107,14 @@ class ProcessGroup {
   /// before has ended or a stream puts it behind: NCCL's kernels keep the GPU while they wait for each other.
   /// Collective.
   std::unique_ptr<Communicator> another();
-  /// The ranks that name the same colour, ordered by (key, rank), with the same options. It is closed by its ranks, in
+  /// The ranks that name the same color, ordered by (key, rank), with the same options. It is closed by its ranks, in
   /// any order with this one. Collective.
-  /// @param colour  ≥ 0; none where this rank joins no new group
-  /// @return nothing on ranks without a colour
-  std::optional<ProcessGroup> split(std::optional<int> colour, int key);
+  /// @param color  ≥ 0; none where this rank joins no new group
+  /// @return nothing on ranks without a color
+  std::optional<ProcessGroup> split(std::optional<int> color, int key);
   /// The same with other options. What moves its operations stays the group's: `wait` and `progress_thread` are not
-  /// looked at. Ranks without a colour may bring any. Collective. @throws also as the constructors
-  std::optional<ProcessGroup> split(std::optional<int> colour, int key, const GroupOptions& options);
+  /// looked at. Ranks without a color may bring any. Collective. @throws also as the constructors
+  std::optional<ProcessGroup> split(std::optional<int> color, int key, const GroupOptions& options);
 
   /// Memory where the group's operations are fastest, of its device; zeroed. @throws std::bad_alloc; Error{device}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }

@@ -66,21 +66,21 @@ struct Node {
 };
 
 /// What a loss is divided by.
-enum class Normaliser {
+enum class Normalizer {
   samples,  ///< of the step, over all ranks
   weight,   ///< what the loss says it weighs, by targets alone, summed over all ranks before the step's first gradient
 };
 
-/// A part of what is minimised: coefficient · loss ÷ normaliser, both summed over all ranks. A sum without weight
+/// A part of what is minimized: coefficient · loss ÷ normalizer, both summed over all ranks. A sum without weight
 /// counts for nothing, and gives gradients of zero.
 struct LossTerm {
   int node = -1;
   double coefficient = 1;
-  Normaliser normaliser = Normaliser::samples;
+  Normalizer normalizer = Normalizer::samples;
 };
 
 /// A model's description: operators over named inputs, in an order in which they can be computed, and what is to be
-/// minimised. A value; it holds no weights and knows no implementation. Parameters belong to the graph: several nodes
+/// minimized. A value; it holds no weights and knows no implementation. Parameters belong to the graph: several nodes
 /// may use the same.
 class Graph {
  public:
@@ -102,7 +102,7 @@ class Graph {
   /// Appends a loss, which nobody reads.
   /// @throws as `add`, and if the operator is not a loss
   void loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient = 1,
-            Normaliser normaliser = Normaliser::samples);
+            Normalizer normalizer = Normalizer::samples);
 
   /// @throws Error{invalid_argument} unless there is a loss and every value and parameter leads to one
   void check() const;
@@ -131,7 +131,7 @@ class Graph {
  private:
   friend class Absorption;
   friend Graph pool_before_relu(const Graph& graph);
-  friend Graph synchronise_batch_norms(const Graph& graph);
+  friend Graph synchronize_batch_norms(const Graph& graph);
   int append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared);
   ops::Signature signature_of(const std::string& name, const ops::Operator& op, const std::vector<int>& inputs) const;
   int append_value(Value value, int input);
@@ -158,6 +158,6 @@ Graph pool_before_relu(const Graph& graph);
 /// max pool that nobody else reads becomes that operator's activation.
 Graph fuse_activations(const Graph& graph);
 /// With statistics over all ranks' parts of a batch in every batch norm.
-Graph synchronise_batch_norms(const Graph& graph);
+Graph synchronize_batch_norms(const Graph& graph);
 
 }  // namespace lockstep::nn

@@ -60,7 +60,7 @@ struct ModelOptions {
   int lanes = 1;
   /// Shards, or where there are none, ranks (`Peers::size()`), of whose samples batch norm takes mean and variance
   /// together; 0: of each part by itself.
-  int synchronised_parts = 0;
+  int synchronized_parts = 0;
   double clip_norm = 0;  ///< the longest gradient, over all that is updated; a longer one is shortened to it. 0: any
   double ema = 0;        ///< decay of the weights' exponential moving average, which is what evaluations use. 0: none
   Passes passes;
@@ -77,7 +77,7 @@ struct StepScalars {
 
 /// What a step came to, the same on all ranks.
 struct StepResult {
-  double loss = 0;           ///< Σ coefficient · loss ÷ normaliser
+  double loss = 0;           ///< Σ coefficient · loss ÷ normalizer
   double correct = 0;        ///< of the first loss term
   bool finite = true;        ///< gradients and loss; otherwise nothing was updated
   double gradient_norm = 0;  ///< before it was clipped; known where there is something to clip by
@@ -147,7 +147,7 @@ class Model {
   void bind(const Memory& memory);
 
   /// Overwrites parameters and state with what the operators say: weights and biases of PyTorch's default (Kaiming
-  /// uniform with a = √5), normalisation as the identity. Depends on the seed and the tensors' names alone.
+  /// uniform with a = √5), normalization as the identity. Depends on the seed and the tensors' names alone.
   void initialize(std::uint64_t seed);
 
   /// How many gradients of the parameters have to be held at a time: one, and with shards so many more as wait to be
@@ -177,7 +177,7 @@ class Model {
 
   /// Forward only, by running statistics. @return each loss term's figures, valid until the next call
   std::span<const ops::Figures> evaluate(const Feed& feed);
-  /// What is minimised, of figures that are summed over all ranks and batches.
+  /// What is minimized, of figures that are summed over all ranks and batches.
   [[nodiscard]] double loss_of(std::span<const ops::Figures> figures, double samples) const;
 
   /// The order in which a step reports parameters, whatever the number of samples.

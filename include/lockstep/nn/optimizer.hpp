@@ -17,7 +17,7 @@ struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
-  /// Whether weight decay is also on parameters of one dimension: biases, and what normalisation scales and shifts by.
+  /// Whether weight decay is also on parameters of one dimension: biases, and what normalization scales and shifts by.
   bool decay_vectors = true;
   /// Parameters that stay as they are: names, or what names begin with up to a dot ("layer1" is all of
   /// "layer1.0.conv1").

@@ -103,7 +103,7 @@ struct Convolution {
   [[nodiscard]] std::string text() const;
 };
 
-/// Normalisation of each channel by the batch's mean and variance in training, by the running ones else. With
+/// Normalization of each channel by the batch's mean and variance in training, by the running ones else. With
 /// `residual` a second input of the same extent is added to that: the end of a residual block in one operator.
 /// Parameters gamma ("weight") and beta ("bias"), state "running_mean" and "running_var": channels each.
 /// @source Ioffe & Szegedy, "Batch Normalization", ICML 2015
@@ -111,7 +111,7 @@ struct BatchNorm {
   double epsilon = 1e-5;
   double momentum = 0.1;  ///< running = (1 − momentum)·running + momentum·batch (variance unbiased), as PyTorch
   Activation activation = Activation::none;
-  bool synchronised = false;  ///< by mean and variance of all ranks' parts of the batch, not of each part by itself
+  bool synchronized = false;  ///< by mean and variance of all ranks' parts of the batch, not of each part by itself
   bool residual = false;      ///< whether there is a second input; the activation comes after the sum
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
@@ -264,8 +264,8 @@ struct FrozenBatchNorm {
   [[nodiscard]] std::string text() const;
 };
 
-/// Normalisation by the mean and (biased) variance of what `axes` says, then times "weight" plus "bias", parameters of
-/// the extent that has been normalised. In training as in evaluation.
+/// Normalization by the mean and (biased) variance of what `axes` says, then times "weight" plus "bias", parameters of
+/// the extent that has been normalized. In training as in evaluation.
 /// @source Ba, Kiros & Hinton, "Layer Normalization", arXiv:1607.06450
 struct LayerNorm {
   /// Over what mean and variance are taken.
@@ -281,7 +281,7 @@ struct LayerNorm {
   [[nodiscard]] std::string text() const;
 };
 
-/// Normalisation of each sample's groups of neighbouring channels by their mean and (biased) variance, then times
+/// Normalization of each sample's groups of neighboring channels by their mean and (biased) variance, then times
 /// "weight" plus "bias" of each channel, as PyTorch's nn.GroupNorm. In training as in evaluation.
 /// @source Wu & He, "Group Normalization", ECCV 2018
 struct GroupNorm {
@@ -344,13 +344,13 @@ enum class Interpolation { nearest, bilinear };
 
 /// Images of another size, as PyTorch's F.interpolate(mode = "nearest" or "bilinear"): to height × width, or, where
 /// `scale` is not 0, to that many times the input's. The nearest pixel is floor(out index · (in ÷ out)), in float32 as
-/// PyTorch does it; bilinear ones are taken between pixels' centres, without antialiasing.
+/// PyTorch does it; bilinear ones are taken between pixels' centers, without antialiasing.
 struct Resize {
   std::int64_t height = 0;
   std::int64_t width = 0;
   std::int64_t scale = 0;
   Interpolation mode = Interpolation::nearest;
-  bool align_corners = false;  ///< of bilinear: the corners' centres stay where they are
+  bool align_corners = false;  ///< of bilinear: the corners' centers stay where they are
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
@@ -441,7 +441,7 @@ struct SmoothL1 {
   [[nodiscard]] std::string text() const;
 };
 
-/// A loss of boxes, N×4×H×W: x1, y1, x2, y2 in the channels, of a prediction and a target. 1 − generalised intersection
+/// A loss of boxes, N×4×H×W: x1, y1, x2, y2 in the channels, of a prediction and a target. 1 − generalized intersection
 /// over union, as torchvision's `generalized_box_iou_loss`. A third input N×1×H×W, if there is one, has what each box's
 /// loss is multiplied by; it is to be no less than 0. `Figures::weight` is the sum of these weights, or the number of
 /// boxes. An area that would be negative, as there is where x2 < x1, counts as 0 where it divides: finite boxes give

@@ -256,7 +256,7 @@ enum class Halves {
 /// `Halves::native` that is what kernels themselves do, wherever there are such; they differ in the order of sums.
 /// Rounded are (to nearest, ties to even, what is too large to infinity) results, gradients of values, and, in copies,
 /// the parameters and inputs that convolutions, linear layers and LSTMs multiply. Parameters themselves, their
-/// gradients, the parameters of normalisation, statistics, and all that happens inside a kernel or a loss stay float32.
+/// gradients, the parameters of normalization, statistics, and all that happens inside a kernel or a loss stay float32.
 /// A sum of values that are not rounded is not, either.
 ///
 /// Values that are rounded have formats of their own (`Format::native`), so that whoever brings one that is not, as a

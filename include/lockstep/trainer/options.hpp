@@ -43,7 +43,7 @@ struct TrainerOptions {
   bool zero = false;
   LossScaleOptions loss_scale;
   nn::Passes passes;
-  std::uint64_t seed = 1;  ///< of initialisation and shuffling
+  std::uint64_t seed = 1;  ///< of initialization and shuffling
   InitialValues initial = InitialValues::broadcast;
   int workers = 1;              ///< threads that make batches, on each rank
   Bytes bucket{4 << 20};        ///< of gradients that are reduced together

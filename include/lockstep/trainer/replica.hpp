@@ -32,7 +32,7 @@ class Replica : private nn::Peers {
     bool skipped = false;  ///< with a loss scale: something was not finite, and nothing was updated
   };
 
-  /// Weights are initialised from the seed, and are rank 0's on all ranks then, or compared. Collective.
+  /// Weights are initialized from the seed, and are rank 0's on all ranks then, or compared. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
   /// @param tensors  what batches will consist of
   /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them;

@@ -16,7 +16,7 @@ struct NodeOptions {
   /// The size of a block: operations are cut into blocks of this size. Ordinary memory passes through it, and should
   /// find it in the cache.
   Bytes staging{256 * 1024};
-  /// Each rank adds up a whole all-reduce by itself, for a single synchronisation, where it reads no more than this of
+  /// Each rank adds up a whole all-reduce by itself, for a single synchronization, where it reads no more than this of
   /// all the others'.
   Bytes pull_limit{4096};
   /// Larger buffers are taken not to be in the cache, nor to be wanted there. Found by measuring: what a virtual

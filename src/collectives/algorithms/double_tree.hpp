@@ -20,7 +20,7 @@ namespace lockstep::collectives {
 Plan double_tree_all_reduce(Rank me, int ranks, Count count);
 
 /// The order it adds in, which is the same for all elements of one half: each rank adds its children's sums to its own
-/// contribution, the lower-labelled child first.
+/// contribution, the lower-labeled child first.
 /// @param contributions  one for each rank
 Expression double_tree_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
                                         Count count, std::int64_t element);

@@ -11,7 +11,7 @@
 namespace lockstep::collectives {
 
 /// How algorithms for powers of two serve any number of ranks: of the first 2·extras ranks each even one hands its
-/// contribution to its odd neighbour and gets the result from it; the others take part.
+/// contribution to its odd neighbor and gets the result from it; the others take part.
 class Fold {
  public:
   explicit Fold(int ranks) : participants_(floor_power_of_two(ranks)), extras_(ranks - participants_) {}
@@ -32,13 +32,13 @@ class Fold {
   int extras_;
 };
 
-/// The balanced order: neighbours that fold, then participants in pairs, pairs of pairs, and so on.
+/// The balanced order: neighbors that fold, then participants in pairs, pairs of pairs, and so on.
 Expression balanced_order(Expressions& expressions, std::span<const Expression> contributions);
 
 /// The participants that exchange in one round: those whose numbers differ only in the digit of weight `distance`.
 struct Group {
   int self;      ///< a participant
-  int distance;  ///< between neighbours in the group
+  int distance;  ///< between neighbors in the group
   int size;      ///< a power of two
 
   [[nodiscard]] int index() const { return self / distance % size; }

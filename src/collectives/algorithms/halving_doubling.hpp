@@ -11,7 +11,7 @@ namespace lockstep::collectives {
 
 /// Recursive halving, then recursive doubling, in the output: partners at distance 1, 2, 4, … exchange halves of what
 /// they still hold, and then give it back in the opposite order. The large halves go to near ranks. Fewest messages for
-/// an all-reduce that moves no more bytes than a ring; ranks above a power of two are folded into their neighbours.
+/// an all-reduce that moves no more bytes than a ring; ranks above a power of two are folded into their neighbors.
 /// With a radix above 2, groups of up to `radix` split what they hold into as many parts in one round: the same bytes
 /// in fewer rounds of more messages, and the same sums to the last bit. Then it needs up to `count` elements of
 /// scratch.
@@ -24,7 +24,7 @@ namespace lockstep::collectives {
 /// @source Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004; radix: Kolmakov & Zhang, A
 ///         Generalization of the Allreduce Operation, arXiv:2004.09362, 2020
 Plan halving_doubling_all_reduce(Rank me, int ranks, Count count, int radix = 2);
-/// The same in halves. A rank that is folded into its neighbour has an empty slice.
+/// The same in halves. A rank that is folded into its neighbor has an empty slice.
 SlicedAllReduce halving_doubling_in_halves(Rank me, int ranks, Count count, int radix = 2);
 
 /// The order it adds in, the same for all elements: see `recursive_doubling_all_reduce_order`.

@@ -16,7 +16,7 @@ namespace lockstep::collectives {
 enum class Reach : std::uint8_t {
   direct,  ///< its input and output lie in memory that all of them see
   staged,  ///< only its staging area does: what they need is copied into it, and out of it what they bring
-  pulled,  ///< staged, and all ranks add up everything by themselves, for a single synchronisation; of all or none
+  pulled,  ///< staged, and all ranks add up everything by themselves, for a single synchronization; of all or none
 };
 
 /// How a rank takes part in an all-reduce of its node.
@@ -27,7 +27,7 @@ struct NodePart {
   int leaves = 0;  ///< that all ranks bring, in the canonical order, see `Leaves`; 0: each brings one
 };
 
-/// All-reduce with a single synchronisation: each rank shows its whole contribution in its staging area, and adds up
+/// All-reduce with a single synchronization: each rank shows its whole contribution in its staging area, and adds up
 /// all of them by itself. Best for small buffers.
 ///
 /// A rank may begin the next operation while others still read its staging area: so two operations in succession need

@@ -9,7 +9,7 @@
 namespace lockstep::collectives {
 
 /// Recursive doubling in the output: partners at distance 1, 2, 4, … exchange all they have. Fewest rounds, hence best
-/// for small buffers; ranks above a power of two are folded into their neighbours. With a radix above 2 it is recursive
+/// for small buffers; ranks above a power of two are folded into their neighbors. With a radix above 2 it is recursive
 /// multiplying: groups of up to `radix` exchange in one round what would take them log₂ of that many, which pays where
 /// several messages are under way in the time of one latency. The sums are the same to the last bit.
 /// Needs (radix−1)·count elements of scratch.

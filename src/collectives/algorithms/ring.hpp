@@ -12,7 +12,7 @@
 namespace lockstep::collectives {
 
 /// Ring all-reduce in the output: reduce-scatter round the ring, then all-gather. Best for large buffers: no rank sends
-/// more than 2(p−1)/p of the buffer, and only to its neighbour.
+/// more than 2(p−1)/p of the buffer, and only to its neighbor.
 /// @param count  elements; need not divide by `ranks`
 /// @pre    0 ≤ me < ranks; the output holds the rank's contribution
 /// @cost   2(p−1)α + 2(p−1)/p·nβ + (p−1)/p·nγ   (n in bytes)

@@ -8,7 +8,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// 2^k neighbouring ranks that add up in a full tree among themselves.
+/// 2^k neighboring ranks that add up in a full tree among themselves.
 struct BinaryBlock {
   int first = 0;
   int size = 0;  ///< 0: there is no such block
@@ -16,7 +16,7 @@ struct BinaryBlock {
   [[nodiscard]] int rank_above(int member) const { return first + member % size; }
 };
 
-/// The block that `rank` is in, and its neighbours.
+/// The block that `rank` is in, and its neighbors.
 struct BlockPlace {
   BinaryBlock larger;
   BinaryBlock own;

@@ -18,7 +18,7 @@ namespace lockstep::collectives {
 /// @pre    0 ≤ me < ranks; the output holds the rank's contribution, which is one leaf of the tree even where it is a
 ///         sum of several
 /// @cost   2aα + 2(1−2⁻ᵃ)nβ + (1−2⁻ᵃ)nγ for 2^a ranks; about 2·2^(a−b)α + 2·2⁻ᵇnβ + 2⁻ᵃnγ more for each pair of
-///         neighbouring blocks of 2^a > 2^b ranks
+///         neighboring blocks of 2^a > 2^b ranks
 /// @throws std::bad_alloc only; nothing is communicated here
 /// @source Rabenseifner & Träff, More Efficient Reduction Algorithms for Non-Power-of-Two Number of Processors in
 ///         Message-Passing Parallel Systems, EuroPVM/MPI 2004

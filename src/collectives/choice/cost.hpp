@@ -50,7 +50,7 @@ double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links&
 double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix = 2);
 
 /// Halving-doubling's where the largest of the binary blocks has 2^a ranks, and 2·2^(a−b)α + 2·2⁻ᵇnβ + 2⁻ᵃnγ more, over
-/// far links, for each pair of neighbouring blocks of 2^a > 2^b ranks. Exact for powers of two that divide the
+/// far links, for each pair of neighboring blocks of 2^a > 2^b ranks. Exact for powers of two that divide the
 /// elements; else an estimate: as blocks work side by side, the price is between half of it and a tenth more.
 double tree_order_all_reduce_seconds(int ranks, Bytes buffer, const Links& links);
 

@@ -40,7 +40,7 @@ struct Halves {
   }
 };
 
-/// Neighbours on a ring; `value` may lie up to any number of turns below zero.
+/// Neighbors on a ring; `value` may lie up to any number of turns below zero.
 inline int wrap(int value, int ranks) { return ((value % ranks) + ranks) % ranks; }
 
 /// The largest power of two that is not above `ranks` (≥ 1).

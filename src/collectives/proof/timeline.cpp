@@ -105,7 +105,7 @@ class Runner {
     }
   }
 
-  void fulfil(int step, double time) {
+  void fulfill(int step, double time) {
     Waiting& waiting = at(step);
     waiting.ready = std::max(waiting.ready, time);
     if (--waiting.open == 0) post(step, waiting.ready);
@@ -122,13 +122,13 @@ class Runner {
       const int send = half->direction == Direction::send ? step : waiting.other_half;
       candidates_.emplace(std::max(time, at(waiting.other_half).ready), send);
     }
-    for (const int later : at(step).after_posted) fulfil(later, time);
+    for (const int later : at(step).after_posted) fulfill(later, time);
   }
 
   void finish(int step, double time) {
     at(step).done = true;
-    for (const int later : at(step).after_done) fulfil(later, time);
-    for (const int await : at(step).awaiting) fulfil(await, time + model_.local.alpha_seconds);
+    for (const int later : at(step).after_done) fulfill(later, time);
+    for (const int await : at(step).awaiting) fulfill(await, time + model_.local.alpha_seconds);
   }
 
   double ports_free(int step) {

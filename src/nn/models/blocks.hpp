@@ -14,12 +14,12 @@ namespace lockstep::nn::models {
 /// photographs halve their images five times, which leaves little of such; they skip the first halvings then.
 [[nodiscard]] bool small_images(const DataSpec& data);
 
-/// A convolution without bias, which the normalisation behind it would take away again, and with padding that keeps the
+/// A convolution without bias, which the normalization behind it would take away again, and with padding that keeps the
 /// extent at stride 1.
 [[nodiscard]] Convolution without_bias(std::int64_t out_channels, std::int64_t kernel, std::int64_t stride = 1);
 
 /// "<name>.conv<number>" and "<name>.bn<number>". @return the value that they give
-int add_normalised(Graph& graph, const std::string& name, int number, const Convolution& convolution);
+int add_normalized(Graph& graph, const std::string& name, int number, const Convolution& convolution);
 
 /// Ends a residual block: what was made last plus `in`, the block's input, which takes a 1×1 convolution with
 /// batch norm ("<name>.downsample") of that stride where the shapes differ; then ReLU.

@@ -29,11 +29,11 @@ void add_losses(Graph& graph, const DataSpec& data, int cells) {
   const int objects = graph.input(data.at("objects"));
   const int boxes = graph.input(data.at("boxes"));
   const int classified = graph.add("classes", Slice{.begin = 5, .end = 5 + data.classes}, {cells});
-  graph.loss("classification", CrossEntropy{}, {classified, labels}, 1, Normaliser::weight);
+  graph.loss("classification", CrossEntropy{}, {classified, labels}, 1, Normalizer::weight);
   const int found = graph.add("objectness", Slice{.begin = 4, .end = 5}, {cells});
-  graph.loss("detection", BinaryCrossEntropy{.positive_weight = 10}, {found, objects}, 1, Normaliser::weight);
+  graph.loss("detection", BinaryCrossEntropy{.positive_weight = 10}, {found, objects}, 1, Normalizer::weight);
   const int edges = graph.add("edges", Slice{.begin = 0, .end = 4}, {cells});
-  graph.loss("overlap", Giou{}, {edges, boxes, objects}, 1, Normaliser::weight);
+  graph.loss("overlap", Giou{}, {edges, boxes, objects}, 1, Normalizer::weight);
   // Boxes that do not meet learn little from their overlap. Of cells without an object zeros are compared.
   const int counted = graph.add("edges.counted", Multiply{}, {edges, objects});
   graph.loss("distance", SmoothL1{.beta = 0.5}, {counted, boxes}, 0.25);

@@ -10,11 +10,11 @@ namespace {
 /// 1×1 to `channels`, 3×3 with the stride (torchvision's place for it), 1×1 to four times as many.
 void add_bottleneck(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t stride) {
   const int in = graph.last();
-  add_normalised(graph, name, 1, without_bias(channels, 1));
+  add_normalized(graph, name, 1, without_bias(channels, 1));
   graph.add(name + ".relu1", Relu{});
-  add_normalised(graph, name, 2, without_bias(channels, 3, stride));
+  add_normalized(graph, name, 2, without_bias(channels, 3, stride));
   graph.add(name + ".relu2", Relu{});
-  add_normalised(graph, name, 3, without_bias(4 * channels, 1));
+  add_normalized(graph, name, 3, without_bias(4 * channels, 1));
   add_shortcut(graph, name, in, stride);
 }
 

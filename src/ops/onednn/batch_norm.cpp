@@ -39,7 +39,7 @@ class BatchNormKernel final : public Kernel {
         layout_(channel_layout(in[0])),
         channels_(shape, layout_, in[0].shape.channels, team_size()) {
     const bool is_clipped = channels_.is_clipped();
-    const std::int64_t exchanged = shape.synchronised ? 3 * out_.shape.channels : 0;
+    const std::int64_t exchanged = shape.synchronized ? 3 * out_.shape.channels : 0;
     set({.inputs = inputs_of(shape, in),
          .output = out_,
          .saved = channels_.saved_bytes(),
@@ -60,17 +60,17 @@ class BatchNormKernel final : public Kernel {
   void forward(const Arguments& call) override {
     channels_.clear_saved(call);
     for_each_chunk([&](const Groups& groups) {
-      if (!shape_.synchronised) sum_values(call, groups);
+      if (!shape_.synchronized) sum_values(call, groups);
       channels_.set_batch_line(call, groups);
-      normalise(call, channels_.batch_line(call), groups);
+      normalize(call, channels_.batch_line(call), groups);
     });
   }
 
-  void recompute(const Arguments& call) override { normalise(call, channels_.batch_line(call), all()); }
+  void recompute(const Arguments& call) override { normalize(call, channels_.batch_line(call), all()); }
 
   void infer(const Arguments& call) override {
     channels_.set_running_line(call);
-    normalise(call, channels_.running_line(), all());
+    normalize(call, channels_.running_line(), all());
   }
 
   void measure_backward(const Arguments& call) override {
@@ -80,7 +80,7 @@ class BatchNormKernel final : public Kernel {
 
   void backward(const Arguments& call) override {
     for_each_chunk([&](const Groups& groups) {
-      shape_.synchronised ? channels_.set_thresholds(call, groups) : sum_gradients(call, groups);
+      shape_.synchronized ? channels_.set_thresholds(call, groups) : sum_gradients(call, groups);
       channels_.backward(call, groups);
       if (call.input_gradients[0] != nullptr) backward_input(call, groups);
     });
@@ -121,11 +121,11 @@ class BatchNormKernel final : public Kernel {
     channels_.add_up(groups);
   }
 
-  void normalise(const Arguments& call, const kernels::ForwardCoefficients& line, const Groups& groups) const {
+  void normalize(const Arguments& call, const kernels::ForwardCoefficients& line, const Groups& groups) const {
     const auto* x = static_cast<const T*>(call.inputs[0]);
     const auto* residual = shape_.residual ? static_cast<const T*>(call.inputs[1]) : nullptr;
     for_each_part(groups, [&](const kernels::TensorPart& part, int /*member*/) {
-      kernels::normalise(layout_, part, line, x, residual, static_cast<T*>(call.output));
+      kernels::normalize(layout_, part, line, x, residual, static_cast<T*>(call.output));
     });
   }
 

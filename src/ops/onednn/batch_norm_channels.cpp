@@ -128,7 +128,7 @@ Moments BatchNormChannels::own_moments(std::int64_t c) {
 
 /// Updates the running statistics.
 BatchNormChannels::Statistics BatchNormChannels::batch_statistics(const Arguments& call, std::int64_t c) {
-  const Moments all = shape_.synchronised ? merged_moments(call.parts, channels_, c) : own_moments(c);
+  const Moments all = shape_.synchronized ? merged_moments(call.parts, channels_, c) : own_moments(c);
   const double variance = all.squares / all.count;
   update(static_cast<float*>(call.state[0])[c], all.mean);
   // A single value has no unbiased variance; its biased one, 0, is used.
@@ -140,7 +140,7 @@ BatchNormChannels::Statistics BatchNormChannels::batch_statistics(const Argument
 void BatchNormChannels::backward_channel(const Arguments& call, std::int64_t c) {
   const auto istd = static_cast<double>(saved(call, inverse_deviation)[c]);
   const double factor = static_cast<double>(static_cast<const float*>(call.parameters[0])[c]) * istd;
-  const bool alone = !shape_.synchronised;
+  const bool alone = !shape_.synchronized;
   const double own_sum = alone ? sum(c) : call.part[3 * c];
   const double own_product = alone ? product(c) : call.part[3 * c + 1];
   static_cast<float*>(call.parameter_gradients[0])[c] = static_cast<float>(own_product * istd);

@@ -96,7 +96,7 @@ Algorithms algorithms_of(const Windowed& kernel) {
   return {of(names[0]), of(names[1]), of(names[2])};
 }
 
-/// Whether neighbours cannot tell them apart.
+/// Whether neighbors cannot tell them apart.
 bool has_same_formats(const Traits& one, const Traits& other) {
   return to_desc(one.inputs[0]) == to_desc(other.inputs[0]) && to_desc(one.output) == to_desc(other.output);
 }

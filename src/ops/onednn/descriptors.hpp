@@ -55,7 +55,7 @@ inline dnnl::memory::data_type type_of(const Desc& desc) { return desc.get_data_
 using PoolingForward = dnnl::pooling_v2_forward;
 using PoolingBackward = dnnl::pooling_v2_backward;
 
-/// Version 2 gathers the options in an object first. They are version 3's, less those that the specialisations drop.
+/// Version 2 gathers the options in an object first. They are version 3's, less those that the specializations drop.
 template <typename Primitive>
 struct Gathered {
   template <typename... Options>

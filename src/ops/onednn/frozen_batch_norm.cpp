@@ -53,7 +53,7 @@ class FrozenBatchNormKernel final : public Kernel {
 
  private:
   void apply(const std::vector<double>& shifts, const void* from, void* to) const {
-    kernels::normalise(layout_, whole(layout_), {scales_.data(), shifts.data(), kernels::Clip::none},
+    kernels::normalize(layout_, whole(layout_), {scales_.data(), shifts.data(), kernels::Clip::none},
                        static_cast<const T*>(from), nullptr, static_cast<T*>(to));
   }
 

@@ -158,7 +158,7 @@ class OneDnnOps final : public Ops {
         if (inputs[0].shape.batch > 0)
           return translated(kind.text(), [&] { return onednn::make(kind, context_, inputs); });
         // A rank without samples takes part in what the others measure.
-        if constexpr (requires { kind.synchronised; }) return nullptr;
+        if constexpr (requires { kind.synchronized; }) return nullptr;
         return onednn::make_empty_batch(inputs, signature);
       }
       return nullptr;

@@ -22,7 +22,7 @@ Signature BatchNorm::signature(std::span<const Shape> inputs) const {
 }
 
 std::string BatchNorm::text() const {
-  return std::string(synchronised ? "synchronised " : "") + "batch norm" + (residual ? ", add" : "") +
+  return std::string(synchronized ? "synchronized " : "") + "batch norm" + (residual ? ", add" : "") +
          ops::text(activation);
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 /// Forward: two sums, then scaled and shifted. Backward: two sums for the parameters and two for the input, then three
 /// terms.
-Signature normalised(const Shape& in, const std::vector<std::int64_t>& affine) {
+Signature normalized(const Shape& in, const std::vector<std::int64_t>& affine) {
   const OwnedTensor weight{.name = "weight", .shape = affine, .value = 1};
   return {.output = in,
           .parameters = {weight, {.name = "bias", .shape = affine}},
@@ -25,8 +25,8 @@ Signature LayerNorm::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, 1, "layer norm");
   require_positive_epsilon(epsilon);
   const Shape& in = inputs[0];
-  if (axes == Axes::channels) return normalised(in, {in.channels});
-  return normalised(in, {in.channels, in.height, in.width});
+  if (axes == Axes::channels) return normalized(in, {in.channels});
+  return normalized(in, {in.channels, in.height, in.width});
 }
 
 std::string LayerNorm::text() const {
@@ -40,7 +40,7 @@ Signature GroupNorm::signature(std::span<const Shape> inputs) const {
   const Shape& in = inputs[0];
   require(in.channels % groups == 0,
           "groups is " + std::to_string(groups) + "; it must divide the channels of " + ops::text(in) + " evenly");
-  return normalised(in, {in.channels});
+  return normalized(in, {in.channels});
 }
 
 std::string GroupNorm::text() const {

@@ -31,8 +31,8 @@ class BatchNormKernel final : public Kernel {
                 .recomputable = !shape.residual,
                 .takes_two_gradients = shape.residual || shape.activation != Activation::none,
                 .in_place_gradient = shape.residual ? 1 : 0,
-                .forward_part = shape.synchronised ? 3 * in.shape.channels : 0,
-                .backward_part = shape.synchronised ? 3 * in.shape.channels : 0}),
+                .forward_part = shape.synchronized ? 3 * in.shape.channels : 0,
+                .backward_part = shape.synchronized ? 3 * in.shape.channels : 0}),
         shape_(shape),
         out_(in) {}
 
@@ -48,12 +48,12 @@ class BatchNormKernel final : public Kernel {
 
   void forward(const Arguments& call) override {
     for (std::int64_t c = 0; c < channels(); ++c) {
-      const Statistics s = shape_.synchronised ? merged(call, c) : measured(static_cast<const T*>(call.inputs[0]), c);
+      const Statistics s = shape_.synchronized ? merged(call, c) : measured(static_cast<const T*>(call.inputs[0]), c);
       const T istd = T{1} / std::sqrt(s.variance + static_cast<T>(shape_.epsilon));
       static_cast<T*>(call.saved)[c] = s.mean;
       static_cast<T*>(call.saved)[channels() + c] = istd;
       if (s.count > 0) update_running(call, c, s);
-      normalise(call, c, s.mean, istd);
+      normalize(call, c, s.mean, istd);
     }
     activate(shape_.activation, static_cast<T*>(call.output), out_.shape.count());
   }
@@ -61,13 +61,13 @@ class BatchNormKernel final : public Kernel {
   void infer(const Arguments& call) override {
     for (std::int64_t c = 0; c < channels(); ++c) {
       const Statistics s = running(call, c);
-      normalise(call, c, s.mean, T{1} / std::sqrt(s.variance + static_cast<T>(shape_.epsilon)));
+      normalize(call, c, s.mean, T{1} / std::sqrt(s.variance + static_cast<T>(shape_.epsilon)));
     }
     activate(shape_.activation, static_cast<T*>(call.output), out_.shape.count());
   }
 
   void recompute(const Arguments& call) override {
-    for (std::int64_t c = 0; c < channels(); ++c) normalise(call, c, mean(call, c), istd(call, c));
+    for (std::int64_t c = 0; c < channels(); ++c) normalize(call, c, mean(call, c), istd(call, c));
     activate(shape_.activation, static_cast<T*>(call.output), out_.shape.count());
   }
 
@@ -83,7 +83,7 @@ class BatchNormKernel final : public Kernel {
   }
 
   void backward(const Arguments& call) override {
-    const T* dy = shape_.synchronised ? static_cast<const T*>(call.output_gradient) : gradient_before_activation(call);
+    const T* dy = shape_.synchronized ? static_cast<const T*>(call.output_gradient) : gradient_before_activation(call);
     for (std::int64_t c = 0; c < channels(); ++c) backward_channel(call, dy, c);
     if (!shape_.residual) return;
     void* residual = call.input_gradients[1];
@@ -107,10 +107,10 @@ class BatchNormKernel final : public Kernel {
   /// Of a channel's gradients.
   struct Sums {
     T dy;
-    T dy_x;  ///< times the normalised values
+    T dy_x;  ///< times the normalized values
   };
 
-  void normalise(const Arguments& call, std::int64_t c, T mean, T istd) const {
+  void normalize(const Arguments& call, std::int64_t c, T mean, T istd) const {
     const T* x = static_cast<const T*>(call.inputs[0]);
     T* y = static_cast<T*>(call.output);
     const Line line = line_of(call, c, mean, istd);
@@ -166,7 +166,7 @@ class BatchNormKernel final : public Kernel {
     if (dx == nullptr || samples() == 0) return;
     Sums all = own;
     T count = static_cast<T>(samples());
-    if (shape_.synchronised) {
+    if (shape_.synchronized) {
       all = {static_cast<T>(merged_sum(call.parts, channels(), c, 0)),
              static_cast<T>(merged_sum(call.parts, channels(), c, 1))};
       count = static_cast<T>(merged_sum(call.parts, channels(), c, 2));

@@ -9,7 +9,7 @@
 /// What losses over classes are made of.
 namespace lockstep::ops::reference {
 
-/// Numbers of all classes at one position: those of neighbouring classes are `stride` apart.
+/// Numbers of all classes at one position: those of neighboring classes are `stride` apart.
 template <typename T>
 struct Scores {
   const T* first;

@@ -11,7 +11,7 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Over the channels of each position: neighbours in memory are normalised side by side, in two passes and in double.
+/// Over the channels of each position: neighbors in memory are normalized side by side, in two passes and in double.
 /// Saved: means, then inverse deviations, of each sample's positions.
 template <typename T>
 class ChannelNormKernel final : public Kernel {
@@ -28,10 +28,10 @@ class ChannelNormKernel final : public Kernel {
         gradients_(static_cast<std::size_t>(2 * in.shape.channels)) {}
 
   void forward(const Arguments& call) override {
-    for (std::int64_t n = 0; n < in_.batch; ++n) normalise(call, n, moments(call.saved, n));
+    for (std::int64_t n = 0; n < in_.batch; ++n) normalize(call, n, moments(call.saved, n));
   }
   void infer(const Arguments& call) override {
-    for (std::int64_t n = 0; n < in_.batch; ++n) normalise(call, n, moments(scratch_.data(), 0));
+    for (std::int64_t n = 0; n < in_.batch; ++n) normalize(call, n, moments(scratch_.data(), 0));
   }
 
   void backward(const Arguments& call) override {
@@ -61,7 +61,7 @@ class ChannelNormKernel final : public Kernel {
     return {first, first + positions_};
   }
 
-  void normalise(const Arguments& call, std::int64_t n, const MomentRows& of) const {
+  void normalize(const Arguments& call, std::int64_t n, const MomentRows& of) const {
     const T* x = static_cast<const T*>(call.inputs[0]) + first_of(n);
     moments_at(x, of);
     for (std::int64_t c = 0; c < in_.channels; ++c) {
@@ -93,7 +93,7 @@ class ChannelNormKernel final : public Kernel {
   }
 
   /// Of a sample: to the parameters' gradients; and for its input's, Σg and Σ g·x̂ over the channels of each position,
-  /// with g = dy·weight and the normalised x̂.
+  /// with g = dy·weight and the normalized x̂.
   void add_sums(const Arguments& call, std::int64_t n) {
     const MomentRows of = moments(call.saved, n);
     double* sum_g = scratch_.data();

@@ -50,7 +50,7 @@ double total_weight(const Arguments& call, std::int64_t count) {
   const T* weights = weights_of<T>(call);
   if (weights == nullptr && count > 0) {
     throw Error(ErrorCode::invalid_argument,
-                "what a loss is normalised by cannot come out of the network; give its weights as an input");
+                "what a loss is normalized by cannot come out of the network; give its weights as an input");
   }
   return sum_of(count, [=](std::int64_t i) { return weights[i]; });
 }

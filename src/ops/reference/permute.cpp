@@ -61,7 +61,7 @@ class Permutation {
   }
 
   Shape out_;
-  Extents steps_{};  ///< between elements of the input that are neighbours in the result, axis by axis
+  Extents steps_{};  ///< between elements of the input that are neighbors in the result, axis by axis
 };
 
 std::array<Axis, 3> inverse_of(const std::array<Axis, 3>& order) {

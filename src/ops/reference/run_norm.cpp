@@ -12,15 +12,15 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// What values are normalised by, in double: saved for backward as it is.
-struct Standardisation {
+/// What values are normalized by, in double: saved for backward as it is.
+struct Standardization {
   double mean;
   double inverse_deviation;
 };
 
 /// In two passes, the second over differences from the mean, so that nothing cancels.
 template <typename T>
-Standardisation standardisation_of(const T* values, std::int64_t count, double epsilon) {
+Standardization standardization_of(const T* values, std::int64_t count, double epsilon) {
   const double mean = sum(values, count) / static_cast<double>(count);
   const double squares = sum_of(count, [values, mean](std::int64_t i) {
     const double difference = static_cast<double>(values[i]) - mean;
@@ -29,22 +29,22 @@ Standardisation standardisation_of(const T* values, std::int64_t count, double e
   return {mean, 1 / std::sqrt(squares / static_cast<double>(count) + epsilon)};
 }
 
-/// In double between reading and writing. Saved: each run's standardisation.
+/// In double between reading and writing. Saved: each run's standardization.
 template <typename T>
 class RunNormKernel final : public Kernel {
  public:
   RunNormKernel(const Format& in, const Runs& runs)
       : Kernel({.inputs = {in},
                 .output = in,
-                .saved = {in.shape.batch * runs.of_sample * static_cast<std::int64_t>(sizeof(Standardisation))},
+                .saved = {in.shape.batch * runs.of_sample * static_cast<std::int64_t>(sizeof(Standardization))},
                 .backward_reads_output = false}),
         runs_(runs),
         batch_(in.shape.batch),
         weight_gradient_(static_cast<std::size_t>(weights_of_run() * runs.of_sample)),
         bias_gradient_(weight_gradient_.size()) {}
 
-  void forward(const Arguments& call) override { normalise(call, static_cast<Standardisation*>(call.saved)); }
-  void infer(const Arguments& call) override { normalise(call, nullptr); }
+  void forward(const Arguments& call) override { normalize(call, static_cast<Standardization*>(call.saved)); }
+  void infer(const Arguments& call) override { normalize(call, nullptr); }
 
   void backward(const Arguments& call) override {
     std::fill(weight_gradient_.begin(), weight_gradient_.end(), 0.0);
@@ -57,11 +57,11 @@ class RunNormKernel final : public Kernel {
   }
 
  private:
-  void normalise(const Arguments& call, Standardisation* saved) const {
+  void normalize(const Arguments& call, Standardization* saved) const {
     for (std::int64_t run = 0; run < batch_ * runs_.of_sample; ++run) {
       const T* x = static_cast<const T*>(call.inputs[0]) + run * runs_.length();
       T* y = static_cast<T*>(call.output) + run * runs_.length();
-      const Standardisation moments = standardisation_of(x, runs_.length(), runs_.epsilon);
+      const Standardization moments = standardization_of(x, runs_.length(), runs_.epsilon);
       if (saved != nullptr) saved[run] = moments;
       const T* weight = weights(call, 0, run);
       const T* bias = weights(call, 1, run);
@@ -76,7 +76,7 @@ class RunNormKernel final : public Kernel {
     }
   }
 
-  /// Of a run, with g = dy·weight and the normalised x̂.
+  /// Of a run, with g = dy·weight and the normalized x̂.
   struct Sums {
     double g = 0;
     double g_x = 0;
@@ -85,7 +85,7 @@ class RunNormKernel final : public Kernel {
   void backward_run(const Arguments& call, std::int64_t run) {
     const T* x = static_cast<const T*>(call.inputs[0]) + run * runs_.length();
     const T* dy = static_cast<const T*>(call.output_gradient) + run * runs_.length();
-    const Standardisation moments = static_cast<const Standardisation*>(call.saved)[run];
+    const Standardization moments = static_cast<const Standardization*>(call.saved)[run];
     const T* weight = weights(call, 0, run);
     const std::int64_t first = run % runs_.of_sample * weights_of_run();
     const Sums sums = runs_.weights_of_elements ? sums_of_elements(x, dy, moments, weight, first)
@@ -94,7 +94,7 @@ class RunNormKernel final : public Kernel {
     backward_input(x, dy, moments, weight, sums, static_cast<T*>(call.input_gradients[0]) + run * runs_.length());
   }
 
-  Sums sums_of_rows(const T* x, const T* dy, const Standardisation& moments, const T* weight, std::int64_t first) {
+  Sums sums_of_rows(const T* x, const T* dy, const Standardization& moments, const T* weight, std::int64_t first) {
     Sums sums;
     for (std::int64_t row = 0; row < runs_.rows; ++row, x += runs_.columns, dy += runs_.columns) {
       const double sum_dy = sum(dy, runs_.columns);
@@ -109,7 +109,7 @@ class RunNormKernel final : public Kernel {
     return sums;
   }
 
-  Sums sums_of_elements(const T* x, const T* dy, const Standardisation& moments, const T* weight, std::int64_t first) {
+  Sums sums_of_elements(const T* x, const T* dy, const Standardization& moments, const T* weight, std::int64_t first) {
     double* weight_gradient = weight_gradient_.data() + first;
     double* bias_gradient = bias_gradient_.data() + first;
     for (std::int64_t i = 0; i < runs_.columns; ++i) {
@@ -122,7 +122,7 @@ class RunNormKernel final : public Kernel {
   }
 
   /// dx = (g − Σg/m − x̂·Σ(g·x̂)/m) ÷ deviation, over m elements.
-  void backward_input(const T* x, const T* dy, const Standardisation& moments, const T* weight, const Sums& sums,
+  void backward_input(const T* x, const T* dy, const Standardization& moments, const T* weight, const Sums& sums,
                       T* dx) const {
     const double mean_g = sums.g / static_cast<double>(runs_.length());
     const double mean_g_x = sums.g_x / static_cast<double>(runs_.length());
@@ -137,11 +137,11 @@ class RunNormKernel final : public Kernel {
     }
   }
 
-  static double normal(T x, const Standardisation& moments) {
+  static double normal(T x, const Standardization& moments) {
     return (static_cast<double>(x) - moments.mean) * moments.inverse_deviation;
   }
 
-  /// Calls `f` with how far apart the weights of neighbours in a row are, known at compile time.
+  /// Calls `f` with how far apart the weights of neighbors in a row are, known at compile time.
   template <typename F>
   void with_step(const F& f) const {
     runs_.weights_of_elements ? f(std::integral_constant<std::int64_t, 1>{})

@@ -8,7 +8,7 @@
 
 namespace lockstep::ops::reference {
 
-/// Runs of neighbouring elements that are normalised together, so many in a sample. Each has rows, and each row its own
+/// Runs of neighboring elements that are normalized together, so many in a sample. Each has rows, and each row its own
 /// weight; or each element has, and then there is one row.
 struct Runs {
   std::int64_t of_sample = 1;

@@ -22,7 +22,7 @@ Environment read_environment();
 /// @return an explanation that names the variable, its value and the remedy; nothing where all is well
 std::optional<std::string> launch_mistake(const Environment& environment, int mpi_size);
 
-/// Whether this process is the first of its job, as the launcher's environment tells before MPI is initialised (the
+/// Whether this process is the first of its job, as the launcher's environment tells before MPI is initialized (the
 /// first that is set of OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID); true without a launcher. For what one
 /// process should print for all; nothing else may depend on it.
 bool first_process(const Environment& environment);

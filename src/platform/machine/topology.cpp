@@ -31,7 +31,7 @@ namespace {
 
 HwlocTopology make_topology() {
   hwloc_topology_t native = nullptr;
-  if (hwloc_topology_init(&native) != 0) throw Error(ErrorCode::unsupported, "hwloc cannot be initialised");
+  if (hwloc_topology_init(&native) != 0) throw Error(ErrorCode::unsupported, "hwloc cannot be initialized");
   HwlocTopology topology(native);
   hwloc_topology_set_io_types_filter(native, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   return topology;

@@ -37,8 +37,8 @@ void check_running() {
   int finalized = 0;
   LOCKSTEP_MPI(MPI_Initialized(&initialized));
   LOCKSTEP_MPI(MPI_Finalized(&finalized));
-  if (initialized == 0) refuse(ErrorCode::invalid_argument, "MPI is not initialised yet; call MPI_Init first");
-  if (finalized != 0) refuse(ErrorCode::invalid_argument, "MPI is finalised already");
+  if (initialized == 0) refuse(ErrorCode::invalid_argument, "MPI is not initialized yet; call MPI_Init first");
+  if (finalized != 0) refuse(ErrorCode::invalid_argument, "MPI is finalized already");
 }
 
 }  // namespace

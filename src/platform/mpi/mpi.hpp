@@ -49,7 +49,7 @@ std::string mpi_error_text(int code);
 
 }  // namespace lockstep
 
-/// Makes an MPI call and throws Error{transport} unless it succeeds. Further arguments initialise the ErrorContext:
+/// Makes an MPI call and throws Error{transport} unless it succeeds. Further arguments initialize the ErrorContext:
 /// LOCKSTEP_MPI(MPI_Irecv(…), .operation = "all_reduce", .peers = {peer});
 #define LOCKSTEP_MPI(call, ...)                                                                     \
   do {                                                                                              \

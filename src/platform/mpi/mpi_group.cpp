@@ -65,8 +65,8 @@ MpiGroup MpiGroup::dup() const {
 
 std::optional<MpiGroup> MpiGroup::split(std::optional<int> color, int key) const {
   if (color && *color < 0) {
-    throw Error(ErrorCode::invalid_argument, "the colour of a split must be at least 0, not " + std::to_string(*color) +
-                                                 "; pass no colour to join no group");
+    throw Error(ErrorCode::invalid_argument, "the color of a split must be at least 0, not " + std::to_string(*color) +
+                                                 "; pass no color to join no group");
   }
   auto part = std::make_unique<Handle>(Handle{.node_files = handle().node_files});
   LOCKSTEP_MPI(MPI_Comm_split(handle().communicator, color.value_or(MPI_UNDEFINED), key, &part->communicator));

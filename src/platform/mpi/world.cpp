@@ -28,7 +28,7 @@ std::optional<Error> check_launch() {
   return Error(ErrorCode::mismatch, *mistake);
 }
 
-/// @return whether MPI was initialised here, and so has to be finalised here
+/// @return whether MPI was initialized here, and so has to be finalized here
 bool start_mpi(ThreadLevel wanted) {
   int already = 0;
   LOCKSTEP_MPI(MPI_Initialized(&already));
@@ -63,7 +63,7 @@ World::~World() {
   if (group_.closed() || std::uncaught_exceptions() > 0 || !notice_) return;
   try {
     notice_("the World (rank " + std::to_string(rank().value) + " of " + std::to_string(size()) +
-            ") was destroyed without close(); MPI is not finalised");
+            ") was destroyed without close(); MPI is not finalized");
   } catch (...) {  // of no use to who is being destroyed
   }
 }

@@ -33,7 +33,7 @@ class NodeFile final : public std::enable_shared_from_this<NodeFile> {
 
   /// This process's number among the members.
   [[nodiscard]] int member() const { return member_; }
-  /// The number by which members recognise that they hold the same file.
+  /// The number by which members recognize that they hold the same file.
   [[nodiscard]] std::uint64_t nonce() const { return nonce_; }
   [[nodiscard]] const NodeLayout& layout() const { return layout_; }
   [[nodiscard]] int descriptor() const { return file_.descriptor(); }

@@ -46,7 +46,7 @@ TEST(Run, LeNetLearnsDrawnDigitsAtAnyNumberOfRanks) {
   EXPECT_LT(accuracy(2, " --lr 1e-12"), 0.25) << "what has not learned passes too";
 }
 
-TEST(Run, ResNet20TakesDrawnColourImages) {
+TEST(Run, ResNet20TakesDrawnColorImages) {
   const SmallDigits digits;
   const auto epoch = last_epoch(digits, 2, "--model resnet20 --dataset synthetic-cifar --steps 3 --batch 16");
   EXPECT_GT(epoch.at("train_loss").get<double>(), 0);
@@ -179,9 +179,9 @@ TEST(Run, ExplainsTheBucketsByRankZerosTable) {
   EXPECT_EQ(occurrences(tabled.output, "# all_reduce on 2 ranks on 1 node\n"), 1) << tabled.output;
   EXPECT_GE(occurrences(tabled.output, " 4321 "), 1) << tabled.output;
   EXPECT_GE(occurrences(tabled.output, "table " + digits.path("table.json") + ", entry from 0\n"), 1) << tabled.output;
-  const auto modelled = run_train(2, arguments);
-  EXPECT_EQ(modelled.exit_code, 0) << modelled.output;
-  EXPECT_GE(occurrences(modelled.output, "  cost model\n"), 1) << modelled.output;
+  const auto modeled = run_train(2, arguments);
+  EXPECT_EQ(modeled.exit_code, 0) << modeled.output;
+  EXPECT_GE(occurrences(modeled.output, "  cost model\n"), 1) << modeled.output;
 }
 
 TEST(Run, ATableThatCannotBeReadIsReportedOnce) {

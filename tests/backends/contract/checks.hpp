@@ -45,7 +45,7 @@ void check_messages(Communicator& c, const Memory& memory);
 /// Every dtype, each rank to the next one; prepared, more often than a short tag can count.
 void check_messages_in_a_ring(Communicator& c, const Memory& memory);
 void check_refusals_of_messages(Communicator& c, const Memory& memory);
-/// A message to each neighbour, one from each, and a sum, submitted as one; on a few ranks nothing but the sum.
+/// A message to each neighbor, one from each, and a sum, submitted as one; on a few ranks nothing but the sum.
 void check_groups(Communicator& c, const Memory& memory);
 
 // prepared.cpp

@@ -91,7 +91,7 @@ void check_refusals_of_messages(Communicator& c, const Memory& memory) {
   EXPECT_THROW((void)c.recv({nullptr, {4}, DType::float32, values.buffer().kind}, {0}), Error);
 }
 
-/// A message to each neighbour, one from each, and a sum, submitted as one; on a few ranks nothing but the sum.
+/// A message to each neighbor, one from each, and a sum, submitted as one; on a few ranks nothing but the sum.
 void check_groups(Communicator& c, const Memory& memory) {
   const Rank next{(c.rank().value + 1) % c.size()};
   const Rank previous{(c.rank().value + c.size() - 1) % c.size()};

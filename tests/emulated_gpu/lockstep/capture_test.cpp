@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that go into a graph: what is refused, what a Work is good for, and that replays do what they should. One
-// rank. Labelled gpu too: nothing here is particular to the emulation.
+// rank. Labeled gpu too: nothing here is particular to the emulation.
 // @source NCCL User Guide, Using NCCL with CUDA Graphs; CUDA Runtime API, cudaStreamBeginCapture
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

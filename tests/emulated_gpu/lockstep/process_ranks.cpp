@@ -20,8 +20,8 @@ void Processes::meet() { barrier(world_.group()); }
 std::unique_ptr<Communicator> Processes::make(const std::vector<int>& members, Progress& progress,
                                               backends::NcclOptions options, Checked checked) {
   const auto place = std::find(members.begin(), members.end(), rank());
-  const auto colour = place == members.end() ? std::nullopt : std::optional(0);
-  std::optional<MpiGroup> group = world_.group().split(colour, static_cast<int>(place - members.begin()));
+  const auto color = place == members.end() ? std::nullopt : std::optional(0);
+  std::optional<MpiGroup> group = world_.group().split(color, static_cast<int>(place - members.begin()));
   if (!group) return nullptr;
   const auto from_zero = [&](const std::vector<std::byte>& mine) {
     const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size());

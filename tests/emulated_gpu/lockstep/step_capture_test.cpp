@@ -41,7 +41,7 @@ class OneOnAGpu : public Members {
                                 .broadcast_from_zero = [](std::vector<std::byte> id) { return id; }},
                                progress);
   }
-  std::unique_ptr<Members> split(std::optional<int> /*colour*/, int /*key*/, Communicator& /*over*/,
+  std::unique_ptr<Members> split(std::optional<int> /*color*/, int /*key*/, Communicator& /*over*/,
                                  const GroupOptions& /*options*/) override {
     return nullptr;
   }

@@ -202,11 +202,11 @@ TEST(Destroying, WaitsForWhatIsUnderWay) {
   });
 }
 
-TEST(Splitting, MakesACommunicatorOfEachColour) {
+TEST(Splitting, MakesACommunicatorOfEachColor) {
   on_ranks(5, true, [](const Rank& rank) {
     Rank part = rank;
-    const int colour = rank.rank == 4 ? NCCL_SPLIT_NOCOLOR : rank.rank % 2;
-    check(ncclCommSplit(rank.comm, colour, -rank.rank, &part.comm, nullptr));
+    const int color = rank.rank == 4 ? NCCL_SPLIT_NOCOLOR : rank.rank % 2;
+    check(ncclCommSplit(rank.comm, color, -rank.rank, &part.comm, nullptr));
     if (rank.rank == 4) {
       EXPECT_EQ(part.comm, nullptr);
       return;

@@ -48,16 +48,16 @@ ncclResult_t make(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int ran
 }
 
 /// @return nothing if that cannot be found out any more
-std::optional<std::set<std::pair<int, int>>> members_of_colour(Communicator& parent, int colour, int key) {
-  const auto all = parent.meet_again("split", std::to_string(colour) + " " + std::to_string(key));
+std::optional<std::set<std::pair<int, int>>> members_of_color(Communicator& parent, int color, int key) {
+  const auto all = parent.meet_again("split", std::to_string(color) + " " + std::to_string(key));
   if (!all) return std::nullopt;
   std::set<std::pair<int, int>> members;  // key, rank of the parent
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
     std::istringstream words((*all)[rank]);
-    int its_colour = 0;
+    int its_color = 0;
     int its_key = 0;
-    words >> its_colour >> its_key;
-    if (its_colour == colour) members.emplace(its_key, static_cast<int>(rank));
+    words >> its_color >> its_key;
+    if (its_color == color) members.emplace(its_key, static_cast<int>(rank));
   }
   return members;
 }
@@ -69,14 +69,14 @@ std::shared_ptr<Communicator> child_of(const Communicator& parent, const ncclCon
 }
 
 /// The handle is there when its communicator is: while the parent is busy there is none.
-ncclResult_t split(const std::shared_ptr<Communicator>& parent, const std::shared_ptr<Communicator>& child, int colour,
+ncclResult_t split(const std::shared_ptr<Communicator>& parent, const std::shared_ptr<Communicator>& child, int color,
                    int key, ncclComm_t* part) {
-  const auto members = members_of_colour(*parent, colour, key);
+  const auto members = members_of_color(*parent, color, key);
   if (!members) return parent->fail(ncclRemoteError, "ncclCommSplit: a rank is gone");
-  if (colour == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
+  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
   const auto place = std::distance(members->begin(), members->find({key, parent->rank}));
   const ncclResult_t result = child->join_part(*parent, static_cast<int>(place), static_cast<int>(members->size()),
-                                               "colour " + std::to_string(colour));
+                                               "color " + std::to_string(color));
   if (result != ncclSuccess) return parent->fail(result, child->last_error());
   *part = new ncclComm{child};
   return ncclSuccess;
@@ -138,15 +138,15 @@ ncclResult_t ncclCommInitAll(ncclComm_t* handles, int ranks, const int* devices)
   return end_group();
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t handle, int colour, int key, ncclComm_t* part, ncclConfig_t* config) {
+ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* part, ncclConfig_t* config) {
   EMULATED_NCCL_CALL("ncclCommSplit");
   if (const ncclResult_t result = check_ready(handle); result != ncclSuccess) return result;
-  if (part == nullptr || !is_valid(config) || (colour < 0 && colour != NCCL_SPLIT_NOCOLOR))
-    return refuse(ncclInvalidArgument, "ncclCommSplit: invalid colour, configuration or place for the communicator");
+  if (part == nullptr || !is_valid(config) || (color < 0 && color != NCCL_SPLIT_NOCOLOR))
+    return refuse(ncclInvalidArgument, "ncclCommSplit: invalid color, configuration or place for the communicator");
   *part = nullptr;
   const std::shared_ptr<Communicator> parent = handle->communicator;
-  return add_to_group(parent, [parent, child = child_of(*parent, config), colour, key, part] {
-    return split(parent, child, colour, key, part);
+  return add_to_group(parent, [parent, child = child_of(*parent, config), color, key, part] {
+    return split(parent, child, color, key, part);
   });
 }
 

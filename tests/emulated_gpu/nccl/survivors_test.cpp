@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators out of others: by colour, and of those that are left when a rank has failed.
+// Communicators out of others: by color, and of those that are left when a rank has failed.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -82,7 +82,7 @@ TEST_F(CudaCapture, IsEndedByTheThreadThatBeganIt) {
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
-// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: no synchronisation
+// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: no synchronization
 // or query of a stream that is being captured
 TEST_F(CudaCapture, IsInvalidatedBySynchronization) {
   const Filling filling;

@@ -46,7 +46,7 @@ struct Rounding {
   }
 };
 
-/// Every value of the format, each middle between two neighbours, which goes to the even one, and what is next to it.
+/// Every value of the format, each middle between two neighbors, which goes to the even one, and what is next to it.
 Rounding all_roundings(const Format& format) {
   Rounding all;
   for (std::uint16_t bits = 0; bits < format.infinity(); ++bits) {

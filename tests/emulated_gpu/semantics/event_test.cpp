@@ -195,7 +195,7 @@ TEST_F(CudaEvent, TellsNoTimeThatItDoesNotHave) {
   EXPECT_EQ(cudaEventElapsedTime(&milliseconds, unrecorded, timed), cudaErrorInvalidResourceHandle);
 }
 
-// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: waits, queries and synchronisation
+// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: waits, queries and synchronization
 // go across devices
 TEST_F(CudaEvents, OrderStreamsOfDifferentDevices) {
   const Array<int> here(std::vector<int>(1 << 12, 1));

@@ -293,7 +293,7 @@ TEST_F(CudaMemory, IsPinnedOnceByRegistration) {
   std::free(memory);
 }
 
-// CUDA C++ Programming Guide 13.0, Unified Memory: the host reads what the GPU has written once it has synchronised
+// CUDA C++ Programming Guide 13.0, Unified Memory: the host reads what the GPU has written once it has synchronized
 TEST_F(CudaMemory, ThatIsManagedIsTheHostsAfterSynchronization) {
   const Stream stream;
   const Array<Byte> copy(256);

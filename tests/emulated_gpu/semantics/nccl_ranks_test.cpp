@@ -183,7 +183,7 @@ TEST_F(NcclRanks, ExchangeInAGroup) {
   });
 }
 
-// NCCL User Guide, Creating more communicators: ncclCommSplit by colour, in the order of the keys
+// NCCL User Guide, Creating more communicators: ncclCommSplit by color, in the order of the keys
 TEST_F(NcclRanks, AreSplit) {
   with_ranks([](const Rank& me, int ranks) {
     const bool is_first = me.rank == 0;

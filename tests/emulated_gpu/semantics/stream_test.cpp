@@ -194,7 +194,7 @@ void CUDART_CB note_call(void* data) {
 }
 
 // CUDA Runtime API, Execution Control: cudaLaunchHostFunc is called after what was queued before, of which the host
-// sees the effect as after synchronising an event
+// sees the effect as after synchronizing an event
 TEST_F(CudaStream, CallsHostFunctionsInOrder) {
   const Stream stream;
   const Array<int> memory(1);

@@ -35,7 +35,7 @@ class MpiGroup {
   /// @param deadline        for all ranks to call this
   /// @throws Error{timeout} that names the ranks which have not come; Error{unsupported} if lockstep was built with
   ///         another MPI library; Error{invalid_argument} for no communicator or one between two groups, and where MPI
-  ///         is not initialised; Error{transport}
+  ///         is not initialized; Error{transport}
   static MpiGroup adopt(std::int64_t fortran_handle, std::string_view family,
                         std::chrono::duration<double> deadline = std::chrono::seconds(300));
 
@@ -61,10 +61,10 @@ class MpiGroup {
   /// The same ranks in a new communicator. Collective. @throws Error{transport}
   [[nodiscard]] MpiGroup dup() const;
 
-  /// The ranks that name the same colour, ordered by (key, rank). Collective over this group.
+  /// The ranks that name the same color, ordered by (key, rank). Collective over this group.
   /// @param color  ≥ 0; none where this rank joins no new group
-  /// @return nothing on ranks without a colour
-  /// @throws Error{transport}; Error{invalid_argument} on a negative colour
+  /// @return nothing on ranks without a color
+  /// @throws Error{transport}; Error{invalid_argument} on a negative color
   [[nodiscard]] std::optional<MpiGroup> split(std::optional<int> color, int key) const;
 
   /// Frees the communicator. Collective; no operation may be under way. Calling it again does nothing.

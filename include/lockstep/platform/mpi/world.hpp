@@ -16,13 +16,13 @@ namespace lockstep {
 /// What the program's threads do with MPI; the standard's four levels, lowest first.
 enum class ThreadLevel { single, funneled, serialized, multiple };
 
-/// What MPI was initialised with, which may be more than was asked for. @pre MPI is initialised. @throws
+/// What MPI was initialized with, which may be more than was asked for. @pre MPI is initialized. @throws
 /// Error{transport}
 ThreadLevel provided_thread_level();
 
 /// How MPI is begun, and how long the ranks may take to come.
 struct WorldOptions {
-  /// The thread level to ask MPI for, where the program has not initialised it. What MPI gives instead is taken; who
+  /// The thread level to ask MPI for, where the program has not initialized it. What MPI gives instead is taken; who
   /// needs more, as a progress thread does, says so.
   ThreadLevel thread_level = ThreadLevel::multiple;
   /// For all ranks to come; MPI's own start is not bounded by it.
@@ -33,11 +33,11 @@ struct WorldOptions {
 
 /// All processes of the job, and this one's place among them. Made once in `main` and passed on; never global.
 ///
-/// Initialises MPI; a program started without mpirun is a world of one. Where the program has initialised MPI itself,
-/// at whatever thread level, the world joins it and leaves finalising to the program. MPI_COMM_WORLD keeps its error
+/// Initializes MPI; a program started without mpirun is a world of one. Where the program has initialized MPI itself,
+/// at whatever thread level, the world joins it and leaves finalizing to the program. MPI_COMM_WORLD keeps its error
 /// handler: only on lockstep's own communicators are MPI's errors returned, to become `Error`.
 ///
-/// Move-only. The destructor neither throws nor communicates: without `close()` MPI stays unfinalised, of which it
+/// Move-only. The destructor neither throws nor communicates: without `close()` MPI stays unfinalized, of which it
 /// gives notice, unless an exception is on its way, which tells more.
 class World {
  public:
@@ -68,7 +68,7 @@ class World {
   /// The ranks of this node, in the order of their local ranks.
   [[nodiscard]] const MpiGroup& node_group() const { return node_group_; }
 
-  /// Finalises MPI, unless the program initialised it itself. Collective; every group and communicator made from this
+  /// Finalizes MPI, unless the program initialized it itself. Collective; every group and communicator made from this
   /// world must be closed. Calling it again does nothing. @throws Error{transport}
   void close();
 
