@@ -39,7 +39,7 @@ struct DataParallel::State {
     }
     if (options.share_update) check_sharing();
     if (options.shards != 0) check_sharding();
-    (void)group->statistics();  // made here, where all ranks are together
+    (void)group->control();  // made here, where all ranks are together
     reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
                     ddp::BucketOptions{.size = options.bucket,
                                        .first = first_bucket(options.bucket),
@@ -164,12 +164,12 @@ void DataParallel::State::send_the_rest() {
 
 DataParallel::Step DataParallel::State::take(std::span<double> sums, const Finding& finding) {
   DataParallel::Step step = tally.take(sums);
-  step.not_finite = finite.gather(*group, group->statistics(), tally.not_finite());
+  step.not_finite = finite.gather(*group, group->control(), tally.not_finite());
   const bool is_to_look = options.check_finite && step.not_finite.empty();
   if (is_to_look) finite.look_at_sums(tensors.layout(), tensors.flat_gradients(), reducer->summed());
   if (finding.find) finding.find();
   if (reducer->scatters() && (is_to_look || !finding.numbers.empty()))
-    finite.exchange(group->statistics(), finding.numbers);
+    finite.exchange(group->control(), finding.numbers);
   if (is_to_look) step.not_finite = finite.of_sums();
   return step;
 }
@@ -230,7 +230,7 @@ DataParallel::Step DataParallel::finish(double weight, std::span<double> sums, c
     return {.weight = state.tally.weight()};
   }
   state.send_the_rest();
-  Work tallying = state.tally.send(state.group->statistics(), state.finite.found());
+  Work tallying = state.tally.send(state.group->control(), state.finite.found());
   state.reducer->finish();
   tallying.wait();
   state.tensors.distribute();

@@ -56,7 +56,7 @@ struct ProcessGroup::State {
     return members->make(engine->progress, plain(options));
   }
 
-  [[nodiscard]] std::unique_ptr<Communicator> make_another() const {
+  [[nodiscard]] std::unique_ptr<Communicator> make_new_communicator() const {
     if (options.device == Device::cpu) return make_plain();
     auto on_device = members->make_on_device(engine->progress, plain(options));
     return backends::make_routed(make_plain(), std::move(on_device));
@@ -65,7 +65,7 @@ struct ProcessGroup::State {
   void close() {
     if (engine.use_count() == 1) engine->thread.reset();  // else others of its groups are at work
     communicator->close();
-    if (statistics) statistics->close();
+    if (control) control->close();
     members->close();
   }
 
@@ -74,7 +74,7 @@ struct ProcessGroup::State {
   std::unique_ptr<ddp::Members> members;
   std::shared_ptr<ddp::AbortReach> reach = std::make_shared<ddp::AbortReach>();
   std::unique_ptr<Communicator> communicator;
-  std::unique_ptr<Communicator> statistics;
+  std::unique_ptr<Communicator> control;
 };
 
 ProcessGroup::ProcessGroup(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -108,16 +108,16 @@ Communicator& ProcessGroup::communicator() const { return *state_->communicator;
 Progress& ProcessGroup::progress() const { return state_->engine->progress; }
 const std::optional<collectives::Selection>& ProcessGroup::selection() const { return state_->members->selection(); }
 
-Communicator& ProcessGroup::statistics() {
-  if (!state_->statistics) {
-    state_->statistics = state_->make_plain();
-    state_->reach->add(*state_->statistics);
+Communicator& ProcessGroup::control() {
+  if (!state_->control) {
+    state_->control = state_->make_plain();
+    state_->reach->add(*state_->control);
   }
-  return *state_->statistics;
+  return *state_->control;
 }
 
-std::unique_ptr<Communicator> ProcessGroup::another() {
-  auto communicator = state_->make_another();
+std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
+  auto communicator = state_->make_new_communicator();
   state_->reach->add(*communicator);
   return communicator;
 }

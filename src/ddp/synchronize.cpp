@@ -24,7 +24,7 @@ void compare(ProcessGroup& group, const std::vector<Buffer>& values) {
   for (const Buffer& buffer : values) hash.add(static_cast<std::int64_t>(fingerprint(buffer)));
   auto mine = static_cast<std::int64_t>(hash.value());
   std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
-  group.statistics()
+  group.control()
       .all_gather(Buffer{&mine, {1}, DType::int64}, Buffer{all.data(), {group.size()}, DType::int64}, Queue::host(),
                   "initial parameters")
       .wait();

@@ -79,7 +79,7 @@ void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops, bool sha
   hash.add(arithmetic);
   auto own = static_cast<std::int64_t>(hash.value());
   std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
-  group.statistics().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "arithmetic").wait();
+  group.control().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "arithmetic").wait();
   std::vector<int> others;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
@@ -149,7 +149,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       velocity_(group.allocate(bytes_of(data_parallel_.owned(), options.precision))),
       averages_(allocate_host(options.ema > 0 ? bytes_of(data_parallel_.owned(), options.precision) : Bytes{})),
       state_(allocate_host({own_shards_.count * model_.state().count().value * size_of(options.precision)})),
-      statistics_(group.statistics()),
+      statistics_(group.control()),
       loss_scale_(on_every_rank(group, [&] { return LossScale(options.loss_scale); })),
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
       inputs_(tensors_.size()),
@@ -207,18 +207,18 @@ nn::Feed Replica::feed(const data::Batch& batch) {
 }
 
 void Replica::sum(std::span<double> values) {
-  group_->statistics().all_reduce(values, values, ReduceOp::sum, Queue::host(), "weights").wait();
+  group_->control().all_reduce(values, values, ReduceOp::sum, Queue::host(), "weights").wait();
 }
 
 void Replica::gather(std::span<const double> own, std::span<double> all) {
   if (shards_ == 0) {
-    group_->statistics().all_gather(own, all, Queue::host(), "batch norm").wait();
+    group_->control().all_gather(own, all, Queue::host(), "batch norm").wait();
     return;
   }
   const std::int64_t part = static_cast<std::int64_t>(own.size()) / own_shards_.count;
   for (std::size_t rank = 0; rank < parts_.size(); ++rank)
     parts_[rank].value = part * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
-  group_->statistics().all_gather_v(own, all, parts_, Queue::host(), "batch norm").wait();
+  group_->control().all_gather_v(own, all, parts_, Queue::host(), "batch norm").wait();
 }
 
 bool Replica::finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) {
@@ -265,7 +265,7 @@ void Replica::refuse_loss(double loss) const {
   const auto sound = [](const ops::Figures& term) { return std::isfinite(term.loss); };
   const std::uint8_t own = std::all_of(figures.begin(), figures.end(), sound) ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(group_->size()));
-  group_->statistics().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "losses").wait();
+  group_->control().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "losses").wait();
   std::vector<int> culprits;
   std::string list;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -297,7 +297,7 @@ void Replica::average_state() {
 }
 
 void Replica::average_shards(const Buffer& states) {
-  average_over_shards(states, samples_seen_, shards_, own_shards_, group_->statistics());
+  average_over_shards(states, samples_seen_, shards_, own_shards_, group_->control());
 }
 
 /// To where the gradients were: they are not needed any more before the next step.
@@ -373,7 +373,7 @@ void Replica::restore(const Snapshot& snapshot) {
     take_own(whole, averages());
   }
   double scale[2] = {snapshot.loss_scale, static_cast<double>(snapshot.scaled_steps)};
-  group_->statistics().broadcast({scale, {2}, DType::float64}, {0}, Queue::host(), "loss scale").wait();
+  group_->control().broadcast({scale, {2}, DType::float64}, {0}, Queue::host(), "loss scale").wait();
   loss_scale_.restore(scale[0], static_cast<std::int64_t>(scale[1]));
   forget_samples();
 }

@@ -57,11 +57,11 @@ void require_same_run(ProcessGroup& group, const std::vector<Setting>& rank_zero
 }
 
 std::string rank_zeros_text(ProcessGroup& group, const std::string& text) {
-  return broadcast(group.statistics(), text, {0});
+  return broadcast(group.control(), text, {0});
 }
 
 void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
-  Communicator& communicator = group.statistics();
+  Communicator& communicator = group.control();
   std::uint8_t has_one = obstacle.empty() ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(group.size()));
   communicator.all_gather(std::span(&has_one, 1), std::span(all), Queue::host(), "snapshot").wait();

@@ -65,7 +65,7 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       replica_(group, ops, graph, data.train->tensors(), options, observer),
       batches_(make_batches(data.train, group, options, true, observer)),
       test_batches_(make_batches(data.test, group, options, false, nullptr)),
-      statistics_(group.statistics()) {
+      statistics_(group.control()) {
   prepare_shares(replica_, batches_.sampler(), true);
   prepare_shares(replica_, test_batches_.sampler(), false);
 }
@@ -206,7 +206,7 @@ void Trainer::restore(const Snapshot& snapshot) {
   replica_.compute_as(snapshot);
   replica_.restore(snapshot);
   std::int64_t position[3] = {snapshot.epoch, snapshot.step, snapshot.steps};
-  group_->statistics().broadcast({position, {3}, DType::int64}, {0}, Queue::host(), "position").wait();
+  group_->control().broadcast({position, {3}, DType::int64}, {0}, Queue::host(), "position").wait();
   epoch_ = position[0];
   step_ = position[1];
   steps_ = position[2];

@@ -25,9 +25,9 @@ double triangle(int ranks) { return ranks * (ranks + 1) / 2.0; }
 TEST(ProcessGroup, HasCommunicatorsWithOrdersOfTheirOwn) {
   on_every_rank([](ProcessGroup& group) {
     EXPECT_FALSE(group.host().empty());
-    const auto another = group.another();
+    const auto another = group.new_communicator();
     std::vector<double> values(4, 1.0);
-    std::vector<Communicator*> communicators = {&group.communicator(), &group.statistics(), another.get()};
+    std::vector<Communicator*> communicators = {&group.communicator(), &group.control(), another.get()};
     // On one communicator, ranks that submit in different orders would be refused.
     std::vector<Work> under_way;
     for (std::size_t i = 0; i < 3; ++i) {
@@ -103,7 +103,7 @@ TEST(ProcessGroup, CompressesSumsOfItsFirstCommunicatorOnly) {
         group.communicator().all_reduce(buffer, buffer, ReduceOp::sum).wait();
         EXPECT_EQ(fine, static_cast<float>(group.size()));
         fine = 1.0F + 1.0F / 1024;
-        group.statistics().all_reduce(buffer, buffer, ReduceOp::sum).wait();
+        group.control().all_reduce(buffer, buffer, ReduceOp::sum).wait();
         EXPECT_EQ(fine, static_cast<float>(group.size()) * (1.0F + 1.0F / 1024));
       },
       {.compress = backends::WireFormat::bfloat16});
@@ -147,8 +147,8 @@ TEST(ProcessGroup, AbortsAllItsCommunicatorsAndTheGroupsSplitFromIt) {
     if (group.size() == 1) return;
     auto doomed = group.split(0, group.rank().value);
     auto part = doomed->split(0, group.rank().value);
-    doomed->another()->close();  // and is gone when the group is aborted
-    const auto another = doomed->another();
+    doomed->new_communicator()->close();  // and is gone when the group is aborted
+    const auto another = doomed->new_communicator();
     const bool is_last = group.rank().value == group.size() - 1;
     group.communicator().barrier().wait();
     if (is_last) std::thread([&] { doomed->abort("the disk is full"); }).join();

@@ -60,7 +60,7 @@ TEST(Scatter, EveryElementHasOneOwnerAndRankZeroHasMost) {
         end = part.offset.value + part.count.value;
       }
       std::vector<int> owners = marks(model);
-      Communicator& all = group.statistics();
+      Communicator& all = group.control();
       all.all_reduce(std::span(owners), std::span(owners), ReduceOp::sum).wait();
       EXPECT_EQ(owners, std::vector<int>(owners.size(), 1));
       std::int64_t most = total(model.owned()).value;

@@ -65,7 +65,7 @@ class Member final : public Peers {
     gradients_.ready(parameter);
   }
   void between_operators() override {}
-  void sum(std::span<double> values) override { group_.statistics().all_reduce(values, values, ReduceOp::sum).wait(); }
+  void sum(std::span<double> values) override { group_.control().all_reduce(values, values, ReduceOp::sum).wait(); }
   [[nodiscard]] int size() const override { return ranks; }
   void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
   bool finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) override {

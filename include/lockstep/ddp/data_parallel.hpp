@@ -55,7 +55,7 @@ struct DataParallelOptions {
 ///   forward, backward, ready(i) for each gradient as it is complete → finish(weight) → update by sum ÷ Σ weight
 ///
 /// Gradients become plain sums; whoever applies them divides by the sum of weights, once. So ranks' shares may differ,
-/// or be empty. Used by the group's thread; it uses the group's `communicator()` and `statistics()`, so a group has one
+/// or be empty. Used by the group's thread; it uses the group's `communicator()` and `control()`, so a group has one
 /// DataParallel at a time. Move-only.
 class DataParallel {
  public:

@@ -101,12 +101,12 @@ class ProcessGroup {
   [[nodiscard]] Communicator& communicator() const;
   /// A second one of the group's, with an order of its own, always of host memory: for the few numbers that go beside
   /// large operations. Collective when first called.
-  Communicator& statistics();
+  Communicator& control();
   /// One more, with an order of its own and neither compressed nor observed. It is closed before the group is. Where it
   /// is for device memory, ranks submit operations of all communicators of a GPU in the same order, each where the one
   /// before has ended or a stream puts it behind: NCCL's kernels keep the GPU while they wait for each other.
   /// Collective.
-  std::unique_ptr<Communicator> another();
+  std::unique_ptr<Communicator> new_communicator();
   /// The ranks that name the same color, ordered by (key, rank), with the same options. It is closed by its ranks, in
   /// any order with this one. Collective.
   /// @param color  ≥ 0; none where this rank joins no new group
@@ -119,9 +119,9 @@ class ProcessGroup {
   /// Memory where the group's operations are fastest, of its device; zeroed. @throws std::bad_alloc; Error{device}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
 
-  /// Lets the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `statistics()`
-  /// and what `another()` has made, and on those of the groups that were split from this one. The group that this one
-  /// was split from goes on. From any thread, but not beside close() or the destructor of any of them.
+  /// Lets the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `control()`
+  /// and what `new_communicator()` has made, and on those of the groups that were split from this one. The group that
+  /// this one was split from goes on. From any thread, but not beside close() or the destructor of any of them.
   void abort(std::string_view why) noexcept;
 
   /// Ends the group. Collective; no operation may be under way. Calling it again does nothing. @throws Error{transport}

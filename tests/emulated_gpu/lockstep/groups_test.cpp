@@ -55,7 +55,7 @@ TEST_F(Groups, SendDeviceMemoryToNcclAndTheRestToTheHost) {
   double number = 1;
   group.communicator().all_reduce(std::span<const double>(&number, 1), std::span(&number, 1), ReduceOp::sum).wait();
   EXPECT_EQ(number, group.size());
-  group.statistics().barrier().wait();
+  group.control().barrier().wait();
   group.close();
 }
 
@@ -67,7 +67,7 @@ TEST_F(Groups, AreSplitAndHaveFurtherCommunicators) {
   EXPECT_EQ(part->size(), (group.size() + 1 - me % 2) / 2);
   EXPECT_EQ(sum_of_ranks(*part), sum_up_to(part->size()));
   EXPECT_EQ(sum_of_ranks(group), sum_up_to(group.size()));
-  const auto another = group.another();
+  const auto another = group.new_communicator();
   const Allocation memory = another->allocate({4});
   another->broadcast(memory.as(DType::int32), {0}).wait();
   EXPECT_EQ(sum_of_ranks(*part), sum_up_to(part->size()));
