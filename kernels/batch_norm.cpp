@@ -101,7 +101,7 @@ void sum_channels(const ChannelLayout& layout, const TensorPart& part, const flo
 }
 
 LOCKSTEP_VECTORISED
-void sum_channels(const ChannelLayout& layout, const TensorPart& part, const BFloat16* x, double* sum,
+void sum_channels(const ChannelLayout& layout, const TensorPart& part, const bfloat16* x, double* sum,
                   double* squares) {
   sum_each_channel(layout, part, x, sum, squares);
 }
@@ -114,7 +114,7 @@ void normalize(const ChannelLayout& layout, const TensorPart& part, const Forwar
 
 LOCKSTEP_VECTORISED
 void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
-               const BFloat16* x, const BFloat16* residual, BFloat16* y) {
+               const bfloat16* x, const bfloat16* residual, bfloat16* y) {
   normalize_each(layout, part, coefficients, x, residual, y);
 }
 

@@ -12,7 +12,7 @@
 /// one rounding, instead of 5.6e-8 (PyTorch 4.8e-8). That makes ResNet-20's activations more exact than PyTorch's, by
 /// 2 %, for 0.3 % of a step's time; the convolutions, which have PyTorch's error of 1.6e-7, contribute the rest.
 ///
-/// Elements are float, or BFloat16, which is widened when it is read and rounded when it is stored.
+/// Elements are float, or bfloat16, which is widened when it is read and rounded when it is stored.
 namespace lockstep::kernels {
 
 /// images × groups × positions × lanes, where channel = group·lanes + lane: NCHW has one lane, NHWC one group, a
@@ -84,24 +84,24 @@ Threshold threshold_of_six(double scale, double shift);  ///< at least 6
 
 /// sum = Σ x and squares = Σ x² of each channel, overwritten.
 void sum_channels(const ChannelLayout& layout, const TensorPart& part, const float* x, double* sum, double* squares);
-void sum_channels(const ChannelLayout& layout, const TensorPart& part, const BFloat16* x, double* sum, double* squares);
+void sum_channels(const ChannelLayout& layout, const TensorPart& part, const bfloat16* x, double* sum, double* squares);
 
 /// y = clip(x·scale + shift, rounded, + residual), whose residual may be null: nothing. `y` may be `x` or `residual`.
 void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y);
 void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
-               const BFloat16* x, const BFloat16* residual, BFloat16* y);
+               const bfloat16* x, const bfloat16* residual, bfloat16* y);
 
 /// sum = Σ g and products = Σ g·(x − mean) of each channel, overwritten.
 void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const float* x,
                    const OutputGradient<float>& gradient, double* sum, double* products);
-void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const BFloat16* x,
-                   const OutputGradient<BFloat16>& gradient, double* sum, double* products);
+void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const bfloat16* x,
+                   const OutputGradient<bfloat16>& gradient, double* sum, double* products);
 
 /// dx = scale·g − slope·(x − mean) − intercept with g = mask(dy), by x if at all. `dx` may be `dy`.
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
                     const Mask<float>& mask, const float* x, const float* dy, float* dx);
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
-                    const Mask<BFloat16>& mask, const BFloat16* x, const BFloat16* dy, BFloat16* dx);
+                    const Mask<bfloat16>& mask, const bfloat16* x, const bfloat16* dy, bfloat16* dx);
 
 }  // namespace lockstep::kernels

@@ -170,8 +170,8 @@ void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const fl
 }
 
 LOCKSTEP_VECTORISED
-void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const BFloat16* x,
-                   const OutputGradient<BFloat16>& gradient, double* sum, double* products) {
+void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const bfloat16* x,
+                   const OutputGradient<bfloat16>& gradient, double* sum, double* products) {
   sum_each_gradient(layout, part, mean, x, gradient, sum, products);
 }
 
@@ -183,7 +183,7 @@ void backward_input(const ChannelLayout& layout, const TensorPart& part, const B
 
 LOCKSTEP_VECTORISED
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
-                    const Mask<BFloat16>& mask, const BFloat16* x, const BFloat16* dy, BFloat16* dx) {
+                    const Mask<bfloat16>& mask, const bfloat16* x, const bfloat16* dy, bfloat16* dx) {
   backward_each_input(layout, part, coefficients, mask, x, dy, dx);
 }
 

@@ -8,15 +8,6 @@
 
 namespace lockstep::kernels {
 
-/// Elements of DType::float16 (IEEE 754 binary16) and DType::bfloat16 (the upper half of a float32), as they lie in
-/// memory.
-struct Float16 {
-  std::uint16_t bits;
-};
-struct BFloat16 {
-  std::uint16_t bits;
-};
-
 /// Calls f with a value of the element's type.
 template <typename F>
 void with_type(DType dtype, const F& f) {
@@ -26,20 +17,20 @@ void with_type(DType dtype, const F& f) {
     case DType::int32: return f(std::int32_t{});
     case DType::int64: return f(std::int64_t{});
     case DType::uint8: return f(std::uint8_t{});
-    case DType::float16: return f(Float16{});
-    case DType::bfloat16: return f(BFloat16{});
+    case DType::float16: return f(float16{});
+    case DType::bfloat16: return f(bfloat16{});
   }
 }
 
 /// to[i] = from[i], exactly; overwrites. A NaN stays one; of float16 it becomes quiet.
 /// @pre  the same number of elements, no overlap
-void convert(std::span<const Float16> from, std::span<float> to);
-void convert(std::span<const BFloat16> from, std::span<float> to);
+void convert(std::span<const float16> from, std::span<float> to);
+void convert(std::span<const bfloat16> from, std::span<float> to);
 
 /// to[i] = from[i], rounded to nearest, ties to even; overwrites. Beyond the range (65,504 in float16) it becomes
 /// infinite; a NaN stays one and becomes quiet. @pre as above
-void convert(std::span<const float> from, std::span<Float16> to);
-void convert(std::span<const float> from, std::span<BFloat16> to);
+void convert(std::span<const float> from, std::span<float16> to);
+void convert(std::span<const float> from, std::span<bfloat16> to);
 
 /// to[i] = what becomes of from[i] when it is stored in a 16-bit format, as `convert` there and back makes it. The two
 /// may be the same elements.

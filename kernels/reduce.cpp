@@ -75,8 +75,8 @@ void fill_neutral(void* out, Count count, DType dtype, ReduceOp op) {
     case DType::int32: return fill(out, count, neutral<std::int32_t>(op));
     case DType::int64: return fill(out, count, neutral<std::int64_t>(op));
     case DType::uint8: return fill(out, count, neutral<std::uint8_t>(op));
-    case DType::float16: return fill(out, count, narrowed<Float16>(neutral<float>(op)));
-    case DType::bfloat16: return fill(out, count, narrowed<BFloat16>(neutral<float>(op)));
+    case DType::float16: return fill(out, count, narrowed<float16>(neutral<float>(op)));
+    case DType::bfloat16: return fill(out, count, narrowed<bfloat16>(neutral<float>(op)));
   }
 }
 

@@ -34,7 +34,7 @@ struct Packs {
   LOCKSTEP_INLINE static void load(Vector (&values)[count], const T* from) {
     for (std::int64_t k = 0; k < count; ++k) std::memcpy(&values[k], from + k * size, sizeof values[k]);
   }
-  LOCKSTEP_INLINE static void load(Floats (&values)[count], const BFloat16* from) {
+  LOCKSTEP_INLINE static void load(Floats (&values)[count], const bfloat16* from) {
     Bits16 stored[count];
     load(stored, &from->bits);
     for (std::int64_t k = 0; k < count; ++k) widen(stored[k], values[k]);
@@ -43,7 +43,7 @@ struct Packs {
   LOCKSTEP_INLINE static void store(const Vector (&values)[count], T* to) {
     for (std::int64_t k = 0; k < count; ++k) std::memcpy(to + k * size, &values[k], sizeof values[k]);
   }
-  LOCKSTEP_INLINE static void store(const Floats (&values)[count], BFloat16* to) {
+  LOCKSTEP_INLINE static void store(const Floats (&values)[count], bfloat16* to) {
     Bits16 stored[count];
     for (std::int64_t k = 0; k < count; ++k) narrow(values[k], stored[k]);
     store(stored, &to->bits);
@@ -54,7 +54,7 @@ struct Packs {
   LOCKSTEP_INLINE static void store_exact(const Floats (&values)[count], T* to) {
     store(values, to);
   }
-  LOCKSTEP_INLINE static void store_exact(const Floats (&values)[count], BFloat16* to) {
+  LOCKSTEP_INLINE static void store_exact(const Floats (&values)[count], bfloat16* to) {
     Bits16 stored[count];
     for (std::int64_t k = 0; k < count; ++k) {
       Bits32 bits;
@@ -111,7 +111,7 @@ LOCKSTEP_INLINE const float* read(const float* from, float (&/*space*/)[Lanes]) 
   return from;
 }
 template <std::int64_t Lanes>
-LOCKSTEP_INLINE const float* read(const BFloat16* from, float (&space)[Lanes]) {
+LOCKSTEP_INLINE const float* read(const bfloat16* from, float (&space)[Lanes]) {
   using Pack = Packs<Lanes>;
   typename Pack::Floats values[Pack::count];
   Pack::load(values, from);
@@ -123,14 +123,14 @@ LOCKSTEP_INLINE float* place_of(float* to, float (&/*space*/)[Lanes]) {
   return to;
 }
 template <std::int64_t Lanes>
-LOCKSTEP_INLINE float* place_of(BFloat16* /*to*/, float (&space)[Lanes]) {
+LOCKSTEP_INLINE float* place_of(bfloat16* /*to*/, float (&space)[Lanes]) {
   return space;
 }
 /// Stores what has been written there.
 template <std::int64_t Lanes>
 LOCKSTEP_INLINE void write(float (&/*space*/)[Lanes], float* /*to*/) {}
 template <std::int64_t Lanes>
-LOCKSTEP_INLINE void write(float (&space)[Lanes], BFloat16* to) {
+LOCKSTEP_INLINE void write(float (&space)[Lanes], bfloat16* to) {
   using Pack = Packs<Lanes>;
   typename Pack::Floats values[Pack::count];
   Pack::load(values, space);

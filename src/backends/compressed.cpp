@@ -27,16 +27,16 @@ std::span<Half> halves(const Buffer& buffer) {
 
 void narrow(const ConstBuffer& from, const Buffer& to) {
   const std::span floats(static_cast<const float*>(from.data), static_cast<std::size_t>(from.count.value));
-  if (to.dtype == DType::bfloat16) return kernels::convert(floats, halves<kernels::BFloat16>(to));
-  kernels::convert(floats, halves<kernels::Float16>(to));
+  if (to.dtype == DType::bfloat16) return kernels::convert(floats, halves<bfloat16>(to));
+  kernels::convert(floats, halves<float16>(to));
 }
 
 void widen(const Buffer& from, const Buffer& to) {
   const std::span floats(static_cast<float*>(to.data), static_cast<std::size_t>(to.count.value));
   if (from.dtype == DType::bfloat16) {
-    return kernels::convert(std::span<const kernels::BFloat16>(halves<kernels::BFloat16>(from)), floats);
+    return kernels::convert(std::span<const bfloat16>(halves<bfloat16>(from)), floats);
   }
-  kernels::convert(std::span<const kernels::Float16>(halves<kernels::Float16>(from)), floats);
+  kernels::convert(std::span<const float16>(halves<float16>(from)), floats);
 }
 
 /// An operation of the inner communicator, with the conversions around it.

@@ -110,8 +110,8 @@ void expect_the_same_on_any_medium(DType dtype) {
 TEST(Order, OfTheTreeGivesTheSameBitsInSharedMemoryAndByMessages) {
   expect_the_same_on_any_medium<float>(DType::float32);
   expect_the_same_on_any_medium<double>(DType::float64);
-  expect_the_same_on_any_medium<kernels::Float16>(DType::float16);
-  expect_the_same_on_any_medium<kernels::BFloat16>(DType::bfloat16);
+  expect_the_same_on_any_medium<float16>(DType::float16);
+  expect_the_same_on_any_medium<bfloat16>(DType::bfloat16);
 }
 
 /// Without this the tests above could not fail. (On 7 ranks, folded neighbors happen to make the canonical tree.)

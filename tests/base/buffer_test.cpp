@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <list>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "lockstep/base/error.hpp"
 
@@ -23,6 +27,52 @@ TEST(Buffer, IsMadeOfASpanOfElements) {
   EXPECT_EQ(read.dtype, DType::int64);
   static_assert(!std::is_convertible_v<std::span<const float>, Buffer>, "what may not be written");
   static_assert(!std::is_convertible_v<std::span<char>, Buffer>, "no element's type");
+}
+
+TEST(Buffer, IsMadeOfAnyContiguousRangeThatStays) {
+  std::vector<float> list(5);
+  std::array<std::uint8_t, 3> bytes{};
+  bfloat16 halves[2];
+  const Buffer of_list = list;
+  EXPECT_EQ(of_list.data, list.data());
+  EXPECT_EQ(of_list.count, Count{5});
+  EXPECT_EQ(of_list.dtype, DType::float32);
+  EXPECT_EQ(Buffer(bytes).bytes(), Bytes{3});
+  EXPECT_EQ(Buffer(halves).dtype, DType::bfloat16);
+  EXPECT_EQ(Buffer(halves).count, Count{2});
+  const std::vector<float16> fixed(7);
+  const ConstBuffer of_fixed = fixed;
+  EXPECT_EQ(of_fixed.data, fixed.data());
+  EXPECT_EQ(of_fixed.bytes(), Bytes{14});
+  EXPECT_EQ(of_fixed.dtype, DType::float16);
+  static_assert(!std::is_convertible_v<std::vector<float>, Buffer>, "it would be gone");
+  static_assert(!std::is_convertible_v<std::vector<float>, ConstBuffer>, "it would be gone");
+  static_assert(!std::is_convertible_v<const std::vector<float>&, Buffer>, "what may not be written");
+  static_assert(!std::is_convertible_v<std::vector<bool>&, Buffer>, "not one behind the other");
+  static_assert(!std::is_convertible_v<std::list<float>&, Buffer>, "not one behind the other");
+}
+
+TEST(Buffer, IsMadeOfOneVariable) {
+  double number = 3;
+  const Buffer one = number;
+  EXPECT_EQ(one.data, &number);
+  EXPECT_EQ(one.count, Count{1});
+  EXPECT_EQ(one.dtype, DType::float64);
+  const std::int32_t fixed = 4;
+  const ConstBuffer read = fixed;
+  EXPECT_EQ(read.data, &fixed);
+  EXPECT_EQ(read.dtype, DType::int32);
+  static_assert(!std::is_convertible_v<double, Buffer> && !std::is_convertible_v<double, ConstBuffer>, "it is gone");
+  static_assert(!std::is_convertible_v<const double&, Buffer>, "what may not be written");
+  static_assert(!std::is_convertible_v<bool&, Buffer> && !std::is_convertible_v<char&, Buffer>, "no element's type");
+  static_assert(!std::is_convertible_v<float*&, Buffer>, "of how many elements?");
+}
+
+TEST(Rank, ComparesWithIntegers) {
+  constexpr Rank rank{3};
+  static_assert(rank == 3 && 3 == rank && rank != 2L && rank < std::size_t{4} && -1 < rank && rank >= 3U);
+  static_assert(rank == Rank{3} && rank < Rank{4});
+  static_assert(Rank{-1} < 0U, "by value, whatever the signs of the types are");
 }
 
 TEST(Allocation, HostMemoryIsZeroedAndAligned) {

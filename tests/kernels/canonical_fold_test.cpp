@@ -85,8 +85,8 @@ void expect_the_cpus_conversions() {
   }
 }
 
-TEST(CanonicalFold, ConvertsFloat16AsTheCpusKernels) { expect_the_cpus_conversions<Float16, cuda::Float16>(); }
-TEST(CanonicalFold, ConvertsBFloat16AsTheCpusKernels) { expect_the_cpus_conversions<BFloat16, cuda::BFloat16>(); }
+TEST(CanonicalFold, ConvertsFloat16AsTheCpusKernels) { expect_the_cpus_conversions<float16, cuda::Float16>(); }
+TEST(CanonicalFold, ConvertsBFloat16AsTheCpusKernels) { expect_the_cpus_conversions<bfloat16, cuda::BFloat16>(); }
 
 }  // namespace
 }  // namespace lockstep::kernels

@@ -5,6 +5,8 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/instruction_set.hpp"
@@ -18,8 +20,8 @@ struct Definition {
   int bias;
   int largest_exponent;  // of a number, as stored
 };
-constexpr Definition float16{10, 15, 30};
-constexpr Definition bfloat16{7, 127, 254};
+constexpr Definition float16_format{10, 15, 30};
+constexpr Definition bfloat16_format{7, 127, 254};
 
 double value_of(std::uint16_t bits, const Definition& d) {
   const int fraction = bits & ((1 << d.fraction_bits) - 1);
@@ -58,53 +60,71 @@ std::vector<std::uint16_t> every_half() {
   return bits;
 }
 
-class Conversion : public testing::TestWithParam<const InstructionSet*> {
- protected:
-  using Widen = void (*)(const std::uint16_t*, float*, std::int64_t);
-  using Narrow = void (*)(const float*, std::uint16_t*, std::int64_t);
+using Widen = void (*)(const std::uint16_t*, float*, std::int64_t);
+using Narrow = void (*)(const float*, std::uint16_t*, std::int64_t);
 
-  static void expect_exact(Widen widen, const Definition& d) {
-    const auto halves = every_half();
-    std::vector<float> floats(halves.size());
-    widen(halves.data(), floats.data(), static_cast<std::int64_t>(halves.size()));
-    for (std::size_t i = 0; i < halves.size(); ++i) {
-      const double expected = value_of(halves[i], d);
-      ASSERT_TRUE(std::isnan(expected) ? std::isnan(floats[i]) : same(floats[i], expected)) << std::hex << halves[i];
+void expect_exact(Widen widen, const Definition& d) {
+  const auto halves = every_half();
+  std::vector<float> floats(halves.size());
+  widen(halves.data(), floats.data(), static_cast<std::int64_t>(halves.size()));
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    const double expected = value_of(halves[i], d);
+    ASSERT_TRUE(std::isnan(expected) ? std::isnan(floats[i]) : same(floats[i], expected)) << std::hex << halves[i];
+  }
+}
+
+void expect_nearest(Narrow narrow, const Definition& d) {
+  const auto floats = interesting_floats();
+  std::vector<std::uint16_t> halves(floats.size());
+  narrow(floats.data(), halves.data(), static_cast<std::int64_t>(floats.size()));
+  const std::uint16_t quiet = static_cast<std::uint16_t>(1 << (d.fraction_bits - 1));
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    const double actual = value_of(halves[i], d);
+    const auto bits = std::bit_cast<std::uint32_t>(floats[i]);
+    if (std::isnan(floats[i])) {
+      ASSERT_TRUE(std::isnan(actual) && (halves[i] & quiet) != 0 && halves[i] >> 15 == bits >> 31) << std::hex << bits;
+    } else {
+      ASSERT_TRUE(same(actual, nearest(floats[i], d))) << std::hex << bits << " became " << halves[i];
     }
   }
-  static void expect_nearest(Narrow narrow, const Definition& d) {
-    const auto floats = interesting_floats();
-    std::vector<std::uint16_t> halves(floats.size());
-    narrow(floats.data(), halves.data(), static_cast<std::int64_t>(floats.size()));
-    const std::uint16_t quiet = static_cast<std::uint16_t>(1 << (d.fraction_bits - 1));
-    for (std::size_t i = 0; i < floats.size(); ++i) {
-      const double actual = value_of(halves[i], d);
-      const auto bits = std::bit_cast<std::uint32_t>(floats[i]);
-      if (std::isnan(floats[i])) {
-        ASSERT_TRUE(std::isnan(actual) && (halves[i] & quiet) != 0 && halves[i] >> 15 == bits >> 31)
-            << std::hex << bits;
-      } else {
-        ASSERT_TRUE(same(actual, nearest(floats[i], d))) << std::hex << bits << " became " << halves[i];
-      }
-    }
-  }
-};
+}
+
+/// What the C++ type of an element makes of each.
+template <typename Half>
+void widen_each(const std::uint16_t* from, float* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = Half::from_bits(from[i]);
+}
+template <typename Half>
+void narrow_each(const float* from, std::uint16_t* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = Half(from[i]).bits;
+}
+
+TEST(SixteenBitElements, ConvertAsTheirFormatsAreDefined) {
+  expect_exact(widen_each<float16>, float16_format);
+  expect_exact(widen_each<bfloat16>, bfloat16_format);
+  expect_nearest(narrow_each<float16>, float16_format);
+  expect_nearest(narrow_each<bfloat16>, bfloat16_format);
+  static_assert(float16(65520.0F) == std::numeric_limits<float>::infinity() && float16(65519.0F) == 65504);
+  static_assert(std::is_trivial_v<bfloat16> && std::is_trivial_v<float16>);
+}
+
+class Conversion : public testing::TestWithParam<const InstructionSet*> {};
 
 TEST_P(Conversion, ToFloat32IsExact) {
-  expect_exact(GetParam()->widen_float16, float16);
-  expect_exact(GetParam()->widen_bfloat16, bfloat16);
+  expect_exact(GetParam()->widen_float16, float16_format);
+  expect_exact(GetParam()->widen_bfloat16, bfloat16_format);
 }
 
 TEST_P(Conversion, ToSixteenBitsIsToTheNearestTiesToEven) {
-  expect_nearest(GetParam()->narrow_float16, float16);
-  expect_nearest(GetParam()->narrow_bfloat16, bfloat16);
+  expect_nearest(GetParam()->narrow_float16, float16_format);
+  expect_nearest(GetParam()->narrow_bfloat16, bfloat16_format);
 }
 
 /// In place, as values are rounded where they lie.
 TEST_P(Conversion, RoundsWhereItLiesToTheNearestTiesToEven) {
   const auto floats = interesting_floats();
   for (const auto& [round, definition] :
-       {std::pair(GetParam()->round_float16, float16), std::pair(GetParam()->round_bfloat16, bfloat16)}) {
+       {std::pair(GetParam()->round_float16, float16_format), std::pair(GetParam()->round_bfloat16, bfloat16_format)}) {
     auto rounded = floats;
     round(rounded.data(), rounded.data(), static_cast<std::int64_t>(rounded.size()));
     for (std::size_t i = 0; i < floats.size(); ++i) {
@@ -159,18 +179,18 @@ INSTANTIATE_TEST_SUITE_P(Each, Conversion, testing::ValuesIn(instruction_sets().
 
 TEST(Convert, TakesSpansOfEitherFormat) {
   const std::vector<float> numbers = {1.0F, -2.5F, 0.0F};
-  std::vector<Float16> halves(3);
-  std::vector<BFloat16> brains(3);
+  std::vector<float16> halves(3);
+  std::vector<bfloat16> brains(3);
   convert(numbers, std::span(halves));
   convert(numbers, std::span(brains));
   EXPECT_EQ(halves[1].bits, 0xc100);
   EXPECT_EQ(brains[1].bits, 0xc020);
   std::vector<float> back(3);
-  convert(std::span<const Float16>(halves), back);
+  convert(std::span<const float16>(halves), back);
   EXPECT_EQ(back, numbers);
-  convert(std::span<const BFloat16>(brains), back);
+  convert(std::span<const bfloat16>(brains), back);
   EXPECT_EQ(back, numbers);
-  convert(std::span<const float>(), std::span<Float16>());
+  convert(std::span<const float>(), std::span<float16>());
   const std::vector<float> third = {1.0F / 3};
   round_to(DType::float16, third, back = {0});
   EXPECT_EQ(back[0], 0x1.554p-2F);

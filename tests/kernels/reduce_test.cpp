@@ -91,7 +91,7 @@ TEST(ReduceFloat, NanWinsOverNumbersInMinAndMax) {
 template <typename Half>
 class ReduceHalf : public testing::Test {
  protected:
-  static constexpr DType dtype = std::is_same_v<Half, Float16> ? DType::float16 : DType::bfloat16;
+  static constexpr DType dtype = std::is_same_v<Half, float16> ? DType::float16 : DType::bfloat16;
   static std::vector<Half> halves(const std::vector<float>& values) {
     std::vector<Half> result(values.size());
     convert(values, std::span(result));
@@ -103,7 +103,7 @@ class ReduceHalf : public testing::Test {
     return result;
   }
 };
-using Halves = testing::Types<Float16, BFloat16>;
+using Halves = testing::Types<float16, bfloat16>;
 TYPED_TEST_SUITE(ReduceHalf, Halves);
 
 /// 256 + ½ + ½ + … is 256 where each partial sum is rounded to a bfloat16, and 2048 + … likewise in float16.

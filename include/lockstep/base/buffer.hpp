@@ -5,26 +5,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "lockstep/base/types.hpp"
 
 namespace lockstep {
 
-/// What elements are: IEEE 754 and two's complement, in the machine's byte order; bfloat16 is a float32 without its
-/// lower half.
+/// The type of elements: IEEE 754 and two's complement, in the machine's byte order. bfloat16 is the upper half of a
+/// float32.
 enum class DType { float32, float64, int32, int64, uint8, float16, bfloat16 };
-/// How operands are combined. An average is the sum, divided by the number of ranks when it is complete: the same bits
-/// on all ranks. Integers are divided as C++ does, after their sum has wrapped as sums do; 16-bit formats in float32,
-/// with one rounding.
+/// How operands are combined. An average is the sum divided by the number of ranks, once, when the sum is complete; so
+/// all ranks get the same bits. Integers wrap when they are added, and their average is divided as C++ divides. The
+/// 16-bit formats are divided in float32 and rounded once.
 enum class ReduceOp { sum, min, max, product, average };
-/// The operator that combines two operands on the way.
+/// The operator that combines two operands while a reduction is under way.
 constexpr ReduceOp combining(ReduceOp op) { return op == ReduceOp::average ? ReduceOp::sum : op; }
 
-/// Where memory lives: ordinary process memory, memory that the node's ranks share,
-/// page-locked host memory, or a GPU's.
+/// Where memory is: ordinary memory of the process, memory that the ranks of a node share, page-locked memory of the
+/// host, or memory of a GPU.
 enum class MemoryKind { host, shared, pinned, device };
 
 /// Bytes per element.
@@ -40,10 +42,10 @@ constexpr std::int64_t size_of(DType dtype) {
   }
   return 0;
 }
-/// The C++ types of elements; the 16-bit formats have none.
+/// The C++ types of elements. The standard library's 16-bit types of C++23 are elements too, where it has them.
 template <typename T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
-    std::same_as<T, std::int64_t> || std::same_as<T, std::uint8_t>;
+    std::same_as<T, std::int64_t> || std::same_as<T, std::uint8_t> || is_half<T>;
 /// The dtype of such a type.
 template <Element T>
 constexpr DType dtype_of() {
@@ -51,14 +53,26 @@ constexpr DType dtype_of() {
   if constexpr (std::same_as<T, double>) return DType::float64;
   if constexpr (std::same_as<T, std::int32_t>) return DType::int32;
   if constexpr (std::same_as<T, std::int64_t>) return DType::int64;
-  return DType::uint8;
+  if constexpr (std::same_as<T, std::uint8_t>) return DType::uint8;
+  return std::same_as<T, float16> || is_std_float16<T> ? DType::float16 : DType::bfloat16;
 }
+
+/// What the elements of a contiguous range are, const if they may not be written.
+template <typename R>
+using ElementOf = std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>;
+/// Contiguous ranges of elements that outlive the expression they are in: lvalues of std::vector, std::array and C
+/// arrays, and views such as std::span.
+template <typename R>
+concept ElementRange = Element<std::remove_const_t<ElementOf<R>>> && requires(R& range) {
+  std::size(range);
+} &&(std::is_lvalue_reference_v<R> || std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>);
 
 std::string_view name(DType dtype);
 std::string_view name(ReduceOp op);
 std::string_view name(MemoryKind kind);
 
-/// A view of `count` elements that somebody else owns. Every std::span of elements converts to one.
+/// A view of `count` elements, which somebody else owns. A range of elements, such as a std::vector<float> or a
+/// std::span<double>, and a single element convert to it.
 struct Buffer {
   void* data = nullptr;
   Count count;
@@ -70,16 +84,22 @@ struct Buffer {
   constexpr Buffer(void* data_in, Count count_in, DType dtype_in = DType::float32,
                    MemoryKind kind_in = MemoryKind::host)
       : data(data_in), count(count_in), dtype(dtype_in), kind(kind_in) {}
-  /// The same elements.
+  /// A view of the elements of a range, which may be written.
+  template <ElementRange R>
+  requires Element<ElementOf<R>>
+  // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): a Buffer is no range
+  constexpr Buffer(R&& elements)
+      : Buffer(std::data(elements), {static_cast<std::int64_t>(std::size(elements))},
+               dtype_of<std::remove_const_t<ElementOf<R>>>()) {}
+  /// A view of one variable.
   template <Element T>
-  // NOLINTNEXTLINE(google-explicit-constructor): a span is a view of elements, too
-  constexpr Buffer(std::span<T> elements)
-      : Buffer(elements.data(), {static_cast<std::int64_t>(elements.size())}, dtype_of<T>()) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): one element is a range of one
+  constexpr Buffer(T& element) : Buffer(&element, {1}, dtype_of<T>()) {}
 
   [[nodiscard]] Bytes bytes() const { return {count.value * size_of(dtype)}; }
 };
 
-/// A view that is only read. Every Buffer converts to one.
+/// A view of elements that are only read. Every Buffer converts to one, and so do ranges and variables that are const.
 struct ConstBuffer {
   const void* data = nullptr;
   Count count;
@@ -87,35 +107,38 @@ struct ConstBuffer {
   MemoryKind kind = MemoryKind::host;
 
   ConstBuffer() = default;
-  /// A view of `count_in` elements, as `Buffer` is.
+  /// A view of `count_in` elements of a dtype.
   ConstBuffer(const void* data_in, Count count_in, DType dtype_in, MemoryKind kind_in = MemoryKind::host)
       : data(data_in), count(count_in), dtype(dtype_in), kind(kind_in) {}
-  /// The same elements, to be read only.
+  /// A view of the same elements.
   // NOLINTNEXTLINE(google-explicit-constructor): a view that may be written is one that may be read
   ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype), kind(b.kind) {}
-
-  /// The same elements, to be read only.
+  /// A view of the elements of a range.
+  template <ElementRange R>
+  // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): as Buffer's
+  ConstBuffer(R&& elements)
+      : ConstBuffer(std::data(elements), {static_cast<std::int64_t>(std::size(elements))},
+                    dtype_of<std::remove_const_t<ElementOf<R>>>()) {}
+  /// A view of one variable. A temporary value does not convert: it would be gone before the operation reads it.
   template <typename T>
   requires Element<std::remove_const_t<T>>
   // NOLINTNEXTLINE(google-explicit-constructor): as Buffer's
-  ConstBuffer(std::span<T> elements)
-      : ConstBuffer(elements.data(), {static_cast<std::int64_t>(elements.size())}, dtype_of<std::remove_const_t<T>>()) {
-  }
+  ConstBuffer(T& element) : ConstBuffer(&element, {1}, dtype_of<std::remove_const_t<T>>()) {}
 
   [[nodiscard]] Bytes bytes() const { return {count.value * size_of(dtype)}; }
 };
 
-/// `count` elements from element `offset` on. @pre the range lies inside `whole`
+/// A view of `count` elements from element `offset` on. @pre the range lies inside `whole`
 Buffer slice(const Buffer& whole, Count offset, Count count);
 ConstBuffer slice(const ConstBuffer& whole, Count offset, Count count);
 
-/// Owned memory; the view is released with it. Move-only.
+/// Memory that this object owns and releases at its end. Move-only.
 class Allocation {
  public:
   using Release = std::function<void(void*)>;
 
   Allocation() = default;
-  /// Takes over memory that `release` will be given at the end.
+  /// Takes over memory, which is given to `release` at the end.
   Allocation(void* data, Bytes bytes, MemoryKind kind, Release release);
   Allocation(Allocation&& other) noexcept;
   Allocation& operator=(Allocation&& other) noexcept;
@@ -126,7 +149,7 @@ class Allocation {
   [[nodiscard]] void* data() const { return data_; }
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   [[nodiscard]] MemoryKind kind() const { return kind_; }
-  /// The memory seen as elements of `dtype`, as many as fit.
+  /// A view of the memory as elements of `dtype`, as many as fit.
   [[nodiscard]] Buffer as(DType dtype) const;
 
  private:
@@ -136,7 +159,7 @@ class Allocation {
   Release release_;
 };
 
-/// Zeroed host memory, aligned to 64 bytes (a cache line and an AVX-512 vector).
+/// Allocates zeroed memory of the host, aligned to 64 bytes (a cache line, and a vector of AVX-512).
 /// @throws Error{invalid_argument} if `bytes` is negative; std::bad_alloc
 Allocation allocate_host(Bytes bytes);
 

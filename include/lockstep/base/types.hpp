@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <compare>
+#include <concepts>
 #include <cstdint>
+#include <utility>
+
+#include "lockstep/base/version.hpp"
+
+#if defined(__STDCPP_FLOAT16_T__) || defined(__STDCPP_BFLOAT16_T__)
+#include <stdfloat>
+#endif
 
 namespace lockstep {
 
-/// A process's number in a communicator, 0 ≤ value < size.
+/// A process's number in a communicator, 0 ≤ value < size. It compares with integers: `group.rank() == 0`.
 struct Rank {
   int value = 0;
+  friend constexpr bool operator==(const Rank&, const Rank&) = default;
   friend constexpr auto operator<=>(const Rank&, const Rank&) = default;
+  friend constexpr bool operator==(Rank rank, std::integral auto number) { return std::cmp_equal(rank.value, number); }
+  friend constexpr std::strong_ordering operator<=>(Rank rank, std::integral auto number) {
+    if (std::cmp_less(rank.value, number)) return std::strong_ordering::less;
+    return std::cmp_equal(rank.value, number) ? std::strong_ordering::equal : std::strong_ordering::greater;
+  }
 };
 
 /// A number of elements.
@@ -23,5 +38,84 @@ struct Bytes {
   std::int64_t value = 0;
   friend constexpr auto operator<=>(const Bytes&, const Bytes&) = default;
 };
+
+/// An element of DType::bfloat16: the upper half of a float32. It stores a value; arithmetic is done in float, to which
+/// it converts exactly. A float becomes one by rounding to nearest, ties to even; a NaN stays one and becomes quiet.
+struct bfloat16 {
+  std::uint16_t bits;
+
+  bfloat16() = default;
+  constexpr explicit bfloat16(float value) : bits(narrowed(std::bit_cast<std::uint32_t>(value))) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): the conversion is exact
+  constexpr operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+  /// The value whose stored bits these are.
+  static constexpr bfloat16 from_bits(std::uint16_t bits) { return std::bit_cast<bfloat16>(bits); }
+
+ private:
+  static constexpr std::uint16_t narrowed(std::uint32_t value) {
+    const bool is_nan = (value & 0x7fffffffU) > 0x7f800000U;
+    const std::uint32_t rounded = is_nan ? value | 0x400000U : value + 0x7fffU + ((value >> 16) & 1U);
+    return static_cast<std::uint16_t>(rounded >> 16);
+  }
+};
+
+/// An element of DType::float16, IEEE 754's binary16. It converts as bfloat16 does; what is beyond 65,504 when it has
+/// been rounded becomes infinite.
+struct float16 {
+  std::uint16_t bits;
+
+  float16() = default;
+  constexpr explicit float16(float value) : bits(narrowed(std::bit_cast<std::uint32_t>(value))) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): the conversion is exact
+  constexpr operator float() const { return std::bit_cast<float>(widened(bits)); }
+  /// The value whose stored bits these are.
+  static constexpr float16 from_bits(std::uint16_t bits) { return std::bit_cast<float16>(bits); }
+
+ private:
+  static constexpr std::uint32_t rebias = (127U - 15U) << 23;  // between the exponents of the two formats
+
+  static constexpr std::uint16_t narrowed(std::uint32_t value) {
+    const std::uint32_t magnitude = value & 0x7fffffffU;
+    std::uint32_t result = 0x7c00U;  // infinite
+    if (magnitude > 0x7f800000U) {
+      result = ((magnitude >> 13) & 0x3ffU) | 0x7e00U;
+    } else if (magnitude <
+               0x38800000U) {  // 2⁻¹⁴: below it, the addition rounds to what a subnormal number's places are
+      result =
+          std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
+    } else if (magnitude < 0x47800000U) {  // 2¹⁶
+      result = (magnitude + 0xfffU + ((magnitude >> 13) & 1U) - rebias) >> 13;
+    }
+    return static_cast<std::uint16_t>(result | ((value >> 16) & 0x8000U));
+  }
+  static constexpr std::uint32_t widened(std::uint32_t stored) {
+    const std::uint32_t magnitude = (stored & 0x7fffU) << 13;
+    std::uint32_t result = magnitude + rebias;
+    if (magnitude >= 0x0f800000U) {  // infinite, or a NaN, which becomes quiet
+      result = magnitude | (magnitude > 0x0f800000U ? 0x7fc00000U : 0x7f800000U);
+    } else if (magnitude < 0x00800000U) {  // subnormal: with the exponent of 2⁻¹⁴, 1 × 2⁻¹⁴ is too much
+      result = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude + rebias + 0x00800000U) - 0x1p-14F);
+    }
+    return result | ((stored & 0x8000U) << 16);
+  }
+};
+
+#ifdef __STDCPP_FLOAT16_T__
+template <typename T>
+concept is_std_float16 = std::same_as<T, std::float16_t>;
+#else
+template <typename T>
+concept is_std_float16 = false;
+#endif
+#ifdef __STDCPP_BFLOAT16_T__
+template <typename T>
+concept is_std_bfloat16 = std::same_as<T, std::bfloat16_t>;
+#else
+template <typename T>
+concept is_std_bfloat16 = false;
+#endif
+/// The C++ types of 16-bit elements: lockstep's, and the standard library's where it has them.
+template <typename T>
+concept is_half = std::same_as<T, float16> || std::same_as<T, bfloat16> || is_std_float16<T> || is_std_bfloat16<T>;
 
 }  // namespace lockstep

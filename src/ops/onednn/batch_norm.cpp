@@ -163,7 +163,7 @@ class BatchNormKernel final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make(const BatchNorm& shape, const ContextPtr& /*context*/, std::span<const Format> in) {
-  if (in[0].dtype == DType::bfloat16) return std::make_unique<BatchNormKernel<kernels::BFloat16>>(in, shape);
+  if (in[0].dtype == DType::bfloat16) return std::make_unique<BatchNormKernel<bfloat16>>(in, shape);
   return std::make_unique<BatchNormKernel<float>>(in, shape);
 }
 

@@ -69,7 +69,7 @@ class FrozenBatchNormKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, const ContextPtr& /*context*/, std::span<const Format> in) {
   const Format known = channel_tag(in[0]) ? in[0] : Format::plain(in[0].shape, in[0].dtype);
-  if (known.dtype == DType::bfloat16) return std::make_unique<FrozenBatchNormKernel<kernels::BFloat16>>(known, norm);
+  if (known.dtype == DType::bfloat16) return std::make_unique<FrozenBatchNormKernel<bfloat16>>(known, norm);
   return std::make_unique<FrozenBatchNormKernel<float>>(known, norm);
 }
 

@@ -86,8 +86,8 @@ TEST(Pattern, SumsOf255RanksAreExactIn16Bits) {
   Pattern halves(DType::float16, 255);
   Pattern brains(DType::bfloat16, 255);
   std::vector<float> wide(Pattern::period);
-  std::vector<kernels::Float16> half(Pattern::period);
-  std::vector<kernels::BFloat16> brain(Pattern::period);
+  std::vector<float16> half(Pattern::period);
+  std::vector<bfloat16> brain(Pattern::period);
   floats.set_sum(1);
   floats.write({wide.data(), {Pattern::period}, DType::float32}, 0);
   halves.set_sum(1);
@@ -95,9 +95,9 @@ TEST(Pattern, SumsOf255RanksAreExactIn16Bits) {
   brains.set_sum(1);
   brains.write({brain.data(), {Pattern::period}, DType::bfloat16}, 0);
   std::vector<float> back(Pattern::period);
-  kernels::convert(std::span<const kernels::Float16>(half), back);
+  kernels::convert(std::span<const float16>(half), back);
   EXPECT_EQ(back, wide);
-  kernels::convert(std::span<const kernels::BFloat16>(brain), back);
+  kernels::convert(std::span<const bfloat16>(brain), back);
   EXPECT_EQ(back, wide);
 }
 
