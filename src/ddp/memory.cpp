@@ -49,9 +49,7 @@ std::uint64_t fingerprint(const ConstBuffer& buffer) {
     copy(buffer, copied.as(buffer.dtype));
     data = copied.data();
   }
-  Fnv1a hash;
-  hash.add({static_cast<const char*>(data), static_cast<std::size_t>(buffer.bytes().value)});
-  return hash.value();
+  return hash_of({static_cast<const std::byte*>(data), static_cast<std::size_t>(buffer.bytes().value)});
 }
 
 }  // namespace lockstep::ddp

@@ -13,7 +13,7 @@ namespace lockstep::ddp {
 /// @pre as many bytes on both sides
 void copy(const ConstBuffer& from, const Buffer& to, Queue queue = Queue::host());
 void fill_with_zeros(const Buffer& buffer, Queue queue = Queue::host());
-/// A fingerprint of the bytes, by which ranks compare them.
+/// A fingerprint of the bytes, by which ranks compare them. @cost  one pass; of a GPU's memory also a copy to the host
 std::uint64_t fingerprint(const ConstBuffer& buffer);
 
 }  // namespace lockstep::ddp

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {
@@ -28,7 +29,7 @@ std::vector<LayoutPart> owned_of(const std::vector<Bucket>& buckets, const Layou
 }  // namespace
 
 Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
-                 const Leaves& leaves, Observer* observer)
+                 const Leaves& leaves, Observer* observer, std::int64_t compare_every)
     : communicator_(&communicator),
       layout_(&layout),
       gradients_(gradients),
@@ -44,7 +45,11 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
     pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
     labels_.push_back("bucket " + std::to_string(b) + " (" + tensor_range(layout, buckets_[b]) + ")");
   }
-  check_agreement(hash(layout, gradients.dtype, buckets_) + static_cast<std::uint64_t>(leaves.total));
+  Fnv1a settings;
+  for (const std::int64_t setting : {static_cast<std::int64_t>(hash(layout, gradients.dtype, buckets_)),
+                                     static_cast<std::int64_t>(leaves.total), compare_every})
+    settings.add(setting);
+  check_agreement(settings.value());
 }
 
 /// The program has waited for the queue, but the host need not have looked since.
@@ -70,7 +75,7 @@ void Reducer::check_agreement(std::uint64_t own_hash) {
   throw Error(
       ErrorCode::mismatch,
       "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
-      "same size of buckets, dtype, shards and way to share the update? Here are " +
+      "same size of buckets, dtype, shards, compare_every and way to share the update? Here are " +
           std::to_string(layout_->tensors().size()) + " tensors in " + std::to_string(buckets_.size()) + " buckets",
       {.operation = "bucket plan",
        .rank = communicator_->rank().value,

@@ -21,9 +21,10 @@ class Reducer {
   /// @param gradients  flat, of `layout`
   /// @param leaves     that ranks bring of each element; none: one each
   /// @param observer   gets the span "wait for gradients" on the track "compute"; may be null
+  /// @param compare_every  steps between comparisons of values, which the ranks have to agree on as well
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or buckets. Collective.
   Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
-          const Leaves& leaves = {}, Observer* observer = nullptr);
+          const Leaves& leaves = {}, Observer* observer = nullptr, std::int64_t compare_every = 0);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
   /// Waits for nobody.

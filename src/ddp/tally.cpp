@@ -11,8 +11,9 @@ void Tally::add(double weight, std::span<const double> sums) {
   for (std::size_t i = 0; i < sums.size(); ++i) sums_[i] += sums[i];
 }
 
-Work Tally::send(Communicator& communicator, double not_finite) {
+Work Tally::send(Communicator& communicator, double not_finite, const ValueCheck::Digest& digest) {
   all_ranks_.assign({weight_, not_finite});
+  all_ranks_.insert(all_ranks_.end(), digest.begin(), digest.end());
   all_ranks_.insert(all_ranks_.end(), sums_.begin(), sums_.end());
   all_ranks_.insert(all_ranks_.end(), used_.begin(), used_.end());
   const Buffer all{all_ranks_.data(), {static_cast<std::int64_t>(all_ranks_.size())}, DType::float64};
@@ -21,7 +22,7 @@ Work Tally::send(Communicator& communicator, double not_finite) {
 
 DataParallel::Step Tally::take(std::span<double> sums) {
   DataParallel::Step step{.weight = all_ranks_.front()};
-  const double* numbers = all_ranks_.data() + 2;
+  const double* numbers = digest().data() + digest().size();
   std::copy_n(numbers, sums.size(), sums.begin());
   const double* used = numbers + sums_.size();
   for (std::size_t i = 0; i < used_.size(); ++i)

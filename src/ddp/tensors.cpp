@@ -10,20 +10,26 @@
 namespace lockstep::ddp {
 namespace {
 
+Error refusal(const std::string& parameter, const std::string& why) {
+  return {ErrorCode::invalid_argument, "parameter '" + parameter + "': " + why, {.label = parameter}};
+}
+
+std::string elements(Count count) { return std::to_string(count.value) + " elements"; }
+
+bool is_left_empty(const Buffer& gradient) { return gradient.data == nullptr && gradient.count.value == 0; }
+
 void check(const Parameter& parameter, const Parameter& first) {
-  const auto refuse = [&](const std::string& why) {
-    throw Error(ErrorCode::invalid_argument, "parameter '" + parameter.name + "': " + why, {.label = parameter.name});
-  };
-  const auto count = [](const Buffer& buffer) { return std::to_string(buffer.count.value); };
-  for (const Buffer& buffer : {parameter.value, parameter.gradient}) {
-    if (buffer.data == nullptr && buffer.count.value > 0) refuse("a buffer is null");
-    if (buffer.dtype != first.value.dtype) {
-      refuse(std::string(name(buffer.dtype)) + " beside " + std::string(name(first.value.dtype)) + " of '" +
-             first.name + "': make a DataParallel for each dtype, each with a group of its own");
-    }
+  const bool has_gradient = !is_left_empty(parameter.gradient);
+  for (const Buffer& buffer : {parameter.value, has_gradient ? parameter.gradient : parameter.value}) {
+    if (buffer.data == nullptr && buffer.count.value > 0) throw refusal(parameter.name, "a buffer is null");
+    if (buffer.dtype == first.value.dtype) continue;
+    throw refusal(parameter.name, std::string(name(buffer.dtype)) + " beside " + std::string(name(first.value.dtype)) +
+                                      " of '" + first.name +
+                                      "': make a DataParallel for each dtype, each with a group of its own");
   }
-  if (parameter.value.count != parameter.gradient.count) {
-    refuse(count(parameter.value) + " elements of value, " + count(parameter.gradient) + " of gradient");
+  if (has_gradient && parameter.value.count != parameter.gradient.count) {
+    throw refusal(parameter.name, std::to_string(parameter.value.count.value) + " elements of value, " +
+                                      std::to_string(parameter.gradient.count.value) + " of gradient");
   }
 }
 
@@ -40,12 +46,16 @@ Layout layout_of(const std::vector<Parameter>& parameters) {
 }  // namespace
 
 Tensors::Tensors(Layout layout, DType dtype, const ProcessGroup& group, int places)
-    : layout_(std::move(layout)), dtype_(dtype), places_(places) {
+    : layout_(std::move(layout)), dtype_(dtype), program_gradients_(layout_.tensors().size()), places_(places) {
   move_to(group);
 }
 
 Tensors::Tensors(std::vector<Parameter> parameters, const ProcessGroup& group)
-    : layout_(layout_of(parameters)), dtype_(parameters.front().value.dtype), parameters_(std::move(parameters)) {
+    : layout_(layout_of(parameters)), dtype_(parameters.front().value.dtype) {
+  for (const Parameter& parameter : parameters) {
+    program_values_.push_back(parameter.value);
+    program_gradients_.push_back(parameter.gradient);
+  }
   move_to(group);
 }
 
@@ -65,11 +75,25 @@ Buffer Tensors::part(const Allocation& memory, int index) const {
 }
 
 Buffer Tensors::value(int index) const {
-  return are_the_programs() ? parameters_.at(static_cast<std::size_t>(index)).value : part(values_, index);
+  return are_the_programs() ? program_values_.at(static_cast<std::size_t>(index)) : part(values_, index);
 }
 
 Buffer Tensors::gradient(int index) const {
-  return are_the_programs() ? parameters_.at(static_cast<std::size_t>(index)).gradient : part(gradients_, index);
+  const Buffer& elsewhere = program_gradients_.at(static_cast<std::size_t>(index));
+  return elsewhere.data == nullptr ? part(gradients_, index) : elsewhere;
+}
+
+void Tensors::move_gradient(int index, const Buffer& gradient) {
+  const TensorSlot& slot = layout_.at(index);
+  if (gradient.count != slot.count || gradient.dtype != dtype_) {
+    throw refusal(slot.name, "its gradient is given as " + elements(gradient.count) + " of " +
+                                 std::string(name(gradient.dtype)) + ", where it has " + elements(slot.count) + " of " +
+                                 std::string(name(dtype_)));
+  }
+  if (gradient.data == nullptr && slot.count.value > 0) {
+    throw refusal(slot.name, "its gradient is given as a null pointer: a parameter without gradient is not made ready");
+  }
+  program_gradients_[static_cast<std::size_t>(index)] = is_in_flat_memory(index, gradient) ? Buffer{} : gradient;
 }
 
 Buffer Tensors::values() const {
@@ -78,14 +102,12 @@ Buffer Tensors::values() const {
 }
 
 std::vector<Buffer> Tensors::value_buffers() const {
-  if (!are_the_programs()) return {values()};
-  std::vector<Buffer> all;
-  for (const Parameter& parameter : parameters_) all.push_back(parameter.value);
-  return all;
+  return are_the_programs() ? program_values_ : std::vector<Buffer>{values()};
 }
 
 void Tensors::collect(int index, Queue queue) const {
-  if (are_the_programs()) copy(gradient(index), part(gradients_, index), queue);
+  const Buffer& elsewhere = program_gradients_[static_cast<std::size_t>(index)];
+  if (elsewhere.data != nullptr) copy(elsewhere, part(gradients_, index), queue);
 }
 
 Buffer Tensors::gradient(int index, int place) const {
@@ -100,8 +122,10 @@ void Tensors::collect_zeros(int index, int sums, Queue queue) const {
 }
 
 void Tensors::distribute(Queue queue) const {
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    copy(part(gradients_, static_cast<int>(i)), parameters_[i].gradient, queue);
+  for (std::size_t i = 0; i < program_gradients_.size(); ++i) {
+    const Buffer& elsewhere = program_gradients_[i];
+    if (elsewhere.data != nullptr) copy(part(gradients_, static_cast<int>(i)), elsewhere, queue);
+  }
 }
 
 }  // namespace lockstep::ddp

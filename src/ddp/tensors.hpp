@@ -7,8 +7,9 @@
 
 namespace lockstep::ddp {
 
-/// Where values and gradients lie: in two flat allocations of one layout, or, as the program's own, anywhere, with one
-/// flat allocation that the gradients pass through.
+/// Where values and gradients lie. Values are in a flat allocation of one layout, or are the program's own. Gradients
+/// are always in a flat allocation when they are reduced; those that the program has elsewhere are copied there and
+/// back.
 class Tensors {
  public:
   /// @param places  how many gradients of the layout there is memory for
@@ -16,13 +17,20 @@ class Tensors {
   /// @throws Error{invalid_argument} that names the parameter whose buffers do not fit each other
   Tensors(std::vector<Parameter> parameters, const ProcessGroup& group);
 
-  /// Moves into another group's memory; values are kept, gradients are not.
+  /// Moves into another group's memory; values are kept, gradients in the flat allocation are not.
   void move_to(const ProcessGroup& group);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
-  [[nodiscard]] bool are_the_programs() const { return !parameters_.empty(); }
+  [[nodiscard]] bool are_the_programs() const { return !program_values_.empty(); }
   [[nodiscard]] Buffer value(int index) const;
+  /// Where the program has it.
   [[nodiscard]] Buffer gradient(int index) const;
+  /// From now on the program has the gradient there.
+  /// @throws Error{invalid_argument} that names the parameter if the buffer is null or of another count or dtype
+  void move_gradient(int index, const Buffer& gradient);
+  [[nodiscard]] bool is_in_flat_memory(int index, const Buffer& gradient) const {
+    return gradient.data == part(gradients_, index).data;
+  }
   /// @throws Error{invalid_argument} for the program's tensors
   [[nodiscard]] Buffer values() const;
   /// What is all-reduced.
@@ -35,11 +43,11 @@ class Tensors {
   /// All values: one buffer, or the program's.
   [[nodiscard]] std::vector<Buffer> value_buffers() const;
 
-  /// The gradient is complete: into the flat ones with it.
+  /// Copies a gradient that is complete into the flat ones.
   void collect(int index, Queue queue) const;
   /// @param sums  in how many places
   void collect_zeros(int index, int sums, Queue queue) const;
-  /// The flat gradients are complete: out of them with all.
+  /// Copies gradients that the program has elsewhere out of the flat ones.
   void distribute(Queue queue = Queue::host()) const;
 
  private:
@@ -48,7 +56,8 @@ class Tensors {
 
   Layout layout_;
   DType dtype_;
-  std::vector<Parameter> parameters_;  // the program's; none where the memory is its own
+  std::vector<Buffer> program_values_;     // of each parameter; none where values are in `values_`
+  std::vector<Buffer> program_gradients_;  // of each parameter; null where it is in `gradients_`
   int places_ = 1;
   Allocation values_;
   Allocation gradients_;

@@ -3,16 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/ddp/process_group.hpp"
+#include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::ddp {
 namespace {
 
-TEST(ProgressThreadOfAGroup, IsRefusedWhereMpiIsNotMadeForIt) {
+TEST(OtherThreads, AreRefusedWhereMpiIsNotMadeForThem) {
+  float value = 0;
   World world({.thread_level = ThreadLevel::single});
   if (provided_thread_level() >= ThreadLevel::serialized)
     LOCKSTEP_SKIP(threads) << "this MPI gives more than it is asked for";
@@ -24,6 +26,20 @@ TEST(ProgressThreadOfAGroup, IsRefusedWhereMpiIsNotMadeForIt) {
     EXPECT_NE(error.message().find("MPI_THREAD_SERIALIZED"), std::string::npos) << error.message();
   }
   ProcessGroup group(world);
+  {
+    DataParallel model(group, {{"weight", Buffer{&value, {1}}, {}}});
+    std::string refusal = "nothing was thrown";
+    std::thread([&] {
+      try {
+        model.ready(0);
+      } catch (const Error& error) {
+        refusal = error.what();
+      }
+    }).join();
+    EXPECT_NE(refusal.find("initialized with MPI_THREAD_SERIALIZED"), std::string::npos) << refusal;
+    model.ready(0);
+    EXPECT_EQ(model.finish(2).weight, 2) << "the refused call has left no trace";
+  }
   group.close();
   world.close();
 }

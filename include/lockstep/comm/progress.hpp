@@ -70,7 +70,7 @@ WaitPolicy make_wait_policy(std::string_view name, int spins_advised);
 
 /// The operations of one rank, over all its communicators: whoever waits for one moves them all,
 /// so no order of waiting can deadlock. One value per rank, passed to each communicator; never global.
-/// Used by one thread at a time, its owner, whom a `ProgressThread` may help.
+/// Used by one thread, its owner, whom a `ProgressThread` may help and who may lend it by a `Turn`.
 class Progress {
  public:
   /// Keeps the progress thread away from the sources, and what they own, for as long as it lives. Held by whoever
@@ -90,6 +90,22 @@ class Progress {
 
    private:
     Progress* progress_;
+  };
+
+  /// Lends a rank's operations to the calling thread for as long as it lives; its own gets them back afterwards. What
+  /// that one does with them happens before or after, never meanwhile: whoever makes turns sees to that.
+  class Turn {
+   public:
+    explicit Turn(Progress& progress) : progress_(progress), owner_(progress.owner_.load(std::memory_order_relaxed)) {
+      progress_.owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() { progress_.owner_.store(owner_, std::memory_order_relaxed); }
+
+   private:
+    Progress& progress_;
+    std::thread::id owner_;
   };
 
   /// Hears what there is to say that is no error.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,7 +22,8 @@ namespace lockstep {
 struct Parameter {
   std::string name;
   Buffer value;
-  Buffer gradient;
+  /// Left empty, it lies in the memory that is reduced, where `DataParallel::gradient` says: nothing is copied then.
+  Buffer gradient = {};
 };
 
 /// How all ranks come to the same initial values: rank 0's are sent to all, or all are compared.
@@ -46,6 +48,12 @@ struct DataParallelOptions {
   /// in the first of `gradient_places()`. 0: each rank brings one gradient, and they are added in any order.
   int shards = 0;
   int places = 1;  ///< how many gradients of the layout this rank's memory is to hold; at least as many as sums
+  /// finish() compares the ranks' values, as they are before the update, in the second step with a group and in every
+  /// one that this divides; 0: never. Ranks whose updates differ, or that reduce another gradient than they have, are
+  /// found so. Values in memory of a GPU are not compared. @cost  64 bytes more in an all-reduce that each step has,
+  /// and a pass over the values in a step that compares: of 100 steps, which read and write values, gradients and the
+  /// optimizer's state a dozen times each, less than 0.1 %
+  std::int64_t compare_every = 100;
   Observer* observer = nullptr;  ///< gets the span "wait for gradients" on the track "compute"; outlives this
 };
 
@@ -55,8 +63,12 @@ struct DataParallelOptions {
 ///   forward, backward, ready(i) for each gradient as it is complete → finish(weight) → update by sum ÷ Σ weight
 ///
 /// Gradients become plain sums; whoever applies them divides by the sum of weights, once. So ranks' shares may differ,
-/// or be empty. Used by the group's thread; it uses the group's `communicator()` and `control()`, so a group has one
-/// DataParallel at a time. Move-only.
+/// or be empty. It uses the group's `communicator()` and `control()`, so a group has one DataParallel at a time.
+///
+/// It is made on the group's thread. Afterwards any threads may call `ready`, `progress`, `finish`, `finish_on`,
+/// `gather` and `synchronize`, also at once, as those do that run hooks during a backward: they take turns. What the
+/// program does with the group otherwise happens before or after these calls. MPI has to be initialized with
+/// MPI_THREAD_SERIALIZED at least where another thread calls, as `World` does. Move-only.
 class DataParallel {
  public:
   /// In memory of its own, where the group's operations are fastest, zeroed: the program writes `values()` and then
@@ -70,8 +82,8 @@ class DataParallel {
   /// With the program's own tensors, whose values it synchronizes at once. Collective.
   /// @throws also Error{invalid_argument} that names the parameter whose buffers do not fit each other;
   ///         Error{unsupported} if the update is to be shared, or gradients sharded
-  /// @cost  gradients pass through memory of its own, as large as they are together: one copy in `ready`, one back in
-  ///        `finish`
+  /// @cost  gradients that the program has elsewhere pass through memory of its own: one copy in `ready`, one back in
+  ///        `finish`; those that `Parameter` leaves to it do not
   DataParallel(ProcessGroup& group, std::vector<Parameter> parameters, const DataParallelOptions& options = {});
   DataParallel(DataParallel&&) noexcept;
   DataParallel& operator=(DataParallel&&) noexcept;
@@ -82,7 +94,7 @@ class DataParallel {
   [[nodiscard]] const Layout& layout() const;
   /// A parameter's elements, by its place in `layout()`.
   [[nodiscard]] Buffer value(int parameter) const;
-  /// Its gradient's, as many.
+  /// Its gradient's, as many: where `ready` was given it last, or as the constructor was told, or in memory of its own.
   [[nodiscard]] Buffer gradient(int parameter) const;
   /// All of them as one, of `layout()`. Only of memory of its own. @throws Error{invalid_argument} for the program's
   /// tensors
@@ -101,8 +113,17 @@ class DataParallel {
   /// order: gradients leave in the order of buckets, which is that of the layout, backwards.
   /// @param queue  where it is complete: the same for all of a step
   /// @throws Error{invalid_argument} that names the parameter if it was ready already, if synchronize() was not called,
-  ///         or if gradients are to be checked and the queue is a stream; Error{transport | timeout}
+  ///         or if gradients are to be checked and the queue is a stream; Error{unsupported} on another thread if MPI
+  ///         was not initialized for that; Error{transport | timeout}
   void ready(int parameter, Queue queue = Queue::host());
+  /// The same of a gradient that may have moved, as that of a std::vector or of a tensor that the program replaces:
+  /// what is reduced is what the program has. From now on the parameter's gradient is there; finish() writes its sum
+  /// there, also in later steps in which it is not made ready, until another call says where it has moved.
+  /// @param gradient  of as many elements and the same dtype; `gradient(parameter)` may be among what it can be
+  /// @throws also Error{invalid_argument} that names the parameter if the buffer is null or of another count or dtype,
+  ///         or, with shards or share_update, any other memory than `gradient(parameter)`; nothing has changed then
+  /// @cost   a copy, and one back in `finish`, unless it is memory of the DataParallel's own
+  void ready(int parameter, const Buffer& gradient, Queue queue = Queue::host());
   /// Moves what is under way, without waiting: to be called now and then during backward, unless a progress thread
   /// runs.
   void progress();
@@ -131,7 +152,9 @@ class DataParallel {
   /// @param sums     further numbers to add up over ranks, e.g. the loss; overwritten. As many on all ranks
   /// @param finding  numbers that ranks find each in the parts that they have the sums of: these are added up
   /// @throws Error{invalid_argument} for a weight that is negative or not a number, or if synchronize() was not called;
-  ///         Error{transport | timeout | mismatch}
+  ///         Error{mismatch} on every rank, after the sums have come, that names the first tensor whose values differ,
+  ///         the ranks that have other values than most (or, of as many, than rank 0) and the step, as
+  ///         `DataParallelOptions::compare_every` says; Error{transport | timeout | mismatch}
   /// @cost  one all-reduce of 8 bytes for each parameter and number, beside the last buckets; after them one more, of
   ///        findings and, if gradients are checked, of 8 bytes for each parameter, where ranks have sums of their own
   Step finish(double weight, std::span<double> sums = {}, const Finding& finding = {});
@@ -168,15 +191,22 @@ class DataParallel {
    public:
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;
-    ~NoSync() { --*scopes_; }
+    ~NoSync() { *scopes_ -= count_; }
 
    private:
     friend class DataParallel;
-    explicit NoSync(int& scopes) : scopes_(&scopes) { ++scopes; }
+    NoSync(int& scopes, bool on) : scopes_(&scopes), count_(on ? 1 : 0) { scopes += count_; }
     int* scopes_;
+    int count_;
   };
+  /// `auto guard = parallel.no_sync(step % 4 != 3);` sends the gradients of four backwards together.
+  /// @param on  whether it does anything
   /// @pre no parameter is ready that has not been finished
-  NoSync no_sync();
+  NoSync no_sync(bool on = true);
+
+  /// The number of the step that comes next, which errors name; the first is 1 otherwise, and each is one more than the
+  /// one before. A program says so that goes on from a checkpoint. Changes nothing else.
+  void number_steps_from(std::int64_t next);
 
   /// Goes on with another group: values are kept, buffers asked for before are not valid any more (but for the
   /// program's own). Where ranks join that have other values, all call synchronize() next. Collective over `group`,

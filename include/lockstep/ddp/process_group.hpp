@@ -62,9 +62,9 @@ ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 /// at a step boundary it can be closed and another made, of other ranks.
 ///
 /// One thread uses a group, with all its communicators, and all groups that were split from it; they share one
-/// `Progress`. It is the first that submits an operation, and operations that another one submits are refused. Only
-/// `abort` may be called from any thread. Move-only. The destructor waits for nobody: a group that
-/// is destroyed without `close()` lets the operations of the other ranks fail, unless it was moved from.
+/// `Progress`. It is the first that submits an operation, and operations that another one submits are refused, but for
+/// those of a `DataParallel`. Only `abort` may be called from any thread. Move-only. The destructor waits for nobody: a
+/// group that is destroyed without `close()` lets the operations of the other ranks fail, unless it was moved from.
 class ProcessGroup {
  public:
   /// All ranks of the job. Collective.

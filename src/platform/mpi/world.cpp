@@ -46,6 +46,9 @@ bool start_mpi(ThreadLevel wanted) {
 }  // namespace
 
 ThreadLevel provided_thread_level() {
+  int initialized = 0;
+  LOCKSTEP_MPI(MPI_Initialized(&initialized));
+  if (initialized == 0) return ThreadLevel::multiple;
   int provided = MPI_THREAD_SINGLE;
   LOCKSTEP_MPI(MPI_Query_thread(&provided));
   const auto level = std::find(levels.rbegin(), levels.rend(), provided);

@@ -16,7 +16,7 @@ namespace lockstep {
 /// What the program's threads do with MPI; the standard's four levels, lowest first.
 enum class ThreadLevel { single, funneled, serialized, multiple };
 
-/// What MPI was initialized with, which may be more than was asked for. @pre MPI is initialized. @throws
+/// What MPI was initialized with, which may be more than was asked for; `multiple` before it is. @throws
 /// Error{transport}
 ThreadLevel provided_thread_level();
 

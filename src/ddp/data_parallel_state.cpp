@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/data_parallel_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "ddp/synchronize.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Beyond 1 MiB an earlier start of communication gains nothing.
+Bytes first_bucket(Bytes bucket) { return {std::min<std::int64_t>((bucket.value + 3) / 4, 1 << 20)}; }
+
+}  // namespace
+
+DataParallel::State::State(ProcessGroup& group_in, ddp::Tensors tensors_in, const DataParallelOptions& options_in)
+    : options(options_in),
+      tensors(std::move(tensors_in)),
+      tally(tensors.layout().tensors().size()),
+      finite(tensors.layout().tensors().size()),
+      values(options.compare_every, tensors.layout().tensors().size()),
+      is_ready(tensors.layout().tensors().size(), 0) {
+  join(group_in);
+}
+
+void DataParallel::State::join(ProcessGroup& other) {
+  group = &other;
+  if (options.compare_every < 0) {
+    throw refusal("values compared every " + std::to_string(options.compare_every) +
+                  " steps: give a positive number, or 0 for never");
+  }
+  if (options.check_finite && tensors.flat_gradients().kind == MemoryKind::device) {
+    throw Error(ErrorCode::unsupported, "gradients in memory of a GPU are not checked: leave check_finite false",
+                {.rank = group->rank().value, .host = group->host()});
+  }
+  if (options.share_update) check_sharing();
+  if (options.shards != 0) check_sharding();
+  (void)group->control();  // made here, where all ranks are together
+  reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
+                  ddp::BucketOptions{.size = options.bucket,
+                                     .first = first_bucket(options.bucket),
+                                     .parts = options.share_update ? group->size() : 0},
+                  Leaves{options.shards, tensors.layout().count()}, options.observer, options.compare_every);
+  values.begin_anew();
+}
+
+Error DataParallel::State::refusal(const std::string& why, const std::string& label) const {
+  return {ErrorCode::invalid_argument, why, {.label = label, .rank = group->rank().value, .host = group->host()}};
+}
+
+void DataParallel::State::check_sharing() const {
+  const bool on_gpu = tensors.flat_gradients().kind == MemoryKind::device;
+  if (!on_gpu && !tensors.are_the_programs()) return;
+  throw Error(ErrorCode::unsupported,
+              std::string(on_gpu ? "gradients in memory of a GPU" : "gradients of the program's own tensors") +
+                  ": their update is not shared, leave share_update false" +
+                  (on_gpu ? "" : ", or let DataParallel have memory of its own"),
+              {.rank = group->rank().value, .host = group->host()});
+}
+
+int DataParallel::State::sums() const {
+  if (options.shards == 0) return 1;
+  return count_tree_nodes(options.shards, share_of(options.shards, group->rank().value, group->size()));
+}
+
+void DataParallel::State::check_sharding() const {
+  if (options.shards < group->size()) {
+    throw refusal(std::to_string(options.shards) + " shards for " + std::to_string(group->size()) +
+                  " ranks: each needs one at least, so use no more ranks than shards");
+  }
+  if (options.places < sums()) {
+    throw refusal(std::to_string(options.places) + " places for gradients, of which this rank brings " +
+                  std::to_string(sums()) + " sums");
+  }
+  const std::string_view why = tensors.are_the_programs() ? "let DataParallel have memory of its own"
+                               : tensors.flat_gradients().kind == MemoryKind::device ? "not in memory of a GPU"
+                               : !group->communicator().capabilities().no_leaves.empty()
+                                   ? group->communicator().capabilities().no_leaves
+                                   : "";
+  if (why.empty()) return;
+  throw Error(ErrorCode::unsupported, "gradients of shards are not added up here: " + std::string(why),
+              {.rank = group->rank().value, .host = group->host()});
+}
+
+void DataParallel::State::check_synchronized() const {
+  if (synchronized) return;
+  throw refusal("the ranks' values may differ: after they have been written, synchronize() is called once");
+}
+
+bool DataParallel::State::within_a_step() const {
+  return std::find(is_ready.begin(), is_ready.end(), char{1}) != is_ready.end();
+}
+
+void DataParallel::State::check_complete() const {
+  if (scopes > 0) throw refusal("finish_on() sends gradients, which no_sync() is to keep back: call finish()");
+  if (options.check_finite)
+    throw refusal("finish_on() checks no gradients: call finish(), or leave check_finite false");
+  const auto missing = std::find(is_ready.begin(), is_ready.end(), char{0});
+  if (missing == is_ready.end()) return;
+  const std::string& name = tensors.layout().at(static_cast<int>(missing - is_ready.begin())).name;
+  throw refusal("the gradient of '" + name + "' is not ready: finish_on() adds no zeros, finish() does", name);
+}
+
+void DataParallel::State::end_step() {
+  std::fill(is_ready.begin(), is_ready.end(), char{0});
+  queue = Queue::host();
+  ++step;
+}
+
+void DataParallel::State::check_parameter(int parameter) const {
+  if (parameter < 0 || static_cast<std::size_t>(parameter) >= is_ready.size()) {
+    throw refusal("there is no parameter " + std::to_string(parameter) + ": there are " +
+                  std::to_string(is_ready.size()));
+  }
+  if (is_ready[static_cast<std::size_t>(parameter)] == 0) return;
+  const std::string& name = tensors.layout().at(parameter).name;
+  throw refusal("the gradient of '" + name + "' became ready twice in one step: call finish() after each backward",
+                name);
+}
+
+void DataParallel::State::move_gradient(int parameter, const Buffer& gradient) {
+  check_parameter(parameter);
+  if ((options.shards != 0 || options.share_update) && !tensors.is_in_flat_memory(parameter, gradient)) {
+    const std::string& name = tensors.layout().at(parameter).name;
+    throw refusal("the gradient of '" + name +
+                      "' is given in other memory than gradient() says: with shards or share_update it stays there",
+                  name);
+  }
+  try {
+    tensors.move_gradient(parameter, gradient);
+  } catch (const Error& error) {
+    throw error.reported_by(group->rank().value, group->host());
+  }
+}
+
+void DataParallel::State::make_ready(int parameter, Queue its_queue) {
+  check_parameter(parameter);
+  queue = its_queue;
+  is_ready[static_cast<std::size_t>(parameter)] = 1;
+  tally.use(parameter);
+  if (scopes == 0) send(parameter);
+}
+
+void DataParallel::State::send(int parameter) {
+  if (options.check_finite && !queue.is_host()) {
+    throw refusal("gradients that are still being written by a stream are not checked: leave check_finite false");
+  }
+  for (int sum = 0; options.check_finite && sum < sums(); ++sum)
+    finite.look(parameter, tensors.gradient(parameter, sum));
+  tensors.collect(parameter, queue);
+  reducer->ready(parameter, queue);
+}
+
+/// What was not made ready in this backward, but in one before it that sent nothing, has been added up; all else is
+/// zero. From the last to the first, so that buckets leave one by one.
+void DataParallel::State::send_the_rest() {
+  for (int parameter = static_cast<int>(is_ready.size()) - 1; parameter >= 0; --parameter) {
+    if (is_ready[static_cast<std::size_t>(parameter)] != 0) continue;
+    if (tally.is_used(parameter)) {
+      send(parameter);
+    } else {
+      tensors.collect_zeros(parameter, sums(), queue);
+      reducer->ready(parameter, queue);
+    }
+  }
+}
+
+/// The program writes no values between backward and finish(): on all ranks they are what the last update has made.
+void DataParallel::State::look_at_values() {
+  if (!values.is_due() || is_ready.empty() || tensors.value(0).kind == MemoryKind::device) return;
+  values.look(tensors, [this] { group->progress().poll(); });
+}
+
+DataParallel::Step DataParallel::State::take(std::span<double> sums, const Finding& finding) {
+  values.require_equal(*group, tensors.layout(), tally.digest(), step - 1);
+  DataParallel::Step result = tally.take(sums);
+  result.not_finite = finite.gather(*group, group->control(), tally.not_finite());
+  const bool is_to_look = options.check_finite && result.not_finite.empty();
+  if (is_to_look) finite.look_at_sums(tensors.layout(), tensors.flat_gradients(), reducer->summed());
+  if (finding.find) finding.find();
+  if (reducer->scatters() && (is_to_look || !finding.numbers.empty()))
+    finite.exchange(group->control(), finding.numbers);
+  if (is_to_look) result.not_finite = finite.of_sums();
+  return result;
+}
+
+}  // namespace lockstep

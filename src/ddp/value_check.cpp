@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/value_check.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "ddp/memory.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::ddp {
+namespace {
+
+constexpr std::size_t pieces = std::tuple_size_v<ValueCheck::Digest> / 2;
+
+/// Each 16 bits of the hash, and their squares: sums of these are exact in float64, and all ranks' bits are equal where
+/// p · Σ x² = (Σ x)².
+ValueCheck::Digest digest_of(std::uint64_t hash) {
+  ValueCheck::Digest digest{};
+  for (std::size_t i = 0; i < pieces; ++i) {
+    const auto bits = static_cast<double>(hash >> (16 * i) & 0xffff);
+    digest[i] = bits;
+    digest[pieces + i] = bits * bits;
+  }
+  return digest;
+}
+
+/// The difference of the two products is below 2⁶⁴ for fewer than 2¹⁷ ranks, so they may wrap.
+bool are_equal(std::span<const double> sums, int ranks) {
+  for (std::size_t i = 0; i < pieces; ++i) {
+    const auto sum = static_cast<std::uint64_t>(sums[i]);
+    const auto squares = static_cast<std::uint64_t>(sums[pieces + i]);
+    if (static_cast<std::uint64_t>(ranks) * squares != sum * sum) return false;
+  }
+  return true;
+}
+
+/// The ranks whose hash is not the one that most have; rank 0's where as many have another.
+std::vector<int> odd_ranks(std::span<const std::uint64_t> hash_of_rank) {
+  const auto supporters = [&](std::uint64_t hash) {
+    return std::count(hash_of_rank.begin(), hash_of_rank.end(), hash);
+  };
+  std::uint64_t usual = hash_of_rank.front();
+  for (const std::uint64_t hash : hash_of_rank)
+    if (supporters(hash) > supporters(usual)) usual = hash;
+  std::vector<int> odd;
+  for (std::size_t rank = 0; rank < hash_of_rank.size(); ++rank)
+    if (hash_of_rank[rank] != usual) odd.push_back(static_cast<int>(rank));
+  return odd;
+}
+
+std::string text_of(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  constexpr std::size_t shown = 8;
+  for (std::size_t i = 0; i < std::min(shown, ranks.size()); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  return ranks.size() > shown ? text + " and " + std::to_string(ranks.size() - shown) + " more" : text;
+}
+
+}  // namespace
+
+bool ValueCheck::is_due() {
+  ++steps_;
+  digest_ = {};
+  // The second step is the first whose values come from an update: most faults show there.
+  return every_ > 0 && (steps_ == 2 || steps_ % every_ == 0);
+}
+
+void ValueCheck::look(const Tensors& tensors, const std::function<void()>& progress) {
+  for (std::size_t i = 0; i < hashes_.size(); ++i) {
+    hashes_[i] = fingerprint(tensors.value(static_cast<int>(i)));
+    progress();
+  }
+  digest_ =
+      digest_of(hash_of({reinterpret_cast<const std::byte*>(hashes_.data()), hashes_.size() * sizeof hashes_[0]}));
+}
+
+void ValueCheck::require_equal(ProcessGroup& group, const Layout& layout, std::span<const double> sums,
+                               std::int64_t step) {
+  if (are_equal(sums, group.size())) return;
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::vector<std::uint64_t> all(hashes_.size() * ranks);
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  group.control()
+      .all_gather(Buffer{hashes_.data(), {count}, DType::int64},
+                  Buffer{all.data(), {count * group.size()}, DType::int64}, Queue::host(), "hashes of values")
+      .wait();
+  std::vector<std::uint64_t> of_tensor(ranks);
+  std::vector<int> odd;
+  int first = -1;  // tensor that differs
+  while (odd.empty() && first + 1 < count) {
+    ++first;
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      of_tensor[rank] = all[rank * hashes_.size() + static_cast<std::size_t>(first)];
+    odd = odd_ranks(of_tensor);
+  }
+  const std::string message =
+      "the ranks' values have drifted apart: '" + layout.at(first).name + "' is the first tensor that differs, on " +
+      text_of(odd) + " from " + (2 * odd.size() < ranks ? "the others" : "rank 0") + ". Before step " +
+      std::to_string(step) +
+      " a rank made another update than the others, or none. Look for a gradient tensor that was replaced without "
+      "telling ready(), for options of the optimizer that differ, and for values that only some ranks write; with "
+      "compare_every = 0 nothing is compared";
+  throw Error(ErrorCode::mismatch, message,
+              {.operation = "comparison of values",
+               .step = step,
+               .rank = group.rank().value,
+               .host = group.host(),
+               .peers = std::move(odd)})
+      .on_every_rank();
+}
+
+}  // namespace lockstep::ddp

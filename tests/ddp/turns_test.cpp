@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several threads of a program call a DataParallel, as autograd's do.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "ddp/model.hpp"
+#include "ddp/ranks.hpp"
+
+namespace lockstep::ddp {
+namespace {
+
+using namespace testing_support;
+
+void run_steps(ProcessGroup& group, DataParallel& model, const std::function<void(const std::function<void()>&)>& on) {
+  const int rank = group.rank().value;
+  for (int step = 0; step < 3; ++step) {
+    // A thread for each parameter, all at once.
+    std::vector<std::thread> threads;
+    for (int parameter = 0; parameter < parameters; ++parameter) {
+      threads.emplace_back([&, parameter] {
+        write(model.gradient(parameter), rank, parameter, step);
+        model.ready(parameter);
+        model.progress();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    on([&] { EXPECT_EQ(model.finish(1).weight, group.size()); });
+    for (int parameter = 0; parameter < parameters; ++parameter) {
+      for (std::int64_t i = 0; i < model.gradient(parameter).count.value; ++i) {
+        float sum = 0;
+        for (int of = 0; of < group.size(); ++of) sum += contribution(of, parameter, i, step);
+        ASSERT_EQ(floats(model.gradient(parameter))[i], sum);
+      }
+    }
+    group.communicator().barrier().wait();  // the group is its own thread's again
+  }
+}
+
+void on_another(const std::function<void()>& call) { std::thread(call).join(); }
+void on_this(const std::function<void()>& call) { call(); }
+
+TEST(Turns, AreTakenByThreadsThatCallAtOnce) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    model.synchronize();
+    run_steps(group, model, on_this);
+  });
+}
+
+TEST(Turns, IncludeTheEndOfTheStep) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    on_another([&] { model.synchronize(); });
+    run_steps(group, model, on_another);
+  });
+}
+
+TEST(Turns, AreTakenBesideAProgressThread) {
+  on_every_rank(
+      [](ProcessGroup& group) {
+        DataParallel model(group, layout(), DType::float32, small_buckets);
+        model.synchronize();
+        run_steps(group, model, on_another);
+      },
+      {.progress_thread = true});
+}
+
+TEST(Turns, LeaveTheGroupToItsThreadAlone) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    model.synchronize();
+    on_another([&] {
+      (void)model.finish(1);
+      EXPECT_NE(message_of([&] { (void)group.communicator().barrier(); }).find("another thread"), std::string::npos);
+    });
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::ddp

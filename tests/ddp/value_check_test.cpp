@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks whose values have drifted apart hear of it.
+#include "ddp/value_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "ddp/model.hpp"
+#include "ddp/ranks.hpp"
+
+namespace lockstep::ddp {
+namespace {
+
+using namespace testing_support;
+
+DataParallelOptions compared_every(std::int64_t steps) { return {.bucket = {256}, .compare_every = steps}; }
+
+/// A step in which all values become smaller, on each rank by as much.
+void step(DataParallel& model) {
+  for (int parameter = parameters - 1; parameter >= 0; --parameter) {
+    write(model.gradient(parameter), 0, parameter);
+    model.ready(parameter);
+  }
+  (void)model.finish(1);
+  for (int parameter = 0; parameter < parameters; ++parameter) {
+    const Buffer value = model.value(parameter);
+    for (std::int64_t i = 0; i < value.count.value; ++i) floats(value)[i] -= 1;
+  }
+}
+
+/// The steps until the error, of which none may go on without one. @return the error
+std::optional<Error> error_within(DataParallel& model, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    try {
+      step(model);
+    } catch (const Error& error) {
+      return error;
+    }
+  }
+  return std::nullopt;
+}
+
+TEST(ValueCheck, NamesTheFirstTensorTheRanksAndTheStep) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, compared_every(3));
+    model.synchronize();
+    model.number_steps_from(1001);
+    for (int i = 0; i < 4; ++i) step(model);  // compared in the second and in the third
+    const int odd = group.size() - 1;
+    if (group.rank().value == odd) {
+      floats(model.value(1))[2] += 1;
+      floats(model.value(2))[0] += 1;
+    }
+    if (odd == 0) {
+      EXPECT_FALSE(error_within(model, 3));
+      return;
+    }
+    const auto error = error_within(model, 2);  // the sixth
+    ASSERT_TRUE(error) << "rank " << group.rank().value << " heard nothing";
+    EXPECT_EQ(error->code(), ErrorCode::mismatch);
+    EXPECT_TRUE(error->is_on_every_rank());
+    EXPECT_EQ(error->context().peers, std::vector<int>{odd});
+    EXPECT_EQ(error->context().step, 1006);
+    EXPECT_EQ(error->context().rank, group.rank().value);
+    EXPECT_EQ(error->context().host, group.host());
+    const std::string who = "'conv.bias' is the first tensor that differs, on rank " + std::to_string(odd) + " from " +
+                            (odd == 1 ? "rank 0" : "the others");
+    EXPECT_NE(error->message().find(who), std::string::npos) << error->message();
+  });
+}
+
+TEST(ValueCheck, ComparesInTheSecondStepWhateverTheInterval) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, compared_every(1000));
+    model.synchronize();
+    step(model);
+    if (group.rank().value == 0 && group.size() > 2) floats(model.value(0))[39] = -0.0F;
+    if (group.rank().value == 1 && group.size() == 2) floats(model.value(0))[39] = -0.0F;
+    const auto error = error_within(model, 1);
+    ASSERT_EQ(error.has_value(), group.size() > 1);
+    if (!error) return;
+    EXPECT_EQ(error->context().peers, std::vector<int>{group.size() > 2 ? 0 : 1}) << "what most have is right";
+  });
+}
+
+/// As where a hook knows nothing of libtorch's zero_grad(), which replaces gradients.
+TEST(ValueCheck, FindsRanksThatReduceWhatIsNotTheirGradient) {
+  on_every_rank([](ProcessGroup& group) {
+    OwnTensors tensors;
+    DataParallel model(group, tensors.parameters(), compared_every(100));
+    const std::vector<float> replaced(40, static_cast<float>(2 + group.rank().value));
+    model.ready(0);  // the memory that was left
+    (void)model.finish(1);
+    for (std::size_t i = 0; i < replaced.size(); ++i) tensors.values[0][i] -= replaced[i];
+    const std::string text = message_of([&] { (void)model.finish(1); });
+    EXPECT_EQ(text.find("'tensor 0' is the first tensor that differs") != std::string::npos, group.size() > 1) << text;
+  });
+}
+
+TEST(ValueCheck, SleepsWhereItIsToldTo) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, compared_every(0));
+    model.synchronize();
+    floats(model.value(0))[0] = static_cast<float>(group.rank().value);
+    EXPECT_FALSE(error_within(model, 5));
+    EXPECT_NE(message_of([&] {
+                DataParallel(group, layout(), DType::float32, compared_every(-1));
+              }).find("values compared every -1 steps"),
+              std::string::npos);
+  });
+}
+
+TEST(ValueCheck, IsAsOftenOnAllRanks) {
+  on_every_rank([](ProcessGroup& group) {
+    if (group.size() == 1) return;
+    const std::int64_t every = group.rank().value == 0 ? 10 : 20;
+    const auto text = message_of([&] { DataParallel(group, layout(), DType::float32, compared_every(every)); });
+    EXPECT_NE(text.find("compare_every"), std::string::npos) << text;
+  });
+}
+
+TEST(ValueCheck, BeginsAnewWithAnotherGroup) {
+  on_every_rank([](ProcessGroup& group) {
+    const int rank = group.rank().value;
+    DataParallel model(group, layout(), DType::float32, compared_every(4));
+    model.synchronize();
+    for (int i = 0; i < 3; ++i) step(model);
+    auto part = group.split(rank % 2, rank);
+    model.rebind(*part);
+    for (int i = 0; i < 3; ++i) step(model);
+    EXPECT_FALSE(error_within(model, 2));
+    part->close();
+  });
+}
+
+TEST(ValueCheck, ComparesWhatAllRanksHaveGatheredWhereUpdatesAreShared) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, {.bucket = {256}, .share_update = true, .compare_every = 1});
+    model.synchronize();
+    for (int i = 0; i < 3; ++i) {
+      for (int parameter = 0; parameter < parameters; ++parameter) model.ready(parameter);
+      (void)model.finish(1);
+      for (const LayoutPart& part : model.owned()) {
+        const Buffer own = slice(model.values(), part.offset, part.count);
+        for (std::int64_t k = 0; k < own.count.value; ++k) floats(own)[k] += static_cast<float>(i + 1);
+      }
+      if (i < 2) model.gather(model.values());
+    }
+    for (int parameter = 0; parameter < parameters; ++parameter) model.ready(parameter);
+    const std::string text = message_of([&] { (void)model.finish(1); });  // after an update that was not gathered
+    EXPECT_EQ(text.find("drifted apart") != std::string::npos, group.size() > 1) << text;
+  });
+}
+
+/// Any change of one word, of two, of the order, and of the length.
+TEST(Hash, ChangesWithTheBytes) {
+  std::vector<float> values(1001);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 500;
+  const auto hash = [&] { return hash_of(std::as_bytes(std::span(values))); };
+  const std::uint64_t before = hash();
+  std::vector<std::uint64_t> seen = {before};
+  const auto expect_new = [&](const std::string& what) {
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), hash()), 0) << what;
+    seen.push_back(hash());
+  };
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{999}, std::size_t{1000}}) {
+    values[i] = -values[i] + 0.5F;
+    expect_new("element " + std::to_string(i));
+    values[i] = -(values[i] - 0.5F);
+  }
+  EXPECT_EQ(hash(), before);
+  for (float& value : values) value = -value;  // only upper bits, and many of them
+  expect_new("signs");
+  for (float& value : values) value = -value;
+  values[1] = -values[1];
+  values[17] = -values[17];  // two upper bits of one lane
+  expect_new("two signs");
+  values[1] = -values[1];
+  values[17] = -values[17];
+  std::swap(values[3], values[19]);  // in one lane
+  expect_new("order");
+  std::swap(values[3], values[19]);
+  values.pop_back();
+  expect_new("length");
+}
+
+}  // namespace
+}  // namespace lockstep::ddp
