@@ -3,8 +3,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <sstream>
 #include <string_view>
+#include <system_error>
 
 namespace lockstep {
 namespace {
@@ -17,6 +23,38 @@ std::optional<int> number(const Environment& environment, const std::string& var
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+bool has_any(const Environment& environment, std::initializer_list<std::string_view> prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view prefix) {
+    const auto at = environment.lower_bound(std::string(prefix));
+    return at != environment.end() && at->first.starts_with(prefix);
+  });
+}
+
+/// @param text  NAME=value
+void add_variable(Environment& environment, std::string_view text) {
+  const auto equals = text.find('=');
+  if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+}
+
+/// Empty where it may not be read.
+Environment environment_of(const std::filesystem::path& process) {
+  Environment environment;
+  std::ifstream file(process / "environ");
+  for (std::string variable; std::getline(file, variable, '\0');) add_variable(environment, variable);
+  return environment;
+}
+
+/// Whether a process has this one's parent, and is stopped.
+bool is_stopped_neighbor(const std::filesystem::path& process) {
+  std::string text;
+  std::getline(std::ifstream(process / "stat"), text);
+  std::istringstream after_name(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  char state = ' ';
+  pid_t parent = 0;
+  after_name >> state >> parent;
+  return parent == getppid() && (state == 'T' || state == 't');
 }
 
 std::string explain(const std::string& variable, int value, bool slurm) {
@@ -40,9 +78,7 @@ std::string explain(const std::string& variable, int value, bool slurm) {
 Environment read_environment() {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const auto equals = text.find('=');
-    if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+    add_variable(environment, *entry);
   }
   return environment;
 }
@@ -61,11 +97,42 @@ std::optional<std::string> launch_mistake(const Environment& environment, int mp
   return std::nullopt;
 }
 
-bool first_process(const Environment& environment) {
+std::optional<std::string> missing_pmi(const Environment& environment) {
+  const auto tasks = number(environment, "SLURM_STEP_NUM_TASKS");
+  if (!tasks || *tasks < 2 || has_any(environment, {"PMIX_", "PMI_", "OMPI_COMM_WORLD_"})) return std::nullopt;
+  return "srun started " + std::to_string(*tasks) +
+         " processes without a PMI plugin, so that MPI cannot connect them: start them with `srun --mpi=pmix` "
+         "(`srun --mpi=list` shows what this Slurm offers), or with the mpirun of the MPI library";
+}
+
+std::optional<std::string> doubtful_pmi(const Environment& environment) {
+  const auto tasks = number(environment, "SLURM_STEP_NUM_TASKS");
+  if (!tasks || *tasks < 2 || !has_any(environment, {"PMI_"}) || has_any(environment, {"PMIX_", "OMPI_COMM_WORLD_"}))
+    return std::nullopt;
+  return "MPI did not start: srun gave these processes PMI-1 or PMI-2, which most builds of Open MPI cannot use. Try "
+         "`srun --mpi=pmix` (`srun --mpi=list` shows what this Slurm offers), or the mpirun of the MPI library";
+}
+
+std::optional<int> process_number(const Environment& environment) {
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const auto rank = number(environment, variable)) return *rank == 0;
+    if (const auto rank = number(environment, variable)) return rank;
   }
-  return true;
+  return std::nullopt;
+}
+
+bool first_process(const Environment& environment) { return process_number(environment).value_or(0) == 0; }
+
+std::string stopped_neighbors() {
+  std::string list;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
+    const std::string pid = entry.path().filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos || !is_stopped_neighbor(entry.path())) continue;
+    const auto rank = process_number(environment_of(entry.path()));
+    list += (list.empty() ? "" : ", ") + (rank ? "rank " + std::to_string(*rank) + " (process " : "(process ") + pid +
+            " on this host) is stopped";
+  }
+  return list;
 }
 
 }  // namespace lockstep

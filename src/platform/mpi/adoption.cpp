@@ -2,18 +2,42 @@
 #include <mpi.h>
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/platform/mpi/mpi_family.hpp"
-#include "platform/mpi/arrival.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/phase.hpp"
+#include "platform/mpi/rendezvous.hpp"
+#include "platform/mpi/watchdog.hpp"
 #include "platform/node_memory/node_file.hpp"
 
 namespace lockstep {
 namespace {
+
+std::vector<int> all_ranks(MPI_Comm communicator) {
+  int size = 0;
+  LOCKSTEP_MPI(MPI_Comm_size(communicator, &size));
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+constexpr int largest_tag = 32767;  // that every MPI has: hardly one that a program uses
+
+/// Returns when all ranks have called it, or throws an error that names those that have not. On the program's own
+/// communicator, since there is no other yet.
+void await_start(MPI_Comm theirs, std::chrono::duration<double> deadline) {
+  Rendezvous place(theirs, largest_tag, nullptr);
+  place.begin("starting together", Phase::Kind::exchange);
+  MPI_Request barrier = MPI_REQUEST_NULL;
+  LOCKSTEP_MPI(MPI_Ibarrier(theirs, &barrier));
+  place.wait(barrier, {all_ranks(theirs), deadline});
+}
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& why) {
   throw Error(code, "cannot adopt the program's communicator: " + why, {.operation = "adopt"});
@@ -21,13 +45,15 @@ namespace {
 
 /// Number of the node of each rank of a communicator. Collective.
 ClusterShape discover_shape(const MpiGroup& all) {
-  auto handle = std::make_unique<MpiGroup::Handle>();
-  LOCKSTEP_MPI(MPI_Comm_split_type(communicator(all), MPI_COMM_TYPE_SHARED, all.rank().value, MPI_INFO_NULL,
-                                   &handle->communicator));
+  MPI_Comm node = MPI_COMM_NULL;
+  barrier(all);
+  {
+    const BlockingCall call(all, "MPI_Comm_split_type");
+    LOCKSTEP_MPI(MPI_Comm_split_type(communicator(all), MPI_COMM_TYPE_SHARED, all.rank().value, MPI_INFO_NULL, &node));
+  }
   // The number of a node's first rank identifies the node.
-  int leader = all.rank().value;
-  LOCKSTEP_MPI(MPI_Bcast(&leader, 1, MPI_INT, 0, handle->communicator));
-  LOCKSTEP_MPI(MPI_Comm_free(&handle->communicator));
+  const int leader = ranks_in(communicator(all), node).front();
+  LOCKSTEP_MPI(MPI_Comm_free(&node));
   const auto leaders = all_gather_numbers(all, leader);
   return number_nodes(std::vector<int>(leaders.begin(), leaders.end()));
 }
@@ -43,17 +69,27 @@ void check_running() {
 
 }  // namespace
 
-// MPI_Comm_dup would call the program's functions that copy attributes. Of the new communicator alone are errors
-// returned.
-MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline) {
-  await_arrival(theirs, deadline);
+MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
+  await_start(theirs, deadline);
   auto handle = std::make_unique<MpiGroup::Handle>();
   handle->node_files = std::make_shared<NodeFiles>();
-  LOCKSTEP_MPI(MPI_Comm_split(theirs, 0, 0, &handle->communicator));
-  LOCKSTEP_MPI(MPI_Comm_set_errhandler(handle->communicator, MPI_ERRORS_RETURN));
+  handle->deadline = deadline;
+  {
+    const BlockingCall call(watchdog, "MPI_Comm_split");
+    // MPI_Comm_dup would call the program's functions that copy attributes. Only the new communicators return errors.
+    LOCKSTEP_MPI(MPI_Comm_split(theirs, 0, 0, &handle->communicator));
+    LOCKSTEP_MPI(MPI_Comm_set_errhandler(handle->communicator, MPI_ERRORS_RETURN));
+    MPI_Comm questions = MPI_COMM_NULL;
+    LOCKSTEP_MPI(MPI_Comm_dup(handle->communicator, &questions));
+    handle->rendezvous = std::make_shared<Rendezvous>(questions, 0, std::move(watchdog));
+  }
+  handle->original_ranks = all_ranks(handle->communicator);
+  const std::shared_ptr<Rendezvous> rendezvous = handle->rendezvous;
   auto members = std::make_shared<MpiGroup::Members>();
   MpiGroup group(std::move(handle), members);
+  const Phase phase(group, "starting up");
   members->hosts = all_gather_strings(group, processor_name());
+  rendezvous->set_hosts(members->hosts);
   members->shape = discover_shape(group);
   return group;
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/mpi/bootstrap.hpp"
 
+#include <deque>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/portable_error.hpp"
+#include "platform/mpi/rendezvous.hpp"
 
 namespace lockstep {
 namespace {
@@ -24,54 +27,109 @@ std::vector<int> offsets(const std::vector<std::int64_t>& lengths) {
   return begins;
 }
 
-std::vector<std::string> cut(const std::string& text, const std::vector<int>& begins) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
-    parts.push_back(
-        text.substr(static_cast<std::size_t>(begins[i]), static_cast<std::size_t>(begins[i + 1] - begins[i])));
+/// What ranks gather: each brings a string.
+struct Strings {
+  Strings(const MpiGroup& group, std::string_view own) : mine(own) {
+    const auto lengths = all_gather_numbers(group, static_cast<std::int64_t>(own.size()));
+    begins = offsets(lengths);
+    counts.assign(lengths.begin(), lengths.end());
   }
-  return parts;
+  char* make_room() {
+    all.resize(static_cast<std::size_t>(begins.back()));
+    return all.data();
+  }
+  [[nodiscard]] std::vector<std::string> cut() const {
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      parts.push_back(all.substr(static_cast<std::size_t>(begins[i]), static_cast<std::size_t>(counts[i])));
+    return parts;
+  }
+
+  std::string mine;
+  std::vector<int> counts;
+  std::vector<int> begins;
+  std::string all;
+};
+
+/// The group's communicator, if its ranks are in step. @throws what an earlier step of the group has failed with
+MPI_Comm usable(const MpiGroup& group) {
+  if (const auto& failure = group.handle().failure) throw Error(*failure);
+  return communicator(group);
 }
 
 }  // namespace
 
+void await(const MpiGroup& group, MPI_Request request, std::shared_ptr<void> buffers) {
+  const MpiGroup::Handle& handle = group.handle();
+  if (handle.rendezvous == nullptr) {
+    LOCKSTEP_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    return;
+  }
+  try {
+    handle.rendezvous->wait(request, {handle.original_ranks, handle.deadline});
+  } catch (const Error& error) {
+    static auto& kept = *std::make_unique<std::deque<std::shared_ptr<void>>>().release();
+    kept.push_back(std::move(buffers));
+    handle.failure = error.reported_by(group.rank().value, group.host());
+    throw Error(*handle.failure);
+  }
+}
+
 std::vector<std::int64_t> all_gather_numbers(const MpiGroup& group, std::int64_t mine) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
-  LOCKSTEP_MPI(MPI_Allgather(&mine, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, communicator(group)));
-  return all;
+  const auto buffers = std::make_shared<std::vector<std::int64_t>>(static_cast<std::size_t>(group.size()) + 1);
+  buffers->back() = mine;
+  MPI_Request request = MPI_REQUEST_NULL;
+  LOCKSTEP_MPI(
+      MPI_Iallgather(&buffers->back(), 1, MPI_INT64_T, buffers->data(), 1, MPI_INT64_T, usable(group), &request));
+  await(group, request, buffers);
+  buffers->pop_back();
+  return std::move(*buffers);
 }
 
 std::vector<std::string> all_gather_strings(const MpiGroup& group, std::string_view mine) {
-  const auto lengths = all_gather_numbers(group, static_cast<std::int64_t>(mine.size()));
-  const auto begins = offsets(lengths);
-  const std::vector<int> counts(lengths.begin(), lengths.end());
-  std::string all(static_cast<std::size_t>(begins.back()), '\0');
-  LOCKSTEP_MPI(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, all.data(), counts.data(),
-                              begins.data(), MPI_CHAR, communicator(group)));
-  return cut(all, begins);
+  const auto buffers = std::make_shared<Strings>(group, mine);
+  MPI_Request request = MPI_REQUEST_NULL;
+  LOCKSTEP_MPI(MPI_Iallgatherv(buffers->mine.data(), static_cast<int>(mine.size()), MPI_CHAR, buffers->make_room(),
+                               buffers->counts.data(), buffers->begins.data(), MPI_CHAR, usable(group), &request));
+  await(group, request, buffers);
+  return buffers->cut();
 }
 
 std::vector<std::string> gather_strings(const MpiGroup& group, std::string_view mine, Rank root) {
-  const auto lengths = all_gather_numbers(group, static_cast<std::int64_t>(mine.size()));
-  const auto begins = offsets(lengths);
-  const std::vector<int> counts(lengths.begin(), lengths.end());
   const bool here = group.rank() == root;
-  std::string all(here ? static_cast<std::size_t>(begins.back()) : 0, '\0');
-  LOCKSTEP_MPI(MPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, all.data(), counts.data(),
-                           begins.data(), MPI_CHAR, root.value, communicator(group)));
-  return here ? cut(all, begins) : std::vector<std::string>{};
+  const auto buffers = std::make_shared<Strings>(group, mine);
+  MPI_Request request = MPI_REQUEST_NULL;
+  LOCKSTEP_MPI(MPI_Igatherv(buffers->mine.data(), static_cast<int>(mine.size()), MPI_CHAR,
+                            here ? buffers->make_room() : nullptr, buffers->counts.data(), buffers->begins.data(),
+                            MPI_CHAR, root.value, usable(group), &request));
+  await(group, request, buffers);
+  return here ? buffers->cut() : std::vector<std::string>{};
 }
 
 std::string broadcast_string(const MpiGroup& group, std::string_view value, Rank root) {
-  auto length = static_cast<std::int64_t>(value.size());
-  LOCKSTEP_MPI(MPI_Bcast(&length, 1, MPI_INT64_T, root.value, communicator(group)));
-  offsets({length});  // refuses on every rank what MPI could not count
-  std::string text = group.rank() == root ? std::string(value) : std::string(static_cast<std::size_t>(length), '\0');
-  LOCKSTEP_MPI(MPI_Bcast(text.data(), static_cast<int>(length), MPI_CHAR, root.value, communicator(group)));
-  return text;
+  struct Buffers {
+    std::int64_t length;
+    std::string text;
+  };
+  const auto buffers = std::make_shared<Buffers>();
+  buffers->length = static_cast<std::int64_t>(value.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  LOCKSTEP_MPI(MPI_Ibcast(&buffers->length, 1, MPI_INT64_T, root.value, usable(group), &request));
+  await(group, request, buffers);
+  offsets({buffers->length});  // refuses on every rank what MPI could not count
+  buffers->text = value;
+  buffers->text.resize(static_cast<std::size_t>(buffers->length));
+  LOCKSTEP_MPI(MPI_Ibcast(buffers->text.data(), static_cast<int>(buffers->length), MPI_CHAR, root.value, usable(group),
+                          &request));
+  await(group, request, buffers);
+  return std::move(buffers->text);
 }
 
-void barrier(const MpiGroup& group) { LOCKSTEP_MPI(MPI_Barrier(communicator(group))); }
+void barrier(const MpiGroup& group) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  LOCKSTEP_MPI(MPI_Ibarrier(usable(group), &request));
+  await(group, request);
+}
 
 void agree(const MpiGroup& group, const std::optional<Error>& mine) {
   const auto verdicts = all_gather_numbers(group, mine ? 1 : 0);

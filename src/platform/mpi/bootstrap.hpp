@@ -14,7 +14,8 @@
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
 /// Small blocking exchanges for start-up, before there is a communicator. Nothing here belongs into a training step.
-/// Every function is collective over its group and @throws Error{transport}.
+/// Every function is collective over its group, waits for the group's deadline at most, and @throws Error{timeout} that
+/// names the ranks which have not taken part and the phase (`phase.hpp`); Error{transport}.
 namespace lockstep {
 
 /// Everybody's string, by rank. Less than 2 GiB in all. @throws Error{invalid_argument} on all ranks if more

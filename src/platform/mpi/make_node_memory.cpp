@@ -14,6 +14,7 @@
 #include "platform/machine/available_memory.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/phase.hpp"
 #include "platform/node_memory/descriptor_passing.hpp"
 #include "platform/node_memory/futex.hpp"
 #include "platform/node_memory/node_memory_processes.hpp"
@@ -184,13 +185,13 @@ class Entrance {
   }
 
   void connect() {
-    if (rank_ != 0) connection_ = connect_to_sender(invitation_.socket, options_.deadline);
+    if (rank_ != 0) connection_ = connect_to_sender(invitation_.socket, passing_deadline());
   }
 
   void pass() {
-    if (sender_ != nullptr) sender_->send(file_->descriptor(), options_.deadline);
+    if (sender_ != nullptr) sender_->send(file_->descriptor(), passing_deadline());
     if (rank_ == 0) return;
-    SharedFile file(receive_descriptor(connection_, options_.deadline), invitation_.layout.file());
+    SharedFile file(receive_descriptor(connection_, passing_deadline()), invitation_.layout.file());
     file_ = std::make_shared<NodeFile>(std::move(file), invitation_.layout, rank_, invitation_.nonce);
   }
 
@@ -223,6 +224,14 @@ class Entrance {
     return {};
   }
 
+  /// Shorter than the group's, so that a rank which waits here for one that is stopped gives up before the others ask
+  /// who has not come.
+  [[nodiscard]] std::chrono::milliseconds passing_deadline() const {
+    if (node_.handle().rendezvous == nullptr) return options_.deadline;
+    const auto half = std::chrono::duration_cast<std::chrono::milliseconds>(node_.handle().deadline / 2);
+    return std::min(options_.deadline, half);
+  }
+
   [[nodiscard]] NodeFiles& files() const { return *node_.handle().node_files; }
 
   const MpiGroup& node_;
@@ -243,6 +252,7 @@ class Entrance {
 
 std::shared_ptr<NodeMemory> make_node_memory(const MpiGroup& node, const NodeMemoryOptions& options,
                                              std::string& why_not) {
+  const Phase phase(node, "sharing memory of the node");
   const std::shared_ptr<ProcessMemory> memory = Entrance(node, options).enter(why_not);
   if (memory == nullptr) return nullptr;
   return std::make_shared<NodeMemory>(memory->view(), memory);

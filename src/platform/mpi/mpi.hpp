@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,10 +18,16 @@
 namespace lockstep {
 
 class NodeFiles;
+class Rendezvous;
+class Watchdog;
 
 struct MpiGroup::Handle {
   MPI_Comm communicator = MPI_COMM_NULL;
-  std::shared_ptr<NodeFiles> node_files = nullptr;  // what this process shares with others of its node
+  std::shared_ptr<NodeFiles> node_files = nullptr;   // what this process shares with others of its node
+  std::shared_ptr<Rendezvous> rendezvous = nullptr;  // null: the group waits without a deadline
+  std::vector<int> original_ranks = {};              // by rank: its number in the group that all others are made from
+  std::chrono::duration<double> deadline{};          // of each collective step, for its ranks to take part
+  mutable std::optional<Error> failure = std::nullopt;  // a step has failed: the ranks are no longer in step
 };
 
 struct MpiGroup::Members {
@@ -32,9 +39,24 @@ struct MpiGroup::Members {
 /// @throws Error{invalid_argument} if the group is closed
 inline MPI_Comm communicator(const MpiGroup& group) { return group.handle().communicator; }
 
+/// Waits for a nonblocking collective call on the group's communicator to complete, for its deadline at most.
+/// @param buffers  what the call reads and writes; it is kept until the program ends where the call does not complete
+/// @throws Error{timeout} that names the ranks which have not taken part, and the phase (`phase.hpp`);
+///         Error{transport}; what the group's earlier step has failed with
+void await(const MpiGroup& group, MPI_Request request, std::shared_ptr<void> buffers = nullptr);
+
 /// A group of the ranks of somebody else's communicator, of which nothing changes. Collective over it.
+/// @param watchdog  sees to MPI's blocking calls; may be null
 /// @throws Error{timeout} unless all its ranks call this within `deadline`: names those that have not; Error{transport}
-MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline);
+MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline,
+                      std::shared_ptr<Watchdog> watchdog = nullptr);
+
+/// The numbers that the ranks of `part` have in `whole`, by rank of `part`. Does not communicate. @throws
+/// Error{transport}
+std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part);
+
+/// Ends all processes of the job, without waiting for any; this one alone where MPI is not running. Flushes output.
+[[noreturn]] void end_all_processes(int exit_code);
 
 /// The name of this process's host.
 std::string processor_name();

@@ -6,12 +6,48 @@
 #include <utility>
 
 #include "lockstep/base/cluster_shape.hpp"
+#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/rendezvous.hpp"
+#include "platform/mpi/watchdog.hpp"
 
 namespace lockstep {
 namespace {
 
-/// The numbers that the ranks of `part` have in `whole`. Does not communicate.
+std::shared_ptr<const MpiGroup::Members> chosen(const MpiGroup::Members& all, const std::vector<int>& ranks) {
+  auto some = std::make_shared<MpiGroup::Members>();
+  std::vector<int> nodes;
+  for (const int rank : ranks) {
+    const auto index = static_cast<std::size_t>(rank);
+    some->hosts.push_back(all.hosts[index]);
+    nodes.push_back(all.shape.node_of_rank[index]);
+  }
+  some->shape = number_nodes(nodes);
+  return some;
+}
+
+std::vector<int> some_of(const std::vector<int>& all, const std::vector<int>& at) {
+  std::vector<int> some;
+  some.reserve(at.size());
+  for (const int index : at) some.push_back(all[static_cast<std::size_t>(index)]);
+  return some;
+}
+
+/// The handle of a group that is made from one with this handle.
+std::unique_ptr<MpiGroup::Handle> handle_like(const MpiGroup::Handle& handle) {
+  return std::make_unique<MpiGroup::Handle>(MpiGroup::Handle{.node_files = handle.node_files,
+                                                             .rendezvous = handle.rendezvous,
+                                                             .original_ranks = handle.original_ranks,
+                                                             .deadline = handle.deadline});
+}
+
+/// Lets all ranks come to a call of MPI that blocks, in time. A group that has no deadline waits in the call itself.
+void await_all(const MpiGroup& group) {
+  if (group.handle().rendezvous != nullptr) barrier(group);
+}
+
+}  // namespace
+
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part) {
   MPI_Group all = MPI_GROUP_NULL;
   MPI_Group some = MPI_GROUP_NULL;
@@ -27,19 +63,6 @@ std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part) {
   LOCKSTEP_MPI(MPI_Group_free(&all));
   return there;
 }
-
-std::shared_ptr<const MpiGroup::Members> chosen(const MpiGroup::Members& all, const std::vector<int>& ranks) {
-  auto some = std::make_shared<MpiGroup::Members>();
-  std::vector<int> nodes;
-  for (const int rank : ranks) {
-    some->hosts.push_back(all.hosts[static_cast<std::size_t>(rank)]);
-    nodes.push_back(all.shape.node_of_rank[static_cast<std::size_t>(rank)]);
-  }
-  some->shape = number_nodes(nodes);
-  return some;
-}
-
-}  // namespace
 
 MpiGroup::MpiGroup(std::unique_ptr<Handle> handle, std::shared_ptr<const Members> members)
     : handle_(std::move(handle)), members_(std::move(members)) {
@@ -57,8 +80,18 @@ const std::vector<std::string>& MpiGroup::hosts() const { return members_->hosts
 
 const ClusterShape& MpiGroup::shape() const { return members_->shape; }
 
+void MpiGroup::set_deadline(std::chrono::duration<double> deadline) {
+  static_cast<void>(handle());  // refuses a closed group
+  handle_->deadline = deadline;
+}
+
+// MPI makes communicators in calls that block. All ranks come to them together, so that only one that stops within the
+// few microseconds of such a call keeps the others there; then the watchdog speaks.
+
 MpiGroup MpiGroup::dup() const {
-  auto copy = std::make_unique<Handle>(Handle{.node_files = handle().node_files});
+  auto copy = handle_like(handle());
+  await_all(*this);
+  const BlockingCall call(*this, "MPI_Comm_dup");
   LOCKSTEP_MPI(MPI_Comm_dup(handle().communicator, &copy->communicator));
   return {std::move(copy), members_};
 }
@@ -68,17 +101,24 @@ std::optional<MpiGroup> MpiGroup::split(std::optional<int> color, int key) const
     throw Error(ErrorCode::invalid_argument, "the color of a split must be at least 0, not " + std::to_string(*color) +
                                                  "; pass no color to join no group");
   }
-  auto part = std::make_unique<Handle>(Handle{.node_files = handle().node_files});
+  auto part = handle_like(handle());
+  await_all(*this);
+  const BlockingCall call(*this, "MPI_Comm_split");
   LOCKSTEP_MPI(MPI_Comm_split(handle().communicator, color.value_or(MPI_UNDEFINED), key, &part->communicator));
   if (part->communicator == MPI_COMM_NULL) return std::nullopt;
-  auto members = chosen(*members_, ranks_in(handle().communicator, part->communicator));
+  const std::vector<int> ranks = ranks_in(handle().communicator, part->communicator);
+  if (part->rendezvous != nullptr) part->original_ranks = some_of(handle().original_ranks, ranks);
+  auto members = chosen(*members_, ranks);
   return MpiGroup(std::move(part), std::move(members));
 }
 
+/// A communicator whose ranks are no longer in step is left to MPI: calls of theirs may still be under way in it.
 void MpiGroup::close() {
   if (handle_ == nullptr) return;
-  LOCKSTEP_MPI(MPI_Comm_free(&handle_->communicator));
-  handle_.reset();
+  const std::unique_ptr<Handle> handle = std::move(handle_);
+  if (handle->failure) return;
+  LOCKSTEP_MPI(MPI_Comm_free(&handle->communicator));
+  if (handle->rendezvous.use_count() == 1) handle->rendezvous->close();
 }
 
 const MpiGroup::Handle& MpiGroup::handle() const {

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/rank_names.hpp"
 
 namespace lockstep {
 namespace {
@@ -57,15 +58,8 @@ std::vector<Party> parties(const std::vector<Values>& all, const std::string& na
 
 /// "rank 3 on host2 has --lr 0.2"
 std::string who_has(const MpiGroup& group, const Party& party, const std::string& name) {
-  constexpr std::size_t most = 8;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(party.ranks.size(), most); ++i) {
-    const Rank rank{party.ranks[i]};
-    list += (list.empty() ? "" : ", ") + std::to_string(rank.value) + " on " + group.host_of(rank);
-  }
-  if (party.ranks.size() > most) list += " and " + std::to_string(party.ranks.size() - most) + " more";
-  const bool is_one = party.ranks.size() == 1;
-  return (is_one ? "rank " : "ranks ") + list + (is_one ? " has " : " have ") + name + " " + party.value;
+  const std::string who = rank_names(party.ranks, [&](int rank) { return group.host_of(Rank{rank}); });
+  return who + (party.ranks.size() == 1 ? " has " : " have ") + name + " " + party.value;
 }
 
 /// @param odd  gets the ranks that are named

@@ -7,12 +7,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "platform/machine/launch.hpp"
+#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/phase.hpp"
+#include "platform/mpi/watchdog.hpp"
 
 namespace lockstep {
 namespace {
@@ -28,19 +32,32 @@ std::optional<Error> check_launch() {
   return Error(ErrorCode::mismatch, *mistake);
 }
 
+void initialize_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdog) {
+  if (const auto mistake = missing_pmi(read_environment())) throw Error(ErrorCode::mismatch, *mistake).on_every_rank();
+  const BlockingCall call(watchdog, "MPI_Init", std::chrono::seconds(0));
+  int provided = MPI_THREAD_SINGLE;
+  LOCKSTEP_MPI(MPI_Init_thread(nullptr, nullptr, levels[static_cast<std::size_t>(wanted)], &provided));
+}
+
 /// @return whether MPI was initialized here, and so has to be finalized here
-bool start_mpi(ThreadLevel wanted) {
+bool start_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdog) {
   int already = 0;
   LOCKSTEP_MPI(MPI_Initialized(&already));
-  if (already == 0) {
-    int provided = MPI_THREAD_SINGLE;
-    LOCKSTEP_MPI(MPI_Init_thread(nullptr, nullptr, levels[static_cast<std::size_t>(wanted)], &provided));
-  }
+  if (already == 0) initialize_mpi(wanted, watchdog);
   if (const auto error = check_launch()) {
     if (already == 0) LOCKSTEP_MPI(MPI_Finalize());  // the verdict is the same on every rank, so all of them do
-    throw Error(*error);
+    throw Error(*error).on_every_rank();
   }
   return already == 0;
+}
+
+std::shared_ptr<Watchdog> make_watchdog(const WorldOptions& options) {
+  return options.on_stuck ? std::make_shared<Watchdog>(options.deadline, options.on_stuck) : nullptr;
+}
+
+MpiGroup node_group_of(const MpiGroup& all) {
+  const Phase phase(all, "starting up");
+  return *all.split(all.shape().node_of_rank[static_cast<std::size_t>(all.rank().value)], all.rank().value);
 }
 
 }  // namespace
@@ -56,10 +73,11 @@ ThreadLevel provided_thread_level() {
 }
 
 World::World(const WorldOptions& options)
-    : finalizes_(start_mpi(options.thread_level)),
+    : watchdog_(make_watchdog(options)),
+      finalizes_(start_mpi(options.thread_level, watchdog_)),
       notice_(options.notice),
-      group_(group_beside(MPI_COMM_WORLD, options.deadline)),
-      node_group_(*group_.split(shape().node_of_rank[static_cast<std::size_t>(rank().value)], rank().value)),
+      group_(group_beside(MPI_COMM_WORLD, options.deadline, watchdog_)),
+      node_group_(node_group_of(group_)),
       place_(place_of(shape(), rank())) {}
 
 World::~World() {
@@ -71,19 +89,34 @@ World::~World() {
   }
 }
 
+// mpirun of Open MPI 4.1.4 does not end where one rank aborts while another is in MPI_Finalize: so all come first.
 void World::close() {
   if (group_.closed()) return;
+  {
+    const Phase phase(group_, "closing the World");
+    barrier(group_);
+  }
   node_group_.close();
   group_.close();
-  if (finalizes_) LOCKSTEP_MPI(MPI_Finalize());
+  if (!finalizes_) return;
+  const BlockingCall call(watchdog_, "MPI_Finalize");
+  LOCKSTEP_MPI(MPI_Finalize());
 }
 
-void World::abort(int exit_code) const {
+void World::abort(int exit_code) const { end_all_processes(exit_code); }
+
+void end_all_processes(int exit_code) {
   std::fflush(nullptr);
-  // MPICH's launcher throws away what it has not read when a job is aborted, and with it the reason.
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  MPI_Abort(MPI_COMM_WORLD, exit_code);
-  std::_Exit(exit_code);  // where MPI_Abort returns, against the standard
+  int is_initialized = 0;
+  int is_finalized = 0;
+  MPI_Initialized(&is_initialized);
+  MPI_Finalized(&is_finalized);
+  if (is_initialized != 0 && is_finalized == 0) {
+    // MPICH's launcher throws away what it has not read when a job is aborted, and with it the reason.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+  }
+  std::_Exit(exit_code);  // also where MPI_Abort returns, against the standard
 }
 
 }  // namespace lockstep

@@ -17,6 +17,9 @@ namespace lockstep {
 /// An MPI communicator of one's own: ranks that exchange messages which nobody else's can meet. It knows on which host
 /// and node each of them runs.
 ///
+/// Every collective step of a group waits for its ranks no longer than the group's deadline, then throws an
+/// Error{timeout} that names the ranks which have not come and what for. After it the group can only be closed.
+///
 /// Move-only. The destructor does not communicate: a group destroyed without `close()` keeps its handle until MPI ends.
 /// Back ends get at the `MPI_Comm` through `platform/mpi.hpp`.
 class MpiGroup {
@@ -32,7 +35,7 @@ class MpiGroup {
   /// `lockstep/mpi.hpp` calls it with an `MPI_Comm`.
   /// @param fortran_handle  what `MPI_Comm_c2f` makes of the communicator
   /// @param family          the MPI library whose headers the caller was compiled with (`platform/mpi_family.hpp`)
-  /// @param deadline        for all ranks to call this
+  /// @param deadline        for all ranks to call this, and of the group's later steps
   /// @throws Error{timeout} that names the ranks which have not come; Error{unsupported} if lockstep was built with
   ///         another MPI library; Error{invalid_argument} for no communicator or one between two groups, and where MPI
   ///         is not initialized; Error{transport}
@@ -58,13 +61,17 @@ class MpiGroup {
   /// Says which ranks share a node.
   [[nodiscard]] const ClusterShape& shape() const;
 
-  /// The same ranks in a new communicator. Collective. @throws Error{transport}
+  /// How long each collective step of this group, and of those that are made from it later, waits for its ranks. Does
+  /// not communicate; ranks may have different deadlines, and the first that passes counts.
+  void set_deadline(std::chrono::duration<double> deadline);
+
+  /// The same ranks in a new communicator. Collective. @throws Error{timeout}, Error{transport}
   [[nodiscard]] MpiGroup dup() const;
 
   /// The ranks that name the same color, ordered by (key, rank). Collective over this group.
   /// @param color  ≥ 0; none where this rank joins no new group
   /// @return nothing on ranks without a color
-  /// @throws Error{transport}; Error{invalid_argument} on a negative color
+  /// @throws Error{timeout}, Error{transport}; Error{invalid_argument} on a negative color
   [[nodiscard]] std::optional<MpiGroup> split(std::optional<int> color, int key) const;
 
   /// Frees the communicator. Collective; no operation may be under way. Calling it again does nothing.

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
 namespace lockstep {
+
+class Watchdog;
 
 /// What the program's threads do with MPI; the standard's four levels, lowest first.
 enum class ThreadLevel { single, funneled, serialized, multiple };
@@ -25,8 +28,12 @@ struct WorldOptions {
   /// The thread level to ask MPI for, where the program has not initialized it. What MPI gives instead is taken; who
   /// needs more, as a progress thread does, says so.
   ThreadLevel thread_level = ThreadLevel::multiple;
-  /// For all ranks to come; MPI's own start is not bounded by it.
+  /// For all ranks to come, and of each later collective step of the world's groups up to `World::close`.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  /// Where MPI itself does not return from a call that cannot be given up (MPI_Init, MPI_Comm_split, MPI_Finalize)
+  /// within the deadline, a thread of the world's calls this once, with a sentence that says which call and what is
+  /// known of its cause. It should end the process. Null: there is no such thread, and such a call may last for ever.
+  std::function<void(std::string_view)> on_stuck = nullptr;
   /// Hears what there is to say that is no error, as `GroupOptions::notice`; null: nobody does.
   std::function<void(std::string_view)> notice = nullptr;
 };
@@ -68,15 +75,17 @@ class World {
   /// The ranks of this node, in the order of their local ranks.
   [[nodiscard]] const MpiGroup& node_group() const { return node_group_; }
 
-  /// Finalizes MPI, unless the program initialized it itself. Collective; every group and communicator made from this
-  /// world must be closed. Calling it again does nothing. @throws Error{transport}
+  /// Waits for all ranks, then finalizes MPI, unless the program initialized it itself. Collective; every group and
+  /// communicator made from this world must be closed. Calling it again does nothing.
+  /// @throws Error{timeout} that names the ranks which have not come within the deadline; Error{transport}
   void close();
 
   /// Ends all processes of the job with this exit code, without waiting for any. For apps; libraries never call it.
   [[noreturn]] void abort(int exit_code) const;
 
  private:
-  bool finalizes_ = false;  // whether this process owes MPI_Finalize
+  std::shared_ptr<Watchdog> watchdog_;  // of MPI's blocking calls; null where nobody hears of them
+  bool finalizes_ = false;              // whether this process owes MPI_Finalize
   std::function<void(std::string_view)> notice_;
   MpiGroup group_;
   MpiGroup node_group_;

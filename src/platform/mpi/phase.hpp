@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/platform/mpi/mpi_group.hpp"
+
+namespace lockstep {
+
+class Rendezvous;
+
+/// What this rank and the others of a group are about to do together, for as long as this object lives: by it, those
+/// that wait in vain say what for. Phases may be nested.
+class Phase {
+ public:
+  enum class Kind {
+    exchange,  ///< "rank 3 has not joined in <what>"
+    work,      ///< what each rank does by itself: "rank 3 has not finished <what>"
+  };
+  /// @param what  a gerund phrase: "loading the data set mnist"
+  Phase(const MpiGroup& group, std::string what, Kind kind = Kind::exchange);
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
+  ~Phase();
+
+ private:
+  std::shared_ptr<Rendezvous> rendezvous_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/mpi/rendezvous.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "lockstep/base/error.hpp"
+#include "platform/machine/launch.hpp"
+#include "platform/mpi/mpi.hpp"
+#include "platform/mpi/rank_names.hpp"
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = Rendezvous::Seconds;
+
+constexpr std::size_t most_listeners = 8;
+
+/// What a message is for; its first byte.
+enum class Kind : char {
+  question = 'Q',  ///< the sender has waited for its deadline: answer, if you wait too
+  answer = 'A',    ///< the sender waits
+  gone_on = 'G',   ///< the sender's call has completed after all
+  verdict = 'V',   ///< the members named first are missing
+};
+
+struct Message {
+  Kind kind;
+  std::uint64_t meeting = 0;  ///< which ranks the sender waits for
+  std::string host;
+  std::string text;
+};
+
+constexpr char end_of_field = '\0';
+
+std::string to_text(const Message& message) {
+  return static_cast<char>(message.kind) + std::to_string(message.meeting) + end_of_field + message.host +
+         end_of_field + message.text;
+}
+
+/// @return nothing for what no Rendezvous has sent
+std::optional<Message> message_from(const std::string& text) {
+  const std::size_t first = text.find(end_of_field);
+  const std::size_t second = first == std::string::npos ? first : text.find(end_of_field, first + 1);
+  if (second == std::string::npos || std::string("QAGV").find(text.front()) == std::string::npos) return std::nullopt;
+  Message message{static_cast<Kind>(text.front()), 0, text.substr(first + 1, second - first - 1),
+                  text.substr(second + 1)};
+  std::from_chars(text.data() + 1, text.data() + first, message.meeting);
+  return message;
+}
+
+std::string in_seconds(Seconds time) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g s", time.count());
+  return text.data();
+}
+
+/// One rank's wait for one call.
+class Wait {
+ public:
+  Wait(Rendezvous& place, const Rendezvous::Meeting& meeting)
+      : place_(place),
+        members_(meeting.members),
+        listeners_(std::min(members_.size(), most_listeners)),
+        deadline_(meeting.deadline),
+        grace_(std::clamp(deadline_ / 4, Seconds(0.2), Seconds(1))) {
+    Fnv1a hash;
+    for (const int member : members_) hash.add(std::to_string(member) + ' ');
+    meeting_ = hash.value();
+  }
+
+  void run(MPI_Request& request) {
+    for (;; pause()) {
+      int complete = 0;
+      LOCKSTEP_MPI(MPI_Test(&request, &complete, MPI_STATUS_IGNORE));
+      if (complete != 0) return take_questions_back();
+      hear();
+      if (!asked_at_ && (is_late() || (is_listener() && !questions_.empty()))) ask();
+      if (asked_at_) judge();
+    }
+  }
+
+ private:
+  struct Other {
+    std::string host;
+    std::string what;
+    bool waits_here = false;  ///< for the same ranks
+  };
+
+  static bool passed(Clock::time_point since, Seconds time) { return Clock::now() - since > time; }
+  [[nodiscard]] bool is_late() const { return passed(begin_, deadline_); }
+  [[nodiscard]] std::vector<int> listeners() const { return {members_.begin(), members_.begin() + listeners_}; }
+  [[nodiscard]] bool is_listener() const { return is_one(place_.rank(), listeners()); }
+  static bool is_one(int rank, const std::vector<int>& of) { return std::find(of.begin(), of.end(), rank) != of.end(); }
+
+  /// The first milliseconds are those in which ranks come that were started together.
+  void pause() const {
+    if (passed(begin_, std::chrono::milliseconds(5))) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } else {
+      std::this_thread::yield();
+    }
+  }
+
+  void tell(int rank, Kind kind) { place_.tell(rank, to_text({kind, meeting_, processor_name(), place_.what()})); }
+
+  void hear() {
+    for (;;) {
+      int found = 0;
+      MPI_Status status;
+      LOCKSTEP_MPI(MPI_Iprobe(MPI_ANY_SOURCE, place_.tag(), place_.communicator(), &found, &status));
+      if (found == 0) return;
+      int length = 0;
+      LOCKSTEP_MPI(MPI_Get_count(&status, MPI_CHAR, &length));
+      std::string text(static_cast<std::size_t>(length), ' ');
+      LOCKSTEP_MPI(MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, place_.tag(), place_.communicator(),
+                            MPI_STATUS_IGNORE));
+      if (const auto message = message_from(text)) heed(status.MPI_SOURCE, *message);
+    }
+  }
+
+  void heed(int from, const Message& message) {
+    switch (message.kind) {
+      case Kind::question:
+        tell(from, Kind::answer);
+        if (message.meeting == meeting_) questions_.insert(from);
+        callers_.insert(from);
+        [[fallthrough]];
+      case Kind::answer: others_[from] = {message.host, message.text, message.meeting == meeting_}; return;
+      case Kind::gone_on:
+        others_.erase(from);
+        questions_.erase(from);
+        return;
+      case Kind::verdict:
+        if (message.meeting == meeting_ || callers_.contains(from) || asked_.contains(from)) repeat(message.text);
+    }
+  }
+
+  [[noreturn]] static void repeat(const std::string& verdict) {
+    const std::size_t end = verdict.find(';');
+    std::vector<int> missing;
+    for (std::size_t at = 0; at < end; ++at) {
+      missing.push_back(std::atoi(verdict.c_str() + at));
+      at = std::min(verdict.find(' ', at), end);
+    }
+    throw Error(ErrorCode::timeout, verdict.substr(end + 1), {.peers = std::move(missing)}).as_consequence();
+  }
+
+  void ask() {
+    asked_at_ = Clock::now();
+    for (const int member : is_listener() ? members_ : listeners()) {
+      if (member == place_.rank()) continue;
+      asked_.insert(member);
+      tell(member, Kind::question);
+    }
+  }
+
+  /// A listener waits for one grace period, and for another two if a listener before it is there to speak; so does a
+  /// rank that is no listener.
+  void judge() {
+    if (!passed(*asked_at_, grace_)) return;
+    if (!is_late() && questions_.empty()) return take_questions_back();
+    const bool is_first = is_listener() && std::none_of(members_.begin(), members_.begin() + listeners_, [&](int rank) {
+                            return is_before_me(rank) && waits_here(rank);
+                          });
+    if (!is_first && !passed(*asked_at_, 3 * grace_)) return;
+    const Error verdict = who_is_missing();
+    std::string peers;
+    for (const int peer : verdict.context().peers) peers += std::to_string(peer) + ' ';
+    std::set<int> to = callers_;
+    to.insert(asked_.begin(), asked_.end());
+    for (const int rank : to)
+      place_.tell(rank, to_text({Kind::verdict, meeting_, "", peers + ';' + verdict.message()}));
+    throw Error(verdict);
+  }
+
+  [[nodiscard]] bool is_before_me(int rank) const {
+    return std::find(members_.begin(), members_.end(), rank) <
+           std::find(members_.begin(), members_.end(), place_.rank());
+  }
+  [[nodiscard]] bool waits_here(int rank) const {
+    const auto found = others_.find(rank);
+    return found != others_.end() && found->second.waits_here;
+  }
+
+  void take_questions_back() {
+    for (const int rank : asked_) tell(rank, Kind::gone_on);
+    asked_.clear();
+    asked_at_.reset();
+  }
+
+  [[nodiscard]] std::string host_of(int rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    if (index < place_.hosts().size()) return place_.hosts()[index];
+    const auto found = others_.find(rank);
+    return found == others_.end() ? "" : found->second.host;
+  }
+  [[nodiscard]] std::string names_of(const std::vector<int>& ranks) const {
+    return rank_names(ranks, [this](int rank) { return host_of(rank); });
+  }
+
+  [[nodiscard]] Error who_is_missing() const {
+    std::vector<int> missing;
+    std::map<std::string, std::vector<int>> elsewhere;  // by what they wait for
+    for (const int rank : asked_) {
+      const auto found = others_.find(rank);
+      if (found == others_.end()) {
+        missing.push_back(rank);
+      } else if (found->second.what != place_.what()) {
+        elsewhere[found->second.what].push_back(rank);
+      }
+    }
+    std::string others;
+    std::vector<int> peers = missing;
+    for (const auto& [what, ranks] : elsewhere) {
+      others += "; " + names_of(ranks) + (ranks.size() == 1 ? " waits while " : " wait while ") + what;
+      if (missing.empty()) peers.insert(peers.end(), ranks.begin(), ranks.end());
+    }
+    return Error(ErrorCode::timeout, complaint(missing, !elsewhere.empty()) + others, {.peers = std::move(peers)});
+  }
+
+  [[nodiscard]] std::string complaint(const std::vector<int>& missing, bool are_some_elsewhere) const {
+    const std::string limit = in_seconds(deadline_);
+    if (missing.empty() && are_some_elsewhere) {
+      return "the ranks wait for each other in different places: " + names_of({place_.rank()}) + " has waited for " +
+             limit + " while " + place_.what();
+    }
+    if (missing.empty())
+      return "all ranks took part in " + place_.what() + ", but some later than " + limit + " after others";
+    std::string text = names_of(missing) + (missing.size() == 1 ? " has not " : " have not ") +
+                       (place_.kind() == Phase::Kind::work ? "finished " : "joined in ") + place_.what() + " within " +
+                       limit;
+    const std::string stopped = stopped_neighbors();
+    return stopped.empty() ? text : text + " (" + stopped + ")";
+  }
+
+  Rendezvous& place_;
+  const std::vector<int>& members_;
+  std::size_t listeners_;
+  Seconds deadline_;
+  Seconds grace_;
+  std::uint64_t meeting_ = 0;
+  Clock::time_point begin_ = Clock::now();
+  std::optional<Clock::time_point> asked_at_;
+  std::set<int> asked_;
+  std::set<int> questions_;      // members whose deadline has passed
+  std::set<int> callers_;        // who has asked, for whatever group
+  std::map<int, Other> others_;  // who has asked or answered
+};
+
+}  // namespace
+
+Rendezvous::Rendezvous(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog> watchdog)
+    : communicator_(communicator), tag_(tag), watchdog_(std::move(watchdog)) {
+  LOCKSTEP_MPI(MPI_Comm_rank(communicator_, &rank_));
+}
+
+void Rendezvous::wait(MPI_Request& request, const Meeting& meeting) { Wait(*this, meeting).run(request); }
+
+std::string Rendezvous::what() const {
+  if (phases_.empty()) return "an exchange between all ranks";
+  if (phases_.size() == 1 || phases_.back().kind == Phase::Kind::work) return phases_.back().what;
+  return phases_.front().what + " (" + phases_.back().what + ")";
+}
+
+void Rendezvous::close() {
+  if (!has_told_) LOCKSTEP_MPI(MPI_Comm_free(&communicator_));
+}
+
+/// Nobody waits for this to be received, least of all from a rank that does not come: the text is kept for ever.
+void Rendezvous::tell(int rank, const std::string& text) {
+  static auto& kept = *std::make_unique<std::deque<std::string>>().release();
+  const std::string& sent = kept.emplace_back(text);
+  has_told_ = true;
+  MPI_Request request = MPI_REQUEST_NULL;
+  LOCKSTEP_MPI(MPI_Isend(sent.data(), static_cast<int>(sent.size()), MPI_CHAR, rank, tag_, communicator_, &request));
+  LOCKSTEP_MPI(MPI_Request_free(&request));
+}
+
+Phase::Phase(const MpiGroup& group, std::string what, Kind kind) : rendezvous_(group.handle().rendezvous) {
+  if (rendezvous_ != nullptr) rendezvous_->begin(std::move(what), kind);
+}
+
+Phase::~Phase() {
+  if (rendezvous_ != nullptr) rendezvous_->end();
+}
+
+}  // namespace lockstep

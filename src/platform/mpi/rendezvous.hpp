@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "platform/mpi/phase.hpp"
+#include "platform/mpi/watchdog.hpp"
+
+namespace lockstep {
+
+/// Where ranks wait for each other with a deadline: for a group and all groups that are made from it, since a rank that
+/// one group waits for may itself be waiting in another.
+///
+/// A rank whose deadline passes asks the others of its group. Those that are waiting too, in whatever group, answer
+/// with what they wait for; those that do not answer within a grace period are elsewhere: they compute, read a file,
+/// are stopped or dead. At most eight ranks of a group, its listeners, ask all of it, so that a large job sends few
+/// messages; the others ask the listeners. The first listener that waits gives the verdict, which the others repeat as
+/// a consequence. A rank whose call completes meanwhile goes on and takes its question back.
+class Rendezvous {
+ public:
+  using Seconds = std::chrono::duration<double>;
+
+  /// The ranks that wait, and how long they do.
+  struct Meeting {
+    const std::vector<int>& members;  ///< by rank of the waiting group: its rank in `communicator`
+    Seconds deadline;
+  };
+
+  /// @param communicator  for questions and answers
+  /// @param tag           of these messages
+  Rendezvous(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog> watchdog);
+
+  /// @throws Error{timeout}; Error{transport}
+  void wait(MPI_Request& request, const Meeting& meeting);
+
+  /// Names of the hosts by rank, once they are known.
+  void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
+  [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
+  [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
+
+  void begin(std::string what, Phase::Kind kind) { phases_.push_back({std::move(what), kind}); }
+  void end() { phases_.pop_back(); }
+  /// What this rank is doing: "making a communicator (sharing memory of the node)".
+  [[nodiscard]] std::string what() const;
+  [[nodiscard]] Phase::Kind kind() const { return phases_.empty() ? Phase::Kind::exchange : phases_.back().kind; }
+
+  /// Frees the communicator. Only if no question was ever sent: its answers may still be under way.
+  void close();
+
+  [[nodiscard]] MPI_Comm communicator() const { return communicator_; }
+  [[nodiscard]] int tag() const { return tag_; }
+  [[nodiscard]] int rank() const { return rank_; }
+  /// Sends without waiting for the message to be received.
+  void tell(int rank, const std::string& text);
+
+ private:
+  struct Doing {
+    std::string what;
+    Phase::Kind kind;
+  };
+
+  MPI_Comm communicator_;
+  int tag_;
+  int rank_ = 0;
+  bool has_told_ = false;
+  std::shared_ptr<Watchdog> watchdog_;
+  std::vector<std::string> hosts_;
+  std::vector<Doing> phases_;
+};
+
+}  // namespace lockstep

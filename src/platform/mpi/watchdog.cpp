@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/mpi/watchdog.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "platform/machine/launch.hpp"
+#include "platform/mpi/mpi.hpp"
+#include "platform/mpi/rendezvous.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Ranks speak one after the other, so that the first, whose launcher then ends the job, is usually the only one.
+std::chrono::duration<double> turn_of_this_rank() {
+  constexpr std::chrono::duration<double> each{0.1};
+  return each * std::min(process_number(read_environment()).value_or(0), 10);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+}
+
+}  // namespace
+
+Watchdog::Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck)
+    : deadline_(deadline + turn_of_this_rank()), on_stuck_(std::move(on_stuck)), thread_([this] { watch(); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  ended_.notify_one();
+  thread_.join();
+}
+
+void Watchdog::enter(std::string call, Seconds grace) {
+  const std::lock_guard lock(mutex_);
+  calls_.push_back({std::move(call), grace, Clock::now()});
+}
+
+void Watchdog::leave() {
+  const std::lock_guard lock(mutex_);
+  calls_.pop_back();
+  if (!calls_.empty()) calls_.back().begin = Clock::now();
+}
+
+void Watchdog::touch() {
+  const std::lock_guard lock(mutex_);
+  if (!calls_.empty()) calls_.back().begin = Clock::now();
+}
+
+/// It looks from time to time, so that who enters a call need not wake it.
+void Watchdog::watch() {
+  const auto interval = std::clamp<Seconds>(deadline_ / 20, Seconds(0.05), Seconds(2));
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, interval, [this] { return ends_; })) {
+    if (calls_.empty() || Clock::now() - calls_.back().begin < deadline_ + calls_.back().grace) continue;
+    const std::string text = complaint(calls_.back());
+    lock.unlock();
+    return on_stuck_(text);
+  }
+}
+
+std::string Watchdog::complaint(const Call& call) const {
+  std::array<char, 32> seconds{};
+  const Seconds waited = Clock::now() - call.begin;
+  std::snprintf(seconds.data(), seconds.size(), "%.0f s", waited.count());
+  const auto number = process_number(read_environment());
+  const std::string who = (number ? "rank " + std::to_string(*number) + " on " : "a process on ") + host_name();
+  const std::string stopped = stopped_neighbors();
+  return who + ": " + call.name + " has not returned after " + seconds.data() + ", so another process of the job " +
+         (call.name == "MPI_Init" ? "has not started, or is stopped or dead" : "is stopped or dead") +
+         (stopped.empty() ? "" : ": " + stopped);
+}
+
+BlockingCall::BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call, std::chrono::duration<double> grace)
+    : watchdog_(std::move(watchdog)) {
+  if (watchdog_ != nullptr) watchdog_->enter(std::move(call), grace);
+}
+
+BlockingCall::BlockingCall(const MpiGroup& group, std::string call)
+    : BlockingCall(group.handle().rendezvous == nullptr ? nullptr : group.handle().rendezvous->watchdog(),
+                   std::move(call)) {}
+
+BlockingCall::~BlockingCall() {
+  if (watchdog_ != nullptr) watchdog_->leave();
+}
+
+void BlockingCall::touch() {
+  if (watchdog_ != nullptr) watchdog_->touch();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "lockstep/platform/mpi/mpi_group.hpp"
+
+namespace lockstep {
+
+/// A thread that notices when the process has been in one of MPI's blocking calls for longer than the deadline, which
+/// happens where another process stops in the middle of the same call. It does not call MPI.
+class Watchdog {
+ public:
+  using Seconds = std::chrono::duration<double>;
+
+  /// @param on_stuck  called once, on the watchdog's thread; see WorldOptions::on_stuck
+  Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck);
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog();
+
+  /// Calls may be nested; the innermost counts.
+  /// @param grace  beyond the deadline, for other ranks that know more to speak first
+  void enter(std::string call, Seconds grace);
+  void leave();
+  /// The current call has made progress: its time begins anew.
+  void touch();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Call {
+    std::string name;
+    Seconds grace;
+    Clock::time_point begin;
+  };
+
+  void watch();
+  [[nodiscard]] std::string complaint(const Call& call) const;
+
+  Seconds deadline_;
+  std::function<void(std::string_view)> on_stuck_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool ends_ = false;
+  std::vector<Call> calls_;
+  std::thread thread_;
+};
+
+/// Lets a watchdog, where there is one, watch over this process's time in a scope.
+class BlockingCall {
+ public:
+  static constexpr std::chrono::seconds usual_grace{2};
+
+  BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call, std::chrono::duration<double> grace = usual_grace);
+  BlockingCall(const MpiGroup& group, std::string call);
+  BlockingCall(const BlockingCall&) = delete;
+  BlockingCall& operator=(const BlockingCall&) = delete;
+  ~BlockingCall();
+
+  void touch();
+
+ private:
+  std::shared_ptr<Watchdog> watchdog_;
+};
+
+}  // namespace lockstep
