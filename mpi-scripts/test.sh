@@ -62,7 +62,8 @@ tidy-full() {
 
 # A public function says what it does, but for accessors, which are const and take nothing, and for moving.
 docs() {
-  section "Documentation (doxygen, warnings are errors)"
+  section "Documentation (plots as measured; doxygen, warnings are errors)"
+  mpi-scripts/plots.py --check
   mkdir -p build/doc
   doxygen Doxyfile
   local silent
