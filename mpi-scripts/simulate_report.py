@@ -12,11 +12,13 @@ import math
 import pathlib
 import sys
 
+from log_panel import LogPanel, size_text, time_text
+
 # What runs where nothing is asked for, and the same choice of algorithm and radix with the buffer in one block.
 AUTO, WHOLE = "auto:64512:4", "auto:1073741824:1"
 SELECTORS = ["ompi", "mpich", "mvapich2", "impi"]
-SELECTOR_COLOURS = dict(zip(SELECTORS, ["#999999", "#b8860b", "#7a5195", "#4d7f17"]))
-COLOURS = ["#d62728", "#1f77b4", "#ff7f0e", "#17a2a2", "#e377c2", "#2ca02c", "#111111", "#8c564b"]
+SELECTOR_COLORS = dict(zip(SELECTORS, ["#999999", "#b8860b", "#7a5195", "#4d7f17"]))
+COLORS = ["#d62728", "#1f77b4", "#ff7f0e", "#17a2a2", "#e377c2", "#2ca02c", "#111111", "#8c564b"]
 TITLES = {"flat": "one rank a node", "nodes": "eight ranks a node"}
 LEGEND_COLUMNS = 4
 PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP, GAP = 300, 300, 70, 60, 75
@@ -42,19 +44,6 @@ def write(path, table, choices):
                     for ranks, seconds in sorted(table[platform][size][contender].items()):
                         choice = choices[platform, contender, size, ranks]
                         file.write(f"{platform},{contender},{ranks},{size},{seconds:.9f},{choice}\n")
-
-
-def size_text(size):
-    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
-
-
-def time_text(seconds):
-    if seconds is None:
-        return "–"
-    for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 def algorithm(choice):
@@ -109,50 +98,6 @@ def print_tables(table, choices):
         print()
 
 
-class Panel:
-    """One size: time over ranks, both logarithmic."""
-
-    def __init__(self, index, times):
-        self.x0, self.y0 = LEFT + index * (PANEL_WIDTH + GAP), TOP
-        ranks = sorted({r for by_ranks in times.values() for r in by_ranks})
-        seconds = [s for by_ranks in times.values() for s in by_ranks.values()]
-        self.ranks = ranks
-        self.low, self.high = math.floor(math.log10(min(seconds))), math.ceil(math.log10(max(seconds)))
-
-    def x(self, ranks):
-        span = math.log(self.ranks[-1] / self.ranks[0]) or 1
-        return self.x0 + PANEL_WIDTH * math.log(ranks / self.ranks[0]) / span
-
-    def y(self, seconds):
-        return self.y0 + PANEL_HEIGHT * (self.high - math.log10(seconds)) / (self.high - self.low)
-
-    def frame(self, title):
-        parts = [f'<text x="{self.x0 + PANEL_WIDTH / 2}" y="{self.y0 - 12}" text-anchor="middle" '
-                 f'font-weight="bold">{title}</text>']
-        marks = [digit * 10.0 ** exponent for exponent in range(self.low, self.high) for digit in (1, 2, 5)]
-        for seconds in marks + [10.0 ** self.high]:
-            y = self.y(seconds)
-            parts.append(f'<line x1="{self.x0}" x2="{self.x0 + PANEL_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" '
-                         f'stroke="#dddddd"/>')
-            parts.append(f'<text x="{self.x0 - 6}" y="{y + 4:.1f}" text-anchor="end">{time_text(seconds)}</text>')
-        bottom = self.y0 + PANEL_HEIGHT
-        for ranks in self.ranks:
-            x = self.x(ranks)
-            parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{self.y0}" stroke="#eeeeee"/>')
-            parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{ranks:,}</text>')
-        parts.append(f'<rect x="{self.x0}" y="{self.y0}" width="{PANEL_WIDTH}" height="{PANEL_HEIGHT}" fill="none" '
-                     f'stroke="#666666"/>')
-        parts.append(f'<text x="{self.x0 + PANEL_WIDTH / 2}" y="{bottom + 36}" text-anchor="middle">ranks</text>')
-        return parts
-
-    def curve(self, by_ranks, style):
-        points = [(self.x(r), self.y(s)) for r, s in sorted(by_ranks.items())]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{style[0]}"/>' for x, y in points]
-        return [f'<polyline points="{path}" fill="none" stroke="{style[0]}" stroke-width="2" '
-                f'stroke-dasharray="{style[1]}"/>'] + dots
-
-
 def curves(times):
     """{name: {ranks: seconds}} of the selectors and of each algorithm of lockstep at its best radix."""
     result = {}
@@ -166,8 +111,8 @@ def curves(times):
 def styles(names):
     """{name: (color, dashes)}; the selectors' curves are dashed."""
     ours = sorted(name for name in names if name not in SELECTORS)
-    result = {name: (COLOURS[index % len(COLOURS)], "none") for index, name in enumerate(ours)}
-    result.update({s: (SELECTOR_COLOURS[s], "6 4") for s in SELECTORS if s in names})
+    result = {name: (COLORS[index % len(COLORS)], "none") for index, name in enumerate(ours)}
+    result.update({s: (SELECTOR_COLORS[s], "6 4") for s in SELECTORS if s in names})
     return result
 
 
@@ -189,14 +134,15 @@ def draw(path, platform, sizes):
     height = TOP + PANEL_HEIGHT + 70 + 22 * math.ceil(len(style) / LEGEND_COLUMNS)
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
              f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+             '<style>.grid{stroke:#dddddd} .frame{fill:none;stroke:#666666}</style>',
              f'<rect width="{width}" height="{height}" fill="white"/>',
              f'<text x="{LEFT}" y="22" font-size="15">Simulated all-reduce, fat tree of 100 Gbit/s and 2 µs a link, '
              f'{TITLES[platform]}: time until the last rank is done, each algorithm at its best radix</text>']
     for index, (size, times) in enumerate(sorted(panels.items())):
-        panel = Panel(index, times)
-        parts += panel.frame(size_text(size))
+        panel = LogPanel(LEFT + index * (PANEL_WIDTH + GAP), TOP, PANEL_WIDTH, PANEL_HEIGHT, times.values())
+        parts += panel.frame(size_text(size), "ranks", "{:,}".format)
         for name, by_ranks in sorted(times.items()):
-            parts += panel.curve(by_ranks, style[name])
+            parts += panel.curve(by_ranks, *style[name])
     parts += legend(style, TOP + PANEL_HEIGHT + 62)
     path.write_text("\n".join(parts + ["</svg>"]) + "\n")
 

@@ -62,9 +62,12 @@ tidy-full() {
 
 # A public function says what it does, but for accessors, which are const and take nothing, and for moving.
 docs() {
-  section "Documentation (doxygen, warnings are errors)"
+  section "Documentation (plots as measured; links; doxygen, warnings are errors)"
+  mpi-scripts/plots.py --check
+  files '*.md' | xargs -0 mpi-scripts/links.py
   mkdir -p build/doc
   doxygen Doxyfile
+  mpi-scripts/links.py --site build/doc/html
   local silent
   silent=$({
     cat Doxyfile
