@@ -73,6 +73,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("zero", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "each rank updates a part of the weights and holds the optimizer's state of that part only; less memory for the same result (default no)")
       ("loss-scale", value<double>("X"), "multiply gradients by X until the update; a step whose gradients are not finite is skipped then, and X halved; it is doubled after 2000 steps without (default 0: none, such a step ends the run; 65536 with --precision mixed-fp16)")
       ("without-pass", choice(nn::Passes::names()), "leave out what changes how a step is computed and not what; several with commas between")
+      ("compare-every", value<std::int64_t>("N"), "steps from one comparison of all ranks' weights to the next, by a hash; 0: never (default 100)")
       ("log-every", value<std::int64_t>("N"), "steps from one progress report to the next (default 50)")
       ("metrics", value<std::string>("FILE"), "append a JSON line for each event to FILE")
       ("trace", value<std::string>("FILE"), "write what ran when, on every rank, to FILE for chrome://tracing or ui.perfetto.dev");
@@ -164,6 +165,7 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
   options.workers = given.get("workers", 1, not_negative, "it cannot be negative");
   const double bucket_mb = given.get("bucket-mb", 4.0, positive, "a bucket must have a positive size");
   options.bucket = {std::max<std::int64_t>(1, std::llround(bucket_mb * 1024 * 1024))};
+  options.compare_every = given.get<std::int64_t>("compare-every", 100, not_negative, "it cannot be negative");
   options.log_every = given.get<std::int64_t>("log-every", 50, positive, "at least 1 step is needed");
   return options;
 }

@@ -145,6 +145,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
                       .share_update = options.zero,
                       .shards = options.shards,
                       .places = model_.gradient_places(),
+                      .compare_every = options.compare_every,
                       .observer = observer}),
       velocity_(group.allocate(bytes_of(data_parallel_.owned(), options.precision))),
       averages_(allocate_host(options.ema > 0 ? bytes_of(data_parallel_.owned(), options.precision) : Bytes{})),
@@ -228,6 +229,7 @@ bool Replica::finish(std::span<double> values, std::span<double> found, const st
 
 Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate, std::int64_t step) {
   step_samples_ = static_cast<double>(batch.samples.value);
+  data_parallel_.number_steps_from(step + 1);  // as the trainer's errors do
   const nn::StepResult& result = model_.train(feed(batch),
                                               {.learning_rate = learning_rate,
                                                .samples = static_cast<double>(batch.step_samples.value),

@@ -45,9 +45,10 @@ struct TrainerOptions {
   nn::Passes passes;
   std::uint64_t seed = 1;  ///< of initialization and shuffling
   InitialValues initial = InitialValues::broadcast;
-  int workers = 1;              ///< threads that make batches, on each rank
-  Bytes bucket{4 << 20};        ///< of gradients that are reduced together
-  std::int64_t log_every = 50;  ///< steps from one step event to the next
+  int workers = 1;                   ///< threads that make batches, on each rank
+  Bytes bucket{4 << 20};             ///< of gradients that are reduced together
+  std::int64_t compare_every = 100;  ///< steps from one comparison of the ranks' weights to the next; 0: never
+  std::int64_t log_every = 50;       ///< steps from one step event to the next
 };
 
 /// Hears what happens in a run. Called on every rank; figures that concern all ranks are the same on each.

@@ -46,7 +46,7 @@ class Replica : private nn::Peers {
   /// Forward, backward, sums over ranks, update. Collective; a rank may have no samples.
   /// @throws Error{invalid_argument} on every rank, without the update, naming the ranks and tensors whose gradients
   ///         are not finite, unless a loss scale could be at fault, or the ranks whose loss is not;
-  ///         Error{transport | timeout}
+  ///         Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
   /// @param step  of the run: what random numbers depend on, with the seed
   StepResult step(const data::Batch& batch, double learning_rate, std::int64_t step = 0);
 

@@ -190,6 +190,7 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
                              "ops",
                              "precision",
                              "timeout",
+                             "compare-every",
                              "log-every",
                              "metrics",
                              "trace",
