@@ -10,11 +10,11 @@
 
 namespace lockstep::backends {
 
-/// Closes the channel of a communicator that this rank has left, when the others have left it too: mostly they do so at
-/// the same time. What has still to be done after that is left to the progress, since ranks may close communicators in
-/// any order. @throws Error{transport}
-inline void close_when_all_have_left(const std::shared_ptr<ControlChannel>& control, Progress& progress) {
-  constexpr std::chrono::milliseconds at_most{100};
+/// Closes the channel of a communicator that this rank has left as soon as the others have left it, too. Mostly
+/// they do so at the same time, for which it waits `at_most`; later the progress does it, since ranks may close
+/// communicators in any order. @throws Error{transport}
+inline void close_when_all_have_left(const std::shared_ptr<ControlChannel>& control, Progress& progress,
+                                     std::chrono::milliseconds at_most = std::chrono::milliseconds(100)) {
   if (progress.wait_until([&control] { return control->close(); }, progress.now() + at_most)) return;
   progress.leave_behind([control] {
     try {

@@ -19,7 +19,8 @@ HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Opti
                     .no_average = options.no_average,
                     .no_leaves = options.no_leaves},
       options_(std::move(options)),
-      progress_(&progress) {
+      progress_(&progress),
+      blame_(Blame::patience_for(options_.deadline)) {
   asked_.reserve(static_cast<std::size_t>(size));
 }
 
@@ -64,10 +65,40 @@ void HostCommunicator::close() {
     throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
                 first->context());
   }
-  if (options_.control) options_.control->leave(submitted_);
-  release();
+  if (!options_.control) {
+    release();
+    closed_ = true;
+    return;
+  }
+  options_.control->tend();
+  std::optional<Error> difference = first_difference();
+  if (!difference) difference = options_.control->uneven_close(submitted_);
+  if (difference) {
+    const Error error = difference->of_operation({.operation = "close"});
+    fail(std::make_exception_ptr(error.reported_by(rank().value, options_.hostname)));
+    std::rethrow_exception(poison_);
+  }
+  options_.control->leave(submitted_);
   closed_ = true;
-  if (options_.control) close_when_all_have_left(options_.control, *progress_);
+  wait_for_leavers();
+}
+
+/// Compares what this rank has called with what those ranks of other nodes have that leave soon. Where it differs the
+/// handles stay in use, since messages may be on their way that nobody receives.
+/// @throws Error{mismatch}
+void HostCommunicator::wait_for_leavers() {
+  constexpr std::chrono::milliseconds at_most{100};
+  std::optional<Error> difference;
+  const auto have_left = [&] {
+    const bool all = options_.control->have_all_left();
+    for (const int rank : options_.control->elsewhere())
+      if (!difference) difference = difference_from(rank, submitted_);
+    return all || difference;
+  };
+  (void)progress_->wait_until(have_left, progress_->now() + at_most);
+  if (!difference) release();
+  close_when_all_have_left(options_.control, *progress_, std::chrono::milliseconds(0));
+  if (difference) throw difference->of_operation({.operation = "close"}).reported_by(rank().value, options_.hostname);
 }
 
 Work HostCommunicator::submit(const Collective& collective) {
@@ -111,7 +142,7 @@ void HostCommunicator::enqueue(HostOperation& operation) {
   (takes_turn ? under_way_ : messages_under_way_).push_back(&operation);
   try {
     if (takes_turn) {
-      calls_[submitted_++ % remembered] = operation.signature();
+      note_call(operation);
       start_next();
     } else {
       on_behalf_of(operation, [&] { operation.begin({}); });
@@ -119,6 +150,15 @@ void HostCommunicator::enqueue(HostOperation& operation) {
   } catch (...) {
     fail(current_exception_of(rank().value, options_.hostname));
   }
+}
+
+/// In the order of submission, which is the same on all ranks.
+void HostCommunicator::note_call(HostOperation& operation) {
+  operation.follow(chain_, submitted_);
+  const Signature& call = operation.signature();
+  chain_ = call.hash;
+  calls_[submitted_++ % remembered] = call;
+  if (options_.control) options_.control->note_call(call.call, call.hash);
 }
 
 const HostOperation* HostCommunicator::first_under_way() const {

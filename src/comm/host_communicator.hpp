@@ -7,11 +7,13 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "comm/blame.hpp"
 #include "comm/host_operation.hpp"
 #include "comm/signature.hpp"
 #include "lockstep/base/observer.hpp"
@@ -87,6 +89,19 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void heed(Clock::time_point now);
   void tell_now() noexcept;
   [[nodiscard]] bool is_answered(const ControlChannel::Question& question) const;
+  [[nodiscard]] std::optional<Signature> own_call(std::uint64_t number) const;
+  [[nodiscard]] std::optional<Error> difference_from(int rank, std::uint64_t noticed_in) const;
+  [[nodiscard]] std::optional<Error> first_difference() const;
+  [[nodiscard]] Error explained(const Error& error, const HostOperation& operation) const;
+  /// An error of the action says which operation it was for; a mismatch also in which operation it began.
+  template <typename Action>
+  auto on_behalf_of(const HostOperation& operation, const Action& action) const {
+    try {
+      return action();
+    } catch (const Error& error) {
+      throw explained(error, operation);
+    }
+  }
   [[nodiscard]] std::vector<int> awaited() const;
   [[nodiscard]] HostOperation* oldest_pending() const;
   void ask(Clock::time_point since);
@@ -94,6 +109,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void check_usable(std::string_view operation);
   [[nodiscard]] std::shared_ptr<HostOperation> told_to(const Collective& collective);
   void enqueue(HostOperation& operation);
+  void note_call(HostOperation& operation);
+  void wait_for_leavers();
   template <typename Action>
   void for_all_under_way(const Action& action) {
     for (HostOperation* const operation : messages_under_way_) action(*operation);
@@ -104,6 +121,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void retire();
   void start_next();
   void check_deadline(Clock::time_point now);
+  void check_silence(const HostOperation& operation, Clock::duration silent, Clock::time_point now);
+  void answer_others();
   /// Whether nobody who waits goes so long without a look.
   [[nodiscard]] bool is_long(Clock::duration gap) const { return gap > options_.deadline / 10; }
   void poison(std::exception_ptr error) noexcept;
@@ -128,9 +147,11 @@ class HostCommunicator : public Communicator, private ProgressSource {
   std::uint64_t submitted_ = 0;                   // without messages
   static constexpr std::size_t remembered = 256;  // by how many operations ranks that compare theirs may be apart
   std::array<Signature, remembered> calls_{};
+  std::uint64_t chain_ = 0;  // the hash of the last of them
   Clock::time_point last_heed_;
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;
+  Blame blame_;
   std::exception_ptr poison_;
   bool closed_ = false;
 };

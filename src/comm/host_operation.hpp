@@ -41,9 +41,22 @@ class HostOperation : public Operation {
   /// Adds the ranks that it waits for, as far as they are known. @pre begun. @throws Error{mismatch}
   virtual void add_awaited(std::vector<int>& /*ranks*/) const {}
 
+  [[nodiscard]] std::vector<int> awaited() const {
+    std::vector<int> ranks;
+    add_awaited(ranks);
+    return ranks;
+  }
+
   [[nodiscard]] CollectiveKind kind() const { return kind_; }
-  /// What the ranks can compare; of hash 0 where they cannot.
+  /// What the ranks can compare, chained to the operations before it.
   [[nodiscard]] const Signature& signature() const { return signature_; }
+  /// Its number among the operations of its communicator, from 0; of messages none.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+  /// Gives it its place among the operations of its communicator. @param before  the hash of the one before it
+  void follow(std::uint64_t before, std::uint64_t number) {
+    signature_ = chained(call_, before);
+    number_ = number;
+  }
   /// Its kind, label and size.
   [[nodiscard]] ErrorContext identity() const;
   /// That and, as far as is known, which peer and step it waits for.
@@ -83,7 +96,9 @@ class HostOperation : public Operation {
   /// Ends as done, after making averages of sums.
   void complete();
   void mark_begun() { begun_ = true; }
-  void set_signature(const Signature& signature) { signature_ = signature; }
+  /// What it calls, by itself.
+  void set_call(const Signature& call) { call_ = call; }
+  [[nodiscard]] const Signature& call() const { return call_; }
 
  private:
   virtual void add_pending(ErrorContext& /*context*/) const {}
@@ -100,19 +115,11 @@ class HostOperation : public Operation {
   bool under_way_ = false;
   bool has_advanced_ = false;  // since last_advance_
   bool has_asked_ = false;     // others, what they call
+  Signature call_;
   Signature signature_;
+  std::uint64_t number_ = 0;
   Clock::time_point submitted_;
   Clock::time_point last_advance_;
 };
-
-/// An error of the action says which operation it was for.
-template <typename Action>
-auto on_behalf_of(const HostOperation& operation, const Action& action) {
-  try {
-    return action();
-  } catch (const Error& error) {
-    throw error.of_operation(operation.identity());
-  }
-}
 
 }  // namespace lockstep::backends

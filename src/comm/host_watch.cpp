@@ -10,6 +10,19 @@
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
+namespace {
+
+bool is_consequence(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& thrown) {
+    return thrown.is_consequence();
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
 
 /// It may be the last that is heard of this rank.
 void HostCommunicator::tell_now() noexcept {
@@ -49,7 +62,9 @@ void HostCommunicator::check_usable(std::string_view operation) {
     if (options_.control->heard() || (options_.control->has_post() && progress_->now() - last_heed_ > between_messages))
       look_round(progress_->now());
   }
-  if (poison_) std::rethrow_exception(poison_);
+  if (!poison_) return;
+  progress_->report(poison_);
+  std::rethrow_exception(poison_);
 }
 
 bool HostCommunicator::look_round(Clock::time_point now) noexcept {
@@ -71,11 +86,11 @@ void HostCommunicator::heed(Clock::time_point now) {
   options_.control->tend();
   if (poison_) return;
   std::optional<Error> alarm = options_.control->heard();
-  if (!alarm) alarm = options_.control->early_close(submitted_);
-  if (!alarm) {
-    std::erase_if(options_.control->questions(), [this](const auto& question) { return is_answered(question); });
-    return;
+  if (!alarm && options_.control->has_somebody_left()) {
+    alarm = first_difference();
+    if (!alarm) alarm = options_.control->early_close(submitted_);
   }
+  if (!alarm) return answer_others();
   const HostOperation* const first = first_under_way();
   if (first == nullptr) throw Error(*alarm);
   // Who gives up first need not have waited for the rank at fault: each names whom it waited for itself.
@@ -98,16 +113,67 @@ std::vector<int> HostCommunicator::awaited() const {
   return ranks;
 }
 
+/// Compares what others have asked with what this rank calls, and says whom it waits for. @throws Error{mismatch}
+void HostCommunicator::answer_others() {
+  std::erase_if(options_.control->questions(), [this](const auto& question) { return is_answered(question); });
+  if (!options_.control->is_inquired()) return;
+  ControlChannel::Standing standing{.awaited = awaited()};
+  standing.is_busy = standing.awaited.empty() && (!idle() || progress_->is_busy_besides(*this));
+  options_.control->answer(standing);
+}
+
 /// Whether what another rank has asked is of no more interest. @throws Error{mismatch} if it calls something else
 bool HostCommunicator::is_answered(const ControlChannel::Question& question) const {
-  const ControlChannel::Call& theirs = question.call;
-  if (theirs.number >= submitted_) return false;
-  if (submitted_ - theirs.number > remembered) return true;
-  const Signature& ours = calls_[theirs.number % remembered];
-  if (ours.hash == theirs.hash || ours.hash == 0) return true;
-  const CollectiveKind kind = kind_of(ours);
-  throw disagreement(question.rank, {.call = theirs.what, .hash = theirs.hash}, ours)
-      .of_operation({.operation = std::string(name(kind))});
+  if (const auto difference = difference_from(question.rank, question.call.number)) {
+    const auto ours = own_call(std::min(question.call.number, submitted_ - 1));
+    throw difference->of_operation({.operation = std::string(name(kind_of(*ours)))});
+  }
+  return question.call.number < submitted_;
+}
+
+std::optional<Signature> HostCommunicator::own_call(std::uint64_t number) const {
+  if (number >= submitted_ || submitted_ - number > remembered) return std::nullopt;
+  return calls_[number % remembered];
+}
+
+/// The error if another rank is known to have called something else. Since the signatures are chained, the last
+/// operation that both have called tells of all before; and the first that differs is the one to name.
+/// @param noticed_in  the number of the operation that the error is of
+std::optional<Error> HostCommunicator::difference_from(int rank, std::uint64_t noticed_in) const {
+  std::optional<std::pair<Signature, Signature>> first;  // theirs and ours
+  std::uint64_t number = std::min(options_.control->calls_of(rank), submitted_);
+  bool is_first = true;
+  for (; number > 0; --number) {
+    const auto theirs = options_.control->call_of(rank, number - 1);
+    const auto ours = own_call(number - 1);
+    is_first = theirs && ours;
+    if (!is_first || theirs->hash == ours->hash) break;
+    first = {{theirs->what, theirs->hash}, *ours};
+  }
+  if (!first) return std::nullopt;
+  if (number == noticed_in && is_first) return disagreement(rank, first->first, first->second);
+  return earlier_disagreement(rank, first->first, first->second, number, is_first);
+}
+
+/// The same of any rank.
+std::optional<Error> HostCommunicator::first_difference() const {
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank().value) continue;
+    if (auto difference = difference_from(other, submitted_)) return difference;
+  }
+  return std::nullopt;
+}
+
+/// The error of an operation; of one that meets another the error that says which operation was the first to differ.
+Error HostCommunicator::explained(const Error& error, const HostOperation& operation) const {
+  const std::vector<int>& peers = error.context().peers;
+  const bool may_be_earlier =
+      error.code() == ErrorCode::mismatch && peers.size() == 1 && options_.control && !is_message(operation.kind());
+  if (may_be_earlier) {
+    if (const auto difference = difference_from(peers.front(), operation.number()))
+      return difference->of_operation(operation.identity());
+  }
+  return error.of_operation(operation.identity());
 }
 
 /// Who waits in vain asks those whom it waits for whether they call the same.
@@ -115,13 +181,11 @@ bool HostCommunicator::is_answered(const ControlChannel::Question& question) con
 void HostCommunicator::ask(Clock::time_point since) {
   HostOperation* const oldest = oldest_pending();
   if (!options_.control || oldest == nullptr || !oldest->is_silent_since(since)) return;
-  const Signature& ours = oldest->signature();
-  if (ours.hash == 0 || oldest->has_asked()) return;
+  if (oldest->has_asked()) return;
   asked_.clear();
   on_behalf_of(*oldest, [&] { oldest->add_awaited(asked_); });
-  const auto place = std::find(under_way_.begin(), under_way_.end(), oldest) - under_way_.begin();
-  const std::uint64_t number = submitted_ - under_way_.size() + static_cast<std::uint64_t>(place);
-  options_.control->ask({.number = number, .what = ours.call, .hash = ours.hash}, asked_);
+  const Signature& ours = oldest->signature();
+  options_.control->ask({.number = oldest->number(), .what = ours.call, .hash = ours.hash}, asked_);
 }
 
 void HostCommunicator::check_peers() {
@@ -139,18 +203,43 @@ void HostCommunicator::check_deadline(Clock::time_point now) {
     last_look_at_peers_ = now;
     check_peers();
   }
+  HostOperation* longest = nullptr;
+  Clock::duration silence{};
   for_all_under_way([&](HostOperation& operation) {
     if (!operation.begun() || operation.state() != Operation::State::pending) return;
     if (was_away) operation.mark_advance();
-    const std::chrono::duration<double> silent = operation.silence(now);
-    if (silent < options_.deadline) return;
-    char text[128];
-    std::snprintf(text, sizeof text,
-                  "nothing has moved for %.2f s: is the peer alive, and does it submit the same operations?",
-                  silent.count());
-    throw Error(ErrorCode::timeout, text, operation.context()).naming_also(awaited());
+    const Clock::duration silent = operation.silence(now);
+    if (longest == nullptr || silent > silence) longest = &operation;
+    silence = std::max(silence, silent);
   });
+  if (longest != nullptr) check_silence(*longest, silence, now);
   if (looks) ask(now - between_looks);
+}
+
+/// Before the deadline it finds out who is at fault; only that takes a little longer.
+/// @throws Error{timeout} that names the rank at fault, or all whom this one waits for
+void HostCommunicator::check_silence(const HostOperation& operation, Clock::duration silent, Clock::time_point now) {
+  const auto deadline = std::chrono::duration_cast<Clock::duration>(options_.deadline);
+  const Clock::duration patience = blame_.patience();
+  if (silent < deadline - 4 * patience) return blame_.forget();
+  Blame::Verdict verdict;
+  if (options_.control) {
+    const std::vector<int> ranks = is_message(operation.kind()) ? operation.awaited() : awaited();
+    verdict = blame_.follow(*options_.control, ranks, now);
+  }
+  if (silent < deadline || (verdict.is_open && silent < deadline + 4 * patience)) return;
+  // Whom that one waits for on another communicator, it knows first.
+  if (verdict.is_busy_alone() && silent < 2 * deadline) return;
+  char text[64];
+  std::snprintf(text, sizeof text, "nothing has moved for %.2f s: ", std::chrono::duration<double>(silent).count());
+  ErrorContext context = operation.context();
+  if (verdict.culprits().empty()) {
+    throw Error(ErrorCode::timeout, std::string(text) + "is the peer alive, and does it submit the same operations?",
+                context)
+        .naming_also(awaited());
+  }
+  context.peers = verdict.culprits();
+  throw Error(ErrorCode::timeout, text + verdict.text(), context);
 }
 
 void HostCommunicator::poison(std::exception_ptr error) noexcept {
@@ -161,8 +250,11 @@ void HostCommunicator::poison(std::exception_ptr error) noexcept {
   raise(poison_);
 }
 
-/// Also sends what there is to tell: whoever catches the error may never poll again.
+/// Also sends what there is to tell: whoever catches the error may never poll again. Where this one only follows from
+/// what another rank has said, and another communicator of this rank knows why, the program is told that.
 void HostCommunicator::fail(std::exception_ptr error) noexcept {
+  if (!is_consequence(error)) progress_->note_failure(error);
+  if (is_consequence(error) && progress_->unreported()) error = progress_->unreported();
   poison(std::move(error));
   tell_now();
 }

@@ -155,4 +155,9 @@ bool Progress::idle() const {
   return std::all_of(sources_.begin(), sources_.end(), [](const ProgressSource* source) { return source->idle(); });
 }
 
+bool Progress::is_busy_besides(const ProgressSource& source) const {
+  return std::any_of(sources_.begin(), sources_.end(),
+                     [&](const ProgressSource* other) { return other != &source && !other->idle(); });
+}
+
 }  // namespace lockstep

@@ -143,6 +143,19 @@ Error disagreement(int rank, const Signature& theirs, const Signature& ours) {
                {.peers = {rank}});
 }
 
+Error earlier_disagreement(int rank, const Signature& theirs, const Signature& ours, std::uint64_t number,
+                           bool is_first) {
+  const std::string who = "rank " + std::to_string(rank);
+  std::string what = who + " called " + describe(theirs) + " where this rank called " + describe(ours);
+  if (theirs.call == ours.call) what = who + " gave " + describe(ours) + " another label";
+  if (differ_in_parts_only(theirs.call, ours.call)) what = who + " divided " + describe(ours) + " into other parts";
+  const std::string when = "operation " + std::to_string(number + 1) + " of this communicator";
+  const std::string text = is_first ? "an earlier operation was called differently: " + what + ", as " + when
+                                    : "earlier operations were called differently, " + when +
+                                          " or one before it: " + (theirs.call == ours.call ? who + " differs" : what);
+  return Error(ErrorCode::mismatch, text, {.peers = {rank}});
+}
+
 void require_agreement(std::span<const std::byte> signatures) {
   // All equal, as nearly always: each is the same as the one before it.
   constexpr std::size_t one = sizeof(Signature);

@@ -44,7 +44,9 @@ bool Work::wait(std::chrono::duration<double> at_most) {
 }
 
 void Work::throw_if_failed() const {
-  if (operation_->state() == Operation::State::failed) std::rethrow_exception(operation_->error());
+  if (operation_->state() != Operation::State::failed) return;
+  progress_->report(operation_->error());
+  std::rethrow_exception(operation_->error());
 }
 
 bool Work::order_after(Queue queue) {

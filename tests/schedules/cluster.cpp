@@ -131,6 +131,17 @@ ClusterShape shape_of(const check::Members& members, const std::vector<int>& nod
 
 }  // namespace
 
+std::string Cluster::host_name(int node, std::size_t group) {
+  return "host" + std::to_string(node) + '@' + std::to_string(group);
+}
+
+std::optional<std::size_t> Cluster::group_of(const Error& error) {
+  const std::string& host = error.context().host;
+  const auto at = host.find('@');
+  if (at == std::string::npos) return std::nullopt;
+  return std::stoull(host.substr(at + 1));
+}
+
 Cluster::Cluster(const check::Scenario& scenario, const Setting& setting)
     : scenario_(scenario),
       setting_(setting),
@@ -152,7 +163,7 @@ void Cluster::share(std::size_t group) {
   shared.traffic = std::make_shared<FickleMedium::Traffic>(shared.shape.ranks());
   shared.options.deadline = setting_.deadline;
   shared.posts = std::make_shared<backends::LocalPosts>(shared.shape.ranks());
-  shared.words = memories(group, {64}, false);
+  shared.words = memories(group, ControlChannel::control_bytes, false);
   if (may_share_memory(shared.options.selection)) {
     shared.memories = memories(group, {rounded_up(PlanCommunicator::control_bytes(shared.options).value, 64)}, true);
   } else {
@@ -193,7 +204,7 @@ std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progres
   const check::Members& members = scenario_.groups[group].members;
   const Rank me{static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin())};
   const auto index = static_cast<std::size_t>(me.value);
-  const std::string host = "host" + std::to_string(shared.shape.node_of_rank[index]);
+  const std::string host = host_name(shared.shape.node_of_rank[index], group);
   auto control = std::make_shared<ControlChannel>(
       ControlChannel::Member{me, shared.shape.ranks(), host, shared.shape.ranks_on(shared.shape.node_of_rank[index])},
       shared.words[index],

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "apps/comm-check/scenario.hpp"
@@ -12,6 +14,7 @@
 #include "backends/plan/options.hpp"
 #include "backends/plan/thread_medium.hpp"
 #include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "platform/node_memory/node_memory.hpp"
 #include "schedules/fickle_medium.hpp"
@@ -39,6 +42,8 @@ class Cluster {
   [[nodiscard]] int world_rank(std::size_t group, int member) const {
     return scenario_.groups[group].members[static_cast<std::size_t>(member)];
   }
+  /// On which group's communicator an error was noticed, as its host's name tells; nothing if it does not say.
+  static std::optional<std::size_t> group_of(const Error& error);
   /// Whether the rank of the world has made its communicator of this group.
   [[nodiscard]] bool has_joined(std::size_t group, int rank) const {
     const std::vector<int>& joined = groups_[group].joined;
@@ -58,6 +63,7 @@ class Cluster {
     std::vector<int> joined;  ///< ranks of the world
     std::uint64_t seed = 0;   ///< of what its messages do
   };
+  static std::string host_name(int node, std::size_t group);
   void share(std::size_t group);
   [[nodiscard]] std::vector<std::shared_ptr<NodeMemory>> memories(std::size_t group, Bytes control, bool has_heaps);
 

@@ -35,26 +35,64 @@ bool has_part_in(const check::Scenario& scenario, const check::Request& request,
          check::takes_part(request, static_cast<int>(member - members.begin()));
 }
 
-/// The scenario as the rank takes it that calls something else. Never fewer elements than one: a call that moves
-/// nothing is a call that is left out, and one of equal signature in its place cannot be told from it.
-check::Scenario altered(const check::Scenario& scenario, const Fault& fault) {
-  check::Scenario result = scenario;
-  std::vector<check::Request*> candidates;
-  for (auto& round : result.rounds)
-    for (check::Request& request : round)
-      if (request.count > 0 && has_part_in(scenario, request, fault.rank)) candidates.push_back(&request);
-  if (candidates.empty()) return result;
-  check::Request& request = *candidates[fault.when % candidates.size()];
+/// What a rank does that is at fault by what it calls.
+bool calls_otherwise(FaultKind kind) {
+  return kind == FaultKind::calls_something_else || kind == FaultKind::names_another_root;
+}
+
+DType other_dtype(DType dtype) { return dtype == DType::int32 ? DType::float32 : DType::int32; }
+
+void call_something_else(check::Request& request, unsigned how) {
   // In an all_to_all_v with a longer part the next one moves: it has other values, which its receiver may well take.
   const std::size_t first = request.kind == CollectiveKind::all_to_all_v ? 1 : 0;
-  switch (first + fault.when % ((is_message(request.kind) ? 2 : 3) - first)) {
+  switch (first + how % ((is_message(request.kind) ? 2 : 3) - first)) {
     case 0: ++request.count; break;
-    case 1: request.dtype = request.dtype == DType::int32 ? DType::float32 : DType::int32; break;
+    case 1: request.dtype = other_dtype(request.dtype); break;
     default:
       request.leaves = 0;
       request.kind =
           request.kind == CollectiveKind::all_reduce ? CollectiveKind::broadcast : CollectiveKind::all_reduce;
   }
+}
+
+/// The request that the rank at fault takes otherwise than the others. Never one of no elements: a call that moves
+/// nothing is a call that is left out, and one of equal signature in its place cannot be told from it.
+const check::Request* request_at_fault(const check::Scenario& scenario, const Fault& fault) {
+  std::vector<const check::Request*> candidates;
+  const bool by_root = fault.kind == FaultKind::names_another_root;
+  for (const auto& round : scenario.rounds)
+    for (const check::Request& request : round) {
+      const bool can_be = request.count > 0 && (!by_root || (has_root(request.kind) && !is_message(request.kind)));
+      if (can_be && has_part_in(scenario, request, fault.rank)) candidates.push_back(&request);
+    }
+  if (!calls_otherwise(fault.kind) || candidates.empty()) return nullptr;
+  return candidates[fault.when % candidates.size()];
+}
+
+/// Whether the ranks of a group cannot tell the two apart: parts may be of the same lengths where counts differ.
+bool call_the_same(const check::Request& a, const check::Request& b, int size) {
+  if (a.kind != b.kind || a.dtype != b.dtype || a.root != b.root || !has_part_counts(a.kind)) return false;
+  for (int from = 0; from < size; ++from)
+    for (int to = 0; to < size; ++to)
+      if (check::part_length(a, from, to) != check::part_length(b, from, to)) return false;
+  return true;
+}
+
+/// The scenario as the rank takes it that is at fault.
+check::Scenario altered(const check::Scenario& scenario, const Fault& fault, const check::Request* odd) {
+  check::Scenario result = scenario;
+  for (std::size_t round = 0; odd != nullptr && round < result.rounds.size(); ++round)
+    for (std::size_t k = 0; k < result.rounds[round].size(); ++k) {
+      check::Request& request = result.rounds[round][k];
+      if (&scenario.rounds[round][k] != odd) continue;
+      const auto size = static_cast<int>(scenario.groups[request.group].members.size());
+      if (fault.kind == FaultKind::names_another_root) {
+        request.root = (request.root + 1 + static_cast<int>(fault.when) % (size - 1)) % size;
+      } else {
+        call_something_else(request, fault.when);
+        if (call_the_same(request, *odd, size)) request.dtype = other_dtype(request.dtype);
+      }
+    }
   return result;
 }
 
@@ -64,15 +102,14 @@ class Trial {
   Trial(const check::Scenario& scenario, const Fault& fault, std::uint64_t seed)
       : scenario_(scenario),
         fault_(fault),
-        altered_(altered(scenario, fault)),
+        odd_(request_at_fault(scenario, fault)),
+        altered_(altered(scenario, fault, odd_)),
         // A rank that is slow has not stopped: the deadline comes when nobody has anything to do.
         scheduler_(seed, {.yield = std::chrono::microseconds(1), .idle = std::chrono::milliseconds(1)}),
         ends_(static_cast<std::size_t>(scenario.ranks)),
         ranks_(std::make_unique<Ranks>(
             scenario_, Cluster::Setting{.deadline = std::chrono::milliseconds(300), .short_tags = false}, scheduler_,
-            [this](int rank) -> const check::Scenario& {
-              return rank == fault_.rank && fault_.kind == FaultKind::calls_something_else ? altered_ : scenario_;
-            },
+            [this](int rank) -> const check::Scenario& { return rank == fault_.rank ? altered_ : scenario_; },
             [this](int rank) { misbehave(rank); })) {}
 
   std::optional<std::string> run() {
@@ -85,20 +122,23 @@ class Trial {
     }
     std::optional<std::string> verdict = complaint();
     has_failed = std::any_of(ends_.begin(), ends_.end(), [](const End& end) { return end.error.has_value(); });
-    is_traced = has_failed && can_be_known();
+    is_traced = has_failed;
+    is_noticed_late = is_late();
     if (has_stopped_) (void)ranks_.release();
     return verdict;
   }
 
   bool has_failed = false;  ///< some rank has
   bool is_traced = false;   ///< and who is at fault had to be found
+  bool is_noticed_late = false;
 
  private:
   void misbehave(int rank) {
     if (rank != fault_.rank || pauses_++ != fault_.when) return;
     check::Member& member = *ranks_->members[static_cast<std::size_t>(rank)];
     switch (fault_.kind) {
-      case FaultKind::calls_something_else: return;
+      case FaultKind::calls_something_else:
+      case FaultKind::names_another_root: return;
       case FaultKind::aborts: return member.abort("the loss is not a number");
       case FaultKind::throws: throw ProgramError("of the program");
       case FaultKind::dies: ranks_->cluster.kill(rank); break;
@@ -115,12 +155,14 @@ class Trial {
       member.run();
     } catch (const Error& error) {
       end.error = error;
+      if (!first_ && !error.is_consequence()) first_ = rank;
     } catch (const ProgramError&) {
       has_thrown_ = true;
     } catch (const std::exception& error) {
       end.wrong = error.what();
     }
     end.group = member.last_group();
+    if (end.error) end.group = Cluster::group_of(*end.error).value_or(end.group);
     end.is_over = true;
     if (!end.error && !has_thrown_) return;
     member.abandon();
@@ -135,12 +177,43 @@ class Trial {
     for (int rank = 0; rank < scenario_.ranks; ++rank) {
       const End& end = ends_[static_cast<std::size_t>(rank)];
       if (end.wrong) return "rank " + std::to_string(rank) + ": " + *end.wrong;
-      if (!end.error || rank == fault_.rank || !can_be_known()) continue;
+      if (!end.error || rank == fault_.rank) continue;
       std::vector<char> seen(ends_.size());
       if (!leads_to_fault(rank, seen))
         return "what rank " + std::to_string(rank) + " knows does not lead to the rank at fault:" + all_ends();
     }
+    if (fault_.kind == FaultKind::stops && first_ && !is_right_about_who_stopped(*first_))
+      return "the first error accuses another rank than the one that stopped:" + all_ends();
+    // An exchange between two ranks is compared by these two alone, when the message comes.
+    if (odd_ != nullptr && !is_message(odd_->kind) && !is_noticed()) return "nobody notices:" + all_ends();
     return std::nullopt;
+  }
+
+  /// Whether the first error is of the rank at fault, or names it as far as it can be known.
+  [[nodiscard]] bool is_noticed() const {
+    if (!first_) return false;
+    const End& end = ends_[static_cast<std::size_t>(*first_)];
+    return *first_ == fault_.rank || names_fault(end) || !can_be_asked(end);
+  }
+  /// Whether it is that of the deadline, as happens where a rank is as good as stopped.
+  [[nodiscard]] bool is_late() const {
+    return odd_ != nullptr && first_ && ends_[static_cast<std::size_t>(*first_)].error->code() != ErrorCode::mismatch;
+  }
+  [[nodiscard]] bool names_fault(const End& end) const {
+    const std::vector<int>& peers = end.error->context().peers;
+    return std::any_of(peers.begin(), peers.end(),
+                       [&](int peer) { return ranks_->cluster.world_rank(end.group, peer) == fault_.rank; });
+  }
+  [[nodiscard]] bool is_right_about_who_stopped(int rank) const {
+    const End& end = ends_[static_cast<std::size_t>(rank)];
+    return !can_be_asked(end) || (end.error->context().peers.size() == 1 && names_fault(end));
+  }
+  /// Who has not made its communicator of a group yet can be asked nothing there.
+  [[nodiscard]] bool can_be_asked(const End& end) const {
+    const std::vector<int>& peers = end.error->context().peers;
+    return std::all_of(peers.begin(), peers.end(), [&](int peer) {
+      return ranks_->cluster.has_joined(end.group, ranks_->cluster.world_rank(end.group, peer));
+    });
   }
 
   [[nodiscard]] std::string all_ends() const {
@@ -166,22 +239,16 @@ class Trial {
                        [&](int member) { return !ranks_->cluster.has_joined(end.group, member) && leads(member); });
   }
 
-  /// Some calls that differ are not noticed before the deadline (docs/architecture.md, "Failure"). Then the others only
-  /// know whom they themselves have waited for, and nobody waits for the rank at fault where it is ahead.
-  [[nodiscard]] bool can_be_known() const { return fault_.kind != FaultKind::calls_something_else || !has_timed_out(); }
-  [[nodiscard]] bool has_timed_out() const {
-    return std::any_of(ends_.begin(), ends_.end(),
-                       [](const End& end) { return end.error && end.error->code() == ErrorCode::timeout; });
-  }
-
   const check::Scenario& scenario_;
   const Fault& fault_;
+  const check::Request* odd_;
   check::Scenario altered_;
   Scheduler scheduler_;
   std::vector<End> ends_;
   unsigned pauses_ = 0;
   bool has_stopped_ = false;
   bool has_thrown_ = false;
+  std::optional<int> first_;  // who ended by an Error that is no consequence, before all others
   std::unique_ptr<Ranks> ranks_;
 };
 
@@ -189,12 +256,12 @@ class Trial {
 
 Fault draw_fault(const check::Scenario& scenario, std::uint64_t seed) {
   std::mt19937_64 random(seed + 2);
-  return {static_cast<FaultKind>(random() % 5), static_cast<int>(random() % static_cast<unsigned>(scenario.ranks)),
+  return {static_cast<FaultKind>(random() % 6), static_cast<int>(random() % static_cast<unsigned>(scenario.ranks)),
           static_cast<unsigned>(random() % 40)};
 }
 
 std::string describe(const Fault& fault) {
-  constexpr const char* kinds[] = {"stops", "throws", "dies", "aborts", "calls something else"};
+  constexpr const char* kinds[] = {"stops", "throws", "dies", "aborts", "calls something else", "names another root"};
   return "rank " + std::to_string(fault.rank) + " " + kinds[static_cast<int>(fault.kind)] + " at " +
          std::to_string(fault.when);
 }
@@ -210,6 +277,7 @@ std::optional<std::string> explore_faults(std::uint64_t first_seed, std::uint64_
     const auto complaint = trial.run();
     tally.failed += trial.has_failed ? 1 : 0;
     tally.traced += trial.is_traced ? 1 : 0;
+    tally.late += trial.is_noticed_late ? 1 : 0;
     if (complaint) return *complaint + "\n" + describe(fault) + "\n" + describe(scenario);
   }
   return std::nullopt;

@@ -19,8 +19,10 @@ TEST(Faults, EndInErrorsThatLeadToTheRankAtFault) {
   EXPECT_FALSE(complaint) << *complaint;
   EXPECT_GT(tally.failed, count / 3) << "faults came too late to matter";
   EXPECT_GT(tally.traced, count / 8);
+  EXPECT_LE(tally.late, count / 100) << "what can be known is known before the deadline";
   RecordProperty("failed", static_cast<int>(tally.failed));
   RecordProperty("traced", static_cast<int>(tally.traced));
+  RecordProperty("late", static_cast<int>(tally.late));
 }
 
 }  // namespace

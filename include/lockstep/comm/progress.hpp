@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <mutex>
@@ -152,6 +153,19 @@ class Progress {
   void leave_behind(std::function<bool()> done);
   /// For destructors, which can throw nothing; what the notice throws is dropped.
   void say(std::string_view text) const noexcept;
+  /// For back ends: keeps an error of one of this rank's communicators until the program has been given it. So a rank
+  /// that waits on one communicator gets the cause that another one knows, where all that it hears are consequences.
+  void note_failure(const std::exception_ptr& error) {
+    if (!unreported_) unreported_ = error;
+  }
+  /// The error that the program has not been given yet; null mostly.
+  [[nodiscard]] const std::exception_ptr& unreported() const { return unreported_; }
+  /// The program is given this error.
+  void report(const std::exception_ptr& error) {
+    if (unreported_ == error) unreported_ = nullptr;
+  }
+  /// Whether another source than this one has operations under way.
+  [[nodiscard]] bool is_busy_besides(const ProgressSource& source) const;
   /// Fruitless polls before it yields, as it finds right at present.
   [[nodiscard]] int spins() const { return spins_; }
 
@@ -173,6 +187,7 @@ class Progress {
   TimeSource* time_;
   int spins_;
   Notice notice_;
+  std::exception_ptr unreported_;
   unsigned polls_ = 0;
   Clock::time_point last_look_;
 

@@ -13,7 +13,7 @@ void NativeOperation::begin(const Turn& /*turn*/) {
   mark_advance();
   is_comparing_ = check_ != nullptr;
   if (is_comparing_) {
-    comparison_.begin(*check_, signature_);
+    comparison_.begin(*check_, call());
   } else {
     post_all();
   }

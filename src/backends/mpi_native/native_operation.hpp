@@ -39,7 +39,7 @@ class NativeOperation : public HostOperation {
   void prepare(const Collective& collective) {
     collective_ = collective;
     counts_.keep(collective_);
-    signature_ = signature_of(collective);
+    set_call(signature_of(collective));
   }
   void begin(const Turn& turn) override;
   bool advance() override;
@@ -76,7 +76,6 @@ class NativeOperation : public HostOperation {
   CallCheck comparison_;
   Collective collective_;
   KeptCounts counts_;
-  Signature signature_;
   NativeReduceThen reduce_then_;
   NativeParts parts_;
   std::vector<MPI_Request> requests_;

@@ -15,7 +15,7 @@ PlanOperation::PlanOperation(Rank me, Medium& medium, NodeLink* link, int max_bl
 
 void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<const CompiledSchedule>& schedule,
                             const Announcement& announcement, kernels::Residence residence) {
-  set_signature(announcement.signature);
+  set_call(announcement.signature);
   if (schedule_ != schedule) schedule_ = schedule;  // counting references takes longer than to compare
   runs_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
   // One by one: to make the whole and copy it would wait for each to reach the cache.
@@ -34,6 +34,7 @@ void PlanOperation::begin(const Turn& turn) {
   mark_begun();
   mark_advance();
   operands_.number = turn.number;
+  operands_.announcement.signature = signature();
   first_channel_ = turn.position * static_cast<int>(runs_.size());
   blocks_left_ = schedule_->size();
   for (std::size_t run = 0; run < runs_in_use_; ++run) {

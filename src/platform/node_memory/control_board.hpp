@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -10,7 +13,7 @@
 namespace lockstep {
 
 /// A rank's control area of a channel's word, zero at the start. Only the rank itself asks on its board, and the first
-/// half is that of the node's first rank for all.
+/// half of the first line is that of the node's first rank for all.
 struct ControlBoard {
   std::atomic<std::uint64_t> closing;    ///< who closed after the fewest operations, and after how many; else 0
   std::atomic<std::uint32_t> leaving;    ///< how many ranks of the node have left
@@ -41,6 +44,64 @@ struct ControlBoard {
     if (version.load(std::memory_order_relaxed) != now) return std::nullopt;
     seen = now;
     return call;
+  }
+
+  /// The rank's last calls, which it alone writes and the others of its node look up.
+  static constexpr std::uint64_t remembered = 256;
+  struct NotedCall {
+    std::atomic<std::uint64_t> what;
+    std::atomic<std::uint64_t> hash;
+  };
+  alignas(64) std::atomic<std::uint64_t> calls;  ///< how many there have been
+  alignas(64) std::array<NotedCall, remembered> noted;
+
+  void note(std::uint64_t call_what, std::uint64_t call_hash) {
+    const std::uint64_t count = calls.load(std::memory_order_relaxed);
+    NotedCall& next = noted[count % remembered];
+    next.what.store(call_what, std::memory_order_release);  // whoever sees it sees the earlier count, too
+    next.hash.store(call_hash, std::memory_order_release);
+    calls.store(count + 1, std::memory_order_release);
+  }
+  /// @return nothing if the call is not made yet, or is forgotten
+  [[nodiscard]] std::optional<ControlChannel::Call> noted_call(std::uint64_t call_number) const {
+    if (call_number >= calls.load(std::memory_order_acquire)) return std::nullopt;
+    const NotedCall& call = noted[call_number % remembered];
+    const ControlChannel::Call found{call_number, call.what.load(std::memory_order_acquire),
+                                     call.hash.load(std::memory_order_acquire)};
+    if (call_number + remembered <= calls.load(std::memory_order_relaxed)) return std::nullopt;
+    return found;
+  }
+
+  /// Whom the rank waits for, as it answers those of its node who inquire.
+  static constexpr std::size_t most_awaited = 128;
+  alignas(64) std::atomic<std::uint32_t> inquiries;  ///< how often others have inquired
+  std::atomic<std::uint32_t> answer_version;         ///< odd while the answer is written
+  std::atomic<std::uint32_t> answered;               ///< the number of inquiries that the answer is for
+  std::atomic<std::uint32_t> is_busy;
+  std::atomic<std::uint32_t> awaited_ranks;
+  std::array<std::atomic<std::int32_t>, most_awaited> awaited;
+
+  void answer(const ControlChannel::Standing& standing, std::uint32_t inquiry) {
+    const std::uint32_t before = answer_version.load(std::memory_order_relaxed);
+    answer_version.store(before + 1, std::memory_order_relaxed);
+    const std::size_t ranks = std::min(standing.awaited.size(), most_awaited);
+    for (std::size_t i = 0; i < ranks; ++i) awaited[i].store(standing.awaited[i], std::memory_order_release);
+    awaited_ranks.store(static_cast<std::uint32_t>(ranks), std::memory_order_release);
+    is_busy.store(standing.is_busy ? 1 : 0, std::memory_order_release);
+    answered.store(inquiry, std::memory_order_release);
+    answer_version.store(before + 2, std::memory_order_release);
+  }
+  /// The answer to an inquiry of this number or a later one; nothing if there is none yet, or it is being written.
+  [[nodiscard]] std::optional<ControlChannel::Standing> read_answer(std::uint32_t inquiry) const {
+    const std::uint32_t now = answer_version.load(std::memory_order_acquire);
+    const auto is_earlier = static_cast<std::int32_t>(answered.load(std::memory_order_acquire) - inquiry) < 0;
+    if (now % 2 != 0 || is_earlier) return std::nullopt;
+    ControlChannel::Standing standing;
+    standing.is_busy = is_busy.load(std::memory_order_acquire) != 0;
+    const std::size_t ranks = std::min<std::size_t>(awaited_ranks.load(std::memory_order_acquire), most_awaited);
+    for (std::size_t i = 0; i < ranks; ++i) standing.awaited.push_back(awaited[i].load(std::memory_order_acquire));
+    if (answer_version.load(std::memory_order_relaxed) != now) return std::nullopt;
+    return standing;
   }
 };
 static_assert(sizeof(ControlBoard) <= ControlChannel::control_bytes.value);

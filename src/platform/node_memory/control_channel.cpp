@@ -27,7 +27,11 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 }  // namespace
 
 ControlChannel::ControlChannel(Member member, std::shared_ptr<NodeMemory> word, std::unique_ptr<Post> post)
-    : member_(std::move(member)), word_(std::move(word)), post_(std::move(post)), versions_seen_(member_.node.size()) {
+    : member_(std::move(member)),
+      word_(std::move(word)),
+      post_(std::move(post)),
+      versions_seen_(member_.node.size()),
+      own_board_(&board(word_->rank())) {
   for (int rank = 0; rank < member_.ranks; ++rank)
     if (!contains(member_.node, rank)) elsewhere_.push_back(rank);
   questions_.reserve(static_cast<std::size_t>(member_.ranks));  // a step of training that waits allocates nothing
@@ -86,14 +90,25 @@ Error ControlChannel::error_of(const LostPeer& lost) const {
       .as_consequence();
 }
 
-std::optional<Error> ControlChannel::early_close(std::uint64_t operations) const {
-  const std::uint64_t closed = board(0).closing.load(std::memory_order_acquire);
-  if (closed == 0 || operations <= closed >> rank_bits) return std::nullopt;
-  const int who = static_cast<int>(closed & ((std::uint64_t{1} << rank_bits) - 1)) - 1;
+Error ControlChannel::closed_after(std::uint64_t closing, std::uint64_t operations) const {
+  const int who = static_cast<int>(closing & ((std::uint64_t{1} << rank_bits) - 1)) - 1;
   return Error(ErrorCode::mismatch,
-               "rank " + std::to_string(who) + " closed the communicator after " + std::to_string(closed >> rank_bits) +
-                   " operations; this rank has submitted " + std::to_string(operations),
+               "rank " + std::to_string(who) + " closed the communicator after " +
+                   std::to_string(closing >> rank_bits) + " operations; this rank has submitted " +
+                   std::to_string(operations),
                {.rank = member_.rank.value, .host = member_.host, .peers = {who}});
+}
+
+std::optional<Error> ControlChannel::early_close(std::uint64_t operations) const {
+  const std::uint64_t closing = board(0).closing.load(std::memory_order_acquire);
+  if (closing == 0 || operations <= closing >> rank_bits) return std::nullopt;
+  return closed_after(closing, operations);
+}
+
+std::optional<Error> ControlChannel::uneven_close(std::uint64_t operations) const {
+  const std::uint64_t closing = board(0).closing.load(std::memory_order_acquire);
+  if (closing == 0 || operations == closing >> rank_bits) return std::nullopt;
+  return closed_after(closing, operations);
 }
 
 std::optional<Error> ControlChannel::ended_peer() const {
@@ -110,7 +125,74 @@ void ControlChannel::ask(const Call& mine, const std::vector<int>& awaited) {
   std::vector<int> far;
   for (const int rank : awaited)
     if (contains(elsewhere_, rank)) far.push_back(rank);
-  if (!far.empty()) post_->send(far, to_text(Question{member_.rank.value, mine}), Post::Delivery::acknowledged);
+  if (far.empty()) return;
+  post_->send(far, to_text(Asking{{member_.rank.value, mine}, last_calls()}), Post::Delivery::acknowledged);
+}
+
+std::optional<std::size_t> ControlChannel::local_rank_of(int rank) const {
+  const auto found = std::find(member_.node.begin(), member_.node.end(), rank);
+  if (found == member_.node.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - member_.node.begin());
+}
+
+void ControlChannel::note_call(std::uint64_t what, std::uint64_t hash) { own_board_->note(what, hash); }
+
+/// As many as a message can well carry.
+std::vector<ControlChannel::Call> ControlChannel::last_calls() const {
+  constexpr std::uint64_t most = 16;
+  const std::uint64_t count = own_board_->calls.load(std::memory_order_relaxed);
+  std::vector<Call> calls;
+  for (std::uint64_t number = count - std::min(count, most); number < count; ++number)
+    if (const auto call = own_board_->noted_call(number)) calls.push_back(*call);
+  return calls;
+}
+
+std::uint64_t ControlChannel::calls_of(int rank) const {
+  if (const auto local = local_rank_of(rank))
+    return board(static_cast<int>(*local)).calls.load(std::memory_order_acquire);
+  const auto told = calls_elsewhere_.find(rank);
+  return told == calls_elsewhere_.end() || told->second.empty() ? 0 : told->second.back().number + 1;
+}
+
+std::optional<ControlChannel::Call> ControlChannel::call_of(int rank, std::uint64_t number) const {
+  if (const auto local = local_rank_of(rank)) return board(static_cast<int>(*local)).noted_call(number);
+  const auto told = calls_elsewhere_.find(rank);
+  if (told == calls_elsewhere_.end()) return std::nullopt;
+  const auto is_it = [number](const Call& call) { return call.number == number; };
+  const auto found = std::find_if(told->second.begin(), told->second.end(), is_it);
+  if (found == told->second.end()) return std::nullopt;
+  return *found;
+}
+
+void ControlChannel::inquire(int rank) {
+  if (const auto local = local_rank_of(rank)) {
+    inquiries_[rank] = board(static_cast<int>(*local)).inquiries.fetch_add(1, std::memory_order_release) + 1;
+    return;
+  }
+  answers_elsewhere_[rank].reset();
+  post_->send({rank}, to_text(Inquiry{member_.rank.value}), Post::Delivery::acknowledged);
+}
+
+std::optional<ControlChannel::Standing> ControlChannel::answer_of(int rank) const {
+  if (const auto local = local_rank_of(rank)) {
+    const auto inquiry = inquiries_.find(rank);
+    if (inquiry == inquiries_.end()) return std::nullopt;
+    return board(static_cast<int>(*local)).read_answer(inquiry->second);
+  }
+  const auto answer = answers_elsewhere_.find(rank);
+  return answer == answers_elsewhere_.end() ? std::nullopt : answer->second;
+}
+
+bool ControlChannel::is_inquired() const {
+  return !inquirers_elsewhere_.empty() || own_board_->inquiries.load(std::memory_order_relaxed) != inquiries_answered_;
+}
+
+void ControlChannel::answer(const Standing& standing) {
+  const std::uint32_t inquiries = own_board_->inquiries.load(std::memory_order_acquire);
+  if (std::exchange(inquiries_answered_, inquiries) != inquiries) own_board_->answer(standing, inquiries);
+  if (inquirers_elsewhere_.empty()) return;
+  post_->send(std::exchange(inquirers_elsewhere_, {}), to_text(Answer{member_.rank.value, standing}),
+              Post::Delivery::acknowledged);
 }
 
 void ControlChannel::note(const Question& question) {
@@ -140,10 +222,19 @@ void ControlChannel::read(const std::string& text) {
   std::visit(Overloaded{[this](const AlarmText& alarm) { word_->give_up(alarm.text); },
                         [this](const Closing& closing) {
                           left_elsewhere_ += closing.ranks;
+                          calls_elsewhere_[closing.rank] = closing.calls;
                           if (!has_left_) note_closing(closing.operations, closing.rank);
                         },
                         [this](const Quiet& quiet) { quiet_elsewhere_ += quiet.ranks; },
-                        [this](const Question& question) { note(question); }},
+                        [this](const Asking& asking) {
+                          if (!asking.calls.empty()) calls_elsewhere_[asking.question.rank] = asking.calls;
+                          note(asking.question);
+                        },
+                        [this](const Inquiry& inquiry) {
+                          const bool is_new = !contains(inquirers_elsewhere_, inquiry.rank);
+                          if (is_new && !has_left_) inquirers_elsewhere_.push_back(inquiry.rank);
+                        },
+                        [this](const Answer& answer) { answers_elsewhere_[answer.rank] = answer.standing; }},
              message_from(text));
 }
 
@@ -173,13 +264,16 @@ void ControlChannel::leave(std::uint64_t operations) {
   note_closing(operations, member_.rank.value);
   has_left_ = true;
   if (post_ == nullptr || board(0).leaving.fetch_add(1, std::memory_order_relaxed) > 0) return;
-  post_->send(elsewhere_, to_text(Closing{operations, member_.rank.value, member_.node.size()}), Post::Delivery::plain);
+  post_->send(elsewhere_, to_text(Closing{operations, member_.rank.value, member_.node.size(), last_calls()}),
+              Post::Delivery::plain);
 }
+
+bool ControlChannel::has_somebody_left() const { return board(0).closing.load(std::memory_order_acquire) != 0; }
 
 /// Each node sends each rank of the others two messages, after which none comes: a question has been received before
 /// its rank is quiet, and who has left raises no alarm. Were one on its way to a communicator of MPI's that is freed,
 /// it might meet the next that gets its number.
-bool ControlChannel::have_all_left() {
+bool ControlChannel::is_everything_received() {
   receive_all();
   if (!is_quiet_ && post_->is_acknowledged()) {
     is_quiet_ = true;
@@ -190,11 +284,16 @@ bool ControlChannel::have_all_left() {
   return is_quiet_ && left_elsewhere_ == elsewhere_.size() && quiet_elsewhere_ == elsewhere_.size();
 }
 
+bool ControlChannel::have_all_left() {
+  if (post_ == nullptr) return true;
+  if (post_->wants_all_received()) return is_everything_received();
+  receive_all();
+  return true;
+}
+
 bool ControlChannel::close() {
-  if (post_ != nullptr) {
-    if (post_->wants_all_received() && !have_all_left()) return false;
-    std::exchange(post_, nullptr)->close();
-  }
+  if (!have_all_left()) return false;
+  if (post_ != nullptr) std::exchange(post_, nullptr)->close();
   word_->close();
   return true;
 }

@@ -13,15 +13,42 @@ namespace {
 constexpr char closing_letter = 'C';
 constexpr char quiet_letter = 'Q';
 constexpr char question_letter = '?';
+constexpr char inquiry_letter = 'W';
+constexpr char answer_letter = 'A';
 constexpr char alarm_letter = '!';
+
+void write_calls(std::ostringstream& out, const std::vector<ControlChannel::Call>& calls) {
+  out << ' ' << calls.size();
+  if (!calls.empty()) out << ' ' << calls.front().number;
+  for (const ControlChannel::Call& call : calls) out << ' ' << call.what << ' ' << call.hash;
+}
+
+std::vector<ControlChannel::Call> read_calls(std::istringstream& in) {
+  std::size_t left = 0;
+  ControlChannel::Call call;
+  if (in >> left && left > 0) in >> call.number;
+  std::vector<ControlChannel::Call> calls;
+  for (; left > 0 && in >> call.what >> call.hash; --left, ++call.number) calls.push_back(call);
+  return calls;
+}
 
 struct Writer {
   std::ostringstream& out;
   void operator()(const AlarmText& alarm) { out << alarm_letter << alarm.text; }
-  void operator()(const Closing& m) { out << closing_letter << m.operations << ' ' << m.rank << ' ' << m.ranks; }
+  void operator()(const Closing& m) {
+    out << closing_letter << m.operations << ' ' << m.rank << ' ' << m.ranks;
+    write_calls(out, m.calls);
+  }
   void operator()(const Quiet& m) { out << quiet_letter << m.ranks; }
-  void operator()(const ControlChannel::Question& m) {
-    out << question_letter << m.rank << ' ' << m.call.number << ' ' << m.call.what << ' ' << m.call.hash;
+  void operator()(const Asking& m) {
+    const ControlChannel::Call& call = m.question.call;
+    out << question_letter << m.question.rank << ' ' << call.number << ' ' << call.what << ' ' << call.hash;
+    write_calls(out, m.calls);
+  }
+  void operator()(const Inquiry& m) { out << inquiry_letter << m.rank; }
+  void operator()(const Answer& m) {
+    out << answer_letter << m.rank << ' ' << m.standing.is_busy;
+    for (const int rank : m.standing.awaited) out << ' ' << rank;
   }
 };
 
@@ -63,6 +90,7 @@ ControlMessage message_from(const std::string& text) {
   if (letter == closing_letter) {
     Closing message;
     in >> message.operations >> message.rank >> message.ranks;
+    message.calls = read_calls(in);
     return message;
   }
   if (letter == quiet_letter) {
@@ -71,8 +99,21 @@ ControlMessage message_from(const std::string& text) {
     return message;
   }
   if (letter == question_letter) {
-    ControlChannel::Question message;
-    in >> message.rank >> message.call.number >> message.call.what >> message.call.hash;
+    Asking message;
+    ControlChannel::Call& call = message.question.call;
+    in >> message.question.rank >> call.number >> call.what >> call.hash;
+    message.calls = read_calls(in);
+    return message;
+  }
+  if (letter == inquiry_letter) {
+    Inquiry message;
+    in >> message.rank;
+    return message;
+  }
+  if (letter == answer_letter) {
+    Answer message;
+    in >> message.rank >> message.standing.is_busy;
+    for (int rank = 0; in >> rank;) message.standing.awaited.push_back(rank);
     return message;
   }
   return AlarmText{text.substr(1)};

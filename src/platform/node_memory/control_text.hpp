@@ -33,11 +33,23 @@ struct Closing {  ///< sent by the first of a node's `ranks` that closes
   std::uint64_t operations = 0;
   int rank = 0;
   std::size_t ranks = 0;
+  std::vector<ControlChannel::Call> calls;  ///< its last ones, each of the number after the one before
 };
 struct Quiet {  ///< the last message of a node's `ranks`
   std::size_t ranks = 0;
 };
-using ControlMessage = std::variant<AlarmText, Closing, Quiet, ControlChannel::Question>;
+struct Asking {
+  ControlChannel::Question question;
+  std::vector<ControlChannel::Call> calls;  ///< as of Closing
+};
+struct Inquiry {  ///< "whom do you wait for?"
+  int rank = 0;   ///< who asks
+};
+struct Answer {
+  int rank = 0;  ///< who answers
+  ControlChannel::Standing standing;
+};
+using ControlMessage = std::variant<AlarmText, Closing, Quiet, Asking, Inquiry, Answer>;
 
 std::string to_text(const ControlMessage& message);
 ControlMessage message_from(const std::string& text);

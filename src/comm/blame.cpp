@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/blame.hpp"
+
+#include <algorithm>
+
+namespace lockstep::backends {
+namespace {
+
+/// "rank 1 does not" or "ranks 1, 2 do not"
+std::string those(const std::vector<int>& ranks, const char* one, const char* several) {
+  std::string list;
+  for (const int rank : ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  return ranks.size() == 1 ? "rank " + list + one : "ranks " + list + several;
+}
+
+}  // namespace
+
+std::string Blame::Verdict::text() const {
+  if (culprits().empty()) return {};
+  if (!silent.empty()) {
+    return those(silent, " does not answer: has its process been stopped, or is it busy with something else?",
+                 " do not answer: have their processes been stopped, or are they busy with something else?");
+  }
+  if (!absent.empty()) {
+    return those(absent, " answers, but has not submitted this operation",
+                 " answer, but have not submitted this operation");
+  }
+  return those(busy, " answers, but is still busy with another operation",
+               " answer, but are still busy with other operations");
+}
+
+/// Asks again where an answer is old.
+const Blame::Inquiry& Blame::inquire(ControlChannel& control, int rank, Clock::time_point now) {
+  const auto [found, is_new] = inquiries_.try_emplace(rank);
+  Inquiry& inquiry = found->second;
+  if (is_new || (inquiry.is_answered && now - inquiry.asked >= patience_)) {
+    inquiry = {.asked = now};
+    control.inquire(rank);
+  }
+  if (inquiry.is_answered) return inquiry;
+  if (auto standing = control.answer_of(rank)) {
+    inquiry.is_answered = true;
+    inquiry.standing = std::move(*standing);
+  }
+  return inquiry;
+}
+
+Blame::Verdict Blame::follow(ControlChannel& control, const std::vector<int>& awaited, Clock::time_point now) {
+  Verdict verdict;
+  std::vector<int> trail = awaited;
+  const auto add = [&](int rank) {
+    if (std::find(trail.begin(), trail.end(), rank) == trail.end()) trail.push_back(rank);
+  };
+  for (std::size_t next = 0; next < trail.size(); ++next) {
+    const int rank = trail[next];
+    if (rank == control.rank().value) continue;
+    const Inquiry& inquiry = inquire(control, rank, now);
+    if (!inquiry.is_answered) {
+      if (now - inquiry.asked < patience_) {
+        verdict.is_open = true;
+      } else {
+        verdict.silent.push_back(rank);
+      }
+    } else if (!inquiry.standing.awaited.empty()) {
+      for (const int further : inquiry.standing.awaited) add(further);
+    } else {
+      (inquiry.standing.is_busy ? verdict.busy : verdict.absent).push_back(rank);
+    }
+  }
+  return verdict;
+}
+
+}  // namespace lockstep::backends
