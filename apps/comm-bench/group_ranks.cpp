@@ -2,7 +2,6 @@
 #include "apps/comm-bench/group_ranks.hpp"
 
 #include "backends/mpi_native/blocking.hpp"
-#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -14,7 +13,10 @@ void all_reduce(const MpiGroup& group, std::span<std::int64_t> numbers, ReduceOp
 
 }  // namespace
 
-void GroupRanks::barrier() { lockstep::barrier(*group_); }
+void GroupRanks::barrier() {
+  measurement_.touch();
+  backends::mpi_blocking(*group_, {.kind = CollectiveKind::barrier});
+}
 void GroupRanks::max(std::span<std::int64_t> numbers) { all_reduce(*group_, numbers, ReduceOp::max); }
 void GroupRanks::sum(std::span<std::int64_t> numbers) { all_reduce(*group_, numbers, ReduceOp::sum); }
 

@@ -3,14 +3,16 @@
 
 #include "apps/comm-bench/ranks.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
+#include "platform/mpi/watchdog.hpp"
 
 namespace lockstep::comm_bench {
 
-/// The ranks of an MPI group. Every function @throws Error{transport}.
+/// The ranks of an MPI group, by MPI's blocking calls, whose timing is part of how comm-bench measures. The World's
+/// watchdog sees to it that there is a barrier again and again. Every function @throws Error{transport}.
 class GroupRanks : public Ranks {
  public:
   /// @pre the group outlives this
-  explicit GroupRanks(const MpiGroup& group) : group_(&group) {}
+  explicit GroupRanks(const MpiGroup& group) : group_(&group), measurement_(group, "a measured operation") {}
 
   [[nodiscard]] int size() const override { return group_->size(); }
   void barrier() override;
@@ -19,6 +21,7 @@ class GroupRanks : public Ranks {
 
  private:
   const MpiGroup* group_;
+  BlockingCall measurement_;
 };
 
 }  // namespace lockstep::comm_bench

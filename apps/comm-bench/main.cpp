@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // comm-bench: times collectives and checks their results. Exit codes: apps/common/exit_codes.hpp.
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -19,9 +20,11 @@
 #include "apps/comm-bench/workplaces.hpp"
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
+#include "apps/common/same_options.hpp"
 #include "apps/common/version.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
+#include "platform/mpi/phase.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -29,6 +32,7 @@ namespace {
 /// Rank 0 writes; every rank learns how it went. Without text the file is only opened, and keeps what is in it.
 /// @throws Error{io} on every rank
 void write_json(const World& world, const std::string& path, const std::optional<std::string>& text) {
+  const Phase phase(world.group(), "writing '" + path + "'", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
     if (path.empty()) return;
     std::ofstream file(path, text ? std::ios::trunc : std::ios::app);
@@ -76,6 +80,11 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
   return all;
 }
 
+NodeView look_at_node(const World& world) {
+  const Phase phase(world.group(), "comparing processors on the node");
+  return gather_node(world, discover_topology());
+}
+
 int run(const World& world, const Options& options) {
   if (options.explain) {
     print(world, explanation(world, options));
@@ -114,9 +123,10 @@ int main(int argc, char** argv) {
     lockstep::print_once(lockstep::comm_bench::prediction_text(*options.prediction));
     return lockstep::exit_success;
   }
-  return lockstep::run_app("comm-bench", {}, [&](lockstep::World& world) {
-    if (mistake) throw lockstep::UsageError(*mistake);
-    const lockstep::NodeView node = lockstep::gather_node(world, lockstep::discover_topology());
+  const lockstep::WorldOptions world_options{.deadline = std::chrono::duration<double>(options.timeout_seconds)};
+  return lockstep::run_app("comm-bench", world_options, [&](lockstep::World& world) {
+    lockstep::require_same_command_line(world, mistake ? mistake->what() : "", options.settings);
+    const lockstep::NodeView node = lockstep::comm_bench::look_at_node(world);
     options.wait = lockstep::make_wait_policy(options.waiting, node.spins_before_yield);
     return lockstep::comm_bench::run(world, options);
   });

@@ -9,6 +9,7 @@
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/prediction_options.hpp"
 #include "apps/common/command_line.hpp"
+#include "apps/common/same_options.hpp"
 #include "base/nearest.hpp"
 
 namespace lockstep::comm_bench {
@@ -26,6 +27,9 @@ constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   D
 
 constexpr std::array devices = {Device::cpu, Device::cuda};
 constexpr std::array<std::string_view, 2> buffer_names = {"allocate", "user"};
+
+/// What each rank may have for itself: how it waits, and the files that rank 0 reads or writes.
+constexpr std::array<std::string_view, 4> may_differ = {"wait", "timeout", "json", "tuning"};
 
 constexpr const char* operation_list =
     "all_reduce, broadcast, all_gather, reduce_scatter, reduce, all_to_all, barrier, gather, scatter, "
@@ -161,6 +165,7 @@ Options parse_options(int argc, const char* const* argv) {
   options.explain = flags["explain"].as<bool>();
   options.version = flags["version"].as<bool>();
   options.help = flags["help"].as<bool>();
+  options.settings = settings_to_compare(flags, may_differ);
   check(options);
   const collectives::Choice untuned{.segment = options.segment, .blocks_in_flight = options.in_flight};
   options.prediction = parse_prediction(flags, untuned, options.sizes, size_of(options.dtype));

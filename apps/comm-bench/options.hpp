@@ -13,6 +13,7 @@
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -47,6 +48,7 @@ struct Options {
   std::optional<PredictionQuestion> prediction;  ///< asked for instead of a measurement
   bool help = false;
   bool version = false;
+  std::vector<Setting> settings;  ///< those that all ranks must have alike
 };
 
 /// @throws UsageError that names what is wrong and, for a misspelt word, the nearest right one

@@ -21,6 +21,7 @@
 #include "apps/comm-bench/workplaces.hpp"
 #include "backends/selection_file.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/phase.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -167,6 +168,7 @@ std::string line(CollectiveKind kind, Bytes bytes, const Timed& best) {
 void tune(const World& world, const Options& options, const std::function<void(const std::string&)>& print) {
   const TableFile file(options.tune);
   SelectionTable table;
+  const Phase phase(world.group(), "reading or writing '" + options.tune + "'", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
     table = file.read();
     file.try_out();

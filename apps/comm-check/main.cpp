@@ -2,6 +2,7 @@
 // comm-check: random operations on communicators that come and go, and every element of every result compared.
 // Exit codes: apps/common/exit_codes.hpp.
 #include <algorithm>
+#include <array>
 #include <boost/program_options.hpp>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include "apps/common/command_line.hpp"
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
+#include "apps/common/same_options.hpp"
 #include "apps/common/version.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/collectives/choice/choice.hpp"
@@ -49,6 +51,9 @@ options::options_description description() {
       ("help", "print this text");
   return flags;
 }
+
+/// What each rank may have for itself.
+constexpr std::array<std::string_view, 1> may_differ = {"progress-thread"};
 
 std::string help_text() {
   std::ostringstream text;
@@ -191,7 +196,7 @@ int main(int argc, char** argv) {
     return exit_success;
   }
   return run_app("comm-check", {}, [&](World& world) {
-    if (!mistake.empty()) throw UsageError(mistake);
+    require_same_command_line(world, mistake, settings_to_compare(flags, may_differ));
     Run(world, settings).all();
     return exit_success;
   });

@@ -11,7 +11,6 @@
 #include "apps/common/exit_codes.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep {
 namespace {
@@ -42,7 +41,24 @@ int end_in_order(std::string_view app, World& world, const std::string& what, Ex
 int end_job(std::string_view app, World& world, const std::string& what) {
   if (world.size() == 1) return end_in_order(app, world, what, exit_error);
   report(app, what);
-  world.abort(exit_error);
+  World::abort(exit_error);
+}
+
+/// Ends the job from another thread, while MPI does not return on this one.
+void end_stuck_job(std::string_view app, std::string_view what) {
+  report(app, std::string(what));
+  World::abort(exit_error);
+}
+
+/// Ends the job where there is no World.
+int end_before_start(std::string_view app, const Error& error) {
+  if (error.is_on_every_rank()) {
+    if (first_process(read_environment())) report(app, error.what());
+    return exit_error;
+  }
+  if (error.is_consequence()) std::this_thread::sleep_for(time_to_be_ended);
+  report(app, error.what());
+  World::abort(exit_error);
 }
 
 int run_body(std::string_view app, World& world, const std::function<int(World&)>& body) {
@@ -73,12 +89,12 @@ std::string_view program_name(int argc, const char* const* argv) {
 int run_app(std::string_view app, const WorldOptions& options, const std::function<int(World&)>& body) {
   std::optional<World> world;
   try {
-    WorldOptions with_notice = options;
-    if (!with_notice.notice) with_notice.notice = [app](std::string_view text) { report(app, std::string(text)); };
-    world.emplace(with_notice);
+    WorldOptions heard = options;
+    if (!heard.notice) heard.notice = [app](std::string_view text) { report(app, std::string(text)); };
+    if (!heard.on_stuck) heard.on_stuck = [app](std::string_view text) { end_stuck_job(app, text); };
+    world.emplace(heard);
   } catch (const Error& error) {
-    report(app, error.what());
-    return exit_error;
+    return end_before_start(app, error);
   }
   return run_body(app, *world, body);
 }

@@ -8,9 +8,11 @@
 #include "apps/common/command_line.hpp"
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
+#include "apps/common/same_options.hpp"
 #include "apps/common/version.hpp"
 #include "ddp/on_gpus.hpp"
 #include "platform/mpi/cluster_view.hpp"
+#include "platform/mpi/phase.hpp"
 
 namespace {
 
@@ -34,6 +36,7 @@ std::string help_text() {
 }
 
 int show_cluster(lockstep::World& world, bool json) {
+  const lockstep::Phase phase(world.group(), "showing the cluster", lockstep::Phase::Kind::work);
   const auto topology = lockstep::ddp::machine_with_gpus();
   const auto node = lockstep::gather_node(world, topology);
   const auto cluster = lockstep::gather_cluster(world, topology, node);
@@ -59,7 +62,7 @@ int main(int argc, char** argv) {
     return lockstep::exit_success;
   }
   return lockstep::run_app("topo", {.thread_level = lockstep::ThreadLevel::single}, [&](lockstep::World& world) {
-    if (!mistake.empty()) throw lockstep::UsageError(mistake);
+    lockstep::require_same_command_line(world, mistake, {});
     return show_cluster(world, flags.count("json") != 0);
   });
 }

@@ -2,22 +2,18 @@
 #include "apps/train/kernel_choices.hpp"
 
 #include <cerrno>
-#include <chrono>
-#include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
 #include "nn/choose.hpp"
 #include "platform/machine/topology.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/exchange.hpp"
+#include "platform/mpi/phase.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -89,15 +85,6 @@ nn::Chosen read_and_measure(const Options& options, const nn::Graph& graph, ops:
   return chosen;
 }
 
-/// Returns when every rank has called it. Who waits leaves the processors to the others.
-void sleep_until_all_come(const World& world) {
-  const auto exchange = make_exchange(world.group());
-  constexpr std::byte here{1};
-  exchange->begin({&here, 1});
-  while (exchange->poll().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  exchange->close();
-}
-
 }  // namespace
 
 std::int64_t largest_leaf(const Options& options, int ranks) {
@@ -109,16 +96,9 @@ std::int64_t largest_leaf(const Options& options, int ranks) {
 std::string use_kernel_choices(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops,
                                int threads) {
   nn::Chosen chosen;
-  std::exception_ptr failure;
-  try {
-    if (world.rank() == Rank{0}) chosen = read_and_measure(options, graph, ops, threads, world.size());
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  sleep_until_all_come(world);
-  agree(world.group(), [&] {
-    if (failure) std::rethrow_exception(failure);
-  });
+  const Phase phase(world.group(), "measuring kernels for '" + options.kernels + "'", Phase::Kind::work,
+                    Phase::Seconds(nn::ChooseOptions{}.seconds));
+  agree_on_rank_zero(world.group(), [&] { chosen = read_and_measure(options, graph, ops, threads, world.size()); });
   const std::string text = broadcast_string(world.group(), chosen.choices.text(), {0});
   agree(world.group(), [&] { ops.use(ops::Choices::parse(text, options.kernels)); });
   return world.rank() == Rank{0} ? line_about(options.kernels, chosen) : std::string();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "ops/choices.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
+#include "platform/mpi/phase.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -43,8 +45,29 @@ struct Files {
   std::optional<observe::TraceFile> trace;
 };
 
+/// Rank 0 writes the file that any rank asks for. @return its path on every rank; empty if none asks
+std::string agreed_path(const World& world, const std::string& option, const std::string& mine) {
+  const Phase phase(world.group(), "comparing " + option);
+  const std::vector<std::string> all = all_gather_strings(world.group(), mine);
+  const auto is_given = [](const std::string& path) { return !path.empty(); };
+  const auto first = std::find_if(all.begin(), all.end(), is_given);
+  if (first == all.end()) return {};
+  const auto other =
+      std::find_if(first, all.end(), [&](const std::string& path) { return is_given(path) && path != *first; });
+  if (other == all.end()) return *first;
+  const auto named = [&](auto place) {
+    const Rank rank{static_cast<int>(place - all.begin())};
+    return "rank " + std::to_string(rank.value) + " on " + world.group().host_of(rank) + " has " + option + ' ' +
+           *place;
+  };
+  throw Error(ErrorCode::mismatch, named(other) + ", but " + named(first) + ": rank 0 writes one file for all ranks",
+              {.peers = {static_cast<int>(other - all.begin())}})
+      .on_every_rank();
+}
+
 Files open_files(const World& world, const Options& options) {
   Files files;
+  const Phase phase(world.group(), "opening the files to write", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
     if (!options.metrics.empty()) files.metrics.emplace(options.metrics);
     if (!options.trace.empty()) files.trace.emplace(options.trace);
@@ -112,6 +135,7 @@ void print_header(const Options& options, const World& world, int threads, const
 
 void write_trace(const World& world, const Options& options, Files& files, const observe::TraceRecorder* recorder) {
   if (recorder == nullptr) return;
+  const Phase phase(world.group(), "writing the trace '" + options.trace + "'", Phase::Kind::work);
   const std::vector<std::string> events = gather_strings(world.group(), recorder->events_json(), {0});
   agree(world.group(), [&] {
     if (files.trace) files.trace->write(events);
@@ -134,6 +158,7 @@ void print_summary(const Options& options, const trainer::Trainer& trainer, cons
 
 /// Prints who runs where. @return this rank's node
 NodeView show_cluster(const World& world, const Options& options) {
+  const Phase phase(world.group(), "showing the cluster");
   const Topology topology = discover_topology();
   NodeView node = gather_node(world, topology, std::max(1, options.threads));
   const auto cluster = gather_cluster(world, topology, node);
@@ -141,8 +166,18 @@ NodeView show_cluster(const World& world, const Options& options) {
   return node;
 }
 
+/// "'mnist' from 'DIR'", which may be another folder on each rank.
+std::string name_of_data(const World& world, const Options& options) {
+  const Phase phase(world.group(), "comparing --data-dir");
+  const std::vector<std::string> all = all_gather_strings(world.group(), options.data_dir);
+  const bool differ = std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) != all.end();
+  const std::string folder = differ ? " from its --data-dir" : " from '" + options.data_dir + "'";
+  return "'" + options.dataset + "'" + (all.front().empty() && !differ ? "" : folder);
+}
+
 data::DatasetPair load_data(const World& world, const Options& options, const data::Datasets& datasets) {
   data::DatasetPair data;
+  const Phase phase(world.group(), "loading the data set " + name_of_data(world, options), Phase::Kind::work);
   agree(world.group(),
         [&] { data = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed}); });
   return data;
@@ -150,6 +185,7 @@ data::DatasetPair load_data(const World& world, const Options& options, const da
 
 nn::Graph make_graph(const World& world, const Options& options, const nn::Models& models, const data::Dataset& train) {
   std::optional<nn::Graph> graph;
+  const Phase phase(world.group(), "making the model '" + options.model + "'", Phase::Kind::work);
   agree(world.group(), [&] {
     graph = models.make(options.model, {train.tensors(), train.classes()});
     graph->check();
@@ -204,6 +240,7 @@ void print_explanation(const Options& options, const ProcessGroup& group, const 
 /// they train at once.
 void print_step(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops) {
   const std::int64_t share = largest_leaf(options, world.size());
+  const Phase phase(world.group(), "measuring the operators of a step");
   barrier(world.group());
   const nn::StepReport report = nn::explain_step(graph, ops, options.trainer.precision, share, options.trainer.passes);
   if (world.rank() != Rank{0}) return;
@@ -222,6 +259,12 @@ void close_in_order(ProcessGroup& group) {
     group.close();
   } catch (const Error&) {  // the one under way says more
   }
+}
+
+/// The ranks' clocks start at the same time.
+void start_together(const World& world) {
+  const Phase phase(world.group(), "preparing the training", Phase::Kind::work);
+  barrier(world.group());
 }
 
 /// Trains to the end; the end is recorded also where it is an error. @return on rank 0 the weights' SHA-256
@@ -247,7 +290,10 @@ std::string run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Reporter*
 
 }  // namespace
 
-int run_session(World& world, const Options& options, const Registry& registry) {
+int run_session(World& world, const Options& asked, const Registry& registry) {
+  Options options = asked;
+  options.trace = agreed_path(world, "--trace", asked.trace);
+  options.metrics = agreed_path(world, "--metrics", asked.metrics);
   const NodeView node = show_cluster(world, options);
   const data::DatasetPair data = load_data(world, options, registry.datasets);
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
@@ -264,7 +310,7 @@ int run_session(World& world, const Options& options, const Registry& registry) 
   Files files = open_files(world, options);
 
   std::optional<observe::TraceRecorder> recorder;
-  barrier(world.group());  // the ranks' clocks start together
+  start_together(world);
   if (!options.trace.empty()) {
     recorder.emplace(observe::TraceOptions{.rank = world.rank(), .host = world.host(), .origin = Clock::now()});
   }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <string>
 
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
+#include "apps/common/same_options.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/session.hpp"
 #include "lockstep/train.hpp"
-#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep {
 
@@ -22,11 +23,9 @@ int train_main(int argc, char** argv, const Registry& registry) {
     print_once(command_line.to_print);
     return exit_success;
   }
-  return run_app(program_name(argc, argv), {}, [&](World& world) {
-    // Of a mistake too, or the others would wait for a rank that does not start.
-    require_equal(world.group(), {{"a mistake in its options:", mistake.empty() ? "none" : mistake}});
-    if (!mistake.empty()) throw UsageError(mistake);
-    require_equal(world.group(), command_line.options.settings);
+  const WorldOptions world_options{.deadline = std::chrono::duration<double>(command_line.options.timeout_seconds)};
+  return run_app(program_name(argc, argv), world_options, [&](World& world) {
+    require_same_command_line(world, mistake, command_line.options.settings);
     return train::run_session(world, command_line.options, registry);
   });
 }

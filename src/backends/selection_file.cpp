@@ -16,6 +16,7 @@
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/phase.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -155,6 +156,7 @@ SelectionTable read_selection_table(const std::string& file) { return parse_sele
 
 SelectionTable agreed_selection_table(const MpiGroup& group, const std::string& file) {
   SelectionTable table;
+  const Phase phase(group, "reading the selection table '" + file + "'", Phase::Kind::work);
   agree_on_rank_zero(group, [&] { table = read_selection_table(file); });
   const std::string text = broadcast_string(group, format_selection_table(table), {0});
   return group.rank() == Rank{0} ? table : parse_selection_table(text, file);

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_control_channel.hpp"
+#include "platform/mpi/phase.hpp"
 #include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::ddp {
@@ -44,10 +45,12 @@ class MpiMembers : public Members {
   [[nodiscard]] const std::optional<collectives::Selection>& selection() const override { return selection_; }
 
   std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
+    const Phase phase(group_, "making a communicator");
     return backends::make_communicator(group_, progress, back_end_options(options), selection_);
   }
 
   std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) override {
+    const Phase phase(group_, "making a communicator on GPUs");
     if (!gpu_) gpu_ = agree_on_gpu(group_);
     const auto from_zero = [this](const std::vector<std::byte>& mine) {
       const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size());
@@ -71,13 +74,18 @@ class MpiMembers : public Members {
 
   std::unique_ptr<Members> split(std::optional<int> color, int key, Communicator& /*over*/,
                                  const GroupOptions& options) override {
-    std::optional<MpiGroup> part = group_.split(color, key);
+    std::optional<MpiGroup> part = split_group(color, key);
     return part ? members_of(*std::move(part), options, gpu_) : nullptr;
   }
 
   void close() override { group_.close(); }
 
  private:
+  [[nodiscard]] std::optional<MpiGroup> split_group(std::optional<int> color, int key) const {
+    const Phase phase(group_, "splitting a group");
+    return group_.split(color, key);
+  }
+
   MpiGroup group_;
   std::optional<collectives::Selection> selection_;
   std::optional<int> gpu_;  ///< chosen once, for all communicators and for the groups that are split from this one
@@ -86,6 +94,8 @@ class MpiMembers : public Members {
 }  // namespace
 
 std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu) {
+  group.set_deadline(options.deadline);
+  const Phase phase(group, "making a ProcessGroup");
   require_equal(group, {{"device", std::string(name(options.device))}});
   if (options.device == Device::cuda) agree(group, [&] { (void)nccl_algorithm(options); });  // before all else
   auto members = std::make_unique<MpiMembers>(std::move(group), options, gpu);

@@ -97,20 +97,15 @@ std::optional<std::string> launch_mistake(const Environment& environment, int mp
   return std::nullopt;
 }
 
-std::optional<std::string> missing_pmi(const Environment& environment) {
+std::optional<std::string> missing_pmi(const Environment& environment, bool needs_pmix) {
   const auto tasks = number(environment, "SLURM_STEP_NUM_TASKS");
-  if (!tasks || *tasks < 2 || has_any(environment, {"PMIX_", "PMI_", "OMPI_COMM_WORLD_"})) return std::nullopt;
-  return "srun started " + std::to_string(*tasks) +
-         " processes without a PMI plugin, so that MPI cannot connect them: start them with `srun --mpi=pmix` "
-         "(`srun --mpi=list` shows what this Slurm offers), or with the mpirun of the MPI library";
-}
-
-std::optional<std::string> doubtful_pmi(const Environment& environment) {
-  const auto tasks = number(environment, "SLURM_STEP_NUM_TASKS");
-  if (!tasks || *tasks < 2 || !has_any(environment, {"PMI_"}) || has_any(environment, {"PMIX_", "OMPI_COMM_WORLD_"}))
-    return std::nullopt;
-  return "MPI did not start: srun gave these processes PMI-1 or PMI-2, which most builds of Open MPI cannot use. Try "
-         "`srun --mpi=pmix` (`srun --mpi=list` shows what this Slurm offers), or the mpirun of the MPI library";
+  if (!tasks || *tasks < 2 || has_any(environment, {"PMIX_", "OMPI_COMM_WORLD_"})) return std::nullopt;
+  const bool has_pmi = has_any(environment, {"PMI_"});
+  if (has_pmi && !needs_pmix) return std::nullopt;
+  return "srun started " + std::to_string(*tasks) + " processes (SLURM_STEP_NUM_TASKS=" + std::to_string(*tasks) +
+         ") " + (has_pmi ? "with a PMI plugin that this MPI library cannot use" : "without a PMI plugin") +
+         ", so MPI cannot connect them. Start them with `srun --mpi=pmix` (`srun --mpi=list` shows what this Slurm "
+         "offers), or with the mpirun of the MPI library";
 }
 
 std::optional<int> process_number(const Environment& environment) {
@@ -129,8 +124,8 @@ std::string stopped_neighbors() {
     const std::string pid = entry.path().filename();
     if (pid.find_first_not_of("0123456789") != std::string::npos || !is_stopped_neighbor(entry.path())) continue;
     const auto rank = process_number(environment_of(entry.path()));
-    list += (list.empty() ? "" : ", ") + (rank ? "rank " + std::to_string(*rank) + " (process " : "(process ") + pid +
-            " on this host) is stopped";
+    list += (list.empty() ? "process " : ", process ") + pid + (rank ? " (rank " + std::to_string(*rank) + ")" : "") +
+            " on this host is stopped";
   }
   return list;
 }

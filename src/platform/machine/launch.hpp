@@ -22,22 +22,19 @@ Environment read_environment();
 /// @return an explanation that names the variable, its value and the remedy; nothing where all is well
 std::optional<std::string> launch_mistake(const Environment& environment, int mpi_size);
 
-/// Detects, before MPI is initialized, that srun started several processes without telling them how to find each other:
-/// its variables are there (SLURM_STEP_NUM_TASKS is at least 2), and those of PMIx, of PMI and of an mpirun are not, as
-/// with `srun --mpi=none`. Open MPI would end in MPI_Init then.
+/// Detects, before MPI is initialized, that srun started several processes (SLURM_STEP_NUM_TASKS is at least 2) which
+/// MPI cannot connect: with `srun --mpi=none` no variables of PMIx, PMI or an mpirun are there. Open MPI would end in
+/// MPI_Init.
+/// @param needs_pmix  the MPI library cannot use PMI-1 and PMI-2, as from `srun --mpi=pmi2`
 /// @return an explanation that names the remedy; nothing where all is well
-std::optional<std::string> missing_pmi(const Environment& environment);
-
-/// For where MPI ends the process in its initialization, without returning: what may be the reason, if srun speaks
-/// PMI-1 or PMI-2 with this process and not PMIx, which is all that most builds of Open MPI understand.
-std::optional<std::string> doubtful_pmi(const Environment& environment);
+std::optional<std::string> missing_pmi(const Environment& environment, bool needs_pmix);
 
 /// The rank of this process, as the launcher's environment tells before MPI is initialized (the first that is set of
 /// OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID); nothing without a launcher. For messages only.
 std::optional<int> process_number(const Environment& environment);
 
 /// The processes that the launcher started on this host beside this one and that are stopped (SIGSTOP, a debugger):
-/// "rank 2 (process 4711 on this host) is stopped". Empty if there is none.
+/// "process 4711 (rank 2) on this host is stopped". Empty if there is none.
 std::string stopped_neighbors();
 
 /// Whether this process is the first of its job by `process_number`; true without a launcher. For what one process

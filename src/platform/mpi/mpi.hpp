@@ -55,9 +55,6 @@ MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline,
 /// Error{transport}
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part);
 
-/// Ends all processes of the job, without waiting for any; this one alone where MPI is not running. Flushes output.
-[[noreturn]] void end_all_processes(int exit_code);
-
 /// The name of this process's host.
 std::string processor_name();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -18,8 +19,11 @@ class Phase {
     exchange,  ///< "rank 3 has not joined in <what>"
     work,      ///< what each rank does by itself: "rank 3 has not finished <what>"
   };
-  /// @param what  a gerund phrase: "loading the data set mnist"
-  Phase(const MpiGroup& group, std::string what, Kind kind = Kind::exchange);
+  using Seconds = std::chrono::duration<double>;
+
+  /// @param what   a gerund phrase: "loading the data set mnist"
+  /// @param extra  that the work is known to take on one rank, in addition to the group's deadline
+  Phase(const MpiGroup& group, std::string what, Kind kind = Kind::exchange, Seconds extra = Seconds(0));
   Phase(const Phase&) = delete;
   Phase& operator=(const Phase&) = delete;
   ~Phase();

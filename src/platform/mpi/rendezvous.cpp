@@ -73,7 +73,7 @@ class Wait {
       : place_(place),
         members_(meeting.members),
         listeners_(std::min(members_.size(), most_listeners)),
-        deadline_(meeting.deadline),
+        deadline_(meeting.deadline + place.extra()),
         grace_(std::clamp(deadline_ / 4, Seconds(0.2), Seconds(1))) {
     Fnv1a hash;
     for (const int member : members_) hash.add(std::to_string(member) + ' ');
@@ -85,6 +85,7 @@ class Wait {
       int complete = 0;
       LOCKSTEP_MPI(MPI_Test(&request, &complete, MPI_STATUS_IGNORE));
       if (complete != 0) return take_questions_back();
+      leave_out_own_absence();
       hear();
       if (!asked_at_ && (is_late() || (is_listener() && !questions_.empty()))) ask();
       if (asked_at_) judge();
@@ -103,6 +104,14 @@ class Wait {
   [[nodiscard]] std::vector<int> listeners() const { return {members_.begin(), members_.begin() + listeners_}; }
   [[nodiscard]] bool is_listener() const { return is_one(place_.rank(), listeners()); }
   static bool is_one(int rank, const std::vector<int>& of) { return std::find(of.begin(), of.end(), rank) != of.end(); }
+
+  /// A process that was stopped itself and goes on has not waited meanwhile.
+  void leave_out_own_absence() {
+    const Clock::time_point now = Clock::now();
+    const auto away = now - std::exchange(polled_at_, now);
+    if (away > Seconds(0.5)) begin_ += away;
+    if (away > Seconds(0.5) && asked_at_) *asked_at_ += away;
+  }
 
   /// The first milliseconds are those in which ranks come that were started together.
   void pause() const {
@@ -242,7 +251,7 @@ class Wait {
                        (place_.kind() == Phase::Kind::work ? "finished " : "joined in ") + place_.what() + " within " +
                        limit;
     const std::string stopped = stopped_neighbors();
-    return stopped.empty() ? text : text + " (" + stopped + ")";
+    return stopped.empty() ? text : text + "; " + stopped;
   }
 
   Rendezvous& place_;
@@ -252,6 +261,7 @@ class Wait {
   Seconds grace_;
   std::uint64_t meeting_ = 0;
   Clock::time_point begin_ = Clock::now();
+  Clock::time_point polled_at_ = begin_;
   std::optional<Clock::time_point> asked_at_;
   std::set<int> asked_;
   std::set<int> questions_;      // members whose deadline has passed
@@ -274,6 +284,11 @@ std::string Rendezvous::what() const {
   return phases_.front().what + " (" + phases_.back().what + ")";
 }
 
+Seconds Rendezvous::extra() const {
+  return std::accumulate(phases_.begin(), phases_.end(), Seconds(0),
+                         [](Seconds sum, const Doing& doing) { return sum + doing.extra; });
+}
+
 void Rendezvous::close() {
   if (!has_told_) LOCKSTEP_MPI(MPI_Comm_free(&communicator_));
 }
@@ -288,8 +303,9 @@ void Rendezvous::tell(int rank, const std::string& text) {
   LOCKSTEP_MPI(MPI_Request_free(&request));
 }
 
-Phase::Phase(const MpiGroup& group, std::string what, Kind kind) : rendezvous_(group.handle().rendezvous) {
-  if (rendezvous_ != nullptr) rendezvous_->begin(std::move(what), kind);
+Phase::Phase(const MpiGroup& group, std::string what, Kind kind, Seconds extra)
+    : rendezvous_(group.handle().rendezvous) {
+  if (rendezvous_ != nullptr) rendezvous_->begin(std::move(what), kind, extra);
 }
 
 Phase::~Phase() {

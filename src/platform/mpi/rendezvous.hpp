@@ -44,11 +44,16 @@ class Rendezvous {
   [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
   [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
 
-  void begin(std::string what, Phase::Kind kind) { phases_.push_back({std::move(what), kind}); }
+  void begin(std::string what, Phase::Kind kind, Seconds extra = Seconds(0)) {
+    phases_.push_back({std::move(what), kind, extra});
+  }
   void end() { phases_.pop_back(); }
   /// What this rank is doing: "making a communicator (sharing memory of the node)".
   [[nodiscard]] std::string what() const;
   [[nodiscard]] Phase::Kind kind() const { return phases_.empty() ? Phase::Kind::exchange : phases_.back().kind; }
+
+  /// What this rank is doing may take so long in addition to a deadline.
+  [[nodiscard]] Seconds extra() const;
 
   /// Frees the communicator. Only if no question was ever sent: its answers may still be under way.
   void close();
@@ -63,6 +68,7 @@ class Rendezvous {
   struct Doing {
     std::string what;
     Phase::Kind kind;
+    Seconds extra;
   };
 
   MPI_Comm communicator_;

@@ -15,10 +15,11 @@
 namespace lockstep {
 namespace {
 
-/// Ranks speak one after the other, so that the first, whose launcher then ends the job, is usually the only one.
+/// Ranks speak one after the other, and the first has half a second for its launcher to end the job, so that it is
+/// usually the only one.
 std::chrono::duration<double> turn_of_this_rank() {
-  constexpr std::chrono::duration<double> each{0.1};
-  return each * std::min(process_number(read_environment()).value_or(0), 10);
+  const int number = process_number(read_environment()).value_or(0);
+  return number == 0 ? Watchdog::Seconds(0) : Watchdog::Seconds(0.4 + 0.1 * std::min(number, 6));
 }
 
 std::string host_name() {
@@ -56,11 +57,16 @@ void Watchdog::touch() {
   if (!calls_.empty()) calls_.back().begin = Clock::now();
 }
 
-/// It looks from time to time, so that who enters a call need not wake it.
+/// It looks from time to time, so that who enters a call need not wake it. A process that was stopped itself and goes
+/// on has not waited meanwhile.
 void Watchdog::watch() {
   const auto interval = std::clamp<Seconds>(deadline_ / 20, Seconds(0.05), Seconds(2));
   std::unique_lock lock(mutex_);
+  Clock::time_point looked = Clock::now();
   while (!ended_.wait_for(lock, interval, [this] { return ends_; })) {
+    const Clock::time_point now = Clock::now();
+    const auto away = now - std::exchange(looked, now) - std::chrono::duration_cast<Clock::duration>(interval);
+    if (!calls_.empty() && away > Seconds(0.5)) calls_.back().begin += away;
     if (calls_.empty() || Clock::now() - calls_.back().begin < deadline_ + calls_.back().grace) continue;
     const std::string text = complaint(calls_.back());
     lock.unlock();

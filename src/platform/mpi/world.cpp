@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/platform/mpi/world.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "platform/machine/launch.hpp"
@@ -32,8 +36,32 @@ std::optional<Error> check_launch() {
   return Error(ErrorCode::mismatch, *mistake);
 }
 
+/// Whether this MPI library can be started by PMIx only. Open MPI 5 can. Open MPI 4 can unless it has been built with
+/// one of Slurm's older libraries, for which it then has a component, a file beside the library.
+bool needs_pmix() {
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
+  return true;
+#elif defined(OMPI_MAJOR_VERSION)
+  Dl_info library{};
+  if (dladdr(reinterpret_cast<const void*>(&MPI_Init_thread), &library) == 0) return false;
+  bool has_pmix = false;
+  bool has_pmi = false;
+  std::error_code none;
+  const auto folder = std::filesystem::path(library.dli_fname).parent_path() / "openmpi";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename();
+    has_pmix = has_pmix || name.starts_with("mca_pmix_");
+    has_pmi = has_pmi || name.starts_with("mca_pmix_s") || name.starts_with("mca_pmix_cray");
+  }
+  return has_pmix && !has_pmi;
+#else
+  return false;
+#endif
+}
+
 void initialize_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdog) {
-  if (const auto mistake = missing_pmi(read_environment())) throw Error(ErrorCode::mismatch, *mistake).on_every_rank();
+  const auto mistake = missing_pmi(read_environment(), needs_pmix());
+  if (mistake) throw Error(ErrorCode::mismatch, *mistake).on_every_rank();
   const BlockingCall call(watchdog, "MPI_Init", std::chrono::seconds(0));
   int provided = MPI_THREAD_SINGLE;
   LOCKSTEP_MPI(MPI_Init_thread(nullptr, nullptr, levels[static_cast<std::size_t>(wanted)], &provided));
@@ -103,9 +131,7 @@ void World::close() {
   LOCKSTEP_MPI(MPI_Finalize());
 }
 
-void World::abort(int exit_code) const { end_all_processes(exit_code); }
-
-void end_all_processes(int exit_code) {
+void World::abort(int exit_code) {
   std::fflush(nullptr);
   int is_initialized = 0;
   int is_finalized = 0;

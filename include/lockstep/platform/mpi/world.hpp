@@ -80,8 +80,10 @@ class World {
   /// @throws Error{timeout} that names the ranks which have not come within the deadline; Error{transport}
   void close();
 
-  /// Ends all processes of the job with this exit code, without waiting for any. For apps; libraries never call it.
-  [[noreturn]] void abort(int exit_code) const;
+  /// Ends all processes of the job with this exit code, without waiting for any; only this one where MPI is not
+  /// running. Flushes output. Any thread may call it, also while another one is in MPI. For apps; libraries never call
+  /// it.
+  [[noreturn]] static void abort(int exit_code);
 
  private:
   std::shared_ptr<Watchdog> watchdog_;  // of MPI's blocking calls; null where nobody hears of them
