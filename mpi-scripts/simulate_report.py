@@ -67,12 +67,11 @@ def mean_text(ratios):
 
 
 def print_tables(table, choices):
-    """What auto chooses by itself against the best of the others' choices; lockstep's best contender, which nobody knows
-    beforehand, stands beside it."""
+    """What auto chooses by itself beside the best of the others' choices, and lockstep's oracle choice."""
     for platform in sorted(table):
         print(f"### {TITLES[platform].capitalize()}\n")
         print("| ranks | bytes | auto | its choice | auto, one block | its choice | " + " | ".join(SELECTORS) +
-              " | best of them ÷ auto | ÷ auto, one block | lockstep's best contender, known afterwards |")
+              " | fastest selector ÷ auto | ÷ auto, one block | oracle choice |")
         print("|---|---|---|---|---|---|" + "---|" * len(SELECTORS) + "---|---|---|")
         ratios = collections.defaultdict(lambda: collections.defaultdict(list))
         for ranks in sorted({r for sizes in table[platform].values() for c in sizes.values() for r in c}):
@@ -92,7 +91,7 @@ def print_tables(table, choices):
                       f" | {ratio_text(theirs, ours['auto'])} | {ratio_text(theirs, ours['whole'])} "
                       f"| {time_text(ours['best'])} |")
         print("\nGeometric means of the fastest selector's time ÷ lockstep's, over the three sizes:\n")
-        print("| ranks | auto | auto, one block | best contender, known afterwards |\n|---|---|---|---|")
+        print("| ranks | auto | auto, one block | oracle choice |\n|---|---|---|---|")
         for ranks, by_name in ratios.items():
             print(f"| {ranks:,} | " + " | ".join(mean_text(by_name[name]) for name in ("auto", "whole", "best")) + " |")
         print()
