@@ -32,24 +32,22 @@ std::string head(const PredictionQuestion& q) {
   const collectives::ShapeSummary& shape = q.selection.shape;
   std::string text = print("# all_reduce on %d nodes of %d ranks, predicted by the model that auto chooses by\n",
                            shape.nodes, shape.max_ranks_per_node);
-  text += print(
-      "# between nodes %g us, of which %g us keep a rank busy, and %g GB/s a node; inside %g us and %g GB/s a rank; "
-      "adding %g GB/s\n",
-      m.remote.alpha_seconds * 1e6, (m.remote.alpha_seconds - m.remote.wire_seconds) * 1e6,
-      1e-9 / m.remote.beta_seconds_per_byte, m.local.alpha_seconds * 1e6, 1e-9 / m.local.beta_seconds_per_byte,
-      1e-9 / m.gamma_seconds_per_byte);
+  text += print("# between nodes: %g us, of which %g us keep a rank busy, and %g GB/s a node\n",
+                m.remote.alpha_seconds * 1e6, (m.remote.alpha_seconds - m.remote.wire_seconds) * 1e6,
+                1e-9 / m.remote.beta_seconds_per_byte);
+  text += print("# within a node: %g us and %g GB/s a rank; adding: %g GB/s\n", m.local.alpha_seconds * 1e6,
+                1e-9 / m.local.beta_seconds_per_byte, 1e-9 / m.gamma_seconds_per_byte);
   text += print("# segments of %lld bytes, %d blocks in flight\n",
                 static_cast<long long>(q.selection.untuned.segment.value), q.selection.untuned.blocks_in_flight);
-  if (q.compute_seconds)
-    text += print(
-        "# efficiency: compute / (compute + exposed communication); compute %g s, of which %g %% can hide "
-        "communication\n",
-        *q.compute_seconds, 100 * q.overlap);
+  if (q.compute_seconds) {
+    text += "# efficiency: compute / (compute + exposed communication)\n";
+    text += print("# compute: %g s, of which %g %% can hide communication\n", *q.compute_seconds, 100 * q.overlap);
+  }
   return text;
 }
 
 std::string line(const PredictionQuestion& q, Bytes size, const PricedChoice& p, const char* mark) {
-  return print("%14lld  %-31s %5s %14.2f%s", static_cast<long long>(size.value),
+  return print("%12lld  %-31s %5s %14.2f%s", static_cast<long long>(size.value),
                std::string(name(p.choice.algorithm)).c_str(), radix_text(predicted_kind, p.choice).c_str(),
                p.predicted_seconds * 1e6, mark) +
          efficiency_column(q, p.predicted_seconds);
@@ -63,7 +61,7 @@ double scaling_efficiency(double compute_seconds, double overlap, double communi
 }
 
 std::string prediction_text(const PredictionQuestion& q) {
-  std::string text = head(q) + print("#%13s  %-31s %5s %14s", "bytes", "algorithm", "radix", "time (us)");
+  std::string text = head(q) + print("#%11s  %-31s %5s %14s", "bytes", "algorithm", "radix", "time (us)");
   text += q.compute_seconds ? "  efficiency\n" : "\n";
   for (const Bytes size : q.sizes) {
     const std::vector<PricedChoice> all = priced_candidates(q.selection, predicted_kind, size);

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/comm-bench/bandwidth.hpp"
+#include "apps/comm-bench/sizes.hpp"
+#include "base/wrapped.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -27,26 +29,30 @@ std::string format(const char* pattern, Arguments... arguments) {
   return text.data();
 }
 
+constexpr std::size_t table_width = 80;  // which lines have room in, unless results are wrong or numbers enormous
+
+/// Six columns, with four decimals where they fit.
+std::string bandwidth_text(double gbps) { return format(gbps < 9.9999 ? "%6.4f" : "%6.2f", gbps); }
+
 }  // namespace
 
 std::string table_head(const Subject& subject, const std::string& program, int nodes) {
-  std::string head = "# " + program + ": " + std::string(name(subject.op)) + ", " + std::string(name(subject.dtype)) +
-                     ", " + std::to_string(subject.ranks) + (subject.ranks == 1 ? " rank on " : " ranks on ") +
-                     std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") +
-                     (subject.device == "cpu" ? "" : ", memory of " + std::string(subject.device)) + '\n';
-  head += format("# %12s %12s %8s  %-18s %12s %12s %8s %8s  %s\n", "size", "count", "type", "algorithm", "median",
-                 "minimum", "algbw", "busbw", "result");
-  head += format("# %12s %12s %8s  %-18s %12s %12s %8s %8s\n", "(B)", "(elements)", "", "", "(us)", "(us)", "(GB/s)",
-                 "(GB/s)");
-  return head;
+  const auto count_of = [](int number, const char* thing) {
+    return std::to_string(number) + ' ' + thing + (number == 1 ? "" : "s");
+  };
+  return wrapped("# " + program + ": " + std::string(name(subject.op)) + ", " + std::string(name(subject.dtype)) +
+                     ", " + count_of(subject.ranks, "rank") + " on " + count_of(nodes, "node") +
+                     (subject.device == "cpu" ? "" : ", memory of " + std::string(subject.device)),
+                 table_width, 0) +
+         format("#%9s %-31s %9s %9s %6s %6s\n", "size", "algorithm", "median", "minimum", "algbw", "busbw") +
+         format("#%9s %-31s %9s %9s %6s %6s %s\n", "(B)", "", "(us)", "(us)", "(GB/s)", "(GB/s)", "result");
 }
 
 std::string table_line(const Subject& subject, const Measurement& m) {
   const std::string result = m.wrong == 0 ? "ok" : std::to_string(m.wrong) + " wrong";
-  return format("  %12lld %12lld %8s  %-18s %12.2f %12.2f %8.3f %8.3f  %s\n", static_cast<long long>(m.bytes.value),
-                static_cast<long long>(m.count.value), std::string(name(subject.dtype)).c_str(), m.algorithm.c_str(),
-                m.median_seconds * 1e6, m.min_seconds * 1e6, algorithm_bandwidth_gbps(m),
-                bus_bandwidth_gbps(subject, m), result.c_str());
+  return format("%10lld %-31s %9.2f %9.2f %s %s %s\n", static_cast<long long>(m.bytes.value), m.algorithm.c_str(),
+                m.median_seconds * 1e6, m.min_seconds * 1e6, bandwidth_text(algorithm_bandwidth_gbps(m)).c_str(),
+                bandwidth_text(bus_bandwidth_gbps(subject, m)).c_str(), result.c_str());
 }
 
 std::optional<AutoComparison> compare_auto(std::span<const Measurement> measurements) {
@@ -71,8 +77,10 @@ std::optional<AutoComparison> compare_auto(std::span<const Measurement> measurem
 }
 
 std::string summary_line(const AutoComparison& c) {
-  return format("# auto takes at most %.3f times the best single algorithm's median (%s at %lld B)\n", c.worst_ratio,
-                c.best.c_str(), static_cast<long long>(c.bytes.value));
+  const bool slower = c.worst_ratio >= 1;
+  return "# auto vs best single algorithm: " +
+         format("%.2f× %s at worst (", slower ? c.worst_ratio : 1 / c.worst_ratio, slower ? "slower" : "faster") +
+         size_text(c.bytes) + ")\n";
 }
 
 std::optional<std::string> complaint(std::span<const Measurement> measurements) {

@@ -19,7 +19,7 @@ struct Subject {
   std::string_view device = "cpu";  ///< in whose memory the buffers lie
 };
 
-/// The table's head, in the manner of nccl-tests.
+/// The table's head, in the manner of nccl-tests; lines are made for 80 columns.
 /// @param program  who measured: a name and a version
 std::string table_head(const Subject& subject, const std::string& program, int nodes);
 /// A line of the table.
@@ -32,6 +32,7 @@ struct AutoComparison {
 };
 /// Nothing where there is no size at which both were measured.
 std::optional<AutoComparison> compare_auto(std::span<const Measurement> measurements);
+/// "# auto vs best single algorithm: 1.03× slower at worst (64 MiB)", the table's last line.
 std::string summary_line(const AutoComparison& comparison);
 /// The table's last line if any result is wrong; else nothing.
 std::optional<std::string> complaint(std::span<const Measurement> measurements);

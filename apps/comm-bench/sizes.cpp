@@ -2,7 +2,9 @@
 #include "apps/comm-bench/sizes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -31,6 +33,16 @@ Bytes parse_size(std::string_view text) {
     throw UsageError("'" + std::string(text) + "' is not a size in bytes; write a positive number, like 4, 64K or 1G");
   }
   return {number << shift};
+}
+
+std::string size_text(Bytes size) {
+  constexpr std::array<const char*, 4> units = {"B", "KiB", "MiB", "GiB"};
+  std::size_t unit = 0;
+  auto number = static_cast<double>(size.value);
+  for (; number >= 1023.5 && unit + 1 < units.size(); ++unit) number /= 1024;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), number < 999.5 ? "%.3g %s" : "%.0f %s", number, units[unit]);
+  return text.data();
 }
 
 std::vector<Count> part_counts(const SizeRange& range, std::int64_t element_bytes, int parts) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace lockstep::comm_bench {
 /// "4", "64K", "256M", "2G": suffixes are powers of 1024, in either case.
 /// @throws UsageError
 Bytes parse_size(std::string_view text);
+
+/// "4 B", "64 KiB", "256 MiB", "1.5 GiB": to three digits, in the largest unit that is no larger.
+std::string size_text(Bytes size);
 
 /// Sizes to measure: the first, the last, and the factor between neighbors.
 struct SizeRange {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/terminal.hpp"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -38,6 +41,25 @@ bool shows_on_terminal() {
   if (!under_launcher()) return true;
   const std::string of_parent = output_of(std::to_string(getppid()));
   return is_terminal(of_parent) && of_parent != output_of("self");
+}
+
+std::optional<std::size_t> terminal_columns() {
+  const char* variable = std::getenv("COLUMNS");
+  if (const int columns = variable == nullptr ? 0 : std::atoi(variable); columns > 0) return columns;
+  if (!shows_on_terminal()) return std::nullopt;
+  const std::string file = output_of(under_launcher() ? std::to_string(getppid()) : "self");
+  const int terminal = open(file.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0) return std::nullopt;
+  winsize size{};
+  const bool told = ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  close(terminal);
+  return told ? std::optional<std::size_t>(size.ws_col) : std::nullopt;
+}
+
+std::size_t table_columns() {
+  constexpr std::size_t wide = 100;
+  constexpr std::size_t narrow = 80;
+  return terminal_columns().value_or(wide) >= wide ? wide : narrow;
 }
 
 }  // namespace lockstep

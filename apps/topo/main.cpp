@@ -9,6 +9,7 @@
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
+#include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
 #include "ddp/on_gpus.hpp"
 #include "platform/mpi/cluster_view.hpp"
@@ -41,7 +42,8 @@ int show_cluster(lockstep::World& world, bool json) {
   const auto node = lockstep::gather_node(world, topology);
   const auto cluster = lockstep::gather_cluster(world, topology, node);
   if (cluster) {
-    const std::string text = json ? lockstep::to_json(*cluster) : lockstep::format_table(*cluster);
+    const std::string text =
+        json ? lockstep::to_json(*cluster) : lockstep::format_table(*cluster, lockstep::table_columns());
     std::fputs(text.c_str(), stdout);
   }
   return lockstep::exit_success;

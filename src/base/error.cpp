@@ -16,6 +16,7 @@ std::string_view name(ErrorCode code) {
     case ErrorCode::device: return "device";
     case ErrorCode::io: return "io";
     case ErrorCode::corrupt: return "corrupt";
+    case ErrorCode::diverged: return "diverged";
   }
   return "unknown";
 }

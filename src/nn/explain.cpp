@@ -2,10 +2,12 @@
 #include "lockstep/nn/explain.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <map>
 
+#include "base/wrapped.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/nn/model.hpp"
 #include "nn/fill.hpp"
@@ -84,28 +86,19 @@ class Trial {
   std::vector<const void*> pointers_;
 };
 
-/// Padded by what a terminal shows, in which "×" takes one place.
-std::string padded(const std::string& text, std::size_t width) {
-  const auto shown = static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-  return text + std::string(shown < width ? width - shown : 0, ' ') + ' ';
+template <typename... Arguments>
+std::string format(const char* pattern, Arguments... arguments) {
+  std::array<char, 128> text{};
+  std::snprintf(text.data(), text.size(), pattern, arguments...);
+  return text.data();
 }
 
-std::string head(const ops::MachineLimits& limits) {
-  char text[256];
-  std::snprintf(
-      text, sizeof text,
-      "copying %.1f GB/s, read and written; multiplying and adding %.1f GFLOP/s; beyond that are tensors that "
-      "stay in caches, and Winograd's convolutions\n",
-      limits.bytes_per_second / 1e9, limits.flops_per_second / 1e9);
-  return text;
-}
+constexpr std::size_t name_columns = 40;
 
-std::string figures(const OperatorReport& op, double share) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%9.2f %9.1f %9.1f %7.0f %%\n", static_cast<double>(op.bytes.value) / (1 << 20),
-                static_cast<double>(op.flops) / 1e6, op.seconds * 1e6, 100 * share);
-  return text;
+std::string row(const OperatorReport& op, double share) {
+  return padded(op.name, name_columns) +
+         format("%9.2f %9.1f %9.1f %6.0f %%%s", static_cast<double>(op.bytes.value) / (1 << 20),
+                static_cast<double>(op.flops) / 1e6, op.seconds * 1e6, 100 * share, share > 1 ? " *\n" : "\n");
 }
 
 }  // namespace
@@ -121,26 +114,30 @@ StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int
   return {.limits = ops.measure_limits(dtype), .operators = trial.reports()};
 }
 
-std::string to_text(const StepReport& step) {
-  std::size_t longest = 0;
-  for (const OperatorReport& op : step.operators) longest = std::max(longest, op.algorithm.size());
-  const auto row = [&](const std::string& name, const std::string& operation, const std::string& result,
-                       const std::string& algorithm) {
-    return padded(name, 32) + padded(operation, 28) + padded(result, 24) + padded(algorithm, longest);
-  };
-  std::string text =
-      head(step.limits) + row("operator", "what", "result", "algorithm") + "      MiB     MFLOP        us  of limit\n";
-  OperatorReport all;
+std::string to_text(const StepReport& step, std::size_t columns) {
+  std::string text = format(
+      "The limit is what this rank measured: copying %.1f GB/s, read and written, and\n"
+      "multiplying and adding %.1f GFLOP/s.\n",
+      step.limits.bytes_per_second / 1e9, step.limits.flops_per_second / 1e9);
+  text += padded("operator", name_columns) + "      MiB     MFLOP        us of limit\n";
+  OperatorReport all{.name = "all"};
   double at_limit = 0;
+  bool beyond = false;
   for (const OperatorReport& op : step.operators) {
     const double share = op.share_of(step.limits);
-    text += row(op.name, op.operation, op.result, op.algorithm) + figures(op, share);
+    text += row(op, share) + wrapped("  " + op.operation + "; " + op.result + "; " + op.algorithm, columns, 4);
     all.bytes.value += op.bytes.value;
     all.flops += op.flops;
     all.seconds += op.seconds;
     at_limit += share * op.seconds;
+    beyond = beyond || share > 1;
   }
-  return text + row("all", "", "", "") + figures(all, at_limit / all.seconds);
+  text += row(all, at_limit / all.seconds);
+  if (!beyond) return text;
+  return text + wrapped(
+                    "* Above 100 %: its tensors stayed in caches, which are faster than the memory, or its algorithm, "
+                    "such as Winograd's, multiplies less than is counted here.",
+                    columns);
 }
 
 }  // namespace lockstep::nn

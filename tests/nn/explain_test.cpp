@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/wrapped.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
@@ -68,6 +70,35 @@ void expect_whole_step(ops::Ops& ops, DType dtype) {
     EXPECT_FALSE(op.algorithm.empty()) << op.name;
     EXPECT_NE(text.find("\n" + op.name + " "), std::string::npos) << op.name;
   }
+}
+
+OperatorReport report_of(const std::string& name, double seconds) {
+  return {.name = name,
+          .operation = "convolution 3×3, batch norm over 32 shards, sum, ReLU",
+          .result = "64×32×28×28 nChw16c",
+          .algorithm = "jit:avx512_core_amx_int8_and_a_half, weights reordered before, rounded to bfloat16",
+          .bytes = {std::int64_t{1} << 30},
+          .flops = 1'000'000'000,
+          .seconds = seconds};
+}
+
+TEST(ExplainStep, TablesFitTheirColumns) {
+  const StepReport report{.limits = {.bytes_per_second = 1e10, .flops_per_second = 1e11},
+                          .operators = {report_of("forward layer1.0.downsample.0", 0.2), report_of("update", 0.01)}};
+  for (const std::size_t columns : {80, 100}) {
+    std::istringstream lines(to_text(report, columns));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), columns) << line;
+  }
+}
+
+TEST(ExplainStep, PercentagesAboveAHundredExplainThemselves) {
+  const ops::MachineLimits limits{.bytes_per_second = 1e10, .flops_per_second = 1e11};
+  const std::string above = to_text({.limits = limits, .operators = {report_of("slow", 0.2), report_of("fast", 0.01)}});
+  EXPECT_NE(above.find(" 1074 % *\n"), std::string::npos) << above;
+  EXPECT_NE(above.find("* Above 100 %: its tensors stayed in caches"), std::string::npos) << above;
+  const std::string below = to_text({.limits = limits, .operators = {report_of("slow", 0.2)}});
+  EXPECT_NE(below.find(" 54 %\n"), std::string::npos) << below;
+  EXPECT_EQ(below.find('*'), std::string::npos) << below;
 }
 
 TEST(ExplainStep, ListsEveryOperatorOfTheReference) {

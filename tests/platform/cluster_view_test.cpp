@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
 
+#include "base/wrapped.hpp"
 #include "platform/machines.hpp"
 
 namespace lockstep {
@@ -54,6 +57,17 @@ TEST(ClusterTable, OneLineAProcessUnderItsHost) {
             "       2      0     4000  GPU 0 NVIDIA H100 80GB HBM3 (0000:18:00.0); cores 0-7, not bound\n"
             "       3      1     4001  GPU 1 NVIDIA H100 80GB HBM3 (0000:2a:00.0); cores 0-7, not bound\n"
             "warning: node1: beware\n");
+}
+
+TEST(ClusterTable, FitsItsColumns) {
+  ClusterView view = make_cluster(1, 2, "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30");
+  view.warnings = {
+      "node0: ranks 0 and 1 are bound to the same processors, and so wait for each other; start with "
+      "mpirun --map-by numa --bind-to core, or leave the binding to lockstep"};
+  for (const std::size_t columns : {80, 100}) {
+    std::istringstream text(format_table(view, columns));
+    for (std::string line; std::getline(text, line);) EXPECT_LE(columns_of(line), columns) << line;
+  }
 }
 
 TEST(ClusterTable, WithoutAGpuTheCoresAreNamed) {

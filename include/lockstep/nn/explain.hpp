@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ struct StepReport {
 /// @throws as Model
 StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes = {});
 
-/// A table for people.
-std::string to_text(const StepReport& report);
+/// A table for people, no wider than `columns`, of which it needs 80.
+std::string to_text(const StepReport& report, std::size_t columns = 100);
 
 }  // namespace lockstep::nn

@@ -4,12 +4,14 @@
 #include <cstdio>
 #include <map>
 
+#include "base/wrapped.hpp"
 #include "platform/mpi/cluster_view.hpp"
 
 namespace lockstep {
 namespace {
 
 constexpr std::size_t most_processes_in_full = 32;
+constexpr std::size_t text_column = 26;  // where what is said of a process begins, behind its numbers
 
 std::string count_of(std::size_t number, const std::string& thing) {
   return std::to_string(number) + ' ' + thing + (number == 1 ? "" : "s");
@@ -52,7 +54,7 @@ std::string describe(const HostView& host) {
           count_of(static_cast<std::size_t>(topology.pus.size()), "PU") + ", " +
           count_of(topology.numa_nodes.size(), "NUMA node") + ", " + memory(topology);
   if (!gpus.empty()) text += "; " + tally(gpus);
-  return text + '\n';
+  return text;
 }
 
 std::string cores_of(const ProcessView& process) {
@@ -70,7 +72,7 @@ std::string line_of(const ProcessView& process) {
   std::array<char, 64> numbers{};
   std::snprintf(numbers.data(), numbers.size(), "  %6d %6d %8lld  ", process.rank, process.local_rank,
                 static_cast<long long>(process.pid));
-  return numbers.data() + device_or_cores(process) + '\n';
+  return numbers.data() + device_or_cores(process);
 }
 
 /// All processes of a host in one line: "  8 ranks, 8-15: GPUs 0-7; cores 0-63".
@@ -87,26 +89,26 @@ std::string summary_of(const std::vector<const ProcessView*>& processes) {
   }
   std::string text = "  " + count_of(ranks.size(), "rank") + ", " + CpuSet(ranks).text() + ": ";
   if (!gpus.empty()) text += "GPUs " + CpuSet(gpus).text() + "; ";
-  return text + "cores " + cores.text() + (bound ? "" : ", not bound") + '\n';
+  return text + "cores " + cores.text() + (bound ? "" : ", not bound");
 }
 
 }  // namespace
 
-std::string format_table(const ClusterView& view) {
+std::string format_table(const ClusterView& view, std::size_t columns) {
   const bool in_full = view.processes.size() <= most_processes_in_full;
   std::string text = count_of(view.processes.size(), "rank") + " on " + count_of(view.hosts.size(), "node") + '\n';
   if (in_full) text += "    rank  local      pid  device or cores\n";
   for (std::size_t node = 0; node < view.hosts.size(); ++node) {
     const HostView& host = view.hosts[node];
-    text += describe(host);
+    text += wrapped(describe(host), columns, 4);
     std::vector<const ProcessView*> here;
     for (const ProcessView& process : view.processes) {
       if (process.node == static_cast<int>(node)) here.push_back(&process);
     }
-    if (!in_full) text += summary_of(here);
-    for (std::size_t i = 0; in_full && i < here.size(); ++i) text += line_of(*here[i]);
+    if (!in_full) text += wrapped(summary_of(here), columns, 4);
+    for (std::size_t i = 0; in_full && i < here.size(); ++i) text += wrapped(line_of(*here[i]), columns, text_column);
   }
-  for (const std::string& warning : view.warnings) text += "warning: " + warning + '\n';
+  for (const std::string& warning : view.warnings) text += wrapped("warning: " + warning, columns);
   return text;
 }
 

@@ -62,8 +62,8 @@ std::optional<ClusterView> gather_cluster(const World& world, const Topology& to
 std::vector<std::string> binding_warnings(const ClusterView& view);
 
 /// Host → process → global rank, local rank → device or cores; warnings beneath. One line a process up to 32 processes,
-/// one line a host beyond. Ends with a newline.
-std::string format_table(const ClusterView& view);
+/// one line a host beyond; what is longer than `columns` is broken. Ends with a newline.
+std::string format_table(const ClusterView& view, std::size_t columns = 100);
 
 /// The same as one JSON object: {"ranks", "nodes", "warnings":[…], "hosts":[{"name", "machine", "node", "pus",
 /// "packages":[…], "numa_nodes":[…], "cores":[…], "caches":[…], "gpus":[…], "processes":[{"rank", "node", "local_rank",

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+
 #include "apps/comm-bench/options.hpp"
 #include "apps/comm-bench/units.hpp"
 #include "apps/comm_bench/command_line.hpp"
@@ -125,6 +128,15 @@ TEST(Prediction, ForOneSizeShowsAllCandidatesAndTheChoice) {
   EXPECT_EQ(occurrences(text, "efficiency"), 0) << text;
   q.compute_seconds = 0.2;
   EXPECT_EQ(occurrences(prediction_text(q), " %\n"), 24);
+}
+
+TEST(Prediction, LinesFitEightyColumns) {
+  PredictionQuestion q = question(8192, 8);
+  q.sizes = {{100 << 20}};
+  q.compute_seconds = 0.2;
+  q.overlap = 0.333333333;
+  std::istringstream lines(prediction_text(q));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
 }
 
 TEST(Prediction, ForSeveralSizesShowsTheChoices) {

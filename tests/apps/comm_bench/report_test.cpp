@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "apps/comm-bench/sizes.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -21,11 +25,27 @@ Measurement measurement(std::int64_t wrong) {
 
 TEST(Report, ALineShowsTimesAndBandwidths) {
   const std::string line = table_line(subject, measurement(0));
-  for (const char* part :
-       {" 8000000 ", " 1000000 ", " float64 ", " ring ", " 4000.00 ", " 2000.00 ", " 2.000 ", " 3.000 "}) {
+  for (const char* part : {" 8000000 ", " ring ", " 4000.00 ", " 2000.00 ", " 2.0000 ", " 3.0000 "}) {
     EXPECT_NE(line.find(part), std::string::npos) << part << " is not in " << line;
   }
   EXPECT_EQ(line.substr(line.size() - 4), " ok\n");
+}
+
+/// Rows stand below their headings, too.
+TEST(Report, LinesFitEightyColumns) {
+  Measurement m = measurement(0);
+  m.algorithm = "hierarchical-recursive-doubling";
+  m.bytes = {std::int64_t{8} << 30};
+  m.median_seconds = 0.9999;
+  m.min_seconds = 1e-5;
+  const std::string head = table_head(subject, "comm-bench 0123456789abcdef0123456789abcdef01234567", 1000);
+  const std::string line = table_line(subject, m);
+  std::istringstream lines(head + line);
+  for (std::string text; std::getline(lines, text);) EXPECT_LE(text.size(), 80U) << text;
+  const std::string units = head.substr(head.rfind("#"));
+  EXPECT_EQ(units.find("(us)") + 4, line.find("999900.00") + 9) << head << line;
+  EXPECT_EQ(units.find("result"), line.find("ok")) << head << line;
+  EXPECT_NE(head.find(", float64, 4 ranks on"), std::string::npos) << head;
 }
 
 TEST(Report, WrongResultsAreCounted) {
@@ -64,10 +84,22 @@ TEST(Report, AutoIsHeldAgainstTheBestSingleAlgorithmAtEverySize) {
   EXPECT_DOUBLE_EQ(worst->worst_ratio, 1.5);
   EXPECT_EQ(worst->bytes, Bytes{64});
   EXPECT_EQ(worst->best, "ring");
-  EXPECT_EQ(summary_line(*worst),
-            "# auto takes at most 1.500 times the best single algorithm's median (ring at 64 B)\n");
+  EXPECT_EQ(summary_line(*worst), "# auto vs best single algorithm: 1.50× slower at worst (64 B)\n");
   const nlohmann::json expected = {{"worst_ratio", 1.5}, {"bytes", 64}, {"best", "ring"}};
   EXPECT_EQ(nlohmann::json::parse(to_json(subject, all)).at("auto"), expected);
+}
+
+TEST(Report, AnAutoThatWinsAtEverySizeIsCalledFaster) {
+  EXPECT_EQ(summary_line({.worst_ratio = 0.8, .bytes = {64 << 20}, .best = "ring"}),
+            "# auto vs best single algorithm: 1.25× faster at worst (64 MiB)\n");
+}
+
+TEST(Report, SizesAreShownInTheLargestUnit) {
+  EXPECT_EQ(size_text({0}), "0 B");
+  EXPECT_EQ(size_text({1000}), "1000 B");
+  EXPECT_EQ(size_text({1 << 10}), "1 KiB");
+  EXPECT_EQ(size_text({(64 << 20) - 4}), "64 MiB") << "rounded down to whole parts";
+  EXPECT_EQ(size_text({std::int64_t{3} << 29}), "1.5 GiB");
 }
 
 TEST(Report, WithoutBothSidesThereIsNoComparison) {
