@@ -106,14 +106,8 @@ int main(int argc, char** argv) {
   } catch (const lockstep::UsageError& error) {
     mistake = error;
   }
-  if (options.help || options.version) {
-    lockstep::print_once(options.help ? lockstep::comm_bench::help_text() : lockstep::version_text("comm-bench"));
-    return lockstep::exit_success;
-  }
-  if (options.prediction) {
-    lockstep::print_once(lockstep::comm_bench::prediction_text(*options.prediction));
-    return lockstep::exit_success;
-  }
+  if (options.prediction) options.to_print = lockstep::comm_bench::prediction_text(*options.prediction);
+  if (!options.to_print.empty()) return lockstep::print_once("comm-bench", options.to_print);
   return lockstep::run_app("comm-bench", {}, [&](lockstep::World& world) {
     if (mistake) throw lockstep::UsageError(*mistake);
     const lockstep::NodeView node = lockstep::gather_node(world, lockstep::discover_topology());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/session.hpp"
@@ -18,10 +17,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
   } catch (const UsageError& error) {
     mistake = error.what();
   }
-  if (!command_line.to_print.empty()) {
-    print_once(command_line.to_print);
-    return exit_success;
-  }
+  if (!command_line.to_print.empty()) return print_once(program_name(argc, argv), command_line.to_print);
   return run_app(program_name(argc, argv), {}, [&](World& world) {
     // Of a mistake too, or the others would wait for a rank that does not start.
     require_equal(world.group(), {{"a mistake in its options:", mistake.empty() ? "none" : mistake}});
