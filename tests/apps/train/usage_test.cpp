@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Command lines are parsed in this process; what becomes of a mistake and of --help under mpiexec is shown by one each.
 #include <algorithm>
+#include <random>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -157,6 +158,40 @@ TEST(Configuration, LinesAreThoseOfIniAndOfYamlFiles) {
   EXPECT_EQ(options.metrics, "a # b");
   EXPECT_EQ(options.trainer.log_every, 9);
   EXPECT_EQ(options.trainer.seed, 4U);
+}
+
+TEST(Configuration, OfAnyBytesIsTakenOrRefusedBriefly) {
+  const data::TemporaryDirectory directory;
+  const std::string file = directory.path() / "run.conf";
+  const std::string good = "lr = 0.5\nmodel: resnet20 # c\nmetrics = \"a b\"\nsteps=10\nnesterov=no\n";
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text = round % 4 == 0 ? std::string(random() % 300, 'x') : good;
+    for (auto change = random() % 9 + (round % 4 == 0 ? 300 : 0); change > 0 && !text.empty(); --change) {
+      text[random() % text.size()] =
+          static_cast<char>(random() % 2 == 0 ? random() % 256 : "=:#\"'\n-._ %"[random() % 11]);
+    }
+    data::write_plain(file, text);
+    try {
+      (void)parse("--config " + file);
+    } catch (const UsageError& error) {
+      EXPECT_LT(std::string(error.what()).size(), 1000U) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(Usage, MessagesRepeatLittleOfWhatWasTyped) {
+  const std::string much(1'000'000, 'x');
+  for (const std::string& arguments : {much, "--" + much, "--lr " + much, "--model " + much, "--without-pass " + much,
+                                       "-o " + much + "=1", "--config " + much}) {
+    try {
+      (void)parse(arguments);
+      ADD_FAILURE() << "accepted";
+    } catch (const UsageError& error) {
+      EXPECT_LT(std::string(error.what()).size(), 1000U);
+    }
+  }
 }
 
 TEST(Configuration, NumbersThatDifferInTheLastBitAreDifferentSettings) {
