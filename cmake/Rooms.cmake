@@ -55,17 +55,24 @@ function(lockstep_room name)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_LINKS ${ARG_LINKS})
 endfunction()
 
-# Made of what the program says on --help. Not where this machine cannot run it, or where its sanitizer might speak.
+# The program writes both by --help=man and --help=completion. Not where this machine cannot run it, or where its sanitizer
+# might speak. Both shells complete by one file, whose first line is for zsh.
 function(lockstep_man_page name)
   if(CMAKE_CROSSCOMPILING OR LOCKSTEP_SANITIZE)
     return()
   endif()
   set(page ${PROJECT_BINARY_DIR}/man/${name}.1)
-  add_custom_command(OUTPUT ${page} DEPENDS ${name} ${PROJECT_SOURCE_DIR}/mpi-scripts/man-page.sh
-    COMMAND ${PROJECT_SOURCE_DIR}/mpi-scripts/man-page.sh $<TARGET_FILE:${name}> ${PROJECT_VERSION} ${page}
-    COMMENT "Writing man page of ${name}" VERBATIM)
-  add_custom_target(man-${name} ALL DEPENDS ${page})
-  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)  # missing where only some targets were built
+  set(completion ${PROJECT_BINARY_DIR}/completion/${name})
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man ${PROJECT_BINARY_DIR}/completion)
+  add_custom_command(OUTPUT ${page} ${completion} DEPENDS ${name}
+    COMMAND ${name} --help=man > ${page}
+    COMMAND ${name} --help=completion > ${completion}
+    COMMENT "Writing man page and shell completion of ${name}" VERBATIM)
+  add_custom_target(man-${name} ALL DEPENDS ${page} ${completion})
+  # Missing where only some targets were built.
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+  install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions OPTIONAL)
+  install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _${name} OPTIONAL)
 endfunction()
 
 function(lockstep_app name)

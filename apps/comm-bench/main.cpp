@@ -115,14 +115,8 @@ int main(int argc, char** argv) {
   } catch (const lockstep::UsageError& error) {
     mistake = error;
   }
-  if (options.help || options.version) {
-    lockstep::print_once(options.help ? lockstep::comm_bench::help_text() : lockstep::version_text("comm-bench"));
-    return lockstep::exit_success;
-  }
-  if (options.prediction) {
-    lockstep::print_once(lockstep::comm_bench::prediction_text(*options.prediction));
-    return lockstep::exit_success;
-  }
+  if (options.prediction) options.to_print = lockstep::comm_bench::prediction_text(*options.prediction);
+  if (!options.to_print.empty()) return lockstep::print_once("comm-bench", options.to_print);
   const lockstep::WorldOptions world_options{.deadline = std::chrono::duration<double>(options.timeout_seconds)};
   return lockstep::run_app("comm-bench", world_options, [&](lockstep::World& world) {
     lockstep::require_same_command_line(world, mistake ? mistake->what() : "", options.settings);

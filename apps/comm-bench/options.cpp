@@ -3,19 +3,17 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/program_options.hpp>
-#include <sstream>
+#include <iterator>
+#include <string_view>
 
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/prediction_options.hpp"
-#include "apps/common/command_line.hpp"
+#include "apps/common/help.hpp"
 #include "apps/common/same_options.hpp"
 #include "base/nearest.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
-
-namespace po = boost::program_options;
 
 constexpr std::array operations = {
     CollectiveKind::all_reduce,     CollectiveKind::broadcast,        CollectiveKind::all_gather,
@@ -28,44 +26,129 @@ constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   D
 constexpr std::array devices = {Device::cpu, Device::cuda};
 constexpr std::array<std::string_view, 2> buffer_names = {"allocate", "user"};
 
-/// What each rank may have for itself: how it waits, and the files that rank 0 reads or writes.
-constexpr std::array<std::string_view, 4> may_differ = {"wait", "timeout", "json", "tuning"};
+template <typename Enum, std::size_t size>
+Word names_of(const std::array<Enum, size>& values) {
+  Word names;
+  for (const Enum value : values) names.words.push_back(name(value));
+  return names;
+}
+template <typename List>
+Word one_of(const List& words) {
+  return {std::vector<std::string_view>(std::begin(words), std::end(words))};
+}
 
-constexpr const char* operation_list =
-    "all_reduce, broadcast, all_gather, reduce_scatter, reduce, all_to_all, barrier, gather, scatter, "
-    "all_gather_v, reduce_scatter_v or all_to_all_v";
+constexpr std::int64_t most = 1'000'000'000;
 
-po::options_description description() {
-  po::options_description flags("Options");
-  const auto text = [](const char* initial) { return po::value<std::string>()->default_value(initial); };
-  const auto number = [](int initial) { return po::value<int>()->default_value(initial); };
-  flags.add_options()                                                                                        //
-      ("op", text("all_reduce"), operation_list)                                                             //
-      ("device", text("cpu"), "cpu, or cuda: buffers in device memory, NCCL's algorithms")                   //
-      ("min", text("4"), "smallest buffer in bytes; K, M and G are powers of 1024")                          //
-      ("max", text("64M"), "largest buffer")                                                                 //
-      ("factor", number(4), "from each size to the next")                                                    //
-      ("algorithm", po::value<std::string>(), "comma-separated; all of the operation's unless given")        //
-      ("dtype", text("float32"), "float32, float64, int32, int64, uint8, float16 or bfloat16")               //
-      ("repetitions", number(0), "for each size and algorithm; 0: as fit into --seconds, from 5 to 1000")    //
-      ("seconds", po::value<double>()->default_value(0.5, "0.5"), "aimed at for each size and algorithm")    //
-      ("warmup", number(2), "rounds before those that count")                                                //
-      ("protocol", text("common-clock"), "when the time of a repetition begins: common-clock or barrier")    //
-      ("prepared", po::bool_switch(), "start a prepared operation each time; not of the algorithm mpi")      //
-      ("buffers", text("allocate"), "allocate: the communicator's own memory; user: ordinary memory")        //
-      ("segment", text("63K"), "longest message of lockstep's own algorithms")                               //
-      ("in-flight", number(4), "blocks under way at a time in lockstep's own algorithms")                    //
-      ("radix", number(2), "most ranks that exchange in one round of halving- and recursive-doubling")       //
-      ("wait", text("auto"), "auto, spin, yield or sleep: what own algorithms do while they wait")           //
-      ("timeout", po::value<double>()->default_value(300), "seconds without any progress that end a run")    //
-      ("check", po::bool_switch(), "mpi-native and NCCL compare what ranks call first; others look anyway")  //
-      ("json", po::value<std::string>(), "write the results to this file")                                   //
-      ("tuning", po::value<std::string>(), "selection table that auto goes by; else a cost model")           //
-      ("tune", po::value<std::string>(), "find what is fastest and write it to this table")                  //
-      ("explain", po::bool_switch(), "say what is chosen for each size, and why; no measuring")              //
-      ("version", po::bool_switch(), "print the versions of lockstep and of its libraries")                  //
-      ("help", po::bool_switch(), "print this text");
-  return flags.add(prediction_flags());
+OptionGroup measuring_options() {
+  return {
+      "What is measured",
+      {{.name = "op", .domain = names_of(operations), .help = "collective operation", .otherwise = "all_reduce"},
+       {.name = "device",
+        .domain = names_of(devices),
+        .help = "where buffers are; with cuda NCCL's algorithms run",
+        .otherwise = "cpu"},
+       {.name = "min",
+        .domain = Text{"SIZE"},
+        .help = "smallest buffer in bytes; K, M and G are powers of 1024",
+        .otherwise = "4"},
+       {.name = "max", .domain = Text{"SIZE"}, .help = "largest buffer", .otherwise = "64M"},
+       {.name = "factor", .domain = Whole{2, most}, .help = "ratio of each size to the one before", .otherwise = "4"},
+       {.name = "algorithm",
+        .domain = Text{"NAME,..."},
+        .help = "algorithms, with commas between",
+        .default_text = "all of the operation's"},
+       {.name = "dtype", .domain = names_of(dtypes), .help = "data type of the elements", .otherwise = "float32"},
+       {.name = "buffers",
+        .domain = one_of(buffer_names),
+        .help = "memory of the buffers: the communicator's own, or ordinary memory",
+        .otherwise = "allocate"},
+       {.name = "prepared",
+        .domain = Switch{},
+        .help = "start a prepared operation each time; not for the algorithm mpi",
+        .otherwise = "no"}}};
+}
+
+OptionGroup effort_options() {
+  return {"How it is measured",
+          {{.name = "repetitions",
+            .domain = Whole{0, most, "auto"},
+            .help = "repetitions for each size and algorithm; auto: as many as fit into --seconds, from 5 to 1000",
+            .otherwise = "auto"},
+           {.name = "seconds",
+            .domain = Real{.min = 0, .max = 1e6, .above_min = true},
+            .help = "time to spend on each size and algorithm",
+            .otherwise = "0.5"},
+           {.name = "warmup", .domain = Whole{1, most}, .help = "rounds before those that count", .otherwise = "2"},
+           {.name = "protocol",
+            .domain = one_of(protocol_names),
+            .help = "when the time of a repetition begins",
+            .otherwise = "common-clock"},
+           {.name = "timeout",
+            .domain = Real{.min = 0.001, .max = 1e7},
+            .help = "seconds without progress that end the run",
+            .otherwise = "300",
+            .of_each_rank = true},
+           {.name = "json", .domain = Text{"FILE"}, .help = "write the results to FILE", .of_each_rank = true}}};
+}
+
+OptionGroup algorithm_options() {
+  return {"Settings of the algorithms",
+          {{.name = "segment",
+            .domain = Text{"SIZE"},
+            .help = "longest message of lockstep's own algorithms",
+            .otherwise = "63K"},
+           {.name = "in-flight",
+            .domain = Whole{1, most},
+            .help = "blocks in flight at a time in lockstep's own algorithms",
+            .otherwise = "4"},
+           {.name = "radix",
+            .domain = Whole{2, most},
+            .help = "most ranks that exchange in one round of halving- and recursive-doubling",
+            .otherwise = "2"},
+           {.name = "wait",
+            .domain = one_of(wait_names()),
+            .help = "what own algorithms do while they wait",
+            .otherwise = "auto",
+            .of_each_rank = true},
+           {.name = "check",
+            .domain = Switch{},
+            .help = "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",
+            .otherwise = "no"}}};
+}
+
+OptionGroup tuning_options() {
+  return {"Selection",
+          {{.name = "tuning",
+            .domain = Text{"FILE"},
+            .help = "selection table for the algorithm auto",
+            .default_text = "a cost model",
+            .of_each_rank = true},
+           {.name = "tune",
+            .domain = Text{"FILE"},
+            .help = "find what is fastest, and add it to the selection table in FILE"},
+           {.name = "explain",
+            .domain = Switch{},
+            .help = "print what is chosen for each size, and why; measure nothing",
+            .otherwise = "no"}}};
+}
+
+Program describe() {
+  return {
+      .name = "comm-bench",
+      .synopsis = "[mpirun -np RANKS] comm-bench [options]",
+      .about =
+          "Times collectives: lockstep's own algorithms beside the MPI library's blocking call (mpi) and its "
+          "nonblocking one (mpi-native). auto is the own algorithm that is thought best for a size. With --device "
+          "cuda it times NCCL on device memory: auto is NCCL's own choice, which a process can have or ring or tree.",
+      .groups = {measuring_options(), effort_options(), algorithm_options(), tuning_options(), prediction_options(),
+                 general_options()},
+      .notes =
+          "Every rank rewrites its whole buffer before each operation and checks the whole result after it. "
+          "Operations are in place, except for reduce_scatter and all_to_all; roots are rank 0. With _v the parts' "
+          "lengths grow with the rank, from 2/(p+1) to 2p/(p+1) of the mean. The algorithms take turns. A "
+          "repetition's time is its slowest rank's, from a start that ranks of one machine agree on, by their "
+          "common clock; on several machines a barrier stands in for it. Bandwidths are of the median, as nccl-tests "
+          "defines them. A wrong result is an error, too."};
 }
 
 /// @throws UsageError with the nearest of `words` unless `word` is one of them
@@ -74,22 +157,14 @@ void require_known(std::string_view what, std::string_view word, std::span<const
   throw UsageError(unknown(what, word, words));
 }
 
-template <typename Enum, std::size_t size>
-Enum parse_enum(std::string_view what, const std::string& word, const std::array<Enum, size>& values) {
-  std::array<std::string_view, size> names;
-  std::transform(values.begin(), values.end(), names.begin(), [](Enum value) { return name(value); });
-  require_known(what, word, names);
-  return values[static_cast<std::size_t>(std::find(names.begin(), names.end(), word) - names.begin())];
-}
-
-std::vector<std::string> parse_algorithms(const po::variable_value& given, CollectiveKind op, Device device) {
+std::vector<std::string> parse_algorithms(const OptionValues& flags, CollectiveKind op, Device device) {
   const auto known = contender_names(op, device);
+  const bool is_given = flags.has("algorithm");
   // NCCL takes one of its own algorithms in a process.
-  if (given.empty() && device == Device::cuda) return {std::string(automatic)};
-  if (given.empty()) return {known.begin(), known.end()};
+  if (!is_given && device == Device::cuda) return {std::string(automatic)};
+  if (!is_given) return {known.begin(), known.end()};
   std::vector<std::string> names;
-  std::istringstream list(given.as<std::string>() + ',');
-  for (std::string word; std::getline(list, word, ',');) {
+  for (const std::string& word : words_of(flags.get<std::string>("algorithm"))) {
     require_known(std::string(name(op)) + " algorithm" + (device == Device::cuda ? " on cuda" : ""), word, known);
     if (std::find(names.begin(), names.end(), word) != names.end()) {
       throw UsageError("--algorithm names '" + word + "' twice");
@@ -99,15 +174,20 @@ std::vector<std::string> parse_algorithms(const po::variable_value& given, Colle
   return names;
 }
 
+/// @pre it is the name of one of them, as the row of the option has it
+template <typename Enum, std::size_t size>
+Enum enum_of(const std::string& word, const std::array<Enum, size>& values) {
+  return *std::find_if(values.begin(), values.end(), [&](Enum value) { return name(value) == word; });
+}
+
 void require(bool holds, const std::string& otherwise) {
   if (!holds) throw UsageError(otherwise);
 }
 
 /// What was asked for and has no meaning where NCCL is at work.
-void refuse_what_is_of_the_cpu(const po::variables_map& flags) {
+void refuse_what_is_of_the_cpu(const OptionValues& flags) {
   for (const char* flag : {"segment", "in-flight", "radix", "tuning", "tune", "explain", "predict"}) {
-    const po::variable_value& given = flags[flag];
-    require(given.empty() || given.defaulted(), std::string("--") + flag + " has no meaning with --device cuda");
+    require(!flags.has(flag), std::string("--") + flag + " has no meaning with --device cuda");
   }
 }
 
@@ -115,13 +195,6 @@ void check(const Options& o) {
   require(o.sizes.min.value <= o.sizes.max.value, "--min (" + std::to_string(o.sizes.min.value) +
                                                       " bytes) is larger than --max (" +
                                                       std::to_string(o.sizes.max.value) + ")");
-  require(o.sizes.factor >= 2, "--factor is " + std::to_string(o.sizes.factor) + "; it must be at least 2");
-  require(o.repetitions >= 0, "--repetitions is " + std::to_string(o.repetitions) + "; it must not be negative");
-  require(o.warmup >= 1, "--warmup is " + std::to_string(o.warmup) + "; it must be at least 1");
-  require(o.seconds > 0, "--seconds must be positive");
-  require(o.radix >= 2, "--radix is " + std::to_string(o.radix) + "; it must be at least 2");
-  require(o.in_flight >= 1, "--in-flight is " + std::to_string(o.in_flight) + "; it must be at least 1");
-  require(o.timeout_seconds > 0, "--timeout must be positive");
   const bool chooses = std::find(o.algorithms.begin(), o.algorithms.end(), automatic) != o.algorithms.end();
   require(o.tuning.empty() || chooses, "--tuning is for the algorithm 'auto'; --algorithm does not name it");
   require(o.tune.empty() || (o.tuning.empty() && o.json.empty() && !o.explain),
@@ -134,62 +207,41 @@ void check(const Options& o) {
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
-  const po::variables_map flags = read_command_line(argc, argv, description());
-  const auto text = [&](const char* option) { return flags[option].as<std::string>(); };
+  const Program program = describe();
+  const OptionValues flags = read_command_line(argc, argv, program);
+  const auto text = [&](const char* option) { return flags.get<std::string>(option); };
   Options options;
-  options.op = parse_enum("operation", text("op"), operations);
-  options.device = parse_enum("device", text("device"), devices);
+  options.to_print = requested_text(flags, program);
+  if (!options.to_print.empty()) return options;
+  options.op = enum_of(text("op"), operations);
+  options.device = enum_of(text("device"), devices);
   if (options.device == Device::cuda) refuse_what_is_of_the_cpu(flags);
-  options.algorithms = parse_algorithms(flags["algorithm"], options.op, options.device);
-  options.algorithms_given = !flags["algorithm"].empty();
-  options.sizes = {parse_size(text("min")), parse_size(text("max")), flags["factor"].as<int>()};
-  options.dtype = parse_enum("dtype", text("dtype"), dtypes);
-  options.repetitions = flags["repetitions"].as<int>();
-  options.seconds = flags["seconds"].as<double>();
-  options.warmup = flags["warmup"].as<int>();
-  require_known("protocol", text("protocol"), protocol_names);
+  options.algorithms = parse_algorithms(flags, options.op, options.device);
+  options.algorithms_given = flags.has("algorithm");
+  options.sizes = {parse_size(text("min")), parse_size(text("max")), flags.get<int>("factor")};
+  options.dtype = enum_of(text("dtype"), dtypes);
+  options.repetitions = flags.get<int>("repetitions");
+  options.seconds = flags.get<double>("seconds");
+  options.warmup = flags.get<int>("warmup");
   options.protocol = text("protocol") == protocol_names[1] ? Protocol::barrier : Protocol::common_clock;
-  options.prepared = flags["prepared"].as<bool>();
-  require_known("kind of buffers", text("buffers"), buffer_names);
+  options.prepared = flags.get<bool>("prepared");
   options.buffers = text("buffers") == "user" ? Buffers::user : Buffers::allocate;
   options.segment = parse_size(text("segment"));
-  options.in_flight = flags["in-flight"].as<int>();
-  options.radix = flags["radix"].as<int>();
+  options.in_flight = flags.get<int>("in-flight");
+  options.radix = flags.get<int>("radix");
   options.waiting = text("wait");
-  require_known("way to wait", options.waiting, wait_names());
-  options.timeout_seconds = flags["timeout"].as<double>();
-  if (flags.count("json") != 0) options.json = text("json");
-  if (flags.count("tuning") != 0) options.tuning = text("tuning");
-  if (flags.count("tune") != 0) options.tune = text("tune");
-  options.check = flags["check"].as<bool>();
-  options.explain = flags["explain"].as<bool>();
-  options.version = flags["version"].as<bool>();
-  options.help = flags["help"].as<bool>();
-  options.settings = settings_to_compare(flags, may_differ);
+  options.timeout_seconds = flags.get<double>("timeout");
+  options.json = text("json");
+  options.tuning = text("tuning");
+  options.tune = text("tune");
+  options.check = flags.get<bool>("check");
+  options.explain = flags.get<bool>("explain");
+  options.settings = settings_to_compare(flags);
   check(options);
   const collectives::Choice untuned{.segment = options.segment, .blocks_in_flight = options.in_flight};
   options.prediction = parse_prediction(flags, untuned, options.sizes, size_of(options.dtype));
   require(!options.prediction || options.op == CollectiveKind::all_reduce, "--predict knows all_reduce only");
   return options;
-}
-
-std::string help_text() {
-  std::ostringstream text;
-  text
-      << "Usage: [mpirun -np RANKS] comm-bench [options]\n"
-         "Times collectives: lockstep's own algorithms beside the MPI library's blocking call (mpi) and its\n"
-         "nonblocking one (mpi-native). auto is the own algorithm that is thought best for a size. With --device cuda\n"
-         "it times NCCL on device memory: auto is NCCL's own choice, which a process can have or ring or tree.\n\n"
-      << description()
-      << "\nEvery rank rewrites its whole buffer before each operation and checks the whole result after it. "
-         "Operations\n"
-         "are in place, except for reduce_scatter and all_to_all; roots are rank 0. With _v the parts' lengths grow\n"
-         "with the rank, from 2/(p+1) to 2p/(p+1) of the mean. The algorithms take turns. A\n"
-         "repetition's time is its slowest rank's, from a start that ranks of one machine agree on, by their common\n"
-         "clock; on several machines a barrier stands in for it. Bandwidths are of the median, as nccl-tests defines "
-         "them.\n\n"
-         "Exit codes: 0 success, 1 error or wrong result, 2 wrong command line.\n";
-  return text.str();
 }
 
 }  // namespace lockstep::comm_bench

@@ -46,14 +46,11 @@ struct Options {
   std::string tune;                              ///< tune instead of measuring, and write to this file
   bool explain = false;                          ///< say what is chosen instead of measuring
   std::optional<PredictionQuestion> prediction;  ///< asked for instead of a measurement
-  bool help = false;
-  bool version = false;
   std::vector<Setting> settings;  ///< those that all ranks must have alike
+  std::string to_print;                          ///< not empty where --help or --version asks for this text instead
 };
 
 /// @throws UsageError that names what is wrong and, for a misspelt word, the nearest right one
 Options parse_options(int argc, const char* const* argv);
-
-std::string help_text();
 
 }  // namespace lockstep::comm_bench

@@ -5,51 +5,47 @@
 #include <string>
 
 #include "apps/comm-bench/units.hpp"
-#include "apps/common/command_line.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
 
-namespace po = boost::program_options;
+std::string text_of(const OptionValues& flags, const char* option) { return flags.get<std::string>(option); }
 
-std::string text_of(const po::variables_map& flags, const char* option) { return flags[option].as<std::string>(); }
-
-void refuse_alone(const po::variables_map& flags) {
+void refuse_alone(const OptionValues& flags) {
   for (const char* option : {"nodes", "ranks-per-node", "latency", "overhead", "bandwidth", "bytes", "compute-seconds"})
-    if (flags.count(option) != 0) throw UsageError("--" + std::string(option) + " belongs to --predict");
+    if (flags.has(option)) throw UsageError("--" + std::string(option) + " belongs to --predict");
 }
 
-int positive(const po::variables_map& flags, const char* option) {
-  if (flags.count(option) == 0) throw UsageError("--predict needs --" + std::string(option));
-  const int value = flags[option].as<int>();
-  lockstep::require(value >= 1, option, value, "it must be at least 1");
-  return value;
+int positive(const OptionValues& flags, const char* option) {
+  if (!flags.has(option)) throw UsageError("--predict needs --" + std::string(option));
+  return flags.get<int>(option);
 }
 
 /// @pre `parse` takes text and names it in its error
 template <typename Parse>
-double needed(const po::variables_map& flags, const char* option, const Parse& parse) {
-  if (flags.count(option) == 0) throw UsageError("--predict needs --" + std::string(option));
+double needed(const OptionValues& flags, const char* option, const Parse& parse) {
+  if (!flags.has(option)) throw UsageError("--predict needs --" + std::string(option));
   return parse(text_of(flags, option));
 }
 
-collectives::ShapeSummary cluster_of(const po::variables_map& flags) {
+collectives::ShapeSummary cluster_of(const OptionValues& flags) {
   const int nodes = positive(flags, "nodes");
   const int together = positive(flags, "ranks-per-node");
-  lockstep::require(nodes <= std::numeric_limits<int>::max() / together / 2, "nodes", nodes,
-                    "times --ranks-per-node is beyond 2^30 ranks");
+  if (nodes > std::numeric_limits<int>::max() / together / 2) {
+    throw UsageError("--nodes " + std::to_string(nodes) + ": times --ranks-per-node is beyond 2^30 ranks");
+  }
   return {.nodes = nodes, .ranks = nodes * together, .min_ranks_per_node = together, .max_ranks_per_node = together};
 }
 
 /// Without the option the part that it has in default_prices.
-double overhead_of(const po::variables_map& flags, double latency) {
-  if (flags.count("overhead") == 0) return latency / 10;
+double overhead_of(const OptionValues& flags, double latency) {
+  if (!flags.has("overhead")) return latency / 10;
   const double overhead = parse_duration(text_of(flags, "overhead"));
-  lockstep::require(overhead <= latency, "overhead", text_of(flags, "overhead"), "it is a part of --latency");
+  if (overhead > latency) throw UsageError("--overhead " + text_of(flags, "overhead") + ": it is a part of --latency");
   return overhead;
 }
 
-collectives::Prices prices_of(const po::variables_map& flags) {
+collectives::Prices prices_of(const OptionValues& flags) {
   const double latency = needed(flags, "latency", parse_duration);
   const collectives::LinkCost remote{.alpha_seconds = latency,
                                      .beta_seconds_per_byte = 1 / needed(flags, "bandwidth", parse_bandwidth),
@@ -61,8 +57,8 @@ collectives::Prices prices_of(const po::variables_map& flags) {
           .shared_memory = {local.alpha_seconds, local.beta_seconds_per_byte, gamma}};
 }
 
-std::vector<Bytes> sizes_of(const po::variables_map& flags, const SizeRange& range, std::int64_t element_bytes) {
-  if (flags.count("bytes") != 0) return {parse_size(text_of(flags, "bytes"))};
+std::vector<Bytes> sizes_of(const OptionValues& flags, const SizeRange& range, std::int64_t element_bytes) {
+  if (flags.has("bytes")) return {parse_size(text_of(flags, "bytes"))};
   std::vector<Bytes> sizes;
   for (const Count count : part_counts(range, element_bytes, 1)) sizes.push_back({count.value * element_bytes});
   return sizes;
@@ -70,46 +66,61 @@ std::vector<Bytes> sizes_of(const po::variables_map& flags, const SizeRange& ran
 
 }  // namespace
 
-po::options_description prediction_flags() {
-  po::options_description flags("Prediction, for a cluster that need not exist");
-  const auto text = [](const char* initial) { return po::value<std::string>()->default_value(initial); };
-  flags.add_options()  //
-      ("predict", po::bool_switch(),
-       "print what an all_reduce would take by the model that auto chooses by; measure nothing")                    //
-      ("nodes", po::value<int>(), "how many")                                                                       //
-      ("ranks-per-node", po::value<int>(), "the same on each")                                                      //
-      ("latency", po::value<std::string>(), "of a message between nodes: 2us; ns, us, ms or s")                     //
-      ("overhead", po::value<std::string>(), "the part of it that keeps a rank busy; a tenth of it unless given")   //
-      ("bandwidth", po::value<std::string>(), "of a node's link each way, which its ranks share: 400Gbit or 50GB")  //
-      ("local-latency", text("500ns"), "of a message or of a look at a peer's memory inside a node")                //
-      ("local-bandwidth", text("10GB"), "of each rank inside a node")                                               //
-      ("add-bandwidth", text("10GB"), "bytes that a rank adds up per second")                                       //
-      ("bytes", po::value<std::string>(), "the buffer; without it the choice at each size from --min to --max")     //
-      ("compute-seconds", po::value<double>(),
-       "of one step; gives the scaling efficiency,\n"
-       "compute / (compute + exposed communication)")  //
-      ("overlap", po::value<double>()->default_value(0, "0"),
-       "the part of the compute time, 0 to 1, behind which communication can hide; what is left is exposed");
-  return flags;
+OptionGroup prediction_options() {
+  const Whole count{1, std::numeric_limits<int>::max()};
+  return {
+      "Prediction, for a cluster that need not exist",
+      {{.name = "predict",
+        .domain = Switch{},
+        .help = "print the time of an all_reduce by the cost model of auto; measure nothing",
+        .otherwise = "no"},
+       {.name = "nodes", .domain = count, .help = "number of nodes"},
+       {.name = "ranks-per-node", .domain = count, .help = "ranks on each node"},
+       {.name = "latency",
+        .domain = Text{"TIME"},
+        .help = "latency of a message between nodes, as 2us; ns, us, ms or s"},
+       {.name = "overhead",
+        .domain = Text{"TIME"},
+        .help = "the part of --latency that keeps a rank busy",
+        .default_text = "a tenth of it"},
+       {.name = "bandwidth",
+        .domain = Text{"RATE"},
+        .help = "bandwidth of a node's link each way, which its ranks share, as 400Gbit or 50GB"},
+       {.name = "local-latency",
+        .domain = Text{"TIME"},
+        .help = "latency of a message, or of a look at a peer's memory, inside a node",
+        .otherwise = "500ns"},
+       {.name = "local-bandwidth",
+        .domain = Text{"RATE"},
+        .help = "bandwidth of each rank inside a node",
+        .otherwise = "10GB"},
+       {.name = "add-bandwidth",
+        .domain = Text{"RATE"},
+        .help = "bytes that a rank adds per second",
+        .otherwise = "10GB"},
+       {.name = "bytes",
+        .domain = Text{"SIZE"},
+        .help = "size of the buffer; without it, the choice at each size from --min to --max"},
+       {.name = "compute-seconds",
+        .domain = Real{.min = 0, .max = 1e9, .above_min = true},
+        .help = "compute time of one step; gives the scaling efficiency, compute / (compute + exposed communication)"},
+       {.name = "overlap",
+        .domain = Real{0, 1},
+        .help = "the part of the compute time behind which communication can hide; what is left is exposed",
+        .otherwise = "0"}}};
 }
 
-std::optional<PredictionQuestion> parse_prediction(const po::variables_map& flags, const collectives::Choice& untuned,
+std::optional<PredictionQuestion> parse_prediction(const OptionValues& flags, const collectives::Choice& untuned,
                                                    const SizeRange& range, std::int64_t element_bytes) {
-  if (!flags["predict"].as<bool>()) {
+  if (!flags.get<bool>("predict")) {
     refuse_alone(flags);
     return std::nullopt;
   }
   PredictionQuestion question;
   question.selection = {.shape = cluster_of(flags), .untuned = untuned, .prices = prices_of(flags)};
   question.sizes = sizes_of(flags, range, element_bytes);
-  question.overlap = flags["overlap"].as<double>();
-  lockstep::require(question.overlap >= 0 && question.overlap <= 1, "overlap", question.overlap,
-                    "it lies between 0 and 1");
-  if (flags.count("compute-seconds") != 0) {
-    question.compute_seconds = flags["compute-seconds"].as<double>();
-    lockstep::require(*question.compute_seconds > 0 && *question.compute_seconds <= 1e9, "compute-seconds",
-                      *question.compute_seconds, "it must be positive");
-  }
+  question.overlap = flags.get<double>("overlap");
+  if (flags.has("compute-seconds")) question.compute_seconds = flags.get<double>("compute-seconds");
   return question;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "apps/common/run_app.hpp"
+#include "base/nearest.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -30,7 +31,7 @@ Bytes parse_size(std::string_view text) {
   const int shift = shift_of(text.substr(static_cast<std::size_t>(end - text.data())));
   const bool fits = shift >= 0 && number <= std::numeric_limits<std::int64_t>::max() >> shift;
   if (error != std::errc() || number < 1 || !fits) {
-    throw UsageError("'" + std::string(text) + "' is not a size in bytes; write a positive number, like 4, 64K or 1G");
+    throw UsageError("'" + echo(text) + "' is not a size in bytes; write a positive number, like 4, 64K or 1G");
   }
   return {number << shift};
 }

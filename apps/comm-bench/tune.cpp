@@ -3,11 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,6 +16,7 @@
 #include "apps/comm-bench/tuning_results.hpp"
 #include "apps/comm-bench/workplaces.hpp"
 #include "backends/selection_file.hpp"
+#include "base/text_file.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 
@@ -29,33 +26,6 @@ namespace {
 using collectives::Choice;
 using collectives::SelectionTable;
 using collectives::ShapeSummary;
-
-/// The table's file, replaced only once the new one is complete.
-class TableFile {
- public:
-  explicit TableFile(std::string path) : path_(std::move(path)), next_(path_ + ".next") {}
-
-  SelectionTable read() const {
-    return std::filesystem::exists(path_) ? backends::read_selection_table(path_) : SelectionTable{};
-  }
-  void write(const SelectionTable& table) const {
-    std::ofstream file(next_);
-    file << backends::format_selection_table(table);
-    file.close();
-    if (!file || std::rename(next_.c_str(), path_.c_str()) != 0) fail();
-  }
-  /// Whether `write` would work.
-  void try_out() const {
-    if (!std::ofstream(next_)) fail();
-    std::filesystem::remove(next_);
-  }
-
- private:
-  void fail() const { throw Error(ErrorCode::io, "cannot write '" + next_ + "': " + std::strerror(errno)); }
-
-  std::string path_;
-  std::string next_;
-};
 
 /// A round of tuning: what each contender gets of the options' seconds and warm-up.
 struct Heat {
@@ -166,12 +136,14 @@ std::string line(CollectiveKind kind, Bytes bytes, const Timed& best) {
 }  // namespace
 
 void tune(const World& world, const Options& options, const std::function<void(const std::string&)>& print) {
-  const TableFile file(options.tune);
-  SelectionTable table;
+  const auto parsed = [&](const std::optional<std::string>& text) {
+    return text ? backends::parse_selection_table(*text, options.tune) : SelectionTable();
+  };
+  std::optional<SharedTextFile> file;  // on rank 0
   const Phase phase(world.group(), "reading or writing '" + options.tune + "'", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
-    table = file.read();
-    file.try_out();
+    file.emplace(options.tune);
+    (void)parsed(file->read());  // a file that is no table is better known before something is measured
   });
   const std::vector<Count> counts = counts_of(options, world.size());
   const Exercise::Shape shape{options.op, options.dtype, world.rank(), world.size(), counts.back()};
@@ -186,9 +158,12 @@ void tune(const World& world, const Options& options, const std::function<void(c
     findings.push_back({tuner.bytes(), best.choice});
   }
   agree_on_rank_zero(world.group(), [&] {
-    table.erase(kind, tuner.cluster());
-    for (const auto& entry : entries_of(kind, tuner.cluster(), findings)) table.add(entry);
-    file.write(table);
+    file->update([&](const std::optional<std::string>& present) {  // what another job has added meanwhile stays
+      SelectionTable table = parsed(present);
+      table.erase(kind, tuner.cluster());
+      for (const auto& entry : entries_of(kind, tuner.cluster(), findings)) table.add(entry);
+      return backends::format_selection_table(table);
+    });
   });
   print("# written to " + options.tune + '\n');
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "apps/common/run_app.hpp"
+#include "base/nearest.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -55,15 +56,14 @@ double parse_duration(std::string_view text) {
   const auto quantity = split(text);
   const auto unit = quantity ? seconds_of(quantity->unit) : std::nullopt;
   if (unit) return quantity->number * *unit;
-  throw UsageError("'" + std::string(text) +
-                   "' is not a duration; write a positive number with ns, us, ms or s, like 2us");
+  throw UsageError("'" + echo(text) + "' is not a duration; write a positive number with ns, us, ms or s, like 2us");
 }
 
 double parse_bandwidth(std::string_view text) {
   const auto quantity = split(text);
   const auto unit = quantity ? bytes_of(quantity->unit) : std::nullopt;
   if (unit) return quantity->number * *unit;
-  throw UsageError("'" + std::string(text) +
+  throw UsageError("'" + echo(text) +
                    "' is not a bandwidth; write a positive number of bits or bytes per second, with K, M, G or T for "
                    "powers of 1000, like 400Gbit or 50GB");
 }

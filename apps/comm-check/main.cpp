@@ -2,23 +2,21 @@
 // comm-check: random operations on communicators that come and go, and every element of every result compared.
 // Exit codes: apps/common/exit_codes.hpp.
 #include <algorithm>
-#include <array>
-#include <boost/program_options.hpp>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "apps/comm-check/member.hpp"
-#include "apps/common/command_line.hpp"
 #include "apps/common/exit_codes.hpp"
+#include "apps/common/help.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
-#include "apps/common/version.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/collectives/choice/choice.hpp"
 #include "lockstep/ddp/process_group.hpp"
@@ -26,7 +24,6 @@
 namespace {
 
 using namespace lockstep;
-namespace options = boost::program_options;
 
 struct Settings {
   std::optional<backends::Method> method;  ///< nothing: another one for each communicator
@@ -37,47 +34,49 @@ struct Settings {
   bool blocking = false;
 };
 
-options::options_description description() {
-  options::options_description flags("Options");
-  flags.add_options()  //
-      ("algorithm", options::value<std::string>()->default_value("any"),
-       "any: another one for each communicator; auto; mpi: the MPI library's own collectives; or one of lockstep's")  //
-      ("seconds", options::value<double>()->default_value(10), "how long to go on")                                   //
-      ("scenarios", options::value<std::uint64_t>(), "how many scenarios, instead of how long")                       //
-      ("seed", options::value<std::uint64_t>()->default_value(1), "of the first scenario")                            //
-      ("blocking", "wait for each operation before the next one is submitted")                                        //
-      ("progress-thread", "a thread of each rank moves operations too")                                               //
-      ("version", "print the versions of lockstep and of its libraries")                                              //
-      ("help", "print this text");
-  return flags;
-}
-
-/// What each rank may have for itself.
-constexpr std::array<std::string_view, 1> may_differ = {"progress-thread"};
-
-std::string help_text() {
-  std::ostringstream text;
-  text << "Usage: mpirun -np RANKS comm-check [options]\n"
-       << "Submits random collective operations on communicators that come and go, with a few under way at a time,\n"
-       << "waits for them in any order, and compares every element of every result. Any difference is an error that\n"
-       << "names the seed, which repeats the scenario.\n\n"
-       << description() << "\nExit codes: 0 success, 1 error, 2 wrong command line.\n";
-  return text.str();
-}
-
-Settings settings_of(const options::variables_map& flags) {
-  const auto algorithm = flags["algorithm"].as<std::string>();
-  Settings settings{.seconds = flags["seconds"].as<double>(),
-                    .seed = flags["seed"].as<std::uint64_t>(),
-                    .progress_thread = flags.count("progress-thread") != 0,
-                    .blocking = flags.count("blocking") != 0};
-  if (flags.count("scenarios") != 0) settings.scenarios = flags["scenarios"].as<std::uint64_t>();
+Program describe() {
+  std::vector<std::string_view> algorithms{"any"};
   const auto names = backends::method_names();
-  std::vector<std::string_view> choices{"any"};
-  choices.insert(choices.end(), names.begin(), names.end());
-  require_choice("algorithm", algorithm, choices);
-  if (algorithm != choices.front()) settings.method = backends::parse_method(algorithm);
-  require(settings.seconds > 0, "seconds", settings.seconds, "must be positive");
+  algorithms.insert(algorithms.end(), names.begin(), names.end());
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return {.name = "comm-check",
+          .synopsis = "mpirun -np RANKS comm-check [options]",
+          .about =
+              "Submits random collective operations on communicators that come and go, with a few in flight at a time, "
+              "waits for them in any order, and compares every element of every result. Any difference is an error "
+              "that names the seed, which repeats the scenario.",
+          .groups = {
+              {"Options",
+               {{.name = "algorithm",
+                 .domain = Word{algorithms},
+                 .help = "any: another one for each communicator; mpi: the MPI library's own collectives",
+                 .otherwise = "any"},
+                {.name = "seconds",
+                 .domain = Real{.min = 0, .max = 1e7, .above_min = true},
+                 .help = "run time",
+                 .otherwise = "10"},
+                {.name = "scenarios", .domain = Whole{1, most}, .help = "number of scenarios, instead of a run time"},
+                {.name = "seed", .domain = Whole{0, most}, .help = "seed of the first scenario", .otherwise = "1"},
+                {.name = "blocking",
+                 .domain = Switch{},
+                 .help = "wait for each operation before the next one is submitted",
+                 .otherwise = "no"},
+                {.name = "progress-thread",
+                 .domain = Switch{},
+                 .help = "let a thread of each rank progress operations, too",
+                 .otherwise = "no",
+                 .of_each_rank = true}}},
+              general_options()}};
+}
+
+Settings settings_of(const OptionValues& flags) {
+  Settings settings{.seconds = flags.get<double>("seconds"),
+                    .scenarios = static_cast<std::uint64_t>(flags.get<std::int64_t>("scenarios")),
+                    .seed = static_cast<std::uint64_t>(flags.get<std::int64_t>("seed")),
+                    .progress_thread = flags.get<bool>("progress-thread"),
+                    .blocking = flags.get<bool>("blocking")};
+  const auto algorithm = flags.get<std::string>("algorithm");
+  if (algorithm != "any") settings.method = backends::parse_method(algorithm);
   return settings;
 }
 
@@ -182,21 +181,22 @@ class Run {
 }  // namespace
 
 int main(int argc, char** argv) {
-  options::variables_map flags;
+  const Program program = describe();
   Settings settings;
+  std::string to_print;
   std::string mistake;
+  std::vector<Setting> compared;
   try {
-    flags = read_command_line(argc, argv, description());
-    if (flags.count("help") == 0 && flags.count("version") == 0) settings = settings_of(flags);
+    const OptionValues values = read_command_line(argc, argv, program);
+    to_print = requested_text(values, program);
+    settings = settings_of(values);
+    compared = settings_to_compare(values);
   } catch (const UsageError& error) {
     mistake = error.what();
   }
-  if (flags.count("help") != 0 || flags.count("version") != 0) {
-    print_once(flags.count("help") != 0 ? help_text() : version_text("comm-check"));
-    return exit_success;
-  }
+  if (!to_print.empty()) return print_once(program.name, to_print);
   return run_app("comm-check", {}, [&](World& world) {
-    require_same_command_line(world, mistake, settings_to_compare(flags, may_differ));
+    require_same_command_line(world, mistake, compared);
     Run(world, settings).all();
     return exit_success;
   });

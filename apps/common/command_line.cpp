@@ -1,81 +1,370 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/command_line.hpp"
 
-#include <fstream>
-#include <vector>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <sstream>
 
 #include "base/nearest.hpp"
+#include "base/text_file.hpp"
+#include "lockstep/base/error.hpp"
 
 namespace lockstep {
 namespace {
 
-namespace po = boost::program_options;
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+template <typename... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
-std::string nearest_option(const std::string& word, const po::options_description& options) {
+/// The whole text as a number; nothing where it is none, or out of the type's range.
+template <typename Number>
+std::optional<Number> number_of(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<OptionValue> parse(const Switch&, const std::string& text) {
+  std::string word = text;
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (word == "yes" || word == "true" || word == "on" || word == "1") return true;
+  if (word == "no" || word == "false" || word == "off" || word == "0") return false;
+  return std::nullopt;
+}
+
+std::optional<OptionValue> parse(const Text&, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
+std::optional<OptionValue> parse(const Word& domain, const std::string& text) {
+  const std::vector<std::string> words = domain.several ? words_of(text) : std::vector{text};
+  if (words.empty()) return std::nullopt;
+  for (const std::string& word : words) {
+    if (std::find(domain.words.begin(), domain.words.end(), word) == domain.words.end()) return std::nullopt;
+  }
+  return text;
+}
+
+std::optional<OptionValue> parse(const Whole& domain, const std::string& text) {
+  if (!domain.zero.empty() && text == domain.zero) return std::int64_t{0};
+  const auto number = number_of<std::int64_t>(text);
+  if (!number || *number < domain.min || *number > domain.max) return std::nullopt;
+  return *number;
+}
+
+std::optional<OptionValue> parse(const Real& domain, const std::string& text) {
+  if (!domain.zero.empty() && text == domain.zero) return 0.0;
+  const auto number = number_of<double>(text);
+  if (!number || !std::isfinite(*number)) return std::nullopt;
+  const bool high_enough = domain.above_min ? *number > domain.min : *number >= domain.min;
+  const bool low_enough = domain.below_max ? *number < domain.max : *number <= domain.max;
+  if (!high_enough || !low_enough) return std::nullopt;
+  return *number;
+}
+
+/// What a refusal says of a word that is none of those that can stand there.
+std::string refusal(const Word& domain, const std::string& text) {
+  std::string wrong = text;
+  for (const std::string& word : words_of(text)) {
+    if (domain.several && !parse(Word{domain.words}, word)) wrong = word;
+  }
+  const std::string meant = did_you_mean(wrong, domain.words);
+  return (domain.several && wrong != text ? "'" + echo(wrong) + "' is no such word" : "there is no such choice") +
+         (meant.empty() ? ";" : meant) + (meant.empty() ? " there are " : " There are ") + joined(domain.words);
+}
+
+/// Takes options as they come, for one command line or one configuration file.
+class Reader {
+ public:
+  Reader(const Program& program, OptionValues& values) : program_(program), values_(values) {}
+
+  void command_line(std::span<const char* const> words);
+  void configuration_file(const std::string& path);
+
+ private:
+  struct Spelled {
+    std::string dashes;
+    std::string name;  ///< as the user wrote it
+    std::optional<std::string> value;
+  };
+
+  static Spelled spelled(std::string_view word);
+  /// An option's row. @throws UsageError with what is known about an option that there is not
+  const Option& row(const Spelled& option, const std::string& place) const;
+  const ForeignOption* foreign(const std::string& name) const;
+  [[noreturn]] void refuse_unknown(const Spelled& option, const std::string& place) const;
+  /// @param next  the word behind it, or null
+  /// @return whether the next word is its value
+  bool option(Spelled option, const char* next, const std::string& place);
+  void line(std::string text, const std::string& place);
+
+  const Program& program_;
+  OptionValues& values_;
+};
+
+Reader::Spelled Reader::spelled(std::string_view word) {
+  const std::size_t dashes = word.starts_with("--") ? 2 : word.starts_with('-') ? 1 : 0;
+  const std::size_t equals = word.find('=');
+  Spelled option{std::string(word.substr(0, dashes)), std::string(word.substr(dashes, equals - dashes)), {}};
+  if (equals != std::string_view::npos) option.value = word.substr(equals + 1);
+  return option;
+}
+
+const ForeignOption* Reader::foreign(const std::string& name) const {
+  const auto found = std::find_if(program_.foreign.begin(), program_.foreign.end(),
+                                  [&](const ForeignOption& option) { return option.spelling == name; });
+  return found == program_.foreign.end() ? nullptr : &*found;
+}
+
+void Reader::refuse_unknown(const Spelled& option, const std::string& place) const {
   std::vector<std::string_view> names;
-  for (const auto& option : options.options()) names.push_back(option->long_name());
-  return nearest(word, names);
+  for (const OptionGroup& group : program_.groups) {
+    for (const Option& known : group.options) names.push_back(known.name);
+  }
+  const std::string meant = did_you_mean(option.name, names, option.dashes);
+  throw UsageError("there is no option '" + option.dashes + echo(option.name) + "'" + place +
+                   (meant.empty() ? ";" : meant) + " --help lists all");
 }
 
-/// Runs a step of parsing and says in the program's own words what was wrong.
-/// @param place   "" or " in FILE"
-/// @param dashes  what stands before an option's name there
-template <typename Parse>
-void in_own_words(const po::options_description& options, const std::string& place, const std::string& dashes,
-                  const Parse& parse) {
+const Option& Reader::row(const Spelled& option, const std::string& place) const {
+  std::string name = option.name;
+  std::replace(name.begin(), name.end(), '_', '-');
+  const std::string typed = option.dashes == "-" ? "-" + name : name;
+  if (const Option* known = option.dashes == "-" ? nullptr : find_option(program_, name)) return *known;
+  const ForeignOption* other = foreign(typed);
+  const std::size_t dot = name.rfind('.');  // of a nested key its last part: LearningRate.base_lr
+  if (other == nullptr && dot != std::string::npos) {
+    const std::string last = name.substr(dot + 1);
+    if (const Option* known = find_option(program_, last)) return *known;
+    other = foreign(last);
+  }
+  if (other == nullptr) refuse_unknown(option, place);
+  if (!other->alias.empty()) return *find_option(program_, other->alias);
+  throw UsageError(option.dashes + echo(option.name) + place + ": " + std::string(other->answer));
+}
+
+bool Reader::option(Spelled option, const char* next, const std::string& place) {
+  const Option& known = row(option, place);
+  const auto* word = std::get_if<Word>(&known.domain);
+  bool takes_next = false;
+  if (!option.value && word != nullptr && !word->implied.empty()) {
+    option.value = word->implied;
+  } else if (!option.value && std::holds_alternative<Switch>(known.domain)) {
+    takes_next = next != nullptr && *next != '-';
+    option.value = takes_next ? next : "yes";
+  } else if (!option.value) {
+    takes_next = next != nullptr && std::string_view(next).substr(0, 2) != "--";
+    if (!takes_next) {
+      throw UsageError("--" + known.name + " needs a value: " + range_text(known.domain) + "; --help explains it");
+    }
+    option.value = next;
+  }
+  if (!values_.give(known.name, parse_value(known, *option.value, place))) {
+    throw UsageError("'--" + known.name + "' is given more than once" + place + "; leave one of them");
+  }
+  return takes_next;
+}
+
+void Reader::command_line(std::span<const char* const> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    const char* next = i + 1 < words.size() ? words[i + 1] : nullptr;
+    if (word == "-o" || word == "--opt" || word == "--opts") {  // -o name=value name=value …
+      if (next == nullptr || !spelled(next).value) throw UsageError("-o needs name=value, and more of them");
+      for (; i + 1 < words.size() && *words[i + 1] != '-' && spelled(words[i + 1]).value; ++i) {
+        option(spelled(words[i + 1]), nullptr, "");
+      }
+    } else if (word.size() > 1 && word.starts_with('-')) {
+      Spelled given = spelled(word);
+      if (word == "-c" || word == "-h") given = {"--", word == "-c" ? "config" : "help", {}};
+      i += option(given, next, "") ? 1 : 0;
+    } else {
+      throw UsageError("'" + echo(word) + "' belongs to no option; options start with '--'");
+    }
+  }
+}
+
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view blank = " \t\r";
+  const std::size_t begin = text.find_first_not_of(blank);
+  return begin == std::string_view::npos ? std::string()
+                                         : std::string(text.substr(begin, text.find_last_not_of(blank) - begin + 1));
+}
+
+/// Without a comment, which begins with a '#' at the front or behind a blank and outside quotation marks.
+std::string_view without_comment(std::string_view line) {
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (quote != 0) {
+      if (line[i] == quote) quote = 0;
+    } else if (line[i] == '"' || line[i] == '\'') {
+      quote = line[i];
+    } else if (line[i] == '#' && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) {
+      return line.substr(0, i);
+    }
+  }
+  return line;
+}
+
+std::string unquoted(std::string value) {
+  const bool is_quoted = value.size() > 1 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0];
+  return is_quoted ? value.substr(1, value.size() - 2) : value;
+}
+
+void Reader::line(std::string text, const std::string& place) {
+  text = trimmed(without_comment(text));
+  if (text.empty()) return;
+  const std::size_t sign = text.find_first_of("=:");
+  const std::string name = trimmed(std::string_view(text).substr(0, sign));
+  const std::string value = sign == std::string::npos ? "" : trimmed(std::string_view(text).substr(sign + 1));
+  const bool is_name = !name.empty() && name.find_first_not_of(
+                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "0123456789_-.") == std::string::npos;
+  if (!is_name || value.empty()) {
+    throw UsageError("invalid line '" + echo(text) + "'" + place + "; a line must be 'name = value' or 'name: value'");
+  }
+  if (name == "config") throw UsageError("'config'" + place + ": a configuration file cannot name another one");
+  option({"", name, unquoted(value)}, nullptr, place);
+}
+
+void Reader::configuration_file(const std::string& path) {
+  std::string text;
   try {
-    parse();
-  } catch (const po::unknown_option& error) {
-    std::string name = error.get_option_name();
-    name = name.substr(0, name.find('='));
-    name.erase(0, name.find_first_not_of('-'));
-    throw UsageError("there is no option '" + dashes + name + "'" + place + "; did you mean '" + dashes +
-                     nearest_option(name, options) + "'? --help lists all");
-  } catch (const po::error& error) {
-    throw UsageError(error.what() + place + "; --help says what is possible");
+    text = read_text(path, std::size_t{1} << 20);
+  } catch (const Error& error) {
+    throw UsageError("--config " + echo(path) + ": the file cannot be read: " + error.message());
   }
-}
-
-void refuse_words(const po::parsed_options& parsed) {
-  for (const auto& option : parsed.options) {
-    if (option.position_key < 0) continue;
-    throw UsageError("'" + option.value.front() + "' belongs to no option; options start with '--'");
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // a byte order mark
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string one; std::getline(lines, one);) {
+    line(one, " in " + echo(path, 400) + ", line " + std::to_string(++number));
   }
-}
-
-void read_file(const std::string& path, const po::options_description& options, po::variables_map& values) {
-  std::ifstream file(path);
-  if (!file) throw UsageError("--config " + path + ": the file cannot be read");
-  in_own_words(options, " in " + path, "", [&] { po::store(po::parse_config_file(file, options), values); });
 }
 
 }  // namespace
 
-po::variables_map read_command_line(int argc, const char* const* argv, const po::options_description& options) {
-  namespace style = po::command_line_style;
-  po::variables_map values;
-  in_own_words(options, "", "--", [&] {
-    const po::parsed_options parsed =
-        po::command_line_parser(argc, argv).options(options).style(style::unix_style & ~style::allow_guessing).run();
-    refuse_words(parsed);
-    po::store(parsed, values);
-  });
-  if (values.count("config") > 0) read_file(values["config"].as<std::string>(), options, values);
-  in_own_words(options, "", "--", [&] { po::notify(values); });
+OptionValues read_command_line(int argc, const char* const* argv, const Program& program) {
+  OptionValues values(program);
+  if (argc > 1) Reader(program, values).command_line({argv + 1, static_cast<std::size_t>(argc - 1)});
+  if (!values.has("config")) return values;
+  OptionValues in_file(program);
+  Reader(program, in_file).configuration_file(values.get<std::string>("config"));
+  values.add(in_file);
   return values;
 }
 
-void require_choice(std::string_view option, const std::string& word, std::span<const std::string_view> choices) {
-  for (const std::string_view choice : choices) {
-    if (word == choice) return;
+const Option* find_option(const Program& program, std::string_view name) {
+  for (const OptionGroup& group : program.groups) {
+    for (const Option& option : group.options) {
+      if (option.name == name) return &option;
+    }
   }
-  throw UsageError("--" + std::string(option) + " " + word + ": there is no such choice; did you mean '" +
-                   nearest(word, choices) + "'? There are " + joined(choices));
+  return nullptr;
 }
 
-std::string joined(std::span<const std::string_view> words) {
+OptionValue parse_value(const Option& option, const std::string& text, std::string_view place) {
+  const auto value = std::visit([&](const auto& domain) { return parse(domain, text); }, option.domain);
+  if (value) return *value;
+  const auto* word = std::get_if<Word>(&option.domain);
+  throw UsageError("--" + option.name + ' ' + (text.empty() ? "''" : echo(text)) + std::string(place) + ": " +
+                   (word != nullptr ? refusal(*word, text) : "it must be " + range_text(option.domain)) +
+                   (option.advice.empty() ? "" : "; " + option.advice));
+}
+
+std::string range_text(const Domain& domain) {
+  const auto or_zero = [](const std::string& word) { return word.empty() ? "" : ", or " + word; };
+  return std::visit(Overloaded{[](const Switch&) { return std::string("yes or no"); },
+                               [](const Text& text) {
+                                 return std::string(text.placeholder == "FILE"  ? "the name of a file"
+                                                    : text.placeholder == "DIR" ? "the name of a folder"
+                                                                                : "a text") +
+                                        ", not empty";
+                               },
+                               [](const Word& word) {
+                                 return (word.several ? "one or more, with commas between, of " : "one of ") +
+                                        joined(word.words, ", ");
+                               },
+                               [&](const Whole& range) {
+                                 return "a whole number from " + std::to_string(range.min) + " to " +
+                                        std::to_string(range.max) + or_zero(range.zero);
+                               },
+                               [&](const Real& range) {
+                                 return std::string("a number ") + (range.above_min ? "above " : "of at least ") +
+                                        text_of(range.min) + (range.below_max ? " and below " : " and at most ") +
+                                        text_of(range.max) + or_zero(range.zero);
+                               }},
+                    domain);
+}
+
+std::string text_of(double value) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return {text.data(), end};
+}
+
+std::string text_of(const OptionValue& value) {
+  return std::visit(
+      Overloaded{[](bool yes) { return std::string(yes ? "yes" : "no"); },
+                 [](std::int64_t number) { return std::to_string(number); },
+                 [](double number) { return text_of(number); }, [](const std::string& text) { return text; }},
+      value);
+}
+
+std::optional<OptionValue> OptionValues::find(std::string_view name) const {
+  if (const auto given = given_.find(name); given != given_.end()) return given->second;
+  if (const auto otherwise = defaults_.find(name); otherwise != defaults_.end()) return otherwise->second;
+  const Option& option = *find_option(*program_, name);
+  if (option.otherwise.empty()) return std::nullopt;
+  return parse_value(option, option.otherwise);
+}
+
+template <typename T>
+T OptionValues::get(std::string_view name) const {
+  const std::optional<OptionValue> value = find(name);
+  return value ? std::get<T>(*value) : T();
+}
+template <>
+int OptionValues::get<int>(std::string_view name) const {
+  return static_cast<int>(get<std::int64_t>(name));
+}
+template bool OptionValues::get<bool>(std::string_view) const;
+template std::int64_t OptionValues::get<std::int64_t>(std::string_view) const;
+template double OptionValues::get<double>(std::string_view) const;
+template std::string OptionValues::get<std::string>(std::string_view) const;
+
+void OptionValues::add(const OptionValues& others) { given_.insert(others.given_.begin(), others.given_.end()); }
+
+std::vector<std::pair<std::string, std::string>> OptionValues::of_all_ranks() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const OptionGroup& group : program_->groups) {
+    for (const Option& option : group.options) {
+      if (option.of_each_rank) continue;
+      const std::optional<OptionValue> value = find(option.name);
+      values.emplace_back("--" + option.name, value ? text_of(*value) : "(nothing)");
+    }
+  }
+  return values;
+}
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream text(list.empty() ? list : list + ',');
+  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  return words;
+}
+
+std::string joined(std::span<const std::string_view> words, std::string_view between) {
   std::string text;
-  for (const std::string_view word : words) text += (text.empty() ? "" : "|") + std::string(word);
+  for (const std::string_view word : words) text += (text.empty() ? "" : std::string(between)) + std::string(word);
   return text;
 }
 

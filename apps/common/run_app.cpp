@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/run_app.hpp"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <string>
@@ -24,6 +26,18 @@ void report(std::string_view app, const std::string& what) {
   const std::string line = std::string(app) + ": " + what + '\n';
   std::fflush(stdout);
   std::fputs(line.c_str(), stderr);
+}
+
+/// The code with which to end, once all output is written: another one where it could not be.
+int with_output(std::string_view app, int code) {
+  errno = 0;
+  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (is_written || code != exit_success) return code;
+  const std::string reason = errno != 0 ? std::string(std::strerror(errno)) : "a write failed, as on a full disk";
+  std::fputs(
+      (std::string(app) + ": cannot write standard output: " + reason + "; what was printed is incomplete\n").c_str(),
+      stderr);
+  return exit_error;
 }
 
 /// Closes the world after an error that every rank has.
@@ -65,7 +79,7 @@ int run_body(std::string_view app, World& world, const std::function<int(World&)
   try {
     const int code = body(world);
     world.close();
-    return code;
+    return with_output(app, code);
   } catch (const UsageError& error) {
     return end_in_order(app, world, error.what(), exit_usage);
   } catch (const Error& error) {
@@ -99,8 +113,9 @@ int run_app(std::string_view app, const WorldOptions& options, const std::functi
   return run_body(app, *world, body);
 }
 
-void print_once(const std::string& text) {
+int print_once(std::string_view app, const std::string& text) {
   if (first_process(read_environment())) std::fputs(text.c_str(), stdout);
+  return with_output(app, exit_success);
 }
 
 }  // namespace lockstep

@@ -23,11 +23,13 @@ std::string_view program_name(int argc, const char* const* argv);
 /// Runs an app's body in a world and turns whatever it throws into one line on standard error and an exit code:
 /// - `UsageError`, or an `Error` that is on every rank: rank 0 reports and all end in good order;
 /// - any other exception: this rank reports, "rank 1 on host: …", and aborts the job, since its peers may be waiting.
-/// The body closes what it opened; the world is closed here.
+/// The body closes what it opened; the world is closed here. Where standard output could not be written, as on a full
+/// disk, that is an error of this rank, too, reported at the end.
 /// @return for main() to return; see exit_codes.hpp
 int run_app(std::string_view app, const WorldOptions& options, const std::function<int(World&)>& body);
 
 /// Prints `text` on standard output, from the first process of the job only: for --help and --version, before `World`.
-void print_once(const std::string& text);
+/// @return for main() to return: an error, which is reported, where standard output cannot be written
+int print_once(std::string_view app, const std::string& text);
 
 }  // namespace lockstep

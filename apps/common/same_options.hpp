@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <boost/program_options.hpp>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "apps/common/command_line.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/require_equal.hpp"
 
 namespace lockstep {
 
-/// The options of a command line with their values, defaults among them, for ranks to compare. Real numbers are exact.
-/// @param may_differ  names of those that each rank may have for itself
-std::vector<Setting> settings_to_compare(const boost::program_options::variables_map& values,
-                                         std::span<const std::string_view> may_differ = {});
+/// The options that all ranks must have alike, with their values, defaults among them. Real numbers are exact.
+std::vector<Setting> settings_to_compare(const OptionValues& values);
 
 /// Compares what the command lines of all ranks ask for. To be called first of all, also where this rank's is wrong,
 /// since the others would wait for a rank that does not go on. Collective.

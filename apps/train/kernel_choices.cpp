@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/kernel_choices.hpp"
 
-#include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <utility>
+#include <exception>
+#include <optional>
+#include <thread>
 
-#include "lockstep/base/error.hpp"
+#include "base/text_file.hpp"
 #include "nn/choose.hpp"
 #include "platform/machine/topology.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -18,40 +17,9 @@
 namespace lockstep::train {
 namespace {
 
-/// Replaced only once the new one is complete.
-class ChoicesFile {
- public:
-  explicit ChoicesFile(std::string path) : path_(std::move(path)), next_(path_ + ".next") {}
-
-  [[nodiscard]] ops::ChoicesByConditions read() const {
-    if (!std::filesystem::exists(path_)) return {};
-    std::ifstream file(path_);
-    std::ostringstream text;
-    if (file) text << file.rdbuf();
-    if (!file || file.bad()) fail("read", path_);
-    return ops::parse_choices_file(text.str(), path_);
-  }
-  void write(const ops::ChoicesByConditions& choices) const {
-    std::ofstream file(next_);
-    file << ops::format_choices_file(choices);
-    file.close();
-    if (!file || std::rename(next_.c_str(), path_.c_str()) != 0) fail("write", next_);
-  }
-  /// Whether `write` would work, which is better known before something is measured.
-  void try_out() const {
-    if (!std::ofstream(next_)) fail("write", next_);
-    std::filesystem::remove(next_);
-  }
-
- private:
-  [[noreturn]] static void fail(const char* what, const std::string& path) {
-    throw Error(ErrorCode::io, std::string("cannot ") + what + " the kernel choices '" + path +
-                                   "': " + std::strerror(errno) + "; give --kernels another file");
-  }
-
-  std::string path_;
-  std::string next_;
-};
+ops::ChoicesByConditions parsed(const std::optional<std::string>& text, const std::string& path) {
+  return text ? ops::parse_choices_file(*text, path) : ops::ChoicesByConditions();
+}
 
 /// What has to be alike for measured times to say something.
 std::string conditions_of(const ops::Ops& ops, int threads, DType dtype) {
@@ -71,17 +39,20 @@ std::string line_about(const std::string& path, const nn::Chosen& chosen) {
 }
 
 nn::Chosen read_and_measure(const Options& options, const nn::Graph& graph, ops::Ops& ops, int threads, int ranks) {
-  const ChoicesFile file(options.kernels);
-  ops::ChoicesByConditions all = file.read();
-  file.try_out();
+  const SharedTextFile file(options.kernels);
   const nn::ChooseOptions choose{.dtype = options.trainer.precision,
                                  .samples = largest_leaf(options, ranks),
                                  .synchronized = options.trainer.sync_batch_norm,
                                  .passes = options.trainer.passes};
-  ops::Choices& here = all[conditions_of(ops, threads, choose.dtype)];
-  nn::Chosen chosen = nn::choose_algorithms(graph, ops, choose, here);
-  here.add(chosen.choices);
-  if (chosen.measured > 0) file.write(all);
+  const std::string conditions = conditions_of(ops, threads, choose.dtype);
+  nn::Chosen chosen = nn::choose_algorithms(graph, ops, choose, parsed(file.read(), options.kernels)[conditions]);
+  if (chosen.measured > 0) {
+    file.update([&](const std::optional<std::string>& present) {  // what another job has added meanwhile stays
+      ops::ChoicesByConditions all = parsed(present, options.kernels);
+      all[conditions].add(chosen.choices);
+      return ops::format_choices_file(all);
+    });
+  }
   return chosen;
 }
 

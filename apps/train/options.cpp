@@ -2,171 +2,57 @@
 #include "apps/train/options.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <sstream>
+#include <utility>
 
-#include "apps/common/command_line.hpp"
-#include "apps/common/version.hpp"
+#include "apps/common/help.hpp"
+#include "apps/common/same_options.hpp"
+#include "apps/train/option_rows.hpp"
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/comm/progress.hpp"
 
 namespace lockstep::train {
 namespace {
 
-namespace po = boost::program_options;
-
-constexpr std::array<std::string_view, 2> devices = {"cpu", "cuda"};
-constexpr std::array<std::string_view, 2> op_libraries = {"onednn", "reference"};
-constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
-
-template <typename T>
-auto value(const char* name) {
-  return po::value<T>()->value_name(name);
+/// What follows from the model and the precision where the user has not said otherwise.
+void set_defaults(OptionValues& given, const nn::Defaults& model, const Precision& precision) {
+  given.default_to("epochs", model.epochs);
+  given.default_to("batch", model.batch);
+  given.default_to("lr", model.learning_rate);
+  given.default_to("momentum", model.momentum);
+  given.default_to("nesterov", model.nesterov);
+  given.default_to("weight-decay", model.weight_decay);
+  given.default_to("loss-scale", precision.loss_scale);
+  given.default_to("ops", std::string(precision.reals == DType::float64 ? "reference" : "onednn"));
 }
 
-auto choice(std::span<const std::string_view> words) { return po::value<std::string>()->value_name(joined(words)); }
-
-po::options_description describe(const std::string& program, const Registry& registry) {
-  po::options_description text("Trains a model on all ranks: mpirun -np 2 " + program + " [options]", 110);
-  // clang-format off
-  text.add_options()
-      ("help", "print this text and end")
-      ("version", "print the commit and every library's version and end")
-      ("config", value<std::string>("FILE"), "read options from FILE, a line 'name = value' each; the command line goes before it")
-      ("dataset", choice(registry.datasets.names()), ("what to learn (default " + registry.dataset + ")").c_str())
-      ("data-dir", value<std::string>("DIR"), "where the files of a data set are, as mnist's and cifar10's")
-      ("model", choice(registry.models.names()), ("(default " + registry.model + ")").c_str())
-      ("epochs", value<std::int64_t>("N"), "passes over the training set (default by model)")
-      ("steps", value<std::int64_t>("N"), "stop after N steps, in which the learning rate falls as it else does in all epochs (default 0: never)")
-      ("batch", value<std::int64_t>("N"), "samples of a step, the total over all ranks (default by model)")
-      ("lr", value<double>("X"), "peak learning rate (default by model)")
-      ("momentum", value<double>("X"), "(default by model)")
-      ("nesterov", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "Nesterov's momentum (default by model)")
-      ("weight-decay", value<double>("X"), "(default by model)")
-      ("decay-vectors", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "weight decay also on biases and on what normalization scales and shifts by (default yes)")
-      ("freeze", value<std::string>("NAME,..."), "parameters that stay as they are: names, or what names begin with up to a dot, as layer1")
-      ("seed", value<std::uint64_t>("N"), "of initial weights, order of samples and drawn data (default 1)")
-      ("initial", choice(initial_values), "how all ranks come to the same initial weights: rank 0's are broadcast, or all are compared (default broadcast)")
-      ("threads", value<int>("N"), "compute threads of each rank (default: its share of the processors)")
-      ("workers", value<int>("N"), "threads of each rank that prepare batches; 0 prepares them in between (default 1)")
-      ("bucket-mb", value<double>("X"), "MiB of gradients that are all-reduced together (default 4)")
-      ("compress", choice(backends::compression_names()), "what gradients are rounded to on their way between ranks (default none)")
-      ("algorithm", choice(backends::method_names()), "of the all-reduce; auto takes the best for each size, mpi is the MPI library's own (default auto)")
-      ("tuning", value<std::string>("FILE"), "what is best, as comm-bench --tune found it; by a cost model unless given")
-      ("explain", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "print which algorithm each bucket of gradients is all-reduced by, and why")
-      ("explain-step", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "print what each operator of a step does, by which kernel, how long it takes, and how near that is to what the machine can do")
-      ("progress-thread", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "a thread moves gradients while layers compute, where there is a processor to spare (default no: polls between layers)")
-      ("wait", choice(wait_names()), "what a rank does while it waits; auto spins while there is a processor for each rank, then yields, then sleeps (default auto)")
-      ("check", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "ranks compare what they call before each operation of --algorithm mpi; the others look anyway, so there it changes nothing (default no)")
-      ("device", choice(devices), "(default cpu)")
-      ("ops", choice(op_libraries), "who computes the layers (default onednn; reference for float64)")
-      ("exact", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "compute convolutions as sums of products, without Winograd's transforms, which are faster and round more (default no)")
-      ("kernels", value<std::string>("FILE"), "compute each convolution by what is fastest here, as measured: what FILE lacks is measured first, at most 10 s, and added (by a fixed rule unless given)")
-      ("precision", choice(precision_names()), "of values and products; with bf16 and mixed-fp16 weights, their gradients and the optimizer's state stay float32 (default float32)")
-      ("timeout", value<double>("S"), "seconds without progress after which an all-reduce fails (default 300)")
-      ("shards", value<int>("V"), "cut each step into V parts, at least as many as ranks, and add their gradients in one order: the same bits on any number of ranks, nodes and threads (default 0: each rank's samples are one part)")
-      ("sync-bn", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "batch norm by mean and variance of all samples of a step, not of each rank's, or shard's (default no)")
-      ("accumulate", value<int>("N"), "micro-batches into which a rank's samples of a step are cut: less memory, one update (default 1)")
-      ("clip-norm", value<double>("X"), "shorten gradients whose norm, over all parameters, is above X (default 0: never)")
-      ("ema", value<double>("D"), "average weights with this decay, as 0.999, and evaluate the average (default 0: no average)")
-      ("zero", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "each rank updates a part of the weights and holds the optimizer's state of that part only; less memory for the same result (default no)")
-      ("loss-scale", value<double>("X"), "multiply gradients by X until the update; a step whose gradients are not finite is skipped then, and X halved; it is doubled after 2000 steps without (default 0: none, such a step ends the run; 65536 with --precision mixed-fp16)")
-      ("without-pass", choice(nn::Passes::names()), "leave out what changes how a step is computed and not what; several with commas between")
-      ("compare-every", value<std::int64_t>("N"), "steps from one comparison of all ranks' weights to the next, by a hash; 0: never (default 100)")
-      ("log-every", value<std::int64_t>("N"), "steps from one progress report to the next (default 50)")
-      ("metrics", value<std::string>("FILE"), "append a JSON line for each event to FILE")
-      ("trace", value<std::string>("FILE"), "write what ran when, on every rank, to FILE for chrome://tracing or ui.perfetto.dev");
-  // clang-format on
-  return text;
-}
-
-/// What each rank may have for itself: where its files are, what it shows, and how it goes about its share of the work.
-constexpr std::array<std::string_view, 11> may_differ = {
-    "data-dir",        "tuning",  "explain",   "threads", "workers", "wait",
-    "progress-thread", "timeout", "log-every", "metrics", "trace"};
-
-/// The options that were given, each with what holds where it was not. It takes note of those that are asked for and
-/// must be the same on all ranks.
-class Given {
- public:
-  explicit Given(const po::variables_map& values) : values_(values) {}
-
-  [[nodiscard]] bool has(const char* name) const { return values_.count(name) > 0; }
-  template <typename T>
-  [[nodiscard]] T get(const char* name, T otherwise) const {
-    T value = has(name) ? values_[name].as<T>() : otherwise;
-    if (std::find(may_differ.begin(), may_differ.end(), name) == may_differ.end()) {
-      std::ostringstream text;
-      text << std::boolalpha << value;
-      settings_.push_back({std::string("--") + name, text.str()});
-    }
-    return value;
-  }
-  [[nodiscard]] const std::vector<Setting>& settings() const { return settings_; }
-  template <typename T, typename Rule>
-  [[nodiscard]] T get(const char* name, T otherwise, const Rule& holds, std::string_view rule) const {
-    const T value = get(name, otherwise);
-    require(holds(value), name, value, rule);
-    return value;
-  }
-  [[nodiscard]] std::string choose(const char* name, std::span<const std::string_view> choices,
-                                   std::string_view otherwise) const {
-    auto word = get(name, std::string(otherwise));
-    require_choice(name, word, choices);
-    return word;
-  }
-
- private:
-  const po::variables_map& values_;
-  mutable std::vector<Setting> settings_;
-};
-
-constexpr auto positive = [](auto value) { return value > 0 && std::isfinite(static_cast<double>(value)); };
-constexpr auto not_negative = [](auto value) { return value >= 0 && std::isfinite(static_cast<double>(value)); };
-
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  std::istringstream text(list);
-  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
-  return words;
-}
-
-trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& defaults, const Precision& precision) {
+trainer::TrainerOptions trainer_options(const OptionValues& given, const nn::Defaults& defaults,
+                                        const Precision& precision) {
   trainer::TrainerOptions options;
   options.precision = precision.reals;
-  options.epochs = given.get("epochs", defaults.epochs, positive, "at least 1 epoch is needed");
-  options.steps = given.get<std::int64_t>("steps", 0, not_negative, "it cannot be negative");
-  options.batch = {given.get("batch", defaults.batch, positive, "at least 1 sample is needed")};
-  options.schedule = {.peak = given.get("lr", defaults.learning_rate, positive, "the learning rate must be positive"),
-                      .decay = defaults.decay,
-                      .warmup_fraction = defaults.warmup_fraction};
-  const auto below_one = [](double value) { return value >= 0 && value < 1; };
-  options.sgd = {
-      .momentum = given.get("momentum", defaults.momentum, below_one, "it must be in 0 … 1, 1 excluded"),
-      .nesterov = given.get("nesterov", defaults.nesterov),
-      .weight_decay = given.get("weight-decay", defaults.weight_decay, not_negative, "it cannot be negative"),
-      .decay_vectors = given.get("decay-vectors", true),
-      .frozen = words_of(given.get<std::string>("freeze", ""))};
-  options.shards = given.get("shards", 0, not_negative, "it cannot be negative");
-  options.sync_batch_norm = given.get("sync-bn", false);
-  options.accumulate = given.get("accumulate", 1, positive, "at least 1 micro-batch is needed");
-  options.clip_norm = given.get("clip-norm", 0.0, not_negative, "it cannot be negative");
-  options.ema = given.get("ema", 0.0, below_one, "it must be in 0 … 1, 1 excluded");
-  options.zero = given.get("zero", false);
-  options.loss_scale.initial = given.get("loss-scale", precision.loss_scale, not_negative, "it cannot be negative");
-  for (const std::string& pass : words_of(given.get<std::string>("without-pass", ""))) {
-    require_choice("without-pass", pass, nn::Passes::names());
-    options.passes.leave_out(pass);
-  }
-  options.seed = given.get<std::uint64_t>("seed", 1);
-  options.initial = given.choose("initial", initial_values, "broadcast") == "compare" ? InitialValues::compare
-                                                                                      : InitialValues::broadcast;
-  options.workers = given.get("workers", 1, not_negative, "it cannot be negative");
-  const double bucket_mb = given.get("bucket-mb", 4.0, positive, "a bucket must have a positive size");
-  options.bucket = {std::max<std::int64_t>(1, std::llround(bucket_mb * 1024 * 1024))};
-  options.compare_every = given.get<std::int64_t>("compare-every", 100, not_negative, "it cannot be negative");
-  options.log_every = given.get<std::int64_t>("log-every", 50, positive, "at least 1 step is needed");
+  options.epochs = given.get<std::int64_t>("epochs");
+  options.steps = given.get<std::int64_t>("steps");
+  options.batch = {given.get<std::int64_t>("batch")};
+  options.schedule = {
+      .peak = given.get<double>("lr"), .decay = defaults.decay, .warmup_fraction = defaults.warmup_fraction};
+  options.sgd = {.momentum = given.get<double>("momentum"),
+                 .nesterov = given.get<bool>("nesterov"),
+                 .weight_decay = given.get<double>("weight-decay"),
+                 .decay_vectors = given.get<bool>("decay-vectors"),
+                 .frozen = words_of(given.get<std::string>("freeze"))};
+  options.shards = given.get<int>("shards");
+  options.sync_batch_norm = given.get<bool>("sync-bn");
+  options.accumulate = given.get<int>("accumulate");
+  options.clip_norm = given.get<double>("clip-norm");
+  options.ema = given.get<double>("ema");
+  options.zero = given.get<bool>("zero");
+  options.loss_scale.initial = given.get<double>("loss-scale");
+  for (const std::string& pass : words_of(given.get<std::string>("without-pass"))) options.passes.leave_out(pass);
+  options.seed = static_cast<std::uint64_t>(given.get<std::int64_t>("seed"));
+  options.initial = given.get<std::string>("initial") == "compare" ? InitialValues::compare : InitialValues::broadcast;
+  options.workers = given.get<int>("workers");
+  options.bucket = {std::max<std::int64_t>(1, std::llround(given.get<double>("bucket-mb") * 1024 * 1024))};
+  options.compare_every = given.get<std::int64_t>("compare-every");
+  options.log_every = given.get<std::int64_t>("log-every");
   return options;
 }
 
@@ -185,7 +71,7 @@ void refuse_beside_shards(const Options& options, const collectives::Selection* 
 }
 
 /// What each option allows but not all of them together.
-void refuse_contradictions(const Given& given, const Options& options, data::Directory directory) {
+void refuse_contradictions(const OptionValues& given, const Options& options, data::Directory directory) {
   if (options.ops == "onednn" && options.trainer.precision == DType::float64) {
     throw UsageError("--ops onednn does not compute in float64: leave it out, or choose --precision float32");
   }
@@ -233,49 +119,46 @@ void refuse_contradictions(const Given& given, const Options& options, data::Dir
   }
 }
 
-Options checked(const Given& given, const Registry& registry) {
+Options checked(OptionValues given, const Registry& registry) {
+  const auto text = [&](const char* name) { return given.get<std::string>(name); };
   Options options;
-  options.dataset = given.choose("dataset", registry.datasets.names(), registry.dataset);
-  options.data_dir = given.get<std::string>("data-dir", "");
-  options.model = given.choose("model", registry.models.names(), registry.model);
-  options.compress = given.choose("compress", backends::compression_names(), "none");
-  options.method = backends::parse_method(given.choose("algorithm", backends::method_names(), "auto"));
-  options.tuning = given.get<std::string>("tuning", "");
-  options.explain = given.get("explain", false);
-  options.explain_step = given.get("explain-step", false);
-  options.progress_thread = given.get("progress-thread", false);
-  options.wait = given.choose("wait", wait_names(), "auto");
-  options.check = given.get("check", false);
-  options.device = given.choose("device", devices, "cpu");
-  options.precision = precision_of(given.choose("precision", precision_names(), "float32"));
-  const bool wide = options.precision.reals == DType::float64;
-  options.ops = given.choose("ops", op_libraries, wide ? "reference" : "onednn");
-  options.exact = given.get("exact", false);
-  options.kernels = given.get<std::string>("kernels", "");
-  options.timeout_seconds = given.get("timeout", 300.0, positive, "it must be positive");
-  options.threads = given.get("threads", 0, not_negative, "it cannot be negative");
-  options.metrics = given.get<std::string>("metrics", "");
-  options.trace = given.get<std::string>("trace", "");
-  options.trainer = trainer_options(given, registry.models.defaults(options.model), options.precision);
+  options.dataset = text("dataset");
+  options.data_dir = text("data-dir");
+  options.model = text("model");
+  options.precision = precision_of(text("precision"));
+  const nn::Defaults defaults = registry.models.defaults(options.model);
+  set_defaults(given, defaults, options.precision);
+  options.compress = text("compress");
+  options.method = backends::parse_method(text("algorithm"));
+  options.tuning = text("tuning");
+  options.explain = given.get<bool>("explain");
+  options.explain_step = given.get<bool>("explain-step");
+  options.progress_thread = given.get<bool>("progress-thread");
+  options.wait = text("wait");
+  options.check = given.get<bool>("check");
+  options.device = text("device");
+  options.ops = text("ops");
+  options.exact = given.get<bool>("exact");
+  options.kernels = text("kernels");
+  options.timeout_seconds = given.get<double>("timeout");
+  options.threads = given.get<int>("threads");
+  options.metrics = text("metrics");
+  options.trace = text("trace");
+  options.trainer = trainer_options(given, defaults, options.precision);
   refuse_contradictions(given, options, registry.datasets.directory(options.dataset));
-  options.settings = given.settings();
+  options.settings = settings_to_compare(given);
   return options;
 }
 
 }  // namespace
 
 CommandLine parse_options(int argc, char** argv, const Registry& registry) {
-  const std::string program(program_name(argc, argv));
-  const po::options_description description = describe(program, registry);
-  const po::variables_map values = read_command_line(argc, argv, description);
-  if (values.count("help") > 0) {
-    std::ostringstream text;
-    text << description << "\nExit codes: 0 success; 1 an error, with the rank it happened on; 2 wrong usage.\n";
-    return {{}, text.str()};
-  }
-  if (values.count("version") > 0) return {{}, version_text(program)};
-  CommandLine command_line{checked(Given(values), registry), {}};
-  command_line.options.program = program;
+  const Program program = describe_train(std::string(program_name(argc, argv)), registry);
+  const OptionValues values = read_command_line(argc, argv, program);
+  const std::string to_print = requested_text(values, program);
+  if (!to_print.empty()) return {{}, to_print};
+  CommandLine command_line{checked(values, registry), {}};
+  command_line.options.program = program.name;
   return command_line;
 }
 

@@ -2,7 +2,6 @@
 #include <chrono>
 #include <string>
 
-#include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
 #include "apps/train/options.hpp"
@@ -19,10 +18,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
   } catch (const UsageError& error) {
     mistake = error.what();
   }
-  if (!command_line.to_print.empty()) {
-    print_once(command_line.to_print);
-    return exit_success;
-  }
+  if (!command_line.to_print.empty()) return print_once(program_name(argc, argv), command_line.to_print);
   const WorldOptions world_options{.deadline = std::chrono::duration<double>(command_line.options.timeout_seconds)};
   return run_app(program_name(argc, argv), world_options, [&](World& world) {
     require_same_command_line(world, mistake, command_line.options.settings);

@@ -3,17 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <string_view>
 
 #include "base/nearest.hpp"
+#include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
@@ -35,8 +32,28 @@ constexpr std::string_view optional_key = "radix";  // tables of earlier version
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::corrupt, what); }
 
+/// Refuses nesting that no table has: what is deep is destroyed and printed by recursion.
+json parse_json(const std::string& text, const std::string& file) {
+  constexpr int deepest = 8;
+  json whole = json::parse(
+      text,
+      [&](int depth, json::parse_event_t, json&) {
+        if (depth > deepest)
+          refuse(file + ": objects and lists are nested more than " + std::to_string(deepest) + " deep");
+        return true;
+      },
+      false);
+  if (whole.is_discarded()) refuse(file + ": this is not JSON");
+  return whole;
+}
+
+/// A value as a message repeats it.
+std::string echo(const json& value) {
+  return lockstep::echo(value.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
 void check_keys(const json& object, std::span<const std::string_view> keys) {
-  if (!object.is_object()) refuse("here is " + object.dump() + " where an object should be");
+  if (!object.is_object()) refuse("here is " + echo(object) + " where an object should be");
   for (const auto& item : object.items()) {
     if (std::find(keys.begin(), keys.end(), item.key()) != keys.end()) continue;
     refuse(unknown("key", item.key(), keys));
@@ -52,7 +69,7 @@ Integer integer(const json& value, const std::string& key) {
                          (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{1} << 62);
   const std::int64_t number = is_64_bit ? value.get<std::int64_t>() : -1;
   if (!is_64_bit || number < 0 || number > std::numeric_limits<Integer>::max()) {
-    refuse("\"" + key + "\" is " + value.dump() + "; it must be a whole number that is not negative" +
+    refuse("\"" + key + "\" is " + echo(value) + "; it must be a whole number that is not negative" +
            (sizeof(Integer) == sizeof(int) ? " and fits into 31 bits" : ""));
   }
   return static_cast<Integer>(number);
@@ -60,7 +77,7 @@ Integer integer(const json& value, const std::string& key) {
 
 std::string text_of(const json& object, const std::string& key) {
   const json& value = object.at(key);
-  if (!value.is_string()) refuse("\"" + key + "\" is " + value.dump() + "; it must be a text");
+  if (!value.is_string()) refuse("\"" + key + "\" is " + echo(value) + "; it must be a text");
   return value.get<std::string>();
 }
 
@@ -70,7 +87,7 @@ TableEntry entry_from(const json& object) {
   const auto bytes = [&](const char* key) { return Bytes{integer<std::int64_t>(object.at(key), key)}; };
   const json& per_node = object.at("ranks_per_node");
   if (!per_node.is_array() || per_node.size() != 2) {
-    refuse("\"ranks_per_node\" is " + per_node.dump() + "; it must be [fewest, most]");
+    refuse("\"ranks_per_node\" is " + echo(per_node) + "; it must be [fewest, most]");
   }
   TableEntry entry;
   entry.kind = collectives::parse_kind(text_of(object, "operation"));
@@ -111,30 +128,21 @@ void at(const std::string& place, const Step& step) {
   }
 }
 
-std::string text_of_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) throw Error(ErrorCode::io, "cannot read '" + path + "': " + std::strerror(errno));
-  return text.str();
-}
-
 }  // namespace
 
 SelectionTable parse_selection_table(const std::string& text, const std::string& file) {
-  const json whole = json::parse(text, nullptr, false);
-  if (whole.is_discarded()) refuse(file + ": this is not JSON");
+  const json whole = parse_json(text, file);
   SelectionTable table;
   at(file, [&] {
     check_keys(whole, file_keys);
     if (text_of(whole, "format") != format_name) {
-      refuse("\"format\" is " + whole["format"].dump() + "; it must be \"" + std::string(format_name) + '"');
+      refuse("\"format\" is " + echo(whole["format"]) + "; it must be \"" + std::string(format_name) + '"');
     }
     if (whole["version"] != format_version) {
-      refuse("\"version\" is " + whole["version"].dump() + "; this program reads version " +
+      refuse("\"version\" is " + echo(whole["version"]) + "; this program reads version " +
              std::to_string(format_version));
     }
-    if (!whole["entries"].is_array()) refuse("\"entries\" is " + whole["entries"].dump() + "; it must be a list");
+    if (!whole["entries"].is_array()) refuse("\"entries\" is " + echo(whole["entries"]) + "; it must be a list");
     int number = 0;
     for (const json& entry : whole["entries"]) {
       at("entry " + std::to_string(++number), [&] { table.add(entry_from(entry)); });
@@ -152,7 +160,7 @@ std::string format_selection_table(const SelectionTable& table) {
          ",\n  \"entries\": [" + lines + "\n  ]\n}\n";
 }
 
-SelectionTable read_selection_table(const std::string& file) { return parse_selection_table(text_of_file(file), file); }
+SelectionTable read_selection_table(const std::string& file) { return parse_selection_table(read_text(file), file); }
 
 SelectionTable agreed_selection_table(const MpiGroup& group, const std::string& file) {
   SelectionTable table;

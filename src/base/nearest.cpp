@@ -2,48 +2,92 @@
 #include "base/nearest.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <limits>
-#include <numeric>
 #include <vector>
 
 namespace lockstep {
 namespace {
 
+/// Insertions, deletions, replacements and swaps of neighbors that make `b` of `a`.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);  // distances of a's first i characters to every prefix of b
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
+  // rows[i % 3][j] is the distance between the first i characters of a and the first j of b.
+  std::vector<std::vector<std::size_t>> rows(3, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    std::vector<std::size_t>& row = rows[i % 3];
+    const std::vector<std::size_t>& above = rows[(i + 2) % 3];
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      if (i == 0) {
+        row[j] = j;
+        continue;
+      }
+      row[j] = std::min({above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1), above[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], rows[(i + 1) % 3][j - 2] + 1);
     }
   }
-  return row.back();
+  return rows[a.size() % 3][b.size()];
+}
+
+/// Bytes of the UTF-8 character at the front; 0 where there is none.
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::size_t bytes = byte(0) < 0x80                       ? 1
+                            : byte(0) >= 0xc2 && byte(0) < 0xe0  ? 2
+                            : byte(0) >= 0xe0 && byte(0) < 0xf0  ? 3
+                            : byte(0) >= 0xf0 && byte(0) <= 0xf4 ? 4
+                                                                 : 0;
+  if (bytes > text.size()) return 0;
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  }
+  return bytes;
 }
 
 }  // namespace
 
+std::string echo(std::string_view text, std::size_t most) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t bytes = character_bytes(text);
+    const bool is_plain = bytes > 1 || (bytes == 1 && text[0] >= ' ' && text[0] != '\x7f');
+    const std::string_view character = is_plain ? text.substr(0, bytes) : "?";
+    if (result.size() + character.size() > most) return result + "…";
+    result += character;
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return result;
+}
+
 std::string nearest(std::string_view word, std::span<const std::string_view> words) {
+  constexpr std::size_t longest = 64;  // no word is longer; the distance from a longer one would only cost time
+  if (word.empty() || word.size() > longest) return {};
   std::string_view best;
-  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string_view candidate : words) {
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
+    if (distance < best_distance && distance < std::max(word.size(), candidate.size())) {
       best = candidate;
       best_distance = distance;
     }
   }
+  const auto begins = [&](std::string_view candidate) { return word.size() > 2 && candidate.starts_with(word); };
+  const bool is_typing_error = best_distance <= 1;
+  if (!is_typing_error && std::count_if(words.begin(), words.end(), begins) == 1) {
+    return std::string(*std::find_if(words.begin(), words.end(), begins));
+  }
   return std::string(best);
 }
 
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> words, std::string_view dashes) {
+  const std::string near = nearest(word, words);
+  return near.empty() ? "" : "; did you mean '" + std::string(dashes) + near + "'?";
+}
+
 std::string unknown(std::string_view what, std::string_view word, std::span<const std::string_view> known) {
-  std::string text = "there is no " + std::string(what) + " '" + std::string(word) + '\'';
+  std::string text = "there is no " + std::string(what) + " '" + echo(word) + '\'';
   if (known.empty()) return text;
-  text += "; did you mean '" + nearest(word, known) + "'? There are ";
+  const std::string meant = did_you_mean(word, known);
+  text += (meant.empty() ? ";" : meant) + (meant.empty() ? " there are " : " There are ");
   for (const std::string_view& name : known) text += (&name == known.data() ? "" : ", ") + std::string(name);
   return text;
 }

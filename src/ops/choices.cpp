@@ -35,7 +35,7 @@ std::int64_t parse_batch(const std::string& word) {
   std::int64_t batch = 0;
   const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), batch);
   if (failure != std::errc() || end != word.data() + word.size() || batch < 1) {
-    throw Error(ErrorCode::corrupt, "the batch is '" + word + "'; it must be a whole number above 0");
+    throw Error(ErrorCode::corrupt, "the batch is '" + echo(word) + "'; it must be a whole number above 0");
   }
   return batch;
 }
@@ -50,9 +50,10 @@ void add_line(Choices& choices, const std::string& line) {
   for (std::string& word : passes) words >> word;
   const Algorithms algorithms{parse_algorithm(passes[0]), parse_algorithm(passes[1]), parse_algorithm(passes[2])};
   std::getline(words >> std::ws, key);
-  if (key.empty()) throw Error(ErrorCode::corrupt, "the operator is missing behind '" + passes[2] + "'");
+  if (key.empty()) throw Error(ErrorCode::corrupt, "the operator is missing behind '" + echo(passes[2]) + "'");
   if (choices.at(key, samples) != nullptr) {
-    throw Error(ErrorCode::corrupt, "batch " + batch + " of '" + key + "' has a line already; delete one of them");
+    throw Error(ErrorCode::corrupt,
+                "batch " + batch + " of '" + echo(key) + "' has a line already; delete one of them");
   }
   choices.set(key, samples, algorithms);
 }
@@ -162,17 +163,18 @@ ChoicesByConditions parse_choices_file(const std::string& text, const std::strin
   each_line(text, file, [&](const std::string& line) {
     if (!has_begun) {
       if (line != first_line) {
-        throw Error(ErrorCode::corrupt, "here is '" + line + "'; a file of choices begins with '" +
+        throw Error(ErrorCode::corrupt, "here is '" + echo(line) + "'; a file of choices begins with '" +
                                             std::string(first_line) + "'. Give another file, or delete this one");
       }
       has_begun = true;
     } else if (line.starts_with(on)) {
       const auto [place, is_new] = all.try_emplace(line.substr(on.size()));
-      if (!is_new) throw Error(ErrorCode::corrupt, "'" + line + "' is there twice; put what is under both together");
+      if (!is_new)
+        throw Error(ErrorCode::corrupt, "'" + echo(line) + "' is there twice; put what is under both together");
       section = &place->second;
     } else if (section == nullptr) {
-      throw Error(ErrorCode::corrupt, "'" + line + "' has no line before it that begins with '" + std::string(on) +
-                                          "' and says what it was measured on");
+      throw Error(ErrorCode::corrupt, "'" + echo(line) + "' has no line before it that begins with '" +
+                                          std::string(on) + "' and says what it was measured on");
     } else {
       add_line(*section, line);
     }

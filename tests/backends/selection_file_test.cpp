@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <random>
 #include <string>
 
 #include "lockstep/base/error.hpp"
@@ -90,8 +91,8 @@ TEST(SelectionFile, WhatIsWrongIsNamedWithItsPlace) {
       {spoilt("\"tree\"", "\"tre\""), "some.json: entry 2: there is no algorithm 'tre'; did you mean 'tree'?"},
       {spoilt("\"tree\"", "7"), "some.json: entry 2: \"algorithm\" is 7; it must be a text"},
       {spoilt("\"binomial\"", "\"ring\""),
-       "some.json: entry 3: there is no algorithm of broadcast 'ring'; did you mean 'binomial'?"},
-      {spoilt("\"broadcast\"", "\"bcast\""), "some.json: entry 3: there is no operation 'bcast'; did you mean"},
+       "some.json: entry 3: there is no algorithm of broadcast 'ring'; there are binomial, shared-memory"},
+      {spoilt("\"broadcast\"", "\"broadcat\""), "some.json: entry 3: there is no operation 'broadcat'; did you mean"},
       {spoilt("\"from_bytes\":4096", "\"from_bytes\":4095"),
        "some.json: entry 2: all_reduce on 5 ranks on 2 nodes, 2 "},
       {spoilt("\"blocks_in_flight\":4", "\"blocks_in_flight\":0"), "some.json: entry 2: the blocks in flight are 0;"},
@@ -99,6 +100,40 @@ TEST(SelectionFile, WhatIsWrongIsNamedWithItsPlace) {
   };
   for (const auto& [text, part] : cases) {
     EXPECT_NE(complaint(text).find(part), std::string::npos) << complaint(text) << "\n  does not say: " << part;
+  }
+}
+
+TEST(SelectionFile, ThatIsDeeplyNestedIsRefused) {
+  constexpr int depth = 1'000'000;
+  for (const auto& [open, close] : {std::pair('[', ']'), std::pair('{', '}')}) {
+    std::string text;
+    for (int i = 0; i < depth; ++i) text += open == '[' ? "[" : "{\"a\":";
+    text += "1" + std::string(depth, close);
+    EXPECT_EQ(complaint(text), "some.json: objects and lists are nested more than 8 deep");
+    EXPECT_EQ(complaint(spoilt("[2,3]", text)), "some.json: objects and lists are nested more than 8 deep");
+  }
+}
+
+TEST(SelectionFile, MessagesRepeatLittleOfIt) {
+  const std::string much(1'000'000, 'x');
+  for (const std::string& text :
+       {spoilt("lockstep selection table", much), spoilt("\"ranks\":5,", "\"ranks\":\"" + much + "\","),
+        spoilt("\"version\"", '"' + much + '"'), spoilt("\"tree\"", '"' + much + '"'), '[' + much + ']'}) {
+    EXPECT_LT(complaint(text).size(), 500U);
+  }
+}
+
+TEST(SelectionFile, OfAnyBytesIsReadOrRefused) {
+  std::mt19937 random(1);
+  const std::string good = format_selection_table(example());
+  for (int round = 0; round < 5000; ++round) {
+    std::string text = round % 2 == 0 ? good : std::string(random() % 200, ' ');
+    for (auto change = random() % 8 + (round % 2 == 0 ? 0 : 200); change > 0 && !text.empty(); --change) {
+      text[random() % text.size()] =
+          static_cast<char>(random() % 3 == 0 ? random() % 256 : "{}[]\",:0-e9tfn"[random() % 15]);
+    }
+    if (random() % 8 == 0) text.resize(random() % (text.size() + 1));
+    EXPECT_LT(complaint(text).size(), 1000U);
   }
 }
 

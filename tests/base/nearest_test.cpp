@@ -18,6 +18,35 @@ TEST(Nearest, FindsTheWordThatWasMeant) {
   EXPECT_EQ(nearest("learning_rate", words), "learning-rate");
 }
 
+TEST(Nearest, LeavesAloneWhatIsLikeNone) {
+  constexpr std::array<std::string_view, 4> options{"freeze", "data-dir", "wait", "lr"};
+  for (const char* word : {"resume", "save-dir", "weights", "np", "x", ""})
+    EXPECT_EQ(nearest(word, options), "") << word;
+  EXPECT_EQ(nearest(std::string(1'000'000, 'a'), options), "");
+}
+
+TEST(Nearest, TakesABeginningForTheOnlyWordThatHasIt) {
+  constexpr std::array<std::string_view, 4> passes{"fuse", "recompute", "reuse-memory", "reuse"};
+  EXPECT_EQ(nearest("reus", std::span(passes).first(3)), "reuse-memory");
+  EXPECT_EQ(nearest("recom", passes), "recompute");
+  EXPECT_EQ(nearest("re", passes), "") << "two begin so";
+}
+
+TEST(Nearest, CountsSwappedNeighborsOnce) {
+  constexpr std::array<std::string_view, 2> choices{"bf16", "ring"};
+  EXPECT_EQ(nearest("bf61", choices), "bf16");
+  EXPECT_EQ(nearest("rign", choices), "ring");
+}
+
+TEST(Echo, IsOneLineOfBoundedLength) {
+  EXPECT_EQ(echo("lenet"), "lenet");
+  EXPECT_EQ(echo("a\nb\x1b[2Jc"), "a?b?[2Jc");
+  EXPECT_EQ(echo("größe"), "größe");
+  EXPECT_EQ(echo("gr\xf6\xdf"), "gr??");
+  EXPECT_EQ(echo("äöü", 4), "äö…");
+  EXPECT_EQ(echo(std::string(1000, 'x')), std::string(80, 'x') + "…");
+}
+
 TEST(Nearest, TakesTheFirstOfEquals) {
   constexpr std::array<std::string_view, 2> equals{"ab", "ac"};
   EXPECT_EQ(nearest("ad", equals), "ab");
@@ -26,6 +55,8 @@ TEST(Nearest, TakesTheFirstOfEquals) {
 TEST(Unknown, SaysWhatThereIsAndWhatWasMeant) {
   EXPECT_EQ(unknown("model", "lennet", std::span(words).first(2)),
             "there is no model 'lennet'; did you mean 'lenet'? There are lenet, resnet20");
+  EXPECT_EQ(unknown("model", "yolov5", std::span(words).first(2)),
+            "there is no model 'yolov5'; there are lenet, resnet20");
   EXPECT_EQ(unknown("model", "lenet", {}), "there is no model 'lenet'");
 }
 

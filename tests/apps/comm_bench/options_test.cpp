@@ -24,24 +24,24 @@ TEST(Options, TakesTheDocumentedCommand) {
 }
 
 TEST(Options, NameTheNearestOfAMisspeltWord) {
-  expect_complaint({"--op", "allreduce"}, "there is no operation 'allreduce'; did you mean 'all_reduce'?");
+  expect_complaint({"--op", "allreduce"}, "--op allreduce: there is no such choice; did you mean 'all_reduce'?");
   expect_complaint({"--algorithm", "mpi,rign"}, "there is no all_reduce algorithm 'rign'; did you mean 'ring'?");
   expect_complaint({"--op", "broadcast", "--algorithm", "binominal"}, "did you mean 'binomial'?");
-  expect_complaint({"--dtype", "float23"}, "there is no dtype 'float23'; did you mean 'float32'?");
+  expect_complaint({"--dtype", "float23"}, "--dtype float23: there is no such choice; did you mean 'float32'?");
   expect_complaint({"--repetition", "3"}, "there is no option '--repetition'; did you mean '--repetitions'?");
 }
 
 TEST(Options, RefuseWhatCannotBeMeasured) {
   expect_complaint({"--min", "8K", "--max", "4K"}, "--min (8192 bytes) is larger than --max (4096)");
-  expect_complaint({"--factor", "1"}, "--factor is 1; it must be at least 2");
-  expect_complaint({"--radix", "1"}, "--radix is 1; it must be at least 2");
-  expect_complaint({"--warmup", "0"}, "--warmup is 0");
-  expect_complaint({"--repetitions", "-1"}, "--repetitions is -1");
-  expect_complaint({"--seconds", "0"}, "--seconds must be positive");
-  expect_complaint({"--timeout", "nan"}, "--timeout must be positive");
+  expect_complaint({"--factor", "1"}, "--factor 1: it must be a whole number from 2 to 1000000000");
+  expect_complaint({"--radix", "1"}, "--radix 1: it must be a whole number from 2 to 1000000000");
+  expect_complaint({"--warmup", "0"}, "--warmup 0: it must be ");
+  expect_complaint({"--repetitions", "-1"}, "--repetitions -1: it must be ");
+  expect_complaint({"--seconds", "0"}, "--seconds 0: it must be a number above 0");
+  expect_complaint({"--timeout", "nan"}, "--timeout nan: it must be a number ");
   expect_complaint({"--algorithm", "ring,mpi,ring"}, "names 'ring' twice");
-  expect_complaint({"--algorithm", ""}, "there is no all_reduce algorithm ''");
-  expect_complaint({"--factor", "four"}, "'four'");
+  expect_complaint({"--algorithm", ""}, "--algorithm '': it must be a text, not empty");
+  expect_complaint({"--factor", "four"}, "--factor four: it must be ");
   expect_complaint({"256M"}, "'256M' belongs to no option");
 }
 
@@ -69,7 +69,7 @@ TEST(Options, ACudaDeviceHasNcclsAlgorithmsAndNothingOfTheProcessors) {
   EXPECT_EQ(o.algorithms, std::vector<std::string>{"auto"});
   EXPECT_EQ(parse({"--device", "cuda", "--algorithm", "tree,tree-order"}).algorithms,
             (std::vector<std::string>{"tree", "tree-order"}));
-  expect_complaint({"--device", "cudda"}, "there is no device 'cudda'; did you mean 'cuda'?");
+  expect_complaint({"--device", "cudda"}, "--device cudda: there is no such choice; did you mean 'cuda'?");
   expect_complaint({"--device", "cuda", "--algorithm", "shared-memory"},
                    "there is no all_reduce algorithm on cuda 'shared-memory'");
   expect_complaint({"--device", "cuda", "--algorithm", "mpi"}, "there is no all_reduce algorithm on cuda 'mpi'");

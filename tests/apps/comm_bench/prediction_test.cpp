@@ -79,10 +79,11 @@ TEST(PredictionOptions, SayWhatIsMissingOrWrong) {
                    "--predict needs --bandwidth");
   expect_complaint({"--nodes", "4"}, "--nodes belongs to --predict");
   expect_complaint(documented({"--overhead", "3us"}), "--overhead 3us: it is a part of --latency");
-  expect_complaint(documented({"--nodes", "0"}), "'--nodes' cannot be specified more than once");
+  expect_complaint(documented({"--nodes", "0"}), "--nodes 0: it must be a whole number from 1 to 2147483647");
+  expect_complaint(documented({"--nodes", "2"}), "'--nodes' is given more than once");
   expect_complaint(documented({"--op", "broadcast"}), "--predict knows all_reduce only");
-  expect_complaint(documented({"--overlap", "1.5"}), "--overlap 1.5: it lies between 0 and 1");
-  expect_complaint(documented({"--compute-seconds", "0"}), "--compute-seconds 0: it must be positive");
+  expect_complaint(documented({"--overlap", "1.5"}), "--overlap 1.5: it must be a number of at least 0 and at most 1");
+  expect_complaint(documented({"--compute-seconds", "0"}), "--compute-seconds 0: it must be a number above 0");
   expect_complaint(documented({"--local-latency", "1"}), "'1' is not a duration; write a positive number with ns, us");
   expect_complaint(documented({"--add-bandwidth", "10G"}), "'10G' is not a bandwidth");
   expect_complaint({"--predict", "--nodes", "2000000000", "--ranks-per-node", "8"}, "beyond 2^30 ranks");

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Command lines are parsed in this process; what becomes of a mistake and of --help under mpiexec is shown by one each.
+#include <algorithm>
+#include <random>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "apps/common/run_app.hpp"
+#include "apps/train/option_rows.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/precision.hpp"
 #include "apps/train/train_program.hpp"
@@ -43,21 +48,23 @@ class UsageMistake : public testing::TestWithParam<Mistake> {};
 TEST_P(UsageMistake, IsRefused) { expect_mistake(GetParam().arguments, GetParam().parts); }
 
 TEST(Usage, AMistakeIsReportedOnceAndReturnsTwo) {
-  const auto result = run_train(2, "--batchsize 64");
-  expect_refused(result, 2, {"no option '--batchsize'", "did you mean '--batch'?"});
+  const auto result = run_train(2, "--bacth 64");
+  expect_refused(result, 2, {"no option '--bacth'", "did you mean '--batch'?"});
   EXPECT_EQ(occurrences(result.output, "ranks on"), 0) << "nothing is started\n" << result.output;
 }
 
 const Mistake mistakes[] = {
-    {"MisspeltOption", "--batchsize 64", {"no option '--batchsize'", "did you mean '--batch'?"}},
-    {"MisspeltOptionWithValue", "--bucket_mb=2", {"no option '--bucket_mb'", "did you mean '--bucket-mb'?"}},
+    {"MisspeltOption", "--bacth 64", {"no option '--bacth'", "did you mean '--batch'?"}},
+    {"MisspeltOptionWithValue", "--bucket_md=2", {"no option '--bucket_md'", "did you mean '--bucket-mb'?"}},
+    {"OptionThatIsLikeNone", "--colour 2", {"no option '--colour'; --help lists all"}},
     {"KernelsBesideExact", "--kernels f --exact", {"--kernels has no meaning with --exact"}},
     {"KernelsOfTheReference", "--kernels f --precision float64", {"--kernels has no meaning with --ops reference"}},
-    {"AbbreviatedOption", "--epoch 2", {"no option '--epoch'", "did you mean '--epochs'?"}},
-    {"CheckOfWhat", "--check maybe", {"'maybe'", "'--check'"}},
+    {"AbbreviatedOption", "--algo ring", {"no option '--algo'", "did you mean '--algorithm'?"}},
+    {"CheckOfWhat", "--check maybe", {"--check maybe: it must be yes or no"}},
     {"Word", "lenet", {"'lenet' belongs to no option"}},
-    {"MissingValue", "--steps", {"required argument for option '--steps' is missing"}},
-    {"NoNumber", "--batch many", {"'many'", "'--batch'"}},
+    {"MissingValue", "--steps", {"--steps needs a value: a whole number from 0 to 1000000000000, or all"}},
+    {"MissingValueBeforeAnOption", "--steps --check", {"--steps needs a value: "}},
+    {"NoNumber", "--batch many", {"--batch many: it must be a whole number from 1 to 1000000000"}},
     {"Repeated", "--seed 1 --seed 2", {"'--seed'", "more than once"}},
     {"MisspeltModel", "--model resnet-20", {"--model resnet-20: ", "did you mean 'resnet20'?", "lenet|", "|resnet20"}},
     {"MisspeltDataset", "--dataset synthetic-digit", {"did you mean 'synthetic-digits'?"}},
@@ -84,20 +91,42 @@ const Mistake mistakes[] = {
      {"--data-dir has no meaning with --dataset synthetic-digits", "mnist or cifar10"}},
     {"MnistWithoutFolder", "--dataset mnist", {"--dataset mnist needs --data-dir"}},
     {"CifarWithoutFolder", "--dataset cifar10", {"--dataset cifar10 needs --data-dir"}},
-    {"NegativeRate", "--lr -0.1", {"--lr -0.1: the learning rate must be positive"}},
+    {"NegativeRate", "--lr -0.1", {"--lr -0.1: it must be a number above 0 and at most 1000"}},
     {"RateNotANumber", "--lr nan", {"--lr nan: "}},
     {"MomentumOfOne", "--momentum 1", {"--momentum 1: "}},
-    {"NoEpochs", "--epochs 0", {"--epochs 0: at least 1 epoch is needed"}},
+    {"NoEpochs", "--epochs 0", {"--epochs 0: it must be a whole number from 1 to 1000000"}},
     {"MisspeltPass",
      "--without-pass fuse,reuse",
-     {"--without-pass reuse: ", "did you mean 'fuse'?", "fuse|recompute|reuse-memory"}},
-    {"NoMicroBatches", "--accumulate 0", {"--accumulate 0: at least 1 micro-batch is needed"}},
-    {"NegativeNorm", "--clip-norm -1", {"--clip-norm -1: it cannot be negative"}},
-    {"DecayOfOne", "--ema 1", {"--ema 1: it must be in 0"}},
-    {"NegativeLossScale", "--loss-scale -2", {"--loss-scale -2: it cannot be negative"}},
-    {"NegativeSteps", "--steps -1", {"--steps -1: it cannot be negative"}},
+     {"'reuse' is no such word", "did you mean 'reuse-memory'?", "fuse|recompute|reuse-memory"}},
+    {"NoMicroBatches", "--accumulate 0", {"--accumulate 0: it must be a whole number from 1 to 65536"}},
+    {"NegativeNorm", "--clip-norm -1", {"--clip-norm -1: it must be a number of at least 0 and at most 1e+30, or off"}},
+    {"DecayOfOne", "--ema 1", {"--ema 1: it must be a number of at least 0 and below 1, or off"}},
+    {"NegativeLossScale", "--loss-scale -2", {"--loss-scale -2: it must be "}},
+    {"NegativeSteps", "--steps -1", {"--steps -1: it must be "}},
     {"EmptyBucket", "--bucket-mb 0", {"--bucket-mb 0: "}},
     {"MissingConfiguration", "--config missing.conf", {"--config missing.conf: the file cannot be read"}},
+    {"ConfigurationThatIsAFolder", "--config /", {"--config /: the file cannot be read", "Is a directory"}},
+    {"ConfigurationWithoutEnd", "--config /dev/zero", {"--config /dev/zero: ", "longer than 1048576 bytes"}},
+    {"ValueThatWouldBeSubstituted", "--lr %value%", {"--lr %value%: it must be a number"}},
+    {"NameThatWouldBeSubstituted", "--%canonical_option% 1", {"no option '--%canonical_option%'"}},
+    {"EmptyTable", "--tuning=", {"--tuning '': it must be the name of a file, not empty"}},
+    {"EmptyMetrics", "--metrics=", {"--metrics '': it must be the name of a file, not empty"}},
+    {"TooManyThreads", "--threads 100000", {"--threads 100000: it must be a whole number from 0 to 1024, or auto"}},
+    {"TooManyWorkers", "--workers 2147483647", {"--workers 2147483647: ", "from 0 to 256"}},
+    {"TooManyShards", "--shards 2147483647", {"--shards 2147483647: ", "from 0 to 65536, or off"}},
+    {"TooManyMicroBatches", "--accumulate 2147483647", {"--accumulate 2147483647: ", "from 1 to 65536"}},
+    {"HugeBucket", "--bucket-mb 1e13", {"--bucket-mb 1e13: ", "above 0 and at most 65536"}},
+    {"EndlessEpochs", "--epochs 9223372036854775807", {"--epochs 9223372036854775807: ", "from 1 to 1000000"}},
+    {"NumberBeyond64Bits", "--epochs 99999999999999999999", {"--epochs 99999999999999999999: "}},
+    {"NegativeSeed", "--seed -1", {"--seed -1: it must be a whole number from 0 to 9223372036854775807"}},
+    {"NoDeadline", "--timeout 0", {"--timeout 0: it must be a number of at least 0.001 and at most 1e+07"}},
+    {"NegativeDeadline", "--timeout -1", {"--timeout -1: "}},
+    {"DeadlineThatIsNotANumber", "--timeout nan", {"--timeout nan: "}},
+    {"EndlessDeadline", "--timeout inf", {"--timeout inf: "}},
+    {"NumbersOfDevices", "--device 2,3", {"--device 2,3: ", "cpu|cuda", "start one rank per device"}},
+    {"OptionTwiceByTwoNames", "--lr 1 --learning_rate 1", {"'--lr' is given more than once"}},
+    {"OverrideWithoutValue", "-o", {"-o needs name=value"}},
+    {"OverrideThatIsOutOfRange", "-o epoch=0", {"--epochs 0: it must be "}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Train, UsageMistake, testing::ValuesIn(mistakes),
@@ -112,6 +141,77 @@ TEST(Configuration, TheCommandLineGoesBeforeTheFileAndTheFileBeforeTheDefaults) 
   EXPECT_EQ(options.trainer.seed, 8);
   EXPECT_EQ(name(options.method), "tree");
   EXPECT_FALSE(options.trainer.sgd.nesterov);
+}
+
+TEST(Configuration, LinesAreThoseOfIniAndOfYamlFiles) {
+  const data::TemporaryDirectory directory;
+  const std::string file = directory.path() / "run.yml";
+  data::write_plain(file, "\xef\xbb\xbf# YAML\r\nbatch_size_total: 3\r\n");
+  expect_mistake("-c " + file, {"no option 'batch_size_total'"});
+  data::write_plain(
+      file,
+      "\xef\xbb\xbf# YAML\r\nepoch: 7\r\nbase_lr: \"0.25\"\r\nsync_bn: true # all ranks\r\n  metrics = 'a # b'\n");
+  const Options options = parse("-c " + file + " -o log_iters=9 seed=4").options;
+  EXPECT_EQ(options.trainer.epochs, 7);
+  EXPECT_EQ(options.trainer.schedule.peak, 0.25);
+  EXPECT_TRUE(options.trainer.sync_batch_norm);
+  EXPECT_EQ(options.metrics, "a # b");
+  EXPECT_EQ(options.trainer.log_every, 9);
+  EXPECT_EQ(options.trainer.seed, 4U);
+}
+
+TEST(Configuration, OfAnyBytesIsTakenOrRefusedBriefly) {
+  const data::TemporaryDirectory directory;
+  const std::string file = directory.path() / "run.conf";
+  const std::string good = "lr = 0.5\nmodel: resnet20 # c\nmetrics = \"a b\"\nsteps=10\nnesterov=no\n";
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text = round % 4 == 0 ? std::string(random() % 300, 'x') : good;
+    for (auto change = random() % 9 + (round % 4 == 0 ? 300 : 0); change > 0 && !text.empty(); --change) {
+      text[random() % text.size()] =
+          static_cast<char>(random() % 2 == 0 ? random() % 256 : "=:#\"'\n-._ %"[random() % 11]);
+    }
+    data::write_plain(file, text);
+    try {
+      (void)parse("--config " + file);
+    } catch (const UsageError& error) {
+      EXPECT_LT(std::string(error.what()).size(), 1000U) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(Usage, MessagesRepeatLittleOfWhatWasTyped) {
+  const std::string much(1'000'000, 'x');
+  for (const std::string& arguments : {much, "--" + much, "--lr " + much, "--model " + much, "--without-pass " + much,
+                                       "-o " + much + "=1", "--config " + much}) {
+    try {
+      (void)parse(arguments);
+      ADD_FAILURE() << "accepted";
+    } catch (const UsageError& error) {
+      EXPECT_LT(std::string(error.what()).size(), 1000U);
+    }
+  }
+}
+
+TEST(Configuration, NumbersThatDifferInTheLastBitAreDifferentSettings) {
+  const auto lr = [](const char* value) {
+    const Options options = parse(std::string("--lr ") + value).options;
+    return std::find_if(options.settings.begin(), options.settings.end(),
+                        [](const Setting& s) { return s.name == "--lr"; })
+        ->value;
+  };
+  EXPECT_EQ(lr("0.1"), "0.1");
+  EXPECT_EQ(lr("0.1000001"), "0.1000001");
+  EXPECT_NE(lr("0.1"), lr("0.10000000000000002"));
+  EXPECT_EQ(lr("0.1"), lr("1e-1"));
+}
+
+TEST(Configuration, WhatRanksMayHaveForThemselvesIsNotCompared) {
+  for (const Setting& setting : parse("--threads 1 --data-dir . --dataset mnist").options.settings) {
+    EXPECT_NE(setting.name, "--threads");
+    EXPECT_NE(setting.name, "--data-dir");
+  }
 }
 
 TEST(Configuration, LowerPrecisionsHaveFloat32WeightsAndFloat16ALossScale) {
@@ -150,13 +250,28 @@ TEST(Configuration, AMistakeInTheFileNamesTheFile) {
   const std::string file = directory.path() / "run.conf";
   const std::string in_file = " in " + file;
   data::write_plain(file, "batchsize = 24\n");
-  expect_mistake("--config " + file, {"no option 'batchsize'" + in_file, "did you mean 'batch'?"});
+  expect_mistake("--config " + file, {"batchsize" + in_file + ", line 1: ", "use --batch N"});
+  data::write_plain(file, "\nbacth = 24\n");
+  expect_mistake("--config " + file, {"no option 'bacth'" + in_file + ", line 2", "did you mean 'batch'?"});
   data::write_plain(file, "batch = many\n");
-  expect_mistake("--config " + file, {"'many'", in_file});
+  expect_mistake("--config " + file, {"--batch many" + in_file + ", line 1: it must be "});
   data::write_plain(file, "batch\n");
   expect_mistake("--config " + file, {"invalid line 'batch'", in_file});
+  for (const char* line :
+       {"[batch = 24, lr = 0.1]", "{batch: 24}", "batch = 24, seed 3", "- batch: 24", "Global:", "= 3"}) {
+    data::write_plain(file, line);
+    EXPECT_THROW((void)parse("--config " + file), UsageError) << line;
+  }
+  data::write_plain(file, "lr = %value%\n%invalid_line%\n");
+  expect_mistake("--config " + file, {"--lr %value%" + in_file});
+  data::write_plain(file, "%invalid_line%\n");
+  expect_mistake("--config " + file, {"invalid line '%invalid_line%'" + in_file});
+  data::write_plain(file, "seed = 1\nseed = 1\n");
+  expect_mistake("--config " + file, {"'--seed' is given more than once" + in_file + ", line 2"});
+  data::write_plain(file, "config = other.conf\n");
+  expect_mistake("--config " + file, {"a configuration file cannot name another one"});
   data::write_plain(file, "model = lennet\n");
-  expect_mistake("--config " + file, {"--model lennet: ", "did you mean 'lenet'?"});
+  expect_mistake("--config " + file, {"--model lennet" + in_file, "did you mean 'lenet'?"});
 }
 
 TEST(Usage, MessagesAreInTheNameOfTheProgram) {
@@ -169,49 +284,51 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   const auto result = run_train(2, "--help");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "Exit codes: 0 "), 1) << result.output;
-  for (const char* option : {"config",
-                             "dataset",
-                             "data-dir",
-                             "model",
-                             "epochs",
-                             "steps",
-                             "batch",
-                             "lr",
-                             "momentum",
-                             "nesterov",
-                             "weight-decay",
-                             "initial",
-                             "seed",
-                             "threads",
-                             "workers",
-                             "bucket-mb",
-                             "algorithm",
-                             "device",
-                             "ops",
-                             "precision",
-                             "timeout",
-                             "compare-every",
-                             "log-every",
-                             "metrics",
-                             "trace",
-                             "help",
-                             "version",
-                             "progress-thread",
-                             "tuning",
-                             "explain",
-                             "compress",
-                             "freeze",
-                             "decay-vectors",
-                             "explain-step",
-                             "sync-bn",
-                             "accumulate",
-                             "clip-norm",
-                             "ema",
-                             "zero",
-                             "loss-scale",
-                             "without-pass"}) {
-    EXPECT_EQ(occurrences(result.output, "\n  --" + std::string(option) + ' '), 1) << option << result.output;
+  const Registry registry;
+  const Program program = describe_train("train", registry);
+  for (const OptionGroup& group : program.groups) {
+    for (const Option& option : group.options) {
+      EXPECT_EQ(occurrences(result.output, "\n  --" + option.name + ' ') +
+                    occurrences(result.output, "\n  --" + option.name + '\n'),
+                1)
+          << option.name << result.output;
+    }
   }
+}
+
+TEST(Foreign, OptionsAreEachThereOnceAndTheirAnswersNameOptionsThatThereAre) {
+  const Registry registry;
+  const Program program = describe_train("train", registry);
+  std::set<std::string_view> spellings;
+  for (const ForeignOption& foreign : program.foreign) {
+    EXPECT_TRUE(spellings.insert(foreign.spelling).second) << foreign.spelling << " is there twice";
+    EXPECT_EQ(foreign.spelling.find('_'), std::string_view::npos) << foreign.spelling;
+    EXPECT_NE(foreign.alias.empty(), foreign.answer.empty()) << foreign.spelling;
+    if (!foreign.alias.empty()) {
+      EXPECT_NE(find_option(program, foreign.alias), nullptr) << foreign.spelling;
+    }
+    const std::string answer(foreign.answer);
+    const std::regex option("train[^:;]* --([a-z-]+)|use --([a-z-]+)|(?:, | or |and )--([a-z-]+)");
+    for (auto it = std::sregex_iterator(answer.begin(), answer.end(), option); it != std::sregex_iterator(); ++it) {
+      for (std::size_t i = 1; i < it->size(); ++i) {
+        if ((*it)[i].matched) {
+          EXPECT_NE(find_option(program, (*it)[i].str()), nullptr) << answer;
+        }
+      }
+    }
+  }
+}
+
+TEST(Foreign, OptionsAreUnderstoodOrAnswered) {
+  EXPECT_EQ(parse("--learning_rate 0.5").options.trainer.schedule.peak, 0.5);
+  EXPECT_EQ(parse("--iters 9 --num_workers 2 --use-sync-bn").options.trainer.steps, 9);
+  expect_mistake("--resume exp/last.pt", {"--resume: lockstep has no checkpoints yet"});
+  expect_mistake("--weights=", {"--weights: lockstep has no pretrained weights"});
+  expect_mistake("--save_dir out", {"--save_dir: lockstep has no checkpoints yet"});
+  expect_mistake("--batch-size 64", {"use --batch N, the global batch"});
+  expect_mistake("--do_eval", {"--do_eval: leave it out: train evaluates"});
+  expect_mistake("-np 2", {"-np: processes are started by mpirun or srun"});
+  expect_mistake("-o Global.save_model_dir=x", {"Global.save_model_dir: lockstep has no checkpoints yet"});
 }
 
 TEST(Version, NamesTheCommitAndEveryLibraryOnce) {
