@@ -69,8 +69,10 @@ std::string_view within_house(std::string_view path) {
   return path;
 }
 
-/// The one public header that needs a vendor's: who includes it has an MPI program already.
-constexpr std::string_view for_mpi_programs = "include/lockstep/mpi.hpp";
+/// The public headers that need a vendor's: who includes one has a program of MPI's, or libtorch's, already.
+bool is_for_a_vendors_programs(std::string_view path) {
+  return path == "include/lockstep/mpi.hpp" || path == "include/lockstep/torch.hpp";
+}
 
 constexpr const char* cuda_words[] = {"CUDA", "NCCL", "GPU", "NVCC"};
 
@@ -108,10 +110,10 @@ bool is_public(const SourceFile& file) { return starts_with(file.path, "include/
 std::optional<std::string> vendor_of(std::string_view header) {
   // A header is a vendor's if it starts so; the first that fits counts.
   static constexpr std::pair<const char*, const char*> beginnings[] = {
-      {"mpi.h", "mpi"},          {"mpi-ext.h", "mpi"},    {"nccl", "nccl"},     {"cudnn", "cudnn"},
-      {"cuda", "cuda"},          {"cublas", "cuda"},      {"nvrtc", "cuda"},    {"nvml", "cuda"},
-      {"dnnl", "dnnl"},          {"oneapi/dnnl", "dnnl"}, {"hwloc.h", "hwloc"}, {"hwloc/", "hwloc"},
-      {"driver_types.h", "cuda"}};
+      {"mpi.h", "mpi"},           {"mpi-ext.h", "mpi"},    {"nccl", "nccl"},     {"cudnn", "cudnn"},
+      {"cuda", "cuda"},           {"cublas", "cuda"},      {"nvrtc", "cuda"},    {"nvml", "cuda"},
+      {"dnnl", "dnnl"},           {"oneapi/dnnl", "dnnl"}, {"hwloc.h", "hwloc"}, {"hwloc/", "hwloc"},
+      {"driver_types.h", "cuda"}, {"torch/", "torch"}};
   for (const auto& [beginning, vendor] : beginnings) {
     if (starts_with(header, beginning)) return vendor;
   }
@@ -161,7 +163,7 @@ std::optional<std::string> House::complaint_about_include(const SourceFile& file
   const std::string header = argument.substr(1, argument.find_first_of("\">", 1) - 1);
   const Room& rules = rooms_.at(room);
   if (const auto vendor = vendor_of(header)) {
-    if (is_public(file) && file.path != for_mpi_programs) return "a public header includes " + header;
+    if (is_public(file) && !is_for_a_vendors_programs(file.path)) return "a public header includes " + header;
     if (!rules.vendor_headers.contains(*vendor)) return room + " may not include " + header;
     return std::nullopt;
   }

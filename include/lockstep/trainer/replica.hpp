@@ -11,6 +11,8 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/leaves.hpp"
 #include "lockstep/base/observer.hpp"
+#include "lockstep/base/statistics_exchange.hpp"
+#include "lockstep/comm/communicator.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/model.hpp"
@@ -18,9 +20,22 @@
 #include "lockstep/trainer/loss_scale.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/snapshot.hpp"
-#include "lockstep/trainer/statistics.hpp"
 
 namespace lockstep::trainer {
+
+/// Sums small buffers over the ranks of a communicator.
+class CommunicatorStatistics : public StatisticsExchange {
+ public:
+  /// @param communicator  outlives this
+  explicit CommunicatorStatistics(Communicator& communicator) : communicator_(&communicator) {}
+
+  void sum(Buffer buffer, Queue queue) override {
+    communicator_->all_reduce(buffer, buffer, ReduceOp::sum, queue, "statistics").wait();
+  }
+
+ private:
+  Communicator* communicator_;
+};
 
 /// One rank's copy of the model, kept equal to all the others: a `DataParallel`, the model whose values and gradients
 /// it holds, and the optimizer.

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// For programs that train with libtorch 2.3 or newer, on CPUs. The only public header that includes torch/torch.h, and
+// so not one of those that lockstep's umbrella header includes: who includes it links libtorch.
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/layout.hpp"
+#include "lockstep/base/observer.hpp"
+#include "lockstep/ddp/data_parallel.hpp"
+#include "lockstep/ddp/process_group.hpp"
+
+/// Beside `using namespace lockstep` write `::torch` for libtorch's namespace.
+namespace lockstep::torch {
+
+/// The same on all ranks, but for the observer.
+struct DistributedOptions {
+  Bytes bucket{25 << 20};  ///< of gradients that are reduced together, as `DataParallelOptions::bucket`
+  /// finish() overwrites the buffers of all ranks, such as running statistics, with rank 0's. PyTorch does so before
+  /// the next forward, to the same effect.
+  bool broadcast_buffers = true;
+  /// Whether a step may come to no gradient of a parameter on any rank. Such a parameter goes without, or has a zero
+  /// one, as in a program of one process.
+  bool allow_unused = false;
+  std::int64_t compare_every = 100;  ///< as `DataParallelOptions::compare_every`
+  Observer* observer = nullptr;      ///< as `DataParallelOptions::observer`
+};
+
+namespace detail {
+
+inline DType dtype_of(::at::ScalarType type) {
+  switch (type) {
+    case ::at::kFloat: return DType::float32;
+    case ::at::kDouble: return DType::float64;
+    case ::at::kHalf: return DType::float16;
+    case ::at::kBFloat16: return DType::bfloat16;
+    default:
+      throw Error(ErrorCode::unsupported, std::string(::c10::toString(type)) +
+                                              " is no type whose gradients are reduced: use Float, Double, Half or "
+                                              "BFloat16");
+  }
+}
+
+/// Tensors by which a module's state is known to all ranks.
+struct NamedTensor {
+  std::string name;
+  ::at::Tensor tensor;
+};
+
+/// One rank's module among its copies on the other ranks: what does not depend on the module's type.
+class Replica {
+ public:
+  Replica(ProcessGroup& group, const ::torch::nn::Module& module, const DistributedOptions& options)
+      : group_(&group), options_(options) {
+    const ::at::NoGradGuard no_grad;
+    std::vector<NamedTensor> frozen;
+    std::set<const void*> known;  // a tensor may be registered under several names
+    for (const auto& item : module.named_parameters()) {
+      if (!known.insert(item.value().unsafeGetTensorImpl()).second) continue;
+      check(item.key(), item.value());
+      if (item.value().requires_grad()) {
+        Slot& slot = slots_.emplace_back();
+        slot.name = item.key();
+        slot.parameter = item.value();
+        slot.home = item.value().detach();
+      } else {
+        frozen.push_back({item.key(), item.value()});
+      }
+    }
+    for (const auto& item : module.named_buffers()) {
+      if (!item.value().defined() || !known.insert(item.value().unsafeGetTensorImpl()).second) continue;
+      check(item.key(), item.value());
+      buffers_.push_back({item.key(), item.value()});
+    }
+    require_equal_modules(frozen);
+    broadcast(frozen);
+    broadcast(buffers_);
+    make_parallel();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      slots_[i].accumulator = ::torch::autograd::impl::grad_accumulator(slots_[i].parameter);
+      slots_[i].hook = slots_[i].accumulator->add_post_hook(std::make_unique<Hook>(*this, i));
+    }
+  }
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+  ~Replica() {
+    for (const Slot& slot : slots_)
+      if (slot.accumulator) slot.accumulator->del_post_hook(slot.hook);
+  }
+
+  DataParallel::Step finish(std::optional<double> weight, std::span<double> sums) {
+    const ::at::NoGradGuard no_grad;
+    keep_values_home();
+    if (scopes_ > 0) {
+      const auto guard = parallel_->no_sync();
+      return parallel_->finish(weight.value_or(1), sums);
+    }
+    for (std::size_t i = slots_.size(); i > 0; --i) {
+      const Slot& slot = slots_[i - 1];
+      if (slot.has_accumulated && !slot.is_ready && slot.parameter.grad().defined()) publish(i - 1);
+    }
+    for (Slot& slot : slots_) slot.has_accumulated = slot.is_ready = false;
+    DataParallel::Step step = parallel_->finish(weight.value_or(1), sums);
+    // publish() has divided by the number of ranks.
+    const double factor = weight && step.weight > 0 ? group_->size() / step.weight : 1;
+    std::vector<bool> is_unused(slots_.size());
+    for (const int parameter : step.unused) is_unused[static_cast<std::size_t>(parameter)] = true;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (is_unused[i]) continue;
+      if (factor != 1) slots_[i].view.mul_(factor);
+      slots_[i].parameter.mutable_grad() = slots_[i].view;
+    }
+    if (options_.broadcast_buffers) broadcast(buffers_);
+    if (!options_.allow_unused && !step.unused.empty()) throw unused(step.unused);
+    return step;
+  }
+
+  /// While it lives, gradients stay on their ranks.
+  class [[nodiscard]] NoSync {
+   public:
+    NoSync(int& scopes, bool on) : scopes_(&scopes), count_(on ? 1 : 0) { scopes += count_; }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+    ~NoSync() { *scopes_ -= count_; }
+
+   private:
+    int* scopes_;
+    int count_;
+  };
+  NoSync no_sync(bool on) { return {scopes_, on}; }
+  [[nodiscard]] DataParallel& parallel() { return *parallel_; }
+
+ private:
+  /// Called by autograd when a gradient has been accumulated.
+  struct Hook final : ::torch::autograd::FunctionPostHook {
+    Hook(Replica& replica_in, std::size_t index_in) : replica(replica_in), index(index_in) {}
+    ::torch::autograd::variable_list operator()(const ::torch::autograd::variable_list& outputs,
+                                                const ::torch::autograd::variable_list& /*inputs*/) override {
+      replica.accumulated(index);
+      return outputs;
+    }
+    Replica& replica;
+    std::size_t index;
+  };
+  using Accumulator = decltype(::torch::autograd::impl::grad_accumulator(std::declval<::at::Tensor>()));
+
+  /// A parameter with a gradient.
+  struct Slot {
+    std::string name;
+    ::at::Tensor parameter;
+    ::at::Tensor home;             // the memory of its values that DataParallel knows
+    ::at::Tensor view;             // of its gradient where it is reduced
+    Accumulator accumulator{};     // which the parameter itself would let go of
+    std::uintptr_t hook = 0;       // the key of ours in it
+    bool has_accumulated = false;  // under no_sync()
+    bool is_ready = false;
+  };
+
+  [[nodiscard]] Error refusal(ErrorCode code, const std::string& why, const std::string& label = {}) const {
+    ErrorContext context;
+    context.label = label;
+    context.rank = group_->rank().value;
+    context.host = group_->host();
+    return {code, why, context};
+  }
+
+  void check(const std::string& name, const ::at::Tensor& tensor) const {
+    if (tensor.is_cpu() && tensor.layout() == ::at::kStrided && tensor.is_non_overlapping_and_dense()) return;
+    std::ostringstream what;
+    what << "'" << name << "' is on " << tensor.device() << (tensor.layout() == ::at::kStrided ? "" : " and sparse")
+         << ": parameters and buffers have to be dense and on the CPU";
+    throw refusal(ErrorCode::unsupported, what.str(), name);
+  }
+
+  /// Before anything is exchanged that depends on it.
+  void require_equal_modules(const std::vector<NamedTensor>& frozen) {
+    Layout layout;
+    const auto add = [&](const std::string& name, const ::at::Tensor& tensor, const char* kind) {
+      std::ostringstream text;
+      text << kind << ' ' << name << ' ' << tensor.scalar_type() << ' ' << tensor.sizes() << ' ' << tensor.strides();
+      layout.add(text.str(), {1});
+    };
+    for (const Slot& slot : slots_) add(slot.name, slot.parameter, "parameter");
+    for (const NamedTensor& item : frozen) add(item.name, item.tensor, "frozen");
+    for (const NamedTensor& item : buffers_) add(item.name, item.tensor, "buffer");
+    auto mine = static_cast<std::int64_t>(layout.hash());
+    std::vector<std::int64_t> all(static_cast<std::size_t>(group_->size()));
+    group_->statistics().all_gather(std::span(&mine, 1), std::span(all), Queue::host(), "module").wait();
+    std::vector<int> others;
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+    if (others.empty()) return;
+    throw refusal(ErrorCode::mismatch,
+                  "the modules of the ranks named here have other parameters or buffers than rank 0's, by name, type, "
+                  "size or memory format; here are " +
+                      std::to_string(layout.tensors().size()) + ": build the same module on all ranks")
+        .naming_also(others)
+        .on_every_rank();
+  }
+
+  void make_parallel() {
+    std::vector<Parameter> parameters;
+    for (const Slot& slot : slots_) {
+      Buffer value{slot.home.data_ptr(), {slot.home.numel()}, dtype_of(slot.home.scalar_type())};
+      parameters.push_back({slot.name, value, {}});
+    }
+    DataParallelOptions options;
+    options.bucket = options_.bucket;
+    options.compare_every = options_.compare_every;
+    options.observer = options_.observer;
+    parallel_ = std::make_shared<DataParallel>(*group_, std::move(parameters), options);
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      Slot& slot = slots_[i];
+      // Whoever holds the gradient keeps its memory.
+      slot.view = ::at::from_blob(
+          parallel_->gradient(static_cast<int>(i)).data, slot.home.sizes(), slot.home.strides(),
+          [keep = parallel_](void*) {}, slot.home.options());
+    }
+  }
+
+  /// Overwrites all ranks' tensors with rank 0's.
+  void broadcast(const std::vector<NamedTensor>& tensors) {
+    if (tensors.empty() || group_->size() == 1) return;
+    packed_.clear();
+    for (const auto& [name, tensor] : tensors) {
+      const auto* begin = static_cast<const std::uint8_t*>(tensor.data_ptr());
+      packed_.insert(packed_.end(), begin, begin + tensor.nbytes());
+    }
+    const Progress::Turn turn(group_->progress());
+    group_->statistics().broadcast(std::span(packed_), {0}, Queue::host(), "buffers").wait();
+    const std::uint8_t* from = packed_.data();
+    for (const auto& [name, tensor] : tensors) {
+      std::memcpy(tensor.data_ptr(), from, tensor.nbytes());
+      from += tensor.nbytes();
+    }
+  }
+
+  /// On a thread of autograd's.
+  void accumulated(std::size_t index) { scopes_ > 0 ? void(slots_[index].has_accumulated = true) : publish(index); }
+
+  /// The gradient that the parameter really has goes where it is reduced, and stays there. Where zero_grad() has
+  /// dropped the one before, autograd has made a new one.
+  void publish(std::size_t index) {
+    Slot& slot = slots_[index];
+    if (slot.is_ready) {
+      throw refusal(
+          ErrorCode::invalid_argument,
+          "the gradient of '" + slot.name +
+              "' came twice in one step: call finish() after each backward(), or no_sync() before all but the "
+              "last",
+          slot.name);
+    }
+    const ::at::NoGradGuard no_grad;
+    ::at::Tensor& gradient = slot.parameter.mutable_grad();
+    if (gradient.layout() != ::at::kStrided || !gradient.is_cpu())
+      throw refusal(ErrorCode::unsupported, "the gradient of '" + slot.name + "' is sparse: use dense ones", slot.name);
+    if (!mean_factor_.defined())
+      mean_factor_ = ::at::scalar_tensor(1.0 / group_->size(), slot.home.options().dtype(::at::kDouble));
+    ::at::mul_out(slot.view, gradient, mean_factor_);
+    if (!gradient.is_same(slot.view)) gradient = slot.view;
+    slot.is_ready = true;
+    parallel_->ready(static_cast<int>(index));
+    parallel_->progress();
+  }
+
+  /// Whoever loads a checkpoint, as torch::load does, may have given a parameter other memory.
+  void keep_values_home() {
+    for (Slot& slot : slots_) {
+      const ::at::Tensor& now = slot.parameter;
+      if (now.data_ptr() == slot.home.data_ptr() && now.strides() == slot.home.strides()) continue;
+      if (now.sizes() != slot.home.sizes() || now.scalar_type() != slot.home.scalar_type() || !now.is_cpu()) {
+        throw refusal(ErrorCode::invalid_argument,
+                      "'" + slot.name +
+                          "' has another size, type or device than when DistributedDataParallel was made: change the "
+                          "module first, then make that",
+                      slot.name);
+      }
+      slot.home.copy_(now.detach());
+      slot.parameter.set_data(slot.home);
+    }
+  }
+
+  [[nodiscard]] Error unused(const std::vector<int>& parameters) const {
+    std::string names;
+    constexpr std::size_t shown = 8;
+    for (std::size_t i = 0; i < std::min(shown, parameters.size()); ++i)
+      names += (i == 0 ? "'" : ", '") + slots_[static_cast<std::size_t>(parameters[i])].name + "'";
+    if (parameters.size() > shown) names += " and " + std::to_string(parameters.size() - shown) + " more";
+    return refusal(ErrorCode::invalid_argument,
+                   "no rank has come to a gradient of " + names +
+                       ": call backward() before finish(), let the loss depend on these parameters, or set "
+                       "DistributedOptions::allow_unused")
+        .on_every_rank();
+  }
+
+  ProcessGroup* group_;
+  DistributedOptions options_;
+  std::vector<Slot> slots_;
+  std::vector<NamedTensor> buffers_;
+  std::vector<std::uint8_t> packed_;
+  std::shared_ptr<DataParallel> parallel_;
+  ::at::Tensor mean_factor_;
+  int scopes_ = 0;  // of no_sync()
+};
+
+}  // namespace detail
+
+/// What holds a module: one of TORCH_MODULE's, as torch::nn::Sequential, or a std::shared_ptr.
+template <typename T>
+concept ModuleHolder = requires(T& holder) {
+  { *holder } -> std::convertible_to<const ::torch::nn::Module&>;
+};
+
+/// Trains one module on all ranks, each with samples of its own, as PyTorch's DistributedDataParallel does:
+///
+///   torch::nn::Sequential net(…);
+///   lockstep::torch::DistributedDataParallel model(group, net);
+///   optimizer.zero_grad();
+///   loss(model.forward(x), y).backward();
+///   model.finish();  // gradients are means over all ranks now
+///   optimizer.step();
+///
+/// Gradients are reduced while backward is still at work. `zero_grad()` may drop them (libtorch's default; a gradient
+/// is then copied once) or set them to zero. A gradient that the program replaces before backward, between backward()
+/// calls under no_sync(), or by a hook, is the one that is reduced. The group's thread makes it; backward and finish()
+/// may run on other threads, one after the other. The module is not moved to another type or size afterwards; a
+/// checkpoint may be loaded into it, on all ranks. Move-only; afterwards the module is an ordinary one again, and keeps
+/// its gradients.
+template <ModuleHolder Module>
+class DistributedDataParallel {
+ public:
+  /// Overwrites parameters and buffers of all ranks with rank 0's. Collective.
+  /// @param group  outlives this
+  /// @throws Error{mismatch} on every rank, naming the ranks, if their modules differ in names, types, sizes or memory
+  ///         formats of parameters or buffers, or their options; Error{unsupported} that names what is not dense or not
+  ///         on the CPU; Error{invalid_argument} if parameters are of several types, or none needs a gradient
+  DistributedDataParallel(ProcessGroup& group, Module module, const DistributedOptions& options = {})
+      : module_(std::move(module)), replica_(std::make_unique<detail::Replica>(group, *module_, options)) {}
+
+  /// The module's own. Not collective.
+  template <typename... Inputs>
+  auto forward(Inputs&&... inputs) {
+    return module_->forward(std::forward<Inputs>(inputs)...);
+  }
+
+  /// Gradients are their means over all ranks when it returns: the sums, divided by the number of ranks. A rank without
+  /// a gradient of a parameter contributes zeros, and gets the mean. Under no_sync() nothing happens. Collective.
+  /// @throws Error{invalid_argument} on every rank that names the parameters of which no rank has a gradient, unless
+  /// the
+  ///         options allow that; as DataParallel::finish
+  DataParallel::Step finish() { return replica_->finish(std::nullopt, {}); }
+  /// For ranks with different numbers of samples, or none: gradients are their sums over all ranks, divided by the sum
+  /// of weights. With a loss that is a sum over samples, or a mean times their number, and the number of samples as
+  /// weight, that is the mean over all samples. Under no_sync() weights and sums add up.
+  /// @param weight  not negative  @param sums  numbers to add up over ranks, as the loss; overwritten. As many on all
+  DataParallel::Step finish(double weight, std::span<double> sums = {}) { return replica_->finish(weight, sums); }
+
+  /// `auto guard = model.no_sync(step % 4 != 3);`: while it lives, gradients accumulate on each rank; the first
+  /// finish() after it reduces them. In it finish() need not be called, but for weights and sums. @param on  the same
+  /// on all ranks
+  auto no_sync(bool on = true) { return replica_->no_sync(on); }
+
+  [[nodiscard]] Module& module() { return module_; }
+  /// What reduces the gradients; for its `exposed_seconds()` and `number_steps_from()`.
+  [[nodiscard]] DataParallel& parallel() { return replica_->parallel(); }
+
+ private:
+  Module module_;
+  std::unique_ptr<detail::Replica> replica_;
+};
+
+}  // namespace lockstep::torch
