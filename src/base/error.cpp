@@ -41,6 +41,13 @@ Error Error::in_step(std::int64_t step) const {
   return copy;
 }
 
+Error Error::in_action(std::int64_t action) const {
+  Error copy = *this;
+  if (!copy.context_.action) copy.context_.action = action;
+  copy.compose();
+  return copy;
+}
+
 Error Error::of_operation(const ErrorContext& operation) const {
   Error copy = *this;
   if (copy.context_.operation.empty()) copy.context_.operation = operation.operation;
@@ -85,6 +92,7 @@ void Error::compose() {
   if (!context_.operation.empty()) detail("operation", context_.operation);
   if (!context_.label.empty()) detail("label", "'" + context_.label + "'");
   if (context_.step) detail("step", std::to_string(*context_.step));
+  if (context_.action) detail("action", std::to_string(*context_.action));
   const bool names_others = context_.peers.size() != 1 || context_.peers.front() != context_.rank;
   if (!context_.peers.empty() && names_others) {
     std::string list;

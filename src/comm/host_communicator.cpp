@@ -37,7 +37,8 @@ bool HostCommunicator::depart() noexcept {
   progress_->remove(*this);  // before anything is taken apart that a progress thread might use
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;
-  if (!is_unwinding) {
+  const bool is_reason_known = poison_ && progress_->unreported() != poison_;  // to the program, by an error
+  if (!is_unwinding && !is_reason_known) {
     progress_->say("rank " + std::to_string(rank().value) + ": a communicator (" + std::string(options_.backend) +
                    ") was destroyed without close(); its resources stay in use");
   }

@@ -2,6 +2,7 @@
 #include "lockstep/comm/work.hpp"
 
 #include <algorithm>
+#include <exception>
 
 namespace lockstep {
 namespace {
@@ -11,8 +12,10 @@ constexpr std::chrono::duration<double> longest_wait = std::chrono::hours(24 * 3
 
 }  // namespace
 
+/// Not where an exception is under way, or an error that the program has yet to get: that is the reason, and is told.
 Work::~Work() {
-  if (operation_ && operation_->state() == Operation::State::pending) {
+  const bool has_a_reason = std::uncaught_exceptions() > 0 || (operation_ && progress_->unreported());
+  if (operation_ && operation_->state() == Operation::State::pending && !has_a_reason) {
     progress_->say("a Work was destroyed before it was waited for; its buffers stay in use");
   }
 }

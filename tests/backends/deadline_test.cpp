@@ -110,7 +110,7 @@ void expect_timeout(const Outcome& outcome, int self, int size, bool plan) {
       EXPECT_NE(peer, self);
       EXPECT_LT(peer, size);
     }
-    EXPECT_TRUE(error.context().step) << error.what();
+    EXPECT_TRUE(error.context().action) << error.what();
   }
   EXPECT_GE(outcome.waited, deadline);
 }

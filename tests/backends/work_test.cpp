@@ -6,6 +6,7 @@
 
 #include <array>
 #include <chrono>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,6 +71,27 @@ TEST(Work, OutlivesItsCommunicatorAndFails) {
     EXPECT_EQ(error.context().rank, 0);
     EXPECT_NE(error.message().find("destroyed before close()"), std::string::npos) << error.what();
   }
+}
+
+TEST(Work, IsNotRemarkedOnWhereAnExceptionIsUnderWay) {
+  Pair pair;
+  try {
+    const Work work = pair.submit(0);
+    throw std::runtime_error("of the program");
+  } catch (const std::runtime_error&) {
+    EXPECT_TRUE(pair.notices.empty()) << pair.notices.front();
+  }
+  Work theirs = pair.submit(1);
+  theirs.wait();
+}
+
+TEST(Communicator, IsNotRemarkedOnAfterAnErrorThatTheProgramHasGot) {
+  Pair pair;
+  Work work = pair.submit(0);
+  pair.ranks[1].abort("the loss is not a number");
+  EXPECT_THROW(work.wait(), Error);
+  pair.ranks.communicators[0].reset();
+  EXPECT_TRUE(pair.notices.empty()) << pair.notices.front();
 }
 
 TEST(Prepared, IsRefusedASecondStartBeforeTheFirstHasEnded) {

@@ -20,6 +20,11 @@ TEST(Error, TextNamesEveryKnownField) {
                "5, bytes 64)");
 }
 
+TEST(Error, TellsTheActionOfAPlanFromAStepOfTraining) {
+  const Error error = Error(ErrorCode::timeout, "m").in_action(3).in_action(4).in_step(7);
+  EXPECT_STREQ(error.what(), "timeout: m (step 7, action 3)");
+}
+
 TEST(Error, WhoReportsItsOwnFaultIsNotNamedAsAPeer) {
   EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {1}}).what(), "rank 1: io: m");
   EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {0}}).what(), "rank 1: io: m (peer rank 0)");

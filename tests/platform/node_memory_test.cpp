@@ -365,6 +365,15 @@ TEST_F(NodeMemoryTest, SixtyFourAtOnceTakeNoMoreAddressesThanOne) {
   for (const auto& memory : all) memory->close();
 }
 
+/// Where /proc hides the node's other processes.
+TEST_F(NodeMemoryTest, IsSharedWithoutProc) {
+  NodeMemory& memory = make({.control_bytes = Bytes{4096}, .proc = false});
+  memory.control(rank())[0] = static_cast<std::byte>(rank() + 1);
+  barrier(node());
+  for (int peer = 0; peer < size(); ++peer) EXPECT_EQ(memory.control(peer)[0], static_cast<std::byte>(peer + 1));
+  barrier(node());
+}
+
 /// With and without membarrier.
 class WakeUps : public NodeMemoryTest, public testing::WithParamInterface<bool> {
  protected:

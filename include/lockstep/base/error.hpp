@@ -48,13 +48,14 @@ std::string_view name(ErrorCode code);
 
 /// What is known about the place and the circumstances of an error. Unknown fields stay empty.
 struct ErrorContext {
-  std::string operation;              ///< e.g. "all_reduce"
-  std::string label;                  ///< the caller's name for it: a tensor or bucket
-  std::optional<std::int64_t> step;   ///< step of the plan, or of training
-  std::optional<int> rank;            ///< the rank that reports
-  std::string host;                   ///< the host it runs on
-  std::vector<int> peers;             ///< the ranks at fault or waited for
-  std::optional<std::int64_t> bytes;  ///< size of the buffer concerned
+  std::string operation;               ///< e.g. "all_reduce"
+  std::string label;                   ///< the caller's name for it: a tensor or bucket
+  std::optional<std::int64_t> step;    ///< step of training, from 1
+  std::optional<int> rank;             ///< the rank that reports
+  std::string host;                    ///< the host it runs on
+  std::vector<int> peers;              ///< the ranks at fault or waited for
+  std::optional<std::int64_t> bytes;   ///< size of the buffer concerned
+  std::optional<std::int64_t> action;  ///< of a collective: which action of this rank's plan waits, from 0
 };
 
 /// The one exception type of lockstep.
@@ -75,6 +76,8 @@ class Error : public std::exception {
   [[nodiscard]] Error reported_by(int rank, std::string_view host) const;
   /// The same error with the step filled in where it was unknown.
   [[nodiscard]] Error in_step(std::int64_t step) const;
+  /// The same error with the action of the plan filled in where it was unknown.
+  [[nodiscard]] Error in_action(std::int64_t action) const;
   /// The same error with operation, label and bytes filled in where they were unknown.
   [[nodiscard]] Error of_operation(const ErrorContext& operation) const;
   /// The same error with these ranks added to its peers.

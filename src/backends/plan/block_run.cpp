@@ -132,7 +132,7 @@ bool BlockRun::test(const Flight& flight) {
     if (flight.ticket.index >= 0) return medium_->test(flight.ticket);
     return awaited(std::get<Await>(plan_->steps()[static_cast<std::size_t>(flight.step)])) == none;
   } catch (const Error& error) {
-    throw error.in_step(flight.step);
+    throw error.in_action(flight.step);
   }
 }
 

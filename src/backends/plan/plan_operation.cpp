@@ -89,14 +89,12 @@ void PlanOperation::add_pending(ErrorContext& context) const {
   for (const BlockRun& run : runs_) {
     if (run.done()) continue;
     const auto [step, peer] = run.pending();
-    context.step = step;
-    context.peers = {peer};
+    if (step >= 0) context.action = step;
+    if (peer >= 0) context.peers = {peer};
     break;
   }
-  std::vector<int> awaited;
-  add_awaited(awaited);
-  for (const int rank : awaited)
-    if (rank != context.peers.front()) context.peers.push_back(rank);
+  for (const int rank : awaited())
+    if (context.peers.empty() || rank != context.peers.front()) context.peers.push_back(rank);
 }
 
 }  // namespace lockstep::backends

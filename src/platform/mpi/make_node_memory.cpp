@@ -77,24 +77,28 @@ std::optional<int> member_of(const Offer& offer, std::uint64_t nonce) {
   return std::nullopt;
 }
 
-/// What rank 0 tells the others before they come to fetch its file.
+/// What rank 0 tells the others before they fetch its file.
 struct Invitation {
   NodeLayout layout;
   std::uint64_t nonce = 0;
-  std::string socket;  ///< "-" where nobody will come
+  pid_t process = 0;  ///< whose `descriptor` it is
+  int descriptor = -1;
+  FileIdentity file;
 };
 
 std::string to_text(const Invitation& invitation) {
   std::ostringstream text;
   text << invitation.layout.members << ' ' << invitation.layout.heap.value << ' ' << invitation.nonce << ' '
-       << invitation.socket;
+       << invitation.process << ' ' << invitation.descriptor << ' ' << invitation.file.device << ' '
+       << invitation.file.number;
   return text.str();
 }
 
 Invitation invitation_from(const std::string& text) {
   Invitation invitation;
   std::istringstream in(text);
-  in >> invitation.layout.members >> invitation.layout.heap.value >> invitation.nonce >> invitation.socket;
+  in >> invitation.layout.members >> invitation.layout.heap.value >> invitation.nonce >> invitation.process >>
+      invitation.descriptor >> invitation.file.device >> invitation.file.number;
   return invitation;
 }
 
@@ -156,10 +160,11 @@ class Entrance {
     why_not = first_failure(&Entrance::create);
     if (!why_not.empty()) return;
     invitation_ = invitation_from(broadcast_string(node_, rank_ == 0 ? to_text(invitation_) : std::string(), Rank{0}));
-    for (const auto step : {&Entrance::connect, &Entrance::pass, &Entrance::sign_in, &Entrance::meet}) {
-      why_not = first_failure(step);
-      if (!why_not.empty()) return;
-    }
+    why_not = first_failure(&Entrance::open_in_proc);
+    if (why_not.empty()) pass_over_a_socket(why_not);
+    for (const auto step : {&Entrance::sign_in, &Entrance::meet})
+      if (why_not.empty()) why_not = first_failure(step);
+    if (!why_not.empty()) return;
     files().add(file_);
     plan_.member_of_rank.clear();
     for (int rank = 0; rank < ranks_; ++rank) plan_.member_of_rank.push_back(rank);
@@ -177,21 +182,37 @@ class Entrance {
     if (rank_ != 0) return;
     const auto least = std::min_element(offers_.begin(), offers_.end(),
                                         [](const Offer& a, const Offer& b) { return a.addresses < b.addresses; });
-    invitation_ = {{ranks_, heap_size(ranks_, options_, least->addresses)}, random_nonce(), "-"};
+    invitation_ = {.layout = {ranks_, heap_size(ranks_, options_, least->addresses)}, .nonce = random_nonce()};
     file_ = std::make_shared<NodeFile>(SharedFile(invitation_.layout.file()), invitation_.layout, 0, invitation_.nonce);
-    if (ranks_ == 1) return;
-    sender_ = std::make_unique<DescriptorSender>(ranks_ - 1);
-    invitation_.socket = sender_->name();
+    invitation_.process = getpid();
+    invitation_.descriptor = file_->descriptor();
+    invitation_.file = file_->identity();
   }
 
-  void connect() {
-    if (rank_ != 0) connection_ = connect_to_sender(invitation_.socket, passing_deadline());
+  void open_in_proc() {
+    if (rank_ == 0 || !options_.proc) return;
+    Descriptor found = open_descriptor_of(invitation_.process, invitation_.descriptor, invitation_.file);
+    if (found.open()) map(std::move(found));
   }
 
-  void pass() {
-    if (sender_ != nullptr) sender_->send(file_->descriptor(), passing_deadline());
-    if (rank_ == 0) return;
-    SharedFile file(receive_descriptor(connection_, passing_deadline()), invitation_.layout.file());
+  /// To the ranks to which /proc does not show the file.
+  void pass_over_a_socket(std::string& why_not) {
+    const auto missing = all_gather_numbers(node_, file_ == nullptr ? 1 : 0);
+    if (std::find(missing.begin(), missing.end(), 1) == missing.end()) return;
+    why_not = first_failure(&Entrance::offer_over_a_socket);
+    if (!why_not.empty()) return;
+    socket_ = broadcast_string(node_, rank_ == 0 ? sender_->name() : std::string(), Rank{0});
+    why_not = first_failure(&Entrance::receive);
+    sender_.reset();
+  }
+  void offer_over_a_socket() {
+    if (rank_ == 0) sender_ = std::make_unique<DescriptorSender>(file_->descriptor(), invitation_.nonce);
+  }
+  void receive() {
+    if (file_ == nullptr) map(receive_descriptor(socket_, invitation_.nonce, passing_deadline()));
+  }
+  void map(Descriptor descriptor) {
+    SharedFile file(std::move(descriptor), invitation_.layout.file(), invitation_.file);
     file_ = std::make_shared<NodeFile>(std::move(file), invitation_.layout, rank_, invitation_.nonce);
   }
 
@@ -242,7 +263,7 @@ class Entrance {
   std::vector<Offer> offers_;  // by rank
   Invitation invitation_;
   std::unique_ptr<DescriptorSender> sender_;
-  Descriptor connection_;
+  std::string socket_;  // its name
   std::shared_ptr<NodeFile> file_;
   std::optional<std::int64_t> area_;
   GroupPlan plan_;

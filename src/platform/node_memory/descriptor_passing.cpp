@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/node_memory/descriptor_passing.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "lockstep/base/error.hpp"
@@ -74,41 +77,109 @@ struct Parcel {
                  .msg_flags = 0};
 };
 
-void send_descriptor(const Descriptor& connection, int descriptor) {
+/// @return whether it has been sent; a receiver that has gone gets nothing
+bool send_descriptor(const Descriptor& connection, int descriptor) {
   Parcel parcel;
   cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof descriptor);
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  if (sendmsg(connection.get(), &parcel.message, MSG_NOSIGNAL) != 1) give_up(failed("sendmsg"));
+  return sendmsg(connection.get(), &parcel.message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
+
+/// The thread that serves gets none of the process's signals, whose handlers may expect to run on another one.
+class WithoutSignals {
+ public:
+  WithoutSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  WithoutSignals(const WithoutSignals&) = delete;
+  WithoutSignals& operator=(const WithoutSignals&) = delete;
+  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
 
 }  // namespace
 
-DescriptorSender::DescriptorSender(int receivers) : socket_(make_socket()), receivers_(receivers) {
+Descriptor open_descriptor_of(pid_t process, int descriptor, const FileIdentity& file) {
+  const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(descriptor);
+  // Looked at first: of another process than was meant it may be a device, which to open may do anything.
+  if (identity_of(path) != file) return {};
+  return Descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+}
+
+DescriptorSender::DescriptorSender(int descriptor, std::uint64_t nonce)
+    : socket_(make_socket()), stop_(eventfd(0, EFD_CLOEXEC)), descriptor_(descriptor), nonce_(nonce) {
   std::random_device random;
   name_ = "lockstep-" + std::to_string(getpid()) + '-' + std::to_string(random()) + '-' + std::to_string(random());
   const auto bound = with_address(
       name_, [this](const sockaddr* address, socklen_t length) { return bind(socket_.get(), address, length); });
   if (bound != 0) give_up(failed("bind"));
-  if (listen(socket_.get(), receivers) != 0) give_up(failed("listen"));
+  if (listen(socket_.get(), SOMAXCONN) != 0) give_up(failed("listen"));
+  if (fcntl(socket_.get(), F_SETFL, O_NONBLOCK) != 0 || !stop_.open()) give_up(failed("fcntl or eventfd"));
+  const WithoutSignals inherited_by_the_thread;
+  thread_ = std::thread([this] { serve(); });
 }
 
-void DescriptorSender::send(int descriptor, std::chrono::milliseconds deadline) {
-  const auto until = Clock::now() + deadline;
-  for (int sent = 0; sent < receivers_;) {
-    await_input(socket_, until, "not all ranks of the node came to fetch the shared memory");
-    const Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!connection.open() && errno == EINTR) continue;
-    if (!connection.open()) give_up(failed("accept"));
-    if (!same_user(connection)) continue;
-    send_descriptor(connection, descriptor);
-    ++sent;
+DescriptorSender::~DescriptorSender() {
+  const std::uint64_t one = 1;
+  if (write(stop_.get(), &one, sizeof one) == sizeof one) thread_.join();
+}
+
+void DescriptorSender::serve() {
+  std::vector<pollfd> watched;
+  for (;;) {
+    watched = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
+               {.fd = socket_.get(), .events = POLLIN, .revents = 0}};
+    for (const Descriptor& connection : connections_)
+      watched.push_back({.fd = connection.get(), .events = POLLIN, .revents = 0});
+    if (poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return;
+    if (watched.front().revents != 0) return;
+    answer_those_who_have_written();
+    accept_some();
   }
 }
 
-Descriptor connect_to_sender(const std::string& name, std::chrono::milliseconds deadline) {
+/// Also those of others, so that they do not fill the queue. Who is in earnest writes at once: where many others are
+/// silent, the oldest are closed, after a moment.
+void DescriptorSender::accept_some() {
+  constexpr std::size_t most = 256;
+  constexpr std::size_t at_a_time = 64;
+  if (connections_.size() >= most) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    answer_those_who_have_written();
+    connections_.erase(connections_.begin(), connections_.begin() + std::min(connections_.size(), at_a_time));
+  }
+  for (std::size_t accepted = 0; accepted < at_a_time; ++accepted) {
+    Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection.open()) {
+      const bool has_too_many_files = errno == EMFILE || errno == ENFILE;
+      if (has_too_many_files) connections_.clear();
+      if (has_too_many_files) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    if (same_user(connection)) connections_.push_back(std::move(connection));
+  }
+}
+
+void DescriptorSender::answer_those_who_have_written() {
+  std::erase_if(connections_, [this](const Descriptor& connection) {
+    std::uint64_t shown = 0;
+    const ssize_t bytes = recv(connection.get(), &shown, sizeof shown, MSG_DONTWAIT);
+    if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (bytes == sizeof shown && shown == nonce_) (void)send_descriptor(connection, descriptor_);
+    return true;
+  });
+}
+
+namespace {
+
+Descriptor connect_to(const std::string& name, std::chrono::milliseconds deadline) {
   Descriptor connection = make_socket();
   // Where the queue of those who connect is full, connect() waits this long.
   const timeval limit{.tv_sec = deadline.count() / 1000, .tv_usec = deadline.count() % 1000 * 1000};
@@ -124,15 +195,29 @@ Descriptor connect_to_sender(const std::string& name, std::chrono::milliseconds 
   return connection;
 }
 
-Descriptor receive_descriptor(const Descriptor& connection, std::chrono::milliseconds deadline) {
-  await_input(connection, Clock::now() + deadline, "the local rank 0 did not send the shared memory");
+/// @return nothing open if the sender closes the connection
+Descriptor receive_over(const Descriptor& connection, std::uint64_t nonce, Clock::time_point until) {
+  if (send(connection.get(), &nonce, sizeof nonce, MSG_NOSIGNAL) != sizeof nonce) return {};
+  await_input(connection, until, "the local rank 0 did not send the shared memory");
   Parcel parcel;
-  if (recvmsg(connection.get(), &parcel.message, MSG_CMSG_CLOEXEC) != 1) give_up(failed("recvmsg"));
+  if (recvmsg(connection.get(), &parcel.message, MSG_CMSG_CLOEXEC) != 1) return {};
   const cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) give_up("no open file came with the message");
   int number = -1;
   std::memcpy(&number, CMSG_DATA(header), sizeof number);
   return Descriptor(number);
+}
+
+}  // namespace
+
+/// Again and again, since the sender closes the oldest connections where there are very many.
+Descriptor receive_descriptor(const std::string& name, std::uint64_t nonce, std::chrono::milliseconds deadline) {
+  const auto until = Clock::now() + deadline;
+  do {
+    Descriptor received = receive_over(connect_to(name, deadline), nonce, until);
+    if (received.open()) return received;
+  } while (Clock::now() < until);
+  give_up("the local rank 0 closed the connection");
 }
 
 }  // namespace lockstep

@@ -1,35 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "platform/node_memory/descriptor.hpp"
+#include "platform/node_memory/shared_file.hpp"
 
-/// Passing an open file to other processes of this machine (and network namespace) and user, over a Unix socket in the
-/// abstract namespace: it has no file that could be left behind. Everything @throws Error{unsupported} or
-/// Error{timeout}.
+/// Passing an open file to other processes of this machine and user: through /proc, or over a Unix socket in the
+/// abstract namespace, which leaves no file behind. Everything @throws Error{unsupported} or Error{timeout}.
 namespace lockstep {
 
+/// The file that another process has open, as /proc shows it: no other process takes part in that, or can hinder it.
+/// @return nothing open where /proc does not show it, as to another user or in another PID namespace
+Descriptor open_descriptor_of(pid_t process, int descriptor, const FileIdentity& file);
+
+/// Gives an open file to processes that connect to its socket. Every user of the machine can connect to it, and could
+/// fill the queue of those who wait; so a thread takes up all connections as they come, and closes those of other
+/// users. Only who shows the nonce gets the file: the user alone is no proof in a user namespace, where all users that
+/// have no name in it appear as one.
 class DescriptorSender {
  public:
-  /// @param receivers  how many will connect; they can from now on
-  explicit DescriptorSender(int receivers);
+  /// @param descriptor  stays open as long as the sender lives
+  /// @param nonce       known to the receivers alone
+  DescriptorSender(int descriptor, std::uint64_t nonce);
+  DescriptorSender(const DescriptorSender&) = delete;
+  DescriptorSender& operator=(const DescriptorSender&) = delete;
+  ~DescriptorSender();
 
-  /// Where receivers connect to; different for each sender.
+  /// Where receivers connect to, different for each sender.
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// Gives `descriptor` to every receiver. Other users' processes are turned away.
-  void send(int descriptor, std::chrono::milliseconds deadline);
 
  private:
+  void serve();
+  void accept_some();
+  void answer_those_who_have_written();
+
   Descriptor socket_;
+  Descriptor stop_;  // an eventfd
   std::string name_;
-  int receivers_;
+  int descriptor_;
+  std::uint64_t nonce_;
+  std::vector<Descriptor> connections_;  // that have not shown the nonce yet, the oldest first
+  std::thread thread_;
 };
 
-/// @return a connection, from which receive_descriptor() gets what the sender will send
-Descriptor connect_to_sender(const std::string& name, std::chrono::milliseconds deadline);
-
-Descriptor receive_descriptor(const Descriptor& connection, std::chrono::milliseconds deadline);
+/// @return the file that the sender of this name gives to those who know the nonce. @post it may be any file: who maps
+///         it checks which one it is (`SharedFile`)
+Descriptor receive_descriptor(const std::string& name, std::uint64_t nonce, std::chrono::milliseconds deadline);
 
 }  // namespace lockstep

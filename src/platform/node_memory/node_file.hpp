@@ -37,6 +37,7 @@ class NodeFile final : public std::enable_shared_from_this<NodeFile> {
   [[nodiscard]] std::uint64_t nonce() const { return nonce_; }
   [[nodiscard]] const NodeLayout& layout() const { return layout_; }
   [[nodiscard]] int descriptor() const { return file_.descriptor(); }
+  [[nodiscard]] FileIdentity identity() const { return file_.identity(); }
   [[nodiscard]] std::byte* at(std::int64_t offset) const { return file_.data() + offset; }
   [[nodiscard]] bool has_ended(int member) const { return !file_.marked_by_other(member); }
 

@@ -167,6 +167,7 @@ struct NodeMemoryOptions {
   /// are threads. Rank 0's counts.
   std::optional<Bytes> heap_bytes;
   bool membarrier = true;                      ///< false: do without it, as on a machine that has none
+  bool proc = true;                            ///< false: do without /proc, as where it hides other processes
   std::chrono::milliseconds deadline{10'000};  ///< for passing a descriptor to a peer
   /// What there is to say that is no error; called on rank 0 of the node.
   std::function<void(std::string_view)> notice;

@@ -47,6 +47,16 @@ class Credit {
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::unsupported, what); }
 
+constexpr int seals_of_its_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+[[noreturn]] void reject(const std::string& what) {
+  throw Error(ErrorCode::corrupt, "the shared memory received " + what + "; is there a process that interferes?");
+}
+
+FileIdentity identity_in(const struct stat& status) {
+  return {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino)};
+}
+
 Descriptor create(Bytes bytes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(bytes.value)) {
@@ -57,7 +67,7 @@ Descriptor create(Bytes bytes) {
   Descriptor made(memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!made.open()) refuse(failed("memfd_create"));
   if (ftruncate(made.get(), bytes.value) != 0) refuse(failed("ftruncate"));
-  if (fcntl(made.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) refuse(failed("F_ADD_SEALS"));
+  if (fcntl(made.get(), F_ADD_SEALS, seals_of_its_size) != 0) refuse(failed("F_ADD_SEALS"));
   return made;
 }
 
@@ -75,13 +85,25 @@ struct flock one_byte(std::int64_t offset) {
 SharedFile::SharedFile(Bytes bytes)
     : descriptor_(create(bytes)), mapping_(Mapping::of_file(descriptor_.get(), bytes)) {}
 
-SharedFile::SharedFile(Descriptor descriptor, Bytes bytes) : descriptor_(std::move(descriptor)) {
+SharedFile::SharedFile(Descriptor descriptor, Bytes bytes, const FileIdentity& file)
+    : descriptor_(std::move(descriptor)) {
+  if (identity() != file) reject("is not the file that local rank 0 made");
+  const int seals = fcntl(descriptor_.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & seals_of_its_size) != seals_of_its_size) reject("could change its size");
   struct stat status {};
-  if (fstat(descriptor_.get(), &status) != 0 || status.st_size != bytes.value) {
-    throw Error(ErrorCode::corrupt, "the shared memory received has " + std::to_string(status.st_size) +
-                                        " bytes instead of " + std::to_string(bytes.value));
-  }
+  if (fstat(descriptor_.get(), &status) != 0 || status.st_size != bytes.value)
+    reject("has " + std::to_string(status.st_size) + " bytes instead of " + std::to_string(bytes.value));
   mapping_ = Mapping::of_file(descriptor_.get(), bytes);
+}
+
+FileIdentity identity_of(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 ? identity_in(status) : FileIdentity{};
+}
+
+FileIdentity SharedFile::identity() const {
+  struct stat status {};
+  return fstat(descriptor_.get(), &status) == 0 ? identity_in(status) : FileIdentity{};
 }
 
 void SharedFile::check_room(Bytes bytes) {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that disagree in an operation in which nobody waits for anybody, as where two take themselves for the root and
+// both send a few bytes: the next operation says so, or close().
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/keep.hpp"
+#include "backends/mpi_native.hpp"
+#include "backends/mpi_plan.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/bootstrap.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+constexpr auto beyond_the_test = std::chrono::seconds(90);
+
+enum class Library { mpi_plan, mpi_native };
+
+class TwoRoots : public testing::TestWithParam<Library> {
+ protected:
+  TwoRoots() {
+    if (GetParam() == Library::mpi_plan) {
+      c_ = make_mpi_plan(
+          world_.group(), *progress_,
+          {.selection = collectives::forced({.algorithm = collectives::Algorithm::ring}), .deadline = beyond_the_test});
+    } else {
+      c_ = make_mpi_native(world_.group(), *progress_, {.deadline = beyond_the_test});
+    }
+  }
+  /// Messages may be on their way, so nothing is released.
+  ~TwoRoots() override {
+    barrier(world_.group());
+    keep(std::move(c_));
+    keep(std::move(progress_));
+    keep(std::move(data_));
+    world_.close();
+  }
+  [[nodiscard]] int rank() const { return world_.rank().value; }
+  [[nodiscard]] int last() const { return world_.size() - 1; }
+  [[nodiscard]] Buffer buffer() { return {data_.data(), {100}, DType::float32}; }
+
+  /// After an operation in which all agree, one of which the last rank takes itself for the root, while the others take
+  /// the first for it. It is done everywhere.
+  void disagree() {
+    c_->barrier().wait();
+    c_->broadcast(buffer(), {rank() == last() ? last() : 0}).wait();
+    barrier(world_.group());
+  }
+  void expect_right(const std::optional<Error>& error) const {
+    ASSERT_TRUE(error) << "rank " << rank() << " goes on as if nothing had happened";
+    EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
+    EXPECT_NE(error->message().find("broadcast of 100 float32 from rank "), std::string::npos) << error->what();
+    if (error->is_consequence()) return;
+    const std::string ours = "this rank called broadcast of 100 float32 from rank " +
+                             std::to_string(rank() == last() ? last() : 0) + ", as operation 2 of this communicator";
+    EXPECT_NE(error->message().find(ours), std::string::npos) << error->what();
+    EXPECT_EQ(error->context().peers.size(), 1U) << error->what();
+  }
+  template <typename Act>
+  static std::optional<Error> error_of(const Act& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      return error;
+    }
+    return std::nullopt;
+  }
+
+  World world_;
+  std::unique_ptr<Progress> progress_ = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
+  std::unique_ptr<Communicator> c_;
+  std::vector<float> data_ = std::vector<float>(100);
+};
+
+/// Into the MPI library's own collectives nobody can look: there it takes close().
+TEST_P(TwoRoots, AreNamedByTheNextOperation) {
+  disagree();
+  expect_right(error_of([this] {
+    c_->all_reduce(buffer(), buffer(), ReduceOp::sum).wait();
+    if (GetParam() == Library::mpi_native) c_->close();
+  }));
+}
+
+TEST_P(TwoRoots, AreNamedByClose) {
+  disagree();
+  expect_right(error_of([this] { c_->close(); }));
+}
+
+/// A rank that has called an operation more than another has, which was done without it.
+TEST_P(TwoRoots, AndAnOperationThatSomeLeaveOutAreNoticedByClose) {
+  if (rank() == 0) c_->broadcast(buffer(), {0}).wait();
+  if (rank() == 0) c_->close();
+  barrier(world_.group());
+  if (rank() == 0) return;
+  const auto error = error_of([this] { c_->close(); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
+  EXPECT_TRUE(error->is_consequence() || error->context().peers == std::vector{0}) << error->what();
+}
+
+INSTANTIATE_TEST_SUITE_P(, TwoRoots, testing::Values(Library::mpi_plan, Library::mpi_native), [](const auto& test) {
+  return std::string(test.param == Library::mpi_plan ? "Plans" : "MpiLibrary");
+});
+
+}  // namespace
+}  // namespace lockstep::backends

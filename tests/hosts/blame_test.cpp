@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <tuple>
+
+#include "hosts/hosts.hpp"
+
+namespace lockstep::testing_support {
+namespace {
+
+/// Of a rank that is stopped, between hosts: how many, ranks on each, and by which method they communicate.
+using Stop = std::tuple<int, int, const char*>;
+class StoppedRankOnHosts : public Hosts, public testing::WithParamInterface<Stop> {};
+
+/// Who gives up first has waited for an innocent rank, which waits for the one that has been stopped.
+TEST_P(StoppedRankOnHosts, IsTheOnlyOneNamed) {
+  const auto [hosts, per_host, method] = GetParam();
+  const auto result = run_program(script("--hosts " + std::to_string(hosts) + " run " + std::to_string(per_host) + ' ' +
+                                         LOCKSTEP_STOPPED_RANK + ' ' + method + " 1 2>&1"));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_GE(occurrences(result.output, ": timeout: "), 1) << result.output;
+  std::istringstream lines(result.output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(": timeout: ") == std::string::npos) continue;
+    EXPECT_NE(line.find("rank 1 does not answer"), std::string::npos) << line;
+    EXPECT_NE(line.find("peer rank 1,"), std::string::npos) << line;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, StoppedRankOnHosts,
+                         testing::Values(Stop{3, 1, "ring"}, Stop{4, 1, "ring"}, Stop{3, 2, "auto"}),
+                         [](const auto& test) {
+                           return std::to_string(std::get<0>(test.param)) + "Times" +
+                                  std::to_string(std::get<1>(test.param)) + std::get<2>(test.param);
+                         });
+
+}  // namespace
+}  // namespace lockstep::testing_support
