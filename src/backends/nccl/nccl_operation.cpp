@@ -101,7 +101,7 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
   }
 }
 
-/// A message to the root from each rank whose part does not lie there already.
+/// Sends a message to the root from each rank whose part is not in its place already.
 void NcclOperation::gather(ncclComm_t communicator, cudaStream_t stream) const {
   const Count part = collective_.in.count;
   const Rank me = owner_->rank();
@@ -128,7 +128,7 @@ void NcclOperation::scatter(ncclComm_t communicator, cudaStream_t stream) const 
   group.close();
 }
 
-/// A send and a receive for each rank, its own part included.
+/// Makes a send and a receive for each rank, its own part included.
 void NcclOperation::all_to_all(ncclComm_t communicator, cudaStream_t stream) const {
   const Count part = part_of(collective_, owner_->size());
   MessageGroup group(communicator, stream);
@@ -147,7 +147,7 @@ void NcclOperation::message(ncclComm_t communicator, cudaStream_t stream) const 
   group.close();
 }
 
-/// NCCL has no such call: as many broadcasts as there are parts, which it runs as one.
+/// NCCL has no such call, so this makes a broadcast for each part, in one group.
 void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) const {
   const Collective& c = collective_;
   CallGroup group(communicator);
@@ -164,7 +164,7 @@ void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) c
   group.close();
 }
 
-/// As many reductions, one to each rank.
+/// Makes a reduction to each rank, in one group.
 void NcclOperation::reduce_scatter_v(ncclComm_t communicator, cudaStream_t stream) const {
   const Collective& c = collective_;
   CallGroup group(communicator);
@@ -205,8 +205,8 @@ bool NcclOperation::check_finished() {
   if (is_captured_) {
     fail(std::make_exception_ptr(
         Error(ErrorCode::invalid_argument,
-              "the operation is in a graph, for which no Work waits: order the captured stream after it by then(), and "
-              "wait for what the graph is launched on",
+              "the operation is in a graph, so its Work cannot be waited for: order the captured stream after it by "
+              "then(), and wait for the stream that the graph is launched on",
               context())));
     return true;
   }
@@ -220,10 +220,11 @@ bool NcclOperation::order_after(Queue queue) {
     finished_.hold_back(queue);
     return true;
   }
-  if (state() != State::pending) return false;  // its communicator may be gone
+  if (state() != State::pending) return false;  // the communicator may have been destroyed
   if (lockstep::is_captured(queue)) {
     throw Error(ErrorCode::invalid_argument,
-                "a stream that is captured cannot be ordered after an operation that is not: wait for it before",
+                "a captured stream cannot be ordered after an operation that is not captured: wait for the operation "
+                "before the capture begins",
                 context());
   }
   owner_->launch_all();

@@ -18,7 +18,7 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// As the driver and its tools write it. CUDA's runtime tells an instance of a divided GPU by its name only.
+/// Writes the UUID as the driver and its tools do. CUDA's runtime marks an instance of a divided GPU only in its name.
 std::string uuid_text(const cudaDeviceProp& properties) {
   const cudaUUID_t& uuid = properties.uuid;
   std::string text = std::string_view(properties.name).find(" MIG ") != std::string_view::npos ? "MIG" : "GPU";
@@ -40,7 +40,7 @@ void require_not_negative(Bytes bytes) {
 }  // namespace
 
 void throw_cuda_error(cudaError_t code, std::string_view call, SourceLocation location) {
-  cudaGetLastError();  // else the next, innocent call would report it again
+  cudaGetLastError();  // otherwise the next call would report this error again
   throw Error(ErrorCode::device,
               std::string(cudaGetErrorName(code)) + " (" + cudaGetErrorString(code) + ") from " + std::string(call), {},
               location);
