@@ -34,7 +34,7 @@ struct Plain {
   LOCKSTEP_HOST_DEVICE static T narrow(T value) { return value; }
 };
 
-/// Rounds `bits` to nearest, ties to even, so that the result can be cut off `dropped` bits from below.
+/// Rounds `bits` to nearest, ties to even, at bit `dropped`: the bits from there upwards are the result.
 template <int dropped>
 LOCKSTEP_HOST_DEVICE std::uint32_t rounded(std::uint32_t bits) {
   return bits + ((1U << (dropped - 1)) - 1U) + ((bits >> dropped) & 1U);

@@ -23,8 +23,8 @@ namespace lockstep::backends {
 /// The algorithm of all-reduces. `automatic` is NCCL's own choice, for each size and cluster; `ring` and `tree` force
 /// one of its algorithms. All three add in an order that NCCL does not document. `tree_order` adds in the canonical
 /// order
-/// (`collectives/canonical_order.hpp`), for any number and placement of ranks: the result has the bits of `mpi_plan`
-/// with that algorithm, and of a sum in one process. NCCL moves the contributions, and a kernel adds them.
+/// (`collectives/plan/canonical_order.hpp`), for any number and placement of ranks: the result has the bits of
+/// `mpi_plan` with that algorithm, and of a sum in one process. NCCL moves the contributions, and a kernel adds them.
 ///
 /// An algorithm is forced by an environment variable, NCCL_ALGO, which is set while a communicator is made and then
 /// restored; other threads that read or change the environment at that time may see it. NCCL's source reads it for each
@@ -78,12 +78,16 @@ struct NcclOptions {
 ///
 /// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator (and for a progress
 /// thread, where there is one).
-/// @throws on every rank, Error{unsupported} in a build without NCCL, without a GPU, for a second algorithm of
-///         NCCL's in one process, or for tree order in a build without a CUDA compiler; Error{invalid_argument} for two
-///         ranks on one GPU; Error{transport | device | timeout}
+/// NCCL is loaded at the first call in a process (docs/gpus.md says from where). @pre it has the same version on all
+/// ranks
+/// @throws on every rank, Error{unsupported} in a build without NCCL, without a GPU, where NCCL cannot be loaded or its
+///         version cannot be used, for a second algorithm of NCCL's in one process, or for tree order in a build
+///         without a CUDA compiler; Error{invalid_argument} for two ranks on one GPU; Error{transport | device |
+///         timeout}
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options = {});
 
-/// The library's version, "2.28.9"; empty in a build without it.
+/// The version of NCCL that this process uses, "2.28.9"; empty in a build without it. Loads NCCL at the first call.
+/// @throws Error{unsupported} where it cannot be loaded or used: what was tried, and what to install or set
 std::string nccl_version();
 
 }  // namespace lockstep::backends

@@ -30,10 +30,10 @@ Allocation allocate_on(int gpu, Bytes bytes) {
   select_gpu(gpu);
   const BesideCaptures beside;
   void* data = nullptr;
-  LOCKSTEP_NCCL_CHECK(ncclMemAlloc(&data, static_cast<std::size_t>(bytes.value)), nullptr);
+  LOCKSTEP_NCCL_CHECK(MemAlloc(&data, static_cast<std::size_t>(bytes.value)), nullptr);
   Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
     const BesideCaptures while_freed;
-    ncclMemFree(p);
+    nccl().MemFree(p);
   });
   clear_now(memory.as(DType::uint8));
   return memory;
@@ -68,7 +68,7 @@ void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
   }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  LOCKSTEP_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
+  LOCKSTEP_NCCL_CHECK(CommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
   wait_until_idle("make_nccl");
   resources_->check = options_.check;
 }
@@ -126,9 +126,9 @@ void NcclCommunicator::close() {
   }
   try {
     if (options_.control) options_.control->leave(submitted_);
-    LOCKSTEP_NCCL_CHECK(ncclCommFinalize(communicator_), communicator_);
+    LOCKSTEP_NCCL_CHECK(CommFinalize(communicator_), communicator_);
     wait_until_idle("close");
-    LOCKSTEP_NCCL_CHECK(ncclCommDestroy(std::exchange(communicator_, nullptr)), nullptr);
+    LOCKSTEP_NCCL_CHECK(CommDestroy(std::exchange(communicator_, nullptr)), nullptr);
     if (options_.check) options_.check->close();
   } catch (...) {
     if (!poison_) give_up();
@@ -211,7 +211,7 @@ bool NcclCommunicator::advance_front() {
 
 ncclResult_t NcclCommunicator::asynchronous_state() const {
   ncclResult_t state = ncclSuccess;
-  LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(communicator_, &state), communicator_);
+  LOCKSTEP_NCCL_CHECK(CommGetAsyncError(communicator_, &state), communicator_);
   return state;
 }
 
@@ -229,7 +229,7 @@ void NcclCommunicator::check_health() {
   heed();
   check_peers(now);
   if (options_.control && now - *failed_since_ < for_news) return;
-  LOCKSTEP_NCCL_CHECK(asynchronous_state(), communicator_);
+  if (has_failed()) throw_nccl_error(asynchronous_state(), "ncclCommGetAsyncError", communicator_);
 }
 
 void NcclCommunicator::launch_all() {
@@ -341,8 +341,11 @@ void NcclCommunicator::stop_kernels() {
   ncclComm_t doomed = std::exchange(communicator_, nullptr);
   if (doomed == nullptr) return;
   std::packaged_task<ncclResult_t()> task([doomed, gpu = gpu_] {
-    cudaSetDevice(gpu);  // NCCL's own calls are not to begin with a context on another GPU
-    return ncclCommAbort(doomed);
+    try {
+      select_gpu(gpu);        // NCCL's calls must not begin with a context on another GPU
+    } catch (const Error&) {  // the GPU has failed; its communicator is aborted all the same
+    }
+    return nccl().CommAbort(doomed);
   });
   std::future<ncclResult_t> result = task.get_future();
   try {

@@ -61,7 +61,7 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
   const auto in_count = static_cast<std::size_t>(c.in.count.value);
   const auto out_count = static_cast<std::size_t>(c.out.count.value);
   if (c.kind == CollectiveKind::barrier) {
-    LOCKSTEP_NCCL_CHECK(ncclAllReduce(token, token, 1, ncclInt32, ncclSum, communicator, stream), communicator);
+    LOCKSTEP_NCCL_CHECK(AllReduce(token, token, 1, ncclInt32, ncclSum, communicator, stream), communicator);
     return;
   }
   if (is_message(c.kind)) return message(communicator, stream);
@@ -70,22 +70,21 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
   const ncclRedOp_t op = nccl_op(c.op);
   switch (c.kind) {
     case CollectiveKind::all_reduce:
-      LOCKSTEP_NCCL_CHECK(ncclAllReduce(c.in.data, c.out.data, out_count, type, op, communicator, stream),
-                          communicator);
+      LOCKSTEP_NCCL_CHECK(AllReduce(c.in.data, c.out.data, out_count, type, op, communicator, stream), communicator);
       break;
     case CollectiveKind::broadcast:
-      LOCKSTEP_NCCL_CHECK(ncclBroadcast(c.in.data, c.out.data, out_count, type, c.root.value, communicator, stream),
+      LOCKSTEP_NCCL_CHECK(Broadcast(c.in.data, c.out.data, out_count, type, c.root.value, communicator, stream),
                           communicator);
       break;
     case CollectiveKind::all_gather:
-      LOCKSTEP_NCCL_CHECK(ncclAllGather(c.in.data, c.out.data, in_count, type, communicator, stream), communicator);
+      LOCKSTEP_NCCL_CHECK(AllGather(c.in.data, c.out.data, in_count, type, communicator, stream), communicator);
       break;
     case CollectiveKind::reduce_scatter:
-      LOCKSTEP_NCCL_CHECK(ncclReduceScatter(c.in.data, c.out.data, out_count, type, op, communicator, stream),
+      LOCKSTEP_NCCL_CHECK(ReduceScatter(c.in.data, c.out.data, out_count, type, op, communicator, stream),
                           communicator);
       break;
     case CollectiveKind::reduce:
-      LOCKSTEP_NCCL_CHECK(ncclReduce(c.in.data, c.out.data, in_count, type, op, c.root.value, communicator, stream),
+      LOCKSTEP_NCCL_CHECK(Reduce(c.in.data, c.out.data, in_count, type, op, c.root.value, communicator, stream),
                           communicator);
       break;
     case CollectiveKind::gather: gather(communicator, stream); break;
@@ -157,8 +156,8 @@ void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) c
     begin.value += part.count.value;
     if (part.count.value == 0 || !group.is_good()) continue;
     const void* from = rank == owner_->rank().value ? c.in.data : part.data;
-    group.add(ncclBroadcast(from, part.data, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype), rank,
-                            communicator, stream),
+    group.add(nccl().Broadcast(from, part.data, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype), rank,
+                               communicator, stream),
               "ncclBroadcast");
   }
   group.close();
@@ -174,8 +173,8 @@ void NcclOperation::reduce_scatter_v(ncclComm_t communicator, cudaStream_t strea
     begin.value += part.count.value;
     if (part.count.value == 0 || !group.is_good()) continue;
     void* to = rank == owner_->rank().value ? c.out.data : nullptr;
-    group.add(ncclReduce(part.data, to, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype),
-                         nccl_op(c.op), rank, communicator, stream),
+    group.add(nccl().Reduce(part.data, to, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype),
+                            nccl_op(c.op), rank, communicator, stream),
               "ncclReduce");
   }
   group.close();
