@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Decides whether the parts that need CUDA and NCCL are built. Rooms ask LOCKSTEP_HAS_CUDA and choose between a real file
-# and one that says why the part is missing; the reason is LOCKSTEP_CUDA_MISSING, empty where nothing is.
-# They are plain C++ against the runtime, but for the kernels in kernels/cuda. Those ask LOCKSTEP_HAS_CUDA_COMPILER; without
-# a compiler the nccl back end is built too and refuses what needs them, for LOCKSTEP_CUDA_COMPILER_MISSING.
+# and one that says why the part is missing; the reason is LOCKSTEP_CUDA_MISSING, which is empty where nothing is missing.
+# These parts are plain C++ that calls the runtime, except for the kernels in kernels/cuda, which need a CUDA compiler and ask
+# LOCKSTEP_HAS_CUDA_COMPILER. Without one the nccl back end is built too, and refuses what needs them, for
+# LOCKSTEP_CUDA_COMPILER_MISSING.
 # Reasons have no semicolon: they become compile definitions, which CMake would cut in two there.
+# Whoever links lockstep needs neither CUDA nor NCCL: the runtime is inside lockstep, NCCL is loaded at run time
+# (docs/adr/0016-nccl-is-loaded-at-run-time.md).
 set(LOCKSTEP_HAS_CUDA FALSE)
 set(lockstep_missing "")
 if(LOCKSTEP_CUDA STREQUAL "OFF")
@@ -13,16 +16,21 @@ else()
   find_package(CUDAToolkit QUIET)
   if(NOT CUDAToolkit_FOUND)
     set(lockstep_missing "the CUDA toolkit was not found: install it or set CUDAToolkit_ROOT")
-  elseif(NOT TARGET CUDA::cudart)
-    set(lockstep_missing "the CUDA toolkit in ${CUDAToolkit_BIN_DIR} has no runtime library (package cuda-cudart-dev)")
+  elseif(NOT TARGET CUDA::cudart_static)
+    set(lockstep_missing "the CUDA toolkit in ${CUDAToolkit_BIN_DIR} has no libcudart_static.a (package cuda-cudart-dev)")
   else()
-    find_package(NCCL 2.18 QUIET)
+    find_package(NCCL 2.19 QUIET)
     if(NOT NCCL_FOUND)
-      set(lockstep_missing "NCCL 2.18 or newer was not found (package libnccl-dev), or lies apart: set NCCL_ROOT")
+      set(lockstep_missing "the header nccl.h of NCCL 2.19 or newer was not found (package libnccl-dev), or lies apart: set NCCL_ROOT")
     else()
       set(LOCKSTEP_HAS_CUDA TRUE)
     endif()
   endif()
+endif()
+
+if(LOCKSTEP_HAS_CUDA)
+  add_library(lockstep_cuda_headers INTERFACE)
+  target_include_directories(lockstep_cuda_headers SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${NCCL_INCLUDE_DIR})
 endif()
 
 set(LOCKSTEP_HAS_CUDA_COMPILER FALSE)
@@ -40,7 +48,7 @@ if(LOCKSTEP_HAS_CUDA)
       # The oldest that is served; newer ones translate the same code when they load it. Each more takes most of a minute.
       set(CMAKE_CUDA_ARCHITECTURES 80 CACHE STRING "What the kernels for GPUs are compiled for")
     endif()
-    set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # CUDA::cudart is linked, as to everything else: a process has one runtime
+    set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # see lockstep_embed_cuda_runtime
     enable_language(CUDA)
     if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12)
       set(lockstep_compiler_missing "that of CUDA ${CMAKE_CUDA_COMPILER_VERSION} knows no C++20, CUDA 12 does")
@@ -62,3 +70,22 @@ else()
 endif()
 set(LOCKSTEP_CUDA_MISSING "${lockstep_missing}" CACHE INTERNAL "Why the parts that need CUDA are not built")
 set(LOCKSTEP_CUDA_COMPILER_MISSING "${lockstep_compiler_missing}" CACHE INTERNAL "Why the kernels for GPUs are not built")
+
+# Puts the objects of the kernels and CUDA's static runtime into the library of a room, as one object in which the runtime's
+# names are local. So a program that is linked with lockstep needs no libcudart, and may link any version of it for itself:
+# neither can take the other's functions. Streams, events and memory are the driver's and known to every runtime of a process.
+function(lockstep_embed_cuda_runtime target kernels)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${kernels}>)
+  target_compile_options(${target} PRIVATE -fno-lto)  # the linker below would not understand it
+  set(runtime ${CMAKE_CURRENT_BINARY_DIR}/cuda_runtime.o)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/lockstep_cuda.o)
+  add_custom_command(TARGET ${target} POST_BUILD
+    # Without its section groups: of two of one name the linker keeps one only, and a program may have this runtime, too.
+    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${runtime} --whole-archive $<TARGET_FILE:CUDA::cudart_static>
+    COMMAND ${CMAKE_LINKER} -r -o ${object} ${runtime} --whole-archive $<TARGET_FILE:${target}>
+    COMMAND ${CMAKE_OBJCOPY} --wildcard --localize-symbol=cuda* --localize-symbol=__cuda*
+      --localize-symbol=libcudart_static* ${object}
+    COMMAND ${CMAKE_COMMAND} -E rm $<TARGET_FILE:${target}>
+    COMMAND ${CMAKE_AR} qcs $<TARGET_FILE:${target}> ${object}
+    COMMENT "Putting CUDA's runtime into ${target}" VERBATIM)
+endfunction()

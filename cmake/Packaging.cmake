@@ -8,7 +8,12 @@ if(LOCKSTEP_SHARED)
   get_property(lockstep_links GLOBAL PROPERTY LOCKSTEP_LINKS)
   list(FILTER lockstep_links EXCLUDE REGEX "BUILD_INTERFACE|nlohmann_json|Boost::headers")  # only headers
   list(REMOVE_DUPLICATES lockstep_links)
-  list(TRANSFORM lockstep_rooms REPLACE ".+" "$<TARGET_OBJECTS:\\0>" OUTPUT_VARIABLE lockstep_objects)
+  set(lockstep_objects ${lockstep_rooms})
+  if(LOCKSTEP_HAS_CUDA)  # CUDA's runtime is in that library, not in its objects
+    list(REMOVE_ITEM lockstep_objects lockstep_platform_gpu)
+    list(APPEND lockstep_links lockstep_platform_gpu)
+  endif()
+  list(TRANSFORM lockstep_objects REPLACE ".+" "$<TARGET_OBJECTS:\\0>")
   add_library(lockstep SHARED ${lockstep_objects})
   target_include_directories(lockstep PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -62,35 +67,16 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   ${lockstep_header_without_library})
 
-# What stands in for the rooms that need CUDA where those who link the static libraries do not have it.
-set(lockstep_cuda_rooms "")
-if(LOCKSTEP_HAS_CUDA AND NOT LOCKSTEP_SHARED)
-  set(lockstep_cuda_rooms backends_nccl kernels_cuda platform_gpu)
-  add_library(lockstep_without_cuda STATIC ${PROJECT_SOURCE_DIR}/src/backends/nccl/algorithm_variable.cpp
-    ${PROJECT_SOURCE_DIR}/src/backends/nccl/no_nccl.cpp
-    ${PROJECT_SOURCE_DIR}/src/platform/gpu/gpu_none.cpp)
-  target_compile_definitions(lockstep_without_cuda PRIVATE
-    LOCKSTEP_CUDA_MISSING="the CUDA toolkit or NCCL was not found where this program was configured")
-  target_link_libraries(lockstep_without_cuda PRIVATE lockstep::comm lockstep_flags)
-  target_include_directories(lockstep_without_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  set_target_properties(lockstep_without_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  install(TARGETS lockstep_without_cuda ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
-
-# Names for pkg-config, which resolves nothing later: static libraries come without CUDA there.
+# Names for pkg-config, which resolves nothing later.
 if(LOCKSTEP_SHARED)
   set(lockstep_pc_libraries -llockstep)
 else()
   # Users first, as linkers want it; CMake's own use of pkg-config keeps no --start-group in its place.
   set(lockstep_pc_rooms ${lockstep_rooms})
   list(REVERSE lockstep_pc_rooms)
-  if(LOCKSTEP_HAS_CUDA)
-    list(REMOVE_ITEM lockstep_pc_rooms lockstep_kernels_cuda lockstep_platform_gpu)
-    list(TRANSFORM lockstep_pc_rooms REPLACE "^lockstep_backends_nccl$" lockstep_without_cuda)
-  endif()
   list(TRANSFORM lockstep_pc_rooms PREPEND -l)
   set(lockstep_pc_libraries ${lockstep_pc_rooms}
-    ${MPI_CXX_LIBRARIES} ${DNNL_LIBRARY} ${ZLIB_LIBRARIES} ${HWLOC_LINK_LIBRARIES} -lgomp -lpthread)
+    ${MPI_CXX_LIBRARIES} ${DNNL_LIBRARY} ${ZLIB_LIBRARIES} ${HWLOC_LINK_LIBRARIES} -lgomp -lpthread -ldl -lrt)
 endif()
 lockstep_pc_flags(lockstep_pc_libraries ${lockstep_pc_libraries})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
@@ -101,5 +87,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lockstepConfig.cmake.in
   ${PROJECT_BINARY_DIR}/lockstepConfig.cmake INSTALL_DESTINATION ${lockstep_config_dir} PATH_VARS CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake ${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/FindDNNL.cmake ${CMAKE_CURRENT_LIST_DIR}/FindNCCL.cmake DESTINATION ${lockstep_config_dir})
+  ${CMAKE_CURRENT_LIST_DIR}/FindDNNL.cmake DESTINATION ${lockstep_config_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -54,6 +54,10 @@ check() {
   cmake --preset cuda | tee build/cuda/configure.log
   cmake --build --preset cuda -j "$jobs"
   describe
+  # Where the loader does not know the NCCL that was found, lockstep is told.
+  local nccl
+  nccl=$(sed -n 's/^NCCL_LIBRARY:[A-Z]*=\(\/.*\)/\1/p' build/cuda/CMakeCache.txt)
+  [ -z "$nccl" ] || export LOCKSTEP_NCCL_LIBRARY=${LOCKSTEP_NCCL_LIBRARY:-$nccl}
   # None may be skipped for want of a GPU.
   section "Whether CUDA and NCCL do what their emulation takes from the documents"
   LOCKSTEP_REQUIRE=gpu,cuda ctest --preset gpu -V -R semantics

@@ -8,10 +8,11 @@ namespace lockstep::kernels::cuda {
 namespace {
 
 constexpr int threads = 256;
-/// Enough to fill any GPU; the threads of longer slices take several elements each.
+/// Enough to fill any GPU; in longer slices each thread takes several elements.
 constexpr std::int64_t most_blocks = 2048;
 
-/// Neighboring threads read and write neighboring elements, of one contribution after the other.
+/// Reduces the contributions. Neighboring threads read and write neighboring elements, one contribution after the
+/// other.
 template <typename Format, typename Op>
 __global__ void __launch_bounds__(threads) fold(Contributions in, typename Format::Stored* out) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -27,8 +28,8 @@ cudaError_t launch_canonical_fold(const Contributions& in, void* out, DType dtyp
   if (in.ranks < 1 || in.ranks > CanonicalSum<Plain<float>, Sum>::max_leaves) return cudaErrorInvalidValue;
   if (in.count == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>(std::min((in.count + threads - 1) / threads, most_blocks));
-  // A launch's only result is the thread's last error. What an earlier call of the program's has left there is not its
-  // own; errors that stay come again.
+  // The only result of a launch is the thread's last error. An error that an earlier call has left there is not the
+  // launch's; errors of the device come again.
   static_cast<void>(cudaGetLastError());
   with_arithmetic(dtype, op, [&](auto format, auto combine) {
     using Format = decltype(format);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The canonical order of addition (lockstep/collectives/canonical_order.hpp) as a thread of a GPU follows it: leaf
-// after leaf, without recursion. As element.hpp it is plain C++ too.
+// The canonical order of addition (collectives/plan/canonical_order.hpp) as a thread of a GPU follows it: leaf after
+// leaf, without recursion. Like element.hpp, this is also plain C++.
 
 #include <cstdint>
 
@@ -11,9 +11,9 @@
 
 namespace lockstep::kernels::cuda {
 
-/// Adds up leaves that come one by one, in ascending order. A binary counter: bit k of their number says whether the
-/// sum of a full subtree of 2ᵏ leaves waits for its neighbor. Every sum is rounded to the type, as if it had been
-/// sent.
+/// Adds leaves that come one by one, in ascending order. It works as a binary counter: bit k of the number of leaves
+/// says whether the sum of a full subtree of 2ᵏ leaves waits for its neighbor. Every sum is rounded to the type, as if
+/// it had been sent.
 ///
 /// Levels are template parameters, so that the sums have constant indices and stay in registers.
 template <typename Format, typename Op>
@@ -28,7 +28,7 @@ class CanonicalSum {
     carry<0>(leaf);
     ++leaves_;
   }
-  /// What is left of subtrees is added from the smallest upwards. @pre at least one leaf has been added
+  /// The sum of all leaves: the waiting subtrees are added from the smallest upwards. @pre a leaf has been added
   [[nodiscard]] LOCKSTEP_HOST_DEVICE Stored total() const { return from_lowest<0>(); }
 
  private:
@@ -68,15 +68,15 @@ class CanonicalSum {
   Stored sums_[levels] = {};
 };
 
-/// What the ranks bring for the same elements: this rank's own, and those of all others one after the other, by rank.
+/// The ranks' contributions to the same elements: this rank's, and those of all others one after the other, by rank.
 struct Contributions {
   const void* own;
   const void* others;
   int rank;
   int ranks;
-  std::int64_t count;  ///< elements of each
+  std::int64_t count;  ///< elements of each contribution
 
-  /// Where those of `leaf` begin.
+  /// The contribution of `leaf`.
   template <typename Stored>
   [[nodiscard]] LOCKSTEP_HOST_DEVICE const Stored* of(int leaf) const {
     if (leaf == rank) return static_cast<const Stored*>(own);
@@ -84,7 +84,7 @@ struct Contributions {
   }
 };
 
-/// Element i of the sum of all.
+/// Element i of the sum of all contributions.
 template <typename Format, typename Op>
 LOCKSTEP_HOST_DEVICE typename Format::Stored fold_element(const Contributions& in, std::int64_t i) {
   CanonicalSum<Format, Op> sum;
@@ -92,8 +92,8 @@ LOCKSTEP_HOST_DEVICE typename Format::Stored fold_element(const Contributions& i
   return sum.total();
 }
 
-/// Calls f with the format of the elements and the operator. @tparam Order  of integers, for min and max; Arithmetic
-/// has them unsigned, so that they wrap round
+/// Calls f with the format of the elements and the operator. @tparam Arithmetic  has unsigned integers, so that sums
+/// wrap around. @tparam Order  has the integers' own signs, for min and max
 template <typename Arithmetic, typename Order, typename F>
 void with_operator(ReduceOp op, const F& f) {
   switch (op) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The arithmetic of elements, bit for bit as the CPU's kernels do it (kernels/cpu/formats.hpp, combine.hpp), for a GPU.
-// It is plain C++ as well, so that a test holds it to theirs on a machine without one.
+// The arithmetic of elements on a GPU, bit for bit as in the CPU's kernels (kernels/cpu/formats.hpp, combine.hpp). It
+// is also plain C++, so that a test compares the two on a machine without a GPU.
 
 #include <cstdint>
 #include <limits>
@@ -24,7 +24,7 @@ LOCKSTEP_HOST_DEVICE To bits_as(From from) {
   return to;
 }
 
-// How an element lies in memory (Stored), and what arithmetic is done in (Value).
+// Formats of elements: the type in memory (Stored), and the type of the arithmetic (Value).
 
 template <typename T>
 struct Plain {
@@ -34,7 +34,7 @@ struct Plain {
   LOCKSTEP_HOST_DEVICE static T narrow(T value) { return value; }
 };
 
-/// The bits above `dropped` of the result are those of `bits`, rounded to nearest, ties to even.
+/// Rounds `bits` to nearest, ties to even, at bit `dropped`: the bits from there upwards are the result.
 template <int dropped>
 LOCKSTEP_HOST_DEVICE std::uint32_t rounded(std::uint32_t bits) {
   return bits + ((1U << (dropped - 1)) - 1U) + ((bits >> dropped) & 1U);
@@ -65,7 +65,7 @@ struct Float16 {
     if (magnitude > 0x7c00U) return bits_as<float>(sign | (magnitude << 13) | 0x7fc00000U);
     if (magnitude == 0x7c00U) return bits_as<float>(sign | 0x7f800000U);
     if (magnitude >= 0x400U) return bits_as<float>(sign | ((magnitude << 13) + rebias));
-    // With the exponent of 2^-14 set, the implicit one is what a denormal number has too much.
+    // The exponent of 2^-14 adds an implicit one, which a denormal number does not have, so it is subtracted again.
     const auto one_too_much = bits_as<float>((magnitude << 13) + ((127U - 14U) << 23));
     return bits_as<float>(sign | bits_as<std::uint32_t>(one_too_much - 0x1p-14F));
   }
@@ -79,7 +79,7 @@ struct Float16 {
     if (magnitude > 0x7f800000U) return ((magnitude >> 13) & 0x3ffU) | 0x7e00U;
     if (magnitude >= (127U + 16U) << 23) return 0x7c00U;
     if (magnitude >= (127U - 14U) << 23) return (rounded<13>(magnitude) - rebias) >> 13;
-    // The last place of 0.5 is that of a denormal float16: the addition rounds.
+    // The last place of 0.5 is that of a denormal float16, so the addition rounds.
     return bits_as<std::uint32_t>(bits_as<float>(magnitude) + 0.5F) - half;
   }
 };
@@ -87,8 +87,8 @@ struct Float16 {
 template <typename T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-/// A result of arithmetic on a and b with the NaN that an x86 processor returns: the first that is one, made quiet, or
-/// its own, a negative one, where neither is. A GPU returns the same NaN every time.
+/// The result of arithmetic on a and b with the NaN that an x86 processor returns: the first operand that is a NaN,
+/// made quiet, or a negative NaN of its own if neither is. A GPU would return the same NaN every time.
 template <typename T>
 LOCKSTEP_HOST_DEVICE T with_nan_of(T a, T b, T result) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -102,7 +102,7 @@ LOCKSTEP_HOST_DEVICE T with_nan_of(T a, T b, T result) {
   return result;
 }
 
-/// One of the two with all its bits; from a minimum of numbers a GPU returns the NaN of its own.
+/// One of the two with all its bits, because a minimum on a GPU would replace a NaN by its own.
 template <typename T>
 LOCKSTEP_HOST_DEVICE T either(bool second, T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -9,6 +9,7 @@
 
 #include "platform/gpu/gpu.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::ddp {
 
@@ -129,7 +130,10 @@ int agree_on_gpu(const MpiGroup& group) {
   std::vector<Gpu> chosen;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     chosen.push_back(ranks[rank].visible[static_cast<std::size_t>(gpus[rank])]);
-  agree(group, shared_gpu(group.rank(), chosen, group.hosts(), backends::nccl_version()));
+  std::string nccl;
+  agree(group, [&] { nccl = backends::nccl_version(); });
+  require_equal(group, {{"NCCL", nccl}});
+  agree(group, shared_gpu(group.rank(), chosen, group.hosts(), nccl));
   return gpus[static_cast<std::size_t>(group.rank().value)];
 }
 

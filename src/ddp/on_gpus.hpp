@@ -36,7 +36,7 @@ std::optional<Error> shared_gpu(Rank rank, const std::vector<Gpu>& gpus, const s
                                 std::string_view nccl_version);
 
 /// This rank's GPU, by CUDA's index. Collective.
-/// @throws Error, on all ranks, unless each has one of its own
+/// @throws Error, on all ranks, unless each has one of its own, and the same version of NCCL
 int agree_on_gpu(const MpiGroup& group);
 
 }  // namespace lockstep::ddp

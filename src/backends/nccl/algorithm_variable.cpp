@@ -39,7 +39,7 @@ void AlgorithmVariable::take(NcclAlgorithm algorithm) {
     throw Error(ErrorCode::unsupported,
                 "NCCL by the algorithm " + std::string(backends::name(algorithm)) +
                     ": an earlier communicator of this process has " + std::string(backends::name(*chosen_)) +
-                    ", and a process takes one of auto, ring and tree; run the other one in a process of its own");
+                    ", and a process can use only one of auto, ring and tree; run the other one in its own process");
   }
   chosen_ = algorithm;
   if (holders_++ > 0 || algorithm == NcclAlgorithm::automatic) return;

@@ -10,23 +10,23 @@
 
 namespace lockstep::backends {
 
-/// The variable by which NCCL is told which of its algorithms all-reduces take; it has no other way to be told. Whoever
-/// makes a communicator holds it for so long, from any thread: the first one sets it, the last one puts it back as it
-/// was. No lock is kept meanwhile, for who makes a communicator waits for other processes.
+/// The environment variable that tells NCCL which of its algorithms all-reduces use; NCCL has no other way to be told.
+/// Every thread that makes a communicator holds the variable for that time: the first holder sets it, and the last one
+/// restores it. No lock is kept meanwhile, because making a communicator waits for other processes.
 class AlgorithmVariable {
  public:
   explicit AlgorithmVariable(std::string name = "NCCL_ALGO") : name_(std::move(name)) {}
 
-  /// While it lives, NCCL makes communicators with this algorithm. `automatic` leaves the variable as the user has it;
-  /// tree order asks nothing of NCCL.
+  /// While this object lives, NCCL makes communicators with this algorithm. `automatic` leaves the variable as the user
+  /// has set it; tree order uses none of NCCL's algorithms.
   class Hold {
    public:
-    /// @throws Error{unsupported} if another one of NCCL's own is held, or a communicator of this process has it
+    /// @throws Error{unsupported} if another of NCCL's algorithms is held, or a communicator of this process has it
     Hold(AlgorithmVariable& variable, NcclAlgorithm algorithm);
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
     ~Hold();
-    /// There is a communicator now: the process stays with this algorithm.
+    /// Makes the process stay with this algorithm, because there is a communicator now.
     void keep();
 
    private:
@@ -39,8 +39,8 @@ class AlgorithmVariable {
 
   const std::string name_;
   std::mutex mutex_;
-  std::optional<NcclAlgorithm> chosen_;  // one of NCCL's own
-  bool is_kept_ = false;                 // also when nobody holds it
+  std::optional<NcclAlgorithm> chosen_;  // one of NCCL's algorithms
+  bool is_kept_ = false;                 // even when nobody holds it
   int holders_ = 0;
   std::optional<std::string> before_;  // its value before it was set
 };

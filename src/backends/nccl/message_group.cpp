@@ -22,11 +22,11 @@ ncclDataType_t nccl_type(DType dtype) {
 }
 
 CallGroup::CallGroup(ncclComm_t communicator) : communicator_(communicator) {
-  LOCKSTEP_NCCL_CHECK(ncclGroupStart(), communicator);
+  LOCKSTEP_NCCL_CHECK(GroupStart(), communicator);
 }
 
 CallGroup::~CallGroup() {
-  if (open_) ncclGroupEnd();
+  if (open_) nccl().GroupEnd();
 }
 
 void CallGroup::add(ncclResult_t result, const char* call) {
@@ -37,7 +37,7 @@ void CallGroup::add(ncclResult_t result, const char* call) {
 
 void CallGroup::close() {
   open_ = false;
-  const ncclResult_t closed = ncclGroupEnd();
+  const ncclResult_t closed = nccl().GroupEnd();
   if (!is_good()) throw_nccl_error(result_, refused_, communicator_);
   if (closed != ncclSuccess && closed != ncclInProgress) throw_nccl_error(closed, "ncclGroupEnd", communicator_);
 }
@@ -46,15 +46,15 @@ bool MessageGroup::takes(Count count) const { return count.value > 0 && group_.i
 
 void MessageGroup::send(const ConstBuffer& data, int peer) {
   if (!takes(data.count)) return;
-  group_.add(ncclSend(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer, communicator_,
-                      stream_),
+  group_.add(nccl().Send(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer,
+                         communicator_, stream_),
              "ncclSend");
 }
 
 void MessageGroup::receive(const Buffer& data, int peer) {
   if (!takes(data.count)) return;
-  group_.add(ncclRecv(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer, communicator_,
-                      stream_),
+  group_.add(nccl().Recv(data.data, static_cast<std::size_t>(data.count.value), nccl_type(data.dtype), peer,
+                         communicator_, stream_),
              "ncclRecv");
 }
 

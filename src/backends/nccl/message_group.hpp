@@ -10,26 +10,26 @@ namespace lockstep::backends {
 /// @throws Error{unsupported} for a type that NCCL does not have
 ncclDataType_t nccl_type(DType dtype);
 
-/// Calls that NCCL runs as one.
+/// A group of calls that NCCL runs as one.
 class CallGroup {
  public:
   explicit CallGroup(ncclComm_t communicator);
   CallGroup(const CallGroup&) = delete;
   CallGroup& operator=(const CallGroup&) = delete;
-  /// Closes the group if nobody has: an open one would swallow every later call of this thread.
+  /// Closes the group if it is open, because an open one would take in every later call of this thread.
   ~CallGroup();
 
-  /// Takes note of what a call returned. @param call  its name, for messages
+  /// Records what a call returned. @param call  its name, for messages
   void add(ncclResult_t result, const char* call);
-  /// Whether no call has been refused.
+  /// Whether NCCL has refused no call.
   [[nodiscard]] bool is_good() const { return result_ == ncclSuccess || result_ == ncclInProgress; }
-  /// Hands it over. @throws what NCCL had against one of the calls
+  /// Hands the group to NCCL. @throws the error of a call that NCCL refused
   void close();
 
  private:
   ncclComm_t communicator_;
   ncclResult_t result_ = ncclSuccess;
-  const char* refused_ = "";  // the call that returned it
+  const char* refused_ = "";  // the call that returned result_
   bool open_ = true;
 };
 
@@ -39,7 +39,7 @@ class MessageGroup {
   MessageGroup(ncclComm_t communicator, cudaStream_t stream)
       : group_(communicator), communicator_(communicator), stream_(stream) {}
 
-  /// One that has no elements is left out, on both sides. After a call that was refused the others are.
+  /// A message without elements is left out on both sides. So is every message after a call that NCCL refused.
   void send(const ConstBuffer& data, int peer);
   void receive(const Buffer& data, int peer);
   /// As CallGroup::close.

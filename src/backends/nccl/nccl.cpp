@@ -4,6 +4,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "backends/nccl/algorithm_variable.hpp"
 #include "backends/nccl/nccl_check.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
+#include "backends/nccl/nccl_library.hpp"
 #include "kernels/cuda/launch.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
@@ -25,7 +27,7 @@ AlgorithmVariable& variable_of_process() {
 
 std::vector<std::byte> make_id() {
   ncclUniqueId id{};
-  LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr);
+  LOCKSTEP_NCCL_CHECK(GetUniqueId(&id), nullptr);
   std::vector<std::byte> bytes(sizeof id);
   std::memcpy(bytes.data(), &id, sizeof id);
   return bytes;
@@ -53,6 +55,14 @@ void validate(const NcclGroup& group, const NcclOptions& options) {
                 "there is no GPU " + std::to_string(group.gpu) + "; this process sees " + std::to_string(gpus),
                 context);
   }
+  static_cast<void>(nccl());  // throws where it cannot be loaded
+}
+
+/// Once in a process, and by one rank.
+void warn_of_known_fault(Rank rank, const Progress& progress) {
+  static std::atomic<bool> is_said = false;
+  const std::string fault = known_fault(nccl().version);
+  if (!fault.empty() && rank == Rank{0} && !is_said.exchange(true)) progress.say(fault);
 }
 
 }  // namespace
@@ -73,14 +83,10 @@ std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progre
   id = group.broadcast_from_zero(std::move(id));
   auto communicator = std::make_unique<NcclCommunicator>(group, id_from(id), progress, options);
   held->keep();
+  warn_of_known_fault(group.rank, progress);
   return communicator;
 }
 
-std::string nccl_version() {
-  int version = 0;
-  LOCKSTEP_NCCL_CHECK(ncclGetVersion(&version), nullptr);
-  return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
-         std::to_string(version % 100);
-}
+std::string nccl_version() { return text(nccl().version); }
 
 }  // namespace lockstep::backends

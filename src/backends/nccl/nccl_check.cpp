@@ -18,9 +18,9 @@ ErrorCode category(ncclResult_t code) {
 }  // namespace
 
 void throw_nccl_error(ncclResult_t code, std::string_view call, ncclComm_t communicator, SourceLocation location) {
-  std::string message = std::string(ncclGetErrorString(code)) + " from " + std::string(call);
-  if (const char* last_words = ncclGetLastError(communicator); last_words != nullptr && *last_words != '\0') {
-    message += ": " + std::string(last_words);
+  std::string message = std::string(nccl().GetErrorString(code)) + " from " + std::string(call);
+  if (const char* last_error = nccl().GetLastError(communicator); last_error != nullptr && *last_error != '\0') {
+    message += ": " + std::string(last_error);
   }
   throw Error(category(code), message, {}, location);
 }

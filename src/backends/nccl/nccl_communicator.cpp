@@ -19,7 +19,7 @@
 namespace lockstep::backends {
 namespace {
 
-/// How long an error of NCCL's waits for what it may come of.
+/// How long an error of NCCL waits for the news of its cause.
 constexpr std::chrono::milliseconds for_news{100};
 
 Allocation allocate_on(int gpu, Bytes bytes) {
@@ -30,10 +30,10 @@ Allocation allocate_on(int gpu, Bytes bytes) {
   select_gpu(gpu);
   const BesideCaptures beside;
   void* data = nullptr;
-  LOCKSTEP_NCCL_CHECK(ncclMemAlloc(&data, static_cast<std::size_t>(bytes.value)), nullptr);
+  LOCKSTEP_NCCL_CHECK(MemAlloc(&data, static_cast<std::size_t>(bytes.value)), nullptr);
   Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
     const BesideCaptures while_freed;
-    ncclMemFree(p);
+    nccl().MemFree(p);
   });
   clear_now(memory.as(DType::uint8));
   return memory;
@@ -61,14 +61,14 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
 void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
   resources_ = std::make_unique<Resources>();
   resources_->control = options_.control;
-  // Now and not when it is first used: allocating waits for the GPU, and that might be waiting for other ranks then.
-  // One rank has nobody to add to.
+  // The scratch is allocated now and not at its first use, because allocating waits for the GPU, which might be waiting
+  // for other ranks then. A single rank has nothing to add.
   if (options_.algorithm == NcclAlgorithm::tree_order && group.size > 1) {
     resources_->scratch = allocate_device(TreeOrderAllReduce::scratch_bytes);
   }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  LOCKSTEP_NCCL_CHECK(ncclCommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
+  LOCKSTEP_NCCL_CHECK(CommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
   wait_until_idle("make_nccl");
   resources_->check = options_.check;
 }
@@ -80,14 +80,14 @@ NcclCommunicator::~NcclCommunicator() {
     progress_->say("rank " + std::to_string(rank().value) +
                    ": a communicator (nccl) was destroyed without close(); its resources stay in use");
   }
-  // Neither who waits here nor who waits elsewhere must wait for ever for what nobody moves any more.
+  // Nobody, here or on another rank, must wait for ever for operations that nobody drives any more.
   const Error error(ErrorCode::transport, "the communicator was destroyed before close()",
                     {.rank = rank().value, .host = options_.hostname});
   if (!poison_) abandon_all(std::make_exception_ptr(error));
   leave_behind();
 }
 
-/// What the GPU and other ranks may still be at work with stays for as long as the process lives.
+/// Leaks the resources that the GPU and other ranks may still be using.
 void NcclCommunicator::leave_behind() {
   if (!resources_) return;
   {
@@ -118,7 +118,7 @@ void NcclCommunicator::close() {
   const Progress::Exclusive exclusive(*progress_);
   if (closed_) return;
   look_round(progress_->now());
-  progress();  // what a stream has waited for may have ended without the host's knowing
+  progress();  // operations that only a stream has waited for may have ended without the host's knowledge
   if (poison_) std::rethrow_exception(poison_);
   if (!under_way_.empty()) {
     throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
@@ -126,9 +126,9 @@ void NcclCommunicator::close() {
   }
   try {
     if (options_.control) options_.control->leave(submitted_);
-    LOCKSTEP_NCCL_CHECK(ncclCommFinalize(communicator_), communicator_);
+    LOCKSTEP_NCCL_CHECK(CommFinalize(communicator_), communicator_);
     wait_until_idle("close");
-    LOCKSTEP_NCCL_CHECK(ncclCommDestroy(std::exchange(communicator_, nullptr)), nullptr);
+    LOCKSTEP_NCCL_CHECK(CommDestroy(std::exchange(communicator_, nullptr)), nullptr);
     if (options_.check) options_.check->close();
   } catch (...) {
     if (!poison_) give_up();
@@ -152,7 +152,7 @@ bool NcclCommunicator::look_round(Clock::time_point now) noexcept {
   if (closed_) return false;
   try {
     heed();
-    if (communicator_ != nullptr) check_health();  // of graphs that are replayed, when nothing is under way here
+    if (communicator_ != nullptr) check_health();  // a replayed graph can fail while no operation is under way here
     if (!idle()) check_deadline(now);
     return false;
   } catch (...) {
@@ -161,7 +161,7 @@ bool NcclCommunicator::look_round(Clock::time_point now) noexcept {
   return true;
 }
 
-/// Passes on what there is to tell. @throws Error if that ends this communicator
+/// Polls the control channel. @throws Error if another rank's message ends this communicator
 void NcclCommunicator::heed() {
   last_heed_ = progress_->now();
   if (!options_.control) return;
@@ -177,7 +177,7 @@ void NcclCommunicator::heed() {
   options_.control->questions().clear();
 }
 
-/// Those of this node whose processes have ended tell nobody.
+/// Looks for ranks of this node whose processes have ended, because such a rank tells nobody.
 void NcclCommunicator::check_peers(Clock::time_point now) {
   constexpr std::chrono::milliseconds between_looks{20};
   if (!options_.control || now - last_look_at_peers_ < between_looks) return;
@@ -187,7 +187,7 @@ void NcclCommunicator::check_peers(Clock::time_point now) {
 }
 
 bool NcclCommunicator::advance() {
-  select_gpu(gpu_);  // a progress thread has selected none
+  select_gpu(gpu_);  // a progress thread has selected no GPU
   check_health();
   if (failed_since_) return false;
   bool moved = false;
@@ -197,7 +197,7 @@ bool NcclCommunicator::advance() {
   return moved;
 }
 
-/// Retires the oldest operation if the stream is past it.
+/// Retires the oldest operation if the stream has passed it.
 bool NcclCommunicator::advance_front() {
   if (launched_ == 0 || !under_way_.front()->check_finished()) return false;
   if (options_.observer != nullptr && !under_way_.front()->is_captured())
@@ -211,7 +211,7 @@ bool NcclCommunicator::advance_front() {
 
 ncclResult_t NcclCommunicator::asynchronous_state() const {
   ncclResult_t state = ncclSuccess;
-  LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(communicator_, &state), communicator_);
+  LOCKSTEP_NCCL_CHECK(CommGetAsyncError(communicator_, &state), communicator_);
   return state;
 }
 
@@ -220,8 +220,8 @@ bool NcclCommunicator::has_failed() const {
   return state != ncclSuccess && state != ncclInProgress;
 }
 
-/// That a connection has broken NCCL may notice before this rank has heard why: who is at fault, or has found out who
-/// is, tells the others first and stops NCCL then. So there is a moment for the news.
+/// NCCL may notice a broken connection before this rank has heard the reason: the rank at fault, or one that knows it,
+/// tells the others first and aborts NCCL afterwards. So this rank waits a moment for the news.
 void NcclCommunicator::check_health() {
   if (!has_failed()) return;
   const Clock::time_point now = progress_->now();
@@ -229,15 +229,15 @@ void NcclCommunicator::check_health() {
   heed();
   check_peers(now);
   if (options_.control && now - *failed_since_ < for_news) return;
-  LOCKSTEP_NCCL_CHECK(asynchronous_state(), communicator_);
+  if (has_failed()) throw_nccl_error(asynchronous_state(), "ncclCommGetAsyncError", communicator_);
 }
 
 void NcclCommunicator::launch_all() {
   progress_->wait([this] { return poison_ != nullptr || launched_ == under_way_.size(); });
 }
 
-/// Time during which the caller's queue holds the operation back does not count, nor time in which this rank did not
-/// poll: it has not waited for anybody then.
+/// Time during which the caller's queue holds the operation back does not count, nor does time in which this rank did
+/// not poll, because it did not wait for anybody then.
 void NcclCommunicator::check_deadline(Clock::time_point now) {
   const bool was_away = now - last_check_ > options_.deadline / 10;
   last_check_ = now;
@@ -250,16 +250,16 @@ void NcclCommunicator::check_deadline(Clock::time_point now) {
   std::snprintf(text.data(), text.size(), "nothing has moved for %.2f s: ", silent.count());
   ErrorContext context = under_way_.front()->context();
   context.peers = not_waiting();
-  throw Error(
-      ErrorCode::timeout,
-      std::string(text.data()) + (context.peers.empty() ? "all ranks wait; is there a GPU or a network that fails?"
-                                                        : "these ranks do not wait for it, too: have they "
-                                                          "submitted the same operations, and are they alive?"),
-      context);
+  throw Error(ErrorCode::timeout,
+              std::string(text.data()) +
+                  (context.peers.empty() ? "all ranks wait; has a GPU or the network failed?"
+                                         : "these peers do not wait for this operation: check that they are alive and "
+                                           "submit the same operations"),
+              context);
 }
 
-/// Nobody can see in NCCL who is missing. So ranks that have waited for half the deadline say so, and who has not is
-/// the one to look at.
+/// NCCL does not tell which rank is missing. So ranks that have waited for half the deadline say so, and those that
+/// have not are the suspects.
 void NcclCommunicator::say_that_it_waits() {
   if (!options_.control || said_ > ended_) return;
   said_ = ended_ + 1;
@@ -277,10 +277,10 @@ std::vector<int> NcclCommunicator::not_waiting() const {
   return ranks;
 }
 
-/// For start and end, when there is no operation of this communicator to drive; there may be of others.
+/// Waits during start and end, when this communicator has no operation to drive; others may have some.
 void NcclCommunicator::wait_until_idle(const char* doing) {
   const auto is_idle = [this] {
-    if (poison_) std::rethrow_exception(poison_);  // by what it heard while it waited
+    if (poison_) std::rethrow_exception(poison_);  // a poll while it waited has ended the communicator
     check_health();
     if (options_.control) {
       options_.control->tend();  // nobody else polls for a communicator that is still being made
@@ -302,7 +302,8 @@ void NcclCommunicator::abandon_all(std::exception_ptr error) noexcept {
   if (options_.control) options_.control->raise(poison_);
 }
 
-/// By the error that is being handled; or, where NCCL has refused a call, by what that may come of: as check_health().
+/// Poisons the communicator with the error that is being handled. If NCCL has refused a call, the cause may be on
+/// another rank, and its news is awaited as in check_health().
 void NcclCommunicator::give_up() noexcept {
   std::exception_ptr error = current_exception_of(rank().value, options_.hostname);
   try {
@@ -314,7 +315,7 @@ void NcclCommunicator::give_up() noexcept {
     } catch (...) {
       error = current_exception_of(rank().value, options_.hostname);
     }
-  } catch (...) {  // another rank has nothing to do with it
+  } catch (...) {  // other ranks have nothing to do with it
   }
   poison(std::move(error));
 }
@@ -328,26 +329,29 @@ void NcclCommunicator::wait_for_news() {
   }
 }
 
-/// The others are told first: to stop NCCL may take seconds.
+/// Tells the others first, because aborting NCCL may take seconds.
 void NcclCommunicator::poison(std::exception_ptr error) noexcept {
   abandon_all(std::move(error));
   if (options_.control) options_.control->tell_now();
   stop_kernels();
 }
 
-/// Stops the kernels that wait for peers. NCCL may hang in it when a driver has failed; then it is left alone.
+/// Stops the kernels that wait for peers. NCCL may hang in it when a driver has failed; then the thread is left behind.
 void NcclCommunicator::stop_kernels() {
   ncclComm_t doomed = std::exchange(communicator_, nullptr);
   if (doomed == nullptr) return;
   std::packaged_task<ncclResult_t()> task([doomed, gpu = gpu_] {
-    cudaSetDevice(gpu);  // NCCL's own calls are not to begin with a context on another GPU
-    return ncclCommAbort(doomed);
+    try {
+      select_gpu(gpu);        // NCCL's calls must not begin with a context on another GPU
+    } catch (const Error&) {  // the GPU has failed; its communicator is aborted all the same
+    }
+    return nccl().CommAbort(doomed);
   });
   std::future<ncclResult_t> result = task.get_future();
   try {
     std::thread(std::move(task)).detach();
   } catch (const std::system_error&) {
-    return;  // there is no thread to be had: its kernels are left to wait
+    return;  // no thread could be started, so the kernels continue to wait
   }
   const std::chrono::duration<double> bound =
       std::min<std::chrono::duration<double>>(std::chrono::seconds(5), options_.deadline / 10);

@@ -19,8 +19,8 @@
 
 namespace lockstep::backends {
 
-/// Operations reach NCCL one by one, and part by part, because a non-blocking communicator takes no call while it is
-/// busy with another; its stream then runs them in that order.
+/// A communicator over NCCL. Operations reach NCCL one by one, and part by part, because a non-blocking communicator
+/// accepts no call while it is busy with another; its stream then runs them in that order.
 class NcclCommunicator : public Communicator, private ProgressSource {
  public:
   /// Waits for all ranks. @throws as make_nccl
@@ -36,11 +36,11 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   void launch_all();
 
  private:
-  /// What the GPU may still be using when a communicator is given up.
+  /// Resources that the GPU may still be using when a communicator is given up.
   struct Resources {
     Stream stream;
-    Allocation token = allocate_device({static_cast<std::int64_t>(sizeof(std::int32_t))});  // what barriers reduce
-    Allocation scratch;  // of all-reduces in tree order, which use it one after the other, as the stream runs them
+    Allocation token = allocate_device({static_cast<std::int64_t>(sizeof(std::int32_t))});  // barriers reduce it
+    Allocation scratch;  // all-reduces in tree order use it one after the other, as the stream runs them
     std::vector<std::shared_ptr<NcclOperation>> pool;
     std::shared_ptr<Exchange> check;
     std::shared_ptr<ControlChannel> control;
@@ -103,14 +103,14 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   ncclComm_t communicator_ = nullptr;
   std::deque<std::shared_ptr<NcclOperation>> under_way_;  // in the order of submission
   CallCheck comparison_;
-  bool is_comparing_ = false;                      // the first that has not been compared
-  std::size_t compared_ = 0;                       // of under_way_, where ranks compare
-  std::size_t launched_ = 0;                       // of under_way_, those that the stream has
-  std::uint64_t submitted_ = 0;                    // without messages
-  std::uint64_t ended_ = 0;                        // of these
-  std::uint64_t said_ = 0;                         // 1 + the last of these that others were told this rank waits for
-  std::vector<std::uint64_t> waits_for_;           // the same of the other ranks, as far as they have said so
-  std::optional<Clock::time_point> failed_since_;  // NCCL has
+  bool is_comparing_ = false;             // a comparison of the first operation that has not been compared is under way
+  std::size_t compared_ = 0;              // how many of under_way_ have been compared, if ranks compare
+  std::size_t launched_ = 0;              // how many of under_way_ the stream has
+  std::uint64_t submitted_ = 0;           // number of operations submitted, without messages
+  std::uint64_t ended_ = 0;               // how many of these have ended
+  std::uint64_t said_ = 0;                // 1 + the last of these that this rank has told others it waits for
+  std::vector<std::uint64_t> waits_for_;  // the same number of each other rank, as far as it has told
+  std::optional<Clock::time_point> failed_since_;  // when NCCL reported a failure
   Clock::time_point last_advance_;
   Clock::time_point last_check_;
   Clock::time_point last_heed_;

@@ -61,7 +61,7 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
   const auto in_count = static_cast<std::size_t>(c.in.count.value);
   const auto out_count = static_cast<std::size_t>(c.out.count.value);
   if (c.kind == CollectiveKind::barrier) {
-    LOCKSTEP_NCCL_CHECK(ncclAllReduce(token, token, 1, ncclInt32, ncclSum, communicator, stream), communicator);
+    LOCKSTEP_NCCL_CHECK(AllReduce(token, token, 1, ncclInt32, ncclSum, communicator, stream), communicator);
     return;
   }
   if (is_message(c.kind)) return message(communicator, stream);
@@ -70,22 +70,21 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
   const ncclRedOp_t op = nccl_op(c.op);
   switch (c.kind) {
     case CollectiveKind::all_reduce:
-      LOCKSTEP_NCCL_CHECK(ncclAllReduce(c.in.data, c.out.data, out_count, type, op, communicator, stream),
-                          communicator);
+      LOCKSTEP_NCCL_CHECK(AllReduce(c.in.data, c.out.data, out_count, type, op, communicator, stream), communicator);
       break;
     case CollectiveKind::broadcast:
-      LOCKSTEP_NCCL_CHECK(ncclBroadcast(c.in.data, c.out.data, out_count, type, c.root.value, communicator, stream),
+      LOCKSTEP_NCCL_CHECK(Broadcast(c.in.data, c.out.data, out_count, type, c.root.value, communicator, stream),
                           communicator);
       break;
     case CollectiveKind::all_gather:
-      LOCKSTEP_NCCL_CHECK(ncclAllGather(c.in.data, c.out.data, in_count, type, communicator, stream), communicator);
+      LOCKSTEP_NCCL_CHECK(AllGather(c.in.data, c.out.data, in_count, type, communicator, stream), communicator);
       break;
     case CollectiveKind::reduce_scatter:
-      LOCKSTEP_NCCL_CHECK(ncclReduceScatter(c.in.data, c.out.data, out_count, type, op, communicator, stream),
+      LOCKSTEP_NCCL_CHECK(ReduceScatter(c.in.data, c.out.data, out_count, type, op, communicator, stream),
                           communicator);
       break;
     case CollectiveKind::reduce:
-      LOCKSTEP_NCCL_CHECK(ncclReduce(c.in.data, c.out.data, in_count, type, op, c.root.value, communicator, stream),
+      LOCKSTEP_NCCL_CHECK(Reduce(c.in.data, c.out.data, in_count, type, op, c.root.value, communicator, stream),
                           communicator);
       break;
     case CollectiveKind::gather: gather(communicator, stream); break;
@@ -101,7 +100,7 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
   }
 }
 
-/// A message to the root from each rank whose part does not lie there already.
+/// Sends a message to the root from each rank whose part is not in its place already.
 void NcclOperation::gather(ncclComm_t communicator, cudaStream_t stream) const {
   const Count part = collective_.in.count;
   const Rank me = owner_->rank();
@@ -128,7 +127,7 @@ void NcclOperation::scatter(ncclComm_t communicator, cudaStream_t stream) const 
   group.close();
 }
 
-/// A send and a receive for each rank, its own part included.
+/// Makes a send and a receive for each rank, its own part included.
 void NcclOperation::all_to_all(ncclComm_t communicator, cudaStream_t stream) const {
   const Count part = part_of(collective_, owner_->size());
   MessageGroup group(communicator, stream);
@@ -147,7 +146,7 @@ void NcclOperation::message(ncclComm_t communicator, cudaStream_t stream) const 
   group.close();
 }
 
-/// NCCL has no such call: as many broadcasts as there are parts, which it runs as one.
+/// NCCL has no such call, so this makes a broadcast for each part, in one group.
 void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) const {
   const Collective& c = collective_;
   CallGroup group(communicator);
@@ -157,14 +156,14 @@ void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) c
     begin.value += part.count.value;
     if (part.count.value == 0 || !group.is_good()) continue;
     const void* from = rank == owner_->rank().value ? c.in.data : part.data;
-    group.add(ncclBroadcast(from, part.data, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype), rank,
-                            communicator, stream),
+    group.add(nccl().Broadcast(from, part.data, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype), rank,
+                               communicator, stream),
               "ncclBroadcast");
   }
   group.close();
 }
 
-/// As many reductions, one to each rank.
+/// Makes a reduction to each rank, in one group.
 void NcclOperation::reduce_scatter_v(ncclComm_t communicator, cudaStream_t stream) const {
   const Collective& c = collective_;
   CallGroup group(communicator);
@@ -174,8 +173,8 @@ void NcclOperation::reduce_scatter_v(ncclComm_t communicator, cudaStream_t strea
     begin.value += part.count.value;
     if (part.count.value == 0 || !group.is_good()) continue;
     void* to = rank == owner_->rank().value ? c.out.data : nullptr;
-    group.add(ncclReduce(part.data, to, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype),
-                         nccl_op(c.op), rank, communicator, stream),
+    group.add(nccl().Reduce(part.data, to, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype),
+                            nccl_op(c.op), rank, communicator, stream),
               "ncclReduce");
   }
   group.close();
@@ -205,8 +204,8 @@ bool NcclOperation::check_finished() {
   if (is_captured_) {
     fail(std::make_exception_ptr(
         Error(ErrorCode::invalid_argument,
-              "the operation is in a graph, for which no Work waits: order the captured stream after it by then(), and "
-              "wait for what the graph is launched on",
+              "the operation is in a graph, so its Work cannot be waited for: order the captured stream after it by "
+              "then(), and wait for the stream that the graph is launched on",
               context())));
     return true;
   }
@@ -220,10 +219,11 @@ bool NcclOperation::order_after(Queue queue) {
     finished_.hold_back(queue);
     return true;
   }
-  if (state() != State::pending) return false;  // its communicator may be gone
+  if (state() != State::pending) return false;  // the communicator may have been destroyed
   if (lockstep::is_captured(queue)) {
     throw Error(ErrorCode::invalid_argument,
-                "a stream that is captured cannot be ordered after an operation that is not: wait for it before",
+                "a captured stream cannot be ordered after an operation that is not captured: wait for the operation "
+                "before the capture begins",
                 context());
   }
   owner_->launch_all();

@@ -20,40 +20,42 @@ namespace lockstep::backends {
 
 class NcclCommunicator;
 
-/// One collective on the communicator's stream. Reused, with its events, so that a step of training creates none.
+/// One operation on the communicator's stream. Objects are reused, with their events, so that a training step creates
+/// none.
 ///
-/// queued: an earlier one is still being launched. launching: NCCL has its first part, and may be making connections in
-/// the background; all but an all-reduce in tree order are one part. running: the stream has all of it, and ends with
-/// `finished_`.
+/// Its stages: queued, an earlier operation is still being launched; launching, NCCL has its first part, and may be
+/// making connections in the background (only an all-reduce in tree order has more than one part); running, the stream
+/// has all of it, and ends with `finished_`.
 ///
-/// Where the caller's queue is captured, the same calls put the operation into the graph: `ready_` draws the
-/// communicator's stream into the capture, `finished_` leads out of it. Such events mark places in the graph, and the
-/// host must not ask for them. It ends for the host when it is captured.
+/// If the caller's queue is captured, the same calls put the operation into the graph: `ready_` joins the
+/// communicator's stream to the capture, and `finished_` leads out of it. Such events mark places in the graph, and the
+/// host must not query them. For the host, the operation ends when it is captured.
 class NcclOperation : public Operation {
  public:
   enum class Stage { queued, launching, running };
 
   explicit NcclOperation(NcclCommunicator& owner) : owner_(&owner) { label_.reserve(128); }
 
-  /// Takes note of what to do, and of what the caller's queue holds by now.
-  /// @param tree_order_scratch  where an all-reduce adds in tree order, what it needs for that; else nullptr
-  /// @param is_captured         whether the caller's queue is
+  /// Records what to do, and marks the end of what the caller's queue holds now.
+  /// @param tree_order_scratch  scratch memory for an all-reduce in tree order; nullptr for every other operation
+  /// @param is_captured         whether the caller's queue is captured
   void submit(const Collective& collective, void* tree_order_scratch, bool is_captured);
-  /// Hands the next part to NCCL, the first one after the caller's queue. @param token  an int32 of device memory, for
-  /// barriers @pre NCCL has put the part before on the stream
+  /// Hands the next part to NCCL; the first one is ordered after the caller's queue.
+  /// @param token  an int32 in device memory, for barriers
+  /// @pre NCCL has put the previous part on the stream
   void launch_next_part(ncclComm_t communicator, Queue stream, void* token);
   [[nodiscard]] bool all_launched() const;
   /// To be called when NCCL has put the last part on the stream.
   void mark_launched(Queue stream);
-  /// Completes if the stream is past it, or fails if it went into a graph. @return whether it has ended
+  /// Completes if the stream has passed it, or fails if it went into a graph. @return whether it has ended
   bool check_finished();
-  /// The operation behind this one is handed to NCCL with it. @pre both are one part
+  /// Hands one more of the following operations to NCCL together with this one. @pre each has one part
   void extend_launch() { ++launch_size_; }
-  /// How many operations are handed to NCCL together, from this one on.
+  /// The number of operations that are handed to NCCL together, from this one on.
   [[nodiscard]] std::size_t launch_size() const { return launch_size_; }
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
 
-  /// Whether nothing that it was ordered after is still to be done.
+  /// Whether all the work that it was ordered after is done.
   [[nodiscard]] bool could_run() const { return collective_.queue.is_host() || is_captured_ || ready_.reached(); }
   [[nodiscard]] CollectiveKind kind() const { return collective_.kind; }
   [[nodiscard]] bool is_captured() const { return is_captured_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How operations come to the communicator, and from there, part by part, to NCCL.
+// The way of operations from their submission to the communicator and, part by part, to NCCL.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -21,9 +21,8 @@ Work NcclCommunicator::submit(const Collective& collective) {
   return {std::move(operation), *progress_};
 }
 
-/// What is one part each goes to NCCL together, and first: a message whose counterpart came after an all-reduce in tree
-/// order, which is several parts and goes alone, would hold that up on one rank and be taken for a part of it on
-/// another.
+/// Operations of one part go to NCCL together, and first. An all-reduce in tree order has several parts and goes alone:
+/// a message whose counterpart came after it would delay it on one rank, and be taken for a part of it on another.
 std::vector<Work> NcclCommunicator::submit_group(std::span<const Collective> members) {
   if (members.empty()) return {};
   check_thread("group");
@@ -52,7 +51,7 @@ Error NcclCommunicator::refusal(std::string_view operation, const std::string& w
           {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname}};
 }
 
-/// Before all else: what another thread finds here may be changing.
+/// Must be the first check, because another thread could find the communicator's state while it changes.
 void NcclCommunicator::check_thread(std::string_view operation) const {
   if (!progress_->is_of_this_thread()) {
     throw refusal(operation, "submitted on another thread than the one that uses this rank's communicators");
@@ -68,8 +67,8 @@ void NcclCommunicator::check_usable(std::string_view operation) {
   if (poison_) std::rethrow_exception(poison_);
 }
 
-/// Whether the members go into a graph. What the communicator's stream gets while it is captured is all of it in the
-/// graph; so one operation cannot be, while another is not. @throws Error{invalid_argument}, and nothing has been done
+/// Whether the members go into a graph. All work that the communicator's stream gets while it is captured goes into the
+/// graph, so all members must be captured, or none. @throws Error{invalid_argument} before anything has been done
 bool NcclCommunicator::look_for_capture(std::span<const Collective> members) {
   const auto in_a_capture = [](const Collective& c) { return !c.queue.is_host() && is_captured(c.queue); };
   const auto captured = std::count_if(members.begin(), members.end(), in_a_capture);
@@ -81,7 +80,7 @@ bool NcclCommunicator::look_for_capture(std::span<const Collective> members) {
   if (captured == 0) return false;
   if (static_cast<std::size_t>(captured) != members.size())
     throw refusal(operation, "a group of operations of which some are captured, and some are not");
-  progress();  // takes note of what has ended
+  progress();  // retires the operations that have ended
   if (poison_) std::rethrow_exception(poison_);
   if (!under_way_.empty())
     throw refusal(operation, "submitted for a graph while " + under_way_.front()->context().operation +
@@ -89,7 +88,7 @@ bool NcclCommunicator::look_for_capture(std::span<const Collective> members) {
   return true;
 }
 
-/// All of the members, or, where their queues are refused, none.
+/// Enqueues all of the members, or none if their queues are refused.
 std::vector<std::shared_ptr<NcclOperation>> NcclCommunicator::enqueue(std::span<const Collective> members) {
   const bool captured = look_for_capture(members);
   std::vector<std::shared_ptr<NcclOperation>> operations;
@@ -105,7 +104,8 @@ std::vector<std::shared_ptr<NcclOperation>> NcclCommunicator::enqueue(std::span<
   return operations;
 }
 
-/// Once and for all: what is left for later would be missing in the graph. @throws what ends the communicator meanwhile
+/// Launches everything now, because a part that is launched later would be missing in the graph.
+/// @throws the error that ends the communicator meanwhile
 void NcclCommunicator::capture_all() {
   launch_what_can_be();
   progress_->wait([this] { return idle(); });
@@ -114,7 +114,7 @@ void NcclCommunicator::capture_all() {
 
 void NcclCommunicator::launch_what_can_be() {
   try {
-    select_gpu(gpu_);  // the program may have selected another one since
+    select_gpu(gpu_);  // the program may have selected another GPU since
     while (launch_next()) {
     }
   } catch (...) {
@@ -122,8 +122,7 @@ void NcclCommunicator::launch_what_can_be() {
   }
 }
 
-/// Whether another rank has given up. The word of the node is looked at always, for messages no more often than a clock
-/// allows.
+/// Looks whether another rank has given up: every time in the memory of the node, and for messages at most every 5 ms.
 void NcclCommunicator::look_before_submission() {
   if (!options_.control || poison_) return;
   constexpr std::chrono::milliseconds between_messages{5};
@@ -137,18 +136,18 @@ bool NcclCommunicator::launch_next() {
     return launch_next_part();
   } catch (const Error&) {
     if (!has_failed()) throw;
-    return false;  // NCCL refuses calls because of another rank: see check_health
+    return false;  // NCCL refuses calls because another rank has failed: see check_health
   }
 }
 
-/// Takes the oldest operation that the stream does not have, and those that go with it, one part on.
+/// Launches the next part of the oldest operation that the stream does not have, with those that go together with it.
 bool NcclCommunicator::launch_next_part() {
   if (launched_ == under_way_.size() || busy()) return false;
   NcclOperation& next = *under_way_[launched_];
   const std::size_t end = launched_ + next.launch_size();
   const Queue stream = resources_->stream.queue();
   if (options_.check && next.stage() == NcclOperation::Stage::queued && !compare_up_to(end)) return false;
-  if (next.all_launched()) {  // and NCCL is no longer busy with the last part
+  if (next.all_launched()) {  // NCCL is no longer busy with the last part
     for (; launched_ < end; ++launched_) under_way_[launched_]->mark_launched(stream);
     return true;
   }
@@ -171,10 +170,10 @@ bool NcclCommunicator::compare_up_to(std::size_t end) {
   return true;
 }
 
-/// Whether all ranks are known to call the same; the host finds out, while the stream and the caller's go on. What
-/// they call they know at submission, which is in the order of the program, so the exchanges are in that order too and
-/// need not wait for the data: the operation's place after the caller's queue was marked when it was submitted, however
-/// late it is launched. @throws Error{mismatch}, on all ranks
+/// Whether all ranks are known to call the same operation. The host compares, while this stream and the caller's
+/// continue. Each rank knows its calls at submission, which follows the order of the program, so the exchanges follow
+/// that order too and need not wait for the data: the operation's place after the caller's queue was marked when it was
+/// submitted, however late it is launched. @throws Error{mismatch}, on all ranks
 bool NcclCommunicator::compare(NcclOperation& next) {
   if (!is_comparing_) comparison_.begin(*options_.check, next.signature());
   is_comparing_ = true;

@@ -8,11 +8,11 @@
 
 namespace lockstep::backends {
 
-/// How an all-reduce in tree order cuts its buffer: into blocks, each of which the ranks add up in one slice each. The
-/// others' contributions to a slice fit into scratch.
+/// The cuts that an all-reduce in tree order makes: the buffer into blocks, and each block into one slice for each
+/// rank, which that rank reduces. The other ranks' contributions to a slice fit into scratch.
 class SlicedBlocks {
  public:
-  /// @pre scratch holds an element of each other rank; ranks ≥ 2
+  /// @pre scratch has room for an element of each other rank; ranks ≥ 2
   SlicedBlocks(Count count, DType dtype, int ranks, Bytes scratch)
       : count_(count), ranks_(ranks), block_(scratch.value / ((ranks - 1) * size_of(dtype)) * ranks) {}
   SlicedBlocks() = default;
@@ -23,7 +23,7 @@ class SlicedBlocks {
     Count offset;  ///< in the whole buffer
     Count count;
   };
-  /// What `rank` adds up of block `block`.
+  /// The slice of block `block` that `rank` reduces.
   [[nodiscard]] Slice slice(std::int64_t block, int rank) const {
     const std::int64_t begin = block * block_;
     const auto part = collectives::chunk({std::min(block_, count_.value - begin)}, ranks_, rank);

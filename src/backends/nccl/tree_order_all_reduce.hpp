@@ -10,24 +10,24 @@
 
 namespace lockstep::backends {
 
-/// An all-reduce in the canonical order, out of messages and a kernel, because NCCL's own states no order. Each block
-/// of the buffer is two parts:
+/// An all-reduce in the canonical order, made of messages and a kernel, because NCCL's own documents no order. Each
+/// block of the buffer takes two parts:
 ///
-/// - every rank sends slice j of its input to rank j, and has all contributions to its own slice then;
-/// - a kernel adds those up, in the canonical order, into the output, and the result goes to all.
+/// - every rank sends slice j of its input to rank j, and then has all contributions to its own slice;
+/// - a kernel adds these, in the canonical order, into the output, and the result is sent to all ranks.
 ///
-/// A part may be handed to NCCL when the one before is on the stream. In place the second part overwrites only what the
-/// first has sent.
+/// A part may be handed to NCCL when the previous one is on the stream. In place, the second part overwrites only what
+/// the first part has sent.
 ///
 /// @cost  2(p−1)/p·nβ each way, as many as 2(p−1) messages a block; the kernel reads n bytes and writes n/p
 /// @source Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004, for reduce-scatter and all-gather;
 ///         the halves are direct, since only a rank that has every contribution can add in any order
 class TreeOrderAllReduce {
  public:
-  /// The scratch of a whole communicator. It is long enough for bandwidth: with 8 ranks messages are of 4.6 MiB.
+  /// The size of a communicator's scratch. It is large enough for bandwidth: with 8 ranks, messages have 4.6 MiB.
   static constexpr Bytes scratch_bytes{std::int64_t{32} << 20};
 
-  /// @param scratch  device memory of scratch_bytes, for whatever the stream runs at the time
+  /// @param scratch  device memory of scratch_bytes, which all operations of the stream share
   /// @pre ranks ≥ 2
   TreeOrderAllReduce(const Collective& collective, Rank me, int ranks, void* scratch);
 

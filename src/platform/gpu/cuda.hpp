@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// For rooms that speak CUDA: the checked call. Never included by a public header.
+// For rooms that know CUDA: the checked call. Never included by a public header. CUDA's functions are called in this
+// room and in kernels/cuda only, because the runtime's names are hidden in what is linked of them (cmake/Cuda.cmake).
 
 #include <cuda_runtime_api.h>
 
@@ -16,15 +17,15 @@ namespace lockstep {
 [[noreturn]] void throw_cuda_error(cudaError_t code, std::string_view call,
                                    SourceLocation location = SourceLocation::current());
 
-/// While one stream is captured, CUDA takes some calls amiss that have nothing to do with it, and ends the capture: of
-/// the thread that captures, or of any thread, as the program has asked. Not of a thread as long as it has one of
-/// these.
+/// While a stream is captured, some calls that have nothing to do with it end the capture: those of the capturing
+/// thread, or of any thread, depending on the mode that the program has asked for. A thread's calls do not, as long as
+/// it has one of these.
 class BesideCaptures {
  public:
-  BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures();
   BesideCaptures(const BesideCaptures&) = delete;
   BesideCaptures& operator=(const BesideCaptures&) = delete;
-  ~BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~BesideCaptures();
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;

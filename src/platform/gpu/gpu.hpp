@@ -7,9 +7,9 @@
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/queue.hpp"
 
-/// GPUs, as far as communication needs them. In a build without CUDA there are none: `gpu_count` is 0 and everything
-/// else @throws Error{unsupported}, saying what was missing when lockstep was built. With CUDA, @throws Error{device}.
-/// Nothing here disturbs the capture of a stream that it is not called with.
+/// GPUs, as far as communication needs them. A build without CUDA has none: `gpu_count` is 0, and all other functions
+/// @throws Error{unsupported} that says what was missing when lockstep was built. With CUDA they @throws Error{device}.
+/// No function disturbs the capture of a stream that is not among its arguments.
 namespace lockstep {
 
 /// GPUs that this process may use; 0 also where the driver is missing or too old. Never throws.
@@ -19,24 +19,24 @@ std::string why_no_gpu();
 
 struct GpuProperties {
   std::string name;        ///< "NVIDIA H200"
-  std::string uuid;        ///< as nvidia-smi prints it: "GPU-…"; the same in every process
+  std::string uuid;        ///< "GPU-…", as nvidia-smi prints it; the same in every process
   std::string pci_bus_id;  ///< "0000:1b:00.0"
   Bytes memory;
 };
 /// @pre 0 ≤ gpu < gpu_count()
 GpuProperties gpu_properties(int gpu);
 
-/// Versions as "13.0"; the driver's is the newest runtime it can serve.
+/// Versions, as "13.0". The driver's is that of the newest runtime that it can serve; the runtime's is lockstep's own.
 struct GpuVersions {
   std::string driver;
   std::string runtime;
 };
 GpuVersions gpu_versions();
 
-/// The GPU that the calling thread's later calls are for.
+/// Selects the GPU for later calls of this thread.
 void select_gpu(int gpu);
 
-/// A CUDA stream that runs beside the default one.
+/// A CUDA stream that does not synchronize with the default stream.
 class Stream {
  public:
   Stream();
@@ -72,29 +72,29 @@ class Event {
 
   /// Moves the event to the end of what `stream` has queued. @pre `stream` is no host queue
   void record(Queue stream);
-  /// Whether the stream has got there. True for an event that was never recorded. @pre it was not recorded in a capture
+  /// Whether the stream has reached the event. True if it was never recorded. @pre it was not recorded in a capture
   [[nodiscard]] bool reached() const;
-  /// What `stream` gets from here on starts after the event. The host does not wait. @pre `stream` is no host queue
+  /// Orders later work of `stream` after the event. The host does not wait. @pre `stream` is no host queue
   void hold_back(Queue stream) const;
 
  private:
   void* native_ = nullptr;
 };
 
-/// Whether what `stream` gets goes into a graph, instead of being done. @pre `stream` is no host queue
-/// @throws Error{invalid_argument} if it did, until something ended the capture
+/// Whether `stream` is captured: its work goes into a graph instead of being run. @pre `stream` is no host queue
+/// @throws Error{invalid_argument} if the capture has failed and has not been ended yet
 bool is_captured(Queue stream);
 
-/// Zeroed memory of the selected GPU. Waits for no stream of the program's.
+/// Allocates zeroed memory of the selected GPU. Waits for no stream of the program.
 Allocation allocate_device(Bytes bytes);
-/// Zeroed page-locked host memory, from which copies to a GPU run beside the host.
+/// Allocates zeroed page-locked host memory, from which copies to a GPU run asynchronously.
 Allocation allocate_pinned(Bytes bytes);
 
-/// Queues a copy; either side may be the host's. @pre `stream` is no host queue
+/// Queues a copy; either side may be host memory. @pre `stream` is no host queue
 void copy_bytes(void* to, const void* from, Bytes bytes, Queue stream);
-/// Queues that a GPU's memory becomes zeros. @pre `stream` is no host queue
+/// Queues zeroing a GPU's memory. @pre `stream` is no host queue
 void clear_bytes(void* memory, Bytes bytes, Queue stream);
-/// The same at once: the host waits for it, and for no stream of the program's.
+/// Zeroes a GPU's memory and waits for that, but for no stream of the program.
 void clear_now(const Buffer& buffer);
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// As the driver and its tools write it. CUDA's runtime tells an instance of a divided GPU by its name only.
+/// Writes the UUID as the driver and its tools do. CUDA's runtime marks an instance of a divided GPU only in its name.
 std::string uuid_text(const cudaDeviceProp& properties) {
   const cudaUUID_t& uuid = properties.uuid;
   std::string text = std::string_view(properties.name).find(" MIG ") != std::string_view::npos ? "MIG" : "GPU";
@@ -31,6 +31,15 @@ std::string uuid_text(const cudaDeviceProp& properties) {
   return text;
 }
 
+/// CUDA has one error for a driver that is too old and for one that is not there.
+std::string why_driver_is_insufficient() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return "no NVIDIA driver was found (libcuda.so.1): install one, or start the container with access to its GPUs";
+  return "the NVIDIA driver serves CUDA up to " + version_text(driver) + ", and lockstep was built with CUDA " +
+         version_text(CUDART_VERSION) + ": update the driver, or build lockstep with an older CUDA";
+}
+
 void require_not_negative(Bytes bytes) {
   if (bytes.value < 0) {
     throw Error(ErrorCode::invalid_argument, "cannot allocate " + std::to_string(bytes.value) + " bytes");
@@ -40,11 +49,14 @@ void require_not_negative(Bytes bytes) {
 }  // namespace
 
 void throw_cuda_error(cudaError_t code, std::string_view call, SourceLocation location) {
-  cudaGetLastError();  // else the next, innocent call would report it again
+  cudaGetLastError();  // otherwise the next call would report this error again
   throw Error(ErrorCode::device,
               std::string(cudaGetErrorName(code)) + " (" + cudaGetErrorString(code) + ") from " + std::string(call), {},
               location);
 }
+
+BesideCaptures::BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+BesideCaptures::~BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
 
 int gpu_count() {
   int count = 0;
@@ -59,6 +71,7 @@ std::string why_no_gpu() {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   cudaGetLastError();
+  if (code == cudaErrorInsufficientDriver) return why_driver_is_insufficient();
   if (code != cudaSuccess) return cudaGetErrorString(code);
   return count == 0 ? "the driver shows no GPU to this process" : "";
 }

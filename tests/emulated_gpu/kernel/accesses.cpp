@@ -5,18 +5,13 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulated_gpu/cuda/runtime.hpp"
 #include "emulated_gpu/device/memory.hpp"
 #include "emulated_gpu/kernel/multiprocessor.hpp"
 #include "emulated_gpu/kernel/source_line.hpp"
-
-// Where the translated sources put __device__ variables; the linker knows the ends.
-extern "C" {
-[[gnu::weak, gnu::visibility("hidden")]] extern char __start_emulated_gpu_variables[];  // NOLINT: the linker's name
-[[gnu::weak, gnu::visibility("hidden")]] extern char __stop_emulated_gpu_variables[];   // NOLINT: the linker's name
-}
 
 namespace emulated_gpu {
 
@@ -64,8 +59,15 @@ void check_global(const Running& thread, const MemoryAccess& access, const Block
       reinterpret_cast<std::uintptr_t>(block.base), block.bytes};
 }
 
+/// Ranges of __device__ variables, one for each program or library that has such.
+std::vector<std::pair<const char*, const char*>>& variables_of_gpu() {
+  static std::vector<std::pair<const char*, const char*>> ranges;
+  return ranges;
+}
+
 bool is_variable_of_gpu(const void* address) {
-  return address >= __start_emulated_gpu_variables && address < __stop_emulated_gpu_variables;
+  return std::ranges::any_of(variables_of_gpu(),
+                             [address](const auto& range) { return address >= range.first && address < range.second; });
 }
 
 /// Whether the program, or a library of it, has been loaded there: constants may be read.
@@ -114,6 +116,11 @@ void check_host(const MemoryAccess& access) {
 }
 
 }  // namespace
+
+bool add_variables_of_gpu(const char* begin, const char* end) {
+  if (begin != nullptr && !is_variable_of_gpu(begin)) variables_of_gpu().emplace_back(begin, end);
+  return begin != nullptr;
+}
 
 void begin_accesses() {
   usable_ranges.fill({});

@@ -83,6 +83,17 @@ unsigned __match_all_sync(unsigned mask, T value, int* predicate,
   return *predicate != 0 ? lanes : 0;
 }
 
+// Where translated sources put __device__ variables; the linker knows the ends, and has none where there are no
+// variables.
+extern "C" {
+[[gnu::weak, gnu::visibility("hidden")]] extern char __start_emulated_gpu_variables[];  // NOLINT: the linker's name
+[[gnu::weak, gnu::visibility("hidden")]] extern char __stop_emulated_gpu_variables[];   // NOLINT: the linker's name
+}
+namespace emulated_gpu {
+[[maybe_unused]] static const bool has_variables =
+    add_variables_of_gpu(__start_emulated_gpu_variables, __stop_emulated_gpu_variables);
+}
+
 #define EMULATED_GPU_REDUCTION(function, T, name, how)                                                           \
   inline T function(unsigned mask, T value, const emulated_gpu::Place& place = emulated_gpu::Place::current()) { \
     return emulated_gpu::name(mask, value, emulated_gpu::Reduction::how, #function, place);                      \

@@ -23,6 +23,9 @@ inline Configuration configuration(dim3 grid, dim3 block, std::size_t shared_byt
 /// Puts the kernel on its stream. What is wrong with the launch is the runtime's last error afterwards.
 void launch_kernel(KernelCall call, cudaStream_t stream);
 
+/// Tells where __device__ variables are, which only the linker of a program knows; see device.hpp.
+bool add_variables_of_gpu(const char* begin, const char* end);
+
 /// From here on until it ends, each access of the thread that runs is checked.
 void begin_kernel();
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints what a program sees of the lockstep that it is linked with. It names what CUDA is needed for, so that this is
-// linked too, and is not there in a package that was built with CUDA and is used without.
+// Prints what a program sees of the lockstep that it is linked with. It names what calls CUDA and NCCL, so that this is
+// linked too.
 #include <cstdio>
+#include <exception>
 #include <string>
 
 #include "lockstep/base/version.hpp"
@@ -16,7 +17,15 @@ std::string nccl_version();
 
 static_assert(LOCKSTEP_VERSION >= LOCKSTEP_MAKE_VERSION(0, 1, 0));
 
+std::string nccl() {
+  try {
+    return lockstep::backends::nccl_version();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 int main() {
-  std::printf("lockstep %s, NCCL '%s': %s\n", std::string(lockstep::version()).c_str(),
-              lockstep::backends::nccl_version().c_str(), lockstep::why_no_gpu().c_str());
+  std::printf("lockstep %s, NCCL '%s': %s\n", std::string(lockstep::version()).c_str(), nccl().c_str(),
+              lockstep::why_no_gpu().c_str());
 }

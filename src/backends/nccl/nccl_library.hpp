@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nccl.h>
+
+#include <compare>
+#include <string>
+
+namespace lockstep::backends {
+
+/// A version of NCCL. Versions compare in the order of their releases.
+struct NcclVersion {
+  int major = 0;
+  int minor = 0;
+  int patch = 0;
+
+  /// Reads a version as ncclGetVersion returns it: 2.8.4 is 2804, and from 2.9.0 on 2.28.9 is 22809.
+  static NcclVersion of_code(int code);
+  friend auto operator<=>(const NcclVersion&, const NcclVersion&) = default;
+};
+std::string text(NcclVersion version);  ///< "2.28.9"
+
+/// The functions that lockstep calls beside ncclGetVersion, without their prefix "nccl".
+// clang-format off
+#define LOCKSTEP_NCCL_FUNCTIONS(use)                                                   \
+  use(AllGather) use(AllReduce) use(Broadcast) use(CommAbort) use(CommDestroy)         \
+  use(CommFinalize) use(CommGetAsyncError) use(CommInitRankConfig) use(GetErrorString) \
+  use(GetLastError) use(GetUniqueId) use(GroupEnd) use(GroupStart) use(MemAlloc)       \
+  use(MemFree) use(Recv) use(Reduce) use(ReduceScatter) use(Send)
+// clang-format on
+
+/// A loaded NCCL. Lockstep is compiled with NCCL's header and is not linked with its library, so that a program can
+/// bring the library that it needs itself, and a program that uses no GPU needs none. The library stays loaded.
+struct NcclLibrary {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): it declares a member
+#define LOCKSTEP_NCCL_POINTER(name) decltype(&::nccl##name) name = nullptr;
+  LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_NCCL_POINTER)
+#undef LOCKSTEP_NCCL_POINTER
+  NcclVersion version;
+  std::string file;  ///< from which the functions come
+};
+
+/// Finds NCCL: in `file`; or, if that is empty, among the libraries that the process has loaded, then as libnccl.so.2
+/// where the loader looks. Loads it if necessary.
+/// @throws Error{unsupported} that says what was tried, what the library lacks, and what to install or set
+NcclLibrary load_nccl(const std::string& file);
+
+/// The NCCL of this process. The first call loads it, from the file that the variable LOCKSTEP_NCCL_LIBRARY names where
+/// it is set; a call after one that failed tries again. @throws as load_nccl
+const NcclLibrary& nccl();
+
+/// What is known to be wrong with a version that lockstep can use, and what to do about it; empty: nothing.
+std::string known_fault(NcclVersion version);
+
+}  // namespace lockstep::backends

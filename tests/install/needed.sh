@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# No program that is linked with lockstep names CUDA or NCCL among the libraries that it needs: lockstep has CUDA's runtime
+# inside, and loads NCCL when a group asks for a GPU.
+#   needed.sh PROGRAM...
+set -euo pipefail
+for program in "$@"; do
+  needed=$(readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+  [[ $needed == *libc.so* ]] || { echo "error: readelf lists no libraries of $program" >&2; exit 1; }
+  if grep -E 'cuda|nccl|nvidia' <<<"$needed"; then
+    echo "error: $program is linked with that" >&2
+    exit 1
+  fi
+  if nm -D --defined-only "$program" | grep -E ' (__)?(cuda|nccl)'; then
+    echo "error: $program exports that, and libraries would take it for their own" >&2
+    exit 1
+  fi
+done
