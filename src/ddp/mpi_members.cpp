@@ -76,6 +76,7 @@ class MpiMembers : public Members {
   }
 
   void close() override { group_.close(); }
+  [[nodiscard]] bool has_ended() const override { return mpi_has_ended(); }
 
  private:
   MpiGroup group_;

@@ -172,12 +172,46 @@ TEST(ProcessGroup, IsOfTheThreadThatUsesItFirst) {
 
 TEST(ProcessGroup, GivesNoticeOfWhatIsDestroyedTooEarly) {
   std::vector<std::string> notices;
+  double mine = 1;
   {
     const auto notice = [&notices](std::string_view text) { notices.emplace_back(text); };
-    const auto groups = ProcessGroup::of_threads(1, {.notice = notice});
+    const auto groups = ProcessGroup::of_threads(2, {.notice = notice});
+    (void)groups[0].communicator().all_reduce(mine, mine, ReduceOp::sum);  // which rank 1 does not submit
   }
-  ASSERT_EQ(notices.size(), 1U);
-  EXPECT_NE(notices[0].find("destroyed without close()"), std::string::npos) << notices[0];
+  ASSERT_EQ(notices.size(), 3U);
+  EXPECT_NE(notices[0].find("a Work was destroyed"), std::string::npos) << notices[0];
+  for (int rank : {0, 1}) {  // rank 1 hears of it as it closes
+    const std::string& notice = notices[static_cast<std::size_t>(1 + rank)];
+    EXPECT_TRUE(notice.starts_with("rank " + std::to_string(rank) + ": a communicator")) << notice;
+    EXPECT_NE(notice.find("destroyed without close()"), std::string::npos) << notice;
+  }
+}
+
+TEST(ProcessGroup, ClosesAtTheNormalEndOfItsScope) {
+  on_every_rank([](ProcessGroup& group) {
+    std::vector<std::string> notices;
+    const auto notice = [&notices](std::string_view text) { notices.emplace_back(text); };
+    for (int again = 0; again < 3; ++again) {
+      auto part = group.split(0, group.rank().value, {.notice = notice});
+      EXPECT_EQ(sum_of(part->communicator(), 1), group.size());
+      EXPECT_EQ(sum_of(part->control(), 2), 2 * group.size());
+    }
+    EXPECT_EQ(notices, std::vector<std::string>());
+  });
+}
+
+TEST(ProcessGroup, LetsTheOthersFailWhereAnExceptionDestroysIt) {
+  on_every_rank([](ProcessGroup& group) {
+    if (group.size() == 1) return;
+    const std::string message = message_of([&] {
+      auto doomed = group.split(0, group.rank().value);
+      if (group.rank() == group.size() - 1) throw Error(ErrorCode::io, "the disk is full");
+      sum_of(doomed->communicator(), 1);
+    });
+    const std::string expected = group.rank() == group.size() - 1 ? "the disk is full" : "an exception went through";
+    EXPECT_NE(message.find(expected), std::string::npos) << message;
+    group.communicator().barrier().wait();
+  });
 }
 
 TEST(ProcessGroup, AbortsFromAnyThread) {

@@ -7,12 +7,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "platform/machine/launch.hpp"
+#include "platform/mpi/arrival.hpp"
+#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/open_groups.hpp"
+#include "platform/mpi/print.hpp"
 
 namespace lockstep {
 namespace {
@@ -53,23 +58,34 @@ ThreadLevel provided_thread_level() {
 }
 
 World::World(const WorldOptions& options)
-    : finalizes_(start_mpi(options.thread_level)),
+    : open_groups_(std::make_shared<OpenGroups>()),
+      deadline_(options.deadline),
+      finalizes_(start_mpi(options.thread_level)),
       notice_(options.notice),
       group_(group_beside(MPI_COMM_WORLD, options.deadline)),
       node_group_(*group_.split(shape().node_of_rank[static_cast<std::size_t>(rank().value)], rank().value)),
       place_(place_of(shape(), rank())) {}
 
 World::~World() {
-  if (group_.closed() || std::uncaught_exceptions() > 0 || !notice_) return;
+  if (group_.closed() || std::uncaught_exceptions() > 0 || mpi_has_ended()) return;
   try {
-    notice_("the World (rank " + std::to_string(rank().value) + " of " + std::to_string(size()) +
-            ") was destroyed without close(); MPI is not finalized");
+    try {
+      close();
+    } catch (const std::exception& error) {
+      const std::string text = "the World (rank " + std::to_string(rank().value) + " of " + std::to_string(size()) +
+                               ") could not be closed as it was destroyed, and MPI is not finalized: " + error.what() +
+                               "; call World::close() before, or let lockstep::run make the World";
+      notice_ ? notice_(text) : print_error("lockstep", text);
+    }
   } catch (...) {  // of no use to who is being destroyed
   }
 }
 
+// mpirun of Open MPI 4.1.4 does not end where one rank aborts while another is in MPI_Finalize: so all come first.
 void World::close() {
   if (group_.closed()) return;
+  open_groups_->close_all();
+  if (finalizes_) await_arrival(communicator(group_), deadline_);
   node_group_.close();
   group_.close();
   if (finalizes_) LOCKSTEP_MPI(MPI_Finalize());
