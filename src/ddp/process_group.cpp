@@ -143,6 +143,14 @@ Communicator& ProcessGroup::control() {
   return *state_->control;
 }
 
+void ProcessGroup::reduce(Buffer elements, ReduceOp op) {
+  control().all_reduce(elements, elements, op, Queue::host(), op == ReduceOp::max ? "group.max" : "group.sum").wait();
+}
+
+void ProcessGroup::broadcast(Buffer elements, Rank root) {
+  control().broadcast(elements, root, Queue::host(), "group.broadcast").wait();
+}
+
 std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
   auto communicator = state_->make_new_communicator();
   state_->reach->add(*communicator);
