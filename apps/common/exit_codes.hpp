@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace lockstep {
-
-/// What an app returns to the shell. Where a process is killed, mpirun reports 128 + the signal's number instead.
-enum ExitCode : int {
-  exit_success = 0,
-  exit_error = 1,  ///< something failed; one line on standard error says what, and on which rank
-  exit_usage = 2,  ///< the command line or the configuration file is wrong; nothing was started
-};
-
-}  // namespace lockstep
+// What apps return to the shell is what any program does that ends by lockstep::run: `ExitCode`.
+#include "lockstep/platform/mpi/world.hpp"

@@ -1,98 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/run_app.hpp"
 
-#include <cerrno>
-#include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <exception>
-#include <optional>
 #include <string>
-#include <thread>
 
-#include "apps/common/exit_codes.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
+#include "platform/mpi/print.hpp"
 
 namespace lockstep {
-namespace {
-
-/// What the rank that reports the cause of an error, and its launcher, have for ending this process. One that they do
-/// not end reports what it knows.
-constexpr std::chrono::seconds time_to_be_ended{3};
-
-/// One write, so that lines of several ranks do not mix.
-void report(std::string_view app, const std::string& what) {
-  const std::string line = std::string(app) + ": " + what + '\n';
-  std::fflush(stdout);
-  std::fputs(line.c_str(), stderr);
-}
-
-/// The code with which to end, once all output is written: another one where it could not be.
-int with_output(std::string_view app, int code) {
-  errno = 0;
-  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (is_written || code != exit_success) return code;
-  const std::string reason = errno != 0 ? std::string(std::strerror(errno)) : "a write failed, as on a full disk";
-  std::fputs(
-      (std::string(app) + ": cannot write standard output: " + reason + "; what was printed is incomplete\n").c_str(),
-      stderr);
-  return exit_error;
-}
-
-/// Closes the world after an error that every rank has.
-int end_in_order(std::string_view app, World& world, const std::string& what, ExitCode code) {
-  if (world.rank() == Rank{0}) report(app, what);
-  try {
-    world.close();
-  } catch (const std::exception& error) {
-    report(app, error.what());
-  }
-  return code;
-}
-
-/// Ends the job after an error of this rank's own.
-int end_job(std::string_view app, World& world, const std::string& what) {
-  if (world.size() == 1) return end_in_order(app, world, what, exit_error);
-  report(app, what);
-  World::abort(exit_error);
-}
-
-/// Ends the job from another thread, while MPI does not return on this one.
-void end_stuck_job(std::string_view app, std::string_view what) {
-  report(app, std::string(what));
-  World::abort(exit_error);
-}
-
-/// Ends the job where there is no World.
-int end_before_start(std::string_view app, const Error& error) {
-  if (error.is_on_every_rank()) {
-    if (first_process(read_environment())) report(app, error.what());
-    return exit_error;
-  }
-  if (error.is_consequence()) std::this_thread::sleep_for(time_to_be_ended);
-  report(app, error.what());
-  World::abort(exit_error);
-}
-
-int run_body(std::string_view app, World& world, const std::function<int(World&)>& body) {
-  try {
-    const int code = body(world);
-    world.close();
-    return with_output(app, code);
-  } catch (const UsageError& error) {
-    return end_in_order(app, world, error.what(), exit_usage);
-  } catch (const Error& error) {
-    if (error.is_on_every_rank()) return end_in_order(app, world, error.what(), exit_error);
-    if (error.is_consequence()) std::this_thread::sleep_for(time_to_be_ended);
-    return end_job(app, world, error.reported_by(world.rank().value, world.host()).what());
-  } catch (const std::exception& error) {
-    return end_job(app, world,
-                   "rank " + std::to_string(world.rank().value) + " on " + world.host() + ": " + error.what());
-  }
-}
-
-}  // namespace
 
 std::string_view program_name(int argc, const char* const* argv) {
   const std::string_view path = argc > 0 && argv[0] != nullptr ? argv[0] : "";
@@ -101,21 +16,17 @@ std::string_view program_name(int argc, const char* const* argv) {
 }
 
 int run_app(std::string_view app, const WorldOptions& options, const std::function<int(World&)>& body) {
-  std::optional<World> world;
-  try {
-    WorldOptions heard = options;
-    if (!heard.notice) heard.notice = [app](std::string_view text) { report(app, std::string(text)); };
-    if (!heard.on_stuck) heard.on_stuck = [app](std::string_view text) { end_stuck_job(app, text); };
-    world.emplace(heard);
-  } catch (const Error& error) {
-    return end_before_start(app, error);
-  }
-  return run_body(app, *world, body);
+  WorldOptions named = options;
+  named.program = app;
+  return run_in_world(named, body);
 }
 
 int print_once(std::string_view app, const std::string& text) {
   if (first_process(read_environment())) std::fputs(text.c_str(), stdout);
-  return with_output(app, exit_success);
+  const auto failure = flush_output();
+  if (!failure) return exit_success;
+  print_error(app, "cannot write all of standard output: " + *failure);
+  return exit_error;
 }
 
 }  // namespace lockstep

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -10,25 +9,16 @@
 
 namespace lockstep {
 
-/// The command line is wrong, in the same way on every rank, since all have the same one.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// The program's name for its messages: the last part of argv[0], "lockstep" where there is none. Lives as long as
-/// argv.
+/// The program's name for its messages: the last part of argv[0], or "lockstep" where there is none. It lives as long
+/// as argv.
 std::string_view program_name(int argc, const char* const* argv);
 
-/// Runs an app's body in a world and turns whatever it throws into one line on standard error and an exit code:
-/// - `UsageError`, or an `Error` that is on every rank: rank 0 reports and all end in good order;
-/// - any other exception: this rank reports, "rank 1 on host: …", and aborts the job, since its peers may be waiting.
-/// The body closes what it opened; the world is closed here. Where standard output could not be written, as on a full
-/// disk, that is an error of this rank, too, reported at the end.
-/// @return for main() to return; see exit_codes.hpp
+/// Runs an app's body by `lockstep::run`, with the app's name in its messages.
+/// @return for main() to return; an ExitCode
 int run_app(std::string_view app, const WorldOptions& options, const std::function<int(World&)>& body);
 
-/// Prints `text` on standard output, from the first process of the job only: for --help and --version, before `World`.
+/// Prints `text` on standard output, from the first process of the job only. It is for --help and --version, before
+/// there is a World.
 /// @return for main() to return: an error, which is reported, where standard output cannot be written
 int print_once(std::string_view app, const std::string& text);
 

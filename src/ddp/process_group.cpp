@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ddp/process_group.hpp"
 
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "backends/routed.hpp"
@@ -8,6 +10,7 @@
 #include "ddp/abort_reach.hpp"
 #include "ddp/members.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/open_groups.hpp"
 
 namespace lockstep {
 
@@ -35,13 +38,30 @@ GroupOptions plain(GroupOptions options) {
 
 }  // namespace
 
-struct ProcessGroup::State {
-  State(std::unique_ptr<ddp::Members> members_in, GroupOptions options_in, std::shared_ptr<Engine> engine_in = nullptr)
+struct ProcessGroup::State final : OpenGroup {
+  /// @param open_groups_in  of the World that the ranks are of; null where there is none
+  State(std::unique_ptr<ddp::Members> members_in, GroupOptions options_in,
+        std::shared_ptr<OpenGroups> open_groups_in = nullptr, std::shared_ptr<Engine> engine_in = nullptr)
       : options(std::move(options_in)),
         engine(engine_in ? std::move(engine_in) : std::make_shared<Engine>(options)),
         members(std::move(members_in)),
-        communicator(make_first()) {
+        communicator(make_first()),
+        open_groups(std::move(open_groups_in)) {
     reach->add(*communicator);
+    if (open_groups) open_groups->add(*this);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  /// Closes at the normal end of a scope. Where that fails, and while an exception is under way, the communicators let
+  /// the operations of the others fail as they are destroyed.
+  ~State() override {
+    if (open_groups) open_groups->remove(*this);
+    if (std::uncaught_exceptions() > 0 || members->has_ended()) return;
+    try {
+      close();
+    } catch (const std::exception&) {  // the communicators are destroyed open, and say so
+    }
   }
 
   /// NCCL first: it is what may be missing, and a communicator that was made would have to be closed.
@@ -62,11 +82,17 @@ struct ProcessGroup::State {
     return backends::make_routed(make_plain(), std::move(on_device));
   }
 
-  void close() {
+  void close() override {
     if (engine.use_count() == 1) engine->thread.reset();  // else others of its groups are at work
     communicator->close();
     if (control) control->close();
     members->close();
+    if (open_groups) open_groups->remove(*this);
+  }
+
+  void abandon(std::string_view why) noexcept override {
+    engine->thread.reset();
+    reach->abort(why);
   }
 
   GroupOptions options;
@@ -75,6 +101,7 @@ struct ProcessGroup::State {
   std::shared_ptr<ddp::AbortReach> reach = std::make_shared<ddp::AbortReach>();
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Communicator> control;
+  std::shared_ptr<OpenGroups> open_groups;
 };
 
 ProcessGroup::ProcessGroup(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -84,7 +111,7 @@ ProcessGroup ddp::group_of(std::unique_ptr<Members> members, GroupOptions option
 }
 
 ProcessGroup::ProcessGroup(const World& world, GroupOptions options)
-    : ProcessGroup(world.group().dup(), std::move(options)) {}
+    : state_(std::make_unique<State>(ddp::members_of(world.group().dup(), options), options, world.open_groups())) {}
 
 ProcessGroup::ProcessGroup(MpiGroup group, GroupOptions options)
     : state_(std::make_unique<State>(ddp::members_of(std::move(group), options), std::move(options))) {}
@@ -116,6 +143,14 @@ Communicator& ProcessGroup::control() {
   return *state_->control;
 }
 
+void ProcessGroup::reduce(Buffer elements, ReduceOp op) {
+  control().all_reduce(elements, elements, op, Queue::host(), op == ReduceOp::max ? "group.max" : "group.sum").wait();
+}
+
+void ProcessGroup::broadcast(Buffer elements, Rank root) {
+  control().broadcast(elements, root, Queue::host(), "group.broadcast").wait();
+}
+
 std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
   auto communicator = state_->make_new_communicator();
   state_->reach->add(*communicator);
@@ -134,7 +169,7 @@ std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> color, int ke
   }
   auto part = state_->members->split(color, key, communicator(), options);
   if (!part) return std::nullopt;
-  auto state = std::make_unique<State>(std::move(part), options, state_->engine);
+  auto state = std::make_unique<State>(std::move(part), options, state_->open_groups, state_->engine);
   state_->reach->add(state->reach);
   return ProcessGroup(std::move(state));
 }

@@ -1,43 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
-// An app for run_app_test: behaves as its argument says, mostly badly.
+// A program for run_app_test: behaves as its argument says, mostly badly.
+
+#include <mpi.h>
 
 #include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "apps/common/run_app.hpp"
 #include "apps/common/terminal.hpp"
-#include "lockstep/base/error.hpp"
+#include "lockstep/lockstep.hpp"
 #include "platform/mpi/bootstrap.hpp"
 
 namespace {
 
 using lockstep::Error;
 using lockstep::ErrorCode;
+using lockstep::ReduceOp;
+using lockstep::World;
 
-int behave(lockstep::World& world, const std::string& manner) {
-  const bool second = world.rank().value == 1;
+std::vector<float> numbers(100'000, 1);
+
+/// A step of training by a group and a part of it, which are all left open.
+void train(const World& world) {
+  lockstep::ProcessGroup group(world, {.progress_thread = true});
+  auto part = group.split(0, -group.rank().value);
+  std::vector<float> weight(10);
+  std::vector<float> gradient(10, 1);
+  lockstep::DataParallel parallel(*part, {{"weight", weight, gradient}});
+  parallel.ready(0);
+  const double samples = parallel.finish(1).weight;
+  group.communicator().all_reduce(numbers, numbers, ReduceOp::sum).wait();
+  if (samples != world.size() || gradient[9] != numbers[0]) throw std::logic_error("wrong sums");
+}
+
+/// Something goes wrong on rank 1 while the others wait for it, in a group or where they cannot hear of it.
+void fail_alone(const World& world, const std::string& manner) {
+  lockstep::ProcessGroup group(world);
+  std::printf("unfinished");
+  if (world.rank() == 1) {
+    if (manner == "foreign") throw std::runtime_error("not one of ours");
+    if (manner == "number") throw 7;
+    throw Error(ErrorCode::io, "disk full");
+  }
+  manner == "deaf" ? barrier(world.group()) : group.communicator().all_reduce(numbers, numbers, ReduceOp::sum).wait();
+}
+
+std::optional<lockstep::ProcessGroup> outside;
+std::optional<lockstep::Work> pending;
+
+void behave(World& world, const std::string& manner) {
+  const bool second = world.rank() == 1;
   if (manner == "usage") throw lockstep::UsageError("no such option");
   if (manner == "agreed") {
     agree(world.group(), second ? std::optional(Error(ErrorCode::io, "disk full")) : std::nullopt);
   }
-  if (manner == "alone" && second) throw Error(ErrorCode::io, "disk full");
-  if (manner == "foreign" && second) throw std::runtime_error("not one of ours");
-  if (manner == "alone" || manner == "foreign") barrier(world.group());  // for a peer that never comes
+  if (manner == "open") train(world);
+  if (manner == "outside" || manner == "pending")
+    outside.emplace(world, lockstep::GroupOptions{.progress_thread = true});
+  if (manner == "pending" && !second) pending.emplace(outside->communicator().barrier());
+  if (manner == "alone" || manner == "deaf" || manner == "foreign" || manner == "number") fail_alone(world, manner);
   if (manner == "terminal" && !second) std::puts(lockstep::shows_on_terminal() ? "terminal" : "no terminal");
-  return manner == "seven" ? 7 : 0;
+  if (manner == "print") std::puts("printed");
+}
+
+/// What a program does that knows nothing of lockstep::run.
+int plain_main() {
+  World world;
+  train(world);
+  return 0;
+}
+
+/// What an MPI program does that leaves all to destructors, which run after MPI.
+int mpi_main(int* argc, char*** argv) {
+  MPI_Init(argc, argv);
+  World world;
+  lockstep::ProcessGroup group(world);
+  group.communicator().all_reduce(numbers, numbers, ReduceOp::sum).wait();
+  MPI_Finalize();
+  return 0;
+}
+
+/// A World that its destructor cannot close.
+int pending_main() {
+  World world;
+  behave(world, "pending");
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string manner = argc > 1 ? argv[1] : "";
-  if (manner == "forgetful") {
-    const lockstep::World world(
-        {.notice = [](std::string_view text) { std::fputs(std::string(text).c_str(), stderr); }});
-    return 0;
-  }
-  return lockstep::run_app("probe", {}, [&](lockstep::World& world) { return behave(world, manner); });
+  if (manner == "plain") return plain_main();
+  if (manner == "mpi") return mpi_main(&argc, &argv);
+  if (manner == "pending_plain") return pending_main();
+  if (manner == "seven") return lockstep::run_app("seven", {}, [](World&) { return 7; });
+  return lockstep::run([&](World& world) { behave(world, manner); });
 }

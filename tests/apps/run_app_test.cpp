@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// lockstep::run, and what becomes of a program without it.
 #include <gtest/gtest.h>
 
 #include "support/run_program.hpp"
@@ -6,47 +7,94 @@
 namespace lockstep::testing_support {
 namespace {
 
-ProgramResult probe(const std::string& manner) {
-  return run_program(std::string(LOCKSTEP_MPIEXEC) + " -np 2 " + LOCKSTEP_PROBE + ' ' + manner + " 2>&1");
+ProgramResult probe(const std::string& manner, int ranks = 2, const std::string& redirection = "2>&1") {
+  return run_program(std::string(LOCKSTEP_MPIEXEC) + " -np " + std::to_string(ranks) + ' ' + LOCKSTEP_PROBE + ' ' +
+                     manner + ' ' + redirection);
 }
 
-ProgramResult probe_alone(const std::string& environment, const std::string& manner) {
-  return run_program("env " + environment + ' ' + LOCKSTEP_PROBE + ' ' + manner + " 2>&1");
+ProgramResult probe_alone(const std::string& environment, const std::string& manner,
+                          const std::string& redirection = "2>&1") {
+  return run_program("env " + environment + ' ' + LOCKSTEP_PROBE + ' ' + manner + ' ' + redirection);
 }
 
-TEST(RunApp, ReturnsTheBodysCode) {
-  EXPECT_EQ(probe("").exit_code, 0);
+void expect_silent_success(const ProgramResult& result, const std::string& what) {
+  EXPECT_EQ(result.exit_code, 0) << what;
+  EXPECT_EQ(result.output, "") << what;
+}
+
+TEST(Run, ReturnsTheBodysCode) {
+  expect_silent_success(probe(""), "a body that returns void");
   EXPECT_EQ(probe("seven").exit_code, 7);
 }
 
-TEST(RunApp, UsageErrorsAreReportedOnceAndReturnTwo) {
-  const auto result = probe("usage");
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(occurrences(result.output, "probe: no such option"), 1) << result.output;
+TEST(Run, ClosesWhatTheBodyLeavesOpen) {
+  for (int ranks : {1, 2, 3}) expect_silent_success(probe("open", ranks), std::to_string(ranks) + " ranks");
+  expect_silent_success(probe_alone("", "open"), "without mpirun");
+  expect_silent_success(probe("outside"), "a group that outlives the body");
 }
 
-TEST(RunApp, AgreedErrorsAreReportedOnceAndNameTheRankAtFault) {
+TEST(Run, MayBeDoneWithoutAtTheNormalEndOfMain) {
+  for (int ranks : {1, 2, 3}) expect_silent_success(probe("plain", ranks), std::to_string(ranks) + " ranks");
+  expect_silent_success(probe("mpi"), "destructors after MPI_Finalize");
+}
+
+TEST(Run, UsageErrorsAreReportedOnceAndReturnTwo) {
+  const auto result = probe("usage");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(occurrences(result.output, "apps_probe: no such option\n"), 1) << result.output;
+}
+
+TEST(Run, AgreedErrorsAreReportedOnceAndNameTheRankAtFault) {
   const auto result = probe("agreed");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(occurrences(result.output, "probe: rank 1 on "), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "apps_probe: rank 1 on "), 1) << result.output;
   EXPECT_EQ(occurrences(result.output, ": io: disk full\n"), 1) << result.output;
   EXPECT_EQ(occurrences(result.output, "MPI_ABORT"), 0) << result.output;
 }
 
-TEST(RunApp, AnErrorOfOneRankEndsThePeersThatWait) {
-  const auto result = probe("alone");
+TEST(Run, AnErrorOfOneRankIsReportedOnceAndEndsThePeersThatHearOfItInGoodOrder) {
+  const auto result = probe("alone", 3);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(occurrences(result.output, "probe: rank 1 on "), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "apps_probe: rank "), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "apps_probe: rank 1 on "), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, ": io: disk full\n"), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "MPI_ABORT"), 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "unfinished"), 3) << "output is flushed\n" << result.output;
+}
+
+TEST(Run, AbortsPeersThatCannotHearOfAnError) {
+  const auto result = probe("deaf", 3);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(occurrences(result.output, "apps_probe: rank "), 1) << result.output;
   EXPECT_EQ(occurrences(result.output, ": io: disk full\n"), 1) << result.output;
 }
 
-TEST(RunApp, ExceptionsOfOtherLibrariesAreReportedToo) {
-  const auto result = probe("foreign");
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(occurrences(result.output, ": not one of ours\n"), 1) << result.output;
+TEST(Run, ExceptionsOfOtherLibrariesAreReportedToo) {
+  const auto foreign = probe("foreign");
+  EXPECT_EQ(foreign.exit_code, 1);
+  EXPECT_EQ(occurrences(foreign.output, "apps_probe: rank 1 on "), 1) << foreign.output;
+  EXPECT_EQ(occurrences(foreign.output, ": not one of ours\n"), 1) << foreign.output;
+  const auto number = probe("number");
+  EXPECT_EQ(number.exit_code, 1);
+  EXPECT_EQ(occurrences(number.output, ": an exception was thrown that is no std::exception\n"), 1) << number.output;
 }
 
-TEST(RunApp, ProcessesThatCannotSeeEachOtherAreTold) {
+TEST(Run, AnOperationThatIsUnderWayAtTheEndIsAnError) {
+  const auto result = probe("pending");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(occurrences(result.output, "apps_probe: rank 0 on "), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "while an operation is under way: wait for its Work first"), 1) << result.output;
+}
+
+TEST(Run, OutputThatCannotBeWrittenIsAnError) {
+  EXPECT_EQ(probe_alone("", "print").output, "printed\n");
+  const auto result = probe_alone("", "print", "2>&1 >/dev/full");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(occurrences(result.output, "cannot write all of standard output: No space left on device\n"), 1)
+      << result.output;
+}
+
+TEST(Run, ProcessesThatCannotSeeEachOtherAreTold) {
   for (const char* variable : {"PMI_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"}) {
     const auto result = probe_alone(std::string(variable) + "=2", "");
     EXPECT_EQ(result.exit_code, 1);
@@ -56,7 +104,7 @@ TEST(RunApp, ProcessesThatCannotSeeEachOtherAreTold) {
   EXPECT_EQ(probe_alone("SLURM_JOB_ID=1 SLURM_NTASKS=2", "").exit_code, 0);
 }
 
-TEST(RunApp, KnowsWhetherItShowsOnATerminal) {
+TEST(Run, KnowsWhetherItShowsOnATerminal) {
   const auto on_terminal = [](const std::string& command) {  // script(1) runs a command on a terminal of its own
     return run_program("script -qec '" + command + "' /dev/null").output;
   };
@@ -69,9 +117,12 @@ TEST(RunApp, KnowsWhetherItShowsOnATerminal) {
   EXPECT_EQ(on_terminal(alone + " | cat"), "no terminal\r\n");
 }
 
-TEST(RunApp, AWorldDestroyedOpenSaysSo) {
-  EXPECT_EQ(occurrences(probe_alone("", "forgetful").output, "the World (rank 0 of 1) was destroyed without close()"),
-            1);
+TEST(World, SaysWhatToCallWhereItsDestructorCannotCloseIt) {
+  const auto result = probe("pending_plain");
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_GE(occurrences(result.output, "could not be closed as it was destroyed"), 1) << result.output;
+  EXPECT_GE(occurrences(result.output, "call World::close() before, or let lockstep::run make the World"), 1)
+      << result.output;
 }
 
 }  // namespace

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "ddp/ranks.hpp"
+#include "lockstep/ddp/data_parallel.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::ddp {
@@ -76,6 +78,80 @@ TEST(ProcessGroup, SplitsWithOtherOptionsAndMovesThePartsOperationsWithItsOwn) {
     EXPECT_EQ(fine, static_cast<float>(group.size()) * (1.0F + 1.0F / 1024));
     EXPECT_EQ(rounded, static_cast<float>(group.size()));
     part->close();
+  });
+}
+
+enum class Verdict : std::uint8_t { go_on, stop };
+
+TEST(ProcessGroup, SumsAndComparesNumbersOfAnyType) {
+  on_every_rank([](ProcessGroup& group) {
+    const int rank = group.rank().value;
+    const int ranks = group.size();
+    EXPECT_EQ(group.is_root(), rank == 0);
+    EXPECT_EQ(group.sum(rank + 1), triangle(ranks));
+    EXPECT_EQ(group.sum(0.5 * (rank + 1)), triangle(ranks) / 2);
+    EXPECT_EQ(group.sum(float(rank + 1)), static_cast<float>(triangle(ranks)));
+    EXPECT_EQ(group.sum(bfloat16(1.0F)), static_cast<float>(ranks));
+    EXPECT_EQ(group.sum(std::int8_t{100}), static_cast<std::int8_t>(100 * ranks)) << "wraps";
+    EXPECT_EQ(group.sum(std::uint64_t{1} << 63), ranks % 2 == 0 ? 0 : std::uint64_t{1} << 63) << "wraps";
+    EXPECT_EQ(group.max(rank - 7), ranks - 8);
+    EXPECT_EQ(group.max(-1.0 - rank), -1);
+    EXPECT_EQ(group.max(rank == 0 ? ~std::uint64_t{0} : std::uint64_t{5}), ~std::uint64_t{0});
+    EXPECT_EQ(group.max(std::uint64_t{7} + static_cast<std::uint64_t>(rank)), 6U + static_cast<unsigned>(ranks));
+    std::vector<float> list = {1, static_cast<float>(rank)};
+    group.sum(list);
+    EXPECT_EQ(list, (std::vector<float>{static_cast<float>(ranks), static_cast<float>(triangle(ranks - 1))}));
+    std::int32_t counts[] = {rank, -rank};
+    group.max(counts);
+    EXPECT_EQ(counts[0], ranks - 1);
+    EXPECT_EQ(counts[1], 0);
+  });
+}
+
+TEST(ProcessGroup, BroadcastsValuesOfTheRoot) {
+  on_every_rank([](ProcessGroup& group) {
+    const int rank = group.rank().value;
+    const Rank last{group.size() - 1};
+    EXPECT_EQ(group.broadcast(rank + 3), 3);
+    EXPECT_EQ(group.broadcast(rank + 0.25, last), last.value + 0.25);
+    EXPECT_TRUE(group.broadcast(rank == 0));
+    EXPECT_EQ(group.broadcast(rank == last ? Verdict::stop : Verdict::go_on, last), Verdict::stop);
+    std::vector<std::int64_t> list(3, rank);
+    group.broadcast(list, last);
+    EXPECT_EQ(list, std::vector<std::int64_t>(3, last.value));
+  });
+}
+
+TEST(ProcessGroup, AgreesWhereAllRanksDo) {
+  on_every_rank([](ProcessGroup& group) {
+    EXPECT_TRUE(agree(group, true));
+    EXPECT_FALSE(agree(group, false));
+    EXPECT_EQ(agree(group, group.rank() != group.size() - 1), false);
+  });
+}
+
+/// Gradients become ready in another order on each rank, and sums are taken between them, which therefore must not
+/// share an order with the buckets.
+TEST(ProcessGroup, SumsBesideStepsOfDataParallel) {
+  on_every_rank([](ProcessGroup& group) {
+    constexpr int tensors = 6;
+    std::vector<std::vector<float>> values(tensors, std::vector<float>(1000, 1.0F));
+    std::vector<std::vector<float>> gradients = values;
+    std::vector<Parameter> parameters;
+    for (std::size_t i = 0; i < tensors; ++i) parameters.push_back({std::to_string(i), values[i], gradients[i]});
+    DataParallel parallel(group, parameters, {.bucket = Bytes{4000}});
+    for (int step = 1; step <= 3; ++step) {
+      for (auto& gradient : gradients) gradient.assign(1000, static_cast<float>(step));
+      for (int k = 0; k < tensors; ++k) {
+        parallel.ready((k + group.rank().value * step) % tensors);
+        EXPECT_EQ(group.sum(k), k * group.size());
+        EXPECT_EQ(group.broadcast(group.rank().value + k), k);
+      }
+      EXPECT_EQ(parallel.finish(1).weight, group.size());
+      for (const auto& gradient : gradients)
+        EXPECT_EQ(gradient, std::vector<float>(1000, static_cast<float>(step * group.size())));
+      EXPECT_TRUE(agree(group, true));
+    }
   });
 }
 
@@ -172,12 +248,46 @@ TEST(ProcessGroup, IsOfTheThreadThatUsesItFirst) {
 
 TEST(ProcessGroup, GivesNoticeOfWhatIsDestroyedTooEarly) {
   std::vector<std::string> notices;
+  double mine = 1;
   {
     const auto notice = [&notices](std::string_view text) { notices.emplace_back(text); };
-    const auto groups = ProcessGroup::of_threads(1, {.notice = notice});
+    const auto groups = ProcessGroup::of_threads(2, {.notice = notice});
+    (void)groups[0].communicator().all_reduce(mine, mine, ReduceOp::sum);  // which rank 1 does not submit
   }
-  ASSERT_EQ(notices.size(), 1U);
-  EXPECT_NE(notices[0].find("destroyed without close()"), std::string::npos) << notices[0];
+  ASSERT_EQ(notices.size(), 3U);
+  EXPECT_NE(notices[0].find("a Work was destroyed"), std::string::npos) << notices[0];
+  for (int rank : {0, 1}) {  // rank 1 hears of it as it closes
+    const std::string& notice = notices[static_cast<std::size_t>(1 + rank)];
+    EXPECT_TRUE(notice.starts_with("rank " + std::to_string(rank) + ": a communicator")) << notice;
+    EXPECT_NE(notice.find("destroyed without close()"), std::string::npos) << notice;
+  }
+}
+
+TEST(ProcessGroup, ClosesAtTheNormalEndOfItsScope) {
+  on_every_rank([](ProcessGroup& group) {
+    std::vector<std::string> notices;
+    const auto notice = [&notices](std::string_view text) { notices.emplace_back(text); };
+    for (int again = 0; again < 3; ++again) {
+      auto part = group.split(0, group.rank().value, {.notice = notice});
+      EXPECT_EQ(sum_of(part->communicator(), 1), group.size());
+      EXPECT_EQ(sum_of(part->control(), 2), 2 * group.size());
+    }
+    EXPECT_EQ(notices, std::vector<std::string>());
+  });
+}
+
+TEST(ProcessGroup, LetsTheOthersFailWhereAnExceptionDestroysIt) {
+  on_every_rank([](ProcessGroup& group) {
+    if (group.size() == 1) return;
+    const std::string message = message_of([&] {
+      auto doomed = group.split(0, group.rank().value);
+      if (group.rank() == group.size() - 1) throw Error(ErrorCode::io, "the disk is full");
+      sum_of(doomed->communicator(), 1);
+    });
+    const std::string expected = group.rank() == group.size() - 1 ? "the disk is full" : "an exception went through";
+    EXPECT_NE(message.find(expected), std::string::npos) << message;
+    group.communicator().barrier().wait();
+  });
 }
 
 TEST(ProcessGroup, AbortsFromAnyThread) {

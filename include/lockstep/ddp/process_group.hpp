@@ -2,11 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/backends/compressed.hpp"
@@ -21,36 +24,42 @@
 
 namespace lockstep {
 
-/// Where the buffers lie that a group is for.
+/// The kind of processor whose memory a group's buffers are in.
 enum class Device {
   cpu,
-  cuda  ///< buffers in device memory go to NCCL, the others to the host's back end, as on `cpu`
+  cuda  ///< buffers in memory of a GPU are reduced by NCCL, all others as on `cpu`
 };
 std::string_view name(Device device);  ///< "cpu", "cuda"
 
-/// The same on all ranks.
+/// How a group communicates. They are the same on all ranks, but for the observer and the notice.
 struct GroupOptions {
   Device device = Device::cpu;
-  /// What runs the operations, as `parse_method`; as it is made, what is fastest. On device memory that is NCCL's own
-  /// choice, unless ring, tree or tree-order is asked for; other methods have no meaning there.
+  /// What runs the operations, as `parse_method` names it; by default, the fastest. In memory of a GPU this is NCCL's
+  /// own choice, unless ring, tree or tree-order is asked for; other methods have no meaning there.
   backends::Method method;
-  std::string tuning;  ///< file of a selection table, read by rank 0 where nothing is forced; empty: the cost model
+  /// The file of a selection table. Rank 0 reads it, unless a method is forced. Empty: a cost model chooses.
+  std::string tuning;
   WaitPolicy wait;
-  /// A thread moves operations while the program computes. The program then makes no MPI calls of its own while
-  /// operations are under way, unless MPI was initialized with MPI_THREAD_MULTIPLE.
+  /// Whether a thread moves operations while the program computes. The program makes no MPI calls of its own while
+  /// operations are under way then, unless MPI was initialized with MPI_THREAD_MULTIPLE.
   bool progress_thread = false;
-  std::chrono::duration<double> deadline = std::chrono::seconds(300);  ///< of each operation that does not advance
-  /// All ranks compare what they call before each operation of the MPI library or of NCCL. lockstep's own carry
-  /// signatures with what they exchange, and do without.
+  /// How long an operation may go without any progress before it fails.
+  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  /// Whether all ranks compare what they call before each operation of the MPI library or of NCCL. lockstep's own
+  /// algorithms need no such check, as their messages carry signatures.
   bool check = false;
-  Observer* observer = nullptr;  ///< told of each operation of `communicator()` that ends; outlives the group
-  /// Hears what the library has to say and is no error, since it prints nothing itself: as the group is made, that
-  /// ranks of a node cannot share memory; later, on the group's thread, that a Work or a communicator was destroyed too
-  /// early. Outlives the group.
+  Observer* observer = nullptr;  ///< is told of each operation of `communicator()` that ends; outlives the group
+  /// Is told what is worth saying and no error, since the library does not print: when the group is made, that ranks of
+  /// a node cannot share memory; later, on the group's thread, that a Work or a communicator was destroyed too early.
+  /// It outlives the group.
   std::function<void(std::string_view)> notice = nullptr;
-  /// What float32 is rounded to for the way, in reductions of `communicator()`; nothing: it travels as it is.
+  /// What float32 is rounded to while it travels, in reductions of `communicator()`. Nothing: it travels as it is.
   std::optional<backends::WireFormat> compress = std::nullopt;
 };
+
+/// The types of values that a group sums or compares: numbers, and the 16-bit elements.
+template <typename T>
+concept Number = (std::is_arithmetic_v<T> && !std::same_as<T, bool> && !std::same_as<T, long double>) || is_half<T>;
 
 class ProcessGroup;
 namespace ddp {
@@ -58,28 +67,33 @@ class Members;
 ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 }  // namespace ddp
 
-/// Ranks that work together, and what they communicate by: the way into lockstep. It lives as long as nothing changes:
-/// at a step boundary it can be closed and another made, of other ranks.
+/// Ranks that work together, and the communicators they use. A group does not change: to go on with other ranks, close
+/// it at a step boundary and make another one.
 ///
-/// One thread uses a group, with all its communicators, and all groups that were split from it; they share one
-/// `Progress`. It is the first that submits an operation, and operations that another one submits are refused, but for
-/// those of a `DataParallel`. Only `abort` may be called from any thread. Move-only. The destructor waits for nobody: a
-/// group that is destroyed without `close()` lets the operations of the other ranks fail, unless it was moved from.
+/// One thread uses a group, with all its communicators and all groups that were split from it; they share one
+/// `Progress`. It is the first thread that submits an operation; operations of another one are refused, except for those
+/// of a `DataParallel`. Only `abort` may be called from any thread.
+///
+/// Move-only. The destructor closes the group at the normal end of a scope, if no operation is under way. Otherwise,
+/// and while an exception is under way, it waits for nobody and lets the operations of the other ranks fail.
 class ProcessGroup {
  public:
-  /// All ranks of the job. Collective.
+  /// Makes a group of all ranks of the job. Collective. The world closes it, if it is still open when the world is
+  /// closed.
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an algorithm that
-  ///         these ranks cannot run, or for compression with one that promises the same bits on any number of ranks;
-  ///         Error{unsupported} for `cuda` where a rank has no GPU or this build no NCCL, and for a method or
-  ///         compression that has no meaning there; Error{invalid_argument} for more ranks on a host than it shows GPUs
-  ///         to them, and for two ranks on one GPU; Error{unsupported} for a progress thread where MPI was initialized
-  ///         with less than MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table; Error{transport}
+  ///         these ranks cannot run, for compression with an algorithm that promises the same bits on any number of
+  ///         ranks, for more ranks on a host than it shows GPUs to them, and for two ranks on one GPU;
+  ///         Error{unsupported} for `cuda` where a rank has no GPU or this build no NCCL, for a method or compression
+  ///         that has no meaning there, and for a progress thread where MPI was initialized with less than
+  ///         MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
-  /// The ranks of a group, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`. Collective.
-  /// @throws as above
+  /// Makes a group of the ranks of an MpiGroup, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`.
+  /// Collective. @throws as above
   explicit ProcessGroup(MpiGroup group, GroupOptions options = {});
-  /// Threads of this process as ranks: each takes one of the groups, by rank. For tests, and for trying things out.
-  /// @throws also Error{invalid_argument} unless there is a rank; Error{unsupported} for "mpi" and for `cuda`
+  /// Makes groups whose ranks are threads of this process: each thread takes one of them, by rank. It is for tests and
+  /// for trying things out.
+  /// @throws as above; Error{invalid_argument} unless there is a rank; Error{unsupported} for the method "mpi" and for
+  ///         `cuda`
   static std::vector<ProcessGroup> of_threads(int ranks, const GroupOptions& options = {});
 
   ProcessGroup(ProcessGroup&&) noexcept;
@@ -90,7 +104,9 @@ class ProcessGroup {
 
   [[nodiscard]] Rank rank() const { return communicator().rank(); }
   [[nodiscard]] int size() const { return communicator().size(); }
-  /// Name of this rank's host.
+  /// Whether this is rank 0, which saves and prints for all.
+  [[nodiscard]] bool is_root() const { return rank() == 0; }
+  /// The name of this rank's host.
   [[nodiscard]] const std::string& host() const;
   /// The GPU of this rank, by CUDA's index; nothing on `cpu`. The thread that makes the group has it selected
   /// afterwards (cudaSetDevice); streams and memory for the group's operations belong to it. The ranks of a node that
@@ -98,38 +114,70 @@ class ProcessGroup {
   /// from this one keep it; a group that is made beside it chooses anew, among its own ranks.
   [[nodiscard]] std::optional<int> gpu() const;
 
+  /// Returns the sum of all ranks' values, the same bits on all: a loss, a count of hits. Collective and blocking, as
+  /// all functions up to `broadcast` are. They use `control()`, and so may be called at any time, also between
+  /// `DataParallel::ready` and `finish`. Integers are added in 64 bits, and all else in double; the sum is converted to
+  /// T, an integer that does not fit by wrapping.
+  /// @throws Error{transport | timeout | mismatch}
+  /// @cost   one all_reduce of 8 bytes
+  template <Number T>
+  T sum(T value) {
+    return reduce(value, ReduceOp::sum);
+  }
+  /// Overwrites the elements, in memory of the host, on all ranks with their sums over the ranks. @throws as above
+  void sum(Buffer elements) { reduce(elements, ReduceOp::sum); }
+  /// Returns the largest of all ranks' values.
+  template <Number T>
+  T max(T value) {
+    return reduce(value, ReduceOp::max);
+  }
+  /// Overwrites each element on all ranks with the largest of the ranks'.
+  void max(Buffer elements) { reduce(elements, ReduceOp::max); }
+  /// Returns the root's value: a number, a bool or an enumerator.
+  template <typename T>
+  requires Number<T> || std::same_as<T, bool> || std::is_enum_v<T> T broadcast(T value, Rank root = {0}) {
+    broadcast(Buffer(&value, {static_cast<std::int64_t>(sizeof value)}, DType::uint8), root);
+    return value;
+  }
+  /// Overwrites the elements on all ranks with the root's.
+  void broadcast(Buffer elements, Rank root = {0});
+
+  /// The communicator for large operations, such as those of DataParallel.
   [[nodiscard]] Communicator& communicator() const;
-  /// A second one of the group's, with an order of its own, always of host memory: for the few numbers that go beside
-  /// large operations. Collective when first called.
+  /// A second communicator of the group's, with an order of its own, always of host memory: for the few numbers that go
+  /// beside large operations. Collective when it is first called.
   Communicator& control();
-  /// One more, with an order of its own and neither compressed nor observed. It is closed before the group is. Where it
-  /// is for device memory, ranks submit operations of all communicators of a GPU in the same order, each where the one
-  /// before has ended or a stream puts it behind: NCCL's kernels keep the GPU while they wait for each other.
-  /// Collective.
+  /// Makes one more communicator, with an order of its own, neither compressed nor observed. It is closed before the
+  /// group is. Where it is for device memory, ranks submit operations of all communicators of a GPU in the same order,
+  /// each where the one before has ended or a stream puts it behind: NCCL's kernels keep the GPU while they wait for
+  /// each other. Collective.
   std::unique_ptr<Communicator> new_communicator();
-  /// The ranks that name the same color, ordered by (key, rank), with the same options. It is closed by its ranks, in
-  /// any order with this one. Collective.
+  /// Makes a group of the ranks that name the same color, ordered by (key, rank), with the same options. It is closed
+  /// by its ranks, in any order with this one. Collective.
   /// @param color  ≥ 0; none where this rank joins no new group
   /// @return nothing on ranks without a color
   std::optional<ProcessGroup> split(std::optional<int> color, int key);
-  /// The same with other options. What moves its operations stays the group's: `wait` and `progress_thread` are not
-  /// looked at. Ranks without a color may bring any. Collective. @throws also as the constructors
+  /// The same with other options, but `wait` and `progress_thread` are not looked at: what moves operations stays this
+  /// group's. Ranks without a color may pass any. Collective. @throws as the constructors
   std::optional<ProcessGroup> split(std::optional<int> color, int key, const GroupOptions& options);
 
-  /// Memory where the group's operations are fastest, of its device; zeroed. @throws std::bad_alloc; Error{device}
+  /// Allocates zeroed memory where the group's operations are fastest, on its device.
+  /// @throws std::bad_alloc; Error{device}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
 
-  /// Lets the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `control()`
-  /// and what `new_communicator()` has made, and on those of the groups that were split from this one. The group that
-  /// this one was split from goes on. From any thread, but not beside close() or the destructor of any of them.
+  /// Lets the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `control()` and
+  /// what `new_communicator()` has made, and on those of the groups that were split from this one. The group that this
+  /// one was split from goes on. May be called from any thread, but not beside close() or the destructor of any of
+  /// them.
   void abort(std::string_view why) noexcept;
 
-  /// Ends the group. Collective; no operation may be under way. Calling it again does nothing. @throws Error{transport}
+  /// Ends the group. Collective; no operation may be under way. Calling it again does nothing.
+  /// @throws Error{invalid_argument} if an operation is under way; Error{transport}
   void close();
 
   /// Moves this rank's operations.
   [[nodiscard]] Progress& progress() const;
-  /// What the communicators choose by; nothing where the MPI library does.
+  /// What the communicators choose algorithms by; nothing where the MPI library chooses.
   [[nodiscard]] const std::optional<collectives::Selection>& selection() const;
 
  private:
@@ -137,7 +185,30 @@ class ProcessGroup {
   struct State;
   explicit ProcessGroup(std::unique_ptr<State> state);
 
+  void reduce(Buffer elements, ReduceOp op);
+  template <Number T>
+  T reduce(T value, ReduceOp op) {
+    if constexpr (std::unsigned_integral<T> && sizeof(T) == 8) {
+      // They travel as signed numbers, which are in the same order once the highest bits are flipped.
+      const std::uint64_t shift = op == ReduceOp::max ? std::uint64_t{1} << 63 : 0;
+      auto carried = static_cast<std::int64_t>(value ^ shift);
+      reduce(Buffer(carried), op);
+      return static_cast<T>(carried) ^ shift;
+    } else {
+      std::conditional_t<std::integral<T>, std::int64_t, double> carried = value;
+      reduce(Buffer(carried), op);
+      if constexpr (is_half<T>) {
+        return static_cast<T>(static_cast<float>(carried));
+      } else {
+        return static_cast<T>(carried);
+      }
+    }
+  }
+
   std::unique_ptr<State> state_;
 };
+
+/// Whether all ranks of the group say yes. Collective. @throws as ProcessGroup::sum
+inline bool agree(ProcessGroup& group, bool mine) { return group.max(mine ? 0 : 1) == 0; }
 
 }  // namespace lockstep

@@ -18,6 +18,9 @@
 /// names the ranks which have not taken part and the phase (`phase.hpp`); Error{transport}.
 namespace lockstep {
 
+/// Whether MPI is finalized, so that nothing can be sent or freed any more. Not collective; it throws nothing.
+bool mpi_has_ended();
+
 /// Everybody's string, by rank. Less than 2 GiB in all. @throws Error{invalid_argument} on all ranks if more
 std::vector<std::string> all_gather_strings(const MpiGroup& group, std::string_view mine);
 

@@ -16,12 +16,6 @@
 namespace lockstep {
 namespace {
 
-bool has_mpi_ended() {
-  int ended = 0;
-  MPI_Finalized(&ended);
-  return ended != 0;
-}
-
 /// Messages on a communicator of their own.
 class MpiPost final : public ControlChannel::Post {
  public:
@@ -32,7 +26,7 @@ class MpiPost final : public ControlChannel::Post {
 
   /// Destructors call this, which may run after MPI.
   void send(const std::vector<int>& ranks, const std::string& text, Delivery delivery) override {
-    if (has_mpi_ended()) return;
+    if (mpi_has_ended()) return;
     drop_what_has_left();
     Sent& sent = sent_->emplace_back(Sent{text, delivery, {}});
     const auto start = delivery == Delivery::acknowledged ? MPI_Issend : MPI_Isend;
@@ -53,7 +47,7 @@ class MpiPost final : public ControlChannel::Post {
   void push() override {
     constexpr std::chrono::milliseconds at_most{20};
     const auto begin = std::chrono::steady_clock::now();
-    while (!has_mpi_ended() && !drop_what_has_left() && std::chrono::steady_clock::now() - begin < at_most)
+    while (!mpi_has_ended() && !drop_what_has_left() && std::chrono::steady_clock::now() - begin < at_most)
       std::this_thread::yield();
   }
 

@@ -4,7 +4,15 @@
 #include <array>
 #include <string>
 
+#include "platform/mpi/bootstrap.hpp"
+
 namespace lockstep {
+
+bool mpi_has_ended() {
+  int ended = 0;
+  MPI_Finalized(&ended);
+  return ended != 0;
+}
 
 std::string mpi_error_text(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};

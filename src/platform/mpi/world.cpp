@@ -19,7 +19,9 @@
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/phase.hpp"
+#include "platform/mpi/print.hpp"
 #include "platform/mpi/watchdog.hpp"
 
 namespace lockstep {
@@ -101,7 +103,8 @@ ThreadLevel provided_thread_level() {
 }
 
 World::World(const WorldOptions& options)
-    : watchdog_(make_watchdog(options)),
+    : open_groups_(std::make_shared<OpenGroups>()),
+      watchdog_(make_watchdog(options)),
       finalizes_(start_mpi(options.thread_level, watchdog_)),
       notice_(options.notice),
       group_(group_beside(MPI_COMM_WORLD, options.deadline, watchdog_)),
@@ -109,10 +112,16 @@ World::World(const WorldOptions& options)
       place_(place_of(shape(), rank())) {}
 
 World::~World() {
-  if (group_.closed() || std::uncaught_exceptions() > 0 || !notice_) return;
+  if (group_.closed() || std::uncaught_exceptions() > 0 || mpi_has_ended()) return;
   try {
-    notice_("the World (rank " + std::to_string(rank().value) + " of " + std::to_string(size()) +
-            ") was destroyed without close(); MPI is not finalized");
+    try {
+      close();
+    } catch (const std::exception& error) {
+      const std::string text = "the World (rank " + std::to_string(rank().value) + " of " + std::to_string(size()) +
+                               ") could not be closed as it was destroyed, and MPI is not finalized: " + error.what() +
+                               "; call World::close() before, or let lockstep::run make the World";
+      notice_ ? notice_(text) : print_error("lockstep", text);
+    }
   } catch (...) {  // of no use to who is being destroyed
   }
 }
@@ -120,6 +129,7 @@ World::~World() {
 // mpirun of Open MPI 4.1.4 does not end where one rank aborts while another is in MPI_Finalize: so all come first.
 void World::close() {
   if (group_.closed()) return;
+  open_groups_->close_all();
   {
     const Phase phase(group_, "closing the World");
     barrier(group_);

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/cluster_shape.hpp"
@@ -14,38 +18,46 @@
 
 namespace lockstep {
 
+class OpenGroups;
 class Watchdog;
 
-/// What the program's threads do with MPI; the standard's four levels, lowest first.
+/// What the program's threads do with MPI: the four levels of the MPI standard, lowest first.
 enum class ThreadLevel { single, funneled, serialized, multiple };
 
-/// What MPI was initialized with, which may be more than was asked for; `multiple` before it is. @throws
-/// Error{transport}
+/// The level that MPI was initialized with, which may be higher than the one asked for; `multiple` before it is.
+/// @throws Error{transport}
 ThreadLevel provided_thread_level();
 
-/// How MPI is begun, and how long the ranks may take to come.
+/// How MPI is initialized, and how long the ranks may take to come.
 struct WorldOptions {
-  /// The thread level to ask MPI for, where the program has not initialized it. What MPI gives instead is taken; who
-  /// needs more, as a progress thread does, says so.
+  /// The thread level to ask MPI for, unless the program has initialized it. A lower level is accepted; what needs a
+  /// higher one, such as a progress thread, says so.
   ThreadLevel thread_level = ThreadLevel::multiple;
   /// For all ranks to come, and of each later collective step of the world's groups up to `World::close`.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
-  /// Where MPI itself does not return from a call that cannot be given up (MPI_Init, MPI_Comm_split, MPI_Finalize)
-  /// within the deadline, a thread of the world's calls this once, with a sentence that says which call and what is
-  /// known of its cause. It should end the process. Null: there is no such thread, and such a call may last for ever.
+  /// MPI itself may not return from a call that cannot be given up (MPI_Init, MPI_Comm_split, MPI_Finalize) within the
+  /// deadline. Then a thread of the world's calls this once, with a sentence that says which call it is and what is known
+  /// of the cause. It should end the process. Null: such a call may last forever, but `run` reports it and aborts the
+  /// job.
   std::function<void(std::string_view)> on_stuck = nullptr;
-  /// Hears what there is to say that is no error, as `GroupOptions::notice`; null: nobody does.
+  /// Is told what is worth saying and no error, as `GroupOptions::notice` is. Null: nobody is told, but `run` prints
+  /// it.
   std::function<void(std::string_view)> notice = nullptr;
+  /// What `run` begins its messages with. Empty: the file name of the program.
+  std::string program = {};
 };
 
-/// All processes of the job, and this one's place among them. Made once in `main` and passed on; never global.
+/// All processes of the job, and this one's place among them. It is passed on, and never global. `run`, below, makes
+/// one for the whole program.
 ///
-/// Initializes MPI; a program started without mpirun is a world of one. Where the program has initialized MPI itself,
-/// at whatever thread level, the world joins it and leaves finalizing to the program. MPI_COMM_WORLD keeps its error
-/// handler: only on lockstep's own communicators are MPI's errors returned, to become `Error`.
+/// It initializes MPI. A program that is started without mpirun is a world of one rank. Where the program has
+/// initialized MPI itself, at whatever thread level, the world joins it and leaves finalizing to the program.
+/// MPI_COMM_WORLD keeps its error handler: only on lockstep's own communicators are MPI's errors returned, to become an
+/// `Error`.
 ///
-/// Move-only. The destructor neither throws nor communicates: without `close()` MPI stays unfinalized, of which it
-/// gives notice, unless an exception is on its way, which tells more.
+/// Move-only. The destructor closes it at the normal end of a scope, and says on standard error, or to `notice`, what
+/// to call where that fails. While an exception is under way it closes nothing, since the other ranks may never come:
+/// MPI stays unfinalized then, and the launcher ends the job.
 class World {
  public:
   /// Collective over the job.
@@ -61,31 +73,39 @@ class World {
 
   [[nodiscard]] Rank rank() const { return group_.rank(); }
   [[nodiscard]] int size() const { return group_.size(); }
-  /// Says which rank is on which node.
+  /// The node of each rank.
   [[nodiscard]] const ClusterShape& shape() const { return group_.shape(); }
   /// This rank's node, local rank and local size.
   [[nodiscard]] const Place& place() const { return place_; }
-  /// Names of the hosts, one per rank.
+  /// The names of the hosts, one for each rank.
   [[nodiscard]] const std::vector<std::string>& hosts() const { return group_.hosts(); }
-  /// Name of this rank's host.
+  /// The name of this rank's host.
   [[nodiscard]] const std::string& host() const { return group_.host(); }
 
-  /// All ranks, for start-up traffic (bootstrap.hpp) and to `dup` or `split` communicators from.
+  /// All ranks, for exchanges at start-up, and to make communicators of by `dup` and `split`.
   [[nodiscard]] const MpiGroup& group() const { return group_; }
   /// The ranks of this node, in the order of their local ranks.
   [[nodiscard]] const MpiGroup& node_group() const { return node_group_; }
 
-  /// Waits for all ranks, then finalizes MPI, unless the program initialized it itself. Collective; every group and
-  /// communicator made from this world must be closed. Calling it again does nothing.
-  /// @throws Error{timeout} that names the ranks which have not come within the deadline; Error{transport}
+  /// Closes the groups that were made of this world and are still open, the last one first, waits for all ranks, and
+  /// finalizes MPI, unless the program initialized it itself. Collective. Calling it again does nothing.
+  /// @throws Error{invalid_argument} if an operation of a group is under way; Error{timeout} that names the ranks which
+  ///         have not come within the deadline; Error{transport}
   void close();
 
+  /// Sets how long each later collective step of this world, close() among them, waits for the other ranks.
+  void set_deadline(std::chrono::duration<double> deadline) { group_.set_deadline(deadline); }
+
   /// Ends all processes of the job with this exit code, without waiting for any; only this one where MPI is not
-  /// running. Flushes output. Any thread may call it, also while another one is in MPI. For apps; libraries never call
-  /// it.
+  /// running. Flushes output. Any thread may call it, also while another one is in MPI. It is for programs; the library
+  /// itself calls it only in `run`.
   [[noreturn]] static void abort(int exit_code);
 
+  /// Where groups enlist as they are made, to be closed before MPI ends.
+  [[nodiscard]] const std::shared_ptr<OpenGroups>& open_groups() const { return open_groups_; }
+
  private:
+  std::shared_ptr<OpenGroups> open_groups_;
   std::shared_ptr<Watchdog> watchdog_;  // of MPI's blocking calls; null where nobody hears of them
   bool finalizes_ = false;              // whether this process owes MPI_Finalize
   std::function<void(std::string_view)> notice_;
@@ -93,5 +113,55 @@ class World {
   MpiGroup node_group_;
   Place place_;
 };
+
+/// What a program that ends by `run` returns to the shell, on every rank. Where a process is killed, mpirun returns 128
+/// plus the number of the signal instead.
+enum ExitCode : int {
+  exit_success = 0,
+  exit_error = 1,  ///< something failed; one line on standard error says what, and on which rank
+  exit_usage = 2,  ///< the command line or a configuration file is wrong (`UsageError`); nothing was started
+};
+
+/// The command line is wrong, in the same way on every rank, since all have the same one.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// As the template below. @return an ExitCode, or what `body` has returned
+int run_in_world(const WorldOptions& options, const std::function<int(World&)>& body);
+
+/// Runs a program's function on every rank of the job. It is the way into lockstep:
+///
+///     int main() {
+///       return lockstep::run([](lockstep::World& world) { … });
+///     }
+///
+/// When the function has returned, groups that are still open are closed, output is flushed, and MPI is finalized. The
+/// exit code is what the function returned, or 0 if it returns void. Where it throws:
+/// - A `UsageError`, or an `Error` that is on every rank, is reported by rank 0, and all ranks end in good order.
+/// - Any other exception is reported by this rank, in one line that begins with the program's name and names rank and
+///   host. The other ranks hear of it where they use a group, and end as well, without a message of their own. The job
+///   is aborted only if one of them has not come to its end within a few seconds, because it computes or waits for
+///   something else.
+/// Output that could not be written, as on a full disk, is an error of this rank.
+/// @param body  takes a `World&` and returns void or an exit code
+/// @return for main() to return; an ExitCode on every rank where it threw
+template <std::invocable<World&> Body>
+int run(const WorldOptions& options, Body&& body) {
+  return run_in_world(options, [&body](World& world) -> int {
+    if constexpr (std::is_void_v<std::invoke_result_t<Body&, World&>>) {
+      body(world);
+      return exit_success;
+    } else {
+      return body(world);
+    }
+  });
+}
+/// The same with the options' defaults.
+template <std::invocable<World&> Body>
+int run(Body&& body) {
+  return run(WorldOptions{}, std::forward<Body>(body));
+}
 
 }  // namespace lockstep

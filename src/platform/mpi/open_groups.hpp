@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// A group that was made of a World's ranks and is open. It is used on the thread that made it.
+class OpenGroup {
+ public:
+  virtual ~OpenGroup() = default;
+  /// Collective. @throws Error, also where an operation is under way
+  virtual void close() = 0;
+  /// Lets the operations of the other ranks fail, and makes no MPI calls from then on.
+  virtual void abandon(std::string_view why) noexcept = 0;
+};
+
+/// The groups of a World that are open, in the order in which they were made. The World closes them before MPI ends.
+class OpenGroups {
+ public:
+  void add(OpenGroup& group) { groups_.push_back(&group); }
+  void remove(const OpenGroup& group) { std::erase(groups_, &group); }
+
+  /// Closes the last first, as destructors would. Closing a group removes it. @throws as OpenGroup::close
+  void close_all() {
+    while (!groups_.empty()) {
+      OpenGroup& last = *groups_.back();
+      last.close();
+      remove(last);
+    }
+  }
+  void abandon_all(std::string_view why) noexcept {
+    for (OpenGroup* const group : groups_) group->abandon(why);
+    groups_.clear();
+  }
+
+ private:
+  std::vector<OpenGroup*> groups_;
+};
+
+}  // namespace lockstep

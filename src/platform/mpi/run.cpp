@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way into lockstep: runs a program's function in a World, and turns what it throws into one message and an exit
+// code.
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/machine/launch.hpp"
+#include "platform/mpi/open_groups.hpp"
+#include "platform/mpi/print.hpp"
+
+namespace lockstep {
+namespace {
+
+/// How long the other ranks have to come to their ends after an error, of which they hear through their groups.
+constexpr std::chrono::seconds time_to_come{1};
+/// How long the rank that reports the cause of an error, and its launcher, have for ending this process. One that they
+/// do not end reports what it knows.
+constexpr std::chrono::seconds time_to_be_ended{3};
+/// How long the whole end may take after an error.
+constexpr std::chrono::seconds time_to_end{6};
+
+/// Ends this process unless it is destroyed in time: after a failure, MPI_Finalize may wait for messages that nobody
+/// sends any more.
+class EndsInTime {
+ public:
+  explicit EndsInTime(int exit_code)
+      : thread_([this, exit_code] {
+          std::unique_lock lock(mutex_);
+          if (changed_.wait_for(lock, time_to_end, [this] { return is_over_; })) return;
+          std::fflush(nullptr);
+          std::_Exit(exit_code);
+        }) {}
+  EndsInTime(const EndsInTime&) = delete;
+  EndsInTime& operator=(const EndsInTime&) = delete;
+  ~EndsInTime() {
+    {
+      const std::scoped_lock lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+/// One run of a program's function, on this rank.
+class Run {
+ public:
+  explicit Run(WorldOptions options) : options_(std::move(options)) {
+    if (options_.program.empty()) options_.program = program_invocation_short_name;
+    const auto print = [program = options_.program](std::string_view text) { print_error(program, text); };
+    if (!options_.notice) options_.notice = print;
+    if (!options_.on_stuck) {
+      options_.on_stuck = [print](std::string_view text) {
+        print(text);
+        World::abort(exit_error);
+      };
+    }
+  }
+
+  int in_world(const std::function<int(World&)>& body) {
+    try {
+      world_.emplace(options_);
+    } catch (const Error& error) {
+      return end_before_start(error);
+    }
+    try {
+      const int code = with_output(body(*world_));  // before any rank ends, as the launcher may end the others then
+      world_->close();
+      return code;
+    } catch (const UsageError& error) {
+      return end_alike(error.what(), exit_usage);
+    } catch (const Error& error) {
+      const std::string what = error.reported_by(world_->rank().value, world_->host()).what();
+      if (error.is_on_every_rank()) return end_alike(error.what(), exit_error);
+      return error.is_consequence() ? end_together(what, exit_error, what) : end_as_cause(what);
+    } catch (const std::exception& error) {
+      return end_as_cause(here() + error.what());
+    } catch (...) {
+      return end_as_cause(here() + "an exception was thrown that is no std::exception");
+    }
+  }
+
+ private:
+  void report(std::string_view what) const { print_error(options_.program, what); }
+  [[nodiscard]] std::string here() const {
+    return "rank " + std::to_string(world_->rank().value) + " on " + world_->host() + ": ";
+  }
+
+  /// The code to end with when all output is written, which is another one where it could not be.
+  [[nodiscard]] int with_output(int code) const {
+    const auto failure = flush_output();
+    if (!failure) return code;
+    report(here() + "cannot write all of standard output: " + *failure);
+    return code == exit_success ? exit_error : code;
+  }
+
+  /// Ends the job where there is no World.
+  int end_before_start(const Error& error) const {
+    if (error.is_on_every_rank()) {
+      if (first_process(read_environment())) report(error.what());
+      return exit_error;
+    }
+    if (error.is_consequence()) std::this_thread::sleep_for(time_to_be_ended);
+    report(error.what());
+    World::abort(exit_error);
+  }
+  /// Ends after an error that every rank has at the same point: rank 0 reports it.
+  int end_alike(const std::string& what, ExitCode code) {
+    if (world_->rank() == 0) report(what);
+    return end_together(what, code);
+  }
+  /// Ends after an error of this rank's own.
+  int end_as_cause(const std::string& what) {
+    report(what);
+    return end_together(what, exit_error);
+  }
+  /// Closes the world, if all ranks come to their ends soon, and aborts the job otherwise. They hear of this rank's
+  /// error where they use a group, and not where they compute, or wait for something else.
+  /// @param to_report  if the job is aborted: what a rank knows of an error that another one should have reported
+  int end_together(const std::string& what, ExitCode code, const std::string& to_report = {}) {
+    (void)flush_output();
+    world_->open_groups()->abandon_all(what);
+    world_->set_deadline(time_to_come);
+    try {
+      const EndsInTime in_time(code);
+      world_->close();
+      return code;
+    } catch (const Error&) {
+      if (!to_report.empty()) {
+        std::this_thread::sleep_for(time_to_be_ended);
+        report(to_report);
+      }
+      World::abort(code);
+    }
+  }
+
+  WorldOptions options_;
+  std::optional<World> world_;
+};
+
+}  // namespace
+
+int run_in_world(const WorldOptions& options, const std::function<int(World&)>& body) {
+  return Run(options).in_world(body);
+}
+
+}  // namespace lockstep
