@@ -16,6 +16,8 @@
 #include "apps/train/checksum.hpp"
 #include "apps/train/kernel_choices.hpp"
 #include "apps/train/reporter.hpp"
+#include "data/fingerprint.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/explain.hpp"
@@ -27,6 +29,7 @@
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -144,7 +147,7 @@ void write_trace(const World& world, const Options& options, Files& files, const
 }
 
 void print_summary(const Options& options, const trainer::Trainer& trainer, const trainer::Trainer::Result& result,
-                   double seconds) {
+                   double seconds, bool lost_metrics) {
   std::printf("\n%lld steps in %.1f s, %.1f %% of it waiting for gradients", static_cast<long long>(result.steps),
               seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
   if (result.evaluation) {
@@ -153,7 +156,8 @@ void print_summary(const Options& options, const trainer::Trainer& trainer, cons
   if (result.skipped > 0) std::printf("; %lld updates skipped", static_cast<long long>(result.skipped));
   std::printf("\n%.1f MiB of optimizer state on each rank\n",
               static_cast<double>(trainer.replica().optimizer_bytes().value) / (1 << 20));
-  if (!options.metrics.empty()) std::printf("metrics: %s\n", options.metrics.c_str());
+  if (!options.metrics.empty())
+    std::printf("metrics: %s%s\n", options.metrics.c_str(), lost_metrics ? " (incomplete)" : "");
 }
 
 /// Prints who runs where. @return this rank's node
@@ -175,11 +179,45 @@ std::string name_of_data(const World& world, const Options& options) {
   return "'" + options.dataset + "'" + (all.front().empty() && !differ ? "" : folder);
 }
 
+/// What all ranks must have alike of a part of the data set. Data that are drawn follow from the seed, and take longer
+/// to read than files in memory, so a few samples stand for them.
+void describe_part(const data::Dataset& part, const std::string& name, bool is_read, std::vector<Setting>& settings) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+  std::int64_t sample_bytes = 1;
+  for (const TensorSpec& tensor : part.tensors()) sample_bytes += 4 * tensor.elements();
+  settings.push_back({name + " samples", std::to_string(part.size())});
+  settings.push_back({name + " classes", std::to_string(part.classes())});
+  const std::int64_t most = is_read ? std::max<std::int64_t>(1, most_bytes / sample_bytes) : 64;
+  for (const auto& [tensor, hash] : data::fingerprint(part, most)) {
+    char digits[17];
+    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+    settings.push_back({name + ' ' + tensor + " with hash", digits});
+  }
+}
+
+/// @throws on every rank Error{mismatch} that names the ranks whose data differ, and what of it
+void require_equal_data(const World& world, const data::DatasetPair& data, bool is_read) {
+  if (world.size() == 1) return;
+  std::vector<Setting> settings;
+  agree(world.group(), [&] {
+    describe_part(*data.train, "training", is_read, settings);
+    describe_part(*data.test, "test", is_read, settings);
+  });
+  try {
+    require_equal(world.group(), settings);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::mismatch) throw;
+    throw Error(ErrorCode::mismatch, error.message() + "; give all ranks the same files (--data-dir)", error.context())
+        .on_every_rank();
+  }
+}
+
 data::DatasetPair load_data(const World& world, const Options& options, const data::Datasets& datasets) {
   data::DatasetPair data;
   const Phase phase(world.group(), "loading the data set " + name_of_data(world, options), Phase::Kind::work);
   agree(world.group(),
         [&] { data = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed}); });
+  require_equal_data(world, data, datasets.directory(options.dataset) == data::Directory::required);
   return data;
 }
 
@@ -193,6 +231,11 @@ nn::Graph make_graph(const World& world, const Options& options, const nn::Model
   return *std::move(graph);
 }
 
+/// What the library has to say: on standard error, since the other stream is the run's own.
+void tell_user(const Options& options, std::string_view text) {
+  std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(text.size()), text.data());
+}
+
 /// For rank 0; the other ranks report nothing.
 std::optional<Reporter> make_reporter(const World& world, const Options& options, const data::Dataset& train,
                                       const ops::Ops& ops, std::optional<observe::MetricsFile> metrics) {
@@ -204,14 +247,9 @@ std::optional<Reporter> make_reporter(const World& world, const Options& options
                                            .steps_per_epoch = (train.size() + batch - 1) / batch,
                                            .images_per_epoch = {train.size()},
                                            .terminal = shows_on_terminal()}),
-      std::move(metrics));
+      std::move(metrics), [&options](std::string_view text) { tell_user(options, text); });
   reporter->write(start_event(world, options, ops));
   return reporter;
-}
-
-/// What the library has to say: on standard error, since the other stream is the run's own.
-void tell_user(const Options& options, std::string_view text) {
-  std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(text.size()), text.data());
 }
 
 /// With shards nothing is chosen.
@@ -276,7 +314,7 @@ std::string run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Reporter*
     if (reporter == nullptr) return {};
     std::string weights = weights_sha256(trainer.replica());
     reporter->write(end_event(result, options, trainer.replica(), weights, seconds()));
-    print_summary(options, trainer, result, seconds());
+    print_summary(options, trainer, result, seconds(), reporter->lost_metrics());
     return weights;
   } catch (const Error& error) {
     if (reporter != nullptr) {

@@ -59,6 +59,21 @@ std::int64_t largest_label(const Images& images) {
   return *std::max_element(images.labels.begin(), images.labels.end());
 }
 
+/// Classes are numbered from 0 to the largest label, so a damaged label makes many that no image has.
+void check_classes(const Images& train, const fs::path& dir) {
+  std::vector<bool> has_image(static_cast<std::size_t>(train.classes));
+  for (const auto label : train.labels) has_image[static_cast<std::size_t>(label)] = true;
+  const auto used = std::count(has_image.begin(), has_image.end(), true);
+  if (2 * used > train.classes) return;
+  const auto last = std::find(train.labels.begin(), train.labels.end(), train.classes - 1);
+  throw Error(ErrorCode::corrupt, find_file(dir, "train", "labels-idx1").string() + " has a label " +
+                                      std::to_string(train.classes - 1) + " (first of image " +
+                                      std::to_string(last - train.labels.begin()) + "), which makes " +
+                                      std::to_string(train.classes) + " classes, but only " + std::to_string(used) +
+                                      " of them have training images: it is damaged; fetch it again, or number the "
+                                      "classes from 0 without gaps");
+}
+
 std::string size_text(const ImageShape& shape) {
   return std::to_string(shape.height) + "×" + std::to_string(shape.width);
 }
@@ -79,6 +94,7 @@ ImagesPair load_mnist(const fs::path& data_dir) {
   check_directory(data_dir);
   ImagesPair pair{read_part(data_dir, "train"), read_part(data_dir, "t10k")};
   pair.train.classes = pair.test.classes = largest_label(pair.train) + 1;
+  check_classes(pair.train, data_dir);
   check_fit(pair.train, pair.test, data_dir);
   return pair;
 }

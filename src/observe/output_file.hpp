@@ -12,7 +12,8 @@ class OutputFile {
  public:
   enum class Mode { append, truncate };
 
-  /// Creates the file if there is none. @throws Error{io} naming the path and the reason
+  /// Creates the file if there is none. A file that is appended to and ends within a line gets that line's end first.
+  /// @throws Error{io} naming the path and the reason
   OutputFile(const std::filesystem::path& path, Mode mode);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

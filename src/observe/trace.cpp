@@ -61,13 +61,14 @@ std::string TraceRecorder::events_json() const {
 }
 
 TraceFile::TraceFile(const std::filesystem::path& path)
-    : file_(std::make_unique<OutputFile>(path, OutputFile::Mode::truncate)) {}
+    : file_(std::make_unique<OutputFile>(path, OutputFile::Mode::truncate)) {
+  file_->write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+}
 TraceFile::~TraceFile() = default;
 TraceFile::TraceFile(TraceFile&&) noexcept = default;
 TraceFile& TraceFile::operator=(TraceFile&&) noexcept = default;
 
 void TraceFile::write(std::span<const std::string> events) {
-  file_->write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (i > 0) file_->write(",\n");
     file_->write(events[i]);

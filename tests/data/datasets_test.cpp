@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/expect_error.hpp"
+#include "data/fingerprint.hpp"
 #include "data/signals.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -158,6 +159,49 @@ TEST_F(IllFormed, PartsThatDiffer) {
       "(signal 1×1×8 real, targets 2×1×1 real); they must be the same, in the same order");
   train_->class_count = -1;
   expect_refused("has -1 training classes; say 0 where there are no labels");
+}
+
+/// Numbers, one of which can be another one.
+class Numbers : public Dataset {
+ public:
+  explicit Numbers(std::int64_t odd = -1) : odd_(odd) {}
+  [[nodiscard]] std::string name() const override { return "numbers"; }
+  [[nodiscard]] std::vector<TensorSpec> tensors() const override {
+    return {{"reals", {1, 1, 3}}, {"labels", {1, 1, 1}, Content::integer}};
+  }
+  [[nodiscard]] std::int64_t size() const override { return 1000; }
+  [[nodiscard]] std::int64_t classes() const override { return 1000; }
+  void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      for (std::size_t j = 0; j < 3; ++j)
+        static_cast<float*>(tensors[0].data)[3 * i + j] = static_cast<float>(indices[i]);
+      static_cast<std::int32_t*>(tensors[1].data)[i] =
+          static_cast<std::int32_t>(indices[i]) + (indices[i] == odd_ ? 1 : 0);
+    }
+  }
+
+ private:
+  std::int64_t odd_;
+};
+
+TEST(Fingerprint, IsOfEveryElementOfATensor) {
+  const auto all = fingerprint(Numbers(), 1000);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].first, "reals");
+  EXPECT_EQ(all[1].first, "labels");
+  EXPECT_EQ(fingerprint(Numbers(), 5000), all);
+  for (std::int64_t odd = 0; odd < 1000; ++odd) {
+    const auto other = fingerprint(Numbers(odd), 1000);
+    EXPECT_EQ(other[0].second, all[0].second);
+    EXPECT_NE(other[1].second, all[1].second) << odd;
+  }
+}
+
+TEST(Fingerprint, OfManySamplesIsThatOfSomeOfThem) {
+  const auto ten = fingerprint(Numbers(), 10);
+  EXPECT_NE(ten, fingerprint(Numbers(), 1000));
+  EXPECT_EQ(ten, fingerprint(Numbers(150), 10));
+  EXPECT_NE(ten, fingerprint(Numbers(900), 10));
 }
 
 }  // namespace

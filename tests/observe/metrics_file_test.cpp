@@ -103,6 +103,13 @@ TEST(MetricsFile, UnwritablePathIsKnownAtOnce) {
   }
 }
 
+TEST(MetricsFile, BeginsOnALineOfItsOwn) {
+  const ScratchFile scratch;
+  std::ofstream(scratch.path()) << "{\"event\":\"st";  // a disk was full
+  MetricsFile(scratch.path()).write(StepEvent{});
+  EXPECT_EQ(scratch.text().find("{\"event\":\"st\n{\"event\":\"step\""), 0U) << scratch.text();
+}
+
 TEST(MetricsFile, FullDiskIsAnError) {
   if (!std::filesystem::exists("/dev/full")) LOCKSTEP_SKIP(device) << "/dev/full does not exist here";
   MetricsFile file("/dev/full");

@@ -92,5 +92,14 @@ TEST(TraceFile, UnwritablePathIsKnownAtOnce) {
   }
 }
 
+TEST(TraceFile, FullDiskIsKnownAtOnce) {
+  try {
+    const TraceFile file("/dev/full");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "cannot write /dev/full: No space left on device");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::observe

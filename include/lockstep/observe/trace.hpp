@@ -57,14 +57,15 @@ class TraceRecorder : public Observer {
 /// A trace that chrome://tracing and ui.perfetto.dev open.
 class TraceFile {
  public:
-  /// Creates the file, so that a path that cannot be written is known before training.
+  /// Creates the file and writes its beginning, so that a path that cannot be written, or a disk that is full, is known
+  /// before training.
   /// @throws Error{io} naming the path and the reason
   explicit TraceFile(const std::filesystem::path& path);
   ~TraceFile();
   TraceFile(TraceFile&&) noexcept;
   TraceFile& operator=(TraceFile&&) noexcept;
 
-  /// Writes the whole trace. Called once. @param events  events_json() of each rank
+  /// Writes the trace to its end. Called once. @param events  events_json() of each rank
   /// @throws Error{io}
   void write(std::span<const std::string> events);
 

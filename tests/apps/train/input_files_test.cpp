@@ -100,6 +100,52 @@ TEST(InputFiles, CountsOfImagesAndLabelsThatDiffer) {
   expect_bad_data(digits, {"holds 96 images but ", "holds 95 labels; they do not belong together"});
 }
 
+TEST(InputFiles, OneLabelFarFromTheOthersIsTakenForDamage) {
+  const SmallDigits digits;
+  std::string bytes = data::read_all(digits.file("train-labels-idx1-ubyte"));
+  bytes[8 + 17] = '\xff';
+  data::write_plain(digits.file("train-labels-idx1-ubyte"), bytes);
+  expect_bad_data(digits, {digits.path("train-labels-idx1-ubyte") +
+                           " has a label 255 (first of image 17), which makes 256 classes, but only 11 of them"});
+}
+
+/// Two ranks, each with files of its own.
+testing_support::ProgramResult train_with(const SmallDigits& one, const SmallDigits& other) {
+  return testing_support::run_program(train_command(1, one.arguments() + " --steps 1 --batch 8") + " : -np 1 " +
+                                      LOCKSTEP_TRAIN + other.arguments() + " --steps 1 --batch 8 2>&1");
+}
+
+TEST(InputFiles, ThatAreAlikeMayLieInDifferentFolders) {
+  const SmallDigits one;
+  const SmallDigits other;
+  const auto result = train_with(one, other);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
+TEST(InputFiles, WithOtherLabelsOnOneRankAreNamed) {
+  const SmallDigits one;
+  const SmallDigits other;
+  std::string bytes = data::read_all(other.file("train-labels-idx1-ubyte"));
+  std::swap(bytes[8 + 3], bytes[8 + 4]);
+  data::write_plain(other.file("train-labels-idx1-ubyte"), bytes);
+  const auto result = train_with(one, other);
+  expect_refused(result, 1, {"mismatch: rank 0 on ", "rank 1 on ", "give all ranks the same files (--data-dir)"});
+  EXPECT_EQ(occurrences(result.output, " has training labels with hash "), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, " images with hash "), 0) << result.output;
+}
+
+TEST(InputFiles, WithAnotherPixelOnOneRankAreNamed) {
+  const SmallDigits one;
+  const SmallDigits other;
+  std::string bytes = data::read_all(other.file("t10k-images-idx3-ubyte"));
+  bytes[100] = static_cast<char>(bytes[100] + 1);
+  data::write_plain(other.file("t10k-images-idx3-ubyte"), bytes);
+  const auto result = train_with(one, other);
+  expect_refused(result, 1, {"mismatch: rank 0 on ", "rank 1 on "});
+  EXPECT_EQ(occurrences(result.output, " has test images with hash "), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, " labels with hash "), 0) << result.output;
+}
+
 TEST(InputFiles, CifarIsTrainedOn) {
   const auto result = run_train(2, SmallCifar().arguments() + " --steps 1 --batch 8");
   EXPECT_EQ(result.exit_code, 0) << result.output;

@@ -117,5 +117,30 @@ TEST_F(Metrics, OfASecondRunAreAppended) {
   EXPECT_EQ(both.at(events_.size()).at("event"), "start");
 }
 
+TEST(FullDisk, ForMetricsDoesNotEndTraining) {
+  const SmallDigits digits;
+  const auto result = run_train(2, digits.arguments() + " --batch 48 --epochs 2 --log-every 1 --metrics /dev/full");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "train: cannot write /dev/full: No space left on device; training goes on"), 1)
+      << result.output;
+  EXPECT_EQ(occurrences(result.output, "metrics: /dev/full (incomplete)"), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "weights sha256 "), 1) << result.output;
+}
+
+TEST(FullDisk, ForATraceIsKnownBeforeTraining) {
+  const SmallDigits digits;
+  const auto result = run_train(2, digits.arguments() + " --steps 1 --trace /dev/full");
+  expect_refused(result, 1, {"cannot write /dev/full: No space left on device"});
+  EXPECT_EQ(occurrences(result.output, "images/s"), 0) << result.output;
+}
+
+TEST(FullDisk, UnderStandardOutputIsAnErrorAtTheEnd) {
+  const SmallDigits digits;
+  const auto result = testing_support::run_program(std::string(LOCKSTEP_TRAIN) + digits.arguments() +
+                                                   " --steps 1 --batch 8 2>&1 >/dev/full");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(occurrences(result.output, "train: cannot write standard output: "), 1) << result.output;
+}
+
 }  // namespace
 }  // namespace lockstep::train
