@@ -13,6 +13,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 readonly not_permitted=77
 readonly docker=-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+net_bind_service,+net_raw,+sys_chroot,+mknod,+audit_write,+setfcap
 self=$PWD/mpi-scripts/containers.sh
+# Where containers have a writable folder: /tmp, unless that has this repository in it.
+scratch=/tmp
+[[ $PWD/ != /tmp/* ]] || scratch=/var/tmp
 
 refuse() {
   printf 'skipped: containers cannot be made here: %s\n' "$*" >&2
@@ -20,7 +23,7 @@ refuse() {
   exit "$not_permitted"
 }
 
-# container ROOT TMP CMD…: CMD in new namespaces. ROOT: ro or rw; TMP: tmp, a writable /tmp, or none.
+# container ROOT TMP CMD…: CMD in new namespaces. ROOT: ro or rw; TMP: tmp, a writable folder, or none.
 container() {
   local new=(unshare --mount --pid --fork --kill-child --mount-proc --ipc --uts --net)
   [ "$(id -u)" = 0 ] || new+=(--user --map-root-user)
@@ -29,22 +32,24 @@ container() {
 
 # In new namespaces, as their root.
 inside() {
-  local root=$1 tmp=$2
+  local root=$1 tmp=$2 writable
   shift 2
   hostname container
   ip link set lo up
   mount --make-rprivate /
   mount -t tmpfs -o size=64m,mode=1777 tmpfs /dev/shm
-  [ "$tmp" = none ] || mount -t tmpfs -o size=256m,mode=1777 tmpfs /tmp
+  [ "$tmp" = none ] || mount -t tmpfs -o size=256m,mode=1777 tmpfs "$scratch"
   if [ "$root" = ro ]; then
     # Each mount by itself, since a read-only root leaves what is mounted below it as it was.
-    awk '$2 !~ /^\/(proc|sys|dev)(\/|$)/ && ($2 != "/tmp" || "'"$tmp"'" == "none") { print $2 }' /proc/self/mounts |
+    [ "$tmp" = none ] || writable=$scratch
+    awk -v writable="${writable:-}" '$2 !~ /^\/(proc|sys|dev)(\/|$)/ && $2 != writable { print $2 }' /proc/self/mounts |
       sort -u | while read -r place; do mount -o remount,bind,ro "$place" 2>/dev/null || true; done
     if touch "$PWD/.written" 2>/dev/null; then
       rm "$PWD/.written"
       fail "the root could not be made read-only"
     fi
   fi
+  [ "$tmp" = none ] || export TMPDIR=$scratch
   exec setpriv --no-new-privs --bounding-set "$docker" "$@"
 }
 
@@ -79,7 +84,7 @@ try_all() {
     container ro none env TMPDIR=/dev/shm "${job[@]}" "$bin/train" "${training[@]}"
   if [ "$(id -u)" = 0 ]; then
     try "read-only root, an ordinary user: mpirun -np 2 train" \
-      container ro tmp setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/tmp "${job[@]}" "$bin/train" "${training[@]}"
+      container ro tmp setpriv --reuid 1000 --regid 1000 --clear-groups env HOME="$scratch" "${job[@]}" "$bin/train" "${training[@]}"
   fi
   [ "$failed" = 0 ]
 }
