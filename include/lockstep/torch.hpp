@@ -201,7 +201,7 @@ class Replica {
     for (const NamedTensor& item : buffers_) add(item.name, item.tensor, "buffer");
     auto mine = static_cast<std::int64_t>(layout.hash());
     std::vector<std::int64_t> all(static_cast<std::size_t>(group_->size()));
-    group_->statistics().all_gather(std::span(&mine, 1), std::span(all), Queue::host(), "module").wait();
+    group_->control().all_gather(std::span(&mine, 1), std::span(all), Queue::host(), "module").wait();
     std::vector<int> others;
     for (std::size_t rank = 0; rank < all.size(); ++rank)
       if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
@@ -243,7 +243,7 @@ class Replica {
       packed_.insert(packed_.end(), begin, begin + tensor.nbytes());
     }
     const Progress::Turn turn(group_->progress());
-    group_->statistics().broadcast(std::span(packed_), {0}, Queue::host(), "buffers").wait();
+    group_->control().broadcast(std::span(packed_), {0}, Queue::host(), "buffers").wait();
     const std::uint8_t* from = packed_.data();
     for (const auto& [name, tensor] : tensors) {
       std::memcpy(tensor.data_ptr(), from, tensor.nbytes());
