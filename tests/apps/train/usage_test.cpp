@@ -190,7 +190,6 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
                              "ops",
                              "precision",
                              "timeout",
-                             "compare-every",
                              "log-every",
                              "metrics",
                              "trace",
