@@ -84,6 +84,8 @@ def compare(name, folder, bound):
         difference = numpy.abs(ours[:, :compared] - theirs[:, :compared])
         if not numpy.isfinite(difference).all():
             raise SystemExit(f"{name}: weights that are no numbers")
+        if numpy.array_equal(theirs[0], theirs[-1]):
+            raise SystemExit(f"{name}: PyTorch's weights do not change")
         worst = max(worst, float(difference.max()))
     print(f"{name}: {parameters} weights after 10, 20 … {STEPS} steps differ by {worst:.1e} at most")
     if worst > bound:

@@ -26,7 +26,8 @@
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
-/// Beside `using namespace lockstep` write `::torch` for libtorch's namespace.
+/// A program that is `using namespace lockstep` has two namespaces of that name: libtorch's is the one in front of
+/// which two colons stand.
 namespace lockstep::torch {
 
 /// The same on all ranks, but for the observer.

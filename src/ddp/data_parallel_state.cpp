@@ -173,7 +173,6 @@ void DataParallel::State::look_at_values() {
 }
 
 DataParallel::Step DataParallel::State::take(std::span<double> sums, const Finding& finding) {
-  values.require_equal(*group, tensors.layout(), tally.digest(), step - 1);
   DataParallel::Step result = tally.take(sums);
   result.not_finite = finite.gather(*group, group->control(), tally.not_finite());
   const bool is_to_look = options.check_finite && result.not_finite.empty();
@@ -182,6 +181,8 @@ DataParallel::Step DataParallel::State::take(std::span<double> sums, const Findi
   if (reducer->scatters() && (is_to_look || !finding.numbers.empty()))
     finite.exchange(group->control(), finding.numbers);
   if (is_to_look) result.not_finite = finite.of_sums();
+  values.require_equal(*group, tensors.layout(), tally.digest(),
+                       step - 1);  // last, so that what it throws leaves no trace
   return result;
 }
 

@@ -32,7 +32,7 @@ class Tally {
   void begin_anew();
   /// How many gradients are not finite, over all ranks. @pre what was sent has come
   [[nodiscard]] double not_finite() const { return all_ranks_[1]; }
-  /// The sums of the digests. @pre what was sent has come
+  /// The sums of the digests that were sent last. @pre they have come
   [[nodiscard]] std::span<const double> digest() const {
     return std::span(all_ranks_).subspan(2, std::tuple_size_v<ValueCheck::Digest>);
   }

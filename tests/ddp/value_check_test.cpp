@@ -84,6 +84,8 @@ TEST(ValueCheck, ComparesInTheSecondStepWhateverTheInterval) {
     ASSERT_EQ(error.has_value(), group.size() > 1);
     if (!error) return;
     EXPECT_EQ(error->context().peers, std::vector<int>{group.size() > 2 ? 0 : 1}) << "what most have is right";
+    model.synchronize();
+    EXPECT_EQ(model.finish(2).weight, 2 * group.size()) << "the program may go on";
   });
 }
 
