@@ -70,7 +70,7 @@ class ProcessGroup {
   /// All ranks of the job. Collective.
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an algorithm that
   ///         these ranks cannot run, or for compression with one that promises the same bits on any number of ranks;
-  ///         Error{unsupported} for `cuda` where a rank has no GPU or this build no NCCL, and for a method or
+  ///         Error{unsupported} for `cuda` where a rank has no GPU or no NCCL (docs/gpus.md), and for a method or
   ///         compression that has no meaning there; Error{invalid_argument} for more ranks on a host than it shows GPUs
   ///         to them, and for two ranks on one GPU; Error{unsupported} for a progress thread where MPI was initialized
   ///         with less than MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table; Error{transport}
