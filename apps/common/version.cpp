@@ -25,7 +25,7 @@ std::string version_text(std::string_view app) {
   text += line("zlib", build::zlib_version);
   const std::string missing = build::cuda_missing;
   text += line("CUDA", missing.empty() ? build::cuda_version : "not built in: " + missing);
-  if (missing.empty()) text += line("NCCL", build::nccl_version);
+  if (missing.empty()) text += line("NCCL", std::string(build::nccl_version) + " (header; loaded at run time)");
   return text;
 }
 

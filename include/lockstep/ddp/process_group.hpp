@@ -83,7 +83,7 @@ class ProcessGroup {
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an algorithm that
   ///         these ranks cannot run, for compression with an algorithm that promises the same bits on any number of
   ///         ranks, for more ranks on a host than it shows GPUs to them, and for two ranks on one GPU;
-  ///         Error{unsupported} for `cuda` where a rank has no GPU or this build no NCCL, for a method or compression
+  ///         Error{unsupported} for `cuda` where a rank has no GPU or no NCCL (docs/gpus.md), for a method or compression
   ///         that has no meaning there, and for a progress thread where MPI was initialized with less than
   ///         MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});

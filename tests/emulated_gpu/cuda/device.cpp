@@ -100,7 +100,13 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   const std::scoped_lock lock(device_lock());
-  *count = static_cast<int>(Runtime::instance().devices.size());
+  const Runtime& runtime = Runtime::instance();
+  *count = static_cast<int>(runtime.devices.size());
+  // @source CUDA Compatibility, minor version compatibility: a driver of the runtime's major version is enough.
+  if (runtime.machine.driver / 1000 < CUDART_VERSION / 1000) {
+    *count = 0;
+    return Call::result(cudaErrorInsufficientDriver);
+  }
   return *count == 0 ? Call::result(cudaErrorNoDevice) : cudaSuccess;
 }
 

@@ -172,7 +172,7 @@ TEST_P(Capture, OrdersNoCapturedStreamAfterWhatIsNotCaptured) {
   Work eager = submit(Queue::host());
   begin();
   if (!eager.test()) {
-    EXPECT_NE(thrown_by([&] { eager.then(queue()); }).find("wait for it before"), std::string::npos);
+    EXPECT_NE(thrown_by([&] { eager.then(queue()); }).find("wait for the operation before"), std::string::npos);
   }
   eager.wait();
   eager.then(queue());

@@ -2,7 +2,9 @@
 // comm-bench on emulated GPUs: it says nothing about speed, but every way through the program is gone.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/run_program.hpp"
@@ -10,8 +12,8 @@
 namespace lockstep::testing_support {
 namespace {
 
-ProgramResult run(int ranks, const std::string& arguments) {
-  return run_program(std::string(LOCKSTEP_MPIEXEC) + " -n " + std::to_string(ranks) + " " + LOCKSTEP_COMM_BENCH +
+ProgramResult run(int ranks, const std::string& arguments, const std::string& environment = "") {
+  return run_program(environment + " " + LOCKSTEP_MPIEXEC + " -n " + std::to_string(ranks) + " " + LOCKSTEP_COMM_BENCH +
                      " --device cuda --warmup 1 --repetitions 3 " + arguments + " 2>&1");
 }
 
@@ -33,6 +35,19 @@ TEST(CommBenchOf2, MeasuresOtherOperations) {
   for (const char* operation : {"broadcast", "reduce_scatter", "all_to_all", "barrier", "all_gather_v"}) {
     const ProgramResult result = run(2, std::string("--min 1K --max 1K --op ") + operation);
     EXPECT_EQ(result.exit_code, 0) << operation << "\n" << result.output;
+  }
+}
+
+TEST(CommBenchOf2, SaysWhatIsWrongWithTheDriver) {
+  const std::pair<int, const char*> drivers[] = {
+      {11080, "the NVIDIA driver serves CUDA up to 11.8, and lockstep was built with CUDA "},
+      {0, "no NVIDIA driver was found (libcuda.so.1)"}};
+  const std::string machine = testing::TempDir() + "/old_driver.json";
+  for (const auto& [driver, message] : drivers) {
+    std::ofstream(machine) << R"({"driver": )" << driver << R"(, "gpus": []})";
+    const ProgramResult result = run(2, "", "EMULATED_GPU_MACHINE='" + machine + "'");
+    EXPECT_EQ(result.exit_code, 1) << result.output;
+    EXPECT_NE(result.output.find(message), std::string::npos) << result.output;
   }
 }
 
