@@ -11,8 +11,8 @@
 
 namespace lockstep::kernels::cuda {
 
-/// Adds up leaves that come one by one, in ascending order. A binary counter: bit k of their number says whether the
-/// sum of a full subtree of 2ᵏ leaves waits for its neighbor. Every sum is rounded to the type, as if it had been
+/// Adds leaves that arrive one by one in ascending order, like a binary counter: bit k of their number tells whether
+/// the sum of a full subtree of 2ᵏ leaves waits for its neighbor. Every sum is rounded to the type, as if it had been
 /// sent.
 ///
 /// Levels are template parameters, so that the sums have constant indices and stay in registers.
@@ -28,7 +28,7 @@ class CanonicalSum {
     carry<0>(leaf);
     ++leaves_;
   }
-  /// What is left of subtrees is added from the smallest upwards. @pre at least one leaf has been added
+  /// Adds the remaining subtrees from the smallest upwards. @pre at least one leaf has been added
   [[nodiscard]] LOCKSTEP_HOST_DEVICE Stored total() const { return from_lowest<0>(); }
 
  private:
@@ -68,15 +68,15 @@ class CanonicalSum {
   Stored sums_[levels] = {};
 };
 
-/// What the ranks bring for the same elements: this rank's own, and those of all others one after the other, by rank.
+/// The contributions of the ranks to the same elements: this rank's own, and those of all others concatenated by rank.
 struct Contributions {
   const void* own;
   const void* others;
   int rank;
   int ranks;
-  std::int64_t count;  ///< elements of each
+  std::int64_t count;  ///< elements of each contribution
 
-  /// Where those of `leaf` begin.
+  /// The beginning of the contribution of `leaf`.
   template <typename Stored>
   [[nodiscard]] LOCKSTEP_HOST_DEVICE const Stored* of(int leaf) const {
     if (leaf == rank) return static_cast<const Stored*>(own);
@@ -84,7 +84,7 @@ struct Contributions {
   }
 };
 
-/// Element i of the sum of all.
+/// Element i of the sum of all contributions.
 template <typename Format, typename Op>
 LOCKSTEP_HOST_DEVICE typename Format::Stored fold_element(const Contributions& in, std::int64_t i) {
   CanonicalSum<Format, Op> sum;

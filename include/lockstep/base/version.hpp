@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-/// Version of the library that runs, as "0.1.0"; a shared library may be newer than the headers.
+/// Version of the running library, such as "0.1.0"; a shared library may be newer than the headers.
 std::string_view version() noexcept;
 
 }  // namespace lockstep
