@@ -16,8 +16,7 @@ struct Block {
   std::int64_t channel;  ///< of the first lane
 };
 
-/// Calls `kernel.run<Lanes>(block)` over all elements, with 16 or 8 lanes, known at compile time, where so many are
-/// left.
+/// Calls `kernel.run<Lanes>(block)` over all elements, with 16 or 8 lanes at compile time if that many remain.
 template <typename Kernel>
 LOCKSTEP_INLINE void for_each_block(const ChannelLayout& layout, const TensorPart& part, const Kernel& kernel) {
   const std::int64_t run = layout.positions * layout.lanes;
@@ -36,14 +35,15 @@ LOCKSTEP_INLINE void for_each_block(const ChannelLayout& layout, const TensorPar
   }
 }
 
-/// Asks for what a loop reads 4 KiB further on: from memory it comes too late where the processor looks ahead by itself
-/// only.
+/// Prefetches what a loop reads 4 KiB further on, because the processor's own prefetcher is too late for data in
+/// memory.
 template <typename T>
 LOCKSTEP_INLINE void prefetch_ahead(const T* from) {
   __builtin_prefetch(reinterpret_cast<const char*>(from) + 4096);
 }
 
-/// One value per lane, in registers: the compiler cannot know that an output does not overlap the coefficients.
+/// One value for each lane, in registers, because the compiler cannot know that an output does not overlap the
+/// coefficients.
 template <typename T, std::int64_t Lanes>
 struct Vector {
   T values[Lanes];

@@ -5,7 +5,7 @@
 
 namespace lockstep::kernels {
 
-/// Whether every element is a finite number, as every integer is. @pre the memory is the host's
+/// Whether every element is finite; integers always are. @pre the memory is host memory
 [[nodiscard]] bool all_finite(const ConstBuffer& values);
 
 }  // namespace lockstep::kernels

@@ -13,9 +13,9 @@ namespace lockstep::kernels {
 inline constexpr std::size_t dtypes = 7;
 inline constexpr std::size_t reduce_ops = 4;
 
-/// The kernels compiled for one instruction set. All of them give the same bits. Raw pointers, and no inline function
-/// of the library's or the standard library's headers behind them: a linker keeps one copy of such a function, which
-/// might be one whose instructions this processor lacks.
+/// The kernels compiled for one instruction set. All instruction sets give the same bits. The kernels use raw pointers
+/// and no inline functions of the library's or the standard library's headers: a linker keeps one copy of such a
+/// function, which might use instructions that this processor lacks.
 struct InstructionSet {
   struct Operands {
     void* const* outs;
@@ -23,8 +23,8 @@ struct InstructionSet {
     const void* const* ins;
     std::int64_t in_count;
     std::int64_t elements;
-    bool streaming;  ///< stores go past the cache
-    bool prefetch;   ///< inputs, ahead of what is read
+    bool streaming;  ///< stores bypass the cache
+    bool prefetch;   ///< inputs are prefetched
   };
   using Combine = void (*)(const Operands& operands);
   /// For two, three and four inputs, and for any number.
@@ -43,16 +43,16 @@ struct InstructionSet {
   decltype(&kernels::max_pool_backward) max_pool_backward;
 };
 
-/// Those that this processor and its operating system run, weakest first: "scalar", "baseline" (vectors that every
-/// processor of the architecture has), "avx2", "avx512".
+/// The instruction sets that this processor and its operating system support, weakest first: "scalar", "baseline"
+/// (vectors of every processor of the architecture), "avx2", "avx512".
 std::span<const InstructionSet* const> instruction_sets();
-/// The last of them.
+/// The last one of them, which is the strongest.
 const InstructionSet& widest_instruction_set();
 
-/// Whether the processor multiplies bfloat16: AVX512-BF16, or tiles of AMX.
+/// Whether the processor multiplies bfloat16, by AVX512-BF16 or by tiles of AMX.
 bool processor_has_bfloat16();
 
-/// The public functions as one instruction set does them.
+/// The public functions with a given instruction set.
 void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op);
 
 }  // namespace lockstep::kernels

@@ -3,12 +3,13 @@
 
 #include <cstdint>
 
-/// The largest of windows that lie beside each other, over activations in blocks of channels. By what
-/// `train --explain-step` shows, oneDNN 2.6.3's own took longer for LeNet's first pool than for its first convolution.
+/// Max pool with windows that do not overlap, over activations in blocks of channels. According to `train
+/// --explain-step`, oneDNN 2.6.3's own took longer for LeNet's first pool than for its first convolution.
 namespace lockstep::kernels {
 
-/// Planes of rows × columns positions, each of `lanes` channels side by side, are cut into windows without overlap or
-/// padding; what is left over at the end of rows and columns belongs to none. Plain numbers only: see `InstructionSet`.
+/// Planes of rows × columns positions, each with `lanes` adjacent channels, are cut into windows without overlap or
+/// padding; the remainder at the end of rows and columns belongs to no window. The struct has plain numbers only: see
+/// `InstructionSet`.
 struct PoolGrid {
   std::int64_t planes;
   std::int64_t rows;
@@ -19,15 +20,15 @@ struct PoolGrid {
   bool relu;  ///< whether results below 0 are replaced by it
 };
 
-/// Places in a window are bytes, and one of them says that no place takes the gradient.
+/// Limit of a window's size: positions in a window are bytes, and one value means that no position gets the gradient.
 inline constexpr std::int64_t most_of_pool_window = 255;
 
-/// y = the largest of each window, overwritten; a NaN is larger than all. x is planes × rows × columns × lanes, y
-/// planes × windows × lanes. `places`, as y, if not null: where in its window it was, for `max_pool_backward`; of equal
-/// ones the first, row by row.
+/// y = the maximum of each window, overwritten; a NaN is larger than all numbers. x is planes × rows × columns × lanes,
+/// y planes × windows × lanes. `places` has the shape of y; if not null it receives the position in the window, for
+/// `max_pool_backward`; with ties it is the first, row by row.
 void max_pool(const PoolGrid& grid, const float* x, float* y, std::uint8_t* places);
 
-/// dx = dy at the places that `max_pool` has left, and 0 elsewhere; overwritten.
+/// dx = dy at the positions that `max_pool` has stored, and 0 elsewhere; overwritten.
 void max_pool_backward(const PoolGrid& grid, const std::uint8_t* places, const float* dy, float* dx);
 
 }  // namespace lockstep::kernels

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 
-/// What a processor can do at best, to measure other loops by.
+/// The peak rate of a processor, to compare other loops with.
 namespace lockstep::kernels {
 
-/// Multiplications and additions in a round of the functions below.
+/// Number of multiplications and additions in a round of the functions below.
 inline constexpr std::int64_t flops_per_round = 2 * 128;
 
-/// Multiplies and adds in registers, in so many rounds, 128 sums beside each other. @return their sum
+/// Multiplies and adds in registers for `rounds` rounds, with 128 independent sums. @return their sum
 float multiply_add_float32(std::int64_t rounds);
 double multiply_add_float64(std::int64_t rounds);
 

@@ -7,8 +7,8 @@
 
 namespace lockstep::kernels {
 
-/// Asks for the cache lines of [begin, begin + bytes) as who is about to write them, without waiting for them: a store
-/// to a line that another core has read must first take it from there. Changes nothing but time.
+/// Prefetches the cache lines of [begin, begin + bytes) for writing, without waiting: a store to a line that another
+/// core has read must first take it from there. It has no effect other than on time.
 void prefetch_for_writing(const std::byte* begin, Bytes bytes);
 
 }  // namespace lockstep::kernels

@@ -11,9 +11,9 @@
 
 namespace lockstep::kernels::cuda {
 
-/// Adds leaves that come one by one, in ascending order. It works as a binary counter: bit k of the number of leaves
-/// says whether the sum of a full subtree of 2ᵏ leaves waits for its neighbor. Every sum is rounded to the type, as if
-/// it had been sent.
+/// Adds leaves that arrive one by one in ascending order, like a binary counter: bit k of their number tells whether
+/// the sum of a full subtree of 2ᵏ leaves waits for its neighbor. Every sum is rounded to the type, as if it had been
+/// sent.
 ///
 /// Levels are template parameters, so that the sums have constant indices and stay in registers.
 template <typename Format, typename Op>
@@ -28,7 +28,7 @@ class CanonicalSum {
     carry<0>(leaf);
     ++leaves_;
   }
-  /// The sum of all leaves: the waiting subtrees are added from the smallest upwards. @pre a leaf has been added
+  /// Adds the remaining subtrees from the smallest upwards. @pre at least one leaf has been added
   [[nodiscard]] LOCKSTEP_HOST_DEVICE Stored total() const { return from_lowest<0>(); }
 
  private:
@@ -68,7 +68,7 @@ class CanonicalSum {
   Stored sums_[levels] = {};
 };
 
-/// The ranks' contributions to the same elements: this rank's, and those of all others one after the other, by rank.
+/// The contributions of the ranks to the same elements: this rank's own, and those of all others concatenated by rank.
 struct Contributions {
   const void* own;
   const void* others;
@@ -76,7 +76,7 @@ struct Contributions {
   int ranks;
   std::int64_t count;  ///< elements of each contribution
 
-  /// The contribution of `leaf`.
+  /// The beginning of the contribution of `leaf`.
   template <typename Stored>
   [[nodiscard]] LOCKSTEP_HOST_DEVICE const Stored* of(int leaf) const {
     if (leaf == rank) return static_cast<const Stored*>(own);

@@ -12,13 +12,14 @@
 
 namespace lockstep::kernels::cuda {
 
-/// Why this build has no kernels for GPUs; empty if it has them.
+/// The reason why this build has no kernels for GPUs; empty if it has them.
 std::string why_no_kernels();
 
 /// Queues on `stream`: out[i] = the sum of the contributions to element i in the canonical order, every sum rounded to
-/// the type; overwrites. The bits are those of the CPU's kernels. `out` may be the own contribution; no other overlap.
+/// the type; overwrites. The bits are those of the CPU's kernels. `out` may be the rank's own contribution; no other
+/// overlap.
 /// @pre   elements are aligned to their size; why_no_kernels() is empty
-/// @return CUDA's result of the launch; an earlier error of the thread that nobody has read is dropped
+/// @return CUDA's result of the launch; an earlier unread error of the thread is dropped
 /// @cost  each contribution is read once, the sum written once
 cudaError_t launch_canonical_fold(const Contributions& in, void* out, DType dtype, ReduceOp op, cudaStream_t stream);
 

@@ -34,14 +34,14 @@ Operand LeafScheduler::use_value(int value) {
   return input >= 0 ? of_input(input) : builder_->use(value_of_[static_cast<std::size_t>(value)]);
 }
 
-void LeafScheduler::weigh(int term) {
+void LeafScheduler::normalizer(int term) {
   const auto n = static_cast<std::size_t>(graph_->losses()[static_cast<std::size_t>(term)].node);
   PlannedRun run{.kernel = made(n).kernel.get(),
-                 .pass = ops::Pass::weigh,
-                 .label = "weigh " + graph_->nodes()[n].name,
+                 .pass = ops::Pass::normalizer,
+                 .label = "normalizer " + graph_->nodes()[n].name,
                  .node = static_cast<int>(n),
                  .lane = leaf_.lane,
-                 .output = figures(term)};
+                 .output = loss_sums(term)};
   for (const int value : graph_->nodes()[n].inputs) {
     const int input = graph_->input_of(value);
     run.inputs.push_back(input >= 0 ? of_input(input) : Operand{});
@@ -74,7 +74,7 @@ PlannedRun LeafScheduler::forward(std::size_t n, ops::Pass pass) {
                  .parameters = tensors(OperandKind::parameter, node.parameters),
                  .state = state(node)};
   if (node.output < 0) {
-    run.output = figures(loss_of(n));
+    run.output = loss_sums(loss_of(n));
   } else {
     int& buffer = value_of_[static_cast<std::size_t>(node.output)];
     buffer = new_buffer(leaf_.kernels->formats[static_cast<std::size_t>(node.output)].bytes);

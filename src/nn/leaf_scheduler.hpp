@@ -46,7 +46,7 @@ class LeafScheduler {
   [[nodiscard]] const Kernels::OfNode& made(std::size_t node) const { return leaf_.kernels->nodes[node]; }
 
   /// Of targets alone: what the network computes is not there yet.
-  void weigh(int term);
+  void normalizer(int term);
   /// The run of a node's forward pass, before which its inputs are brought into the formats it wants.
   [[nodiscard]] PlannedRun forward(std::size_t node, ops::Pass pass);
 
@@ -67,8 +67,8 @@ class LeafScheduler {
     int saved = ScheduleBuilder::none;
   };
 
-  [[nodiscard]] Operand figures(int term) const {
-    return {Operand::Kind::figures, term, static_cast<std::int64_t>(number_)};
+  [[nodiscard]] Operand loss_sums(int term) const {
+    return {Operand::Kind::loss_sums, term, static_cast<std::int64_t>(number_)};
   }
   [[nodiscard]] Operand of_input(int input) const { return {Operand::Kind::input, input, leaf_.first}; }
   [[nodiscard]] Operand gradient(int parameter) const { return {Operand::Kind::gradient, parameter, place_}; }

@@ -127,7 +127,7 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
   const auto leaves = static_cast<std::size_t>(options_.own_shards.count * options_.accumulate);
   numbers_->own_shards = options_.own_shards;
   numbers_->own.resize(terms * leaves);
-  numbers_->occasions.resize(leaves);
+  numbers_->rng_keys.resize(leaves);
   numbers_->rank.resize(terms);
   numbers_->shards.resize(terms * shards);
   numbers_->shard_weights.resize(terms * shards);
@@ -266,9 +266,9 @@ const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Pee
   return numbers_->result;
 }
 
-std::span<const ops::Figures> Model::own_figures() const { return numbers_->rank; }
+std::span<const ops::LossSums> Model::own_loss_sums() const { return numbers_->rank; }
 
-std::span<const ops::Figures> Model::evaluate(const Feed& feed) {
+std::span<const ops::LossSums> Model::evaluate(const Feed& feed) {
   require_bound();
   require_inputs(feed);
   PlacedSteps& steps = prepared(feed.samples, false).evaluation();
@@ -279,8 +279,8 @@ std::span<const ops::Figures> Model::evaluate(const Feed& feed) {
   return std::span(numbers_->own).first(graph_.losses().size());
 }
 
-double Model::loss_of(std::span<const ops::Figures> figures, double samples) const {
-  return nn::loss_of(graph_, figures, samples);
+double Model::loss_of(std::span<const ops::LossSums> loss_sums, double samples) const {
+  return nn::loss_of(graph_, loss_sums, samples);
 }
 
 std::vector<int> Model::backward_order() {

@@ -52,7 +52,7 @@ void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) con
     case Kind::parameter: return slot_address(tensors.parameters, graph_->parameters(), operand);
     case Kind::gradient: return slot_address(tensors.gradients, graph_->parameters(), operand);
     case Kind::state: return slot_address(tensors.state, graph_->state(), operand);
-    case Kind::figures:
+    case Kind::loss_sums:
       return &memory.numbers->own[static_cast<std::size_t>(operand.which) * graph_->losses().size() + index];
     case Kind::factor: return &memory.numbers->factors[index];
   }
@@ -92,7 +92,7 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
       .state = pointers.state,
       .output = address(run.output, memory),
       .saved = address(run.saved, memory),
-      .occasion = run.node < 0 ? nullptr : &memory.numbers->occasions[run.leaf],
+      .rng_key = run.node < 0 ? nullptr : &memory.numbers->rng_keys[run.leaf],
       .part = static_cast<double*>(address(run.part, memory)),
       .parts = {static_cast<const double*>(address(run.parts, memory)), static_cast<std::size_t>(run.parts_count)},
       .output_gradient = address(run.output_gradient, memory),
@@ -254,7 +254,7 @@ OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   if (run.pass == ops::Pass::backward && wants_inputs) report.result = text_of(traits.inputs.front());
   ops::Cost cost = run.pass == ops::Pass::backward ? signature.backward : signature.forward;
   if (run.pass == ops::Pass::backward && wants_inputs) cost = cost + signature.backward_inputs;
-  if (run.pass == ops::Pass::weigh) cost = {};
+  if (run.pass == ops::Pass::normalizer) cost = {};
   if (run.pass == ops::Pass::recompute) cost = {2 * inputs[0].count(), inputs[0].count() + traits.output.shape.count()};
   // Two sums over what is read.
   if (run.pass == ops::Pass::measure) cost = {3 * inputs[0].count(), inputs[0].count()};

@@ -14,12 +14,12 @@ double divided(double sum, double by) { return by == 0 ? 0 : sum / by; }
 
 }  // namespace
 
-double loss_of(const Graph& graph, std::span<const ops::Figures> figures, double samples) {
+double loss_of(const Graph& graph, std::span<const ops::LossSums> loss_sums, double samples) {
   double loss = 0;
-  for (std::size_t term = 0; term < figures.size(); ++term) {
+  for (std::size_t term = 0; term < loss_sums.size(); ++term) {
     const LossTerm& of = graph.losses()[term];
     loss += of.coefficient *
-            divided(figures[term].loss, of.normalizer == Normalizer::samples ? samples : figures[term].weight);
+            divided(loss_sums[term].loss, of.normalizer == Normalizer::samples ? samples : loss_sums[term].weight);
   }
   return loss;
 }
@@ -69,8 +69,8 @@ void Runner::add_leaves() {
   const std::size_t terms = numbers_.rank.size();
   const auto shards = static_cast<std::size_t>(numbers_.own_shards.count);
   const std::size_t micro_batches = numbers_.own.size() / terms / shards;
-  std::fill(numbers_.rank.begin(), numbers_.rank.end(), ops::Figures{});
-  std::fill(numbers_.shards.begin(), numbers_.shards.end(), ops::Figures{});
+  std::fill(numbers_.rank.begin(), numbers_.rank.end(), ops::LossSums{});
+  std::fill(numbers_.shards.begin(), numbers_.shards.end(), ops::LossSums{});
   for (std::size_t leaf = 0; leaf < shards * micro_batches; ++leaf) {
     const std::size_t shard = static_cast<std::size_t>(numbers_.own_shards.first) + leaf / micro_batches;
     for (std::size_t term = 0; term < terms; ++term) {
@@ -98,8 +98,8 @@ void Runner::run(const SumWeights& /*item*/) {
 
 void Runner::run(const SetFactors& item) {
   for (std::size_t leaf = 0; leaf < item.first_samples->size(); ++leaf) {
-    numbers_.occasions[leaf] = numbers_.scalars.occasion;
-    numbers_.occasions[leaf].first_sample += (*item.first_samples)[leaf];
+    numbers_.rng_keys[leaf] = numbers_.scalars.rng_key;
+    numbers_.rng_keys[leaf].first_sample += (*item.first_samples)[leaf];
   }
   for (std::size_t term = 0; term < numbers_.factors.size(); ++term) {
     const LossTerm& of = graph_.losses()[term];
@@ -118,7 +118,7 @@ void Runner::run(const Finish& item) {
   const std::span<double> found(&numbers_.squares, numbers_.clip_norm > 0 ? 1 : 0);
   numbers_.finite = peers_.finish(ops::numbers(numbers_.shards), found, add_squares);
   const std::size_t terms = numbers_.rank.size();
-  const auto add = [](ops::Figures a, const ops::Figures& b) { return a += b; };
+  const auto add = [](ops::LossSums a, const ops::LossSums& b) { return a += b; };
   for (std::size_t term = 0; term < terms; ++term)
     numbers_.total[term] = canonical_tree_fold(
         static_cast<int>(shards()),

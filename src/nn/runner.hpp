@@ -48,6 +48,6 @@ class Runner final : public ItemQueue {
 };
 
 /// Σ coefficient · loss ÷ normalizer.
-double loss_of(const Graph& graph, std::span<const ops::Figures> figures, double samples);
+double loss_of(const Graph& graph, std::span<const ops::LossSums> loss_sums, double samples);
 
 }  // namespace lockstep::nn

@@ -37,7 +37,7 @@ class StepScheduler {
   }
 
   Schedule training() {
-    weigh();
+    normalizers();
     if (cut_.parts > 1) {
       for (int micro_batch = 0; micro_batch < cut_.micro_batches; ++micro_batch) run(micro_batch);
     } else {
@@ -66,12 +66,12 @@ class StepScheduler {
     if (cut_.lanes > 1) builder_.add(Join{});
   }
 
-  void weigh() {
+  void normalizers() {
     bool any = false;
     for (LeafScheduler& leaf : leaves_) {
       for (std::size_t term = 0; term < graph_.losses().size(); ++term) {
         if (graph_.losses()[term].normalizer != Normalizer::weight) continue;
-        leaf.weigh(static_cast<int>(term));
+        leaf.normalizer(static_cast<int>(term));
         any = true;
       }
     }

@@ -16,11 +16,11 @@ namespace lockstep::nn {
 
 /// Where an operand lies, before it has an address.
 struct Operand {
-  enum class Kind { none, activation, input, parameter, gradient, state, figures, factor };
+  enum class Kind { none, activation, input, parameter, gradient, state, loss_sums, factor };
   Kind kind = Kind::none;
   int index = 0;  ///< of a buffer of the schedule, an input, a tensor of a layout, or a loss term
-  /// Of an input: the first of its samples; of figures: the leaf; of a gradient: in which of the places; of state: the
-  /// rank's shard; of a buffer: bytes from its beginning.
+  /// Of an input: the first of its samples; of loss_sums: the leaf; of a gradient: in which of the places; of state:
+  /// the rank's shard; of a buffer: bytes from its beginning.
   std::int64_t which = 0;
 };
 

@@ -19,16 +19,16 @@ namespace lockstep::nn {
 
 /// Numbers that items exchange with each other and with the host. It does not move.
 struct StepNumbers {
-  StepScalars scalars;                   ///< set by the host before the list runs
-  std::vector<ops::Occasion> occasions;  ///< of each leaf
-  Share own_shards{0, 1};                ///< this rank's
-  std::vector<ops::Figures> own;         ///< of each leaf's loss terms
-  std::vector<ops::Figures> rank;        ///< of each loss term, of all leaves
-  std::vector<ops::Figures> shards;      ///< of each loss term of each shard, over all ranks
-  std::vector<double> shard_weights;     ///< the same of terms that are normalized by weight
-  std::vector<ops::Figures> total;       ///< of each loss term, summed over shards in the canonical order
-  std::vector<double> weights;           ///< the same
-  std::vector<double> factors;           ///< of each loss term: what its gradients are multiplied by
+  StepScalars scalars;                ///< set by the host before the list runs
+  std::vector<ops::RngKey> rng_keys;  ///< of each leaf
+  Share own_shards{0, 1};             ///< this rank's
+  std::vector<ops::LossSums> own;     ///< of each leaf's loss terms
+  std::vector<ops::LossSums> rank;    ///< of each loss term, of all leaves
+  std::vector<ops::LossSums> shards;  ///< of each loss term of each shard, over all ranks
+  std::vector<double> shard_weights;  ///< the same of terms that are normalized by weight
+  std::vector<ops::LossSums> total;   ///< of each loss term, summed over shards in the canonical order
+  std::vector<double> weights;        ///< the same
+  std::vector<double> factors;        ///< of each loss term: what its gradients are multiplied by
   bool finite = true;
   double squares = 0;    ///< of gradients that are to be clipped
   double clip_norm = 0;  ///< 0: they are not
@@ -63,11 +63,11 @@ struct Ready {
 struct Progress {};
 /// Sums the weights of loss terms that are normalized by them, over ranks.
 struct SumWeights {};
-/// Sets `factors` and `occasions`.
+/// Sets `factors` and `rng_keys`.
 struct SetFactors {
   const std::vector<std::int64_t>* first_samples = nullptr;  ///< of each leaf, among the rank's
 };
-/// Waits until gradients and figures are sums over ranks, and adds up the squares of those that are to be clipped.
+/// Waits until gradients and loss_sums are sums over ranks, and adds up the squares of those that are to be clipped.
 struct Finish {
   const std::vector<ConstBuffer>* clipped = nullptr;
 };

@@ -52,16 +52,16 @@ std::int64_t OwnedTensor::count() const {
   return count;
 }
 
-Figures& Figures::operator+=(const Figures& other) {
+LossSums& LossSums::operator+=(const LossSums& other) {
   weight += other.weight;
   loss += other.loss;
   correct += other.correct;
   return *this;
 }
 
-std::span<double> numbers(std::span<Figures> figures) {
-  static_assert(sizeof(Figures) == 3 * sizeof(double));
-  return {reinterpret_cast<double*>(figures.data()), 3 * figures.size()};
+std::span<double> numbers(std::span<LossSums> loss_sums) {
+  static_assert(sizeof(LossSums) == 3 * sizeof(double));
+  return {reinterpret_cast<double*>(loss_sums.data()), 3 * loss_sums.size()};
 }
 
 Signature signature_of(const Operator& op, std::span<const Shape> inputs) {
@@ -72,7 +72,7 @@ std::string text_of(const Operator& op) {
   return std::visit([](const auto& kind) { return kind.text(); }, op);
 }
 
-void Kernel::weigh(const Arguments& /*call*/) {
+void Kernel::normalizer(const Arguments& /*call*/) {
   throw Error(ErrorCode::invalid_argument, "only a loss can be asked what it weighs");
 }
 
@@ -88,7 +88,7 @@ void Kernel::measure_backward(const Arguments& call) { measure(call); }
 
 void Kernel::run(Pass pass, const Arguments& call) {
   require_count(call.inputs.size(), traits_.inputs.size(), "inputs");
-  if (pass == Pass::weigh) return weigh(call);
+  if (pass == Pass::normalizer) return normalizer(call);
   if (pass == Pass::measure) return measure(call);
   if (pass == Pass::measure_backward) return measure_backward(call);
   require_count(call.parameters.size(), parameters_, "parameters");

@@ -44,7 +44,7 @@ class RoundedKernel final : public Kernel {
   void infer(const Arguments& call) override { run_forward(Pass::infer, call); }
   void recompute(const Arguments& call) override { run_forward(Pass::recompute, call); }
   void backward(const Arguments& call) override;
-  void weigh(const Arguments& call) override { inner_->run(Pass::weigh, call); }
+  void normalizer(const Arguments& call) override { inner_->run(Pass::normalizer, call); }
   void measure(const Arguments& call) override { inner_->run(Pass::measure, call); }
   void measure_backward(const Arguments& call) override { inner_->run(Pass::measure_backward, call); }
 

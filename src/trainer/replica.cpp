@@ -234,7 +234,7 @@ Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate
                                               {.learning_rate = learning_rate,
                                                .samples = static_cast<double>(batch.step_samples.value),
                                                .loss_scale = loss_scale_.factor(),
-                                               .occasion = {seed_, step, batch.first}},
+                                               .rng_key = {seed_, step, batch.first}},
                                               *this);
   if (!result.finite) {
     if (!std::isfinite(result.loss)) refuse_loss(result.loss);
@@ -263,8 +263,8 @@ void Replica::refuse_gradients() const {
 /// Where gradients are finite the loss may be infinite all the same: the logarithm of a probability that has become 0.
 void Replica::refuse_loss(double loss) const {
   if (!not_finite_.empty()) refuse_gradients();  // which says more
-  const std::span<const ops::Figures> figures = model_.own_figures();
-  const auto sound = [](const ops::Figures& term) { return std::isfinite(term.loss); };
+  const std::span<const ops::LossSums> figures = model_.own_loss_sums();
+  const auto sound = [](const ops::LossSums& term) { return std::isfinite(term.loss); };
   const std::uint8_t own = std::all_of(figures.begin(), figures.end(), sound) ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(group_->size()));
   group_->control().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "losses").wait();
@@ -290,7 +290,7 @@ Error Replica::not_finite(const std::string& what, std::vector<int> culprits) co
       .on_every_rank();
 }
 
-std::span<const ops::Figures> Replica::evaluate(const data::Batch& batch) { return model_.evaluate(feed(batch)); }
+std::span<const ops::LossSums> Replica::evaluate(const data::Batch& batch) { return model_.evaluate(feed(batch)); }
 
 void Replica::average_state() {
   if (statistics_are_equal_) return;

@@ -164,11 +164,11 @@ void Trainer::report_step() {
 Trainer::Evaluation Trainer::evaluate() {
   replica_.average_state();
   replica_.gather_averages();
-  std::vector<ops::Figures> figures(replica_.model().graph().losses().size());
+  std::vector<ops::LossSums> figures(replica_.model().graph().losses().size());
   double samples = 0;
   test_batches_.start_epoch(1);
   while (const data::Batch* batch = test_batches_.next()) {
-    const std::span<const ops::Figures> of_batch = replica_.evaluate(*batch);
+    const std::span<const ops::LossSums> of_batch = replica_.evaluate(*batch);
     for (std::size_t term = 0; term < figures.size(); ++term) figures[term] += of_batch[term];
     samples += static_cast<double>(batch->samples.value);
   }
@@ -179,7 +179,7 @@ Trainer::Evaluation Trainer::evaluate() {
                                          std::to_string(data_.test->size()) + ": do all ranks have the same data?")
         .on_every_rank();
   }
-  const ops::Figures& first = figures.front();
+  const ops::LossSums& first = figures.front();
   return {.loss = replica_.model().loss_of(figures, samples),
           .accuracy = first.weight == 0 ? 0 : first.correct / first.weight};
 }

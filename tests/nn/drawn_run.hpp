@@ -136,7 +136,7 @@ class DrawnRun {
         .train({.samples = samples, .inputs = feed_},
                {.learning_rate = options_.learning_rate,
                 .samples = static_cast<double>(samples),
-                .occasion = {.seed = options_.seed, .step = number_}},
+                .rng_key = {.seed = options_.seed, .step = number_}},
                alone)
         .loss;
   }

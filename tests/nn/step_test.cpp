@@ -285,11 +285,11 @@ TEST(Step, GradientsOfSharedWeightsAndSeveralLossesAreDerivatives) {
       return trained.model.train({batch, inputs}, {.samples = static_cast<double>(batch)}, alone).loss;
     };
     const double whole = loss();
-    const std::span<const ops::Figures> figures = trained.model.own_figures();
-    EXPECT_EQ(figures[0].weight, 3);
-    EXPECT_EQ(figures[1].weight, 4);
+    const std::span<const ops::LossSums> loss_sums = trained.model.own_loss_sums();
+    EXPECT_EQ(loss_sums[0].weight, 3);
+    EXPECT_EQ(loss_sums[1].weight, 4);
     const bool by_samples = normalizer == Normalizer::samples;
-    EXPECT_DOUBLE_EQ(whole, figures[0].loss / (by_samples ? 5 : 3) + 0.25 * figures[1].loss / (by_samples ? 5 : 4));
+    EXPECT_DOUBLE_EQ(whole, loss_sums[0].loss / (by_samples ? 5 : 3) + 0.25 * loss_sums[1].loss / (by_samples ? 5 : 4));
     const Doubles gradients = trained.gradients;
     for (std::size_t i = 0; i < trained.parameters.size(); ++i) {
       constexpr double h = 1e-6;
@@ -383,7 +383,7 @@ TEST(Step, ATermWithoutWeightGivesGradientsOfZero) {
   const void* inputs[] = {x.data(), labels.data()};
   NoPeers alone;
   const StepResult result = trained.model.train({2, inputs}, {.samples = 2}, alone);
-  EXPECT_DOUBLE_EQ(result.loss, trained.model.own_figures()[1].loss / 2);
+  EXPECT_DOUBLE_EQ(result.loss, trained.model.own_loss_sums()[1].loss / 2);
   EXPECT_TRUE(result.finite);
 }
 

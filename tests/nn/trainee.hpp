@@ -77,7 +77,7 @@ class TraineeOf {
     const auto batch = static_cast<std::int64_t>(labels.size());
     return differentiate(images.data(), labels.data(), batch).loss / static_cast<double>(batch);
   }
-  ops::Figures evaluate(const Real* images, const std::int32_t* labels, std::int64_t batch) {
+  ops::LossSums evaluate(const Real* images, const std::int32_t* labels, std::int64_t batch) {
     const void* inputs[] = {images, labels};
     return model.evaluate({.samples = batch, .inputs = inputs}).front();
   }

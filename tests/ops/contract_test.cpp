@@ -329,7 +329,7 @@ TEST_P(Contract, RefusesACallWithMissingTensors) {
   expect_refusal([&] { op->run(Pass::forward, {}); }, "takes 1 inputs, the call brings 0");
   const std::vector<const void*> input{nullptr};
   expect_refusal([&] { op->run(Pass::backward, {.inputs = input}); }, "takes 2 parameters, the call brings 0");
-  expect_refusal([&] { op->run(Pass::weigh, {.inputs = input}); }, "only a loss");
+  expect_refusal([&] { op->run(Pass::normalizer, {.inputs = input}); }, "only a loss");
 }
 
 /// Cross-entropy of plain logits, in float32.
@@ -339,11 +339,11 @@ struct LossOf {
   std::vector<std::int32_t> labels;
   std::vector<float> gradient = std::vector<float>(logits.size(), 77);
 
-  Figures run(Pass pass) {
-    Figures figures{-1, -1, -1};
+  LossSums run(Pass pass) {
+    LossSums loss_sums{-1, -1, -1};
     const std::vector<const void*> inputs{logits.data(), labels.data()};
-    kernel->run(pass, {.inputs = inputs, .output = &figures});
-    return figures;
+    kernel->run(pass, {.inputs = inputs, .output = &loss_sums});
+    return loss_sums;
   }
   const std::vector<float>& backward(double factor) {
     const std::vector<const void*> inputs{logits.data(), labels.data()};
@@ -362,21 +362,21 @@ LossOf make_loss(Ops& ops, const Shape& shape, std::vector<float> logits, std::v
 
 TEST_P(Contract, LossOfEqualLogitsIsTheLogarithmOfTheClasses) {
   LossOf loss = make_loss(*ops_, {2, 4}, std::vector<float>(8, 100.0F), {0, 3});
-  const Figures figures = loss.run(Pass::forward);
-  EXPECT_EQ(figures.weight, 2);
-  EXPECT_NEAR(figures.loss, 2 * std::log(4), 1e-6);
-  EXPECT_EQ(figures.correct, 1);  // the first of equals is class 0
+  const LossSums loss_sums = loss.run(Pass::forward);
+  EXPECT_EQ(loss_sums.weight, 2);
+  EXPECT_NEAR(loss_sums.loss, 2 * std::log(4), 1e-6);
+  EXPECT_EQ(loss_sums.correct, 1);  // the first of equals is class 0
   EXPECT_EQ(loss.backward(2), (std::vector<float>{-1.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F, -1.5F}));
 }
 
 TEST_P(Contract, LossTakesALabelForEachPositionAndLeavesOutTheIgnored) {
   // Two classes at 1×3 positions of one sample: the first position is ignored.
   LossOf loss = make_loss(*ops_, {1, 2, 1, 3}, {5, 0, 1, -5, 0, 1}, {9, 1, 0}, {.ignore_index = 9});
-  EXPECT_EQ(loss.run(Pass::weigh).weight, 2);
-  const Figures figures = loss.run(Pass::forward);
-  EXPECT_EQ(figures.weight, 2);
-  EXPECT_NEAR(figures.loss, 2 * std::log(2), 1e-6);
-  EXPECT_EQ(figures.correct, 1);
+  EXPECT_EQ(loss.run(Pass::normalizer).weight, 2);
+  const LossSums loss_sums = loss.run(Pass::forward);
+  EXPECT_EQ(loss_sums.weight, 2);
+  EXPECT_NEAR(loss_sums.loss, 2 * std::log(2), 1e-6);
+  EXPECT_EQ(loss_sums.correct, 1);
   EXPECT_EQ(loss.backward(1), (std::vector<float>{0, 0.5F, -0.5F, 0, -0.5F, 0.5F}));
 }
 
@@ -490,10 +490,10 @@ TEST_P(Contract, EmptyBatchGivesZeroGradientsAndKeepsStatistics) {
 
 TEST_P(Contract, LossOfAnEmptyBatchIsZero) {
   LossOf loss = make_loss(*ops_, {0, 10}, {}, {});
-  const Figures figures = loss.run(Pass::forward);
-  EXPECT_EQ(figures.weight, 0);
-  EXPECT_EQ(figures.loss, 0);
-  EXPECT_EQ(figures.correct, 0);
+  const LossSums loss_sums = loss.run(Pass::forward);
+  EXPECT_EQ(loss_sums.weight, 0);
+  EXPECT_EQ(loss_sums.loss, 0);
+  EXPECT_EQ(loss_sums.correct, 0);
 }
 
 TEST_P(Contract, RepeatsItselfBitForBit) {

@@ -109,9 +109,9 @@ TEST(LossGradient, EqualsCentralDifferences) {
   const std::vector<const void*> inputs{logits.data(), labels.data()};
   const std::vector<void*> gradients{gradient.data(), nullptr};
   const auto value = [&] {
-    Figures figures;
-    loss->run(Pass::forward, {.inputs = inputs, .output = &figures});
-    return figures.loss;
+    LossSums loss_sums;
+    loss->run(Pass::forward, {.inputs = inputs, .output = &loss_sums});
+    return loss_sums.loss;
   };
   double factor = 0.25;
   loss->run(Pass::backward, {.inputs = inputs, .output_gradient = &factor, .input_gradients = gradients});

@@ -9,7 +9,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/reference.hpp"
 
-/// What the rows of the table do not show: figures, and what is odd.
+/// What the rows of the table do not show: loss_sums, and what is odd.
 namespace lockstep::ops::test {
 namespace {
 
@@ -36,11 +36,11 @@ class LossTrial {
     saved_.resize(static_cast<std::size_t>(kernel_->traits().saved.value) / sizeof(double));
   }
 
-  Figures run(Pass pass) {
-    Figures figures{-1, -1, -1};
+  LossSums run(Pass pass) {
+    LossSums loss_sums{-1, -1, -1};
     kernel_->run(pass,
-                 {.inputs = pointers_, .output = &figures, .saved = pass == Pass::infer ? nullptr : saved_.data()});
-    return figures;
+                 {.inputs = pointers_, .output = &loss_sums, .saved = pass == Pass::infer ? nullptr : saved_.data()});
+    return loss_sums;
   }
   /// Of the input; forward first.
   const std::vector<float>& backward(std::size_t input, double factor = 1) {
@@ -68,13 +68,13 @@ TEST(CrossEntropyOfWeightedClasses, WeighsItsTargetsClasses) {
   LossTrial trial(CrossEntropy{.ignore_index = 9, .class_weights = {0.5, 4, 0}},
                   {{logits, {5, 0, 0, nan, 0, 5, 0, nan, 0, 0, 5, nan}}, {{1, 1, 1, 4}, {}, {0, 0, 9, 2}}});
   trial.forget(0);
-  EXPECT_EQ(trial.run(Pass::weigh).weight, 1);
+  EXPECT_EQ(trial.run(Pass::normalizer).weight, 1);
   LossTrial again(CrossEntropy{.ignore_index = 9, .class_weights = {0.5, 4, 0}},
                   {{logits, {5, 0, 0, nan, 0, 5, 0, nan, 0, 0, 5, nan}}, {{1, 1, 1, 4}, {}, {0, 0, 9, 2}}});
-  const Figures figures = again.run(Pass::forward);
-  EXPECT_EQ(figures.weight, 1);
-  EXPECT_EQ(figures.correct, 0.5);
-  EXPECT_NEAR(figures.loss, 0.5 * (2 * std::log(std::exp(5) + 2) - 5), 1e-5);
+  const LossSums loss_sums = again.run(Pass::forward);
+  EXPECT_EQ(loss_sums.weight, 1);
+  EXPECT_EQ(loss_sums.correct, 0.5);
+  EXPECT_NEAR(loss_sums.loss, 0.5 * (2 * std::log(std::exp(5) + 2) - 5), 1e-5);
   const Floats& gradient = again.backward(0);
   for (std::size_t c = 0; c < 3; ++c) {
     EXPECT_EQ(gradient[c * 4 + 2], 0) << "ignored";
@@ -84,7 +84,7 @@ TEST(CrossEntropyOfWeightedClasses, WeighsItsTargetsClasses) {
 
 TEST(CrossEntropyOfWeightedClasses, RefusesALabelThatIsNoClassBeforeItsWeightIsLookedUp) {
   LossTrial trial(CrossEntropy{.class_weights = {1, 1}}, {{{1, 2}, {0, 0}}, {{1, 1}, {}, {2}}});
-  EXPECT_THROW(trial.run(Pass::weigh), Error);
+  EXPECT_THROW(trial.run(Pass::normalizer), Error);
 }
 
 TEST(SoftCrossEntropy, OfOneHotTargetsIsCrossEntropy) {
@@ -92,7 +92,7 @@ TEST(SoftCrossEntropy, OfOneHotTargetsIsCrossEntropy) {
   for (const double smoothing : {0.0, 0.5}) {
     LossTrial soft(SoftCrossEntropy{.label_smoothing = smoothing}, {{{2, 3}, logits}, {{2, 3}, {0, 1, 0, 1, 0, 0}}});
     LossTrial hard(CrossEntropy{.label_smoothing = smoothing}, {{{2, 3}, logits}, {{2, 1}, {}, {1, 0}}});
-    EXPECT_EQ(soft.run(Pass::weigh).weight, 2);
+    EXPECT_EQ(soft.run(Pass::normalizer).weight, 2);
     EXPECT_NEAR(soft.run(Pass::forward).loss, hard.run(Pass::forward).loss, 1e-6);
     EXPECT_EQ(soft.run(Pass::infer).correct, 1);
     for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(soft.backward(0)[i], hard.backward(0)[i], 1e-6F);
@@ -120,12 +120,12 @@ TEST(BinaryCrossEntropy, CountsWhatIsRightByItsWeight) {
   const Shape shape{1, 1, 1, 4};
   LossTrial trial(BinaryCrossEntropy{}, {{shape, {1, -1, 0, nan}}, {shape, {1, 1, 0.5F, 1}}, {shape, {2, 3, 0.5F, 0}}});
   trial.forget(0);
-  EXPECT_EQ(trial.run(Pass::weigh).weight, 5.5);
+  EXPECT_EQ(trial.run(Pass::normalizer).weight, 5.5);
   LossTrial again(BinaryCrossEntropy{}, {{shape, {1, -1, 0, nan}}, {shape, {1, 1, 0.5F, 1}}, {shape, {2, 3, 0.5F, 0}}});
-  const Figures figures = again.run(Pass::forward);
-  EXPECT_EQ(figures.weight, 5.5);
-  EXPECT_EQ(figures.correct, 2.5);
-  EXPECT_NEAR(figures.loss, 5 * std::log1p(std::exp(-1.0)) + 3 + 0.5 * std::log(2), 1e-6);
+  const LossSums loss_sums = again.run(Pass::forward);
+  EXPECT_EQ(loss_sums.weight, 5.5);
+  EXPECT_EQ(loss_sums.correct, 2.5);
+  EXPECT_NEAR(loss_sums.loss, 5 * std::log1p(std::exp(-1.0)) + 3 + 0.5 * std::log(2), 1e-6);
   EXPECT_EQ(again.backward(0)[3], 0) << "without weight, of no number";
 }
 
@@ -133,14 +133,14 @@ TEST(BinaryCrossEntropy, RefusesToBeNormalizedByWeightsThatAreNotThereYet) {
   const Shape shape{1, 1, 1, 2};
   LossTrial trial(BinaryCrossEntropy{}, {{shape, {1, 1}}, {shape, {1, 1}}, {shape, {1, 1}}});
   trial.forget(2);
-  EXPECT_THROW(trial.run(Pass::weigh), Error);
+  EXPECT_THROW(trial.run(Pass::normalizer), Error);
 }
 
 TEST(SmoothL1, HasNoSlopeWhereThereIsNoDifference) {
   for (const double beta : {0.0, 2.0}) {
     const Shape shape{1, 1, 1, 4};
     LossTrial trial(SmoothL1{.beta = beta}, {{shape, {3, 1, 5, nan}}, {shape, {3, 4, 1, 1}}});
-    EXPECT_EQ(trial.run(Pass::weigh).weight, 4);
+    EXPECT_EQ(trial.run(Pass::normalizer).weight, 4);
     const Floats& gradient = trial.backward(0);
     EXPECT_EQ(gradient[0], 0);
     EXPECT_EQ(gradient[1], -1);
@@ -154,7 +154,7 @@ TEST(Giou, IsFiniteForBoxesOfNoArea) {
   const Shape shape{1, 4, 1, 4};
   LossTrial trial(Giou{}, {{shape, {1, 0, 1, 3, 1, 0, 1, 3, 1, 0, 2, 1, 1, 0, 1, 1}},
                            {shape, {1, 2, 0, 1, 1, 2, 0, 1, 1, 2, 4, 3, 1, 2, 4, 3}}});
-  EXPECT_EQ(trial.run(Pass::weigh).weight, 4);
+  EXPECT_EQ(trial.run(Pass::normalizer).weight, 4);
   EXPECT_TRUE(std::isfinite(trial.run(Pass::forward).loss));
   for (const std::size_t input : {0U, 1U}) {
     for (const float element : trial.backward(input)) EXPECT_TRUE(std::isfinite(element));
@@ -166,9 +166,9 @@ TEST(Giou, OfEqualBoxesIsZeroAndOfDistantOnesGoesToTwo) {
   LossTrial equal(Giou{}, {{shape, {1, 2, 3, 5}}, {shape, {1, 2, 3, 5}}});
   EXPECT_NEAR(equal.run(Pass::forward).loss, 0, 1e-6);
   LossTrial distant(Giou{}, {{shape, {0, 0, 1, 1}}, {shape, {999, 999, 1000, 1000}}, {{1, 1}, {3}}});
-  const Figures figures = distant.run(Pass::forward);
-  EXPECT_EQ(figures.weight, 3);
-  EXPECT_NEAR(figures.loss, 3 * (2 - 2e-6), 1e-6);
+  const LossSums loss_sums = distant.run(Pass::forward);
+  EXPECT_EQ(loss_sums.weight, 3);
+  EXPECT_NEAR(loss_sums.loss, 3 * (2 - 2e-6), 1e-6);
   LossTrial weightless(Giou{}, {{shape, {nan, 0, 1, 1}}, {shape, {0, 0, 1, 1}}, {{1, 1}, {0}}});
   EXPECT_EQ(weightless.run(Pass::forward).loss, 0);
   EXPECT_EQ(weightless.backward(0), (Floats{0, 0, 0, 0}));
@@ -178,7 +178,7 @@ TEST(Dice, IsZeroForWhatIsRightAndOneForWhatIsWrong) {
   const Shape shape{2, 1, 2, 2};
   LossTrial trial(Dice{.epsilon = 1e-6},
                   {{shape, {99, 99, -99, -99, 99, 99, -99, -99}}, {shape, {1, 1, 0, 0, 0, 0, 1, 1}}});
-  EXPECT_EQ(trial.run(Pass::weigh).weight, 2);
+  EXPECT_EQ(trial.run(Pass::normalizer).weight, 2);
   EXPECT_NEAR(trial.run(Pass::infer).loss, 1, 1e-6);
 }
 
@@ -195,7 +195,7 @@ TEST(Ctc, CountsPaths) {
   EXPECT_NEAR(make_ctc({}, {1, 1}, 2, 3).run(Pass::forward).loss, std::log(27.0 / 1), 1e-6);
   EXPECT_NEAR(make_ctc({.blank = 2}, {9}, 0, 2).run(Pass::forward).loss, std::log(9.0), 1e-6);
   EXPECT_EQ(make_ctc({}, {1}, 0, 0).run(Pass::forward).loss, 0);
-  EXPECT_EQ(make_ctc({}, {1}, 1, 4).run(Pass::weigh).weight, 1);
+  EXPECT_EQ(make_ctc({}, {1}, 1, 4).run(Pass::normalizer).weight, 1);
 }
 
 /// Logits of which each step has one that stands out.
@@ -261,11 +261,11 @@ TEST(Losses, OfAnEmptyBatchAreZero) {
     const auto kernel = make_reference_ops()->make(op, formats);
     const std::vector<const void*> inputs(shapes.size());
     const std::vector<void*> gradients(shapes.size());
-    for (const Pass pass : {Pass::weigh, Pass::infer, Pass::forward}) {
-      Figures figures;
-      kernel->run(pass, {.inputs = inputs, .output = &figures});
-      EXPECT_EQ(figures.weight, 0) << text_of(op);
-      EXPECT_EQ(figures.loss, 0) << text_of(op);
+    for (const Pass pass : {Pass::normalizer, Pass::infer, Pass::forward}) {
+      LossSums loss_sums;
+      kernel->run(pass, {.inputs = inputs, .output = &loss_sums});
+      EXPECT_EQ(loss_sums.weight, 0) << text_of(op);
+      EXPECT_EQ(loss_sums.loss, 0) << text_of(op);
     }
     double factor = 1;
     kernel->run(Pass::backward, {.inputs = inputs, .output_gradient = &factor, .input_gradients = gradients});

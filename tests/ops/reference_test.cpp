@@ -102,13 +102,13 @@ TEST_F(Reference, BatchNormOfASingleValueKeepsFiniteStatistics) {
 /// Of 2 samples in one call, or in two calls: the same.
 TEST_F(Reference, DropoutDependsOnWhereAnElementIsAndOnNothingElse) {
   constexpr std::int64_t elements = 4096;
-  const auto masked = [&](std::int64_t batch, const Occasion& occasion, std::uint64_t key) {
+  const auto masked = [&](std::int64_t batch, const RngKey& rng_key, std::uint64_t key) {
     const Format format = Format::plain({batch, 1, 1, elements}, DType::float64);
     const auto kernel = ops_->make(Dropout{.probability = 0.25, .key = key}, std::vector{format});
     const Values ones(static_cast<std::size_t>(batch * elements), 1);
     Values out(ones.size());
     const void* input = ones.data();
-    kernel->run(Pass::forward, {.inputs = std::span(&input, 1), .output = out.data(), .occasion = &occasion});
+    kernel->run(Pass::forward, {.inputs = std::span(&input, 1), .output = out.data(), .rng_key = &rng_key});
     return out;
   };
   const Values both = masked(2, {.seed = 1, .step = 2, .first_sample = 6}, 3);

@@ -236,14 +236,14 @@ TEST(Rounded, LossesGradientsEndWhereTheFormatDoes) {
   const std::array<float, 2> predicted = {0.5F, -3};
   const std::array<float, 2> target = {0, 0};
   const std::array<const void*, 2> inputs = {predicted.data(), target.data()};
-  Figures figures;
+  LossSums loss_sums;
   std::array<float, 2> gradient{};
   const std::array<void*, 2> gradients = {gradient.data(), nullptr};
-  loss->run(Pass::forward, {.inputs = inputs, .output = &figures});
-  EXPECT_DOUBLE_EQ(figures.loss, 0.125 + 2.5);
+  loss->run(Pass::forward, {.inputs = inputs, .output = &loss_sums});
+  EXPECT_DOUBLE_EQ(loss_sums.loss, 0.125 + 2.5);
   const auto scaled = [&](double factor) {
     loss->run(Pass::backward,
-              {.inputs = inputs, .output = &figures, .output_gradient = &factor, .input_gradients = gradients});
+              {.inputs = inputs, .output = &loss_sums, .output_gradient = &factor, .input_gradients = gradients});
     return gradient;
   };
   EXPECT_EQ(scaled(1), (std::array{0.5F, -1.0F}));

@@ -69,7 +69,7 @@ class Trial {
   };
   /// The result; of a loss nothing.
   [[nodiscard]] Values output() const;
-  /// Everything that can be compared after `forward` and `backward`: figures or output, state, gradients.
+  /// Everything that can be compared after `forward` and `backward`: loss_sums or output, state, gradients.
   [[nodiscard]] std::vector<Named> results() const;
   /// Scalar products of the same with fixed weights: what PyTorch's are written down as.
   [[nodiscard]] std::vector<double> digest() const;
@@ -113,8 +113,8 @@ class Trial {
   std::unique_ptr<Tensor> plain_output_;
   std::unique_ptr<Tensor> plain_gradient_;
   std::unique_ptr<Kernel> gradient_there_;
-  Figures figures_;
-  Occasion occasion_{.seed = 7, .step = 3, .first_sample = 5};
+  LossSums figures_;
+  RngKey occasion_{.seed = 7, .step = 3, .first_sample = 5};
   double factor_ = 1;
   std::function<double(double)> change_ = [](double x) { return x; };
   int native_inputs_ = 0;

@@ -153,7 +153,7 @@ Arguments Trial::arguments() {
           .state = state_pointers_,
           .output = signature_.is_loss ? static_cast<void*>(&figures_) : output_->data(),
           .saved = saved_->data(),
-          .occasion = &occasion_};
+          .rng_key = &occasion_};
 }
 
 void Trial::forward(Pass pass) {
@@ -216,13 +216,14 @@ std::vector<Trial::Named> Trial::results() const {
       results.push_back({"gradient of input " + std::to_string(i), inputs_[i].gradient->values()});
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     results.push_back({"gradient of " + signature_.parameters[i].name, parameter_gradients_[i]->values()});
-  if (signature_.is_loss) results.push_back({"figures", {figures_.weight, figures_.loss, figures_.correct}});
+  if (signature_.is_loss) results.push_back({"loss_sums", {figures_.weight, figures_.loss, figures_.correct}});
   return results;
 }
 
 std::vector<double> Trial::digest() const {
   std::vector<double> digest;
-  for (const Named& result : results()) digest.push_back(result.name == "figures" ? figures_.loss : dot(result.values));
+  for (const Named& result : results())
+    digest.push_back(result.name == "loss_sums" ? figures_.loss : dot(result.values));
   return digest;
 }
 

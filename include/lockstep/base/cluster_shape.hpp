@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Says which node each rank lives on; nodes are numbered in the order of their lowest rank.
+/// The node of each rank; nodes are numbered in the order of their lowest rank.
 struct ClusterShape {
   std::vector<int> node_of_rank;
 
@@ -18,7 +18,7 @@ struct ClusterShape {
   [[nodiscard]] std::vector<int> ranks_on(int node) const;
 };
 
-/// Where a rank stands in its cluster.
+/// The position of a rank in its cluster.
 struct Place {
   int node = 0;        ///< index of its node; nodes are numbered in the order of their lowest rank
   int local_rank = 0;  ///< its number among the ranks of the node, in the order of global ranks
@@ -26,7 +26,7 @@ struct Place {
 };
 
 /// Numbers nodes by first appearance.
-/// @param node_identities  one per rank; equal where and only where two ranks share a node
+/// @param node_identities  one for each rank; equal if and only if two ranks share a node
 ClusterShape number_nodes(std::span<const int> node_identities);
 
 /// @throws Error{invalid_argument} if `rank` is not in `shape`

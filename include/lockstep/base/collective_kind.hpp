@@ -6,8 +6,7 @@
 
 namespace lockstep {
 
-/// What ranks can do together. The one list of them: back ends run them, plans are made, priced and chosen for them,
-/// and programs name them.
+/// The kinds of collective operations and messages.
 enum class CollectiveKind : std::uint8_t {
   all_reduce,
   broadcast,
@@ -17,11 +16,11 @@ enum class CollectiveKind : std::uint8_t {
   all_to_all,
   barrier,
   reduce_then,  ///< an all_reduce with a function applied to its sums
-  send,         ///< of one rank to another, which receives it
+  send,         ///< from one rank to another, which calls recv
   recv,
   gather,
   scatter,
-  all_gather_v,  ///< with parts of different lengths, as the next two
+  all_gather_v,  ///< with parts of different lengths, like the next two
   reduce_scatter_v,
   all_to_all_v,
 };
@@ -29,29 +28,30 @@ enum class CollectiveKind : std::uint8_t {
 /// "all_reduce", "broadcast", ….
 std::string_view name(CollectiveKind kind);
 
-/// Whether one rank has a part in it that the others do not have.
+/// Whether the operation has a root.
 constexpr bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce || kind == CollectiveKind::gather ||
          kind == CollectiveKind::scatter;
 }
 
-/// Whether ranks' parts may differ in length, so that a call has their counts.
+/// Whether parts may differ in length, so that a call passes counts.
 constexpr bool has_part_counts(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather_v || kind == CollectiveKind::reduce_scatter_v ||
          kind == CollectiveKind::all_to_all_v;
 }
 
-/// Whether operands are added up.
+/// Whether the operation reduces.
 constexpr bool is_reduction(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_then || kind == CollectiveKind::reduce ||
          kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v;
 }
 
-/// Whether it is between two ranks, and takes no turn among what all do together. No plan is made for it.
+/// Whether it is a message between two ranks, which has its own order apart from the collectives. Messages have no
+/// plans.
 constexpr bool is_message(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::recv; }
 
-/// Whether every rank ends with the sums of whole buffers, or with what a function makes of them. Both exchange the
-/// same, so that one algorithm, price and entry of a table serves both.
+/// Whether every rank ends with the sums of whole buffers, or with a function of them. Both exchange the same data, so
+/// that they share algorithms, costs and table entries.
 constexpr bool is_all_reduce(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_then;
 }

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// One tensor's place in a flat allocation. Row-major, elements `offset` … `offset + count`.
+/// The range of one tensor in a flat allocation: row-major, elements `offset` … `offset + count`.
 struct TensorSlot {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -19,8 +19,8 @@ struct TensorSlot {
   Count count;
 };
 
-/// The places of named tensors in one flat allocation, without a dtype: parameters, gradients
-/// and optimizer state share one layout, so element i of each belongs to the same weight.
+/// The ranges of named tensors in one flat allocation, without a dtype. Parameters, gradients and optimizer state share
+/// one layout, so that element i of each belongs to the same weight.
 class Layout {
  public:
   /// Tensors start at multiples of this many elements (64 bytes of float32).
@@ -37,7 +37,7 @@ class Layout {
   [[nodiscard]] const TensorSlot& find(const std::string& name) const;
   /// Elements of the whole allocation, padding included.
   [[nodiscard]] Count count() const { return count_; }
-  /// FNV-1a over names, shapes and offsets: equal on ranks that built the same model.
+  /// FNV-1a hash of names, shapes and offsets; it is equal on ranks that built the same model.
   [[nodiscard]] std::uint64_t hash() const;
 
  private:
@@ -52,14 +52,14 @@ struct LayoutPart {
   friend bool operator==(const LayoutPart&, const LayoutPart&) = default;
 };
 
-/// What two parts have in common: no elements, if nothing.
+/// The intersection of two parts, possibly without elements.
 inline LayoutPart common(const LayoutPart& a, const LayoutPart& b) {
   const std::int64_t begin = std::max(a.offset.value, b.offset.value);
   const std::int64_t end = std::min(a.offset.value + a.count.value, b.offset.value + b.count.value);
   return {{begin}, {std::max<std::int64_t>(0, end - begin)}};
 }
 
-/// The elements of parts that have none in common.
+/// The number of elements of disjoint parts.
 inline Count total(std::span<const LayoutPart> parts) {
   Count sum;
   for (const LayoutPart& part : parts) sum.value += part.count.value;

@@ -9,24 +9,26 @@
 
 #include "lockstep/base/types.hpp"
 
-// The canonical order of addition: a tree over leaves that depends on nothing but their number, so that whoever adds
-// in it gets the same bits, whoever holds which of the leaves.
+// The canonical order of addition: a tree over leaves that depends on their number only. Adding in this order gives the
+// same bits for any assignment of leaves to ranks.
+
 namespace lockstep {
 
-/// Consecutive ones of several.
+/// A range of consecutive indices.
 struct Share {
   std::int64_t first = 0;
   std::int64_t count = 0;
-  /// Behind the last.
+  /// The index after the last one.
   [[nodiscard]] std::int64_t end() const { return first + count; }
   friend bool operator==(const Share&, const Share&) = default;
 };
 
-/// Part `index` of `parts` (≥ 1) nearly equal ones; the first are longer by one where it does not divide.
+/// Part `index` of `parts` (≥ 1) nearly equal ranges; the first ones are longer by one if the total does not divide
+/// evenly.
 Share share_of(std::int64_t total, std::int64_t index, std::int64_t parts);
 
-/// Where the tree over `leaves` (≥ 2) leaves splits: the largest power of two below their number. Below every left
-/// branch hangs a full tree: ((0+1)+(2+3))+(4+5) for six.
+/// The size of the left branch of the tree over `leaves` (≥ 2) leaves: the largest power of two below their number.
+/// Every left branch is a full tree: ((0+1)+(2+3))+(4+5) for six leaves.
 constexpr int canonical_split(int leaves) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(leaves - 1)));
 }
@@ -45,12 +47,12 @@ auto canonical_tree_fold(int leaves, const ValueOf& value_of, const Combine& com
   return combine(lower, canonical_tree_fold(leaves - left, value_of, combine, first + left));
 }
 
-/// How many of some operands are in the left branch. @param widths  as below, of two operands at least
+/// The number of operands in the left branch. @param widths  as below, for at least two operands
 std::size_t canonical_branch(std::span<const int> widths);
 
-/// The same where some sums are there already.
-/// @param widths    of how many leaves each operand is the sum, all of them nodes of the tree, ascending and without a
-///                  gap; together p
+/// The same for operands that are partial sums already.
+/// @param widths    number of leaves of each operand; the operands are nodes of the tree, ascending, without a gap, and
+/// have p leaves together
 /// @param value_of  value_of(int operand) → T; called once for each, in ascending order
 template <class ValueOf, class Combine>
 auto canonical_node_fold(std::span<const int> widths, const ValueOf& value_of, const Combine& combine, int first = 0)
@@ -61,26 +63,26 @@ auto canonical_node_fold(std::span<const int> widths, const ValueOf& value_of, c
   return combine(sum, canonical_node_fold(widths.subspan(lower), value_of, combine, first + static_cast<int>(lower)));
 }
 
-/// A node of the tree: the sum of the leaves `first` … `first + leaves`, added up as a tree over so many.
+/// A node of the tree: the sum of the leaves `first` … `first + leaves`, added as a tree over that many leaves.
 struct LeafNode {
   int first = 0;
   int leaves = 1;
   friend bool operator==(const LeafNode&, const LeafNode&) = default;
 };
 
-/// The fewest nodes of the tree over `leaves` leaves that have exactly those of a share, ascending: what a rank comes
-/// to that has added up as far as it can alone. At most 2·log₂ leaves.
+/// The smallest set of nodes of the tree over `leaves` leaves that covers exactly the leaves of a share, ascending: the
+/// partial sums that a rank can compute alone. There are at most 2·log₂ leaves.
 std::vector<LeafNode> tree_nodes(int leaves, const Share& share);
-/// The same of several shares, ascending, none of which ends where the next one begins.
+/// The same for several shares, ascending, with gaps between them.
 std::vector<LeafNode> tree_nodes(int leaves, std::span<const Share> shares);
-/// How many there are. @cost  O(log² leaves), and no allocation
+/// The number of these nodes. @cost  O(log² leaves), without an allocation
 int count_tree_nodes(int leaves, const Share& share);
 
-/// How a rank brings several leaves into one reduction. Of the leaves, rank r of p has `share_of(total, r, p)`, and
-/// brings the sums `tree_nodes` of these, one behind the other in memory.
+/// The contribution of a rank with several leaves to a reduction. Rank r of p has the leaves `share_of(total, r, p)`
+/// and contributes their sums `tree_nodes`, concatenated in memory.
 struct Leaves {
-  int total = 0;  ///< over all ranks, at least as many as there are ranks; 0: each rank brings one
-  Count stride;   ///< elements from the beginning of a sum to that of the next
+  int total = 0;  ///< number of leaves of all ranks, at least the number of ranks; 0: one for each rank
+  Count stride;   ///< elements from the beginning of one sum to the next
   friend bool operator==(const Leaves&, const Leaves&) = default;
 };
 

@@ -10,21 +10,21 @@ namespace lockstep {
 
 using Clock = std::chrono::steady_clock;
 
-/// Something that took time. The strings live until `Observer::span` returns.
+/// A time span of some work. The strings live until `Observer::span` returns.
 struct Span {
-  std::string_view track;  ///< the row it is drawn on: "compute", "communication", "data"
+  std::string_view track;  ///< track in a timeline: "compute", "communication", "data"
   std::string_view name;   ///< e.g. "backward conv2", "all_reduce bucket 3"
   Clock::time_point begin;
   Clock::time_point end;
-  Bytes bytes;                      ///< 0 where it moves no data
-  std::string_view algorithm = {};  ///< by which an operation ran, e.g. "shared-memory"; empty where nobody says
+  Bytes bytes;                      ///< 0 if it moves no data
+  std::string_view algorithm = {};  ///< algorithm of an operation, for instance "shared-memory"; empty if unknown
 };
 
-/// Receives what the lower floors do. Implementations may be called from several threads.
+/// Receives spans from all parts of the library. Implementations may be called from several threads.
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Is told of a span when it has ended. What it points to may be gone afterwards.
+  /// Is called when a span has ended. Its strings may be invalid afterwards.
   virtual void span(const Span& span) = 0;
 };
 

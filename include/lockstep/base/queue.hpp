@@ -3,8 +3,8 @@
 
 namespace lockstep {
 
-/// Where work is ordered: the calling thread, or a CUDA stream, which stays opaque here
-/// so that no header of the library needs the toolkit's.
+/// An order of work: the calling thread, or a CUDA stream. The stream is opaque, so that no header of the library needs
+/// the toolkit.
 class Queue {
  public:
   /// The calling thread: work is ordered by the program.

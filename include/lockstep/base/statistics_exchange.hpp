@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Sums a small buffer over all ranks, so that layers can share statistics without knowing a communicator.
+/// Interface that sums a small buffer over all ranks, so that layers can share statistics without a communicator.
 class StatisticsExchange {
  public:
   virtual ~StatisticsExchange() = default;

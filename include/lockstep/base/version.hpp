@@ -20,7 +20,7 @@
 
 namespace lockstep {
 
-/// The version of the library that runs, such as "0.1.0". A shared library may be newer than the headers.
+/// Version of the running library, such as "0.1.0"; a shared library may be newer than the headers.
 std::string_view version() noexcept;
 
 }  // namespace lockstep

@@ -8,13 +8,13 @@
 
 namespace lockstep::data {
 
-/// One rank's share of a step, ready for the model. A view.
+/// One rank's share of a global batch, ready for the model. It is a view.
 struct Batch {
-  std::int64_t step = 0;   ///< of the epoch, from 0
+  std::int64_t step = 0;   ///< index within the epoch, from 0
   Count samples;           ///< on this rank; may be 0
-  Count step_samples;      ///< over all ranks
-  std::int64_t first = 0;  ///< the place of this rank's first sample among the step's
-  /// In the order of the data set's tensors(), `samples` samples each, row-major.
+  Count step_samples;      ///< size of the global batch, over all ranks
+  std::int64_t first = 0;  ///< position of this rank's first sample in the global batch
+  /// One buffer for each of the data set's tensors(), in their order, with `samples` samples each, row-major.
   std::span<const Buffer> tensors;
 };
 

@@ -12,37 +12,38 @@
 
 namespace lockstep::data {
 
-/// What a data set is read or drawn by; each takes from it what it needs.
+/// Options for loading a data set; each data set uses those that it needs.
 struct DatasetOptions {
-  std::filesystem::path data_dir;  ///< where files are; the drawn data sets read none
-  std::uint64_t seed = 1;          ///< of what is drawn at random
+  std::filesystem::path data_dir;  ///< directory of the files; synthetic data sets read none
+  std::uint64_t seed = 1;          ///< seed of synthetic data
 };
 
 /// Whether a data set reads files from a directory.
 enum class Directory { none, optional, required };
 
-/// A data set that can be asked for by name.
+/// A data set that is available by name.
 struct DatasetEntry {
   std::string name;
-  /// Reads or draws it. It must depend on nothing but the options and the files, which are the same on all ranks.
+  /// Reads or generates the data set. The result must depend on the options and the files only, which are the same on
+  /// all ranks.
   std::function<DatasetPair(const DatasetOptions&)> load;
   Directory directory = Directory::optional;
 };
 
-/// Data sets by name. At first those that come with lockstep: mnist, cifar10, and those that are drawn.
+/// Data sets by name. Initially it holds those of lockstep: mnist, cifar10 and the synthetic ones.
 class Datasets {
  public:
   Datasets();
-  /// One more. @throws Error{invalid_argument} if its name is taken, or it cannot be loaded since `load` is empty
+  /// Adds a data set. @throws Error{invalid_argument} if its name is taken or `load` is empty
   void add(DatasetEntry entry);
 
   [[nodiscard]] std::vector<std::string_view> names() const;
   /// @throws Error{invalid_argument} for an unknown name, with the nearest one and the list
   [[nodiscard]] Directory directory(std::string_view name) const;
-  /// Reads or draws a data set, and checks that both its parts have samples, and the same tensors and classes; that
-  /// tensors' names are unique; and that no extent is less than 1.
-  /// @throws Error{invalid_argument} for an unknown name, with the nearest one and the list, for a data set that does
-  ///         not keep to that, or without the data_dir that it needs; Error{io} if a file is missing or cannot be read;
+  /// Loads a data set and checks it: both parts have samples and the same tensors and classes, the names of tensors are
+  /// unique, and every extent is at least 1.
+  /// @throws Error{invalid_argument} for an unknown name, with the nearest one and the list, for a data set that fails
+  /// these checks, or if it needs a data_dir and there is none; Error{io} if a file is missing or cannot be read;
   ///         Error{corrupt} if its contents are wrong; whatever else `load` throws
   [[nodiscard]] DatasetPair load(std::string_view name, const DatasetOptions& options = {}) const;
 

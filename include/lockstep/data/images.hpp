@@ -24,7 +24,7 @@ struct ImageShape {
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
-/// Labeled images held in memory, one byte an element.
+/// Labeled images in memory, one byte for each element.
 struct Images {
   std::string name;
   ImageShape shape;
@@ -40,23 +40,24 @@ struct Images {
   }
 };
 
-/// Images, normalized as they are read, by a table of 256 values per channel. Its tensors are "images", real, channels
-/// × height × width, and "labels", one integer.
+/// A data set of images, which are normalized when they are read, by a table of 256 values for each channel. Its
+/// tensors are "images" (real, channels × height × width) and "labels" (one integer).
 class ImageDataset final : public Dataset {
  public:
-  /// @throws Error{invalid_argument} for a normalization of another number of channels, and for images that are not as
-  ///         the comments on Images say
+  /// @throws Error{invalid_argument} for a normalization with another number of channels, and for images that violate
+  /// the invariants of Images
   ImageDataset(Images images, const Normalization& normalization);
 
   [[nodiscard]] std::string name() const override { return images_.name; }
   [[nodiscard]] std::vector<TensorSpec> tensors() const override;
   [[nodiscard]] std::int64_t size() const override { return images_.size(); }
   [[nodiscard]] std::int64_t classes() const override { return images_.classes; }
-  /// As Dataset::read. Images become float32 or float64, as their tensor is. Allocates nothing.
+  /// Implements Dataset::read. Images become float32 or float64, according to the dtype of their tensor. It does not
+  /// allocate.
   /// @throws Error{invalid_argument} if an index is not in the data set, or the samples do not fit the tensors
   void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override;
 
-  /// What it was made of.
+  /// The images that the data set was made of.
   [[nodiscard]] const Images& images() const { return images_; }
 
  private:
@@ -67,7 +68,7 @@ class ImageDataset final : public Dataset {
   std::vector<float> single_table_;  ///< the same, rounded
 };
 
-/// Both as data sets, normalized as the training images measure.
+/// Makes both data sets, normalized by mean and deviation of the training images.
 /// @throws Error{invalid_argument} as measure_normalization() and ImageDataset's constructor
 DatasetPair normalized(Images train, Images test);
 

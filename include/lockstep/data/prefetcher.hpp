@@ -12,41 +12,41 @@
 
 namespace lockstep::data {
 
-/// Who makes batches, and who is told of it.
+/// Options of a Prefetcher.
 struct PrefetchOptions {
-  int workers = 1;  ///< threads that make batches ahead of time; 0: next() makes each when asked
-  Observer* observer =
-      nullptr;  ///< gets spans: making on "data 0", "data 1", …, waiting on "compute"; must outlive this
+  int workers = 1;               ///< threads that prepare batches ahead of time; 0: next() prepares each batch itself
+  Observer* observer = nullptr;  ///< gets spans: preparation on the tracks "data 0", "data 1", …, waiting on "compute";
+                                 ///< outlives the Prefetcher
 };
 
-/// Makes a rank's batches ahead of the trainer, in a ring of memory allocated once.
+/// Prepares a rank's batches ahead of the trainer, in a ring of buffers that is allocated once.
 ///
-/// Used by one thread; a data set is read by as many as there are workers. Batches come in the sampler's order whatever
-/// the number of workers.
+/// One thread uses it; the workers read the data set concurrently. Batches arrive in the sampler's order for any number
+/// of workers.
 class Prefetcher {
  public:
-  /// @param real  float32 or float64: what real tensors are made in
+  /// @param real  dtype of real tensors, float32 or float64
   /// @throws Error{invalid_argument} for another `real`, if `workers` is negative, if there is no data set, if its
-  ///         tensors are ill-formed (see Datasets::load) or if it has fewer samples than the sampler deals;
+  ///         tensors are ill-formed (see Datasets::load) or if it has fewer samples than the sampler distributes;
   ///         std::bad_alloc
   Prefetcher(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler,
              const PrefetchOptions& options = {});
-  /// Waits for batches in the making, not for the rest of the epoch.
+  /// Waits for batches in preparation, not for the rest of the epoch.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Begins an epoch at `first_step`, dropping what was left of the one before. Allocates nothing.
+  /// Begins an epoch at `first_step` and drops the rest of the previous one. It does not allocate.
   /// @throws Error{invalid_argument} if `first_step` is not in 0 … steps
   void start_epoch(std::int64_t epoch, std::int64_t first_step = 0);
 
-  /// The epoch's next batch, or null at its end. It stays valid until the next call on this object.
-  /// Null as well before the first start_epoch(). Allocates nothing, but for what the data set does.
-  /// @throws what making the batch threw, again on every call until the next start_epoch()
+  /// Returns the next batch of the epoch, or null at its end and before the first start_epoch(). The batch stays valid
+  /// until the next call on this object. Only the data set may allocate.
+  /// @throws the error of the batch's preparation, on every call until the next start_epoch()
   const Batch* next();
 
   [[nodiscard]] const DistributedSampler& sampler() const;
-  /// Time that next() took since construction: waiting for workers, or making batches where there are none.
+  /// Total time of next() since construction: waiting for workers, or preparing batches without workers.
   [[nodiscard]] double waited_seconds() const;
 
  private:

@@ -47,7 +47,7 @@ using ops::SmoothL1;
 using ops::SoftCrossEntropy;
 using ops::TransposedConvolution;
 
-/// What nodes read: an input, or what a node gives.
+/// A value that nodes read: an input of the graph or the output of a node.
 struct Value {
   std::string name;
   ops::Shape shape;  ///< of one sample (batch 1)
@@ -65,46 +65,47 @@ struct Node {
   std::vector<int> state;
 };
 
-/// What a loss is divided by.
+/// The divisor of a loss.
 enum class Normalizer {
-  samples,  ///< of the step, over all ranks
-  weight,   ///< what the loss says it weighs, by targets alone, summed over all ranks before the step's first gradient
+  samples,  ///< number of samples of the global batch
+  weight,   ///< the weight of the loss, which depends on targets only, summed over all ranks before the first gradient
+            ///< of the step
 };
 
-/// A part of what is minimized: coefficient · loss ÷ normalizer, both summed over all ranks. A sum without weight
-/// counts for nothing, and gives gradients of zero.
+/// A term of the objective: coefficient · loss ÷ normalizer, both summed over all ranks. A term whose normalizer is 0
+/// contributes zero, with gradients of zero; this avoids 0/0.
 struct LossTerm {
   int node = -1;
   double coefficient = 1;
   Normalizer normalizer = Normalizer::samples;
 };
 
-/// A model's description: operators over named inputs, in an order in which they can be computed, and what is to be
-/// minimized. A value; it holds no weights and knows no implementation. Parameters belong to the graph: several nodes
-/// may use the same.
+/// The description of a model: operators over named inputs, in an order in which they can be computed, and the loss
+/// terms. It is a value without weights, independent of any compute library. Parameters belong to the graph, and
+/// several nodes may share them.
 class Graph {
  public:
-  /// @param name  of the model, for messages and snapshots
+  /// @param name  name of the model, for messages and snapshots
   explicit Graph(std::string name) : name_(std::move(name)) {}
 
-  /// A tensor of the batch, and the value that it is.
+  /// Adds an input, a tensor of the batch. @return its value
   /// @throws Error{invalid_argument} if the name is taken or an extent not positive
   int input(const TensorSpec& spec);
-  /// Appends a node. @return the value that it gives
-  /// @throws Error{invalid_argument} naming the node, if its name is taken, an input is not there, or the inputs do not
-  ///         suit the operator
+  /// Appends a node. @return its output value
+  /// @throws Error{invalid_argument} naming the node, if its name is taken, an input does not exist, or the operator
+  /// cannot take the inputs
   int add(std::string name, ops::Operator op, std::vector<int> inputs);
-  /// Appends a node that reads the value that was made last.
+  /// Appends a node that reads the last value.
   int add(std::string name, ops::Operator op);
   /// Appends a node with the operator, the parameters and the state of an earlier one.
-  /// @throws as `add`, and if there is no node `as` or its parameters do not suit these inputs
+  /// @throws as `add`, and if there is no node `as` or its parameters do not fit these inputs
   int add_shared(std::string name, std::string_view as, std::vector<int> inputs);
-  /// Appends a loss, which nobody reads.
+  /// Appends a loss term; no node reads its value.
   /// @throws as `add`, and if the operator is not a loss
   void loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient = 1,
             Normalizer normalizer = Normalizer::samples);
 
-  /// @throws Error{invalid_argument} unless there is a loss and every value and parameter leads to one
+  /// @throws Error{invalid_argument} unless there is a loss and every value and parameter contributes to one
   void check() const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -114,18 +115,18 @@ class Graph {
   [[nodiscard]] const std::vector<LossTerm>& losses() const { return losses_; }
   /// Names and order as in PyTorch's `named_parameters()` of the same model.
   [[nodiscard]] const Layout& parameters() const { return parameters_; }
-  /// Running mean and variance of every batch norm; empty where there is none.
+  /// Running mean and variance of every batch norm; empty without batch norms.
   [[nodiscard]] const Layout& state() const { return state_; }
-  /// How each of them begins.
+  /// Initial values of the parameters and of the state.
   [[nodiscard]] std::span<const ops::OwnedTensor> initial_parameters() const { return initial_parameters_; }
   [[nodiscard]] std::span<const ops::OwnedTensor> initial_state() const { return initial_state_; }
-  /// The value that was made last.
+  /// The last value.
   [[nodiscard]] int last() const { return static_cast<int>(values_.size()) - 1; }
   /// Extent per sample of a value.
   [[nodiscard]] const ops::Shape& shape(int value) const { return values_.at(static_cast<std::size_t>(value)).shape; }
-  /// How many times each value is read.
+  /// Number of readers of each value.
   [[nodiscard]] std::vector<int> readers() const;
-  /// Which value is which input: the index into `inputs()`, or −1.
+  /// The index into `inputs()` if the value is an input, otherwise −1.
   [[nodiscard]] int input_of(int value) const { return input_of_.at(static_cast<std::size_t>(value)); }
 
  private:
@@ -148,16 +149,16 @@ class Graph {
   std::vector<ops::OwnedTensor> initial_state_;
 };
 
-/// The same function with fewer passes over memory: each sum right behind a batch norm that gives one of its summands,
-/// which nobody else reads, becomes that batch norm's second input.
+/// Fuses additions into batch norms: an addition directly after a batch norm whose output nobody else reads becomes the
+/// residual input of that batch norm. The function stays the same, with fewer passes over memory.
 Graph fuse_additions(const Graph& graph);
-/// The same function, bit for bit, and its gradients: each ReLU that only a max pool reads, whose windows lie beside
-/// each other, comes behind it, where there is less to do.
+/// Moves a ReLU behind the max pool that is its only reader, if the pool's windows do not overlap. Function and
+/// gradients stay the same to the last bit, and the ReLU has fewer elements.
 Graph pool_before_relu(const Graph& graph);
-/// The same function with fewer passes over memory: each ReLU whose input is a convolution, batch norm, linear, add or
-/// max pool that nobody else reads becomes that operator's activation.
+/// Fuses activations: a ReLU after a convolution, batch norm, linear layer, addition or max pool whose output nobody
+/// else reads becomes the activation of that operator. The function stays the same, with fewer passes over memory.
 Graph fuse_activations(const Graph& graph);
-/// With statistics over all ranks' parts of a batch in every batch norm.
+/// Makes every batch norm use the statistics of the global batch (SyncBN).
 Graph synchronize_batch_norms(const Graph& graph);
 
 }  // namespace lockstep::nn

@@ -27,168 +27,171 @@ class ItemQueue;
 class Lanes;
 class PreparedGraph;
 
-/// Overwrites running statistics with their average over ranks, weighted by the samples that each has seen; 0 in total
-/// leaves them alone. Collective.
+/// Overwrites running statistics with their average over ranks, weighted by the number of samples that each rank has
+/// seen. If the total is 0 they keep their values. Collective.
 /// @throws Error{invalid_argument} if `samples` is negative; what `exchange` throws
 void average_statistics(Buffer statistics, StatisticsExchange& exchange, std::int64_t samples);
 
-/// Passes over a graph that change how a step is computed, and not what: each can be left out.
+/// Optimization passes over a graph, which do not change its function. Each can be disabled.
 struct Passes {
-  bool fuse = true;          ///< sums and activations become part of the operators before them, or behind them
-  bool recompute = true;     ///< cheap results that only the backward pass waits for are computed again
-  bool reuse_memory = true;  ///< activations that are not alive at the same time share memory
+  bool fuse = true;          ///< fuses additions and activations into neighboring operators
+  bool recompute = true;     ///< recomputes cheap results for the backward pass instead of storing them
+  bool reuse_memory = true;  ///< lets activations that are not alive at the same time share memory
 
-  /// What they are called: "fuse", "recompute", "reuse-memory".
+  /// Names of the passes: "fuse", "recompute", "reuse-memory".
   static std::vector<std::string_view> names();
-  /// Leaves one out. @throws Error{invalid_argument} for an unknown name, with the nearest one
+  /// Disables a pass. @throws Error{invalid_argument} for an unknown name, with the nearest one
   void leave_out(const std::string& name);
 };
 
-/// How a model is to be run.
+/// Options of a Model.
 struct ModelOptions {
   DType dtype = DType::float32;
-  std::optional<SgdOptions> sgd;  ///< without it a step makes gradients and no update
-  /// Micro-batches, of about equal size, into which a rank's samples of a step are cut. They run one after the other,
-  /// so that only one's activations have to be held; gradients are added, and leave after the last.
+  std::optional<SgdOptions> sgd;  ///< without it a step computes gradients and makes no update
+  /// Number of micro-batches of about equal size into which a rank's samples of a step are cut. They run one after the
+  /// other, so that only the activations of one are held. Gradients accumulate and are reduced after the last one.
   int accumulate = 1;
-  /// Parts of about equal size into which a step is cut over all ranks, and this rank's. Their gradients are added in
-  /// the canonical order over the shards, so that the bits do not depend on who has which. 0: each rank's samples are
-  /// one part, and ranks' parts are added in any order.
+  /// Number of shards of about equal size into which the global batch is cut, and this rank's shards. Gradients are
+  /// added in the canonical order over the shards, so that the bits do not depend on the assignment of shards to ranks.
+  /// With 0 each rank's samples are one part, and the parts are added in any order.
   int shards = 0;
   Share own_shards{0, 1};
-  /// Threads of a rank that take shards side by side, each with operators of its own: `ops` has one thread then.
+  /// Number of threads of a rank that compute shards concurrently, each with operators of its own; `ops` then has one
+  /// thread.
   int lanes = 1;
-  /// Shards, or where there are none, ranks (`Peers::size()`), of whose samples batch norm takes mean and variance
-  /// together; 0: of each part by itself.
+  /// Number of shards, or without shards of ranks (`Peers::size()`), over whose samples batch norm computes mean and
+  /// variance together; 0: each part by itself.
   int synchronized_parts = 0;
-  double clip_norm = 0;  ///< the longest gradient, over all that is updated; a longer one is shortened to it. 0: any
-  double ema = 0;        ///< decay of the weights' exponential moving average, which is what evaluations use. 0: none
+  double clip_norm = 0;  ///< clips gradients to this global L2 norm over all updated parameters; 0: off
+  double ema = 0;        ///< decay of the EMA weights, which evaluations use; 0: no EMA
   Passes passes;
-  Observer* observer = nullptr;  ///< gets a span for each operator on the track "compute": "forward <layer>", …
+  Observer* observer = nullptr;  ///< gets a span for each operator on the track "compute", named "forward <layer>", …
 };
 
-/// Numbers of one step that are known before it.
+/// Scalars of a step that are known before it.
 struct StepScalars {
   double learning_rate = 0;
-  double samples = 0;           ///< of the step, over all ranks
-  double loss_scale = 1;        ///< what gradients are multiplied by until the update, so that small ones are not lost
-  ops::Occasion occasion = {};  ///< of this rank's samples; all but `first_sample` the same on all ranks
+  double samples = 0;        ///< size of the global batch
+  double loss_scale = 1;     ///< factor of the gradients until the update, against underflow
+  ops::RngKey rng_key = {};  ///< key of this rank's samples; all fields but `first_sample` are the same on all ranks
 };
 
-/// What a step came to, the same on all ranks.
+/// Results of a step, the same on all ranks.
 struct StepResult {
   double loss = 0;           ///< Σ coefficient · loss ÷ normalizer
-  double correct = 0;        ///< of the first loss term
-  bool finite = true;        ///< gradients and loss; otherwise nothing was updated
-  double gradient_norm = 0;  ///< before it was clipped; known where there is something to clip by
+  double correct = 0;        ///< weight of the correct predictions of the first loss term
+  bool finite = true;        ///< whether gradients and loss are finite; otherwise there was no update
+  double gradient_norm = 0;  ///< before clipping; computed only with `clip_norm`
 };
 
-/// This rank's part of a batch: a pointer for each of the graph's inputs, in their order, row-major, integers as int32
-/// and reals in the model's dtype.
+/// This rank's part of a batch: a pointer for each input of the graph, in their order, row-major, integers as int32 and
+/// reals in the model's dtype.
 struct Feed {
-  std::int64_t samples = 0;  ///< 0 is allowed: the same step is taken, with nothing in it
+  std::int64_t samples = 0;  ///< may be 0; the rank then takes part in the step without samples
   std::span<const void* const> inputs;
 };
 
-/// One operator of a step: what it is, and what it has to do at least.
+/// Description of an operator of a step, with its minimum of work.
 struct OperatorReport {
   std::string name;       ///< "forward conv1", "backward conv1"
   std::string operation;  ///< "convolution 3×3, ReLU"
-  std::string result;     ///< extents and layout, "64×32×28×28 nChw16c"; of backward: of the first input's gradient
-  std::string algorithm;  ///< the back end's name for its kernel
-  Bytes bytes;            ///< each tensor read or written once
+  std::string result;  ///< extents and layout, "64×32×28×28 nChw16c"; for backward those of the first input's gradient
+  std::string algorithm;  ///< the compute library's name for its kernel
+  Bytes bytes;            ///< bytes if each tensor is read or written once
   std::int64_t flops = 0;
-  double seconds = 0;  ///< median, where it has been measured
+  double seconds = 0;  ///< median, if it was measured
 
-  /// How much of what the machine can do at best it reaches: the larger of the two bounds on its time, ÷ its time.
-  /// Above 1 where tensors stay in caches, or an algorithm multiplies less, as Winograd's does.
+  /// Fraction of the roofline: the larger of the two lower bounds on its time divided by its time. It is above 1 if
+  /// tensors stay in caches, or if the algorithm multiplies less, as Winograd's does.
   [[nodiscard]] double share_of(const ops::MachineLimits& limits) const;
 };
 
-/// A graph that runs: steps and evaluations over parameters, gradients and state that the caller owns, each a flat
-/// allocation. Activations are its own: planned per number of samples, in one arena that all share.
+/// An executable graph: training steps and evaluations over parameters, gradients and state that the caller owns, each
+/// a flat allocation. The model owns the activations, whose memory is planned for each number of samples in one shared
+/// arena.
 class Model {
  public:
   /// @param ops       outlives the model, as does the observer
-  /// @throws Error{invalid_argument} if the graph is incomplete or an option of the optimizer cannot be;
+  /// @throws Error{invalid_argument} if the graph is incomplete or an option of the optimizer is out of range;
   ///         Error{unsupported} if `ops` cannot compute in the dtype
   Model(Graph graph, ops::Ops& ops, ModelOptions options = {});
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   ~Model();
 
-  /// As it was given, before any pass.
+  /// The graph as given, before any pass.
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] DType dtype() const { return options_.dtype; }
-  /// What values are rounded to where they are stored.
+  /// The dtype of stored activations.
   [[nodiscard]] DType values() const { return ops_.values(dtype()); }
   [[nodiscard]] const Layout& parameters() const { return graph_.parameters(); }
   [[nodiscard]] const Layout& state() const { return graph_.state(); }
 
-  /// Memory of the model's dtype and in host reach, of as many elements as the layouts have. Gradients are overwritten
-  /// by each step (padding apart).
+  /// Buffers of the model's dtype in host memory, with as many elements as the layouts. Each step overwrites the
+  /// gradients (except padding).
   struct Memory {
     Buffer parameters;
-    Buffer gradients;  ///< `gradient_places()` times, one behind the other; the sums are in the first places
-    Buffer state;      ///< for each of the rank's shards, one behind the other
-    Buffer velocity;   ///< of the optimizer, where there is one: like parameters, and zero before the first step
-    Buffer averages;   ///< where there is a decay: like parameters, and equal to them before the first step
-    /// The parts of the parameters that this rank updates, ascending, where `Peers::gather_parameters` brings all
-    /// others. `velocity` and `averages` are of these, one behind the other.
+    Buffer gradients;  ///< `gradient_places()` gradient buffers, concatenated; the sums are in the first ones
+    Buffer state;      ///< one for each of the rank's shards, concatenated
+    Buffer velocity;   ///< momentum buffer, if there is an optimizer: like parameters, and zero before the first step
+    Buffer averages;   ///< EMA weights, if there is a decay: like parameters, and equal to them before the first step
+    /// With a sharded optimizer: the parts of the parameters that this rank updates, ascending;
+    /// `Peers::gather_parameters` provides all others. `velocity` and `averages` then hold these parts only,
+    /// concatenated.
     std::optional<std::vector<LayoutPart>> owned = {};
-    /// Those whose gradients are sums over ranks when `Peers::finish` returns, if not all are.
+    /// The parts whose gradients are sums over ranks when `Peers::finish` returns, if not all are.
     std::optional<std::vector<LayoutPart>> summed = {};
-    /// With `owned` and a decay: like parameters, where evaluations find all averages. The caller gathers them there;
-    /// between steps it may be `gradients`.
+    /// With `owned` and a decay: a buffer like parameters with all EMA weights, for evaluations. The caller gathers
+    /// them; between steps it may be `gradients`.
     Buffer gathered_averages = {};
   };
-  /// Hands it over. It may be called again.
+  /// Sets the buffers. It may be called again.
   /// @throws Error{invalid_argument} if a count or dtype is wrong; Error{unsupported} for memory of a GPU
   void bind(const Memory& memory);
 
-  /// Overwrites parameters and state with what the operators say: weights and biases of PyTorch's default (Kaiming
-  /// uniform with a = √5), normalization as the identity. Depends on the seed and the tensors' names alone.
+  /// Overwrites parameters and state with the operators' initial values: PyTorch's defaults for weights and biases
+  /// (Kaiming uniform with a = √5), the identity for normalization. The values depend on the seed and the names of the
+  /// tensors only.
   void initialize(std::uint64_t seed);
 
-  /// How many gradients of the parameters have to be held at a time: one, and with shards so many more as wait to be
-  /// added up.
+  /// Number of gradient buffers that are held at a time: one, plus those of shards that wait to be added.
   [[nodiscard]] int gradient_places() const;
 
-  /// Makes kernels and memory plan for a step, or an evaluation, of so many samples on this rank, unless they exist.
-  /// Afterwards those of this size allocate nothing, but for scratch memory that an operator may keep from its first
-  /// call.
+  /// Makes kernels and memory plan for a step, or an evaluation, with this number of samples on this rank, unless they
+  /// exist. Afterwards steps of this size do not allocate, except for scratch memory that an operator keeps from its
+  /// first call.
   void prepare(std::int64_t samples, bool training = true);
-  /// Makes all kernels that there are, and later ones, by other choices of algorithms.
-  /// @throws as ops::Ops::use and ops::Ops::make; nothing has changed then
+  /// Makes all existing and later kernels with other kernel choices.
+  /// @throws as ops::Ops::use and ops::Ops::make; nothing changes then
   void use(const ops::Choices& choices);
-  /// What kernels are made by.
+  /// The kernel choices in use.
   [[nodiscard]] const ops::Choices& choices() const;
-  /// Memory that activations and their gradients take in a step, or in an evaluation.
+  /// Memory of activations and their gradients in a step, or in an evaluation.
   [[nodiscard]] Bytes activation_bytes(std::int64_t samples, bool training = true);
-  /// The operators of a step, in their order, and its updates where there is memory for them.
+  /// The operators of a step, in their order, and its updates if their buffers are bound.
   [[nodiscard]] std::vector<OperatorReport> operators(std::int64_t samples);
 
-  /// One step: forward, backward, the sums over ranks, and the update, unless something is not finite.
+  /// Runs one step: forward, backward, the reduction over ranks, and the update, unless a value is not finite.
   /// @return valid until the next call
-  /// @throws what `peers` and the kernels throw, e.g. Error{invalid_argument} for a label that is no class
+  /// @throws what `peers` and the kernels throw, for instance Error{invalid_argument} for a label that is no class
   const StepResult& train(const Feed& feed, const StepScalars& scalars, Peers& peers);
-  /// What each loss term has come to on this rank in the last step.
-  [[nodiscard]] std::span<const ops::Figures> own_figures() const;
+  /// The sums of each loss term on this rank in the last step.
+  [[nodiscard]] std::span<const ops::LossSums> own_loss_sums() const;
 
-  /// Forward only, by running statistics. @return each loss term's figures, valid until the next call
-  std::span<const ops::Figures> evaluate(const Feed& feed);
-  /// What is minimized, of figures that are summed over all ranks and batches.
-  [[nodiscard]] double loss_of(std::span<const ops::Figures> figures, double samples) const;
+  /// Runs forward only, with running statistics. @return the sums of each loss term, valid until the next call
+  std::span<const ops::LossSums> evaluate(const Feed& feed);
+  /// The objective, from loss sums over all ranks and batches.
+  [[nodiscard]] double loss_of(std::span<const ops::LossSums> loss_sums, double samples) const;
 
-  /// The order in which a step reports parameters, whatever the number of samples.
+  /// The order in which a step reports parameters, the same for any number of samples.
   [[nodiscard]] std::vector<int> backward_order();
 
-  /// Hands over the items of a step, in their order, to be run by a `Runner` once or several times, when the feed and
-  /// the numbers are there: what `train` does at once. @see nn/step.hpp
+  /// Submits the items of a step in their order, which a `Runner` runs once or several times when the feed and the
+  /// scalars are set. `train` does all of this at once. @see nn/step.hpp
   void submit_step(const Feed& feed, ItemQueue& queue);
-  /// What items read and write beside tensors.
+  /// The scalars that items read and write.
   [[nodiscard]] StepNumbers& numbers() { return *numbers_; }
-  /// What a `Runner` runs them on.
+  /// The lanes on which a `Runner` runs the items.
   [[nodiscard]] Lanes& lanes() { return *lanes_; }
 
   /// Averages the running statistics over ranks, as `average_statistics` does. Collective. @throws as that

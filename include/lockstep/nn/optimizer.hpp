@@ -12,44 +12,48 @@
 
 namespace lockstep::nn {
 
-/// As PyTorch's SGD names them; dampening is 0.
+/// Options of SGD, with PyTorch's names; dampening is 0.
 struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
-  /// Whether weight decay is also on parameters of one dimension: biases, and what normalization scales and shifts by.
+  /// Whether weight decay also applies to parameters of one dimension: biases and the parameters of normalization.
   bool decay_vectors = true;
-  /// Parameters that stay as they are: names, or what names begin with up to a dot ("layer1" is all of
+  /// Parameters that are not updated: names, or prefixes of names that end before a dot ("layer1" includes
   /// "layer1.0.conv1").
   std::vector<std::string> frozen;
   friend bool operator==(const SgdOptions&, const SgdOptions&) = default;
 };
 
-/// Stochastic gradient descent with momentum over flat slices; the velocity belongs to the caller and starts at 0.
-/// @source Sutskever, Martens, Dahl, Hinton, ICML 2013, in PyTorch's form (velocity without the learning rate)
+/// Stochastic gradient descent with momentum over flat slices. The momentum buffer belongs to the caller and starts at
+/// 0.
+/// @source Sutskever, Martens, Dahl, Hinton, ICML 2013, in PyTorch's form (the momentum buffer does not contain the
+/// learning rate)
 class Sgd {
  public:
-  /// @throws Error{invalid_argument} if an option is negative, Nesterov is asked for without momentum, or no parameter
-  ///         has a name that is to be frozen
+  /// @throws Error{invalid_argument} if an option is negative, Nesterov is used without momentum, or a frozen name
+  /// matches no parameter
   Sgd(const Layout& parameters, SgdOptions options);
 
   [[nodiscard]] const SgdOptions& options() const { return options_; }
 
-  /// What `ops::Ops::sgd` has to do in each step: updates of `parameters` and `velocity` in place.
-  /// @param scalars  are read when it is done
+  /// The updates that `ops::Ops::sgd` makes in each step, of `parameters` and `velocity` (the momentum buffer) in
+  /// place.
+  /// @param scalars  are read when the update runs
   /// @throws Error{invalid_argument} if counts or dtypes differ
   [[nodiscard]] std::vector<ops::SgdStep> steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
                                                 const ops::UpdateScalars& scalars) const;
-  /// The same of some parts of the parameters, ascending. @param velocity  of these, one behind the other
+  /// The same for some parts of the parameters, ascending. @param velocity  the momentum buffers of these parts,
+  /// concatenated
   [[nodiscard]] std::vector<ops::SgdStep> steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
                                                 const ops::UpdateScalars& scalars,
                                                 std::span<const LayoutPart> parts) const;
 
-  /// What of these parts is updated at all, in ranges.
+  /// The ranges of these parts that are updated, without frozen parameters.
   [[nodiscard]] std::vector<LayoutPart> updated(std::span<const LayoutPart> parts) const;
 
  private:
-  /// Parameters one behind the other that are updated alike.
+  /// Consecutive parameters with the same update rule.
   struct Range {
     LayoutPart part;
     double weight_decay;

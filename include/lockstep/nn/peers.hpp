@@ -7,33 +7,33 @@
 
 namespace lockstep::nn {
 
-/// What a step needs of the other ranks. Calls come from the thread that runs the step, in the same order on every rank
-/// whatever its samples.
+/// What a step needs from the other ranks. The thread that runs the step makes the calls, in the same order on every
+/// rank, also on ranks without samples.
 class Peers {
  public:
   virtual ~Peers() = default;
-  /// The gradient of this parameter (an index into `Graph::parameters()`) is complete: of this rank's samples. Must not
-  /// block for long.
+  /// The gradient of this parameter (an index into `Graph::parameters()`) is complete for this rank's samples. The call
+  /// must not block for long.
   virtual void ready(int parameter) = 0;
-  /// Between operators of the backward pass: a chance to let communication progress.
+  /// Is called between operators of the backward pass, so that communication can progress.
   virtual void between_operators() = 0;
-  /// Overwrites the values with their sums over ranks, at once.
+  /// Overwrites the values with their sums over ranks, and waits for them.
   virtual void sum(std::span<double> values) = 0;
-  /// How many ranks there are.
+  /// Number of ranks.
   [[nodiscard]] virtual int size() const = 0;
-  /// Overwrites `all` with every rank's `own`, one behind the other.
+  /// Overwrites `all` with the concatenation of every rank's `own`.
   virtual void gather(std::span<const double> own, std::span<double> all) = 0;
-  /// Comes after all parameters: gradients that this rank updates by are sums over ranks when it returns, and so are
-  /// these values.
-  /// @param found  numbers that `find` overwrites, of sums that this rank has then; added up over ranks where each has
-  ///               sums of its own
-  /// @return whether every gradient is finite, on every rank and in sum
+  /// Is called after all parameters are ready. When it returns, the gradients that this rank's update uses are sums
+  /// over ranks, and so are `values`.
+  /// @param found  numbers that `find` computes from the reduced gradients of this rank; they are summed over ranks if
+  /// each rank has its own part of the reduced gradients
+  /// @return whether every gradient is finite, on every rank and after the reduction
   virtual bool finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) = 0;
-  /// Where each rank updates parameters of its own: overwrites all others with what their ranks have made of them.
+  /// With a sharded optimizer: overwrites the parameters that other ranks updated with their values.
   virtual void gather_parameters() = 0;
 };
 
-/// One rank alone.
+/// A single rank.
 class NoPeers final : public Peers {
  public:
   void ready(int /*parameter*/) override {}
@@ -43,7 +43,7 @@ class NoPeers final : public Peers {
   void gather(std::span<const double> own, std::span<double> all) override {
     std::copy(own.begin(), own.end(), all.begin());
   }
-  /// Looks at nothing: what is not finite shows in the weights.
+  /// Checks nothing; non-finite values show in the weights.
   bool finish(std::span<double> /*values*/, std::span<double> /*found*/, const std::function<void()>& find) override {
     find();
     return true;

@@ -20,16 +20,16 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-/// How an activation (or the gradient with respect to it, which has the same format) lies in memory.
-/// Without `native` it is plain row-major NCHW; otherwise a back end's own, e.g. blocked by 16 channels.
+/// The memory layout of an activation and of its gradient. Without `native` it is plain row-major NCHW; otherwise it is
+/// a compute library's own layout, for instance in blocks of 16 channels.
 struct Format {
   Shape shape;
   DType dtype = DType::float32;
-  Bytes bytes;                         ///< memory it needs, a back end's padding included
-  std::shared_ptr<const void> native;  ///< the back end's descriptor; empty for plain
-  std::string_view layout = "nchw";    ///< its name, for people
+  Bytes bytes;                         ///< size in memory, with the library's padding
+  std::shared_ptr<const void> native;  ///< the library's descriptor; empty for plain
+  std::string_view layout = "nchw";    ///< readable name
 
-  /// Row-major, without padding: what every implementation takes.
+  /// Row-major without padding, which every compute library accepts.
   static Format plain(Shape shape, DType dtype) { return {shape, dtype, {shape.count() * size_of(dtype)}}; }
 };
 

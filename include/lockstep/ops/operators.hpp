@@ -15,14 +15,14 @@
 
 namespace lockstep::ops {
 
-/// What an operator does to its result before handing it on; fused so that a back end can save a pass over memory.
+/// An activation fused into an operator, which saves a pass over memory.
 enum class Activation {
   none,
   relu,
-  relu6,  ///< of batch norm only
+  relu6,  ///< for batch norm only
 };
 
-/// A parameter, which is learned, or state, which steps change otherwise. Before training its values are uniform in
+/// A parameter, which is learned, or a state tensor, which steps update otherwise. Its initial values are uniform in
 /// [value − spread, value + spread).
 struct OwnedTensor {
   std::string name;  ///< within its operator: "weight"
@@ -33,8 +33,8 @@ struct OwnedTensor {
   [[nodiscard]] std::int64_t count() const;
 };
 
-/// What has to be done at least, whoever does it: operations on numbers, and elements that are read or written once,
-/// each tensor's own.
+/// The minimum of work of an operator: floating-point operations, and elements of all tensors, each read or written
+/// once.
 struct Cost {
   std::int64_t flops = 0;
   std::int64_t elements = 0;
@@ -42,36 +42,36 @@ struct Cost {
   friend Cost operator+(const Cost& a, const Cost& b) { return {a.flops + b.flops, a.elements + b.elements}; }
 };
 
-/// What follows from an operator and the extents of its inputs.
+/// Everything that follows from an operator and the extents of its inputs.
 struct Signature {
   Shape output;
   std::vector<OwnedTensor> parameters;
   std::vector<OwnedTensor> state;
   Cost forward;
-  Cost backward;                ///< without the gradients of inputs where those are separate work
-  Cost backward_inputs;         ///< that work
-  std::vector<Content> inputs;  ///< what the inputs have to be; empty: all real
-  /// Whether the result is `Figures`, in float64, whatever the precision of the inputs.
+  Cost backward;                ///< without input gradients, if these are separate work
+  Cost backward_inputs;         ///< the work for input gradients
+  std::vector<Content> inputs;  ///< required contents of the inputs; empty: all real
+  /// Whether the result is `LossSums`, which is in float64 for inputs of any precision.
   bool is_loss = false;
 };
 
-/// What a loss gives for a batch, all sums over its samples. Its gradient is taken of `loss` alone, and is 1 ÷ the
-/// step's weight times the loss's coefficient.
-struct Figures {
-  double weight = 0;   ///< what `loss` is to be divided by for a mean, of targets alone
-  double loss = 0;     ///< natural logarithms where there are any
-  double correct = 0;  ///< what predictions that are right weigh, where that can be said
+/// The result of a loss for a batch: sums over its samples. Gradients are those of `loss`, multiplied by the
+/// coefficient of the loss term divided by its normalizer.
+struct LossSums {
+  double weight = 0;   ///< divisor of `loss` for a mean; depends on targets only
+  double loss = 0;     ///< with natural logarithms
+  double correct = 0;  ///< weight of the correct predictions, if defined
 
-  /// Of two parts of a batch together.
-  Figures& operator+=(const Figures& other);
+  /// Adds the sums of another part of the batch.
+  LossSums& operator+=(const LossSums& other);
 };
-/// All of them as numbers.
-std::span<double> numbers(std::span<Figures> figures);
+/// A view of the sums as numbers.
+std::span<double> numbers(std::span<LossSums> loss_sums);
 
 // Each operator: its options, then `signature`, what follows from them for inputs of some extent, and `text`, what it
 // is called in lists.
 
-/// A number for each direction; one alone stands for both.
+/// A number for each direction; a single number stands for both.
 struct Pair {
   std::int64_t height;
   std::int64_t width;
@@ -85,15 +85,14 @@ struct Pair {
 };
 
 /// Weights: out_channels × (in_channels ÷ groups) × kernel height × kernel width; bias: out_channels.
-/// Cross-correlation, as everywhere in the field, and PyTorch's Conv2d. Channels in and out are cut into `groups` equal
-/// parts, in order, and each part of the result sees its own part of the input only; as many groups as channels make it
-/// depthwise.
+/// It is a cross-correlation, as PyTorch's Conv2d. Input and output channels are cut into `groups` equal parts, and
+/// each part of the result depends on its own part of the input only. As many groups as channels make it depthwise.
 struct Convolution {
   std::int64_t out_channels = 1;
   Pair kernel = 3;
   Pair stride = 1;
-  Pair padding = 0;   ///< zeros on each side
-  Pair dilation = 1;  ///< from one element of a window to the next
+  Pair padding = 0;   ///< number of zeros on each side
+  Pair dilation = 1;  ///< distance between elements of a window
   std::int64_t groups = 1;
   bool bias = true;
   Activation activation = Activation::none;
@@ -103,15 +102,15 @@ struct Convolution {
   [[nodiscard]] std::string text() const;
 };
 
-/// Normalization of each channel by the batch's mean and variance in training, by the running ones else. With
-/// `residual` a second input of the same extent is added to that: the end of a residual block in one operator.
-/// Parameters gamma ("weight") and beta ("bias"), state "running_mean" and "running_var": channels each.
+/// Normalizes each channel by the batch's mean and variance in training, and by the running ones otherwise. With
+/// `residual` it adds a second input of the same extent: the end of a residual block in one operator. Parameters gamma
+/// ("weight") and beta ("bias"), state "running_mean" and "running_var": channels each.
 /// @source Ioffe & Szegedy, "Batch Normalization", ICML 2015
 struct BatchNorm {
   double epsilon = 1e-5;
   double momentum = 0.1;  ///< running = (1 − momentum)·running + momentum·batch (variance unbiased), as PyTorch
   Activation activation = Activation::none;
-  bool synchronized = false;  ///< by mean and variance of all ranks' parts of the batch, not of each part by itself
+  bool synchronized = false;  ///< uses mean and variance of the global batch (SyncBN) instead of each rank's part
   bool residual = false;      ///< whether there is a second input; the activation comes after the sum
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
@@ -126,8 +125,8 @@ struct Relu {
   [[nodiscard]] std::string text() const;
 };
 
-/// The largest element of each window, as PyTorch's MaxPool2d; one that does not fit is left out, and padding, at most
-/// half of the kernel, is never the largest. Ties: the first in row-major order takes the gradient.
+/// The maximum of each window, as PyTorch's MaxPool2d. Windows that do not fit are left out. Padding, at most half of
+/// the kernel, is never the maximum. With ties the first element in row-major order gets the gradient.
 struct MaxPool {
   Pair kernel = 2;
   Pair stride = 2;
@@ -139,20 +138,20 @@ struct MaxPool {
   [[nodiscard]] std::string text() const;
 };
 
-/// The mean of each window, as PyTorch's AvgPool2d; one that does not fit is left out.
+/// The mean of each window, as PyTorch's AvgPool2d. Windows that do not fit are left out.
 struct AveragePool {
   Pair kernel = 2;
   Pair stride = 2;
   Pair padding = 0;               ///< on each side, at most half of the kernel
-  bool count_include_pad = true;  ///< whether padding counts as zeros in the mean, or is left out of it
+  bool count_include_pad = true;  ///< whether padding counts as zeros in the mean
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
 
-/// Weights, out_features × (channels·height·width) of the input in NCHW order, times the flattened input, plus a bias:
-/// `out_features` elements of each sample.
+/// A linear layer: weights, out_features × (channels·height·width) in NCHW order, times the flattened input, plus a
+/// bias. Each sample gets `out_features` elements.
 struct Linear {
   std::int64_t out_features = 1;
   Activation activation = Activation::none;
@@ -162,7 +161,7 @@ struct Linear {
   [[nodiscard]] std::string text() const;
 };
 
-/// Sum of two results of equal shape: the end of a residual block.
+/// The sum of two values of equal shape, as at the end of a residual block.
 struct Add {
   Activation activation = Activation::none;
 
@@ -171,23 +170,23 @@ struct Add {
   [[nodiscard]] std::string text() const;
 };
 
-/// In training each element is 0 with this probability, and otherwise divided by what is left of 1; else the input.
-/// Which ones depends on the run's seed, the step, the operator's key, the sample's place in the step's batch and the
-/// element's place in the sample, and so not on ranks.
+/// In training each element becomes 0 with probability p, and is divided by 1 − p otherwise. In evaluation it is the
+/// identity. The mask depends on the run's seed, the step, the operator's key, the sample's position in the global
+/// batch and the element's position in the sample, and therefore not on the number of ranks.
 /// @source Srivastava et al.: Dropout, JMLR 2014
 struct Dropout {
   double probability = 0.5;
-  std::uint64_t key = 0;  ///< a graph gives each of its nodes one of its own, by its name
+  std::uint64_t key = 0;  ///< a graph derives a distinct one from each node's name
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
 
-/// A function of each element by itself, as PyTorch's of that name, also in what it takes for the derivative where
-/// there is none: 0 for relu6 at 0 and 6, `slope` for leaky_relu at 0, 0 and 1 for hard_swish at −3 and 3.
+/// An elementwise function, as PyTorch's of the same name. Where no derivative exists, it uses PyTorch's value: 0 for
+/// relu6 at 0 and 6, `slope` for leaky_relu at 0, 0 and 1 for hard_swish at −3 and 3.
 struct Pointwise {
-  /// Which function of x.
+  /// The function of x.
   enum class Kind {
     relu6,       ///< min(max(x, 0), 6)
     leaky_relu,  ///< x where it is positive, else slope·x
@@ -199,7 +198,7 @@ struct Pointwise {
     gelu_tanh,  ///< the same with Φ(x) ≈ ½·(1 + tanh(√(2/π)·(x + 0.044715·x³))): PyTorch's approximate='tanh'
   };
   Kind kind = Kind::silu;
-  double slope = 0.01;  ///< of leaky_relu, not negative
+  double slope = 0.01;  ///< for leaky_relu, not negative
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
@@ -213,7 +212,7 @@ struct GlobalAveragePool {
   [[nodiscard]] std::string text() const;
 };
 
-/// The means of height × width windows, whatever the input's extent, as PyTorch's AdaptiveAvgPool2d: window i of n
+/// The means of height × width windows for an input of any extent, as PyTorch's AdaptiveAvgPool2d: window i of n
 /// along an axis of e elements begins at ⌊i·e ÷ n⌋ and ends before ⌈(i + 1)·e ÷ n⌉, so windows can overlap.
 struct AdaptiveAveragePool {
   std::int64_t height = 1;
@@ -224,19 +223,19 @@ struct AdaptiveAveragePool {
   [[nodiscard]] std::string text() const;
 };
 
-/// What takes a convolution's results back to the extent of its inputs, as PyTorch's ConvTranspose2d: every element is
-/// multiplied by the window of its channel's weights, and windows that overlap are added. Along each axis of n elements
-/// the result has (n − 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1.
-/// Weights: in_channels × (out_channels ÷ groups) × kernel height × kernel width; bias: out_channels.
+/// A transposed convolution, as PyTorch's ConvTranspose2d: every element is multiplied by the window of its channel's
+/// weights, and overlapping windows are added. Along each axis of n elements the result has (n − 1)·stride − 2·padding
+/// + dilation·(kernel − 1) + output_padding + 1. Weights: in_channels × (out_channels ÷ groups) × kernel height ×
+/// kernel width; bias: out_channels.
 /// @source Dumoulin & Visin, "A guide to convolution arithmetic for deep learning", arXiv 1603.07285
 struct TransposedConvolution {
   std::int64_t out_channels = 1;
   Pair kernel = 3;
   Pair stride = 1;
-  Pair padding = 0;         ///< what is cut off on each side
-  Pair output_padding = 0;  ///< what is added at the end; less than the stride or the dilation
+  Pair padding = 0;         ///< elements that are cut off on each side
+  Pair output_padding = 0;  ///< elements that are added at the end; less than the stride or the dilation
   Pair dilation = 1;
-  std::int64_t groups = 1;  ///< as of `Convolution`
+  std::int64_t groups = 1;  ///< as for `Convolution`
   bool bias = true;
   Activation activation = Activation::none;
 
@@ -245,16 +244,16 @@ struct TransposedConvolution {
   [[nodiscard]] std::string text() const;
 };
 
-/// Product of two results, element by element. Where one of them has one channel, row or column and the other more, it
-/// is used for all of them, as in PyTorch, and its gradient is the sum over them: the gate of a squeeze-and-excitation
-/// block has one row and one column. The batches are equal.
+/// The elementwise product of two values. An extent of 1 in channels, rows or columns is broadcast, as in PyTorch, and
+/// the gradient is summed over it; for instance the gate of a squeeze-and-excitation block has one row and one column.
+/// The batches are equal.
 struct Multiply {
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
 
-/// Batch norm of which nothing is learned and nothing changes: (x − running_mean) ÷ √(running_var + epsilon) · weight +
+/// Batch norm with constant parameters and statistics: (x − running_mean) ÷ √(running_var + epsilon) · weight +
 /// bias, all four of them state, channels each. As torchvision's FrozenBatchNorm2d.
 struct FrozenBatchNorm {
   double epsilon = 1e-5;
@@ -264,13 +263,13 @@ struct FrozenBatchNorm {
   [[nodiscard]] std::string text() const;
 };
 
-/// Normalization by the mean and (biased) variance of what `axes` says, then times "weight" plus "bias", parameters of
-/// the extent that has been normalized. In training as in evaluation.
+/// Normalizes by the mean and (biased) variance over `axes`, then multiplies by "weight" and adds "bias", parameters of
+/// the normalized extent. Training and evaluation are the same.
 /// @source Ba, Kiros & Hinton, "Layer Normalization", arXiv:1607.06450
 struct LayerNorm {
-  /// Over what mean and variance are taken.
+  /// The axes of mean and variance.
   enum class Axes {
-    channels,  ///< those of each position by itself: nn.LayerNorm(C) of a sequence, LayerNorm2d of ConvNeXt
+    channels,  ///< channels of each position: nn.LayerNorm(C) of a sequence, LayerNorm2d of ConvNeXt
     sample,    ///< channels, rows and columns: nn.LayerNorm((C, H, W))
   };
   Axes axes = Axes::channels;
@@ -281,11 +280,11 @@ struct LayerNorm {
   [[nodiscard]] std::string text() const;
 };
 
-/// Normalization of each sample's groups of neighboring channels by their mean and (biased) variance, then times
-/// "weight" plus "bias" of each channel, as PyTorch's nn.GroupNorm. In training as in evaluation.
+/// Normalizes each sample's groups of neighboring channels by their mean and (biased) variance, then multiplies by
+/// "weight" and adds "bias" of each channel, as PyTorch's nn.GroupNorm. Training and evaluation are the same.
 /// @source Wu & He, "Group Normalization", ECCV 2018
 struct GroupNorm {
-  std::int64_t groups = 1;  ///< divide the channels
+  std::int64_t groups = 1;  ///< number of groups, which divides the channels
   double epsilon = 1e-5;
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
@@ -293,10 +292,10 @@ struct GroupNorm {
   [[nodiscard]] std::string text() const;
 };
 
-/// What a sample's values are arranged along.
+/// An axis of a sample.
 enum class Axis { channels, height, width };
 
-/// Two or more inputs one after another along an axis, in which alone their shapes may differ; as torch.cat.
+/// Concatenation of two or more inputs along an axis, as torch.cat; their shapes may differ along that axis only.
 struct Concat {
   Axis axis = Axis::channels;
 
@@ -305,8 +304,8 @@ struct Concat {
   [[nodiscard]] std::string text() const;
 };
 
-/// What lies at begin … end − 1 along an axis; as PyTorch's x[:, begin:end] for channels, but for negative numbers and
-/// for ends beyond the input, which are refused.
+/// The elements begin … end − 1 along an axis, as PyTorch's x[:, begin:end] for channels. Negative numbers and ends
+/// beyond the input are refused.
 struct Slice {
   Axis axis = Axis::channels;
   std::int64_t begin = 0;
@@ -317,8 +316,7 @@ struct Slice {
   [[nodiscard]] std::string text() const;
 };
 
-/// Each sample's values, in row-major order, in another shape of as many elements; as PyTorch's reshape with the batch
-/// as it is.
+/// Changes the shape of each sample, with as many elements in row-major order, as PyTorch's reshape without the batch.
 struct Reshape {
   std::int64_t channels = 1;
   std::int64_t height = 1;
@@ -329,8 +327,8 @@ struct Reshape {
   [[nodiscard]] std::string text() const;
 };
 
-/// Another order of each sample's axes: `order` names the input's axes that become channels, height and width. As
-/// PyTorch's permute(0, …): {width, channels, height} is permute(0, 3, 1, 2).
+/// Permutes each sample's axes: `order` names the input's axes that become channels, height and width, as PyTorch's
+/// permute(0, …). {width, channels, height} is permute(0, 3, 1, 2).
 struct Permute {
   std::array<Axis, 3> order{Axis::channels, Axis::height, Axis::width};
 
@@ -339,31 +337,30 @@ struct Permute {
   [[nodiscard]] std::string text() const;
 };
 
-/// How a value between pixels is found.
+/// Interpolation between pixels.
 enum class Interpolation { nearest, bilinear };
 
-/// Images of another size, as PyTorch's F.interpolate(mode = "nearest" or "bilinear"): to height × width, or, where
-/// `scale` is not 0, to that many times the input's. The nearest pixel is floor(out index · (in ÷ out)), in float32 as
-/// PyTorch does it; bilinear ones are taken between pixels' centers, without antialiasing.
+/// Resizes images, as PyTorch's F.interpolate(mode = "nearest" or "bilinear"): to height × width, or, if `scale` is not
+/// 0, by that factor. The nearest pixel is floor(out index · (in ÷ out)), in float32 as in PyTorch. Bilinear
+/// interpolation is between the centers of pixels, without antialiasing.
 struct Resize {
   std::int64_t height = 0;
   std::int64_t width = 0;
   std::int64_t scale = 0;
   Interpolation mode = Interpolation::nearest;
-  bool align_corners = false;  ///< of bilinear: the corners' centers stay where they are
+  bool align_corners = false;  ///< for bilinear: keeps the centers of the corner pixels in place
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
 
-/// Long short-term memory over a sequence N×C×1×T, as torch.nn.LSTM of one layer: hidden states N×hidden×1×T, and where
-/// it is bidirectional those of the other direction after them, N×2·hidden×1×T. Initial states are zero; gates are in
-/// the order i, f, g, o. A second input, int32 lengths N×1×1×1 from 0 to T, makes it as with packed sequences: results
-/// from a sample's length on are zero, values of the input there are not read, and the other direction starts at the
-/// sample's own end.
-/// Parameters "weight_ih_l0": 4·hidden × C, "weight_hh_l0": 4·hidden × hidden, "bias_ih_l0" and "bias_hh_l0": 4·hidden,
-/// and with "_reverse" behind the name those of the other direction.
+/// Long short-term memory over a sequence N×C×1×T, as torch.nn.LSTM of one layer: the result is the hidden states
+/// N×hidden×1×T, and for a bidirectional layer those of the other direction after them, N×2·hidden×1×T. Initial states
+/// are zero; gates are in the order i, f, g, o. An optional second input, int32 lengths N×1×1×1 from 0 to T,
+/// corresponds to packed sequences: results from a sample's length on are zero, the input there is not read, and the
+/// other direction starts at the sample's own end. Parameters "weight_ih_l0": 4·hidden × C, "weight_hh_l0": 4·hidden ×
+/// hidden, "bias_ih_l0" and "bias_hh_l0": 4·hidden, and with the suffix "_reverse" those of the other direction.
 /// @source Hochreiter & Schmidhuber, "Long Short-Term Memory", Neural Computation 9(8), 1997; with the forget gate of
 /// Gers et al., "Learning to Forget", 2000
 struct Lstm {
@@ -375,13 +372,14 @@ struct Lstm {
   [[nodiscard]] std::string text() const;
 };
 
-/// A row of a table for each token, as torch.nn.Embedding: int32 tokens N×1×1×T, from 0 to entries − 1, to
-/// N×features×1×T. Parameter "weight": entries × features, before training uniform in [−√3, √3), which has the variance
-/// of the normal distribution that PyTorch draws from.
+/// Looks up a row of a table for each token, as torch.nn.Embedding: int32 tokens N×1×1×T, from 0 to entries − 1, become
+/// N×features×1×T. Parameter "weight": entries × features, initially uniform in [−√3, √3), which has the variance of
+/// PyTorch's normal distribution.
 struct Embedding {
   std::int64_t entries = 1;
   std::int64_t features = 1;
-  /// A token whose row gets no gradient. (PyTorch also begins with zeros in it; here it begins as the others do.)
+  /// A token whose row gets no gradient. (PyTorch also initializes the row with zeros; here it is initialized like the
+  /// others.)
   std::optional<std::int32_t> padding_index = std::nullopt;
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
@@ -390,14 +388,14 @@ struct Embedding {
 };
 
 /// A loss: softmax over the channels of the first input, then cross-entropy against the second, an int32 label for each
-/// position, as PyTorch's. `Figures::weight` counts the labels that are not ignored, each as much as its class;
-/// `correct` those with the largest logit (the first of equals).
+/// position, as PyTorch's. `LossSums::weight` is the sum of the class weights of the labels that are not ignored;
+/// `correct` is that of the labels with the largest logit (the first of equals).
 struct CrossEntropy {
-  std::int32_t ignore_index = -100;  ///< a label that counts for nothing, as in PyTorch
-  /// The part of a target that is spread evenly over all classes.
+  std::int32_t ignore_index = -100;  ///< a label without weight, as in PyTorch
+  /// The fraction of a target that is spread evenly over all classes.
   /// @source Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", CVPR 2016
   double label_smoothing = 0;
-  std::vector<double> class_weights = {};  ///< what each class's part of a loss is multiplied by; empty: all 1
+  std::vector<double> class_weights = {};  ///< factor of each class's part of the loss; empty: all 1
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
@@ -405,9 +403,9 @@ struct CrossEntropy {
 };
 
 /// A loss: softmax over the channels of the first input, then cross-entropy against the second, which has a probability
-/// for each class at each position, N×C×H×W as the logits, as PyTorch's with such targets. Targets are taken as they
-/// are, whatever they sum to. `Figures::weight` counts positions, whatever classes weigh; `correct` those whose largest
-/// logit is where the largest target is (the first of equals).
+/// for each class at each position, N×C×H×W as the logits, as PyTorch's with such targets. Targets are used as they are
+/// and need not sum to 1. `LossSums::weight` counts positions, independent of class weights; `correct` counts positions
+/// where the largest logit is at the largest target (the first of equals).
 struct SoftCrossEntropy {
   double label_smoothing = 0;              ///< as `CrossEntropy`'s
   std::vector<double> class_weights = {};  ///< as `CrossEntropy`'s
@@ -418,10 +416,9 @@ struct SoftCrossEntropy {
 };
 
 /// A loss: of each logit x of the first input, against its target t in [0, 1] in the second, which is of the same
-/// shape: −p·t·log σ(x) − (1 − t)·log(1 − σ(x)), as PyTorch's `binary_cross_entropy_with_logits`. A third input of the
-/// same shape, if there is one, has what each element's loss is multiplied by; it is to be no less than 0.
-/// `Figures::weight` is the sum of these weights, or the number of elements; `correct` that of elements whose logit is
-/// above 0 just where the target is above ½.
+/// shape: −p·t·log σ(x) − (1 − t)·log(1 − σ(x)), as PyTorch's `binary_cross_entropy_with_logits`. An optional third
+/// input of the same shape holds a factor ≥ 0 for each element's loss. `LossSums::weight` is the sum of these factors,
+/// or the number of elements; `correct` is that of elements whose logit is above 0 exactly if the target is above ½.
 struct BinaryCrossEntropy {
   double positive_weight = 1;  ///< p
 
@@ -430,8 +427,8 @@ struct BinaryCrossEntropy {
   [[nodiscard]] std::string text() const;
 };
 
-/// A loss: of each difference d of the first input and the second, which is of the same shape: d² ÷ 2β where |d| < β,
-/// else |d| − β ÷ 2, as PyTorch's `smooth_l1_loss`; with β = 0 the absolute error. Weights as `BinaryCrossEntropy`'s.
+/// A loss of the differences d between two inputs of the same shape: d² ÷ 2β if |d| < β, otherwise |d| − β ÷ 2, as
+/// PyTorch's `smooth_l1_loss`; with β = 0 it is the absolute error. Weights are those of `BinaryCrossEntropy`.
 /// @source Girshick, "Fast R-CNN", ICCV 2015
 struct SmoothL1 {
   double beta = 1;
@@ -442,13 +439,12 @@ struct SmoothL1 {
 };
 
 /// A loss of boxes, N×4×H×W: x1, y1, x2, y2 in the channels, of a prediction and a target. 1 − generalized intersection
-/// over union, as torchvision's `generalized_box_iou_loss`. A third input N×1×H×W, if there is one, has what each box's
-/// loss is multiplied by; it is to be no less than 0. `Figures::weight` is the sum of these weights, or the number of
-/// boxes. An area that would be negative, as there is where x2 < x1, counts as 0 where it divides: finite boxes give
-/// finite losses and gradients.
+/// over union, as torchvision's `generalized_box_iou_loss`. An optional third input N×1×H×W holds a factor ≥ 0 for each
+/// box's loss. `LossSums::weight` is the sum of these factors, or the number of boxes. A negative area (x2 < x1) counts
+/// as 0 in divisors, so that finite boxes give finite losses and gradients.
 /// @source Rezatofighi et al., "Generalized Intersection over Union", CVPR 2019
 struct Giou {
-  double epsilon = 1e-7;  ///< is added to areas that divide
+  double epsilon = 1e-7;  ///< added to areas in divisors
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
@@ -456,7 +452,7 @@ struct Giou {
 };
 
 /// A loss: of each sample and channel of logits against targets in [0, 1] of the same shape, with p = σ(logit) and sums
-/// over positions, 1 − (2·Σ p·t + ε) ÷ (Σ p + Σ t + ε), as common code of segmentation has it. `Figures::weight` is
+/// over positions, 1 − (2·Σ p·t + ε) ÷ (Σ p + Σ t + ε), as is common in segmentation. `LossSums::weight` is
 /// samples × channels.
 /// @source Milletari et al., "V-Net", 3DV 2016
 struct Dice {
@@ -468,15 +464,15 @@ struct Dice {
 };
 
 /// A loss of sequences that are not aligned: −log of the probability, by a softmax over channels at each step, of all
-/// paths that become the target when repetitions, then blanks are left out. Inputs: logits N×C×1×T, then int32 targets
-/// N×1×1×S without blanks, how many of these each sample has N×1×1×1, and how many of its steps N×1×1×1. What comes
-/// after these lengths is not read. As PyTorch's `ctc_loss` with reduction "sum" of `log_softmax`: `Figures::weight` is
-/// the number of samples, and samples are not divided by their targets' lengths; `correct` counts those whose likeliest
-/// class at each step, repetitions, then blanks left out, makes the target.
+/// paths that become the target when repetitions and then blanks are removed. Inputs: logits N×C×1×T, then int32
+/// targets N×1×1×S without blanks, the number of these for each sample N×1×1×1, and the number of its steps N×1×1×1.
+/// Values behind these lengths are not read. As PyTorch's `ctc_loss` with reduction "sum" of `log_softmax`:
+/// `LossSums::weight` is the number of samples, and samples are not divided by their targets' lengths; `correct` counts
+/// samples whose likeliest class at each step, without repetitions and then without blanks, gives the target.
 /// @source Graves et al., "Connectionist Temporal Classification", ICML 2006
 struct Ctc {
   std::int32_t blank = 0;
-  /// Whether a target for which the steps do not suffice has a loss and gradients of 0, instead of infinity and NaN.
+  /// Whether a target that is too long for the steps has a loss and gradients of 0, instead of infinity and NaN.
   bool zero_infinity = false;
 
   /// @throws Error{invalid_argument} naming an option or extent that cannot be
@@ -486,18 +482,18 @@ struct Ctc {
 
 class Kernel;
 
-/// An operator of somebody else's: what it gives, and a kernel over plain formats that computes it.
+/// An operator that a program defines: its signature, and a kernel over plain formats.
 class CustomOperator {
  public:
   virtual ~CustomOperator() = default;
   /// @throws Error{invalid_argument} for inputs that it cannot take
   [[nodiscard]] virtual Signature signature(std::span<const Shape> inputs) const = 0;
   [[nodiscard]] virtual std::string text() const = 0;
-  /// @param inputs  plain, as many as `signature` has accepted; the batch may be 0
+  /// @param inputs  plain formats, as many as `signature` accepted; the batch may be 0
   [[nodiscard]] virtual std::unique_ptr<Kernel> make(std::span<const Format> inputs) const = 0;
 };
 
-/// Lets a network hold it.
+/// A node with a CustomOperator.
 struct Custom {
   std::shared_ptr<const CustomOperator> of;
 
@@ -506,14 +502,14 @@ struct Custom {
   [[nodiscard]] std::string text() const;
 };
 
-/// What a node of a network computes.
+/// The operator of a node.
 using Operator =
     std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, GlobalAveragePool,
                  AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm, LayerNorm, GroupNorm,
                  Concat, Slice, Reshape, Permute, Resize, Lstm, Embedding, CrossEntropy, SoftCrossEntropy,
                  BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
 
-/// As the operator's own. @throws Error{invalid_argument} as that
+/// The operator's own `signature`. @throws Error{invalid_argument} as that
 Signature signature_of(const Operator& op, std::span<const Shape> inputs);
 /// "convolution 3×3, stride 2, ReLU".
 std::string text_of(const Operator& op);

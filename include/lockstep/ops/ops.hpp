@@ -13,94 +13,95 @@
 #include "lockstep/ops/format.hpp"
 #include "lockstep/ops/operators.hpp"
 
-/// The arithmetic of operators: one interface, several implementations.
+/// Kernels of operators: one interface, several compute libraries.
 namespace lockstep::ops {
 
-/// What of an operator is run. Every operator has `infer`, `forward` and `backward`, a loss `weigh` too. An operator
-/// whose ranks have to know something of each other's parts first leaves that in `Arguments::part` by `measure`, before
-/// `forward`, and `measure_backward`, before `backward`. One whose result need not be kept has `recompute`.
+/// A pass of an operator. Every operator has `infer`, `forward` and `backward`; losses also have `normalizer`. An
+/// operator that needs statistics of all ranks writes its local statistics into `Arguments::part` by `measure`, before
+/// `forward`, and by `measure_backward`, before `backward`. An operator whose result need not be stored has
+/// `recompute`.
 enum class Pass {
-  weigh,  ///< of targets alone: `Figures::weight`, and nothing else
-  infer,  ///< by running statistics, and nothing is kept
+  normalizer,  ///< computes only `LossSums::weight`, from targets only
+  infer,       ///< forward with running statistics; nothing is kept for backward
   measure,
-  forward,    ///< by the batch's statistics, and what backward reads is kept
-  recompute,  ///< after `forward`, of the same inputs: the same output, bit for bit, and nothing else
+  forward,    ///< with the batch's statistics; keeps what backward reads
+  recompute,  ///< after `forward` with the same inputs: the same output to the last bit, and nothing else
   measure_backward,
   backward,
 };
 
-/// Whether a pass writes over what it finds, or adds to it.
+/// Whether a pass overwrites its result or accumulates into it.
 enum class Writes { overwrites, accumulates };
 
-/// What the planner of a step has to know of a kernel.
+/// Properties of a kernel that the planner of a step needs.
 struct Traits {
-  std::vector<Format> inputs;  ///< that it takes; whoever has another brings it into this one first
+  std::vector<Format> inputs;  ///< accepted formats; callers convert other formats first
   Format output;
-  Bytes saved;                              ///< what forward leaves for backward of the same batch
-  bool backward_reads_inputs = true;        ///< false: their memory can be used for others in between
-  bool backward_reads_first_input = false;  ///< of the inputs, and none of the others; where it reads inputs
+  Bytes saved;                              ///< size of what forward keeps for backward of the same batch
+  bool backward_reads_inputs = true;        ///< false: their memory can be reused in between
+  bool backward_reads_first_input = false;  ///< if it reads inputs: only the first one
   bool backward_reads_output = true;
-  bool recomputable = false;  ///< whether there is `recompute`; it is worth it where the output takes much memory
-  /// Whether the output's gradient may be handed over as two terms, `Arguments::second_output_gradient`.
+  bool recomputable = false;  ///< whether the kernel has `recompute`, which pays off for large outputs
+  /// Whether the output's gradient may be passed as two summands, `Arguments::second_output_gradient`.
   bool takes_two_gradients = false;
-  /// The input whose gradient may lie where the output's has been; −1: there is none, or it has another format.
+  /// The input whose gradient may overwrite the output's gradient; −1: none, or it has another format.
   int in_place_gradient = -1;
   Writes input_gradients = Writes::overwrites;
   Writes parameter_gradients = Writes::overwrites;
-  std::int64_t forward_part = 0;   ///< doubles that `measure` leaves for all ranks; 0: it is not run
-  std::int64_t backward_part = 0;  ///< and `measure_backward`
+  std::int64_t forward_part = 0;   ///< number of doubles in the local statistics of `measure`; 0: it is not run
+  std::int64_t backward_part = 0;  ///< the same for `measure_backward`
 };
 
-/// When and of what a call is made: what random numbers depend on.
-struct Occasion {
+/// The key of random numbers: everything they depend on beside the operator.
+struct RngKey {
   std::uint64_t seed = 0;         ///< of the run
   std::int64_t step = 0;          ///< of the run
-  std::int64_t first_sample = 0;  ///< the place of the call's first sample in the step's batch, over all ranks
+  std::int64_t first_sample = 0;  ///< position of the call's first sample in the global batch
 };
 
-/// Pointers of one call, in the formats that the kernel was made for. Parameters, state and their gradients are plain
-/// row-major whatever the activations' format is.
+/// Pointers of one call, in the formats that the kernel was made for. Parameters, state and their gradients are always
+/// plain row-major.
 struct Arguments {
   std::span<const void* const> inputs;
   std::span<const void* const> parameters;
   std::span<void* const> state;  ///< updated by forward
-  void* output = nullptr;        ///< forward, infer, weigh: overwritten; backward: what forward has left there
+  void* output = nullptr;        ///< forward, infer, normalizer: overwritten; backward: the result of forward
   void* saved = nullptr;
-  const Occasion* occasion = nullptr;  ///< of forward and backward
-  double* part = nullptr;              ///< of `measure` and `measure_backward`: overwritten
-  std::span<const double> parts;       ///< of the pass after them: every rank's, one behind the other, the same on each
+  const RngKey* rng_key = nullptr;  ///< for forward and backward
+  double* part = nullptr;           ///< local statistics of `measure` and `measure_backward`: overwritten
+  std::span<const double> parts;    ///< for the pass after them: gathered statistics of all ranks, the same on each
   // Of backward only (and `measure_backward`). A loss's output has one element of gradient, a double: what all its
   // gradients are multiplied by.
   void* output_gradient = nullptr;  ///< may be overwritten (a fused activation works in place), a loss's not
-  /// What is to be added to it; null: nothing. Only for kernels that say that they take it; `measure_backward` adds it,
-  /// and `backward` after that does not.
+  /// A second summand of the output's gradient; null: none. Only for kernels with `takes_two_gradients`. If
+  /// `measure_backward` runs, it adds the summand, and `backward` does not.
   const void* second_output_gradient = nullptr;
   std::span<void* const> input_gradients;      ///< a null entry is not computed (`Relu` and `Add`: may be
                                                ///< output_gradient itself, as Traits::in_place_gradient)
   std::span<void* const> parameter_gradients;  ///< sums over the samples of the batch
 };
 
-/// An operator's arithmetic for inputs of given formats. Its buffers are the caller's, so that memory can be planned
+/// An operator's implementation for inputs of given formats. The caller owns the buffers, so that memory can be planned
 /// and reused. One thread at a time runs it.
 class Kernel {
  public:
-  /// @param traits  of which nothing may change afterwards
+  /// @param traits  the properties, which do not change afterwards
   explicit Kernel(Traits traits) : traits_(std::move(traits)) {}
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
   virtual ~Kernel() = default;
 
   [[nodiscard]] const Traits& traits() const { return traits_; }
-  /// What computes it, for people.
+  /// A readable name of the algorithm.
   [[nodiscard]] virtual std::string algorithm(Pass /*pass*/) const { return "loops"; }
 
-  /// @throws Error{invalid_argument} for another number of tensors than it was made for; what the pass throws
+  /// @throws Error{invalid_argument} for another number of tensors than the kernel was made for; what the pass throws
   void run(Pass pass, const Arguments& call);
 
  protected:
-  /// For kernels that know their format only when they are made.
+  /// For kernels that determine their format in their own constructor.
   Kernel() = default;
-  /// To be called once, in the constructor.
+  /// Is called once, in the constructor.
   void set(Traits traits) { traits_ = std::move(traits); }
 
  private:
@@ -109,9 +110,9 @@ class Kernel {
   virtual void infer(const Arguments& call) { forward(call); }
   virtual void recompute(const Arguments& call);
   virtual void backward(const Arguments& call) = 0;
-  virtual void weigh(const Arguments& call);
+  virtual void normalizer(const Arguments& call);
   virtual void measure(const Arguments& call);
-  /// It has what `backward` has, but for the gradients that are to be written, and may overwrite output_gradient.
+  /// Has the arguments of `backward` except the gradients to write, and may overwrite output_gradient.
   virtual void measure_backward(const Arguments& call);
 
   Traits traits_;
@@ -119,10 +120,11 @@ class Kernel {
   std::size_t state_ = 0;
 };
 
-/// Numbers that an update reads when it runs: in memory, so that the same call can be made again with others.
+/// Scalars that an update reads when it runs. They are in memory, so that the same call can be repeated with other
+/// values.
 struct UpdateScalars {
   double learning_rate = 0;
-  double gradient_scale = 1;  ///< what gradients are multiplied by first
+  double gradient_scale = 1;  ///< factor of the gradients
   bool go = true;             ///< false: nothing is changed
 };
 
@@ -138,10 +140,10 @@ struct SgdStep {
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
-  const UpdateScalars* scalars = nullptr;  ///< never null when the step is taken
+  const UpdateScalars* scalars = nullptr;  ///< not null when the update runs
 };
 
-/// averages = decay · averages + (1 − decay) · values, over flat slices, unless the update was not made.
+/// EMA update over flat slices: averages = decay · averages + (1 − decay) · values. It is skipped with the update.
 struct AverageStep {
   void* averages = nullptr;
   const void* values = nullptr;
@@ -151,87 +153,86 @@ struct AverageStep {
   const UpdateScalars* scalars = nullptr;
 };
 
-/// How much a second all threads of a rank can do together.
+/// Peak rates of all threads of a rank together.
 struct MachineLimits {
-  double bytes_per_second = 0;  ///< read and written, by a copy that is larger than caches
-  double flops_per_second = 0;  ///< multiplications and additions, in registers
+  double bytes_per_second = 0;  ///< of a copy larger than the caches, reads plus writes
+  double flops_per_second = 0;  ///< multiplications and additions in registers
 };
 
-/// Whether a back end has kernels that store values in a 16-bit format.
+/// Whether a compute library has native half-precision kernels.
 struct HalfKernels {
   bool exist = false;
-  /// By which the processor multiplies such values, e.g. "AMX"; empty: by none, so that kernels convert what they read
-  /// to float32, and are slower than those of float32.
+  /// The processor's instructions for such values, for instance "AMX"; empty: none, so that kernels convert to float32
+  /// and are slower than those of float32.
   std::string_view instructions;
 };
 
 struct Algorithms;
 class Choices;
 
-/// Makes kernels. One per rank; used by one thread, which may use `threads` of its own.
+/// A compute library: makes kernels. Each rank has one; one thread uses it, and kernels may use threads of their own.
 class Ops {
  public:
   virtual ~Ops() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;  ///< "reference", "onednn"
-  /// Whether kernels can be made for activations and parameters of this dtype.
+  /// Whether it has kernels for activations and parameters of this dtype.
   [[nodiscard]] virtual bool supports(DType dtype) const = 0;
 
-  /// The operator's kernel for inputs of these formats, whose batch may be 0.
-  /// @param reals  what parameters and result are, of operators none of whose inputs is real
-  /// @throws Error{invalid_argument} if the operator cannot take them;
-  ///         Error{unsupported} for another dtype, or if there is no kernel for it
+  /// Makes the operator's kernel for inputs of these formats, whose batch may be 0.
+  /// @param reals  dtype of parameters and result, for operators without real inputs
+  /// @throws Error{invalid_argument} if the operator cannot take the inputs;
+  ///         Error{unsupported} for another dtype, or without a kernel
   [[nodiscard]] std::unique_ptr<Kernel> make(const Operator& op, std::span<const Format> inputs,
                                              DType reals = DType::float32);
-  /// The operator's kernel, where the back end has one, that stores values and their gradients in a 16-bit format
-  /// itself, and reads them in it: its traits' formats are of that dtype. Sums are float32, as are parameters and their
-  /// gradients. It reads parameters of rank 2 and more rounded to the format, others as they are.
-  /// @param inputs  all real, float32 or `half`; float32 stands for the same layout in `half`
-  /// @return null where there is none
+  /// Makes the operator's native half-precision kernel, if the library has one. It reads and stores activations and
+  /// their gradients in the 16-bit format, which is the dtype of the formats in its traits. Sums, parameters and their
+  /// gradients are float32. It rounds parameters of rank 2 and more when it reads them.
+  /// @param inputs  all real, in float32 or `half`; float32 stands for the same layout in `half`
+  /// @return null if there is no such kernel
   /// @throws Error{invalid_argument} if the operator cannot take the inputs
   [[nodiscard]] std::unique_ptr<Kernel> make_half(const Operator& op, std::span<const Format> inputs, DType half);
-  /// Whether it has any of those, or, of rounded operators, whether they take them.
+  /// Whether the library has native half-precision kernels; for rounded operators, whether they use them.
   [[nodiscard]] virtual HalfKernels half_kernels(DType /*half*/) const { return {}; }
-  /// A format of the same layout, or of a similar one, in another dtype. @pre both are float32, or such that there are
-  /// `half_kernels`
+  /// A format with the same or a similar layout in another dtype. @pre both dtypes are float32 or have `half_kernels`
   [[nodiscard]] virtual Format stored_as(const Format& format, DType dtype) const {
     return Format::plain(format.shape, dtype);
   }
 
-  /// Copies its one input to its output, which lies otherwise, or is of another dtype; it has no backward pass. What
-  /// has fewer bits is rounded to nearest, ties to even.
-  /// @throws Error{unsupported} for formats of another back end
+  /// Makes a kernel that converts its input to another layout or dtype; it has no backward pass. Fewer bits are rounded
+  /// to nearest, ties to even.
+  /// @throws Error{unsupported} for formats of another compute library
   [[nodiscard]] virtual std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) = 0;
 
-  /// By what an operator's passes can be computed, for inputs of these formats, where there is more than one way, else
-  /// empty: first what the back end's rule takes, then what differs from that in one pass, and in no format.
+  /// The candidate algorithms for an operator's passes with inputs of these formats; empty if there is only one way.
+  /// The first one is the rule's choice; the others differ from it in one pass and have the same formats.
   /// @see ops/choices.hpp
   [[nodiscard]] virtual std::vector<Algorithms> candidates(const Operator& op, std::span<const Format> inputs) = 0;
-  /// Kernels that are made from now on are computed by what these say, and by the back end's rule where they say
-  /// nothing. @throws Error{unsupported} with the reason if it cannot be; nothing changes then
+  /// Sets the kernel choices for kernels that are made from now on; operators without an entry use the library's rule.
+  /// @throws Error{unsupported} with the reason if a choice is not available; nothing changes then
   virtual void use(const Choices& choices) = 0;
-  /// Those in use: none at first.
+  /// The kernel choices in use; empty at first.
   [[nodiscard]] virtual const Choices& choices() const = 0;
 
-  /// The same back end, computing on one thread only, by the same choices. To be called on that thread, before kernels
-  /// are made; they give the bits that this one gives if it has one thread, too.
+  /// Makes the same compute library with one thread and the same choices. Call it on that thread, before kernels are
+  /// made. Its kernels give the same bits as this library's with one thread.
   [[nodiscard]] virtual std::unique_ptr<Ops> another() const = 0;
 
-  /// What values and their gradients are rounded to where they are stored, while parameters, their gradients and state
-  /// are of `reals`: the same, unless it computes in a lower precision.
+  /// The activation dtype, while parameters, their gradients and state have the dtype `reals`: the same, except in half
+  /// precision.
   [[nodiscard]] virtual DType values(DType reals) const { return reals; }
 
-  /// What decides its bits beside the operands: versions, instruction sets and choices, for ranks to compare.
+  /// Everything that decides the bits beside the operands: versions, instruction sets and choices. Ranks compare it.
   [[nodiscard]] virtual std::string arithmetic() const = 0;
 
-  /// Overwrites parameters and velocity.
+  /// Overwrites parameters and momentum buffer.
   virtual void sgd(const SgdStep& step) = 0;
-  /// Overwrites averages.
+  /// Overwrites EMA weights.
   virtual void average(const AverageStep& step) = 0;
-  /// Σ x², in double, in an order that depends on nothing but the number of values.
-  /// @throws Error{unsupported} unless they are float32 or float64
+  /// Σ x² in double, in an order that depends on the number of values only.
+  /// @throws Error{unsupported} unless the values are float32 or float64
   [[nodiscard]] virtual double sum_of_squares(const ConstBuffer& values) = 0;
 
-  /// Measures what the processors that operators use can do at best, in a few hundredths of a second.
+  /// Measures the peak rates of the processors that operators use, in a few hundredths of a second.
   /// @throws Error{unsupported} unless the dtype is float32 or float64
   [[nodiscard]] virtual MachineLimits measure_limits(DType dtype) = 0;
 
@@ -245,27 +246,27 @@ class Ops {
   }
 };
 
-/// By which kernels values get 16 bits.
+/// How half precision is computed.
 enum class Halves {
-  emulated,  ///< those of float32, behind which values are rounded; in memory they stay float32
-  native,    ///< those that store 16 bits (`Ops::make_half`), and the others where there are none
+  emulated,  ///< float32 kernels, after which values are rounded; memory holds float32
+  native,    ///< kernels that store 16 bits (`Ops::make_half`), and emulation without such a kernel
 };
 
-/// Another back end's kernels, whose every stored value is one of a 16-bit format. As `Halves::emulated` it is rounded
-/// behind a kernel of float32: what a processor with arithmetic of that format, and sums in float32, would compute. As
-/// `Halves::native` that is what kernels themselves do, wherever there are such; they differ in the order of sums.
-/// Rounded are (to nearest, ties to even, what is too large to infinity) results, gradients of values, and, in copies,
-/// the parameters and inputs that convolutions, linear layers and LSTMs multiply. Parameters themselves, their
-/// gradients, the parameters of normalization, statistics, and all that happens inside a kernel or a loss stay float32.
-/// A sum of values that are not rounded is not, either.
+/// Wraps a compute library so that every stored activation is a value of a 16-bit format. With `Halves::emulated`,
+/// values are rounded after a float32 kernel: the result is that of a processor with arithmetic in the format and sums
+/// in float32. With `Halves::native`, native kernels do this where they exist; they differ in the order of sums.
+/// Rounded (to nearest, ties to even, overflow to infinity) are results, gradients of activations, and copies of the
+/// parameters and inputs that convolutions, linear layers and LSTMs multiply. Parameters themselves, their gradients,
+/// the parameters of normalization, statistics, and intermediate values inside a kernel or a loss stay float32. A sum
+/// of values that are not rounded is not rounded either.
 ///
-/// Values that are rounded have formats of their own (`Format::native`), so that whoever brings one that is not, as a
-/// batch's images, into the format that a kernel asks for rounds it. Their dtype is float32 where they are emulated and
-/// `half` where they are not, and bytes follow it.
-/// @param inner  that computes
+/// Rounded values have formats of their own (`Format::native`). Converting a value that is not rounded, such as the
+/// images of a batch, into the format of a kernel therefore rounds it. The dtype is float32 with emulation and `half`
+/// otherwise, and `bytes` follows the dtype.
+/// @param inner  the library that computes
 /// @param half   DType::bfloat16 or DType::float16
-/// @throws Error{invalid_argument} for another dtype; Error{unsupported} if `inner` does not compute in float32, or has
-///         no native kernels and is to take them
+/// @throws Error{invalid_argument} for another dtype; Error{unsupported} if `inner` does not compute in float32, or if
+/// native kernels are requested and it has none
 std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half, Halves by = Halves::emulated);
 
 }  // namespace lockstep::ops

@@ -7,8 +7,8 @@
 
 namespace lockstep::ops {
 
-/// Plain loops in float32 or float64: what the other implementations are measured against.
-/// Every sum is taken in one fixed order, so equal inputs give equal bits.
+/// Makes the reference library: plain loops in float32 or float64, against which the others are tested. Every sum has a
+/// fixed order, so that equal inputs give equal bits.
 std::unique_ptr<Ops> make_reference_ops();
 
 }  // namespace lockstep::ops

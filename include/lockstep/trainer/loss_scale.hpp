@@ -7,23 +7,23 @@
 
 namespace lockstep::trainer {
 
-/// The factor of one step after the other. All ranks do the same with it.
+/// The dynamic loss scale. All ranks update it alike.
 class LossScale {
  public:
   /// @throws Error{invalid_argument} if the initial factor is negative or not finite, or the interval not positive
   explicit LossScale(const LossScaleOptions& options);
 
-  /// 1 where there is none.
+  /// The factor of the current step; 1 without loss scaling.
   [[nodiscard]] double factor() const { return factor_ == 0 ? 1 : factor_; }
-  /// Whether a smaller factor might make finite what is not: there is one above 1.
+  /// Whether a smaller factor might avoid the overflow: the factor is above 1.
   [[nodiscard]] bool may_be_at_fault() const { return factor_ > 1; }
-  /// After each step, with whether all was finite.
+  /// Is called after each step, with whether all values were finite.
   void update(bool finite);
 
-  /// For snapshots; 0 where there is none.
+  /// The factor for snapshots; 0 without loss scaling.
   [[nodiscard]] double state() const { return factor_; }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
-  /// Goes on from a snapshot's, if both runs have one.
+  /// Restores the factor of a snapshot, if both runs use loss scaling.
   void restore(double state, std::int64_t steps);
 
  private:

@@ -67,7 +67,7 @@ class Replica : private nn::Peers {
 
   /// Forward only, with the running statistics, and with the averages of weights where there are any. Not collective.
   /// @pre gather_averages() was called after the last step. @return each loss term's figures, of this rank
-  std::span<const ops::Figures> evaluate(const data::Batch& batch);
+  std::span<const ops::LossSums> evaluate(const data::Batch& batch);
   /// Averages running statistics over ranks, weighted by the samples each has seen since the last time. Collective.
   void average_state();
   /// Brings the averages of weights together that evaluations use, where each rank has a part of them. Collective.

@@ -8,27 +8,26 @@
 
 namespace lockstep::trainer {
 
-/// Where a run stands between two steps: with it, ranks that were not there before can go on as if they had been.
+/// The state of a run between two steps. Any ranks can resume from it as if they had run the steps before.
 struct Snapshot {
-  /// What a value of the run was, e.g. {"batch", "128"}.
+  /// The value of an option of the run, for instance {"batch", "128"}.
   struct Setting {
     std::string name;
     std::string value;
     friend bool operator==(const Setting&, const Setting&) = default;
   };
-  /// What has to be the same where the run goes on: model, precision, tensors, data, batch and seed.
+  /// Options that must be equal to resume: model, precision, tensors, data, batch and seed.
   std::vector<Setting> settings;
-  /// By which algorithms operators were computed, where that had been measured; empty: by the back end's rule. Who goes
-  /// on computes by the same, whatever has been measured there.
+  /// Measured kernel choices of the run; empty: the compute library's rule. A run that resumes uses the same choices.
   std::string kernel_choices;
   std::int64_t epoch = 1;           ///< from 1
   std::int64_t step = 0;            ///< steps done in this epoch
-  std::int64_t steps = 0;           ///< done in all
+  std::int64_t steps = 0;           ///< steps done in total
   double loss_scale = 0;            ///< 0: none
-  std::int64_t scaled_steps = 0;    ///< since it has changed
+  std::int64_t scaled_steps = 0;    ///< steps since the loss scale changed
   std::vector<std::byte> weights;   ///< all parameters
-  std::vector<std::byte> velocity;  ///< the optimizer's state
-  std::vector<std::byte> averages;  ///< of the weights, where they are averaged
+  std::vector<std::byte> velocity;  ///< momentum buffers
+  std::vector<std::byte> averages;  ///< EMA weights, if any
   std::vector<std::byte> state;     ///< running statistics, as evaluation would use them
 };
 

@@ -10,16 +10,16 @@
 
 namespace lockstep::collectives {
 
-/// How algorithms for powers of two serve any number of ranks: of the first 2·extras ranks each even one hands its
-/// contribution to its odd neighbor and gets the result from it; the others take part.
+/// Folding, which extends algorithms for powers of two to any number of ranks: of the first 2·extras ranks each even
+/// one sends its contribution to its odd neighbor and receives the result from it; the others participate.
 class Fold {
  public:
   explicit Fold(int ranks) : participants_(floor_power_of_two(ranks)), extras_(ranks - participants_) {}
 
   [[nodiscard]] int participants() const { return participants_; }
-  /// Whether `rank` hands its contribution to `rank` + 1.
+  /// Whether `rank` sends its contribution to `rank` + 1.
   [[nodiscard]] bool hands_over(int rank) const { return rank < 2 * extras_ && rank % 2 == 0; }
-  /// Whether `rank` acts for `rank` − 1 as well.
+  /// Whether `rank` also represents `rank` − 1.
   [[nodiscard]] bool takes_over(int rank) const { return rank < 2 * extras_ && rank % 2 == 1; }
   /// @pre !hands_over(rank)
   [[nodiscard]] int participant(int rank) const { return takes_over(rank) ? rank / 2 : rank - extras_; }
@@ -45,10 +45,10 @@ struct Group {
   [[nodiscard]] int member(int index_of_member) const { return self + (index_of_member - index()) * distance; }
 };
 
-/// Adds up what the members of a group bring, in a balanced tree: pairs, then pairs of pairs. This is what rounds with
-/// one partner each do, so that the size of groups does not show in the bits.
+/// Reduces the contributions of the members of a group in a balanced tree: pairs, then pairs of pairs. Rounds with one
+/// partner each add in the same order, so that the bits do not depend on the size of groups.
 /// @param pieces  one for each member; pieces[own] is the output's, the others are scratch
-/// @param own     where the sum ends
+/// @param own     index of the piece that receives the sum
 void sum_balanced(PlanBuilder& plan, std::span<const Range> pieces, int own);
 
 }  // namespace lockstep::collectives

@@ -8,28 +8,28 @@
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/leaves.hpp"
 
-/// All-reduces of more leaves than ranks, in the canonical order over the leaves: the bits do not depend on how many
-/// ranks there are.
+/// All-reduces of more leaves than ranks, in the canonical order over the leaves. The bits do not depend on the number
+/// of ranks.
 namespace lockstep::collectives {
 
-/// Which nodes of a tree each participant brings, all of them together every leaf once.
+/// The nodes of the tree that each participant contributes; together they contain every leaf once.
 using TreeShares = std::vector<std::vector<LeafNode>>;
 
-/// As `Leaves` says.
+/// The nodes of each rank, as defined by `Leaves`.
 TreeShares shares_of_ranks(int leaves, int ranks);
-/// The same once the ranks of each node have added up as far as they can.
+/// The nodes of each cluster node, after its ranks have reduced as far as they can.
 TreeShares shares_of_nodes(int leaves, const ClusterShape& shape);
-/// The most nodes that a participant brings.
+/// The largest number of nodes of a participant.
 int most_nodes(const TreeShares& shares);
 
-/// Sums that lie somewhere, put into the order of their leaves.
+/// Sums in memory, sorted by their leaves.
 class TreeSources {
  public:
   void add(const LeafNode& node, const NodeRange& where) { all_.push_back({node, where}); }
-  /// Those below a node of the tree, in order. @pre together they have its leaves
+  /// The sums below a node of the tree, in order. @pre together they have its leaves
   struct Ordered {
     std::vector<NodeRange> from;
-    std::vector<int> widths;  ///< of how many leaves each is the sum; none if all are leaves
+    std::vector<int> widths;  ///< number of leaves of each sum; empty if all are single leaves
   };
   [[nodiscard]] Ordered below(const LeafNode& node) const;
 
@@ -41,9 +41,9 @@ class TreeSources {
   std::vector<Source> all_;
 };
 
-/// By messages: the buffer is cut into a part for each participant, to which all others send what they have of it; it
-/// adds that up and sends the sum to all.
-/// @param own      where a node that this participant brings lies, of `count` elements
+/// With messages: the buffer is cut into one part for each participant. All others send their contributions to the
+/// part, and the participant reduces them and sends the sum to all.
+/// @param own      range of a node that this participant contributes, of `count` elements
 /// @param scratch  elements of the scratch memory that are in use
 /// @cost   2(p−1)α + (m+1)(p−1)/p·nβ + (V−1)/p·nγ for m nodes a participant, V in all
 /// @throws std::bad_alloc only; nothing is communicated here

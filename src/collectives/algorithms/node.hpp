@@ -6,54 +6,54 @@
 #include "collectives/plan/parts.hpp"
 #include "collectives/plan/plan.hpp"
 
-/// Collectives of ranks that share memory: instead of sending messages they publish that their data are ready and read
+/// Collectives of ranks that share memory. Instead of sending messages they publish that their data are ready, and read
 /// them straight out of each other's memory.
 ///
 /// Costs: α until a Publish is seen, β for each byte read from or written to another rank's memory.
 namespace lockstep::collectives {
 
-/// How the others of a node reach a rank's data. Ranks need not agree on direct or staged.
+/// How the other ranks of a node access a rank's data. Ranks need not agree on direct or staged.
 enum class Reach : std::uint8_t {
-  direct,  ///< its input and output lie in memory that all of them see
-  staged,  ///< only its staging area does: what they need is copied into it, and out of it what they bring
-  pulled,  ///< staged, and all ranks add up everything by themselves, for a single synchronization; of all or none
+  direct,  ///< input and output are in memory that all of them can access
+  staged,  ///< only the staging area is; data for the others are copied into it, and their data out of it
+  pulled,  ///< staged, and every rank reduces everything itself, with a single synchronization; on all ranks or none
 };
 
-/// How a rank takes part in an all-reduce of its node.
+/// A rank's part in an all-reduce of its node.
 struct NodePart {
-  Reach reach = Reach::direct;                         ///< of its data
+  Reach reach = Reach::direct;                         ///< reach of its data
   bool in_place = false;                               ///< its own input is its output
-  AdditionOrder order = AdditionOrder::left_to_right;  ///< of the addition; the same on all ranks
-  int leaves = 0;  ///< that all ranks bring, in the canonical order, see `Leaves`; 0: each brings one
+  AdditionOrder order = AdditionOrder::left_to_right;  ///< order of addition; the same on all ranks
+  int leaves = 0;  ///< number of leaves of all ranks, in the canonical order, see `Leaves`; 0: one each
 };
 
-/// All-reduce with a single synchronization: each rank shows its whole contribution in its staging area, and adds up
-/// all of them by itself. Best for small buffers.
+/// All-reduce with a single synchronization: each rank publishes its whole contribution in its staging area, and
+/// reduces all of them itself. It is best for small buffers.
 ///
-/// A rank may begin the next operation while others still read its staging area: so two operations in succession need
-/// two areas. The third may use the first again, since nobody is two operations ahead where all await all.
-/// @param part  of which the reach is of no meaning
+/// A rank may begin the next operation while others still read its staging area, so two successive operations need two
+/// areas. The third may reuse the first, since no rank is two operations ahead if all await all.
+/// @param part  whose reach is unused
 /// @pre    0 ≤ me < ranks; ranks share memory
 /// @cost   α + (p−1)·nβ + (p−1)·nγ
 /// @throws std::bad_alloc only; nothing is communicated here
 /// @source Li, Hoefler & Snir, NUMA-aware shared-memory collective communication for MPI, HPDC 2013
 Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part);
 
-/// Reduce-scatter: each rank adds up its part straight out of the others' inputs.
+/// Reduce-scatter: each rank reduces its part straight out of the others' inputs.
 /// @param in_place  the rank's output is its part of its own input
 /// @cost   2α (staged: α) + (p−1)·nβ + (p−1)·nγ, with n of the longest part
 Plan node_reduce_scatter(Rank me, const Parts& parts, Reach reach, bool in_place);
 
 /// All-gather: each rank copies every other's part out of its memory.
-/// @param in_place  the rank's own part lies in the output already
-/// @cost   2α (staged: α) + (p−1)·nβ; where parts differ, with all but the shortest in place of (p−1)·n
+/// @param in_place  the rank's own part is in the output already
+/// @cost   2α (staged: α) + (p−1)·nβ; if parts differ, with the sum of all but the shortest instead of (p−1)·n
 Plan node_all_gather(Rank me, const Parts& parts, Reach reach, bool in_place);
 
 /// Broadcast: all others copy from the root at once, which then waits until they have, unless it is staged.
 /// @cost   2α (staged, for the root: α) + nβ
 Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach);
 
-/// Reduce: each rank adds up a slice straight out of the others' inputs, in the order of ranks, and writes it into the
+/// Reduce: each rank reduces a slice straight out of the others' inputs, in the order of ranks, and writes it into the
 /// root's output; no other output is touched.
 /// @param in_place  of the root: its own input is its output
 /// @cost   2α + nβ + (p−1)/p·nγ
@@ -61,24 +61,24 @@ Plan node_reduce(Rank me, int ranks, Count count, Rank root, Reach reach, bool i
 
 /// Gather: all others write their part into the root's output at once, or into its staging area.
 /// @param count     elements of each part
-/// @param reach     of the root's output; of no meaning elsewhere
-/// @param in_place  of the root: its own part lies in its output already
+/// @param reach     reach of the root's output; unused elsewhere
+/// @param in_place  for the root: its own part is in its output already
 /// @cost   2α + nβ
 Plan node_gather(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
 
 /// Scatter: all others copy their part out of the root's input at once.
-/// @param reach     of the root's input; of no meaning elsewhere
+/// @param reach     reach of the root's input; unused elsewhere
 /// @param in_place  of the root: its output is its part of its input
 /// @cost   2α + nβ (staged, for the root: 0)
 Plan node_scatter(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
 
 /// All-to-all: each rank copies its part out of every other's input, beginning with the next rank's, so that they do
-/// not all read from one. Input and output must not overlap.
+/// not all read from the same rank. Input and output must not overlap.
 /// @param count  elements of each part
 /// @cost   2α (staged: α) + (p−1)·nβ
 Plan node_all_to_all(Rank me, int ranks, Count count, Reach reach);
 
-/// Barrier: each rank publishes that it has come and awaits all others.
+/// Barrier: each rank publishes its arrival and awaits all others.
 /// @cost   α
 Plan node_barrier(Rank me, int ranks);
 

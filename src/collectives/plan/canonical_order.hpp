@@ -8,8 +8,8 @@
 #include "collectives/plan/expression.hpp"
 #include "lockstep/base/leaves.hpp"
 
-/// The canonical order of addition: the left-complete binary tree over the leaves. It depends on nothing but their
-/// number, so that whoever adds in it, over whatever medium and in pieces of whatever size, gets the same bits.
+/// The canonical order of addition: the left-complete binary tree over the leaves. It depends on their number only, so
+/// that adding in it gives the same bits over any medium and in pieces of any size.
 namespace lockstep::collectives {
 
 using lockstep::canonical_node_fold;
@@ -23,10 +23,10 @@ inline Expression canonical_tree_order(Expressions& expressions, std::span<const
       [&](Expression a, Expression b) { return expressions.combine(a, b); });
 }
 
-/// What `Algorithm::tree_order` gives on as many ranks as there are inputs, computed in this process; equal to it bit
-/// for bit. Overwrites.
+/// The result of `Algorithm::tree_order` on as many ranks as there are inputs, computed in this process, equal to the
+/// last bit. It overwrites `result`.
 /// @param inputs   one for each rank, each as long as `result`, at least one; `result` may be one of them
-/// @param combine  of two elements; std::plus for a sum
+/// @param combine  combination of two elements; std::plus for a sum
 template <class T, class Combine = std::plus<>>
 void canonical_tree_reduce(std::span<const std::span<const T>> inputs, std::span<T> result,
                            const Combine& combine = {}) {

@@ -5,10 +5,10 @@
 
 namespace lockstep::collectives {
 
-/// What a rank brings into a reduction. A contribution is a leaf, not a rank: a rank may bring none or several.
+/// The contribution of a rank to a reduction: any number of leaves, possibly none.
 struct Contribution {
   int leaves = 1;
-  bool in_place = false;  ///< leaf 0 lies where the result goes; without leaves this has no meaning
+  bool in_place = false;  ///< leaf 0 is where the result goes; unused without leaves
 };
 
 /// Prepends to `exchange` the steps that gather the rank's leaves at `destination`: nothing or a copy for one leaf,

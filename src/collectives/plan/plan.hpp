@@ -7,24 +7,24 @@
 
 #include "lockstep/base/types.hpp"
 
-/// Plans: what one rank exchanges in a collective, as a value. Nothing here communicates.
+/// Plans: the communication of one rank in a collective, as a value. Nothing here communicates.
 namespace lockstep::collectives {
 
-/// The memories a plan names. An executor binds them to real ones.
+/// The memories of a plan. An executor binds them to real memory.
 enum class Memory : std::uint8_t {
   input,    ///< what the rank contributes; never written
   output,   ///< the result; an in-place operation starts with its contribution here
-  scratch,  ///< the executor's own, `Plan::scratch` elements
-  staging,  ///< the executor's own, `Plan::staging` elements in memory that the node's ranks share
+  scratch,  ///< `Plan::scratch` elements that belong to the executor
+  staging,  ///< `Plan::staging` elements that belong to the executor, in memory that the node's ranks share
 };
 
-/// Elements `offset` … `offset + count` of one memory, or of one of the rank's inputs; where it consists of parts, one
-/// for each rank, of one part.
+/// Elements `offset` … `offset + count` of one memory, or of one of the rank's inputs, or of one part if it consists of
+/// a part for each rank.
 struct Range {
   Memory memory = Memory::output;
   std::int64_t offset = 0;
   std::int64_t count = 0;
-  int leaf = 0;  ///< which of the rank's inputs; 0 for the other memories
+  int leaf = 0;  ///< index of the rank's input; 0 for the other memories
   friend bool operator==(const Range&, const Range&) = default;
 };
 
@@ -33,7 +33,7 @@ struct Send {
   int peer;
   Range from;
 };
-/// Overwrites `to` with what `peer` sends.
+/// Overwrites `to` with the data that `peer` sends.
 struct Receive {
   int peer;
   Range to;
@@ -54,30 +54,30 @@ struct Reduce {
   Range to;
   Range from;
 };
-/// to = what the caller's function makes of the complete sum `from` and of what the caller had in `to`, which lies in
-/// the output. The two may be equal; then the function sees the sum only.
+/// to = the result of the caller's function for the complete sum `from` and the caller's value in `to`, which is in the
+/// output. The two may be equal; then the function sees the sum only.
 struct Apply {
   Range to;
   Range from;
 };
-/// to = the operation's neutral element: a rank without a contribution takes part all the same.
+/// to = the operation's neutral element, the contribution of a rank without leaves.
 struct Fill {
   Range to;
 };
 
-/// Stands for the rank whose plan it is.
+/// The rank that owns the plan.
 inline constexpr int self = -1;
 
-/// A range of the input or output of a rank of the same node, or of any memory of `self`. Where the other rank's plan
-/// has a staging area, it is the same range of that: its input and output lie where nobody else sees them. Where the
-/// rank has several inputs they are staged one behind the other, a block's elements each.
+/// A range of the input or output of a rank of the same node, or of any memory of `self`. If the other rank's plan has
+/// a staging area, it is the same range of the staging area, since nobody else can access its input and output. Several
+/// inputs of a rank are staged one after the other, a block's elements each.
 struct NodeRange {
   int rank = self;
   Range range;
   friend bool operator==(const NodeRange&, const NodeRange&) = default;
 };
 
-/// Tells the other ranks of the node that all steps listed before are done. A rank's phases count up from 0.
+/// Signals the other ranks of the node that all earlier steps in the list are done. A rank's phases count up from 0.
 struct Publish {
   int phase;
 };
@@ -86,19 +86,19 @@ struct Await {
   std::vector<int> peers;
   int phase;
 };
-/// The order in which a Combine adds up its sources.
+/// The order in which a Combine adds its sources.
 enum class AdditionOrder : std::uint8_t {
   left_to_right,
-  canonical,  ///< see canonical_order.hpp; every sum is rounded to the type, as it is where messages carry it
+  canonical,  ///< see canonical_order.hpp; every sum is rounded to the type, as it is in messages
 };
 
-/// Every one of `to` = the sum of `from`: straight out of and into the memory of the node's ranks. One source is
+/// Each range of `to` = the sum of `from`, straight out of and into the memory of the node's ranks. A single source is
 /// copied. Any of `to` may equal any of `from`.
 struct Combine {
   std::vector<NodeRange> to;
   std::vector<NodeRange> from;
   AdditionOrder order = AdditionOrder::left_to_right;
-  /// In the canonical order: of how many leaves each source is the sum, where it is of several; empty: of one each.
+  /// For the canonical order: number of leaves of each source, if it is a sum of several; empty: one each.
   std::vector<int> widths{};
 };
 
@@ -106,33 +106,33 @@ using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Apply, Fil
 
 /// One rank's part of a collective.
 ///
-/// Steps are listed in an order in which they could be run one by one, were every message buffered. They need not be: a
-/// step may start as soon as the earlier steps it conflicts with are done (they touch the same elements and at least
-/// one of the two writes), and as soon as the earlier steps of the same direction with the same peer have started,
-/// because messages between two ranks match in order. A message of no elements is a signal, sent only when the signals
-/// listed before it have come. A ReceiveReduce waits for the one `landing_buffers` before it. A Publish waits for all
-/// steps before it, an Await for the Publish before it, and all steps after an Await for the Await. `dependencies()`
-/// derives all of this.
+/// Steps are listed in an order in which they could run one by one if every message were buffered. A step may start as
+/// soon as the earlier steps that it conflicts with are done (they touch the same elements, and at least one of the two
+/// writes), and as soon as the earlier steps of the same direction with the same peer have started, because messages
+/// between two ranks match in order. A message without elements is a signal, which is sent only when the signals listed
+/// before it have arrived. A ReceiveReduce waits for the one `landing_buffers` before it. A Publish waits for all steps
+/// before it, an Await for the Publish before it, and all steps after an Await for the Await. `dependencies()` derives
+/// all of this.
 struct Plan {
   std::vector<Step> steps;
   Count scratch;
   Count staging;
 };
 
-/// How many messages of one plan may be on their way into a ReceiveReduce at a time: an executor keeps a buffer for
+/// Number of messages of one plan that may be in flight into a ReceiveReduce at a time. An executor keeps a buffer for
 /// each, so on many ranks they must not all be posted at once.
 inline constexpr int landing_buffers = 4;
 
-/// What a step waits for: indices of earlier steps.
+/// The dependencies of a step: indices of earlier steps.
 struct Dependencies {
   std::vector<int> done;     ///< must be complete
   std::vector<int> started;  ///< must have been posted
 };
 
-/// How many blocks of a channel the ranks of a node keep apart, see `prove_succession`.
+/// Number of blocks of a channel that the ranks of a node keep apart, see `prove_succession`.
 inline constexpr int slots_of_a_channel = 2;
 
-/// One entry per step, without what follows by transitivity from the others where that is cheap to see.
+/// One entry for each step, without dependencies that follow by transitivity if that is cheap to detect.
 std::vector<Dependencies> dependencies(const Plan& plan);
 
 }  // namespace lockstep::collectives

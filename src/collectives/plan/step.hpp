@@ -8,7 +8,7 @@
 
 #include "collectives/plan/plan.hpp"
 
-/// What a step touches and whom it talks to, for those who treat all kinds of step alike.
+/// The ranges and peers of a step, for code that treats all kinds of steps alike.
 namespace lockstep::collectives {
 
 enum class Direction : std::uint8_t { send, receive };
@@ -35,7 +35,7 @@ class Accesses {
   std::vector<NodeRange> writes_;
 };
 
-/// The step between other ranks and on other ranges of this rank. @pre it does not touch the memory of others
+/// The step with other ranks and other ranges of this rank. @pre it does not touch the memory of others
 Step translated(const Step& step, const std::function<int(int)>& rank, const std::function<Range(Range)>& range);
 
 /// For std::visit over lambdas, one for each kind of step.

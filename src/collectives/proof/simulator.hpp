@@ -13,20 +13,20 @@
 #include "lockstep/base/collective_kind.hpp"
 #include "lockstep/collectives/algorithms/algorithm.hpp"
 
-/// Runs the plans of all ranks on symbols instead of numbers, and so proves them without MPI.
+/// Runs the plans of all ranks on symbols instead of numbers, which proves them without MPI.
 namespace lockstep::collectives {
 
-/// The situation that plans are tried in.
+/// The setting of a simulation.
 ///
-/// Leaves are numbered over all ranks, rank by rank. Broadcast and scatter are of the root's leaf. In a reduce or
-/// gather only the root has an output, in a scatter only it has an input, and only it is in place.
+/// Leaves are numbered over all ranks, rank by rank. Broadcast and scatter use the root's leaf. In a reduce or gather
+/// only the root has an output; in a scatter only the root has an input. Only the root can be in place there.
 struct Trial {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Count count;              ///< as in CollectiveDescription, but the same on all ranks
   Rank root;                ///< broadcast, reduce, gather and scatter only
-  std::vector<int> leaves;  ///< how many each rank brings; empty: one each
+  std::vector<int> leaves;  ///< number of leaves of each rank; empty: one each
   bool in_place = false;
-  /// As in CollectiveDescription; of an all_to_all_v the parts of all ranks, one rank's behind the other's.
+  /// As in CollectiveDescription; for an all_to_all_v the parts of all ranks, concatenated.
   std::vector<std::int64_t> parts{};
 };
 
@@ -35,13 +35,13 @@ enum class FaultKind : std::uint8_t {
   unmatched,       ///< a message without its other half
   unequal_counts,  ///< two halves of a message that differ in length
   deadlock,        ///< steps that wait for each other under synchronous sends
-  race,            ///< steps that conflict and may yet run at the same time
+  race,            ///< steps that conflict and may run at the same time
   unwritten,       ///< elements read, or left in the result, that nothing has been written to
   misplaced,       ///< an element added to, or ending as, another element
-  redundant,       ///< a message that brings what is there already
+  redundant,       ///< a message whose content the receiver already has
   missing,         ///< a leaf or the function that is not in a result, or a rank whose signal has not been heard of
   doubled,         ///< a leaf that is in a result more than once, or an element that a function is applied to again
-  overwritten,     ///< what a function should have seen of the caller's output
+  overwritten,     ///< the caller's output, which a function should have seen, was overwritten
   unequal,         ///< results that differ between ranks in value or in order of addition
 };
 std::string_view name(FaultKind kind);
@@ -49,7 +49,7 @@ std::string_view name(FaultKind kind);
 struct Fault {
   FaultKind kind;
   int rank;
-  int step;  ///< −1 where it is seen in the result
+  int step;  ///< −1 if the fault is in the result
   std::string text;
 };
 
@@ -57,23 +57,23 @@ struct Fault {
 struct ResultPiece {
   std::int64_t offset;
   std::int64_t count;
-  Expression value;  ///< of a reduce_then: of the sum that the function was applied to
+  Expression value;  ///< for a reduce_then: the sum that the function was applied to
   friend bool operator==(const ResultPiece&, const ResultPiece&) = default;
 };
 
 struct Simulation {
-  std::optional<Fault> fault;  ///< the first found; nothing: the plans are right
+  std::optional<Fault> fault;  ///< the first fault; nothing: the plans are correct
   Expressions expressions;
   std::vector<std::vector<ResultPiece>> results;  ///< for each rank its output, ascending; empty after a fault
 };
 
-/// Proves for these plans, one for each rank: messages match in number and length; nothing blocks though every send is
-/// synchronous; no two steps that may run at once conflict; no element is read before it is written; each element of
+/// Proves for these plans, one for each rank: messages match in number and length; nothing blocks although every send
+/// is synchronous; no two steps that may run at once conflict; no element is read before it is written; each element of
 /// each result is written and holds each leaf it should exactly once; results of an all-reduce were added in the same
 /// order on every rank; in a reduce_then they are what the function, a symbol of its own for each sum, makes of
 /// complete sums, applied once to every element over all ranks, and it saw the output as the caller left it; no message
-/// is superfluous. One run is enough: without races the values do not depend on timing, nor does it whether all steps
-/// can run.
+/// is redundant. One run is enough: without races neither the values nor the ability of all steps to run depend on
+/// timing.
 /// @cost  O(s log s) for s steps in all, whatever the count
 Simulation simulate(std::span<const Plan> plans, const Trial& trial);
 

@@ -25,27 +25,27 @@ struct StepId {
   int step;
 };
 
-/// How the plans of all ranks run.
+/// The simulated execution of the plans of all ranks.
 struct Timeline {
   std::vector<TimelineEvent> events;  ///< in an order in which they could be run one by one
-  std::vector<StepId> blocked;        ///< steps that never can: a deadlock, or a message without its other half
+  std::vector<StepId> blocked;        ///< steps that can never run: a deadlock, or a message without its other half
   double seconds = 0;                 ///< until the last event ends
 };
 
 /// Runs the plans under synchronous sends: a message moves when both halves are posted, and a step is posted when all
-/// that `dependencies` names is done or posted. Each rank has one port to send, one to receive and one adder, so that
-/// it sends, receives and adds one thing of each at a time; whatever can begin first does. So has each node for the
-/// bytes that pass between nodes, whichever of its ranks they are of.
+/// that `dependencies` names is done or posted. Each rank has one port to send, one to receive and one adder, each of
+/// which does one thing at a time; the step that can begin first does. Each node has such ports for the bytes that its
+/// ranks exchange with other nodes.
 /// @param shape  as many ranks as plans; empty: all on one node
 /// @pre   every peer is another rank with a plan
 /// @cost  O(s log s) for s steps in all
 Timeline run(std::span<const Plan> plans, std::int64_t element_bytes, const CostModel& model,
              const ClusterShape& shape = {});
 
-/// Messages on the longest chain, with one port each way: the α of a plan's price.
+/// Number of messages on the longest chain, with one port each way: the α term of a plan's cost.
 int rounds(std::span<const Plan> plans);
 
-/// What one rank sends.
+/// The messages and bytes that one rank sends.
 struct Traffic {
   std::int64_t messages = 0;
   Bytes bytes;

@@ -10,7 +10,7 @@
 /// What the losses' signatures are made of.
 namespace lockstep::ops {
 
-/// A loss: figures, and what is read and written at least.
+/// A loss: loss_sums, and what is read and written at least.
 /// @param each  operations for each element of the first input; half as many again for its gradient
 Signature loss_of(std::span<const Shape> inputs, std::int64_t each, std::vector<Content> contents = {});
 

@@ -25,9 +25,9 @@ class CrossEntropyKernel final : public Kernel {
         logits_(logits.shape),
         positions_(logits.shape.height * logits.shape.width) {}
 
-  void weigh(const Arguments& call) override {
+  void normalizer(const Arguments& call) override {
     const auto* labels = static_cast<const std::int32_t*>(call.inputs[1]);
-    double& weight = static_cast<Figures*>(call.output)->weight;
+    double& weight = static_cast<LossSums*>(call.output)->weight;
     if (!weighted_) {
       weight = static_cast<double>(label_count() - std::count(labels, labels + label_count(), ignored_));
       return;
@@ -41,7 +41,7 @@ class CrossEntropyKernel final : public Kernel {
   }
 
   void forward(const Arguments& call) override {
-    Figures figures;
+    LossSums loss_sums;
     visit(call, [&](const Scores<T>& logits, std::int64_t index, std::int32_t label) {
       if (label == ignored_) return;
       check(label, index);
@@ -49,14 +49,14 @@ class CrossEntropyKernel final : public Kernel {
       const std::int64_t largest = logits.largest();
       const T shift = logits[largest];
       const T log_sum = std::log(logits.sum_of_exponentials(shift));
-      figures.weight += shares_.weight(label);
+      loss_sums.weight += shares_.weight(label);
       if (const double own = shares_.own(label); own != 0) {
-        figures.loss += own * static_cast<double>(log_sum - (logits[label] - shift));
+        loss_sums.loss += own * static_cast<double>(log_sum - (logits[label] - shift));
       }
-      if (shares_.spread_total() != 0) figures.loss += loss_of_spread(logits, shift, log_sum);
-      figures.correct += largest == label ? shares_.weight(label) : 0;
+      if (shares_.spread_total() != 0) loss_sums.loss += loss_of_spread(logits, shift, log_sum);
+      loss_sums.correct += largest == label ? shares_.weight(label) : 0;
     });
-    *static_cast<Figures*>(call.output) = figures;
+    *static_cast<LossSums*>(call.output) = loss_sums;
   }
 
   /// softmax − target, times the gradient of the loss and what the target's parts weigh.

@@ -55,20 +55,20 @@ class CtcKernel final : public Kernel {
         sums_(static_cast<std::size_t>(logits_.width)),
         largest_(sums_.size()) {}
 
-  void weigh(const Arguments& call) override {
-    static_cast<Figures*>(call.output)->weight = static_cast<double>(logits_.batch);
+  void normalizer(const Arguments& call) override {
+    static_cast<LossSums*>(call.output)->weight = static_cast<double>(logits_.batch);
   }
 
   void forward(const Arguments& call) override {
-    Figures figures{.weight = static_cast<double>(logits_.batch)};
+    LossSums loss_sums{.weight = static_cast<double>(logits_.batch)};
     for (std::int64_t n = 0; n < logits_.batch; ++n) {
       const Transcript sample = transcript(call, n);
       log_softmax(logits_of(call, n), sample.steps);
       const double loss = -log_probability(sample);
-      if (!(loss_.zero_infinity && std::isinf(loss))) figures.loss += loss;
-      if (reads_right(sample)) ++figures.correct;
+      if (!(loss_.zero_infinity && std::isinf(loss))) loss_sums.loss += loss;
+      if (reads_right(sample)) ++loss_sums.correct;
     }
-    *static_cast<Figures*>(call.output) = figures;
+    *static_cast<LossSums*>(call.output) = loss_sums;
   }
 
   /// softmax − how probable each class is at each step among the paths that become the targets.

@@ -18,8 +18,8 @@ class DiceKernel final : public Kernel {
         planes_(planes_of(in[0].shape)),
         positions_(in[0].shape.height * in[0].shape.width) {}
 
-  void weigh(const Arguments& call) override {
-    static_cast<Figures*>(call.output)->weight = static_cast<double>(planes_);
+  void normalizer(const Arguments& call) override {
+    static_cast<LossSums*>(call.output)->weight = static_cast<double>(planes_);
   }
   void forward(const Arguments& call) override { sum_up(call, static_cast<Ratio*>(call.saved)); }
   void infer(const Arguments& call) override { sum_up(call, nullptr); }
@@ -54,7 +54,7 @@ class DiceKernel final : public Kernel {
   void sum_up(const Arguments& call, Ratio* saved) const {
     const auto* logits = static_cast<const T*>(call.inputs[0]);
     const auto* targets = static_cast<const T*>(call.inputs[1]);
-    Figures figures{.weight = static_cast<double>(planes_)};
+    LossSums loss_sums{.weight = static_cast<double>(planes_)};
     for (std::int64_t plane = 0; plane < planes_; ++plane) {
       double common = 0;
       double total = 0;
@@ -65,10 +65,10 @@ class DiceKernel final : public Kernel {
         total += p + t;
       }
       const Ratio ratio{2 * common + epsilon_, total + epsilon_};
-      figures.loss += 1 - ratio.dividend / ratio.divisor;
+      loss_sums.loss += 1 - ratio.dividend / ratio.divisor;
       if (saved != nullptr) saved[plane] = ratio;
     }
-    *static_cast<Figures*>(call.output) = figures;
+    *static_cast<LossSums*>(call.output) = loss_sums;
   }
 
   double epsilon_;

@@ -17,18 +17,18 @@ class ElementwiseLoss final : public Kernel {
   ElementwiseLoss(std::span<const Format> in, const Kind& loss)
       : Kernel(loss_traits(in)), at_(loss), count_(in[0].shape.count()) {}
 
-  void weigh(const Arguments& call) override {
-    static_cast<Figures*>(call.output)->weight = total_weight<T>(call, count_);
+  void normalizer(const Arguments& call) override {
+    static_cast<LossSums*>(call.output)->weight = total_weight<T>(call, count_);
   }
 
   void forward(const Arguments& call) override {
-    Figures figures;
-    figures.weight = total_weight<T>(call, count_);
-    figures.loss = sum(call, [this](T x, T t) { return at_.loss(x, t); });
+    LossSums loss_sums;
+    loss_sums.weight = total_weight<T>(call, count_);
+    loss_sums.loss = sum(call, [this](T x, T t) { return at_.loss(x, t); });
     if constexpr (At<T>::judges) {
-      figures.correct = sum(call, [this](T x, T t) { return static_cast<T>(at_.right(x, t)); });
+      loss_sums.correct = sum(call, [this](T x, T t) { return static_cast<T>(at_.right(x, t)); });
     }
-    *static_cast<Figures*>(call.output) = figures;
+    *static_cast<LossSums*>(call.output) = loss_sums;
   }
 
   void backward(const Arguments& call) override {

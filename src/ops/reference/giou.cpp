@@ -73,16 +73,16 @@ class GiouKernel final : public Kernel {
         boxes_(in[0].shape.batch * in[0].shape.height * in[0].shape.width),
         positions_(in[0].shape.height * in[0].shape.width) {}
 
-  void weigh(const Arguments& call) override {
-    static_cast<Figures*>(call.output)->weight = total_weight<T>(call, boxes_);
+  void normalizer(const Arguments& call) override {
+    static_cast<LossSums*>(call.output)->weight = total_weight<T>(call, boxes_);
   }
 
   void forward(const Arguments& call) override {
-    Figures figures{.weight = total_weight<T>(call, boxes_)};
+    LossSums loss_sums{.weight = total_weight<T>(call, boxes_)};
     visit(call, [&](std::int64_t /*index*/, double weight, const Box& a, const Box& b) {
-      if (weight != 0) figures.loss += weight * Areas(a, b, epsilon_).loss();
+      if (weight != 0) loss_sums.loss += weight * Areas(a, b, epsilon_).loss();
     });
-    *static_cast<Figures*>(call.output) = figures;
+    *static_cast<LossSums*>(call.output) = loss_sums;
   }
 
   void backward(const Arguments& call) override {

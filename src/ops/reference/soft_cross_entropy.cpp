@@ -19,21 +19,21 @@ class SoftCrossEntropyKernel final : public Kernel {
         logits_(in[0].shape),
         positions_(in[0].shape.height * in[0].shape.width) {}
 
-  void weigh(const Arguments& call) override { static_cast<Figures*>(call.output)->weight = weight(); }
+  void normalizer(const Arguments& call) override { static_cast<LossSums*>(call.output)->weight = weight(); }
 
   void forward(const Arguments& call) override {
-    Figures figures{.weight = weight()};
+    LossSums loss_sums{.weight = weight()};
     visit(call, [&](const Scores<T>& logits, const Scores<T>& targets, std::int64_t /*offset*/) {
       const std::int64_t largest = logits.largest();
       const T shift = logits[largest];
       const T log_sum = std::log(logits.sum_of_exponentials(shift));
       for (std::int64_t c = 0; c < logits.classes; ++c) {
         const double target = share(targets, c);
-        if (target != 0) figures.loss += target * static_cast<double>(log_sum - (logits[c] - shift));
+        if (target != 0) loss_sums.loss += target * static_cast<double>(log_sum - (logits[c] - shift));
       }
-      figures.correct += largest == targets.largest() ? 1 : 0;
+      loss_sums.correct += largest == targets.largest() ? 1 : 0;
     });
-    *static_cast<Figures*>(call.output) = figures;
+    *static_cast<LossSums*>(call.output) = loss_sums;
   }
 
   void backward(const Arguments& call) override {

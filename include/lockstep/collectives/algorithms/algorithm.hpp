@@ -7,13 +7,13 @@
 
 namespace lockstep::collectives {
 
-/// How an all-reduce goes about it. The other operations have one algorithm for messages and one for shared memory.
+/// The algorithm of an all-reduce. The other operations have one algorithm for messages and one for shared memory.
 enum class Algorithm : std::uint8_t {
   ring,
   double_tree,
   halving_doubling,
   recursive_doubling,
-  tree_order,     ///< in the canonical order, see canonical_order.hpp
+  tree_order,     ///< adds in the canonical order, see canonical_order.hpp
   shared_memory,  ///< all ranks on one node; all operations
   hierarchical_ring,
   hierarchical_double_tree,
@@ -22,9 +22,9 @@ enum class Algorithm : std::uint8_t {
   hierarchical_tree_order,  ///< also on one node; only where `keeps_canonical_order`, see tree_order.hpp
 };
 
-/// Whether ranks of one node reach into each other's memory.
+/// Whether ranks of one node access each other's memory.
 bool uses_shared_memory(Algorithm algorithm);
-/// What a hierarchical algorithm runs across nodes; any other is itself.
+/// The algorithm between nodes of a hierarchical algorithm; any other algorithm itself.
 Algorithm across_nodes(Algorithm algorithm);
 
 /// Whether it gives the bits of the canonical order, see canonical_order.hpp.
@@ -32,9 +32,9 @@ bool is_canonical(Algorithm algorithm);
 
 /// "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "shared-memory", "hierarchical-ring", ….
 std::string_view name(Algorithm algorithm);
-/// The names of all of them.
+/// The names of all algorithms.
 std::span<const std::string_view> algorithm_names();
-/// The opposite of `name`.
+/// The inverse of `name`.
 /// @throws Error{invalid_argument} that suggests the nearest name and lists all
 Algorithm parse_algorithm(std::string_view text);
 

@@ -3,42 +3,42 @@
 
 namespace lockstep::collectives {
 
-/// A link's price: a message of n bytes arrives after α + nβ, and occupies the ports for that time less `wire_seconds`.
-/// Between nodes β is of the node's link, which carries one byte at a time in each direction, whoever of its ranks
-/// sends; the rest of α is each rank's own.
+/// The cost of a link: a message of n bytes arrives after α + nβ and occupies the ports for that time minus
+/// `wire_seconds`. Between nodes, β belongs to the node's link, which its ranks share in each direction; the rest of α
+/// belongs to each rank.
 struct LinkCost {
   double alpha_seconds = 0;
   double beta_seconds_per_byte = 0;
-  double wire_seconds = 0;  ///< of α: for how long the message is on its way, and the ports are free for the next
+  double wire_seconds = 0;  ///< part of α for which the message travels and the ports are free
 };
 
-/// α–β–γ model, with LogP's distinction between what a message keeps busy and what it merely waits for. Copies and
-/// fills inside a rank are free, as the literature has it. Between ranks that share memory a Publish is seen after the
-/// local α, and what a Combine reads from or writes to the others costs the local β.
+/// The α–β–γ model with LogP's distinction between overhead and latency. Copies and fills inside a rank are free, as in
+/// the literature. Between ranks that share memory a Publish is visible after the local α, and the bytes that a Combine
+/// reads from or writes to the others cost the local β.
 struct CostModel {
   LinkCost local;                     ///< between ranks of one node
   LinkCost remote;                    ///< between nodes
-  double gamma_seconds_per_byte = 0;  ///< of adding
+  double gamma_seconds_per_byte = 0;  ///< for additions
 };
 
-/// Prices of one rank's ports and adder where all links are alike.
+/// Costs of one rank's ports and adder if all links are alike.
 struct Rates {
   double alpha_seconds = 0;
   double beta_seconds_per_byte = 0;
   double gamma_seconds_per_byte = 0;
-  double wire_seconds = 0;  ///< of α, as in LinkCost
+  double wire_seconds = 0;  ///< part of α, as in LinkCost
 };
 
-/// Prices of both media.
+/// Costs of both media.
 struct Prices {
   CostModel messages;
-  Rates shared_memory;  ///< α until another rank sees what is published, β of reading or writing its memory
+  Rates shared_memory;  ///< α until another rank sees a publish, β for reading or writing its memory
 };
 
-/// Prices to go by where nothing has been measured. Local messages: what 2 ranks of one node took per message, and per
-/// byte beyond 64 KiB, with Open MPI 4.1 (docs/selection.md); shared memory: the same ranks. Remote messages: 5 µs, of
-/// which a processor spends half a microsecond and the network the rest, and 25 Gbit/s, an Ethernet of the middling
-/// kind. They order algorithms; they do not foretell a machine's times.
+/// Default costs. Local messages: measured with 2 ranks of one node per message, and per byte beyond 64 KiB, with Open
+/// MPI 4.1 (docs/selection.md); shared memory: the same ranks. Remote messages: an average Ethernet of 25 Gbit/s and 5
+/// µs, of which the processor spends half a microsecond. They rank algorithms and do not predict the times of a
+/// machine.
 constexpr Prices default_prices() {
   return {
       .messages = {.local = {0.7e-6, 0.10e-9}, .remote = {5e-6, 0.32e-9, 4.5e-6}, .gamma_seconds_per_byte = 0.15e-9},

@@ -13,14 +13,14 @@
 
 namespace lockstep::collectives {
 
-/// What is best for the sizes of a range, on clusters of one shape. Sizes count as in `predicted_seconds`.
+/// The choice for a range of sizes on clusters of one shape. Sizes are those of `predicted_seconds`.
 struct TableEntry {
   static constexpr Bytes no_end{std::numeric_limits<std::int64_t>::max()};
 
   CollectiveKind kind = CollectiveKind::all_reduce;
   ShapeSummary shape;
   Bytes from;
-  Bytes below = no_end;  ///< the first size that no longer belongs to the range
+  Bytes below = no_end;  ///< the first size beyond the range
   Choice choice;
 
   /// Whether a buffer of this size belongs to the range.
@@ -28,21 +28,21 @@ struct TableEntry {
   friend bool operator==(const TableEntry&, const TableEntry&) = default;
 };
 
-/// Entries that do not contradict each other, of any number of shapes; they may leave gaps.
+/// A tuning table: entries that do not overlap, for any number of shapes, possibly with gaps.
 class SelectionTable {
  public:
-  /// More would have no use, and a message's tag has to hold it.
+  /// More would be useless, and a message's tag has to hold the number.
   static constexpr int max_blocks_in_flight = 64;
 
   /// @throws Error{invalid_argument} that names the value at fault for an empty or negative range, one that overlaps
   ///         another entry's, an impossible shape, an algorithm that is not applicable to it, a segment below 1, a
   ///         radix below 2, or blocks in flight outside 1 … max_blocks_in_flight
   void add(const TableEntry& entry);
-  /// Forgets what there is about an operation on clusters of this shape.
+  /// Removes the entries of an operation on clusters of this shape.
   void erase(CollectiveKind kind, const ShapeSummary& shape);
   /// The entry that covers this size; null if none does. Valid until the table changes.
   [[nodiscard]] const TableEntry* find(CollectiveKind kind, const ShapeSummary& shape, Bytes bytes) const;
-  /// They are ordered by operation, shape and size.
+  /// The entries, ordered by operation, shape and size.
   [[nodiscard]] const std::vector<TableEntry>& entries() const { return entries_; }
 
   friend bool operator==(const SelectionTable&, const SelectionTable&) = default;
@@ -51,68 +51,68 @@ class SelectionTable {
   std::vector<TableEntry> entries_;
 };
 
-/// What a user wants of the choice, and, from `selection_on` on, everything that it depends on, so that ranks with
-/// equal selections choose alike. It is the only way to force an algorithm. As it is made it wants what is fastest.
+/// The rules of the choice, and after `selection_on` everything that it depends on, so that ranks with equal selections
+/// choose alike. It is the only way to force an algorithm. By default it selects for speed.
 struct Selection {
   ShapeSummary shape;            ///< set by `selection_on`
-  std::optional<Choice> forced;  ///< for every size and operation
+  std::optional<Choice> forced;  ///< used for every size and operation
   SelectionTable table;
-  Choice untuned;  ///< gives segment and blocks in flight where the table has no entry
+  Choice untuned;  ///< segment and blocks in flight for sizes without a table entry
   Prices prices = default_prices();
   bool consecutive_nodes = true;  ///< ranks are numbered node by node; set by `selection_on`
-  bool shared_memory = true;      ///< false where the ranks of a node cannot share any: then all is done by messages
+  bool shared_memory = true;  ///< false if the ranks of a node cannot share memory; all operations then use messages
   bool canonical_nodes =
-      false;  ///< `keeps_canonical_order`, set by `selection_on`: a forced tree_order can share memory
+      false;  ///< `keeps_canonical_order`, set by `selection_on`: a forced tree_order can use shared memory
 };
 
-/// The wish for one algorithm, whatever the size.
+/// A selection that forces one choice for every size.
 Selection forced(const Choice& choice);
 
-/// Whether it promises the bits of the canonical order, so that nothing may round sums on the way.
+/// Whether the selection guarantees the bits of the canonical order, so that sums must not be rounded on the wire.
 bool is_canonical(const Selection& selection);
 
-/// The wish on this cluster. What it says of a shape is replaced.
-/// @throws Error{invalid_argument} that names the value at fault, unless what is forced is applicable there, segments
-///         are at least 1 byte, radices at least 2, and blocks in flight from 1 to SelectionTable::max_blocks_in_flight
+/// Completes a selection for this cluster; its shape is replaced.
+/// @throws Error{invalid_argument} that names the value at fault, unless the forced algorithm is applicable, segments
+/// are at least 1 byte, radices at least 2, and blocks in flight from 1 to SelectionTable::max_blocks_in_flight
 Selection selection_on(const ClusterShape& shape, Selection wish = {});
 
-/// Why an algorithm was chosen: it was asked for, a table of measurements says so, or its predicted time is the lowest.
+/// The reason of a choice: it was forced, the tuning table has an entry, or its predicted time is the lowest.
 enum class Reason { forced, table, cost_model };
 
-/// What `choose` has chosen for one operation and size, and why.
+/// The choice for one operation and size, with its reason.
 struct Decision {
   Choice choice;
   Reason reason = Reason::cost_model;
-  std::optional<TableEntry> entry;  ///< where the table is the reason
+  std::optional<TableEntry> entry;  ///< the table entry, if it is the reason
   double predicted_seconds = 0;
 };
 
-/// A choice and what it should take.
+/// A choice with its predicted time.
 struct PricedChoice {
   Choice choice;
   double predicted_seconds = 0;
 };
 
-/// What `choose` has to choose between where nothing is forced and no table says anything: the candidates with each of
-/// their useful radices, the lowest predicted time first, and of equals the first candidate.
+/// The candidates of the cost model, with each of their useful radices, sorted by predicted time; equal times keep the
+/// order of the candidates.
 /// @param bytes  as in `predicted_seconds`
 std::vector<PricedChoice> priced_candidates(const Selection& selection, CollectiveKind kind, Bytes bytes);
 
-/// What is forced, a tree_order through shared memory where that gives the same bits; else what the table says, unless
-/// it takes shared memory that there is none of; else the first of the priced candidates. The same on every rank with
-/// an equal selection.
+/// Selects: the forced choice (tree_order in shared memory if that gives the same bits); otherwise the table entry,
+/// unless it needs shared memory that does not exist; otherwise the first of the priced candidates. Ranks with equal
+/// selections get the same result.
 /// @param bytes  as in `predicted_seconds`
 Decision choose(const Selection& selection, CollectiveKind kind, Bytes bytes);
 
-/// Whether `choose` can ask for an algorithm that shares memory.
+/// Whether `choose` can return an algorithm that uses shared memory.
 bool may_share_memory(const Selection& selection);
 
-/// The most blocks in flight that `choose` can ask for.
+/// The largest number of blocks in flight that `choose` can return.
 int max_blocks_in_flight(const Selection& selection);
 
-/// A line for each size: what is chosen, the predicted time, and why. Ends with a newline.
+/// A line for each size: the choice, the predicted time and the reason. The text ends with a newline.
 /// @param sizes  as in `predicted_seconds`
-/// @param table  what to call the selection's table, e.g. its file
+/// @param table  name of the selection's table, for instance its file
 std::string explain(const Selection& selection, CollectiveKind kind, std::span<const Bytes> sizes,
                     std::string_view table);
 
