@@ -78,7 +78,7 @@ int train(ProcessGroup& group, const std::string& name, const std::string& folde
 
 /// Steps per second of each of ten windows, of which the first does not count.
 int speed(ProcessGroup& group, const std::string& name) {
-  const int window = name == "mlp" ? 10 : 100;
+  const int window = name == "mlp" ? 5 : 100;
   Sequential net = make_model(name);
   DistributedDataParallel model(group, net);
   auto optimizer = make_optimizer(net);

@@ -93,7 +93,7 @@ def compare(name, folder, bound):
 
 
 def speed(name, view):
-    window = 10 if name == "mlp" else 100
+    window = 5 if name == "mlp" else 100
     net = make_model(name)
     model = DistributedDataParallel(net, gradient_as_bucket_view=view)
     optimizer = make_optimizer(net)

@@ -45,6 +45,7 @@ struct DistributedOptions {
 
 namespace detail {
 
+/// @throws Error{unsupported} for a type whose gradients are not reduced
 inline DType dtype_of(::at::ScalarType type) {
   switch (type) {
     case ::at::kFloat: return DType::float32;
@@ -67,6 +68,7 @@ struct NamedTensor {
 /// One rank's module among its copies on the other ranks: what does not depend on the module's type.
 class Replica {
  public:
+  /// @throws as DistributedDataParallel
   Replica(ProcessGroup& group, const ::torch::nn::Module& module, const DistributedOptions& options)
       : group_(&group), options_(options) {
     const ::at::NoGradGuard no_grad;
@@ -105,6 +107,7 @@ class Replica {
       if (slot.accumulator) slot.accumulator->del_post_hook(slot.hook);
   }
 
+  /// @param weight  none: gradients are divided by the number of ranks
   DataParallel::Step finish(std::optional<double> weight, std::span<double> sums) {
     const ::at::NoGradGuard no_grad;
     keep_values_home();
@@ -135,6 +138,7 @@ class Replica {
   /// While it lives, gradients stay on their ranks.
   class [[nodiscard]] NoSync {
    public:
+    /// Of these scopes, if it is on.
     NoSync(int& scopes, bool on) : scopes_(&scopes), count_(on ? 1 : 0) { scopes += count_; }
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;
@@ -144,7 +148,9 @@ class Replica {
     int* scopes_;
     int count_;
   };
+  /// As that of DistributedDataParallel.
   NoSync no_sync(bool on) { return {scopes_, on}; }
+  /// What reduces the gradients.
   [[nodiscard]] DataParallel& parallel() { return *parallel_; }
 
  private:
@@ -377,6 +383,7 @@ class DistributedDataParallel {
   /// on all ranks
   auto no_sync(bool on = true) { return replica_->no_sync(on); }
 
+  /// What was passed.
   [[nodiscard]] Module& module() { return module_; }
   /// What reduces the gradients; for its `exposed_seconds()` and `number_steps_from()`.
   [[nodiscard]] DataParallel& parallel() { return replica_->parallel(); }

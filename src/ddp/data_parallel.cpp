@@ -134,7 +134,7 @@ void DataParallel::gather(const Buffer& flat) {
   if (state.options.share_update) state.reducer->gather(flat);
 }
 
-DataParallel::NoSync DataParallel::no_sync(bool on) { return NoSync(state_->scopes, on); }
+DataParallel::NoSync DataParallel::no_sync(bool on) { return {state_->scopes, on}; }
 void DataParallel::number_steps_from(std::int64_t next) { state_->step = next; }
 
 void DataParallel::rebind(ProcessGroup& group) {

@@ -97,6 +97,7 @@ class Progress {
   /// that one does with them happens before or after, never meanwhile: whoever makes turns sees to that.
   class Turn {
    public:
+    /// @param progress  outlives this
     explicit Turn(Progress& progress) : progress_(progress), owner_(progress.owner_.load(std::memory_order_relaxed)) {
       progress_.owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     }
