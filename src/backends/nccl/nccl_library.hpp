@@ -29,7 +29,7 @@ std::string text(NcclVersion version);  ///< "2.28.9"
   use(MemFree) use(Recv) use(Reduce) use(ReduceScatter) use(Send)
 // clang-format on
 
-/// A loaded NCCL. Lockstep is compiled with NCCL's header and is not linked with its library, so that a program can
+/// A loaded NCCL. lockstep is compiled with NCCL's header and is not linked with its library, so that a program can
 /// bring the library that it needs itself, and a program that uses no GPU needs none. The library stays loaded.
 struct NcclLibrary {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): it declares a member
