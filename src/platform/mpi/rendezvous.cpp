@@ -77,7 +77,7 @@ class Wait {
         members_(meeting.members),
         listeners_(std::min(members_.size(), most_listeners)),
         deadline_(meeting.deadline + place.extra()),
-        grace_(std::clamp(deadline_ / 4, Seconds(0.2), Seconds(1))),
+        grace_(std::clamp(deadline_ / 4, Seconds(0.5), Seconds(1))),
         meeting_(meeting.group),
         number_(place.next_wait()) {}
 
