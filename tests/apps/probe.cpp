@@ -3,10 +3,12 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/common/run_app.hpp"
@@ -62,6 +64,10 @@ void behave(World& world, const std::string& manner) {
     outside.emplace(world, lockstep::GroupOptions{.progress_thread = true});
   if (manner == "pending" && !second) pending.emplace(outside->communicator().barrier());
   if (manner == "alone" || manner == "deaf" || manner == "foreign" || manner == "number") fail_alone(world, manner);
+  if ((manner == "late" || manner == "never") && second) {
+    std::this_thread::sleep_for(manner == "late" ? std::chrono::milliseconds(500) : std::chrono::minutes(1));
+    throw Error(ErrorCode::io, "disk full");
+  }
   if (manner == "terminal" && !second) std::puts(lockstep::shows_on_terminal() ? "terminal" : "no terminal");
   if (manner == "print") std::puts("printed");
 }
@@ -98,5 +104,6 @@ int main(int argc, char** argv) {
   if (manner == "mpi") return mpi_main(&argc, &argv);
   if (manner == "pending_plain") return pending_main();
   if (manner == "seven") return lockstep::run_app("seven", {}, [](World&) { return 7; });
-  return lockstep::run([&](World& world) { behave(world, manner); });
+  const lockstep::WorldOptions options{.deadline = std::chrono::seconds(manner == "never" ? 1 : 60)};
+  return lockstep::run(options, [&](World& world) { behave(world, manner); });
 }

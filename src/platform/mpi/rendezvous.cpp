@@ -3,17 +3,16 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <thread>
 #include <utility>
 
-#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/mpi.hpp"
@@ -37,7 +36,8 @@ enum class Kind : char {
 
 struct Message {
   Kind kind;
-  std::uint64_t meeting = 0;  ///< which ranks the sender waits for
+  std::uint64_t meeting = 0;  ///< the group in which the sender waits
+  std::uint64_t wait = 0;     ///< of a question: the sender's wait; of an answer: that of the question
   std::string host;
   std::string text;
 };
@@ -45,8 +45,10 @@ struct Message {
 constexpr char end_of_field = '\0';
 
 std::string to_text(const Message& message) {
-  return static_cast<char>(message.kind) + std::to_string(message.meeting) + end_of_field + message.host +
-         end_of_field + message.text;
+  std::ostringstream text;
+  text << static_cast<char>(message.kind) << message.meeting << ' ' << message.wait << end_of_field << message.host
+       << end_of_field << message.text;
+  return text.str();
 }
 
 /// @return nothing for what no Rendezvous has sent
@@ -54,9 +56,10 @@ std::optional<Message> message_from(const std::string& text) {
   const std::size_t first = text.find(end_of_field);
   const std::size_t second = first == std::string::npos ? first : text.find(end_of_field, first + 1);
   if (second == std::string::npos || std::string("QAGV").find(text.front()) == std::string::npos) return std::nullopt;
-  Message message{static_cast<Kind>(text.front()), 0, text.substr(first + 1, second - first - 1),
-                  text.substr(second + 1)};
-  std::from_chars(text.data() + 1, text.data() + first, message.meeting);
+  Message message{.kind = static_cast<Kind>(text.front()),
+                  .host = text.substr(first + 1, second - first - 1),
+                  .text = text.substr(second + 1)};
+  std::istringstream(text.substr(1, first - 1)) >> message.meeting >> message.wait;
   return message;
 }
 
@@ -74,19 +77,19 @@ class Wait {
         members_(meeting.members),
         listeners_(std::min(members_.size(), most_listeners)),
         deadline_(meeting.deadline + place.extra()),
-        grace_(std::clamp(deadline_ / 4, Seconds(0.2), Seconds(1))) {
-    Fnv1a hash;
-    for (const int member : members_) hash.add(std::to_string(member) + ' ');
-    meeting_ = hash.value();
-  }
+        grace_(std::clamp(deadline_ / 4, Seconds(0.5), Seconds(1))),
+        meeting_(meeting.group),
+        number_(place.next_wait()) {}
 
   void run(MPI_Request& request) {
+    int complete = 0;
     for (;; pause()) {
-      int complete = 0;
-      LOCKSTEP_MPI(MPI_Test(&request, &complete, MPI_STATUS_IGNORE));
-      if (complete != 0) return take_questions_back();
+      if (complete == 0) LOCKSTEP_MPI(MPI_Test(&request, &complete, MPI_STATUS_IGNORE));
+      if (complete != 0) take_questions_back();
       leave_out_own_absence();
       hear();
+      if (complete != 0 && may_go_on()) return;
+      if (complete != 0) continue;
       if (!asked_at_ && (is_late() || (is_listener() && !questions_.empty()))) ask();
       if (asked_at_) judge();
     }
@@ -96,7 +99,7 @@ class Wait {
   struct Other {
     std::string host;
     std::string what;
-    bool waits_here = false;  ///< for the same ranks
+    bool waits_here = false;  ///< in the same group
   };
 
   static bool passed(Clock::time_point since, Seconds time) { return Clock::now() - since > time; }
@@ -122,7 +125,9 @@ class Wait {
     }
   }
 
-  void tell(int rank, Kind kind) { place_.tell(rank, to_text({kind, meeting_, processor_name(), place_.what()})); }
+  void tell(int rank, Kind kind, std::uint64_t wait) {
+    place_.tell(rank, to_text({kind, meeting_, wait, processor_name(), place_.what()}));
+  }
 
   void hear() {
     for (;;) {
@@ -140,19 +145,24 @@ class Wait {
   }
 
   void heed(int from, const Message& message) {
+    const bool is_of_this_group = message.meeting == meeting_;
     switch (message.kind) {
       case Kind::question:
-        tell(from, Kind::answer);
-        if (message.meeting == meeting_) questions_.insert(from);
+        tell(from, Kind::answer, message.wait);
+        if (is_of_this_group) questions_.insert(from);
         callers_.insert(from);
+        others_[from] = {message.host, message.text, is_of_this_group};
+        return;
+      case Kind::answer:
+        if (message.wait == number_) others_[from] = {message.host, message.text, is_of_this_group};
+        return;
+      case Kind::verdict:
+        if (is_of_this_group || asked_.contains(from)) repeat(message.text);
         [[fallthrough]];
-      case Kind::answer: others_[from] = {message.host, message.text, message.meeting == meeting_}; return;
       case Kind::gone_on:
         others_.erase(from);
         questions_.erase(from);
-        return;
-      case Kind::verdict:
-        if (message.meeting == meeting_ || callers_.contains(from) || asked_.contains(from)) repeat(message.text);
+        callers_.erase(from);
     }
   }
 
@@ -171,7 +181,7 @@ class Wait {
     for (const int member : is_listener() ? members_ : listeners()) {
       if (member == place_.rank()) continue;
       asked_.insert(member);
-      tell(member, Kind::question);
+      tell(member, Kind::question, number_);
     }
   }
 
@@ -190,7 +200,7 @@ class Wait {
     std::set<int> to = callers_;
     to.insert(asked_.begin(), asked_.end());
     for (const int rank : to)
-      place_.tell(rank, to_text({Kind::verdict, meeting_, "", peers + ';' + verdict.message()}));
+      place_.tell(rank, to_text({Kind::verdict, meeting_, number_, "", peers + ';' + verdict.message()}));
     throw Error(verdict);
   }
 
@@ -203,8 +213,16 @@ class Wait {
     return found != others_.end() && found->second.waits_here;
   }
 
+  /// A rank that has asked may have given up by now, unless it takes its question back.
+  bool may_go_on() {
+    if (!completed_at_) completed_at_ = Clock::now();
+    if (questions_.empty()) return true;
+    if (passed(*completed_at_, 3 * grace_)) throw Error(ErrorCode::timeout, complaint({}, false));
+    return false;
+  }
+
   void take_questions_back() {
-    for (const int rank : asked_) tell(rank, Kind::gone_on);
+    for (const int rank : asked_) tell(rank, Kind::gone_on, number_);
     asked_.clear();
     asked_at_.reset();
   }
@@ -226,7 +244,7 @@ class Wait {
       const auto found = others_.find(rank);
       if (found == others_.end()) {
         missing.push_back(rank);
-      } else if (found->second.what != place_.what()) {
+      } else if (!found->second.waits_here) {
         elsewhere[found->second.what].push_back(rank);
       }
     }
@@ -259,10 +277,12 @@ class Wait {
   std::size_t listeners_;
   Seconds deadline_;
   Seconds grace_;
-  std::uint64_t meeting_ = 0;
+  std::uint64_t meeting_;
+  std::uint64_t number_;  // of this wait
   Clock::time_point begin_ = Clock::now();
   Clock::time_point polled_at_ = begin_;
   std::optional<Clock::time_point> asked_at_;
+  std::optional<Clock::time_point> completed_at_;
   std::set<int> asked_;
   std::set<int> questions_;      // members whose deadline has passed
   std::set<int> callers_;        // who has asked, for whatever group
@@ -279,7 +299,7 @@ Rendezvous::Rendezvous(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog>
 void Rendezvous::wait(MPI_Request& request, const Meeting& meeting) { Wait(*this, meeting).run(request); }
 
 std::string Rendezvous::what() const {
-  if (phases_.empty()) return "an exchange between all ranks";
+  if (phases_.empty()) return "exchanging data";
   if (phases_.size() == 1 || phases_.back().kind == Phase::Kind::work) return phases_.back().what;
   return phases_.front().what + " (" + phases_.back().what + ")";
 }
