@@ -76,7 +76,6 @@ class MpiMembers : public Members {
   }
 
   void close() override { group_.close(); }
-  [[nodiscard]] bool has_ended() const override { return mpi_has_ended(); }
 
  private:
   MpiGroup group_;
