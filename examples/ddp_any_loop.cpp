@@ -2,7 +2,7 @@
 // A training loop of your own, made data-parallel: mpirun -np 3 ddp_any_loop
 // The model is a perceptron, written by hand. Samples and errors are whole numbers, so that their sums are exact: any
 // number of ranks finds the same weights, to the last bit.
-// prints: rank R: TODO
+// prints: rank R: w = 8.7150000000000105 -4.7750000000000057, b = 10.379999999999997
 #include <cstdio>
 #include <lockstep/lockstep.hpp>
 #include <vector>

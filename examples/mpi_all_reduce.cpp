@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An all-reduce by lockstep inside a program that is an MPI program already: mpirun -np 3 mpi_all_reduce
-// prints: rank R: TODO
+// prints: rank R: total = 41604187.5, last = 99 99 99
 #include <cstdio>
 #include <lockstep/mpi.hpp>
 #include <vector>
