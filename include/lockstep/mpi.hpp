@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// For programs that are MPI programs already. The only public header that includes mpi.h, and so not one of those that
-// lockstep's umbrella header includes; its target is lockstep::mpi.
+// For programs that are MPI programs already. It is the only public header that includes mpi.h; so
+// lockstep/lockstep.hpp does not include it. Programs that do link the target lockstep::mpi.
 
 #include <mpi.h>
 
@@ -16,17 +16,18 @@
 
 namespace lockstep {
 
-/// A group of the ranks of `communicator`, which stays the program's: its messages, attributes and error handler are
-/// not touched, and it may be freed while the group lives. MPI may have been initialized at any thread level.
+/// Makes a group of the ranks of `communicator`, which stays the program's: its messages, attributes and error handler
+/// are not touched, and it may be freed while the group lives. MPI may have been initialized at any thread level.
 /// Collective over `communicator`. The group is closed before MPI_Finalize.
-/// @param deadline  for all ranks to call this
+/// @param deadline  how long to wait for all ranks to call this
 /// @throws as MpiGroup::adopt
 inline MpiGroup adopt_group(MPI_Comm communicator, std::chrono::duration<double> deadline = std::chrono::seconds(300)) {
   return MpiGroup::adopt(static_cast<std::int64_t>(MPI_Comm_c2f(communicator)), LOCKSTEP_MPI_FAMILY, deadline);
 }
 
-/// The ranks of `communicator`, as `adopt_group`, ready to communicate: what lockstep sends meets none of the program's
-/// messages. Collective over `communicator`; the deadline for all ranks to call this is that of the options.
+/// Makes a ProcessGroup of the ranks of `communicator`, on the terms of `adopt_group`: what lockstep sends meets none
+/// of the program's messages. Collective over `communicator`, within the deadline of the options. The group is closed,
+/// or destroyed, before MPI_Finalize.
 /// @throws as MpiGroup::adopt and ProcessGroup
 inline ProcessGroup adopt(MPI_Comm communicator, GroupOptions options = {}) {
   MpiGroup group = adopt_group(communicator, options.deadline);

@@ -20,6 +20,10 @@ class Routed : public Communicator {
                       .no_leaves = on_host_->capabilities().no_leaves,
                       .messages_take_turns = on_device_->capabilities().messages_take_turns} {}
 
+  Routed(const Routed&) = delete;
+  Routed& operator=(const Routed&) = delete;
+  ~Routed() override { close_if_wanted(); }
+
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   Allocation allocate(Bytes bytes) override { return on_device_->allocate(bytes); }
   void abort(std::string_view why) noexcept override {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -18,6 +19,14 @@ namespace lockstep {
 
 Communicator::~Communicator() {
   for (const auto& call : when_destroyed_) call();
+}
+
+void Communicator::close_if_wanted() noexcept {
+  if (std::uncaught_exceptions() > 0 || !may_close_ || !may_close_()) return;
+  try {
+    close();
+  } catch (const std::exception&) {  // it is destroyed open, which lets the others fail
+  }
 }
 
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {

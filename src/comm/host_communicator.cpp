@@ -34,6 +34,7 @@ void HostCommunicator::park(std::shared_ptr<void> thing) {
 }
 
 bool HostCommunicator::depart() noexcept {
+  close_if_wanted();
   progress_->remove(*this);  // before anything is taken apart that a progress thread might use
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;

@@ -31,8 +31,6 @@ class Members {
                                          const GroupOptions& options) = 0;
   /// Collective.
   virtual void close() = 0;
-  /// Whether what the ranks communicate by has ended, so that nothing can be closed any more.
-  [[nodiscard]] virtual bool has_ended() const { return false; }
 };
 
 /// A group of whatever makes communicators.

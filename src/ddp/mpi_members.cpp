@@ -79,7 +79,6 @@ class MpiMembers : public Members {
   }
 
   void close() override { group_.close(); }
-  [[nodiscard]] bool has_ended() const override { return mpi_has_ended(); }
 
  private:
   [[nodiscard]] std::optional<MpiGroup> split_group(std::optional<int> color, int key) const {

@@ -10,6 +10,7 @@
 #include "ddp/abort_reach.hpp"
 #include "ddp/members.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/open_groups.hpp"
 
 namespace lockstep {
@@ -57,10 +58,14 @@ struct ProcessGroup::State final : OpenGroup {
   /// the operations of the others fail as they are destroyed.
   ~State() override {
     if (open_groups) open_groups->remove(*this);
-    if (std::uncaught_exceptions() > 0 || members->has_ended()) return;
+    if (std::uncaught_exceptions() > 0 || mpi_has_ended()) return;
     try {
       close();
-    } catch (const std::exception&) {  // the communicators are destroyed open, and say so
+    } catch (const Error& error) {
+      // A mistake of the program's must not pass in silence. Other failures have been thrown before, or on other ranks.
+      const bool is_mistake = error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::mismatch;
+      if (open_groups && is_mistake && !error.is_consequence()) open_groups->keep(std::current_exception());
+    } catch (const std::exception&) {  // the communicators are destroyed open, which lets the others fail
     }
   }
 
@@ -153,6 +158,7 @@ void ProcessGroup::broadcast(Buffer elements, Rank root) {
 
 std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
   auto communicator = state_->make_new_communicator();
+  communicator->close_when_destroyed([] { return !mpi_has_ended(); });
   state_->reach->add(*communicator);
   return communicator;
 }

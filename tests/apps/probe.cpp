@@ -62,6 +62,10 @@ void behave(World& world, const std::string& manner) {
   if (manner == "open") train(world);
   if (manner == "outside" || manner == "pending")
     outside.emplace(world, lockstep::GroupOptions{.progress_thread = true});
+  if (manner == "pending_inside") {
+    lockstep::ProcessGroup group(world);
+    if (!second) (void)group.communicator().barrier();
+  }
   if (manner == "pending" && !second) pending.emplace(outside->communicator().barrier());
   if (manner == "alone" || manner == "deaf" || manner == "foreign" || manner == "number") fail_alone(world, manner);
   if ((manner == "late" || manner == "never") && second) {

@@ -80,10 +80,13 @@ TEST(Run, ExceptionsOfOtherLibrariesAreReportedToo) {
 }
 
 TEST(Run, AnOperationThatIsUnderWayAtTheEndIsAnError) {
-  const auto result = probe("pending");
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(occurrences(result.output, "apps_probe: rank 0 on "), 1) << result.output;
-  EXPECT_EQ(occurrences(result.output, "while an operation is under way: wait for its Work first"), 1) << result.output;
+  for (const char* manner : {"pending", "pending_inside"}) {  // in a group that outlives the body, or does not
+    const auto result = probe(manner);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(occurrences(result.output, "apps_probe: rank 0 on "), 1) << result.output;
+    EXPECT_EQ(occurrences(result.output, "while an operation is under way: wait for its Work first"), 1)
+        << result.output;
+  }
 }
 
 TEST(Run, OutputThatCannotBeWrittenIsAnError) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -264,16 +265,24 @@ TEST(ProcessGroup, GivesNoticeOfWhatIsDestroyedTooEarly) {
 }
 
 TEST(ProcessGroup, ClosesAtTheNormalEndOfItsScope) {
-  on_every_rank([](ProcessGroup& group) {
-    std::vector<std::string> notices;
-    const auto notice = [&notices](std::string_view text) { notices.emplace_back(text); };
-    for (int again = 0; again < 3; ++again) {
-      auto part = group.split(0, group.rank().value, {.notice = notice});
-      EXPECT_EQ(sum_of(part->communicator(), 1), group.size());
-      EXPECT_EQ(sum_of(part->control(), 2), 2 * group.size());
-    }
-    EXPECT_EQ(notices, std::vector<std::string>());
-  });
+  std::mutex mutex;
+  std::vector<std::string> notices;
+  const auto notice = [&](std::string_view text) {
+    const std::scoped_lock lock(mutex);
+    notices.emplace_back(text);
+  };
+  on_every_rank(
+      [](ProcessGroup& group) {
+        for (int again = 0; again < 3; ++again) {
+          auto part = group.split(0, group.rank().value);
+          const auto extra = part->new_communicator();
+          EXPECT_EQ(sum_of(part->communicator(), 1), group.size());
+          EXPECT_EQ(sum_of(part->control(), 2), 2 * group.size());
+          EXPECT_EQ(sum_of(*extra, 3), 3 * group.size());
+        }
+      },
+      {.notice = notice});
+  EXPECT_EQ(notices, std::vector<std::string>());
 }
 
 TEST(ProcessGroup, LetsTheOthersFailWhereAnExceptionDestroysIt) {

@@ -10,10 +10,10 @@
 
 namespace lockstep {
 
-/// std::source_location for compilers whose standard library does not have it yet (clang 14 over libstdc++ 12).
+/// What std::source_location is, for compilers whose standard library lacks it (clang 14 with libstdc++ 12).
 class SourceLocation {
  public:
-  /// The place of the call, also where the call is another function's default argument.
+  /// Returns the place of the call, also where the call is the default argument of another function.
   static constexpr SourceLocation current(const char* file = __builtin_FILE(),
                                           const char* function = __builtin_FUNCTION(),
                                           std::uint_least32_t line = __builtin_LINE()) {
@@ -46,23 +46,22 @@ enum class ErrorCode {
 
 std::string_view name(ErrorCode code);
 
-/// What is known about the place and the circumstances of an error. Unknown fields stay empty.
+/// What is known about the place and the circumstances of an error. Unknown fields are empty.
 struct ErrorContext {
   std::string operation;               ///< e.g. "all_reduce"
-  std::string label;                   ///< the caller's name for it: a tensor or bucket
-  std::optional<std::int64_t> step;    ///< step of training, from 1
+  std::string label;                   ///< the caller's name for the operation, such as that of a tensor or bucket
+  std::optional<std::int64_t> step;    ///< the training step, from 1
   std::optional<int> rank;             ///< the rank that reports
   std::string host;                    ///< the host it runs on
-  std::vector<int> peers;              ///< the ranks at fault or waited for
-  std::optional<std::int64_t> bytes;   ///< size of the buffer concerned
-  std::optional<std::int64_t> action;  ///< of a collective: which action of this rank's plan waits, from 0
+  std::vector<int> peers;              ///< the ranks at fault, or waited for
+  std::optional<std::int64_t> bytes;   ///< the size of the buffer concerned
+  std::optional<std::int64_t> action;  ///< of a collective: the action of the plan of this rank that waits, from 0
 };
 
-/// The one exception type of lockstep.
-/// `what()` is a single line that names every known field of the context.
+/// The exception type of lockstep. `what()` is a single line that names every known field of the context.
 class Error : public std::exception {
  public:
-  /// @param message  names the value at fault and says what to do; a single line
+  /// @param message  a single line that names the value at fault and says what to do
   Error(ErrorCode code, std::string message, ErrorContext context = {},
         SourceLocation location = SourceLocation::current());
 
@@ -72,22 +71,22 @@ class Error : public std::exception {
   [[nodiscard]] const ErrorContext& context() const noexcept { return context_; }
   [[nodiscard]] const SourceLocation& location() const noexcept { return location_; }
 
-  /// The same error with the reporting rank and host filled in where they were unknown.
+  /// Returns the same error with the reporting rank and host filled in where they were unknown.
   [[nodiscard]] Error reported_by(int rank, std::string_view host) const;
-  /// The same error with the step filled in where it was unknown.
+  /// Returns the same error with the step filled in where it was unknown.
   [[nodiscard]] Error in_step(std::int64_t step) const;
-  /// The same error with the action of the plan filled in where it was unknown.
+  /// Returns the same error with the action of the plan filled in where it was unknown.
   [[nodiscard]] Error in_action(std::int64_t action) const;
-  /// The same error with operation, label and bytes filled in where they were unknown.
+  /// Returns the same error with operation, label and bytes filled in where they were unknown.
   [[nodiscard]] Error of_operation(const ErrorContext& operation) const;
-  /// The same error with these ranks added to its peers.
+  /// Returns the same error with these ranks added to its peers.
   [[nodiscard]] Error naming_also(const std::vector<int>& peers) const;
-  /// The same error, known to be thrown by every rank at the same point: it needs to be reported only once, and the job
-  /// can end in good order. Whoever leaves closes its communicators first: one that is destroyed instead looks like a
-  /// rank that has given up to those that have yet to hear of the error.
+  /// Returns the same error, marked as thrown by every rank at the same point: one rank reports it, and the job can end
+  /// in good order. A rank closes its communicators before it lets such an error out. If it destroys them instead, the
+  /// ranks that have yet to hear of the error take it for one that has given up.
   [[nodiscard]] Error on_every_rank() const;
   [[nodiscard]] bool is_on_every_rank() const noexcept { return on_every_rank_; }
-  /// The same error, known to follow from an error of another rank, which reports the cause and ends the job.
+  /// Returns the same error, marked as the consequence of an error of another rank, which reports the cause.
   [[nodiscard]] Error as_consequence() const;
   [[nodiscard]] bool is_consequence() const noexcept { return is_consequence_; }
 
@@ -103,7 +102,8 @@ class Error : public std::exception {
   std::string text_;
 };
 
-/// The exception that is being handled; an Error with the reporting rank and host filled in where they were unknown.
+/// Returns the exception that is being handled. An Error has the reporting rank and host filled in where they were
+/// unknown.
 /// @pre in a catch clause
 std::exception_ptr current_exception_of(int rank, std::string_view host);
 

@@ -185,6 +185,9 @@ class Communicator {
   /// node, polls.
   virtual void abort(std::string_view why) noexcept = 0;
 
+  /// Lets the destructor close the communicator where no exception is under way, no operation pending, and `may_close`
+  /// returns true. Otherwise, and without this, the destructor of an open communicator lets the other ranks fail.
+  void close_when_destroyed(std::function<bool()> may_close) { may_close_ = std::move(may_close); }
   /// Calls this in the destructor, after the back end's own: for who keeps a list of communicators. It must not throw.
   void when_destroyed(std::function<void()> call) { when_destroyed_.push_back(std::move(call)); }
 
@@ -195,6 +198,8 @@ class Communicator {
  protected:
   /// For a back end: this rank's number and how many there are.
   Communicator(Rank rank, int size) : rank_(rank), size_(size) {}
+  /// For the destructor of a back end, which calls it before it takes anything apart: closes what may be closed.
+  void close_if_wanted() noexcept;
   /// Begins a collective that has been checked.
   virtual Work submit(const Collective& collective) = 0;
   /// Of members that have been checked. A back end that has nothing to join submits them one by one.
@@ -212,6 +217,7 @@ class Communicator {
 
   Rank rank_;
   int size_;
+  std::function<bool()> may_close_;
   std::vector<std::function<void()>> when_destroyed_;
 };
 

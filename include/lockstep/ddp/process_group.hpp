@@ -147,10 +147,10 @@ class ProcessGroup {
   /// A second communicator of the group's, with an order of its own, always of host memory: for the few numbers that go
   /// beside large operations. Collective when it is first called.
   Communicator& control();
-  /// Makes one more communicator, with an order of its own, neither compressed nor observed. It is closed before the
-  /// group is. Where it is for device memory, ranks submit operations of all communicators of a GPU in the same order,
-  /// each where the one before has ended or a stream puts it behind: NCCL's kernels keep the GPU while they wait for
-  /// each other. Collective.
+  /// Makes one more communicator, with an order of its own, neither compressed nor observed. It is closed, or
+  /// destroyed, before the group is. Where it is for device memory, ranks submit operations of all communicators of a
+  /// GPU in the same order, each where the one before has ended or a stream puts it behind: NCCL's kernels keep the GPU
+  /// while they wait for each other. Collective.
   std::unique_ptr<Communicator> new_communicator();
   /// Makes a group of the ranks that name the same color, ordered by (key, rank), with the same options. It is closed
   /// by its ranks, in any order with this one. Collective.

@@ -74,6 +74,7 @@ void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
 }
 
 NcclCommunicator::~NcclCommunicator() {
+  close_if_wanted();
   progress_->remove(*this);
   if (closed_) return;
   if (std::uncaught_exceptions() == 0) {

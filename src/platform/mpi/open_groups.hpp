@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <exception>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -23,8 +24,14 @@ class OpenGroups {
   void add(OpenGroup& group) { groups_.push_back(&group); }
   void remove(const OpenGroup& group) { std::erase(groups_, &group); }
 
-  /// Closes the last first, as destructors would. Closing a group removes it. @throws as OpenGroup::close
+  /// Keeps what a group's destructor found and could not throw.
+  void keep(std::exception_ptr failure) {
+    if (!failure_) failure_ = std::move(failure);
+  }
+
+  /// Closes the last first, as destructors would. @throws what was kept, once; as OpenGroup::close
   void close_all() {
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     while (!groups_.empty()) {
       OpenGroup& last = *groups_.back();
       last.close();
@@ -38,6 +45,7 @@ class OpenGroups {
 
  private:
   std::vector<OpenGroup*> groups_;
+  std::exception_ptr failure_;
 };
 
 }  // namespace lockstep
