@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -71,8 +72,10 @@ int run_body(std::string_view app, World& world, const std::function<int(World&)
     if (error.is_consequence()) std::this_thread::sleep_for(time_to_be_ended);
     return end_job(app, world, error.reported_by(world.rank().value, world.host()).what());
   } catch (const std::exception& error) {
+    const bool lacks_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
     return end_job(app, world,
-                   "rank " + std::to_string(world.rank().value) + " on " + world.host() + ": " + error.what());
+                   "rank " + std::to_string(world.rank().value) + " on " + world.host() + ": " +
+                       (lacks_memory ? "not enough memory" : error.what()));
   }
 }
 

@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <new>
+#include <stdexcept>
 #include <string>
 
 #include "apps/common/run_app.hpp"
+#include "apps/train/kernel_choices.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/session.hpp"
 #include "lockstep/train.hpp"
 #include "platform/mpi/require_equal.hpp"
 
 namespace lockstep {
+namespace {
+
+/// What was asked for where there was not enough memory for it.
+std::string needs_memory(const train::Options& options, const World& world) {
+  const std::int64_t samples = train::largest_leaf(options, world.size());
+  return "not enough memory for " + std::to_string(samples) + " samples at a time of --model " + options.model +
+         " (--batch " + std::to_string(options.trainer.batch.value) + ", --accumulate " +
+         std::to_string(options.trainer.accumulate) + ", " + std::to_string(world.size()) +
+         (world.size() == 1 ? " rank" : " ranks") + ") and --workers " + std::to_string(options.trainer.workers) +
+         " batches ahead; raise --accumulate, take a smaller --batch or fewer --workers, or start more ranks on other "
+         "hosts";
+}
+
+}  // namespace
 
 int train_main(int argc, char** argv, const Registry& registry) {
   train::CommandLine command_line;
@@ -23,7 +41,11 @@ int train_main(int argc, char** argv, const Registry& registry) {
     require_equal(world.group(), {{"a mistake in its options:", mistake.empty() ? "none" : mistake}});
     if (!mistake.empty()) throw UsageError(mistake);
     require_equal(world.group(), command_line.options.settings);
-    return train::run_session(world, command_line.options, registry);
+    try {
+      return train::run_session(world, command_line.options, registry);
+    } catch (const std::bad_alloc&) {
+      throw std::runtime_error(needs_memory(command_line.options, world));
+    }
   });
 }
 

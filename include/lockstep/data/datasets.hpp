@@ -42,8 +42,8 @@ class Datasets {
   /// Reads or draws a data set, and checks that both its parts have samples, and the same tensors and classes; that
   /// tensors' names are unique; and that no extent is less than 1.
   /// @throws Error{invalid_argument} for an unknown name, with the nearest one and the list, for a data set that does
-  ///         not keep to that, or without the data_dir that it needs; Error{io} if a file is missing or cannot be read;
-  ///         Error{corrupt} if its contents are wrong; whatever else `load` throws
+  ///         not keep to that, or without the data_dir that it needs; Error{io} if a file is missing, cannot be read or
+  ///         does not fit into memory; Error{corrupt} if its contents are wrong; whatever else `load` throws
   [[nodiscard]] DatasetPair load(std::string_view name, const DatasetOptions& options = {}) const;
 
  private:
