@@ -17,7 +17,7 @@ constexpr std::string_view rank_answer =
 constexpr std::string_view elastic_answer =
     "lockstep has no elastic training and no restarts yet; a job has as many ranks as mpirun or srun starts";
 constexpr std::string_view ssh_answer =
-    "lockstep does not connect to hosts itself; give this to mpirun or srun, for mpirun as --mca plm_rsh_args '...'";
+    "lockstep opens no connections by ssh; mpirun or srun starts the processes and has options for it";
 constexpr std::string_view log_answer =
     "lockstep writes no log files; redirect the output, or let mpirun write a folder with one file per rank: mpirun "
     "--output-filename DIR -np 2 train ...";

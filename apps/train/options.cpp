@@ -70,6 +70,16 @@ void refuse_beside_shards(const Options& options, const collectives::Selection* 
   }
 }
 
+/// Parts without samples cost time and give nothing.
+void refuse_more_parts_than_samples(const trainer::TrainerOptions& options) {
+  for (const auto& [name, parts] :
+       {std::pair("--shards ", options.shards), std::pair("--accumulate ", options.accumulate)}) {
+    if (parts <= options.batch.value) continue;
+    throw UsageError(name + std::to_string(parts) + " cuts a --batch of " + std::to_string(options.batch.value) +
+                     " into parts without samples; take at most that many, or a larger --batch");
+  }
+}
+
 /// What each option allows but not all of them together.
 void refuse_contradictions(const OptionValues& given, const Options& options, data::Directory directory) {
   if (options.ops == "onednn" && options.trainer.precision == DType::float64) {
@@ -89,6 +99,7 @@ void refuse_contradictions(const OptionValues& given, const Options& options, da
                      ": how often a sum is rounded on the wire depends on the number of ranks, and so would the bits, "
                      "which it keeps the same");
   }
+  refuse_more_parts_than_samples(options.trainer);
   if (options.trainer.shards > 0) refuse_beside_shards(options, selection);
   if (options.trainer.zero && selection != nullptr && is_canonical(*selection)) {
     throw UsageError("--zero with --algorithm " + algorithm +

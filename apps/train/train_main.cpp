@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <cstdint>
+#include <new>
+#include <stdexcept>
 #include <string>
 
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
+#include "apps/train/kernel_choices.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/session.hpp"
 #include "lockstep/train.hpp"
 
 namespace lockstep {
+namespace {
+
+/// What was asked for where there was not enough memory for it.
+std::string needs_memory(const train::Options& options, const World& world) {
+  const std::int64_t samples = train::largest_leaf(options, world.size());
+  return "not enough memory for " + std::to_string(samples) + " samples at a time of --model " + options.model +
+         " (--batch " + std::to_string(options.trainer.batch.value) + ", --accumulate " +
+         std::to_string(options.trainer.accumulate) + ", " + std::to_string(world.size()) +
+         (world.size() == 1 ? " rank" : " ranks") + ") and --workers " + std::to_string(options.trainer.workers) +
+         " batches ahead; raise --accumulate, take a smaller --batch or fewer --workers, or start more ranks on other "
+         "hosts";
+}
+
+}  // namespace
 
 int train_main(int argc, char** argv, const Registry& registry) {
   train::CommandLine command_line;
@@ -22,7 +40,11 @@ int train_main(int argc, char** argv, const Registry& registry) {
   const WorldOptions world_options{.deadline = std::chrono::duration<double>(command_line.options.timeout_seconds)};
   return run_app(program_name(argc, argv), world_options, [&](World& world) {
     require_same_command_line(world, mistake, command_line.options.settings);
-    return train::run_session(world, command_line.options, registry);
+    try {
+      return train::run_session(world, command_line.options, registry);
+    } catch (const std::bad_alloc&) {
+      throw std::runtime_error(needs_memory(command_line.options, world));
+    }
   });
 }
 

@@ -60,12 +60,13 @@ std::string echo(std::string_view text, std::size_t most) {
 
 std::string nearest(std::string_view word, std::span<const std::string_view> words) {
   constexpr std::size_t longest = 64;  // no word is longer; the distance from a longer one would only cost time
+  constexpr std::size_t shortest = 4;  // in shorter ones a letter makes another word: gpu, cpu
   if (word.empty() || word.size() > longest) return {};
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string_view candidate : words) {
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance && distance < std::max(word.size(), candidate.size())) {
+    if (distance < best_distance && std::max(word.size(), candidate.size()) >= shortest) {
       best = candidate;
       best_distance = distance;
     }

@@ -15,7 +15,8 @@ std::string echo(std::string_view text, std::size_t most = 80);
 
 /// The word of `words` that was probably meant: the one that takes the fewest insertions, deletions, replacements and
 /// swaps of neighboring characters to become `word` (the first of equals), if they are at most one for every three
-/// characters; or, unless one of them is enough, the only word that begins with `word`. Empty where no word is near.
+/// characters, and one of the words has four; or, unless one of them is enough, the only word that begins with `word`.
+/// Empty where no word is near.
 /// @source Damerau, Communications of the ACM 7(3), 1964 (optimal string alignment)
 std::string nearest(std::string_view word, std::span<const std::string_view> words);
 

@@ -2,6 +2,8 @@
 #include "lockstep/data/datasets.hpp"
 
 #include <algorithm>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "base/nearest.hpp"
@@ -74,9 +76,15 @@ const DatasetEntry& Datasets::at(std::string_view name) const {
 Directory Datasets::directory(std::string_view name) const { return at(name).directory; }
 
 DatasetPair Datasets::load(std::string_view name, const DatasetOptions& options) const {
-  DatasetPair pair = at(name).load(options);
-  check_pair(name, pair);
-  return pair;
+  try {
+    DatasetPair pair = at(name).load(options);
+    check_pair(name, pair);
+    return pair;
+  } catch (const std::bad_alloc&) {
+    const std::string place = options.data_dir.empty() ? "" : " in " + options.data_dir.string();
+    throw Error(ErrorCode::io, "the data set '" + std::string(name) + "'" + place +
+                                   " does not fit into memory; take a smaller one, or start fewer ranks on each host");
+  }
 }
 
 }  // namespace lockstep::data

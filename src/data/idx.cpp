@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 
@@ -43,6 +44,7 @@ class Reader {
     return done;
   }
 
+  [[nodiscard]] const std::string& path() const { return path_; }
   [[noreturn]] void fail(const std::string& what) const { throw Error(ErrorCode::corrupt, path_ + " " + what); }
 
  private:
@@ -126,7 +128,14 @@ std::vector<std::uint8_t> read_data(Reader& reader, std::int64_t expected) {
   std::vector<std::uint8_t> bytes;
   while (bytes.size() < wanted) {
     const std::size_t before = bytes.size();
-    bytes.resize(before + std::min(piece, wanted - before));
+    try {
+      bytes.resize(before + std::min(piece, wanted - before));
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorCode::io,
+                  reader.path() + " holds " + std::to_string(expected) +
+                      " bytes of data, for which there is not enough memory; take a smaller data set, or "
+                      "start fewer ranks on each host");
+    }
     const std::size_t got = reader.read(std::span(bytes).subspan(before));
     if (before + got < bytes.size())
       reader.fail("is truncated: " + std::to_string(expected) + " bytes of data expected, " +

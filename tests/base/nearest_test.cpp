@@ -22,6 +22,8 @@ TEST(Nearest, LeavesAloneWhatIsLikeNone) {
   constexpr std::array<std::string_view, 4> options{"freeze", "data-dir", "wait", "lr"};
   for (const char* word : {"resume", "save-dir", "weights", "np", "x", ""})
     EXPECT_EQ(nearest(word, options), "") << word;
+  constexpr std::array<std::string_view, 2> devices{"cpu", "cuda"};
+  EXPECT_EQ(nearest("gpu", devices), "");
   EXPECT_EQ(nearest(std::string(1'000'000, 'a'), options), "");
 }
 
@@ -48,8 +50,8 @@ TEST(Echo, IsOneLineOfBoundedLength) {
 }
 
 TEST(Nearest, TakesTheFirstOfEquals) {
-  constexpr std::array<std::string_view, 2> equals{"ab", "ac"};
-  EXPECT_EQ(nearest("ad", equals), "ab");
+  constexpr std::array<std::string_view, 2> equals{"abcd", "abce"};
+  EXPECT_EQ(nearest("abcf", equals), "abcd");
 }
 
 TEST(Unknown, SaysWhatThereIsAndWhatWasMeant) {

@@ -43,7 +43,8 @@ class Datasets {
   /// Loads a data set and checks it: both parts have samples and the same tensors and classes, the names of tensors are
   /// unique, and every extent is at least 1.
   /// @throws Error{invalid_argument} for an unknown name, with the nearest one and the list, for a data set that fails
-  /// these checks, or if it needs a data_dir and there is none; Error{io} if a file is missing or cannot be read;
+  /// these checks, or if it needs a data_dir and there is none; Error{io} if a file is missing, cannot be read or does
+  ///         not fit into memory;
   ///         Error{corrupt} if its contents are wrong; whatever else `load` throws
   [[nodiscard]] DatasetPair load(std::string_view name, const DatasetOptions& options = {}) const;
 

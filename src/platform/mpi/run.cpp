@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -91,6 +92,8 @@ class Run {
       const std::string what = error.reported_by(world_->rank().value, world_->host()).what();
       if (error.is_on_every_rank()) return end_alike(error.what(), exit_error);
       return error.is_consequence() ? end_together(what, exit_error, what) : end_as_cause(what);
+    } catch (const std::bad_alloc&) {
+      return end_as_cause(here() + "not enough memory");
     } catch (const std::exception& error) {
       return end_as_cause(here() + error.what());
     } catch (...) {

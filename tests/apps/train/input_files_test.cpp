@@ -153,6 +153,31 @@ TEST(InputFiles, CifarIsTrainedOn) {
       << result.output;
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take terabytes of addresses
+/// One process with so many kilobytes of addresses.
+ProgramResult train_within(int kilobytes, const std::string& arguments) {
+  return testing_support::run_program("ulimit -v " + std::to_string(kilobytes) + "; " + LOCKSTEP_TRAIN + arguments +
+                                      " 2>&1");
+}
+
+TEST(Memory, ThatABatchLacksIsSaidWithWhatAskedForIt) {
+  const auto result = train_within(1'500'000, " --threads 1 --batch 12000 --steps 1");
+  expect_refused(
+      result, 1,
+      {"train: rank 0 on ", "not enough memory for 12000 samples at a time of --model lenet (--batch 12000"});
+}
+
+TEST(Memory, ThatAFileLacksIsSaidWithItsName) {
+  const SmallDigits digits;
+  data::write_plain(digits.file("train-images-idx3-ubyte"), data::idx_bytes({1'000'000'000, 8, 8}, ""));
+  std::filesystem::resize_file(digits.file("train-images-idx3-ubyte"), 16 + 64'000'000'000);  // all but its head a hole
+  const auto result = train_within(1'000'000, digits.arguments() + " --steps 1 --threads 1");
+  expect_refused(result, 1,
+                 {digits.path("train-images-idx3-ubyte") +
+                  " holds 64000000000 bytes of data, for which there is not enough memory"});
+}
+#endif
+
 TEST(InputFiles, MissingFileOfCifar) {
   const SmallCifar images;
   std::filesystem::remove(images.file("data_batch_4.bin"));

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// What values the rows of a table allow, and which hold.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "apps/common/command_line.hpp"
+#include "base/nearest.hpp"
+
+namespace lockstep {
+namespace {
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+template <typename... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+/// The whole text as a number; nothing where it is none, or out of the type's range.
+template <typename Number>
+std::optional<Number> number_of(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<OptionValue> parse(const Switch&, const std::string& text) {
+  std::string word = text;
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (word == "yes" || word == "true" || word == "on" || word == "1") return true;
+  if (word == "no" || word == "false" || word == "off" || word == "0") return false;
+  return std::nullopt;
+}
+
+std::optional<OptionValue> parse(const Text&, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
+std::optional<OptionValue> parse(const Word& domain, const std::string& text) {
+  const std::vector<std::string> words = domain.several ? words_of(text) : std::vector{text};
+  if (words.empty()) return std::nullopt;
+  for (const std::string& word : words) {
+    if (std::find(domain.words.begin(), domain.words.end(), word) == domain.words.end()) return std::nullopt;
+  }
+  return text;
+}
+
+std::optional<OptionValue> parse(const Whole& domain, const std::string& text) {
+  if (!domain.zero.empty() && text == domain.zero) return std::int64_t{0};
+  const auto number = number_of<std::int64_t>(text);
+  if (!number || *number < domain.min || *number > domain.max) return std::nullopt;
+  return *number;
+}
+
+std::optional<OptionValue> parse(const Real& domain, const std::string& text) {
+  if (!domain.zero.empty() && text == domain.zero) return 0.0;
+  const auto number = number_of<double>(text);
+  if (!number || !std::isfinite(*number)) return std::nullopt;
+  const bool high_enough = domain.above_min ? *number > domain.min : *number >= domain.min;
+  const bool low_enough = domain.below_max ? *number < domain.max : *number <= domain.max;
+  if (!high_enough || !low_enough) return std::nullopt;
+  return *number;
+}
+
+/// What a refusal says of a word that is none of those that can stand there.
+std::string refusal(const Word& domain, const std::string& text) {
+  std::string wrong = text;
+  for (const std::string& word : words_of(text)) {
+    if (domain.several && !parse(Word{domain.words}, word)) wrong = word;
+  }
+  const std::string meant = did_you_mean(wrong, domain.words);
+  return (domain.several && wrong != text ? "'" + echo(wrong) + "' is no such word" : "there is no such choice") +
+         (meant.empty() ? ";" : meant) + (meant.empty() ? " there are " : " There are ") + joined(domain.words);
+}
+
+}  // namespace
+
+const Option* find_option(const Program& program, std::string_view name) {
+  for (const OptionGroup& group : program.groups) {
+    for (const Option& option : group.options) {
+      if (option.name == name) return &option;
+    }
+  }
+  return nullptr;
+}
+
+OptionValue parse_value(const Option& option, const std::string& text, std::string_view place) {
+  const auto value = std::visit([&](const auto& domain) { return parse(domain, text); }, option.domain);
+  if (value) return *value;
+  const auto* word = std::get_if<Word>(&option.domain);
+  throw UsageError("--" + option.name + ' ' + (text.empty() ? "''" : echo(text)) + std::string(place) + ": " +
+                   (word != nullptr ? refusal(*word, text) : "it must be " + range_text(option.domain)) +
+                   (option.advice.empty() ? "" : "; " + option.advice));
+}
+
+std::string range_text(const Domain& domain) {
+  const auto or_zero = [](const std::string& word) { return word.empty() ? "" : ", or " + word; };
+  return std::visit(Overloaded{[](const Switch&) { return std::string("yes or no"); },
+                               [](const Text& text) {
+                                 return std::string(text.placeholder == "FILE"  ? "the name of a file"
+                                                    : text.placeholder == "DIR" ? "the name of a folder"
+                                                                                : "a text") +
+                                        ", not empty";
+                               },
+                               [](const Word& word) {
+                                 return (word.several ? "one or more, with commas between, of " : "one of ") +
+                                        joined(word.words, ", ");
+                               },
+                               [&](const Whole& range) {
+                                 return "a whole number from " + std::to_string(range.min) + " to " +
+                                        std::to_string(range.max) + or_zero(range.zero);
+                               },
+                               [&](const Real& range) {
+                                 return std::string("a number ") + (range.above_min ? "above " : "of at least ") +
+                                        text_of(range.min) + (range.below_max ? " and below " : " and at most ") +
+                                        text_of(range.max) + or_zero(range.zero);
+                               }},
+                    domain);
+}
+
+std::string text_of(double value) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return {text.data(), end};
+}
+
+std::string text_of(const OptionValue& value) {
+  return std::visit(
+      Overloaded{[](bool yes) { return std::string(yes ? "yes" : "no"); },
+                 [](std::int64_t number) { return std::to_string(number); },
+                 [](double number) { return text_of(number); }, [](const std::string& text) { return text; }},
+      value);
+}
+
+std::optional<OptionValue> OptionValues::find(std::string_view name) const {
+  if (const auto given = given_.find(name); given != given_.end()) return given->second;
+  if (const auto otherwise = defaults_.find(name); otherwise != defaults_.end()) return otherwise->second;
+  const Option& option = *find_option(*program_, name);
+  if (option.otherwise.empty()) return std::nullopt;
+  return parse_value(option, option.otherwise);
+}
+
+template <typename T>
+T OptionValues::get(std::string_view name) const {
+  const std::optional<OptionValue> value = find(name);
+  return value ? std::get<T>(*value) : T();
+}
+template <>
+int OptionValues::get<int>(std::string_view name) const {
+  return static_cast<int>(get<std::int64_t>(name));
+}
+template bool OptionValues::get<bool>(std::string_view) const;
+template std::int64_t OptionValues::get<std::int64_t>(std::string_view) const;
+template double OptionValues::get<double>(std::string_view) const;
+template std::string OptionValues::get<std::string>(std::string_view) const;
+
+void OptionValues::add(const OptionValues& others) { given_.insert(others.given_.begin(), others.given_.end()); }
+
+std::vector<std::pair<std::string, std::string>> OptionValues::of_all_ranks() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const OptionGroup& group : program_->groups) {
+    for (const Option& option : group.options) {
+      if (option.of_each_rank) continue;
+      const std::optional<OptionValue> value = find(option.name);
+      values.emplace_back("--" + option.name, value ? text_of(*value) : "(nothing)");
+    }
+  }
+  return values;
+}
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream text(list.empty() ? list : list + ',');
+  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  return words;
+}
+
+std::string joined(std::span<const std::string_view> words, std::string_view between) {
+  std::string text;
+  for (const std::string_view word : words) text += (text.empty() ? "" : std::string(between)) + std::string(word);
+  return text;
+}
+
+}  // namespace lockstep
