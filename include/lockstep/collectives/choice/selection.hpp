@@ -113,7 +113,8 @@ int max_blocks_in_flight(const Selection& selection);
 /// A line for each size: what is chosen, the predicted time, and why. Ends with a newline.
 /// @param sizes  as in `predicted_seconds`
 /// @param table  what to call the selection's table, e.g. its file
+/// @param columns  at which lines are broken; at least 80
 std::string explain(const Selection& selection, CollectiveKind kind, std::span<const Bytes> sizes,
-                    std::string_view table);
+                    std::string_view table, std::size_t columns = 100);
 
 }  // namespace lockstep::collectives
