@@ -20,6 +20,9 @@ namespace {
 /// not end reports what it knows.
 constexpr std::chrono::seconds time_to_be_ended{3};
 
+/// The time in which the launcher forwards what was printed before. It forwards each stream of each rank by itself.
+constexpr std::chrono::milliseconds time_to_forward{100};
+
 /// One write, so that lines of several ranks do not mix.
 void report(std::string_view app, const std::string& what) {
   const std::string line = std::string(app) + ": " + what + '\n';
@@ -27,9 +30,17 @@ void report(std::string_view app, const std::string& what) {
   std::fputs(line.c_str(), stderr);
 }
 
+/// Reports why the job ends, below everything that it has printed. What the launcher itself says of the end comes after
+/// it, unless mpi-scripts/launch.py holds this line back.
+void report_cause(std::string_view app, const std::string& what) {
+  std::fflush(nullptr);
+  std::this_thread::sleep_for(time_to_forward);
+  report(app, what);
+}
+
 /// Closes the world after an error that every rank has.
 int end_in_order(std::string_view app, World& world, const std::string& what, ExitCode code) {
-  if (world.rank() == Rank{0}) report(app, what);
+  if (world.rank() == Rank{0}) report_cause(app, what);
   try {
     world.close();
   } catch (const std::exception& error) {
@@ -41,7 +52,7 @@ int end_in_order(std::string_view app, World& world, const std::string& what, Ex
 /// Ends the job after an error of this rank's own.
 int end_job(std::string_view app, World& world, const std::string& what) {
   if (world.size() == 1) return end_in_order(app, world, what, exit_error);
-  report(app, what);
+  report_cause(app, what);
   world.abort(exit_error);
 }
 

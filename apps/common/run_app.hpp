@@ -20,7 +20,8 @@ class UsageError : public std::runtime_error {
 /// argv.
 std::string_view program_name(int argc, const char* const* argv);
 
-/// Runs an app's body in a world and turns whatever it throws into one line on standard error and an exit code:
+/// Runs an app's body in a world and turns whatever it throws into one line on standard error, below all that was
+/// printed before, and an exit code. mpirun prints its own boxes after it, unless mpi-scripts/launch.py started that.
 /// - `UsageError`, or an `Error` that is on every rank: rank 0 reports and all end in good order;
 /// - any other exception: this rank reports, "rank 1 on host: …", and aborts the job, since its peers may be waiting.
 /// The body closes what it opened; the world is closed here.

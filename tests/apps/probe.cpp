@@ -39,5 +39,6 @@ int main(int argc, char** argv) {
         {.notice = [](std::string_view text) { std::fputs(std::string(text).c_str(), stderr); }});
     return 0;
   }
-  return lockstep::run_app("probe", {}, [&](lockstep::World& world) { return behave(world, manner); });
+  return lockstep::run_app(lockstep::program_name(argc, argv), {},
+                           [&](lockstep::World& world) { return behave(world, manner); });
 }
