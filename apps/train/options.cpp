@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <sstream>
 
@@ -41,6 +42,7 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("steps", value<std::int64_t>("N"), "stop after N steps, in which the learning rate falls as it else does in all epochs (default 0: never)")
       ("batch", value<std::int64_t>("N"), "samples of a step, the total over all ranks (default by model)")
       ("lr", value<double>("X"), "peak learning rate (default by model)")
+      ("warmup", value<double>("E"), "epochs, or a fraction of one, in which the learning rate grows linearly to its peak (default by model)")
       ("momentum", value<double>("X"), "(default by model)")
       ("nesterov", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "Nesterov's momentum (default by model)")
       ("weight-decay", value<double>("X"), "(default by model)")
@@ -73,7 +75,8 @@ po::options_description describe(const std::string& program, const Registry& reg
       ("zero", po::value<bool>()->implicit_value(true)->value_name("[yes|no]"), "each rank updates a part of the weights and holds the optimizer's state of that part only; less memory for the same result (default no)")
       ("loss-scale", value<double>("X"), "multiply gradients by X until the update; a step whose gradients are not finite is skipped then, and X halved; it is doubled after 2000 steps without (default 0: none, such a step ends the run; 65536 with --precision mixed-fp16)")
       ("without-pass", choice(nn::Passes::names()), "leave out what changes how a step is computed and not what; several with commas between")
-      ("log-every", value<std::int64_t>("N"), "steps from one progress report to the next (default 50)")
+      ("eval-interval", value<std::string>("N|never"), "evaluate after every Nth epoch and at the end, or never (default 1)")
+      ("log-every", value<std::int64_t>("N"), "steps from one step event in --metrics to the next (default 50)")
       ("metrics", value<std::string>("FILE"), "append a JSON line for each event to FILE")
       ("trace", value<std::string>("FILE"), "write what ran when, on every rank, to FILE for chrome://tracing or ui.perfetto.dev");
   // clang-format on
@@ -131,6 +134,16 @@ std::vector<std::string> words_of(const std::string& list) {
   return words;
 }
 
+/// @return epochs; 0 for "never"
+std::int64_t eval_interval(const std::string& text) {
+  if (text == "never") return 0;
+  std::int64_t epochs = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), epochs);
+  require(error == std::errc() && end == text.data() + text.size() && epochs > 0, "eval-interval", text,
+          "write a number of epochs, at least 1, or never");
+  return epochs;
+}
+
 trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& defaults, const Precision& precision) {
   trainer::TrainerOptions options;
   options.precision = precision.reals;
@@ -138,8 +151,7 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
   options.steps = given.get<std::int64_t>("steps", 0, not_negative, "it cannot be negative");
   options.batch = {given.get("batch", defaults.batch, positive, "at least 1 sample is needed")};
   options.schedule = {.peak = given.get("lr", defaults.learning_rate, positive, "the learning rate must be positive"),
-                      .decay = defaults.decay,
-                      .warmup_fraction = defaults.warmup_fraction};
+                      .decay = defaults.decay};
   const auto below_one = [](double value) { return value >= 0 && value < 1; };
   options.sgd = {
       .momentum = given.get("momentum", defaults.momentum, below_one, "it must be in 0 … 1, 1 excluded"),
@@ -165,6 +177,7 @@ trainer::TrainerOptions trainer_options(const Given& given, const nn::Defaults& 
   const double bucket_mb = given.get("bucket-mb", 4.0, positive, "a bucket must have a positive size");
   options.bucket = {std::max<std::int64_t>(1, std::llround(bucket_mb * 1024 * 1024))};
   options.log_every = given.get<std::int64_t>("log-every", 50, positive, "at least 1 step is needed");
+  options.eval_interval = eval_interval(given.get<std::string>("eval-interval", "1"));
   return options;
 }
 
@@ -254,7 +267,10 @@ Options checked(const Given& given, const Registry& registry) {
   options.threads = given.get("threads", 0, not_negative, "it cannot be negative");
   options.metrics = given.get<std::string>("metrics", "");
   options.trace = given.get<std::string>("trace", "");
-  options.trainer = trainer_options(given, registry.models.defaults(options.model), options.precision);
+  const nn::Defaults& defaults = registry.models.defaults(options.model);
+  options.trainer = trainer_options(given, defaults, options.precision);
+  options.warmup_epochs = given.get("warmup", defaults.warmup_epochs, not_negative, "it cannot be negative");
+  options.warmup_given = given.has("warmup");
   refuse_contradictions(given, options, registry.datasets.directory(options.dataset));
   options.settings = given.settings();
   return options;
@@ -268,7 +284,12 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry) {
   const po::variables_map values = read_command_line(argc, argv, description);
   if (values.count("help") > 0) {
     std::ostringstream text;
-    text << description << "\nExit codes: 0 success; 1 an error, with the rank it happened on; 2 wrong usage.\n";
+    text << description
+         << "\nExit codes: 0 success; 1 an error, with the rank it happened on; 2 wrong usage;\n3 stopped at the end "
+            "of a step by SIGINT, SIGTERM or SIGUSR1. A second signal, or one before\ntraining has begun, ends the "
+            "program at once. mpirun passes SIGUSR1 on; after a Ctrl-C or\nSIGTERM it sends the ranks SIGTERM in a "
+            "second, kills them after another, and returns 1:\nmpirun --mca odls_base_sigkill_timeout SECONDS makes "
+            "both longer.\n";
     return {{}, text.str()};
   }
   if (values.count("version") > 0) return {{}, version_text(program)};
