@@ -30,8 +30,8 @@ std::string efficiency_column(const PredictionQuestion& q, double seconds) {
 std::string head(const PredictionQuestion& q) {
   const collectives::CostModel& m = q.selection.prices.messages;
   const collectives::ShapeSummary& shape = q.selection.shape;
-  std::string text = print("# all_reduce on %d nodes of %d ranks, predicted by the model that auto chooses by\n",
-                           shape.nodes, shape.max_ranks_per_node);
+  std::string text = print("# all_reduce on %d nodes of %d ranks, by the model that auto chooses by\n", shape.nodes,
+                           shape.max_ranks_per_node);
   text += print("# between nodes: %g us, of which %g us keep a rank busy, and %g GB/s a node\n",
                 m.remote.alpha_seconds * 1e6, (m.remote.alpha_seconds - m.remote.wire_seconds) * 1e6,
                 1e-9 / m.remote.beta_seconds_per_byte);

@@ -9,7 +9,6 @@
 
 #include "apps/comm-bench/bandwidth.hpp"
 #include "apps/comm-bench/sizes.hpp"
-#include "base/wrapped.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -29,8 +28,6 @@ std::string format(const char* pattern, Arguments... arguments) {
   return text.data();
 }
 
-constexpr std::size_t table_width = 80;  // which lines have room in, unless results are wrong or numbers enormous
-
 /// Six columns, with four decimals where they fit.
 std::string bandwidth_text(double gbps) { return format(gbps < 9.9999 ? "%6.4f" : "%6.2f", gbps); }
 
@@ -40,17 +37,16 @@ std::string table_head(const Subject& subject, const std::string& program, int n
   const auto count_of = [](int number, const char* thing) {
     return std::to_string(number) + ' ' + thing + (number == 1 ? "" : "s");
   };
-  return wrapped("# " + program + ": " + std::string(name(subject.op)) + ", " + std::string(name(subject.dtype)) +
-                     ", " + count_of(subject.ranks, "rank") + " on " + count_of(nodes, "node") +
-                     (subject.device == "cpu" ? "" : ", memory of " + std::string(subject.device)),
-                 table_width, 0) +
+  return "# " + program + "\n# " + std::string(name(subject.op)) + ", " + std::string(name(subject.dtype)) + ", " +
+         count_of(subject.ranks, "rank") + " on " + count_of(nodes, "node") +
+         (subject.device == "cpu" ? "" : ", memory of " + std::string(subject.device)) + '\n' +
          format("#%9s %-31s %9s %9s %6s %6s\n", "size", "algorithm", "median", "minimum", "algbw", "busbw") +
-         format("#%9s %-31s %9s %9s %6s %6s %s\n", "(B)", "", "(us)", "(us)", "(GB/s)", "(GB/s)", "result");
+         format("#%9s %-31s %9s %9s %6s %6s  %s\n", "(B)", "", "(us)", "(us)", "(GB/s)", "(GB/s)", "ok");
 }
 
 std::string table_line(const Subject& subject, const Measurement& m) {
   const std::string result = m.wrong == 0 ? "ok" : std::to_string(m.wrong) + " wrong";
-  return format("%10lld %-31s %9.2f %9.2f %s %s %s\n", static_cast<long long>(m.bytes.value), m.algorithm.c_str(),
+  return format("%10lld %-31s %9.2f %9.2f %s %s  %s\n", static_cast<long long>(m.bytes.value), m.algorithm.c_str(),
                 m.median_seconds * 1e6, m.min_seconds * 1e6, bandwidth_text(algorithm_bandwidth_gbps(m)).c_str(),
                 bandwidth_text(bus_bandwidth_gbps(subject, m)).c_str(), result.c_str());
 }

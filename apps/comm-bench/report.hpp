@@ -19,7 +19,7 @@ struct Subject {
   std::string_view device = "cpu";  ///< in whose memory the buffers lie
 };
 
-/// The table's head, in the manner of nccl-tests; lines are made for 80 columns.
+/// The table's head, in the manner of nccl-tests; lines are made for 80 columns, and have more where results are wrong.
 /// @param program  who measured: a name and a version
 std::string table_head(const Subject& subject, const std::string& program, int nodes);
 /// A line of the table.

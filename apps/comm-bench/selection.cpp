@@ -6,6 +6,7 @@
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/exercise.hpp"
 #include "apps/common/run_app.hpp"
+#include "apps/common/terminal.hpp"
 #include "lockstep/collectives/choice/selection.hpp"
 
 namespace lockstep::comm_bench {
@@ -48,7 +49,7 @@ std::string explanation(const World& world, const Options& options) {
   std::string text;
   for (const std::string& name : names) {
     ProcessGroup group(world, group_options(method_of(name, options), options));
-    text += explain(*group.selection(), options.op, sizes, options.tuning);
+    text += explain(*group.selection(), options.op, sizes, options.tuning, table_columns());
     group.close();
   }
   return text;

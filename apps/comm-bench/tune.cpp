@@ -119,17 +119,16 @@ class Tuner {
 
 std::string head(CollectiveKind kind, const ShapeSummary& cluster) {
   std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), "# %12s  %-18s %5s %12s %9s %12s\n", "size (B)", "algorithm", "radix",
-                "segment (B)", "in flight", "median (us)");
+  std::snprintf(text.data(), text.size(), "# %10s  %-31s %5s %11s %6s %11s\n", "size (B)", "algorithm", "radix",
+                "segment (B)", "blocks", "median (us)");
   return "# tuning " + std::string(name(kind)) + " on " + describe(cluster) + '\n' + text.data();
 }
 
 std::string line(CollectiveKind kind, Bytes bytes, const Timed& best) {
   std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), "  %12lld  %-18s %5s %12lld %9d %12.2f\n",
-                static_cast<long long>(bytes.value), std::string(algorithm_name(kind, best.choice.algorithm)).c_str(),
-                radix_text(kind, best.choice).c_str(), static_cast<long long>(best.choice.segment.value),
-                best.choice.blocks_in_flight, best.seconds * 1e6);
+  std::snprintf(text.data(), text.size(), "%12lld  %-31s %5s %11lld %6d %11.2f\n", static_cast<long long>(bytes.value),
+                std::string(algorithm_name(kind, best.choice.algorithm)).c_str(), radix_text(kind, best.choice).c_str(),
+                static_cast<long long>(best.choice.segment.value), best.choice.blocks_in_flight, best.seconds * 1e6);
   return text.data();
 }
 

@@ -72,6 +72,10 @@ OptionGroup training_options() {
         .domain = Real{.min = 0, .max = 1e38, .above_min = true},
         .help = "peak learning rate",
         .default_text = "by model"},
+       {.name = "warmup",
+        .domain = Real{.min = 0, .max = 1e9},
+        .help = "epochs, or a fraction of one, in which the learning rate grows linearly to its peak",
+        .default_text = "by model"},
        {.name = "momentum",
         .domain = Real{.min = 0, .max = 1, .below_max = true},
         .help = "momentum of SGD",
@@ -210,9 +214,13 @@ OptionGroup report_options() {
             .domain = Whole{0, 1'000'000'000, "never"},
             .help = "steps from one comparison of all ranks' weights to the next, by a hash",
             .otherwise = "100"},
+           {.name = "eval-interval",
+            .domain = Whole{1, 1'000'000'000, "never"},
+            .help = "evaluate after every Nth epoch and at the end, or never",
+            .otherwise = "1"},
            {.name = "log-every",
             .domain = Whole{1, 1'000'000'000},
-            .help = "steps from one progress report to the next",
+            .help = "steps from one step event in --metrics to the next",
             .otherwise = "50",
             .of_each_rank = true},
            {.name = "metrics",
@@ -244,16 +252,21 @@ Program describe_train(const std::string& name, const Registry& registry) {
        .help =
            "read options from FILE, one 'name = value' or 'name: value' per line; the command line takes precedence",
        .of_each_rank = true});
-  return {.name = name,
-          .synopsis = "[mpirun -np RANKS] " + name + " [options]",
-          .about = "Trains a model on all ranks of the job.",
-          .groups = {data_options(registry), training_options(), computation_options(), communication_options(),
-                     report_options(), std::move(general)},
-          .notes =
-              "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
-              "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
-              "'-'. Unless said otherwise, ranks must have the same options; they compare them before they start.",
-          .foreign = foreign_options()};
+  return {
+      .name = name,
+      .synopsis = "[mpirun -np RANKS] " + name + " [options]",
+      .about = "Trains a model on all ranks of the job.",
+      .groups = {data_options(registry), training_options(), computation_options(), communication_options(),
+                 report_options(), std::move(general)},
+      .notes =
+          "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
+          "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
+          "'-'. Unless said otherwise, ranks must have the same options; they compare them before they start.\n\n"
+          "SIGINT, SIGTERM and SIGUSR1 stop the run at the end of a step, with exit code 3. A second signal, or one "
+          "before training has begun, ends the program at once. mpirun passes SIGUSR1 on; after a Ctrl-C or SIGTERM "
+          "it sends the ranks SIGTERM in a second, kills them after another, and returns 1: mpirun --mca "
+          "odls_base_sigkill_timeout SECONDS makes both longer.",
+      .foreign = foreign_options()};
 }
 
 }  // namespace lockstep::train

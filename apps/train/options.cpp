@@ -18,6 +18,7 @@ void set_defaults(OptionValues& given, const nn::Defaults& model, const Precisio
   given.default_to("epochs", model.epochs);
   given.default_to("batch", model.batch);
   given.default_to("lr", model.learning_rate);
+  given.default_to("warmup", model.warmup_epochs);
   given.default_to("momentum", model.momentum);
   given.default_to("nesterov", model.nesterov);
   given.default_to("weight-decay", model.weight_decay);
@@ -32,8 +33,7 @@ trainer::TrainerOptions trainer_options(const OptionValues& given, const nn::Def
   options.epochs = given.get<std::int64_t>("epochs");
   options.steps = given.get<std::int64_t>("steps");
   options.batch = {given.get<std::int64_t>("batch")};
-  options.schedule = {
-      .peak = given.get<double>("lr"), .decay = defaults.decay, .warmup_fraction = defaults.warmup_fraction};
+  options.schedule = {.peak = given.get<double>("lr"), .decay = defaults.decay};
   options.sgd = {.momentum = given.get<double>("momentum"),
                  .nesterov = given.get<bool>("nesterov"),
                  .weight_decay = given.get<double>("weight-decay"),
@@ -53,6 +53,7 @@ trainer::TrainerOptions trainer_options(const OptionValues& given, const nn::Def
   options.bucket = {std::max<std::int64_t>(1, std::llround(given.get<double>("bucket-mb") * 1024 * 1024))};
   options.compare_every = given.get<std::int64_t>("compare-every");
   options.log_every = given.get<std::int64_t>("log-every");
+  options.eval_interval = given.get<std::int64_t>("eval-interval");
   return options;
 }
 
@@ -156,6 +157,8 @@ Options checked(OptionValues given, const Registry& registry) {
   options.metrics = text("metrics");
   options.trace = text("trace");
   options.trainer = trainer_options(given, defaults, options.precision);
+  options.warmup_epochs = given.get<double>("warmup");
+  options.warmup_given = given.has("warmup");
   refuse_contradictions(given, options, registry.datasets.directory(options.dataset));
   options.settings = settings_to_compare(given);
   return options;

@@ -34,7 +34,9 @@ struct Options {
   bool progress_thread = false;
   std::string wait = "auto";
   bool check = false;  ///< ranks compare what they call, where that is not seen anyway
-  int threads = 0;     ///< 0: as many as this rank has processors to itself
+  double warmup_epochs = 0;
+  bool warmup_given = false;  ///< by the user, not by the model's defaults
+  int threads = 0;            ///< 0: as many as this rank has processors to itself
   std::string metrics;
   std::string trace;
   trainer::TrainerOptions trainer;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
 #include <functional>
+#include <iosfwd>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
@@ -13,23 +18,40 @@
 
 namespace lockstep::train {
 
-/// Rank 0's listener: hands events to the display and to the metrics file where there is one. A metrics file that
-/// cannot be written, as on a full disk, does not end training: `notice` is told once, and later events go to the
-/// display only.
+/// All that rank 0 shows of a run: everything on standard output passes through here, so that nothing else gets into
+/// the progress line. A thread of its own keeps the lines coming while a step, or loading data, takes long. A metrics
+/// file that cannot be written, as on a full disk, does not end training: later events are only shown.
 class Reporter : public trainer::Listener {
  public:
-  Reporter(const observe::ProgressDisplay& display, std::optional<observe::MetricsFile> metrics,
-           std::function<void(std::string_view)> notice)
-      : display_(display), metrics_(std::move(metrics)), notice_(std::move(notice)) {}
+  /// @param out  must outlive this
+  Reporter(std::ostream& out, const observe::ProgressOptions& options);
+  /// Erases a progress line that is still there.
+  ~Reporter() override;
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
 
-  void step(const observe::StepEvent& event) override {
-    display_.step(event);
-    write(event);
+  /// What goes on from now on, e.g. "loading mnist".
+  void phase(const std::string& what);
+  /// Text of whole lines.
+  void print(const std::string& text);
+  /// From now on events go to the file, too, if there is one.
+  /// @param notice  is told once where the file cannot be written
+  void record(std::optional<observe::MetricsFile> metrics, std::function<void(std::string_view)> notice) {
+    metrics_ = std::move(metrics);
+    notice_ = std::move(notice);
   }
-  void epoch(const observe::EpochEvent& event) override {
-    display_.epoch(event);
-    write(event);
-  }
+  /// Whether the metrics file lacks events.
+  [[nodiscard]] bool lost_metrics() const { return lost_metrics_; }
+  /// The run is about to start.
+  void start(const observe::StartEvent& event, const observe::RunLength& run);
+  void end(const observe::EndEvent& event) { write(event); }
+
+  void progress(const observe::ProgressEvent& event) override;
+  void step(const observe::StepEvent& event) override { write(event); }
+  void evaluation(const observe::EvaluationEvent& event) override;
+  void epoch(const observe::EpochEvent& event) override;
+
+ private:
   template <typename Event>
   void write(const Event& event) {
     if (!metrics_) return;
@@ -41,14 +63,16 @@ class Reporter : public trainer::Listener {
       notice_(error.message() + "; training goes on, and --metrics lacks this event and all later ones");
     }
   }
-  /// Whether the metrics file lacks events.
-  [[nodiscard]] bool lost_metrics() const { return lost_metrics_; }
+  void tick();
 
- private:
+  std::mutex mutex_;  // of all but the metrics, which the run's thread alone writes
   observe::ProgressDisplay display_;
   std::optional<observe::MetricsFile> metrics_;
   std::function<void(std::string_view)> notice_;
   bool lost_metrics_ = false;
+  bool ending_ = false;
+  std::condition_variable ends_;
+  std::thread ticker_;
 };
 
 }  // namespace lockstep::train

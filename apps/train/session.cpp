@@ -11,11 +11,16 @@
 #include <vector>
 
 #include "apps/common/exit_codes.hpp"
+#include "apps/common/run_app.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
 #include "apps/train/checksum.hpp"
+#include "apps/train/graph_for_data.hpp"
 #include "apps/train/kernel_choices.hpp"
 #include "apps/train/reporter.hpp"
+#include "apps/train/stop_signals.hpp"
+#include "apps/train/texts.hpp"
+#include "base/wrapped.hpp"
 #include "data/fingerprint.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/collectives/choice/selection.hpp"
@@ -99,10 +104,12 @@ std::string weights_sha256(const trainer::Replica& replica) {
   return sha256(replica.data_parallel().layout(), replica.data_parallel().values());
 }
 
-observe::EndEvent end_event(const trainer::Trainer::Result& result, const Options& options,
-                            const trainer::Replica& replica, const std::string& weights, double seconds) {
-  observe::EndEvent event{.outcome = result.epochs == options.trainer.epochs ? "completed" : "stopped",
+observe::EndEvent end_event(const trainer::Trainer::Result& result, const trainer::Replica& replica,
+                            const std::string& weights, double seconds) {
+  observe::EndEvent event{.outcome = result.stopped_by == 0 ? "completed" : "stopped",
+                          .signal = result.stopped_by == 0 ? "" : signal_name(result.stopped_by),
                           .epochs = result.epochs,
+                          .steps = result.steps,
                           .seconds = seconds,
                           .skipped_updates = result.skipped,
                           .optimizer_bytes = replica.optimizer_bytes().value,
@@ -114,59 +121,47 @@ observe::EndEvent end_event(const trainer::Trainer::Result& result, const Option
   return event;
 }
 
-void print_header(const Options& options, const World& world, int threads, const data::DatasetPair& data,
-                  const ops::Ops& ops, const std::string& kernels) {
-  std::printf("%s on %s (%lld training and %lld test samples, %lld classes), %d rank%s of %d thread%s\n",
-              options.model.c_str(), options.dataset.c_str(), static_cast<long long>(data.train->size()),
-              static_cast<long long>(data.test->size()), static_cast<long long>(data.train->classes()), world.size(),
-              world.size() == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
-  const std::string how = options.trainer.shards > 0
-                              ? "tree-order over " + std::to_string(options.trainer.shards) + " shards"
-                              : std::string(name(options.method));
-  const std::string emulation = emulation_of(options.precision, ops);
-  std::printf("batch %lld in all, peak learning rate %g, seed %llu, %s in %s%s%s%s, gradients %s by %s%s%s%s\n%s\n",
-              static_cast<long long>(options.trainer.batch.value), options.trainer.schedule.peak,
-              static_cast<unsigned long long>(options.trainer.seed), options.ops.c_str(),
-              std::string(options.precision.name).c_str(), emulation.empty() ? "" : " (emulated ", emulation.c_str(),
-              emulation.empty() ? "" : ")",
-              options.trainer.zero && options.trainer.shards == 0 ? "reduce-scattered" : "all-reduced", how.c_str(),
-              backends::selection_of(options.method) == nullptr ? " (the MPI library's own)" : " (lockstep's own)",
-              options.compress == "none" ? "" : ", on the wire in ",
-              options.compress == "none" ? "" : options.compress.c_str(), kernels.c_str());
-  std::fflush(stdout);
-}
+/// What rank 0 says to the user; the other ranks have none, and say nothing.
+class Voice {
+ public:
+  explicit Voice(const World& world) {
+    if (world.rank() == Rank{0}) {
+      reporter_.emplace(std::cout, observe::ProgressOptions{.terminal = shows_on_terminal(),
+                                                            .columns = terminal_columns().value_or(80)});
+    }
+  }
+  void phase(const std::string& what) {
+    if (reporter_) reporter_->phase(what);
+  }
+  void print(const std::string& text) {
+    if (reporter_) reporter_->print(text);
+  }
+  /// Null on the other ranks.
+  [[nodiscard]] Reporter* reporter() { return reporter_ ? &*reporter_ : nullptr; }
 
-void write_trace(const World& world, const Options& options, Files& files, const observe::TraceRecorder* recorder) {
+ private:
+  std::optional<Reporter> reporter_;
+};
+
+void write_trace(const World& world, const Options& options, Files& files, const observe::TraceRecorder* recorder,
+                 Voice& voice) {
   if (recorder == nullptr) return;
+  voice.phase("writing " + options.trace);
   const Phase phase(world.group(), "writing the trace '" + options.trace + "'", Phase::Kind::work);
   const std::vector<std::string> events = gather_strings(world.group(), recorder->events_json(), {0});
   agree(world.group(), [&] {
     if (files.trace) files.trace->write(events);
   });
-  if (world.rank() == Rank{0}) std::printf("trace: %s\n", options.trace.c_str());
+  voice.print("trace: " + options.trace + '\n');
 }
 
-void print_summary(const Options& options, const trainer::Trainer& trainer, const trainer::Trainer::Result& result,
-                   double seconds, bool lost_metrics) {
-  std::printf("\n%lld steps in %.1f s, %.1f %% of it waiting for gradients", static_cast<long long>(result.steps),
-              seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
-  if (result.evaluation) {
-    std::printf("; test accuracy %.2f %%, best %.2f %%", 100 * result.evaluation->accuracy, 100 * result.best_accuracy);
-  }
-  if (result.skipped > 0) std::printf("; %lld updates skipped", static_cast<long long>(result.skipped));
-  std::printf("\n%.1f MiB of optimizer state on each rank\n",
-              static_cast<double>(trainer.replica().optimizer_bytes().value) / (1 << 20));
-  if (!options.metrics.empty())
-    std::printf("metrics: %s%s\n", options.metrics.c_str(), lost_metrics ? " (incomplete)" : "");
-}
-
-/// Prints who runs where. @return this rank's node
-NodeView show_cluster(const World& world, const Options& options) {
+/// Shows who runs where. @return this rank's node
+NodeView show_cluster(const World& world, const Options& options, Voice& voice) {
   const Phase phase(world.group(), "showing the cluster");
   const Topology topology = discover_topology();
   NodeView node = gather_node(world, topology, std::max(1, options.threads));
   const auto cluster = gather_cluster(world, topology, node);
-  if (cluster) std::fputs((format_table(*cluster) + "\n").c_str(), stdout);
+  if (cluster) voice.print(format_table(*cluster, table_columns()) + "\n");
   return node;
 }
 
@@ -212,7 +207,8 @@ void require_equal_data(const World& world, const data::DatasetPair& data, bool 
   }
 }
 
-data::DatasetPair load_data(const World& world, const Options& options, const data::Datasets& datasets) {
+data::DatasetPair load_data(const World& world, const Options& options, const data::Datasets& datasets, Voice& voice) {
+  voice.phase("loading " + options.dataset);
   data::DatasetPair data;
   const Phase phase(world.group(), "loading the data set " + name_of_data(world, options), Phase::Kind::work);
   agree(world.group(),
@@ -221,14 +217,36 @@ data::DatasetPair load_data(const World& world, const Options& options, const da
   return data;
 }
 
+/// @throws UsageError on every rank
 nn::Graph make_graph(const World& world, const Options& options, const nn::Models& models, const data::Dataset& train) {
   std::optional<nn::Graph> graph;
   const Phase phase(world.group(), "making the model '" + options.model + "'", Phase::Kind::work);
-  agree(world.group(), [&] {
-    graph = models.make(options.model, {train.tensors(), train.classes()});
-    graph->check();
-  });
+  std::string mistake;
+  try {
+    graph = graph_for_data(options, models, {train.tensors(), train.classes()});
+  } catch (const UsageError& error) {
+    mistake = error.what();
+  }
+  require_equal(world.group(), {{"a mistake in its model and data:", mistake.empty() ? "none" : mistake}});
+  if (!mistake.empty()) throw UsageError(mistake);
   return *std::move(graph);
+}
+
+observe::RunLength length_of(const trainer::TrainerOptions& options, const data::Dataset& train) {
+  const std::int64_t per_epoch = (train.size() + options.batch.value - 1) / options.batch.value;
+  const std::int64_t in_all_epochs = options.epochs * per_epoch;
+  return {.steps = options.steps > 0 ? std::min(options.steps, in_all_epochs) : in_all_epochs,
+          .steps_per_epoch = per_epoch,
+          .images_per_epoch = {train.size()},
+          .batch = options.batch,
+          .eval_interval = options.eval_interval};
+}
+
+/// In steps of this data set. The model's default gives way to a run that is too short for it; a warm-up that was asked
+/// for is taken as it is.
+std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
+  const std::int64_t steps = nn::warmup_steps(options.warmup_epochs, run.steps_per_epoch);
+  return options.warmup_given ? steps : std::min(steps, run.steps / 2);
 }
 
 /// What the library has to say: on standard error, since the other stream is the run's own.
@@ -236,58 +254,40 @@ void tell_user(const Options& options, std::string_view text) {
   std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(text.size()), text.data());
 }
 
-/// For rank 0; the other ranks report nothing.
-std::optional<Reporter> make_reporter(const World& world, const Options& options, const data::Dataset& train,
-                                      const ops::Ops& ops, std::optional<observe::MetricsFile> metrics) {
-  if (world.rank() != Rank{0}) return std::nullopt;
-  const std::int64_t batch = options.trainer.batch.value;
-  std::optional<Reporter> reporter(
-      std::in_place,
-      observe::ProgressDisplay(std::cout, {.epochs = options.trainer.epochs,
-                                           .steps_per_epoch = (train.size() + batch - 1) / batch,
-                                           .images_per_epoch = {train.size()},
-                                           .terminal = shows_on_terminal()}),
-      std::move(metrics), [&options](std::string_view text) { tell_user(options, text); });
-  reporter->write(start_event(world, options, ops));
-  return reporter;
-}
-
 /// With shards nothing is chosen.
-void print_order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
-  std::printf("# all_reduce on %d ranks: in tree order over %d shards, as --shards asks, at any size\n# size (B)",
-              group.size(), options.trainer.shards);
-  for (const Bytes size : sizes) std::printf(" %lld", static_cast<long long>(size.value));
-  std::printf("\n\n");
-  std::fflush(stdout);
+std::string order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
+  std::string text = "# all_reduce on " + std::to_string(group.size()) + " ranks: in tree order over " +
+                     std::to_string(options.trainer.shards) + " shards, as --shards asks, at any size\n";
+  std::string line = "# size (B)";
+  for (const Bytes size : sizes) line += ' ' + std::to_string(size.value);
+  return text + wrapped(line, table_columns()) + '\n';
 }
 
 /// By what each bucket is reduced, in the order in which backward fills them.
-void print_explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer) {
+std::string explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer) {
   std::vector<Bytes> sizes = trainer.replica().data_parallel().bucket_sizes();
-  if (options.trainer.shards > 0) return print_order_of_shards(options, group, sizes);
+  if (options.trainer.shards > 0) return order_of_shards(options, group, sizes);
   CollectiveKind kind = CollectiveKind::all_reduce;
   if (options.trainer.zero) {
     kind = CollectiveKind::reduce_scatter_v;
     for (Bytes& size : sizes) size.value /= group.size();  // of a rank's part
   }
-  std::fputs((explain(*group.selection(), kind, sizes, options.tuning) + '\n').c_str(), stdout);
-  std::fflush(stdout);
+  return explain(*group.selection(), kind, sizes, options.tuning, table_columns()) + '\n';
 }
 
 /// The operators of a step of the largest share, or of its largest shard or micro-batch. All ranks measure at once, as
 /// they train at once.
-void print_step(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops) {
+void show_step(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops, Voice& voice) {
   const std::int64_t share = largest_leaf(options, world.size());
   const Phase phase(world.group(), "measuring the operators of a step");
+  voice.phase("measuring a step");
   barrier(world.group());
   const nn::StepReport report = nn::explain_step(graph, ops, options.trainer.precision, share, options.trainer.passes);
-  if (world.rank() != Rank{0}) return;
-  std::printf("A %s of rank 0, with %lld samples:\n%s\n",
-              options.trainer.accumulate > 1 ? "micro-batch"
-              : options.trainer.shards > 0   ? "shard"
-                                             : "step",
-              static_cast<long long>(share), to_text(report).c_str());
-  std::fflush(stdout);
+  const std::string what = options.trainer.accumulate > 1 ? "micro-batch"
+                           : options.trainer.shards > 0   ? "shard"
+                                                          : "step";
+  voice.print("A " + what + " of rank 0, with " + std::to_string(share) + " samples:\n" +
+              to_text(report, table_columns()) + '\n');
 }
 
 /// For an error that all ranks throw: who leaves first is not taken for a rank at fault by one that has yet to hear of
@@ -305,21 +305,25 @@ void start_together(const World& world) {
   barrier(world.group());
 }
 
-/// Trains to the end; the end is recorded also where it is an error. @return on rank 0 the weights' SHA-256
-std::string run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Reporter* reporter, const Options& options) {
+/// Trains to the end; the end is recorded also where it is an error.
+trainer::Trainer::Result run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voice& voice,
+                                    const Options& options) {
   const Clock::time_point begin = Clock::now();
   const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  Reporter* reporter = voice.reporter();
   try {
     const trainer::Trainer::Result result = trainer.run();
-    if (reporter == nullptr) return {};
-    std::string weights = weights_sha256(trainer.replica());
-    reporter->write(end_event(result, options, trainer.replica(), weights, seconds()));
-    print_summary(options, trainer, result, seconds(), reporter->lost_metrics());
-    return weights;
+    if (reporter == nullptr) return result;
+    reporter->print(summary_text(options, trainer, result, seconds(), reporter->lost_metrics()));
+    reporter->phase("computing the checksum of the weights");
+    const std::string weights = weights_sha256(trainer.replica());
+    reporter->end(end_event(result, trainer.replica(), weights, seconds()));
+    reporter->print("weights sha256 " + weights + '\n');
+    return result;
   } catch (const Error& error) {
     if (reporter != nullptr) {
-      reporter->write(observe::EndEvent{
-          .outcome = "failed", .seconds = seconds(), .optimizer_bytes = trainer.replica().optimizer_bytes().value});
+      reporter->end(
+          {.outcome = "failed", .seconds = seconds(), .optimizer_bytes = trainer.replica().optimizer_bytes().value});
     }
     if (error.is_on_every_rank()) close_in_order(group);
     throw;
@@ -328,31 +332,36 @@ std::string run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Reporter*
 
 }  // namespace
 
-int run_session(World& world, const Options& asked, const Registry& registry) {
-  Options options = asked;
-  options.trace = agreed_path(world, "--trace", asked.trace);
-  options.metrics = agreed_path(world, "--metrics", asked.metrics);
-  const NodeView node = show_cluster(world, options);
-  const data::DatasetPair data = load_data(world, options, registry.datasets);
+int run_session(World& world, const Options& given, const Registry& registry) {
+  Options options = given;
+  options.trace = agreed_path(world, "--trace", given.trace);
+  options.metrics = agreed_path(world, "--metrics", given.metrics);
+  Voice voice(world);
+  const NodeView node = show_cluster(world, options, voice);
+  const data::DatasetPair data = load_data(world, options, registry.datasets, voice);
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
+  const observe::RunLength run = length_of(options.trainer, *data.train);
+  options.trainer.schedule.warmup_steps = warmup_of(options, run);
   const int threads = threads_of_this_rank(options, world, node);
   // Shards are taken side by side, each by one thread: what several make of one depends on their number.
   const bool by_shards = options.trainer.shards > 0;
+  options.trainer.lanes = by_shards ? threads : 1;
   const auto ops = in_precision(options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads, options.exact)
                                                         : ops::make_reference_ops(),
                                 options.precision);
+  voice.phase("preparing kernels");
   const std::string kernels =
       options.kernels.empty() ? "" : use_kernel_choices(world, options, graph, *ops, by_shards ? 1 : threads);
-  trainer::TrainerOptions trainer_options = options.trainer;
-  trainer_options.lanes = by_shards ? threads : 1;
   Files files = open_files(world, options);
 
+  voice.phase("connecting the ranks");
   std::optional<observe::TraceRecorder> recorder;
   start_together(world);
   if (!options.trace.empty()) {
     recorder.emplace(observe::TraceOptions{.rank = world.rank(), .host = world.host(), .origin = Clock::now()});
   }
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
+  const auto notice = [&options](std::string_view text) { tell_user(options, text); };
   ProcessGroup group(world, {.method = options.method,
                              .tuning = options.tuning,
                              .wait = make_wait_policy(options.wait, node.spins_before_yield),
@@ -360,19 +369,27 @@ int run_session(World& world, const Options& asked, const Registry& registry) {
                              .deadline = std::chrono::duration<double>(options.timeout_seconds),
                              .check = options.check,
                              .observer = observer,
-                             .notice = [&options](std::string_view text) { tell_user(options, text); },
+                             .notice = notice,
                              .compress = backends::parse_compression(options.compress)});
-  if (world.rank() == Rank{0}) print_header(options, world, threads, data, *ops, kernels);
-  std::optional<Reporter> reporter = make_reporter(world, options, *data.train, *ops, std::move(files.metrics));
-  Reporter* listener = reporter ? &*reporter : nullptr;
-  trainer::Trainer trainer(group, *ops, graph, data, trainer_options, listener, observer);
-  if (options.explain && world.rank() == Rank{0}) print_explanation(options, group, trainer);
-  if (options.explain_step) print_step(world, options, graph, *ops);
-  const std::string weights = run_to_end(trainer, group, listener, options);
+  voice.print(header_text(options,
+                          {.ranks = world.size(),
+                           .threads = threads,
+                           .steps = run.steps,
+                           .kernels = kernels,
+                           .emulation = emulation_of(options.precision, *ops)},
+                          data, graph, table_columns()));
+  voice.phase("preparing the model");
+  if (Reporter* reporter = voice.reporter()) reporter->record(std::move(files.metrics), notice);
+  trainer::Trainer trainer(group, *ops, graph, data, options.trainer, voice.reporter(), observer,
+                           &StopSignals::received());
+  if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, group, trainer));
+  if (options.explain_step) show_step(world, options, graph, *ops, voice);
+  const StopSignals signals;
+  if (Reporter* reporter = voice.reporter()) reporter->start(start_event(world, options, *ops), run);
+  const trainer::Trainer::Result result = run_to_end(trainer, group, voice, options);
   group.close();
-  write_trace(world, options, files, observer);
-  if (world.rank() == Rank{0}) std::printf("weights sha256 %s\n", weights.c_str());
-  return exit_success;
+  write_trace(world, options, files, observer, voice);
+  return result.stopped_by == 0 ? exit_success : exit_stopped;
 }
 
 }  // namespace lockstep::train

@@ -35,7 +35,8 @@ struct Registry {
 /// left to the program. Collective over the job. After an error that only this rank knows of it does not return: it
 /// ends the job, since the other ranks may be waiting. All ranks must have the same registry, which nobody compares.
 /// @param argv  as `main` gets it; --help lists the options, what the registry has among them
-/// @return the exit code: 0 success, 1 an error, 2 a wrong command line or configuration file
+/// @return the exit code: 0 success, 1 an error, 2 a wrong command line or configuration file, 3 stopped by SIGINT,
+///         SIGTERM or SIGUSR1, for which it has handlers while it trains
 int train_main(int argc, char** argv, const Registry& registry = {});
 
 }  // namespace lockstep

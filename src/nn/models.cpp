@@ -14,9 +14,10 @@ const TensorSpec& DataSpec::at(std::string_view tensor) const {
   const auto found =
       std::find_if(tensors.begin(), tensors.end(), [&](const TensorSpec& spec) { return spec.name == tensor; });
   if (found != tensors.end()) return *found;
-  std::vector<std::string_view> names;
-  for (const TensorSpec& spec : tensors) names.emplace_back(spec.name);
-  throw Error(ErrorCode::invalid_argument, unknown("tensor of the data set", tensor, names));
+  std::string names;
+  for (const TensorSpec& spec : tensors) names += (names.empty() ? "" : ", ") + spec.name;
+  throw Error(ErrorCode::invalid_argument,
+              "the data set has no '" + std::string(tensor) + "', which the model needs; it has " + names);
 }
 
 DataSpec DataSpec::of_images(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t classes) {

@@ -52,18 +52,21 @@ void MetricsFile::write(const EpochEvent& event) {
   append(*file_, {{"event", "epoch"},
                   {"epoch", event.epoch},
                   {"train_loss", event.train_loss},
-                  {"val_loss", event.val_loss},
-                  {"val_accuracy", event.val_accuracy},
+                  {"val_loss", optional_number(event.val_loss)},
+                  {"val_accuracy", optional_number(event.val_accuracy)},
                   {"seconds", event.seconds},
                   {"images_per_second", event.images_per_second},
                   {"exposed_communication_seconds", event.exposed_communication_seconds},
-                  {"data_wait_seconds", event.data_wait_seconds}});
+                  {"data_wait_seconds", event.data_wait_seconds},
+                  {"evaluation_seconds", event.evaluation_seconds}});
 }
 
 void MetricsFile::write(const EndEvent& event) {
   append(*file_, {{"event", "end"},
                   {"outcome", event.outcome},
+                  {"signal", event.signal.empty() ? Json(nullptr) : Json(event.signal)},
                   {"epochs", event.epochs},
+                  {"steps", event.steps},
                   {"seconds", event.seconds},
                   {"best_accuracy", optional_number(event.best_accuracy)},
                   {"final_accuracy", optional_number(event.final_accuracy)},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/observe/progress_display.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -10,7 +11,9 @@ namespace lockstep::observe {
 
 namespace {
 
-constexpr double terminal_interval_seconds = 0.1;
+constexpr double terminal_step_seconds = 0.1;
+constexpr double terminal_tick_seconds = 1;
+constexpr double rate_window_seconds = 2;
 
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
@@ -21,6 +24,10 @@ std::string format(const char* pattern, Values... values) {
   return text;
 }
 
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
 /// "4:05", "1:04:05", or "?" where it cannot be known.
 std::string time_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
@@ -29,49 +36,125 @@ std::string time_text(double seconds) {
   return format("%lld:%02lld", total / 60, total % 60);
 }
 
-double seconds_left(const ProgressOptions& options, const StepEvent& event) {
-  const double epochs_done = static_cast<double>(event.epoch - 1) +
-                             static_cast<double>(event.step) / static_cast<double>(options.steps_per_epoch);
-  const double images_left =
-      (static_cast<double>(options.epochs) - epochs_done) * static_cast<double>(options.images_per_epoch.value);
-  return images_left / event.images_per_second;
+std::int64_t epochs_of(const RunLength& run) { return (run.steps + run.steps_per_epoch - 1) / run.steps_per_epoch; }
+
+/// The steps of an epoch that the run takes: the last one may be cut short.
+std::int64_t steps_of(const RunLength& run, std::int64_t epoch) {
+  return std::min(run.steps_per_epoch, run.steps - (epoch - 1) * run.steps_per_epoch);
 }
 
-std::string line_text(const ProgressOptions& options, const StepEvent& event) {
-  return format("epoch %lld/%lld  step %lld/%lld  loss %.4f  %.0f images/s  %s left",
-                static_cast<long long>(event.epoch), static_cast<long long>(options.epochs),
-                static_cast<long long>(event.step), static_cast<long long>(options.steps_per_epoch), event.loss,
-                event.images_per_second, time_text(seconds_left(options, event)).c_str());
+/// The images that the first so many steps of a run have.
+std::int64_t images_of(const RunLength& run, std::int64_t steps) {
+  const std::int64_t in_the_last_epoch = steps % run.steps_per_epoch * run.batch.value;
+  return steps / run.steps_per_epoch * run.images_per_epoch.value +
+         std::min(in_the_last_epoch, run.images_per_epoch.value);
+}
+
+/// The evaluations from the end of this epoch on.
+std::int64_t evaluations_left(const RunLength& run, std::int64_t epoch) {
+  if (run.eval_interval == 0) return 0;
+  const std::int64_t last = epochs_of(run);
+  return last / run.eval_interval - (epoch - 1) / run.eval_interval + (last % run.eval_interval == 0 ? 0 : 1);
+}
+
+std::string number_or_dash(const char* pattern, const std::optional<double>& number) {
+  return number ? format(pattern, *number) : "-";
 }
 
 }  // namespace
 
-void ProgressDisplay::step(const StepEvent& event, Clock::time_point now) {
-  const double interval = options_.terminal ? terminal_interval_seconds : options_.interval_seconds;
-  if (shown_ && std::chrono::duration<double>(now - *shown_).count() < interval) return;
+void ProgressDisplay::phase(const std::string& what, Clock::time_point now) {
+  under_way_ = what;
+  since_ = now;
+}
+
+void ProgressDisplay::start(const RunLength& run, Clock::time_point now) {
+  run_ = run;
+  phase("the first step", now);
+}
+
+void ProgressDisplay::step(const ProgressEvent& event, Clock::time_point now) {
+  const std::int64_t steps = steps_of(run_, event.epoch);
+  if (event.seconds - next_.seconds >= rate_window_seconds) {
+    from_ = next_;
+    next_ = {event.images, event.seconds};
+  }
+  const bool due = first_ || is_due(now, terminal_step_seconds);
+  first_ = false;
+  const std::string place =
+      place_text(event.epoch) + format("  step %lld/%lld  loss %.4f", static_cast<long long>(event.step),
+                                       static_cast<long long>(steps), event.loss);
+  phase(event.step < steps ? place + format("  step %lld", static_cast<long long>(event.step + 1)) : place, now);
+  if (!due) return;
+  show(place + format("  %.0f images/s  %s left", images_per_second(event), time_text(seconds_left(event)).c_str()),
+       now);
+}
+
+void ProgressDisplay::evaluation(const EvaluationEvent& event, Clock::time_point now) {
+  const std::string line =
+      place_text(event.epoch) + format("  evaluation, batch %lld/%lld", static_cast<long long>(event.batch),
+                                       static_cast<long long>(event.batches));
+  phase(line, now);
+  if (is_due(now, terminal_step_seconds)) show(line, now);
+}
+
+void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
+  if (event.val_loss) evaluation_seconds_ = event.evaluation_seconds;
+  std::string text;
+  if (!heading_done_) text += "epoch  train loss  val loss  val accuracy  images/s  seconds\n";
+  heading_done_ = true;
+  const auto percent = event.val_accuracy ? std::optional(100 * *event.val_accuracy) : std::nullopt;
+  print(text + format("%5lld  %10.4f  %8s  %12s  %8.0f  %7.1f\n", static_cast<long long>(event.epoch), event.train_loss,
+                      number_or_dash("%.4f", event.val_loss).c_str(), number_or_dash("%.2f %%", percent).c_str(),
+                      event.images_per_second, event.seconds));
+  phase(place_text(std::min(event.epoch + 1, epochs_of(run_))), now);
+}
+
+void ProgressDisplay::tick(Clock::time_point now) {
+  if (!is_due(now, terminal_tick_seconds)) return;
+  const double seconds = seconds_between(since_, now);
+  if (options_.terminal && seconds < terminal_tick_seconds) return;  // the line that is shown says as much
+  show(under_way_ + format(": %.0f s so far", seconds), now);
+}
+
+void ProgressDisplay::print(const std::string& text) {
+  constexpr const char* erase = "\x1b[K";  // to the end of the line, at whose beginning the cursor is
+  if (line_open_) out_ << erase;
+  line_open_ = false;
+  out_ << text << std::flush;
+}
+
+double ProgressDisplay::images_per_second(const ProgressEvent& event) const {
+  const double seconds = event.seconds - from_.seconds;
+  return seconds > 0 ? static_cast<double>(event.images - from_.images) / seconds : 0;
+}
+
+/// Of training, and of the evaluations to come, once one has shown how long they take.
+double ProgressDisplay::seconds_left(const ProgressEvent& event) const {
+  const std::int64_t done = (event.epoch - 1) * run_.steps_per_epoch + event.step;
+  const auto images = static_cast<double>(images_of(run_, run_.steps) - images_of(run_, done));
+  const double evaluations = evaluation_seconds_.value_or(0) * static_cast<double>(evaluations_left(run_, event.epoch));
+  return images / images_per_second(event) + evaluations;
+}
+
+std::string ProgressDisplay::place_text(std::int64_t epoch) const {
+  return format("epoch %lld/%lld", static_cast<long long>(epoch), static_cast<long long>(epochs_of(run_)));
+}
+
+/// A terminal's cursor is left at the beginning of the line, so that whatever else is written, by any rank or by the
+/// launcher, takes its place instead of continuing it.
+void ProgressDisplay::show(const std::string& line, Clock::time_point now) {
   shown_ = now;
   if (options_.terminal) {
-    clear_line();
-    out_ << line_text(options_, event) << std::flush;
+    out_ << line.substr(0, options_.columns - 1) << "\x1b[K\r" << std::flush;
     line_open_ = true;
   } else {
-    out_ << line_text(options_, event) << std::endl;
+    out_ << line << std::endl;
   }
 }
 
-void ProgressDisplay::epoch(const EpochEvent& event) {
-  clear_line();
-  if (!heading_done_) out_ << "epoch  train loss  val loss  val accuracy  images/s  seconds\n";
-  heading_done_ = true;
-  out_ << format("%5lld  %10.4f  %8.4f  %10.2f %%  %8.0f  %7.1f", static_cast<long long>(event.epoch), event.train_loss,
-                 event.val_loss, 100 * event.val_accuracy, event.images_per_second, event.seconds)
-       << std::endl;
-}
-
-void ProgressDisplay::clear_line() {
-  constexpr const char* erase = "\r\x1b[K";  // to the line's start, then erase to its end
-  if (line_open_) out_ << erase;
-  line_open_ = false;
+bool ProgressDisplay::is_due(Clock::time_point now, double terminal_interval_seconds) const {
+  return seconds_between(shown_, now) >= (options_.terminal ? terminal_interval_seconds : options_.interval_seconds);
 }
 
 }  // namespace lockstep::observe

@@ -223,13 +223,19 @@ void Replica::gather(std::span<const double> own, std::span<double> all) {
 }
 
 bool Replica::finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) {
-  not_finite_ = data_parallel_.finish(step_samples_, values, {found, find}).not_finite;
+  sums_.assign(values.begin(), values.end());
+  sums_.push_back(stops_);
+  not_finite_ = data_parallel_.finish(step_samples_, sums_, {found, find}).not_finite;
+  std::copy_n(sums_.begin(), values.size(), values.begin());
+  stops_ = sums_.back();
   return not_finite_.empty();
 }
 
-Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate, std::int64_t step) {
+Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate, std::int64_t step,
+                                  bool wants_to_stop) {
   step_samples_ = static_cast<double>(batch.samples.value);
   data_parallel_.number_steps_from(step + 1);  // as the trainer's errors do
+  stops_ = wants_to_stop ? 1 : 0;
   const nn::StepResult& result = model_.train(feed(batch),
                                               {.learning_rate = learning_rate,
                                                .samples = static_cast<double>(batch.step_samples.value),
@@ -243,7 +249,7 @@ Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate
   loss_scale_.update(result.finite);
   for (std::int64_t shard = 0; shard < own_shards_.count; ++shard)
     samples_seen_[static_cast<std::size_t>(shard)] += share_of(batch.samples.value, shard, own_shards_.count).count;
-  return {result.loss, !result.finite};
+  return {.loss = result.loss, .skipped = !result.finite, .stop = stops_ > 0};
 }
 
 void Replica::refuse_gradients() const {
@@ -281,7 +287,7 @@ void Replica::refuse_loss(double loss) const {
 }
 
 Error Replica::not_finite(const std::string& what, std::vector<int> culprits) const {
-  return Error(ErrorCode::invalid_argument,
+  return Error(ErrorCode::diverged,
                what + ". The weights were not changed by this step. A lower learning rate may help",
                {.operation = "training step",
                 .rank = group_->rank().value,

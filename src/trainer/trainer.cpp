@@ -2,6 +2,7 @@
 #include "lockstep/trainer/trainer.hpp"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,8 @@ const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup&
   require(options.steps >= 0, number(options.steps) + " steps: their number cannot be negative", group);
   require(options.log_every >= 1, "a report every " + number(options.log_every) + " steps: at least 1 is needed",
           group);
+  require(options.eval_interval >= 0,
+          "an evaluation every " + number(options.eval_interval) + " epochs: it cannot be negative", group);
   require(options.batch.value >= group.size(),
           "a batch of " + number(options.batch.value) + " is the total over all ranks and smaller than their number, " +
               number(group.size()) + ": give every rank at least one sample",
@@ -57,15 +60,21 @@ void prepare_shares(Replica& replica, const data::DistributedSampler& sampler, b
 }  // namespace
 
 Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const data::DatasetPair& data,
-                 const TrainerOptions& options, Listener* listener, Observer* observer)
+                 const TrainerOptions& options, Listener* listener, Observer* observer, const std::atomic<int>* stop)
     : group_(&group),
       data_(data),
       options_(checked(options, group, data)),
       listener_(listener),
+      stop_(stop),
       replica_(group, ops, graph, data.train->tensors(), options, observer),
       batches_(make_batches(data.train, group, options, true, observer)),
       test_batches_(make_batches(data.test, group, options, false, nullptr)),
       statistics_(group.control()) {
+  const std::int64_t warmup = options_.schedule.warmup_steps;
+  require(warmup >= 0 && warmup < total_steps(),
+          "a warm-up over " + std::to_string(warmup) + " steps must end within the run's " +
+              std::to_string(total_steps()) + " steps: shorten it, or train for longer",
+          group);
   prepare_shares(replica_, batches_.sampler(), true);
   prepare_shares(replica_, test_batches_.sampler(), false);
 }
@@ -77,19 +86,31 @@ std::int64_t Trainer::total_steps() const {
 
 Trainer::Result Trainer::run() {
   Result result;
-  while (epoch_ <= options_.epochs && !reached_last_step()) {
+  while (epoch_ <= options_.epochs && !is_over()) {
     observe::EpochEvent event = train_epoch();
-    const Evaluation evaluation = evaluate();
-    event.val_loss = evaluation.loss;
-    event.val_accuracy = evaluation.accuracy;
-    result.evaluation = evaluation;
-    result.best_accuracy = std::max(result.best_accuracy, evaluation.accuracy);
     result.epochs += epoch_ > event.epoch ? 1 : 0;
+    evaluate_epoch(event, result);
     if (listener_ != nullptr) listener_->epoch(event);
   }
   result.steps = steps_;
   result.skipped = skipped_;
+  result.stopped_by = stopped_by_;
   return result;
+}
+
+/// Evaluates what has been trained, if it is this epoch's turn or the run's end. A run that is stopped ends at once.
+void Trainer::evaluate_epoch(observe::EpochEvent& event, Result& result) {
+  const bool at_the_end = is_over() || epoch_ > options_.epochs;
+  if (stopped_by_ != 0 || options_.eval_interval == 0) return;
+  if (event.epoch % options_.eval_interval != 0 && !at_the_end) return;
+  const Clock::time_point begin = Clock::now();
+  const std::optional<Evaluation> evaluation = evaluate(event.epoch, true);
+  if (!evaluation) return;
+  event.val_loss = evaluation->loss;
+  event.val_accuracy = evaluation->accuracy;
+  event.evaluation_seconds = seconds_since(begin);
+  result.evaluation = evaluation;
+  result.best_accuracy = std::max(result.best_accuracy, evaluation->accuracy);
 }
 
 /// Trains to the end of the epoch, or of the run. @return what is known of the epoch before it is evaluated
@@ -102,7 +123,7 @@ observe::EpochEvent Trainer::train_epoch() {
   window_samples_ = 0;
   epoch_loss_sum_ = 0;
   epoch_samples_ = 0;
-  while (epoch_ == epoch && !reached_last_step()) (void)train_steps(1);
+  while (epoch_ == epoch && !is_over()) (void)train_steps(1);
   const double seconds = seconds_since(begin);
   return {.epoch = epoch,
           .train_loss = epoch_loss_sum_ / static_cast<double>(std::max<std::int64_t>(1, epoch_samples_)),
@@ -116,14 +137,16 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
   if (!entered_) batches_.start_epoch(epoch_, step_);
   entered_ = true;
   std::int64_t taken = 0;
-  while (taken < most) {
+  while (taken < most && stopped_by_ == 0) {
     const Clock::time_point begin = Clock::now();
     const data::Batch* batch = batches_.next();
     if (batch == nullptr) break;
     train_on(*batch);
     ++taken;
-    window_seconds_ += seconds_since(begin);
-    if (step_ % options_.log_every == 0) report_step();
+    const double seconds = seconds_since(begin);
+    window_seconds_ += seconds;
+    run_seconds_ += seconds;
+    report_step();
     if (step_ < steps_per_epoch()) continue;
     ++epoch_;
     step_ = 0;
@@ -137,9 +160,10 @@ void Trainer::train_on(const data::Batch& batch) {
   const std::int64_t global_step = (epoch_ - 1) * steps_per_epoch() + step_;
   const double rate = nn::learning_rate(options_.schedule, global_step, total_steps());
   try {
-    const Replica::StepResult result = replica_.step(batch, rate, global_step);
+    const Replica::StepResult result = replica_.step(batch, rate, global_step, wants_to_stop() != 0);
     last_loss_ = result.loss;
     skipped_ += result.skipped ? 1 : 0;
+    if (result.stop) agree_to_stop();
   } catch (const Error& error) {
     throw error.in_step(global_step + 1);
   }
@@ -148,9 +172,24 @@ void Trainer::train_on(const data::Batch& batch) {
   epoch_loss_sum_ += last_loss_ * static_cast<double>(batch.step_samples.value);
   epoch_samples_ += batch.step_samples.value;
   window_samples_ += batch.step_samples.value;
+  run_samples_ += batch.step_samples.value;
+}
+
+/// After all ranks have learned that one of them wants to.
+void Trainer::agree_to_stop() {
+  std::int64_t reason = wants_to_stop();
+  group_->statistics()
+      .all_reduce(std::span(&reason, 1), std::span(&reason, 1), ReduceOp::max, Queue::host(), "stop")
+      .wait();
+  stopped_by_ = static_cast<int>(reason);
 }
 
 void Trainer::report_step() {
+  if (listener_ != nullptr) {
+    listener_->progress(
+        {.epoch = epoch_, .step = step_, .loss = last_loss_, .images = run_samples_, .seconds = run_seconds_});
+  }
+  if (step_ % options_.log_every != 0) return;
   if (listener_ != nullptr) {
     listener_->step({.epoch = epoch_,
                      .step = step_,
@@ -161,19 +200,37 @@ void Trainer::report_step() {
   window_samples_ = 0;
 }
 
-Trainer::Evaluation Trainer::evaluate() {
+Trainer::Evaluation Trainer::evaluate() { return evaluate(epoch_, false).value(); }
+
+/// @return nothing where a rank wanted to stop, which all ranks learn with the sums
+std::optional<Trainer::Evaluation> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
   replica_.average_state();
   replica_.gather_averages();
   std::vector<ops::LossSums> figures(replica_.model().graph().losses().size());
-  double samples = 0;
+  double counts[2] = {0, 0};  // samples; ranks that want to stop
   test_batches_.start_epoch(1);
-  while (const data::Batch* batch = test_batches_.next()) {
+  for (std::int64_t done = 1; const data::Batch* batch = test_batches_.next(); ++done) {
     const std::span<const ops::LossSums> of_batch = replica_.evaluate(*batch);
     for (std::size_t term = 0; term < figures.size(); ++term) figures[term] += of_batch[term];
-    samples += static_cast<double>(batch->samples.value);
+    counts[0] += static_cast<double>(batch->samples.value);
+    if (listener_ != nullptr) {
+      listener_->evaluation({.epoch = epoch, .batch = done, .batches = test_batches_.sampler().steps()});
+    }
+    if (!may_stop || wants_to_stop() == 0) continue;
+    counts[1] = 1;
+    break;
   }
-  statistics_.sum({&samples, {1}, DType::float64}, Queue::host());
+  statistics_.sum({counts, {2}, DType::float64}, Queue::host());
   statistics_.sum(ops::numbers(figures), Queue::host());
+  if (counts[1] > 0) {
+    agree_to_stop();
+    return std::nullopt;
+  }
+  return evaluation_of(figures, counts[0]);
+}
+
+/// @param figures, samples  summed over the ranks
+Trainer::Evaluation Trainer::evaluation_of(std::span<const ops::LossSums> figures, double samples) const {
   if (samples != static_cast<double>(data_.test->size())) {
     throw Error(ErrorCode::mismatch, "evaluation counted " + std::to_string(samples) + " samples of " +
                                          std::to_string(data_.test->size()) + ": do all ranks have the same data?")

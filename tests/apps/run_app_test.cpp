@@ -163,5 +163,44 @@ TEST(World, SaysWhatToCallWhereItsDestructorCannotCloseIt) {
       << result.output;
 }
 
+/// The last line of a text, and how often a program "probe" has written one.
+void expect_last_and_once(const ProgramResult& result, const std::string& part) {
+  const std::string text = result.output.substr(0, result.output.find_last_not_of('\n') + 1);
+  const std::string last = text.substr(text.rfind('\n') + 1);
+  EXPECT_TRUE(last.starts_with("apps_probe: ")) << result.output;
+  EXPECT_NE(last.find(part), std::string::npos) << result.output;
+  EXPECT_EQ(occurrences(result.output, "probe: "), 1) << result.output;
+}
+
+TEST(Launch, TheCauseOfTheEndIsTheLastLine) {
+  const std::string launch = std::string(LOCKSTEP_LAUNCH) + ' ' + LOCKSTEP_MPIEXEC + " -np 2 " + LOCKSTEP_PROBE;
+  for (const std::string manner : {"alone", "agreed", "usage"}) {
+    const auto result = run_program(launch + ' ' + manner + " 2>&1");
+    EXPECT_EQ(result.exit_code, manner == "usage" ? 2 : 1) << result.output;
+    expect_last_and_once(result, manner == "usage" ? "no such option" : ": io: disk full");
+    // Of an abort mpirun does not always say something.
+    if (!is_open_mpi(LOCKSTEP_MPIEXEC) || manner == "alone") continue;
+    EXPECT_GT(occurrences(result.output, "-----"), 0) << "mpirun's boxes are kept";
+  }
+}
+
+TEST(Launch, LeavesAllElseAsItIs) {
+  const auto launch = [](const std::string& command) { return run_program(std::string(LOCKSTEP_LAUNCH) + command); };
+  EXPECT_EQ(launch(" sh -c 'echo out; exit 7'").output, "out\n");
+  EXPECT_EQ(launch(" sh -c 'exit 7'").exit_code, 7);
+  EXPECT_EQ(launch(" sh -c 'kill -9 $$'").exit_code, 128 + 9);
+  EXPECT_EQ(launch(" printf 'no newline' 2>&1").output, "no newline");
+  EXPECT_EQ(launch(" env sh -c 'echo first >&2; echo sh: error >&2; echo last >&2; printf end >&2' 2>&1").output,
+            "first\nlast\nend\nsh: error\n");
+  EXPECT_EQ(launch(" /nowhere/mpirun 2>&1").exit_code, 127);
+}
+
+TEST(Launch, PassesSignalsOn) {
+  const auto result = run_program("timeout --preserve-status -s TERM 1 " + std::string(LOCKSTEP_LAUNCH) +
+                                  R"( bash -c 'trap "echo caught; exit 5" TERM; while :; do sleep 0.1; done')");
+  EXPECT_EQ(result.output, "caught\n");
+  EXPECT_EQ(result.exit_code, 5);
+}
+
 }  // namespace
 }  // namespace lockstep::testing_support

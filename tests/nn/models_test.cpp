@@ -33,6 +33,18 @@ TEST(Models, ResNet20HasTheParametersOfThePaper) {
   EXPECT_EQ(parameter_count(network), 272'474);
 }
 
+/// A twentieth of the steps of a run with the model's default number of epochs: what recorded results were made with.
+TEST(Models, WarmUpIsATwentiethOfTheDefaultRun) {
+  const Models models;
+  for (const std::string_view name : models.names()) {
+    const Defaults& defaults = models.defaults(name);
+    for (std::int64_t steps_per_epoch = 1; steps_per_epoch < 6000; ++steps_per_epoch) {
+      const auto twentieth = static_cast<std::int64_t>(0.05 * static_cast<double>(defaults.epochs * steps_per_epoch));
+      ASSERT_EQ(warmup_steps(defaults.warmup_epochs, steps_per_epoch), twentieth) << name << ' ' << steps_per_epoch;
+    }
+  }
+}
+
 TEST(Models, ResNet20IsTwentyLayersDeep) {
   int weighted = 0;
   const Graph network = make_model("resnet20", DataSpec::of_images(3, 32, 32, 10));

@@ -61,16 +61,28 @@ TEST(MetricsFile, WritesAnEpoch) {
                                .seconds = 12.5,
                                .images_per_second = 4800,
                                .exposed_communication_seconds = 0.75,
-                               .data_wait_seconds = 0.125}),
+                               .data_wait_seconds = 0.125,
+                               .evaluation_seconds = 1.5}),
             json::parse(R"({"event":"epoch","epoch":2,"train_loss":0.5,"val_loss":0.25,"val_accuracy":0.9871,
               "seconds":12.5,"images_per_second":4800.0,"exposed_communication_seconds":0.75,
-              "data_wait_seconds":0.125})"));
+              "data_wait_seconds":0.125,"evaluation_seconds":1.5})"));
+}
+
+TEST(MetricsFile, AnEpochThatWasNotEvaluatedHasNoAccuracy) {
+  const json event = written(EpochEvent{.epoch = 1});
+  EXPECT_TRUE(event.at("val_loss").is_null());
+  EXPECT_TRUE(event.at("val_accuracy").is_null());
 }
 
 TEST(MetricsFile, WritesTheEnd) {
-  EXPECT_EQ(written(EndEvent{.outcome = "completed", .epochs = 3, .seconds = 40, .best_accuracy = 0.75}),
-            json::parse(R"({"event":"end","outcome":"completed","epochs":3,"seconds":40.0,"best_accuracy":0.75,
+  EXPECT_EQ(written(EndEvent{.outcome = "completed", .epochs = 3, .steps = 90, .seconds = 40, .best_accuracy = 0.75}),
+            json::parse(R"({"event":"end","outcome":"completed","signal":null,"epochs":3,"steps":90,"seconds":40.0,
+              "best_accuracy":0.75,
               "final_accuracy":null,"skipped_updates":0,"optimizer_bytes":0,"weights_sha256":""})"));
+}
+
+TEST(MetricsFile, NamesTheSignalThatStoppedTheRun) {
+  EXPECT_EQ(written(EndEvent{.outcome = "stopped", .signal = "SIGTERM"})["signal"], "SIGTERM");
 }
 
 TEST(MetricsFile, AppendsToWhatIsThere) {

@@ -6,81 +6,187 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace lockstep::observe {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 
-const Clock::time_point start{std::chrono::seconds(1000)};
+const Clock::time_point start{seconds(1000)};
 
-ProgressOptions options(bool terminal) {
-  return {
-      .epochs = 2, .steps_per_epoch = 100, .images_per_epoch = {10'000}, .terminal = terminal, .interval_seconds = 5};
-}
+/// Two epochs of 100 steps with 100 images each.
+constexpr RunLength two_epochs{.steps = 200, .steps_per_epoch = 100, .images_per_epoch = {10'000}, .batch = {100}};
 
-StepEvent step(std::int64_t number, std::int64_t epoch = 1, double rate = 100) {
-  return {.epoch = epoch, .step = number, .loss = 1.25, .images_per_second = rate};
-}
-
-std::string plain_line(const StepEvent& event) {
+/// A display and what it has written.
+struct Shown {
+  explicit Shown(bool terminal, const RunLength& run = two_epochs)
+      : display(out, {.terminal = terminal, .interval_seconds = 5}, start) {
+    display.start(run, start);
+  }
   std::ostringstream out;
-  ProgressDisplay(out, options(false)).step(event, start);
-  return out.str();
+  ProgressDisplay display;
+};
+
+/// After so many steps of the run's first epoch, or of a later one, at a constant rate from the beginning.
+ProgressEvent after(std::int64_t step, std::int64_t epoch = 1, double rate = 100) {
+  const std::int64_t images = 100 * ((epoch - 1) * 100 + step);
+  return {.epoch = epoch, .step = step, .loss = 1.25, .images = images, .seconds = static_cast<double>(images) / rate};
+}
+
+std::string plain_line(const ProgressEvent& event, const RunLength& run = two_epochs) {
+  Shown shown(false, run);
+  shown.display.step(event, start);
+  return shown.out.str();
 }
 
 TEST(ProgressDisplay, SaysWhereTrainingIsAndHowLongItTakesStill) {
   // Half of the first of two epochs of 10,000 images is done: 15,000 are left, at 100 a second.
-  EXPECT_EQ(plain_line(step(50)), "epoch 1/2  step 50/100  loss 1.2500  100 images/s  2:30 left\n");
-  EXPECT_EQ(plain_line(step(100, 2)), "epoch 2/2  step 100/100  loss 1.2500  100 images/s  0:00 left\n");
-  EXPECT_EQ(plain_line(step(50, 1, 2)), "epoch 1/2  step 50/100  loss 1.2500  2 images/s  2:05:00 left\n");
-  EXPECT_EQ(plain_line(step(50, 1, 0)), "epoch 1/2  step 50/100  loss 1.2500  0 images/s  ? left\n");
+  EXPECT_EQ(plain_line(after(50)), "epoch 1/2  step 50/100  loss 1.2500  100 images/s  2:30 left\n");
+  EXPECT_EQ(plain_line(after(100, 2)), "epoch 2/2  step 100/100  loss 1.2500  100 images/s  0:00 left\n");
+  EXPECT_EQ(plain_line(after(50, 1, 2)), "epoch 1/2  step 50/100  loss 1.2500  2 images/s  2:05:00 left\n");
+  EXPECT_EQ(plain_line({.epoch = 1, .step = 50}), "epoch 1/2  step 50/100  loss 0.0000  0 images/s  ? left\n");
+}
+
+/// `--steps` ends the run within the second epoch.
+TEST(ProgressDisplay, TimeLeftEndsWithTheStepsOfTheRun) {
+  RunLength run = two_epochs;
+  run.steps = 60;
+  EXPECT_EQ(plain_line(after(50), run), "epoch 1/1  step 50/60  loss 1.2500  100 images/s  0:10 left\n");
+  run.steps = 120;
+  EXPECT_EQ(plain_line(after(50), run), "epoch 1/2  step 50/100  loss 1.2500  100 images/s  1:10 left\n");
+  EXPECT_EQ(plain_line(after(10, 2), run), "epoch 2/2  step 10/20  loss 1.2500  100 images/s  0:10 left\n");
+}
+
+TEST(ProgressDisplay, TheLastStepOfAnEpochMayBeSmall) {
+  RunLength run = two_epochs;
+  run.images_per_epoch = {9'910};  // the hundredth step has 10
+  EXPECT_NE(plain_line(after(50), run).find("  2:28 left"), std::string::npos) << plain_line(after(50), run);
+}
+
+TEST(ProgressDisplay, TimeLeftCountsEvaluationsOnceOneHasShownHowLongTheyTake) {
+  Shown shown(false);
+  shown.display.step(after(100), start);
+  shown.display.epoch({.epoch = 1, .val_loss = 1, .val_accuracy = 0.5, .evaluation_seconds = 30}, start);
+  shown.display.step(after(50, 2), start + seconds(5));
+  EXPECT_NE(shown.out.str().find("step 50/100  loss 1.2500  100 images/s  1:20 left\n"), std::string::npos)
+      << shown.out.str();
+}
+
+/// The first steps are slow, since memory is touched and kernels are made.
+TEST(ProgressDisplay, TheRateIsThatOfTheLastSeconds) {
+  Shown shown(false);
+  ProgressEvent event{.epoch = 1, .step = 1, .images = 100, .seconds = 100};
+  shown.display.step(event, start);
+  for (event.step = 2; event.step <= 11; ++event.step) {
+    event.images += 100;
+    event.seconds += 1;
+    shown.display.step(event, start + seconds(event.step));
+  }
+  EXPECT_NE(shown.out.str().find("  1 images/s"), std::string::npos) << shown.out.str();
+  EXPECT_NE(shown.out.str().rfind("  100 images/s"), std::string::npos) << shown.out.str();
 }
 
 TEST(ProgressDisplay, PlainLinesKeepTheirInterval) {
-  std::ostringstream out;
-  ProgressDisplay display(out, options(false));
-  for (int i = 0; i < 100; ++i) display.step(step(i), start + milliseconds(100 * i));
-  const std::string text = out.str();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);  // at 0 s and at 5 s
-  EXPECT_NE(text.find("step 50/100"), std::string::npos);
+  Shown shown(false);
+  for (int i = 1; i < 100; ++i) {
+    shown.display.step(after(i), start + milliseconds(100 * i));
+    shown.display.tick(start + milliseconds(100 * i + 50));
+  }
+  const std::string text = shown.out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);  // the first step, and 5 s later
+  EXPECT_NE(text.find("step 51/100"), std::string::npos) << text;
   EXPECT_EQ(text.find('\r'), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
-TEST(ProgressDisplay, ATerminalsLineIsRewritten) {
+/// Steps of 12 seconds, after a start of 7.
+TEST(ProgressDisplay, ALineIsShownEveryFiveSecondsHoweverLongAStepTakes) {
   std::ostringstream out;
-  ProgressDisplay display(out, options(true));
-  display.step(step(1), start);
-  display.step(step(2), start + milliseconds(50));  // too soon
-  display.step(step(3), start + milliseconds(150));
-  EXPECT_EQ(out.str(),
-            "epoch 1/2  step 1/100  loss 1.2500  100 images/s  3:19 left\r\x1b[K"
-            "epoch 1/2  step 3/100  loss 1.2500  100 images/s  3:17 left");
+  ProgressDisplay display(out, {.interval_seconds = 5}, start);
+  display.phase("loading mnist", start);
+  std::vector<int> lines;
+  for (int second = 1; second <= 60; ++second) {
+    const std::string before = out.str();
+    const auto now = start + seconds(second);
+    if (second == 7) display.start(two_epochs, now);
+    if (second > 7 && (second - 7) % 12 == 0) display.step(after((second - 7) / 12), now);
+    display.tick(now);
+    if (out.str() != before) lines.push_back(second);
+  }
+  ASSERT_FALSE(lines.empty());
+  EXPECT_LE(lines.front(), 5);
+  for (std::size_t i = 1; i < lines.size(); ++i) EXPECT_LE(lines[i] - lines[i - 1], 5) << out.str();
+  for (const char* line : {"loading mnist: 5 s so far\n", "the first step: 3 s so far\n",
+                           "epoch 1/2  step 1/100  loss 1.2500  step 2: 5 s so far\n"}) {
+    EXPECT_NE(out.str().find(line), std::string::npos) << line << out.str();
+  }
+}
+
+TEST(ProgressDisplay, AnEvaluationShowsHowFarItIs) {
+  Shown shown(false);
+  shown.display.step(after(100), start);
+  for (int batch = 1; batch <= 20; ++batch) {
+    shown.display.evaluation({.epoch = 1, .batch = batch, .batches = 79}, start + seconds(batch));
+  }
+  const std::string text = shown.out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5) << text;
+  EXPECT_NE(text.find("\nepoch 1/2  evaluation, batch 5/79\nepoch 1/2  evaluation, batch 10/79\n"), std::string::npos)
+      << text;
+}
+
+/// Whoever else writes, another rank or mpirun, finds the cursor at the beginning of a line.
+TEST(ProgressDisplay, ATerminalsLineIsRewrittenAndLeavesTheCursorAtItsBeginning) {
+  Shown shown(true);
+  shown.display.step(after(1), start);
+  shown.display.step(after(2), start + milliseconds(50));  // too soon
+  shown.display.step(after(3), start + milliseconds(150));
+  EXPECT_EQ(shown.out.str(),
+            "epoch 1/2  step 1/100  loss 1.2500  100 images/s  3:19 left\x1b[K\r"
+            "epoch 1/2  step 3/100  loss 1.2500  100 images/s  3:17 left\x1b[K\r");
+}
+
+TEST(ProgressDisplay, ATerminalsLineIsNoLongerThanTheTerminal) {
+  std::ostringstream out;
+  ProgressDisplay display(out, {.terminal = true, .columns = 20}, start);
+  display.start(two_epochs, start);
+  display.step(after(1), start);
+  EXPECT_EQ(out.str(), "epoch 1/2  step 1/1\x1b[K\r");
+}
+
+TEST(ProgressDisplay, OtherTextTakesThePlaceOfTheLine) {
+  Shown shown(true);
+  shown.display.step(after(1), start);
+  shown.display.print("trace: t.json\n");
+  shown.display.print("");
+  EXPECT_NE(shown.out.str().find("left\x1b[K\r\x1b[Ktrace: t.json\n"), std::string::npos) << shown.out.str();
+  EXPECT_TRUE(shown.out.str().ends_with("trace: t.json\n"));
 }
 
 TEST(ProgressDisplay, EpochsMakeATable) {
-  std::ostringstream out;
-  ProgressDisplay display(out, options(false));
-  display.epoch({.epoch = 1,
-                 .train_loss = 0.52352,
-                 .val_loss = 0.25,
-                 .val_accuracy = 0.9871,
-                 .seconds = 12.34,
-                 .images_per_second = 4800.4});
-  display.epoch({.epoch = 2, .val_accuracy = 1});
-  EXPECT_EQ(out.str(),
+  Shown shown(false);
+  shown.display.epoch({.epoch = 1,
+                       .train_loss = 0.52352,
+                       .val_loss = 0.25,
+                       .val_accuracy = 0.9871,
+                       .seconds = 12.34,
+                       .images_per_second = 4800.4},
+                      start);
+  shown.display.epoch({.epoch = 2, .val_loss = 0, .val_accuracy = 1}, start);
+  shown.display.epoch({.epoch = 3, .train_loss = 0.5}, start);  // was not evaluated
+  EXPECT_EQ(shown.out.str(),
             "epoch  train loss  val loss  val accuracy  images/s  seconds\n"
             "    1      0.5235    0.2500       98.71 %      4800     12.3\n"
-            "    2      0.0000    0.0000      100.00 %         0      0.0\n");
+            "    2      0.0000    0.0000      100.00 %         0      0.0\n"
+            "    3      0.5000         -             -         0      0.0\n");
 }
 
 TEST(ProgressDisplay, ARowTakesThePlaceOfTheProgressLine) {
-  std::ostringstream out;
-  ProgressDisplay display(out, options(true));
-  display.step(step(100), start);
-  display.epoch({.epoch = 1});
-  EXPECT_NE(out.str().find("left\r\x1b[Kepoch  train loss"), std::string::npos);
+  Shown shown(true);
+  shown.display.step(after(100), start);
+  shown.display.epoch({.epoch = 1}, start);
+  EXPECT_NE(shown.out.str().find("left\x1b[K\r\x1b[Kepoch  train loss"), std::string::npos);
 }
 
 }  // namespace

@@ -49,11 +49,13 @@ TEST(ClusterTable, OneLineAProcessUnderItsHost) {
             "4 ranks on 2 nodes\n"
             "    rank  local      pid  device or cores\n"
             "node0: 2 × Intel(R) Xeon(R) Platinum 8480C, 8 cores, 16 PUs, 2 NUMA nodes, 1024 GiB; "
-            "4 × NVIDIA H100 80GB HBM3\n"
+            "4 × NVIDIA H100\n"
+            "    80GB HBM3\n"
             "       0      0     4000  GPU 0 NVIDIA H100 80GB HBM3 (0000:18:00.0); cores 0-7, not bound\n"
             "       1      1     4001  GPU 1 NVIDIA H100 80GB HBM3 (0000:2a:00.0); cores 0-7, not bound\n"
             "node1: 2 × Intel(R) Xeon(R) Platinum 8480C, 8 cores, 16 PUs, 2 NUMA nodes, 1024 GiB; "
-            "4 × NVIDIA H100 80GB HBM3\n"
+            "4 × NVIDIA H100\n"
+            "    80GB HBM3\n"
             "       2      0     4000  GPU 0 NVIDIA H100 80GB HBM3 (0000:18:00.0); cores 0-7, not bound\n"
             "       3      1     4001  GPU 1 NVIDIA H100 80GB HBM3 (0000:2a:00.0); cores 0-7, not bound\n"
             "warning: node1: beware\n");
@@ -77,7 +79,7 @@ TEST(ClusterTable, WithoutAGpuTheCoresAreNamed) {
 }
 
 TEST(ClusterTable, ManyProcessesTakeTwoLinesAHost) {
-  const std::string text = format_table(make_cluster(64, 8, "0-15"));
+  const std::string text = format_table(make_cluster(64, 8, "0-15"), 200);
   EXPECT_EQ(lines(text), 1 + 64 * 2);
   EXPECT_NE(text.find("  8 ranks, 504-511: GPUs 0-3; cores 0-7, not bound\n"), std::string::npos) << text;
 }

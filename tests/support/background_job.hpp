@@ -52,8 +52,8 @@ class BackgroundJob {
   BackgroundJob(const BackgroundJob&) = delete;
   BackgroundJob& operator=(const BackgroundJob&) = delete;
 
-  /// What Ctrl-C does.
-  void interrupt() const { kill(-pid_, SIGINT); }
+  /// To all its processes, as Ctrl-C sends SIGINT, but for those that have a process group of their own.
+  void send(int signal) const { kill(-pid_, signal); }
 
   [[nodiscard]] bool has_ended() {
     int status = 0;

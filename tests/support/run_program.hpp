@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -34,6 +35,14 @@ inline int occurrences(const std::string& text, const std::string& part) {
   int count = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
   return count;
+}
+
+/// Its words with a space behind each: without the breaks that fit lines to a terminal.
+inline std::string in_one_line(const std::string& text) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;) line += word + ' ';
+  return line;
 }
 
 /// Whether this launcher is Open MPI's.

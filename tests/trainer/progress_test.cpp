@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run that is taken step by step reports, and how its learning rate falls.
+// What a run reports, how its learning rate falls, when it evaluates, and how it is stopped.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -20,9 +24,22 @@ namespace {
 
 class Recorder : public Listener {
  public:
+  void progress(const observe::ProgressEvent& event) override {
+    progresses.push_back(event);
+    if (on_progress) on_progress();
+  }
   void step(const observe::StepEvent& event) override { steps.push_back(event); }
-  void epoch(const observe::EpochEvent& /*event*/) override {}
+  void evaluation(const observe::EvaluationEvent& event) override {
+    evaluations.push_back(event);
+    if (on_evaluation) on_evaluation();
+  }
+  void epoch(const observe::EpochEvent& event) override { epochs.push_back(event); }
+  std::vector<observe::ProgressEvent> progresses;
   std::vector<observe::StepEvent> steps;
+  std::vector<observe::EvaluationEvent> evaluations;
+  std::vector<observe::EpochEvent> epochs;
+  std::function<void()> on_progress;
+  std::function<void()> on_evaluation;
 };
 
 struct Small {
@@ -80,6 +97,129 @@ TEST(TrainSteps, LetTheRateFallToTheEndOfTheSteps) {
     return largest;
   };
   EXPECT_LT(largest_change(9), largest_change(0) / 4);
+}
+
+TEST(Listener, HearsOfEveryStepAndOfEveryBatchOfAnEvaluation) {
+  Small run;
+  Recorder recorder;
+  Trainer trainer(run.groups[0], *run.ops, run.network, run.data, {.epochs = 2, .batch = {30}, .log_every = 3},
+                  &recorder);
+  (void)trainer.run();
+  EXPECT_EQ(recorder.steps.size(), 2U) << "of 4 steps of an epoch every third";
+  ASSERT_EQ(recorder.progresses.size(), 8U);
+  EXPECT_EQ(recorder.progresses.back().epoch, 2);
+  EXPECT_EQ(recorder.progresses.back().step, 4);
+  EXPECT_EQ(recorder.progresses.back().images, 200) << "100 images, the last step of an epoch with 10";
+  for (std::size_t i = 1; i < 8; ++i) EXPECT_GT(recorder.progresses[i].seconds, recorder.progresses[i - 1].seconds);
+  ASSERT_EQ(recorder.evaluations.size(), 4U) << "50 images in 2 batches, after each epoch";
+  EXPECT_EQ(recorder.evaluations[3].epoch, 2);
+  EXPECT_EQ(recorder.evaluations[3].batch, 2);
+  EXPECT_EQ(recorder.evaluations[3].batches, 2);
+}
+
+/// @return the epochs that were evaluated
+std::vector<std::int64_t> evaluated(const TrainerOptions& options) {
+  Small run;
+  Recorder recorder;
+  Trainer trainer(run.groups[0], *run.ops, run.network, run.data, options, &recorder);
+  const Trainer::Result result = trainer.run();
+  std::vector<std::int64_t> epochs;
+  for (const observe::EpochEvent& event : recorder.epochs) {
+    if (event.val_accuracy) epochs.push_back(event.epoch);
+    EXPECT_EQ(event.val_accuracy.has_value(), event.val_loss.has_value());
+    EXPECT_EQ(event.val_accuracy.has_value(), event.evaluation_seconds > 0);
+  }
+  EXPECT_EQ(result.evaluation.has_value(), !epochs.empty());
+  return epochs;
+}
+
+TEST(Evaluation, ComesAfterEveryNthEpochAndAtTheEnd) {
+  using Epochs = std::vector<std::int64_t>;
+  EXPECT_EQ(evaluated({.epochs = 3, .batch = {50}}), (Epochs{1, 2, 3}));
+  EXPECT_EQ(evaluated({.epochs = 5, .batch = {50}, .eval_interval = 2}), (Epochs{2, 4, 5}));
+  EXPECT_EQ(evaluated({.epochs = 2, .batch = {50}, .eval_interval = 9}), (Epochs{2}));
+  EXPECT_EQ(evaluated({.epochs = 9, .steps = 5, .batch = {50}, .eval_interval = 2}), (Epochs{2, 3})) << "5 steps";
+  EXPECT_EQ(evaluated({.epochs = 2, .batch = {50}, .eval_interval = 0}), Epochs{});
+}
+
+TEST(WarmUp, ThatIsAsLongAsTheRunIsRefused) {
+  Small run;
+  const auto train = [&](std::int64_t warmup) {
+    Trainer(run.groups[0], *run.ops, run.network, run.data,
+            {.epochs = 2, .batch = {50}, .schedule = {.warmup_steps = warmup}});
+  };
+  train(3);
+  try {
+    train(4);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(error.message().find("a warm-up over 4 steps must end within the run's 4 steps"), std::string::npos);
+  }
+}
+
+/// Trains on as many threads as ranks. @param during  called on each rank after each step, with rank and steps so far
+std::vector<Trainer::Result> run_on(int ranks, std::vector<std::atomic<int>>& stops,
+                                    const std::function<void(int, std::size_t)>& during) {
+  const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
+  const nn::Graph network = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks);
+  std::vector<Trainer::Result> results(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto mine = static_cast<std::size_t>(rank);
+      const auto ops = ops::make_reference_ops();
+      Recorder recorder;
+      recorder.on_progress = [&] { during(rank, recorder.progresses.size()); };
+      recorder.on_evaluation = [&] { during(rank, 100 + recorder.evaluations.size()); };
+      {
+        Trainer trainer(groups[mine], *ops, network, data, {.epochs = 50, .batch = {10}}, &recorder, nullptr,
+                        &stops[mine]);
+        results[mine] = trainer.run();
+      }
+      groups[mine].close();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+/// Ranks that disagreed about the last step would wait for each other for ever.
+TEST(Stop, OfOneRankEndsAllAfterTheSameStep) {
+  std::vector<std::atomic<int>> stops(3);
+  const auto results = run_on(3, stops, [&](int rank, std::size_t step) {
+    if (rank == 1 && step == 13) stops[1] = SIGTERM;
+    if (rank == 2 && step == 14) stops[2] = SIGINT;
+  });
+  for (const Trainer::Result& result : results) {
+    EXPECT_EQ(result.stopped_by, SIGTERM);
+    EXPECT_EQ(result.steps, 14) << "the step in which the others hear of it is the last";
+    EXPECT_EQ(result.epochs, 1);
+  }
+}
+
+TEST(Stop, WithinAnEvaluationGivesItUp) {
+  std::vector<std::atomic<int>> stops(2);
+  const auto results = run_on(2, stops, [&](int rank, std::size_t event) {
+    if (rank == 0 && event == 102) stops[0] = SIGUSR1;  // of 5 batches the second
+  });
+  for (const Trainer::Result& result : results) {
+    EXPECT_EQ(result.stopped_by, SIGUSR1);
+    EXPECT_EQ(result.steps, 10);
+    EXPECT_EQ(result.epochs, 1);
+    EXPECT_FALSE(result.evaluation) << "over a part of the images";
+  }
+}
+
+TEST(Stop, ThatNobodyAsksForChangesNothing) {
+  Small run;
+  const std::atomic<int> stop = 0;
+  Trainer trainer(run.groups[0], *run.ops, run.network, run.data, {.epochs = 1, .batch = {50}}, nullptr, nullptr,
+                  &stop);
+  const Trainer::Result result = trainer.run();
+  EXPECT_EQ(result.stopped_by, 0);
+  EXPECT_EQ(result.steps, 2);
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ enum class ErrorCode {
   device,            ///< a GPU or its driver failed
   io,                ///< a file could not be read or written
   corrupt,           ///< a file was read and its contents are wrong
+  diverged,          ///< training has produced a loss or gradients that are not finite
 };
 
 std::string_view name(ErrorCode code);

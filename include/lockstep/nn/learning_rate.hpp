@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace lockstep::nn {
 
@@ -16,12 +17,19 @@ enum class Decay {
 struct LearningRateSchedule {
   double peak = 0.05;
   Decay decay = Decay::constant;
-  double warmup_fraction = 0;  ///< of all steps, with the rate growing linearly up to the peak; 0 ≤ fraction < 1
+  std::int64_t warmup_steps = 0;  ///< the rate grows linearly up to the peak in these first steps of the run
 };
 
 /// The learning rate of step `step`, counted from 0, in a run of `total_steps`. A pure function, so that a resumed run
 /// goes on where it was. Steps past the end get the last step's rate.
-/// @throws Error{invalid_argument} if `step` is negative, `total_steps` not positive or the fraction out of range
+/// @throws Error{invalid_argument} if `step` is negative, `total_steps` not positive, or the warm-up negative or not
+///         shorter than the run
 double learning_rate(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps);
+
+/// The whole steps in a warm-up that is given in epochs, which may be a fraction. @pre neither is negative
+std::int64_t warmup_steps(double epochs, std::int64_t steps_per_epoch);
+
+/// The schedule in words: "0.05 after a linear warm-up over 14 steps, then cosine decay to 0 at step 282".
+std::string to_text(const LearningRateSchedule& schedule, std::int64_t total_steps);
 
 }  // namespace lockstep::nn

@@ -21,7 +21,7 @@ struct Defaults {
   std::int64_t epochs = 3;
   std::int64_t batch = 128;
   Decay decay = Decay::constant;
-  double warmup_fraction = 0;
+  double warmup_epochs = 0;  ///< may be a fraction; the rate grows linearly up to the peak meanwhile
 };
 
 /// What a data set has for a model.

@@ -49,15 +49,21 @@ struct TrainerOptions {
   Bytes bucket{4 << 20};             ///< of gradients that are reduced together
   std::int64_t compare_every = 100;  ///< steps from one comparison of the ranks' weights to the next; 0: never
   std::int64_t log_every = 50;       ///< steps from one step event to the next
+  /// Epochs from one evaluation to the next; the end of the run is evaluated as well. 0: nothing is evaluated.
+  std::int64_t eval_interval = 1;
 };
 
-/// Hears what happens in a run. Called on every rank; figures that concern all ranks are the same on each.
+/// Hears what happens in a run. A rank may have one or not; what concerns all ranks is the same on each.
 class Listener {
  public:
   virtual ~Listener() = default;
+  /// After every step. It is called between steps, so it should take no more than microseconds.
+  virtual void progress(const observe::ProgressEvent& /*event*/) {}
   /// After every `log_every`th step.
   virtual void step(const observe::StepEvent& event) = 0;
-  /// After an epoch has been evaluated.
+  /// After every batch of an evaluation.
+  virtual void evaluation(const observe::EvaluationEvent& /*event*/) {}
+  /// After an epoch, and its evaluation where it has one.
   virtual void epoch(const observe::EpochEvent& event) = 0;
 };
 

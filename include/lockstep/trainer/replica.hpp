@@ -45,6 +45,7 @@ class Replica : private nn::Peers {
   struct StepResult {
     double loss = 0;
     bool skipped = false;  ///< with a loss scale: something was not finite, and nothing was updated
+    bool stop = false;     ///< some rank wants to stop
   };
 
   /// Weights are initialized from the seed, and are rank 0's on all ranks then, or compared. Collective.
@@ -59,11 +60,12 @@ class Replica : private nn::Peers {
   void prepare(Count samples, bool training) { model_.prepare(samples.value, training); }
 
   /// Forward, backward, sums over ranks, update. Collective; a rank may have no samples.
-  /// @throws Error{invalid_argument} on every rank, without the update, naming the ranks and tensors whose gradients
-  ///         are not finite, unless a loss scale could be at fault, or the ranks whose loss is not;
-  ///         Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
   /// @param step  of the run: what random numbers depend on, with the seed
-  StepResult step(const data::Batch& batch, double learning_rate, std::int64_t step = 0);
+  /// @param wants_to_stop  this rank; all ranks learn of it together, by a number beside the gradients
+  /// @throws Error{diverged} on every rank, without the update, naming the ranks and tensors whose gradients are not
+  ///         finite, unless a loss scale could be at fault, or the ranks whose loss is not;
+  ///         Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
+  StepResult step(const data::Batch& batch, double learning_rate, std::int64_t step = 0, bool wants_to_stop = false);
 
   /// Forward only, with the running statistics, and with the averages of weights where there are any. Not collective.
   /// @pre gather_averages() was called after the last step. @return each loss term's figures, of this rank
@@ -129,6 +131,8 @@ class Replica : private nn::Peers {
   std::vector<const void*> inputs_;                  // of the step under way
   std::vector<Count> parts_;                         // of each rank, in what shards gather
   std::vector<DataParallel::NotFinite> not_finite_;  // of the last step
+  std::vector<double> sums_;                         // over ranks: the model's, then how many want to stop
+  double stops_ = 0;                                 // of the step under way
   bool statistics_are_equal_;                        // on all ranks
   std::uint64_t seed_;
   bool zero_;                               // each rank updates its part

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "lockstep/data/prefetcher.hpp"
@@ -11,7 +13,7 @@
 
 namespace lockstep::trainer {
 
-/// The loop: epochs of steps, an evaluation after each.
+/// The loop: epochs of steps, with evaluations between them.
 class Trainer {
  public:
   /// Over the whole test set.
@@ -26,23 +28,31 @@ class Trainer {
     std::int64_t skipped = 0;              ///< of them without an update, because of the loss scale
     std::optional<Evaluation> evaluation;  ///< the last
     double best_accuracy = 0;
+    int stopped_by = 0;  ///< what stopped the run before its end, as `stopped_by()`; 0: nothing
   };
 
   /// Collective. Everything passed but the data is only referred to and outlives the trainer.
   /// @param listener, observer  may be null
+  /// @param stop  may be null, and may be written at any time, by a signal handler too. Once it is not 0 on any rank,
+  ///              all ranks end the run after the same step, or give up the evaluation that is under way
   /// @throws Error{invalid_argument} on every rank, naming the value that cannot be; Error{mismatch} as Replica
   Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const data::DatasetPair& data,
-          const TrainerOptions& options, Listener* listener = nullptr, Observer* observer = nullptr);
+          const TrainerOptions& options, Listener* listener = nullptr, Observer* observer = nullptr,
+          const std::atomic<int>* stop = nullptr);
 
-  /// Trains to the end: all epochs, or `steps`. Collective. @throws as Replica::step
+  /// Trains to the end: all epochs, or `steps`, or until it is stopped. Collective. @throws as Replica::step
   Result run();
-  /// Takes at most `most` steps, to the end of the epoch at the furthest. @return the number of steps taken.
-  /// Collective.
+  /// Takes at most `most` steps, to the end of the epoch at the furthest, or until it is stopped. @return the number of
+  /// steps taken. Collective.
   std::int64_t train_steps(std::int64_t most);
   /// Over the whole test set, each sample once. Averages running statistics first. Collective.
   Evaluation evaluate();
 
   [[nodiscard]] std::int64_t steps_per_epoch() const { return batches_.sampler().steps(); }
+  /// Steps of the whole run: all epochs, or `steps`.
+  [[nodiscard]] std::int64_t total_steps() const;
+  /// 0 until the ranks have agreed to stop; then the largest value of their `stop`. The same on all ranks.
+  [[nodiscard]] int stopped_by() const { return stopped_by_; }
   /// Mean loss of the last step's samples over all ranks.
   [[nodiscard]] double last_loss() const { return last_loss_; }
   /// The same on all ranks. Collective.
@@ -59,16 +69,21 @@ class Trainer {
 
  private:
   [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
-  [[nodiscard]] std::int64_t total_steps() const;
   observe::EpochEvent train_epoch();
+  void evaluate_epoch(observe::EpochEvent& event, Result& result);
+  std::optional<Evaluation> evaluate(std::int64_t epoch, bool may_stop);
+  [[nodiscard]] Evaluation evaluation_of(std::span<const ops::Figures> figures, double samples) const;
   void train_on(const data::Batch& batch);
   void report_step();
-  [[nodiscard]] bool reached_last_step() const { return options_.steps > 0 && steps_ >= options_.steps; }
+  void agree_to_stop();
+  [[nodiscard]] int wants_to_stop() const { return stop_ == nullptr ? 0 : stop_->load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_over() const { return stopped_by_ != 0 || (options_.steps > 0 && steps_ >= options_.steps); }
 
   ProcessGroup* group_;
   data::DatasetPair data_;
   TrainerOptions options_;
   Listener* listener_;
+  const std::atomic<int>* stop_;
   Replica replica_;
   data::Prefetcher batches_;
   data::Prefetcher test_batches_;
@@ -78,12 +93,15 @@ class Trainer {
   std::int64_t step_ = 0;   // done in this epoch
   std::int64_t steps_ = 0;  // done in all
   std::int64_t skipped_ = 0;
+  int stopped_by_ = 0;
   bool entered_ = false;  // the prefetcher is in this epoch
   double last_loss_ = 0;
   double epoch_loss_sum_ = 0;
   std::int64_t epoch_samples_ = 0;
   double window_seconds_ = 0;  // of training, since the last report
   std::int64_t window_samples_ = 0;
+  double run_seconds_ = 0;  // of training, since construction
+  std::int64_t run_samples_ = 0;
 };
 
 }  // namespace lockstep::trainer

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string>
+#include <vector>
 
+#include "base/wrapped.hpp"
 #include "lockstep/collectives/choice/selection.hpp"
 
 namespace lockstep::collectives {
 namespace {
+
+constexpr std::size_t reason_column = 14;  // of what a line of its own is needed for
 
 std::string reason(const Decision& decision, const Selection& selection, std::string_view table) {
   switch (decision.reason) {
@@ -30,18 +36,26 @@ std::string format(const char* pattern, Arguments... arguments) {
 }  // namespace
 
 std::string explain(const Selection& selection, CollectiveKind kind, std::span<const Bytes> sizes,
-                    std::string_view table) {
-  std::string text = "# " + std::string(name(kind)) + " on " + describe(selection.shape) + '\n';
-  if (!selection.shared_memory) text += "# the ranks of a node cannot share memory: by messages only\n";
-  text += format("# %12s  %-18s %5s %12s %9s %14s  %s\n", "size (B)", "algorithm", "radix", "segment (B)", "in flight",
-                 "predicted (us)", "why");
+                    std::string_view table, std::size_t columns) {
+  std::vector<Decision> decisions;
+  std::size_t longest = std::string_view("algorithm").size();
   for (const Bytes size : sizes) {
-    const Decision decision = choose(selection, kind, size);
-    const std::string algorithm(algorithm_name(kind, decision.choice.algorithm));
-    text += format("  %12lld  %-18s %5s %12lld %9d %14.2f  ", static_cast<long long>(size.value), algorithm.c_str(),
-                   radix_text(kind, decision.choice).c_str(), static_cast<long long>(decision.choice.segment.value),
-                   decision.choice.blocks_in_flight, decision.predicted_seconds * 1e6);
-    text += reason(decision, selection, table) + '\n';
+    decisions.push_back(choose(selection, kind, size));
+    longest = std::max(longest, algorithm_name(kind, decisions.back().choice.algorithm).size());
+  }
+  std::string text = wrapped("# " + std::string(name(kind)) + " on " + describe(selection.shape), columns);
+  if (!selection.shared_memory) text += "# the ranks of a node cannot share memory: by messages only\n";
+  text += format("# %10s  ", "size (B)") + padded("algorithm", longest) +
+          format("%6s %11s %6s %10s  %s\n", "radix", "segment (B)", "blocks", "model (us)", "why");
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Decision& decision = decisions[i];
+    text += wrapped(format("%12lld  ", static_cast<long long>(sizes[i].value)) +
+                        padded(algorithm_name(kind, decision.choice.algorithm), longest) +
+                        format("%6s %11lld %6d %10.2f  ", radix_text(kind, decision.choice).c_str(),
+                               static_cast<long long>(decision.choice.segment.value), decision.choice.blocks_in_flight,
+                               decision.predicted_seconds * 1e6) +
+                        reason(decision, selection, table),
+                    columns, reason_column);
   }
   return text;
 }

@@ -44,11 +44,10 @@ ModelEntry crnn() {
                     {"target_lengths", {1, 1, 1}, Content::integer},
                     {"steps", {1, 1, 1}, Content::integer}},
                    5};
-  return {
-      .name = "crnn",
-      .make = make_crnn,
-      .defaults = {.learning_rate = 0.05, .epochs = 5, .batch = 32, .decay = Decay::cosine, .warmup_fraction = 0.05},
-      .example = std::move(example)};
+  return {.name = "crnn",
+          .make = make_crnn,
+          .defaults = {.learning_rate = 0.05, .epochs = 5, .batch = 32, .decay = Decay::cosine, .warmup_epochs = 0.25},
+          .example = std::move(example)};
 }
 
 }  // namespace lockstep::nn::models

@@ -69,11 +69,10 @@ ModelEntry detector() {
                     {"objects", {1, 1, 84}},
                     {"boxes", {4, 1, 84}}},
                    3};
-  return {
-      .name = "detector",
-      .make = make_detector,
-      .defaults = {.learning_rate = 0.02, .epochs = 20, .batch = 16, .decay = Decay::cosine, .warmup_fraction = 0.05},
-      .example = std::move(example)};
+  return {.name = "detector",
+          .make = make_detector,
+          .defaults = {.learning_rate = 0.02, .epochs = 20, .batch = 16, .decay = Decay::cosine, .warmup_epochs = 1},
+          .example = std::move(example)};
 }
 
 }  // namespace lockstep::nn::models

@@ -42,7 +42,7 @@ ModelEntry lenet() {
                        .epochs = 3,
                        .batch = 128,
                        .decay = Decay::cosine,
-                       .warmup_fraction = 0.05}};
+                       .warmup_epochs = 0.15}};
 }
 
 }  // namespace lockstep::nn::models

@@ -72,7 +72,7 @@ ModelEntry mobilenet_v2() {
                        .epochs = 30,
                        .batch = 128,
                        .decay = Decay::cosine,
-                       .warmup_fraction = 0.05},
+                       .warmup_epochs = 1.5},
           .example = DataSpec::of_images(3, 9, 9, 10)};  // the least of which 2×2 reach the last stage
 }
 

@@ -48,7 +48,7 @@ ModelEntry resnet20() {
                        .epochs = 20,
                        .batch = 128,
                        .decay = Decay::cosine,
-                       .warmup_fraction = 0.05}};
+                       .warmup_epochs = 1}};
 }
 
 }  // namespace lockstep::nn::models

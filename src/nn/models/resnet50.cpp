@@ -48,7 +48,7 @@ ModelEntry resnet50() {
                        .epochs = 90,
                        .batch = 256,
                        .decay = Decay::cosine,
-                       .warmup_fraction = 0.05},
+                       .warmup_epochs = 4.5},
           .example = DataSpec::of_images(3, 33, 33, 10)};  // the least of which 2×2 reach the last stage
 }
 

@@ -63,7 +63,7 @@ ModelEntry vgg11_bn() {
                        .epochs = 30,
                        .batch = 128,
                        .decay = Decay::cosine,
-                       .warmup_fraction = 0.05},
+                       .warmup_epochs = 1.5},
           .example = DataSpec::of_images(3, 32, 32, 10)};
 }
 

@@ -29,6 +29,8 @@ constexpr std::chrono::seconds time_to_come{1};
 /// How long the rank that reports the cause of an error, and its launcher, have for ending this process. One that they
 /// do not end reports what it knows.
 constexpr std::chrono::seconds time_to_be_ended{3};
+/// The time in which the launcher forwards what was printed before. It forwards each stream of each rank by itself.
+constexpr std::chrono::milliseconds time_to_forward{100};
 /// How long the whole end may take after an error.
 constexpr std::chrono::seconds time_to_end{6};
 
@@ -103,6 +105,13 @@ class Run {
 
  private:
   void report(std::string_view what) const { print_error(options_.program, what); }
+  /// Reports why the job ends, below everything that it has printed. What the launcher itself says of the end comes
+  /// after it, unless mpi-scripts/launch.py holds this line back.
+  void report_cause(std::string_view what) const {
+    std::fflush(nullptr);
+    std::this_thread::sleep_for(time_to_forward);
+    report(what);
+  }
   [[nodiscard]] std::string here() const {
     return "rank " + std::to_string(world_->rank().value) + " on " + world_->host() + ": ";
   }
@@ -127,12 +136,12 @@ class Run {
   }
   /// Ends after an error that every rank has at the same point: rank 0 reports it.
   int end_alike(const std::string& what, ExitCode code) {
-    if (world_->rank() == 0) report(what);
+    if (world_->rank() == 0) report_cause(what);
     return end_together(what, code);
   }
   /// Ends after an error of this rank's own.
   int end_as_cause(const std::string& what) {
-    report(what);
+    report_cause(what);
     return end_together(what, exit_error);
   }
   /// Closes the world, if all ranks come to their ends soon, and aborts the job otherwise. They hear of this rank's

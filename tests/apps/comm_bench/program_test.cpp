@@ -118,8 +118,8 @@ TEST_F(CommBench, PrintsALineForEachResultOnce) {
   const auto run = comm_bench(2, "--min 64 --max 64 --repetitions 5 --algorithm ring,mpi");
   EXPECT_EQ(run.exit_code, 0) << run.output;
   EXPECT_EQ(occurrences(run.output, "2 ranks on 1 node"), 1) << run.output;
-  EXPECT_EQ(occurrences(run.output, "  ring "), 1) << run.output;
-  EXPECT_EQ(occurrences(run.output, "  mpi "), 1) << run.output;
+  EXPECT_EQ(occurrences(run.output, " ring "), 1) << run.output;
+  EXPECT_EQ(occurrences(run.output, " mpi "), 1) << run.output;
   EXPECT_EQ(occurrences(run.output, "  ok\n"), 2) << run.output;
 }
 
@@ -140,11 +140,14 @@ TEST_F(CommBench, GoesByTheTableThatItHasTuned) {
   const std::string with_table = " --tuning " + file("table.json") + sizes;
   const auto explained = comm_bench(2, "--explain" + with_table);
   EXPECT_EQ(explained.exit_code, 0) << explained.output;
-  EXPECT_EQ(occurrences(explained.output, "table " + file("table.json") + ", entry from"), 3) << explained.output;
+  EXPECT_EQ(occurrences(in_one_line(explained.output), "table " + file("table.json") + ", entry from "), 3)
+      << explained.output;
   const auto elsewhere = comm_bench(3, "--explain" + with_table);
-  EXPECT_EQ(occurrences(elsewhere.output, "cost model: no entry of " + file("table.json")), 3) << elsewhere.output;
+  EXPECT_EQ(occurrences(in_one_line(elsewhere.output), "cost model: no entry of " + file("table.json")), 3)
+      << elsewhere.output;
   const auto other = comm_bench(3, "--explain --op barrier --tuning " + file("table.json"));
-  EXPECT_EQ(occurrences(other.output, "table " + file("table.json") + ", entry from 0\n"), 1) << other.output;
+  EXPECT_EQ(occurrences(in_one_line(other.output), "table " + file("table.json") + ", entry from 0 "), 1)
+      << other.output;
 
   const auto run = comm_bench(2, with_table + " --algorithm auto,ring,tree --repetitions 5");
   EXPECT_EQ(run.exit_code, 0) << run.output;
@@ -154,8 +157,7 @@ TEST_F(CommBench, GoesByTheTableThatItHasTuned) {
 TEST_F(CommBench, ExplainsWhatIsForced) {
   const auto run = comm_bench(2, "--explain --algorithm tree,mpi --min 4 --max 4 --segment 3K --in-flight 7");
   EXPECT_EQ(run.exit_code, 0) << run.output;
-  EXPECT_EQ(occurrences(run.output, "             4  tree                   -         3072         7 "), 1)
-      << run.output;
+  EXPECT_EQ(occurrences(run.output, "           4  tree          -        3072      7 "), 1) << run.output;
   EXPECT_EQ(occurrences(run.output, "  forced\n"), 1) << run.output;
   EXPECT_EQ(comm_bench(1, "--explain --algorithm mpi").exit_code, 2);
 }

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <optional>
 
+#include "apps/common/exit_codes.hpp"
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
 #include "support/background_job.hpp"
@@ -20,8 +21,9 @@ using testing_support::processes;
 class Interruption : public testing::Test {
  protected:
   /// @param launcher  and its arguments, or nothing
-  void start(const std::string& launcher, std::size_t ranks) {
-    job_.emplace(launcher + LOCKSTEP_TRAIN + digits_.arguments() +
+  /// @param data  options that choose it; none: a few images, so that an epoch takes milliseconds
+  void start(const std::string& launcher, std::size_t ranks, const std::string& data = {}) {
+    job_.emplace(launcher + LOCKSTEP_TRAIN + (data.empty() ? digits_.arguments() : data) +
                      " --batch 12 --epochs 10000000 --log-every 1 --metrics " + metrics_,
                  digits_.file("output"));
     ASSERT_TRUE(becomes_true(seconds(60), [this] { return is_training() || job_->has_ended(); }));
@@ -72,14 +74,68 @@ TEST_F(Interruption, TheOthersNameRankZeroToo) {
   if (!HasFatalFailure() && !IsSkipped()) expect_to_be_named(0);
 }
 
-TEST_F(Interruption, CtrlCEndsItAtOnceAndLeavesWholeLinesOfMetrics) {
-  start("", 1);
+/// Expects a summary and the end event of a run that was stopped.
+void expect_stopped(const std::string& output, const std::filesystem::path& metrics, const std::string& signal) {
+  EXPECT_EQ(occurrences(output, "\nstopped by " + signal + " after "), 1) << output;
+  EXPECT_EQ(occurrences(output, " waiting for gradients"), 1) << output;
+  EXPECT_EQ(occurrences(output, "lockstep:"), 0) << "everything was closed\n" << output;
+  EXPECT_TRUE(data::read_all(metrics).ends_with('\n'));
+  const auto end = read_metrics(metrics).back();  // each line is parsed
+  EXPECT_EQ(end.at("event"), "end");
+  EXPECT_EQ(end.at("outcome"), "stopped");
+  EXPECT_EQ(end.at("signal"), signal);
+  EXPECT_GT(end.at("steps"), 0);
+  EXPECT_EQ(end.at("weights_sha256").get<std::string>().size(), 64U);
+}
+
+TEST_F(Interruption, SignalsEndARunAfterAStepWithASummary) {
+  for (const auto& [signal, name] : {std::pair(SIGINT, "SIGINT"), {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}}) {
+    start("", 1);
+    if (HasFatalFailure()) return;
+    job().send(signal);
+    EXPECT_TRUE(becomes_true(seconds(60), [this] { return job().has_ended(); })) << output();
+    EXPECT_EQ(job().exit_code(), exit_stopped) << output();
+    expect_stopped(output(), metrics(), name);
+    std::filesystem::remove(metrics());
+  }
+}
+
+/// One rank of three gets the signal; all end after the same step, in good order.
+TEST_F(Interruption, ASignalToOneRankStopsAll) {
+  start(std::string(LOCKSTEP_MPIEXEC) + " -np 3 ", 3);
   if (HasFatalFailure()) return;
-  job().interrupt();
+  kill(alive().at(1), SIGUSR1);
   EXPECT_TRUE(becomes_true(seconds(60), [this] { return job().has_ended(); })) << output();
-  EXPECT_EQ(job().exit_code(), 128 + SIGINT);
-  EXPECT_GT(read_metrics(metrics()).size(), 2U);  // each line is parsed
-  EXPECT_TRUE(data::read_all(metrics()).ends_with('\n'));
+  EXPECT_EQ(job().exit_code(), exit_stopped) << output();
+  expect_stopped(output(), metrics(), "SIGUSR1");
+}
+
+/// Open MPI sends the ranks SIGTERM after the time-out, kills them after another, and returns 1 whatever they do.
+/// Meanwhile it forwards nothing, so that a rank that prints more than a terminal holds waits for it.
+TEST_F(Interruption, CtrlCOnTheLauncherStillGetsASummary) {
+  if (!testing_support::is_open_mpi(LOCKSTEP_MPIEXEC))
+    LOCKSTEP_SKIP(mpi) << "each launcher treats Ctrl-C in its own way";
+  start(std::string(LOCKSTEP_MPIEXEC) + " --mca odls_base_sigkill_timeout 3 -np 2 ", 2, " --dataset synthetic-digits");
+  if (HasFatalFailure()) return;
+  job().send(SIGINT);
+  EXPECT_TRUE(becomes_true(seconds(60), [this] { return job().has_ended(); })) << output();
+  expect_stopped(output(), metrics(), "SIGTERM");
+  EXPECT_TRUE(becomes_true(seconds(10), [this] { return alive().empty(); }));
+}
+
+TEST_F(Interruption, ASecondSignalEndsItAtOnce) {
+  start(std::string(LOCKSTEP_MPIEXEC) + " -np 2 ", 2);
+  if (HasFatalFailure()) return;
+  const pid_t first = alive().at(0);
+  kill(alive().at(1), SIGSTOP);  // so that the first rank waits in the middle of a step
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  kill(first, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  EXPECT_FALSE(job().has_ended()) << output();
+  kill(first, SIGTERM);
+  EXPECT_TRUE(becomes_true(seconds(20), [first] { return kill(first, 0) != 0; })) << output();
+  for (const pid_t rank : alive()) kill(rank, SIGKILL);
+  EXPECT_TRUE(becomes_true(seconds(60), [this] { return job().has_ended(); })) << output();
 }
 
 }  // namespace

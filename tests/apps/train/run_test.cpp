@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
 #include <map>
+#include <sstream>
 
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
+#include "base/wrapped.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -90,8 +94,104 @@ TEST(Run, StopsAfterTheStepsAskedForAndSaysSo) {
   const auto result = run_train(2, digits.arguments() + " --batch 16 --epochs 3 --steps 8 --metrics " + path);
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(occurrences(result.output, "\n8 steps in "), 1) << result.output;
-  EXPECT_EQ(read_metrics(path).back().at("outcome"), "stopped");
-  EXPECT_EQ(read_metrics(path).back().at("epochs"), 1);
+  const auto end = read_metrics(path).back();
+  EXPECT_EQ(end.at("outcome"), "completed");
+  EXPECT_TRUE(end.at("signal").is_null());
+  EXPECT_EQ(end.at("epochs"), 1);
+  EXPECT_EQ(end.at("steps"), 8);
+}
+
+TEST(Run, HeaderConfirmsWhatWasAskedFor) {
+  const SmallDigits digits;
+  const std::string common = "--model resnet20 --dataset synthetic-cifar --batch 64 --steps 1 --eval-interval never ";
+  const auto synchronized = run_train(2, common + "--sync-bn --algorithm ring --lr 0.25");
+  ASSERT_EQ(synchronized.exit_code, 0) << synchronized.output;
+  for (const char* part : {", onednn in float32\n", "\ngradients all-reduced by ring (lockstep's own)\n",
+                           "\nlearning rate 0.25, then cosine decay to 0 at step 1\n",
+                           "\nbatch norm synchronized: over all samples of a step (--sync-bn)\n"}) {
+    EXPECT_EQ(occurrences(synchronized.output, part), 1) << part << synchronized.output;
+  }
+  const auto by_rank = run_train(1, common);
+  EXPECT_EQ(occurrences(by_rank.output, "\nbatch norm over each rank's own samples of a step\n"), 1) << by_rank.output;
+  const auto without = run_train(1, digits.arguments() + " --batch 16 --steps 1 --sync-bn");
+  EXPECT_EQ(occurrences(without.output, "\n--sync-bn changes nothing: the model has no batch norm\n"), 1)
+      << without.output;
+}
+
+/// The number of steps of the warm-up, as the header says it.
+TEST(Run, WarmUpDoesNotDependOnTheLengthOfTheRun) {
+  const SmallDigits digits;
+  const auto expect_warmup = [&](const std::string& arguments, const std::string& text) {
+    const auto result = run_train(1, digits.arguments() + " --batch 4 --eval-interval never " + arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, "\nlearning rate 0.05" + text + "\n"), 1) << arguments << result.output;
+  };
+  // 24 steps an epoch; lenet's warm-up is 0.15 of one.
+  expect_warmup("--epochs 1", " after a linear warm-up over 3 steps, then cosine decay to 0 at step 24");
+  expect_warmup("--epochs 4", " after a linear warm-up over 3 steps, then cosine decay to 0 at step 96");
+  expect_warmup("--epochs 2 --warmup 1.5", " after a linear warm-up over 36 steps, then cosine decay to 0 at step 48");
+  expect_warmup("--epochs 1 --warmup 0", ", then cosine decay to 0 at step 24");
+  expect_warmup("--steps 4", " after a linear warm-up over 2 steps, then cosine decay to 0 at step 4");
+  expect_refused(run_train(2, digits.arguments() + " --batch 4 --epochs 1 --warmup 1"), 1,
+                 {"a warm-up over 24 steps must end within the run's 24 steps"});
+}
+
+TEST(Run, EvaluatesAsOftenAsAskedFor) {
+  const SmallDigits digits;
+  const auto evaluated = [&](const std::string& arguments) {
+    const SmallDigits own;
+    const auto result =
+        run_train(2, digits.arguments() + " --batch 32 --epochs 3 --metrics " + own.path("m.json") + arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, "test accuracy"), arguments.ends_with("never") ? 0 : 1) << result.output;
+    std::string epochs;
+    for (const auto& event : read_metrics(own.path("m.json"))) {
+      if (event.at("event") == "epoch") epochs += event.at("val_accuracy").is_null() ? '-' : '+';
+    }
+    return epochs;
+  };
+  EXPECT_EQ(evaluated(""), "+++");
+  EXPECT_EQ(evaluated(" --eval-interval 2"), "-++");
+  EXPECT_EQ(evaluated(" --eval-interval never"), "---");
+}
+
+TEST(Run, AModelThatCannotTakeTheDataIsRefusedWithTheOnesThatCan) {
+  const auto boxes = run_train(2, "--model lenet --dataset synthetic-boxes");
+  expect_refused(boxes, 2,
+                 {"train: --model lenet cannot be trained on --dataset synthetic-boxes; use --model detector ("});
+  const auto digits = run_train(1, "--model detector --dataset synthetic-digits");
+  expect_refused(
+      digits, 2,
+      {"--model detector cannot be trained on --dataset synthetic-digits; use --model lenet, mobilenet-v2, "});
+}
+
+/// A FIFO that nobody writes to: the ranks wait for data as long as the test wants.
+TEST(Run, ShowsWhatItWaitsForWithinFiveSeconds) {
+  const SmallDigits digits;
+  std::filesystem::remove(digits.file("t10k-labels-idx1-ubyte"));
+  ASSERT_EQ(mkfifo(digits.path("t10k-labels-idx1-ubyte").c_str(), 0600), 0);
+  const auto result = testing_support::run_program("timeout 5.5 " + train_command(1, digits.arguments()) + " 2>&1");
+  EXPECT_GE(occurrences(result.output, "loading mnist: 5 s so far\n") +
+                occurrences(result.output, "loading mnist: 4 s so far\n"),
+            1)
+      << result.output;
+}
+
+TEST(Run, TablesFitAHundredColumnsAndEightyWhereThereAreNoMore) {
+  const SmallDigits digits;
+  for (const int columns : {80, 100}) {
+    const auto result =
+        testing_support::run_program("COLUMNS=" + std::to_string(columns) + ' ' +
+                                     train_command(2, digits.arguments() + " --batch 16 --steps 2 --explain-step "
+                                                                           "--precision bf16") +
+                                     " 2>&1");
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_GT(occurrences(result.output, "forward conv1"), 0) << result.output;
+    std::istringstream lines(result.output);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(columns_of(line), static_cast<std::size_t>(columns)) << line;
+    }
+  }
 }
 
 TEST(Run, InFloat64OnTheReferenceRanksDoNotMatter) {
@@ -121,7 +221,9 @@ TEST(Run, PrecisionIsShownAndSaysHowItIsEmulated) {
     const bool whole = emulated.rfind("in float32: ", 0) == 0;
     EXPECT_TRUE(whole || emulated.rfind("in float32 where there are no kernels of it, and else computed by A", 0) == 0)
         << emulated;
-    EXPECT_EQ(occurrences(result.output, std::string("onednn in ") + precision + " (emulated " + emulated + "), "), 1)
+    EXPECT_EQ(occurrences(testing_support::in_one_line(result.output),
+                          std::string("onednn in ") + precision + " (emulated " + emulated + ") gradients "),
+              1)
         << result.output;
     EXPECT_GT(occurrences(result.output, whole ? ", rounded" : ", bf16"), 5) << "operators of the step\n"
                                                                              << result.output;
@@ -178,7 +280,10 @@ TEST(Run, ExplainsTheBucketsByRankZerosTable) {
   EXPECT_EQ(tabled.exit_code, 0) << tabled.output;
   EXPECT_EQ(occurrences(tabled.output, "# all_reduce on 2 ranks on 1 node\n"), 1) << tabled.output;
   EXPECT_GE(occurrences(tabled.output, " 4321 "), 1) << tabled.output;
-  EXPECT_GE(occurrences(tabled.output, "table " + digits.path("table.json") + ", entry from 0\n"), 1) << tabled.output;
+  EXPECT_GE(occurrences(testing_support::in_one_line(tabled.output),
+                        "table " + digits.path("table.json") + ", entry from 0 "),
+            1)
+      << tabled.output;
   const auto modeled = run_train(2, arguments);
   EXPECT_EQ(modeled.exit_code, 0) << modeled.output;
   EXPECT_GE(occurrences(modeled.output, "  cost model\n"), 1) << modeled.output;

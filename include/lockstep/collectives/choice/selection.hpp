@@ -113,7 +113,8 @@ int max_blocks_in_flight(const Selection& selection);
 /// A line for each size: the choice, the predicted time and the reason. The text ends with a newline.
 /// @param sizes  as in `predicted_seconds`
 /// @param table  name of the selection's table, for instance its file
+/// @param columns  the length at which lines are broken; at least 80
 std::string explain(const Selection& selection, CollectiveKind kind, std::span<const Bytes> sizes,
-                    std::string_view table);
+                    std::string_view table, std::size_t columns = 100);
 
 }  // namespace lockstep::collectives

@@ -36,9 +36,9 @@ struct WorldOptions {
   /// For all ranks to come, and of each later collective step of the world's groups up to `World::close`.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
   /// MPI itself may not return from a call that cannot be given up (MPI_Init, MPI_Comm_split, MPI_Finalize) within the
-  /// deadline. Then a thread of the world's calls this once, with a sentence that says which call it is and what is known
-  /// of the cause. It should end the process. Null: such a call may last forever, but `run` reports it and aborts the
-  /// job.
+  /// deadline. Then a thread of the world's calls this once, with a sentence that says which call it is and what is
+  /// known of the cause. It should end the process. Null: such a call may last forever, but `run` reports it and aborts
+  /// the job.
   std::function<void(std::string_view)> on_stuck = nullptr;
   /// Is told what is worth saying and no error, as `GroupOptions::notice` is. Null: nobody is told, but `run` prints
   /// it.
@@ -118,8 +118,9 @@ class World {
 /// plus the number of the signal instead.
 enum ExitCode : int {
   exit_success = 0,
-  exit_error = 1,  ///< something failed; one line on standard error says what, and on which rank
-  exit_usage = 2,  ///< the command line or a configuration file is wrong (`UsageError`); nothing was started
+  exit_error = 1,    ///< something failed; one line on standard error says what, and on which rank
+  exit_usage = 2,    ///< the command line or a configuration file is wrong (`UsageError`); nothing was started
+  exit_stopped = 3,  ///< a signal ended the run in good order, before it was completed
 };
 
 /// The command line is wrong, in the same way on every rank, since all have the same one.

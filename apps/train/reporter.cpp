@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/train/reporter.hpp"
+
+#include <chrono>
+
+namespace lockstep::train {
+
+Reporter::Reporter(std::ostream& out, const observe::ProgressOptions& options)
+    : display_(out, options), ticker_([this] { tick(); }) {}
+
+Reporter::~Reporter() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    display_.print("");
+  }
+  ends_.notify_all();
+  ticker_.join();
+}
+
+void Reporter::tick() {
+  std::unique_lock lock(mutex_);
+  while (!ends_.wait_for(lock, std::chrono::milliseconds(250), [this] { return ending_; })) display_.tick();
+}
+
+void Reporter::phase(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  display_.phase(what);
+}
+
+void Reporter::print(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  display_.print(text);
+}
+
+void Reporter::start(const observe::StartEvent& event, const observe::RunLength& run) {
+  write(event);
+  const std::lock_guard lock(mutex_);
+  display_.start(run);
+}
+
+void Reporter::progress(const observe::ProgressEvent& event) {
+  const std::lock_guard lock(mutex_);
+  display_.step(event);
+}
+
+void Reporter::evaluation(const observe::EvaluationEvent& event) {
+  const std::lock_guard lock(mutex_);
+  display_.evaluation(event);
+}
+
+void Reporter::epoch(const observe::EpochEvent& event) {
+  {
+    const std::lock_guard lock(mutex_);
+    display_.epoch(event);
+  }
+  write(event);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/train/texts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <variant>
+
+#include "apps/train/stop_signals.hpp"
+#include "base/wrapped.hpp"
+#include "lockstep/nn/learning_rate.hpp"
+#include "lockstep/ops/operators.hpp"
+
+namespace lockstep::train {
+namespace {
+
+template <typename... Arguments>
+std::string format(const char* pattern, Arguments... arguments) {
+  std::array<char, 256> text{};
+  std::snprintf(text.data(), text.size(), pattern, arguments...);
+  return text.data();
+}
+
+std::string count_of(long long number, const char* thing) {
+  return std::to_string(number) + ' ' + thing + (number == 1 ? "" : "s");
+}
+
+std::string gradients_text(const Options& options) {
+  const bool by_shards = options.trainer.shards > 0;
+  std::string text =
+      options.trainer.zero && !by_shards ? "gradients reduce-scattered by " : "gradients all-reduced by ";
+  text += by_shards ? "tree-order over " + std::to_string(options.trainer.shards) + " shards"
+                    : std::string(name(options.method));
+  text += backends::selection_of(options.method) == nullptr ? " (the MPI library's own)" : " (lockstep's own)";
+  return text + (options.compress == "none" ? "" : ", on the wire in " + options.compress);
+}
+
+/// Empty where there is neither a batch norm nor an option about it.
+std::string batch_norm_text(const Options& options, const nn::Graph& graph) {
+  const auto& nodes = graph.nodes();
+  const bool has_one = std::any_of(
+      nodes.begin(), nodes.end(), [](const nn::Node& node) { return std::holds_alternative<ops::BatchNorm>(node.op); });
+  const bool synchronized = options.trainer.sync_batch_norm;
+  if (!has_one) return synchronized ? "--sync-bn changes nothing: the model has no batch norm" : "";
+  if (synchronized) return "batch norm synchronized: over all samples of a step (--sync-bn)";
+  return std::string("batch norm over each ") + (options.trainer.shards > 0 ? "shard" : "rank") +
+         "'s own samples of a step";
+}
+
+}  // namespace
+
+std::string header_text(const Options& options, const RunDescription& run, const data::DatasetPair& data,
+                        const nn::Graph& graph, std::size_t columns) {
+  const std::string lines[] = {
+      options.model + " on " + options.dataset + " (" + std::to_string(data.train->size()) + " training and " +
+          std::to_string(data.test->size()) + " test samples, " + std::to_string(data.train->classes()) +
+          " classes), " + count_of(run.ranks, "rank") + " of " + count_of(run.threads, "thread"),
+      "batch " + std::to_string(options.trainer.batch.value) + " in all, seed " + std::to_string(options.trainer.seed) +
+          ", " + options.ops + " in " + std::string(options.precision.name) +
+          (run.emulation.empty() ? "" : " (emulated " + run.emulation + ")"),
+      gradients_text(options),
+      "learning rate " + to_text(options.trainer.schedule, run.steps),
+      batch_norm_text(options, graph),
+      run.kernels};
+  std::string text;
+  for (const std::string& line : lines) text += line.empty() ? "" : wrapped(line, columns);
+  return text + '\n';
+}
+
+std::string summary_text(const Options& options, const trainer::Trainer& trainer,
+                         const trainer::Trainer::Result& result, double seconds, bool lost_metrics) {
+  std::string text = "\n";
+  if (result.stopped_by != 0) {
+    text += "stopped by " + signal_name(result.stopped_by) + " after " + std::to_string(result.steps) + " of " +
+            count_of(trainer.total_steps(), "step") + ", " + std::to_string(result.epochs) + " of " +
+            count_of(options.trainer.epochs, "epoch") + " completed\n";
+  }
+  text += format("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(result.steps, "step").c_str(), seconds,
+                 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
+  if (result.steps > 0) text += format("; last loss %.4f", trainer.last_loss());
+  if (result.skipped > 0) text += format("; %lld updates skipped", static_cast<long long>(result.skipped));
+  text += '\n';
+  if (result.evaluation) {
+    text +=
+        format("test accuracy %.2f %%, best %.2f %%\n", 100 * result.evaluation->accuracy, 100 * result.best_accuracy);
+  }
+  text += format("%.1f MiB of optimizer state on each rank\n",
+                 static_cast<double>(trainer.replica().optimizer_bytes().value) / (1 << 20));
+  if (options.metrics.empty()) return text;
+  return text + "metrics: " + options.metrics + (lost_metrics ? " (incomplete)\n" : "\n");
+}
+
+}  // namespace lockstep::train
