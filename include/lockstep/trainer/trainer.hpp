@@ -72,7 +72,7 @@ class Trainer {
   observe::EpochEvent train_epoch();
   void evaluate_epoch(observe::EpochEvent& event, Result& result);
   std::optional<Evaluation> evaluate(std::int64_t epoch, bool may_stop);
-  [[nodiscard]] Evaluation evaluation_of(std::span<const ops::Figures> figures, double samples) const;
+  [[nodiscard]] Evaluation evaluation_of(std::span<const ops::LossSums> figures, double samples) const;
   void train_on(const data::Batch& batch);
   void report_step();
   void agree_to_stop();
