@@ -41,10 +41,10 @@ stranger() {
 # trains NAME   the model that tests/install/stranger adds to train, where stranger NAME has built it
 trains() { expect "strange on synthetic-digits" "$out/$1/stranger_train" --model strange --steps 1 --batch 16; }
 
-# needs_no_cuda NAME   the program that stranger NAME has built is linked with neither CUDA nor NCCL, and says what to do where
-#                      NCCL cannot be loaded
+# needs_no_cuda NAME [LIBRARY]   neither the program that stranger NAME has built nor the library is linked with CUDA or NCCL,
+#                                and the program says what to do where NCCL cannot be loaded
 needs_no_cuda() {
-  if ldd "$out/$1/stranger" | grep -E 'nccl|cudart'; then fail "a program that uses lockstep is linked with CUDA or NCCL"; fi
+  tests/install/needed.sh "$out/$1/stranger" "${@:2}"
   [ -n "$why" ] || LOCKSTEP_NCCL_LIBRARY=/nonexistent/libnccl.so.2 expect "LOCKSTEP_NCCL_LIBRARY=/nonexistent/libnccl.so.2" \
     "$out/$1/stranger"
 }
@@ -89,7 +89,7 @@ package() {
   # Boost is a matter of the library's own there.
   expect "lockstep $version" stranger found "$from" "$no_boost" -DLOCKSTEP_COMPONENTS=train
   trains found
-  needs_no_cuda found
+  needs_no_cuda found "$out/shared/lib/liblockstep.so"
   expect "[liblockstep.so.$soname]" readelf -d "$out/found/stranger"
   expect "[liblockstep_train.so.$soname]" readelf -d "$out/found/stranger_train"
   LD_LIBRARY_PATH=$out/shared/lib expect "lockstep $version" stranger pkg-config -DLOCKSTEP_BY=pkg-config "$from"
