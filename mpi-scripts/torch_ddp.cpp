@@ -107,10 +107,12 @@ struct LayersImpl : Module {
     first = register_module("first", Linear(3, 2));
     second = register_module("second", Linear(2, 1));
     norm = register_module("norm", BatchNorm1d(3));
+    scale = register_parameter("scale", torch::ones({}));
   }
-  torch::Tensor forward(const torch::Tensor& x) { return second->forward(first->forward(norm->forward(x))); }
+  torch::Tensor forward(const torch::Tensor& x) { return second->forward(first->forward(norm->forward(x * scale))); }
   Linear first{nullptr}, second{nullptr};
   BatchNorm1d norm{nullptr};
+  torch::Tensor scale;  // of no dimension
 };
 TORCH_MODULE(Layers);
 
@@ -279,9 +281,9 @@ void Cases::unused() {
     DistributedDataParallel model(group_, net);
     net->first->forward(torch::ones({2, 3})).sum().backward();
     const std::string text = message_of([&] { model.finish(); }, true);
-    expect_message(text,
-                   {"no rank has come to a gradient of 'second.weight', 'second.bias', 'norm.weight', 'norm.bias'",
-                    "allow_unused"});
+    expect_message(
+        text, {"no rank has come to a gradient of 'scale', 'second.weight', 'second.bias', 'norm.weight', 'norm.bias'",
+               "allow_unused"});
     expect(net->first->weight.grad().defined(), "the others have no gradient");
   });
   check("the same where it is allowed, and one that one rank uses", [&] {
@@ -402,6 +404,18 @@ void Cases::modules() {
     Linear net(LinearOptions(4 + rank(), 1));
     const std::string text = message_of([&] { DistributedDataParallel(group_, net); }, true);
     expect_message(text, {"other parameters or buffers than rank 0's", "build the same module", "rank 1"});
+  });
+  check("a frozen parameter, and one that thaws", [&] {
+    Linear net(4, 1);
+    net->bias.set_requires_grad(false);
+    net->bias.data().fill_(rank() + 1);
+    DistributedDataParallel model(group_, net);
+    expect(net->bias.item<float>() == 1, "it is not rank 0's");
+    model.forward(input(0)).sum().backward();
+    model.finish();
+    expect_gradient(net, mean(0));
+    net->bias.set_requires_grad(true);
+    expect_message(message_of([&] { model.finish(); }), {"'bias' needs a gradient now", "make a new one"});
   });
   check("what cannot be trained here", [&] {
     Linear net(4, 1);

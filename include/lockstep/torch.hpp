@@ -72,7 +72,6 @@ class Replica {
   Replica(ProcessGroup& group, const ::torch::nn::Module& module, const DistributedOptions& options)
       : group_(&group), options_(options) {
     const ::at::NoGradGuard no_grad;
-    std::vector<NamedTensor> frozen;
     std::set<const void*> known;  // a tensor may be registered under several names
     for (const auto& item : module.named_parameters()) {
       if (!known.insert(item.value().unsafeGetTensorImpl()).second) continue;
@@ -83,7 +82,7 @@ class Replica {
         slot.parameter = item.value();
         slot.home = item.value().detach();
       } else {
-        frozen.push_back({item.key(), item.value()});
+        frozen_.push_back({item.key(), item.value()});
       }
     }
     for (const auto& item : module.named_buffers()) {
@@ -91,8 +90,8 @@ class Replica {
       check(item.key(), item.value());
       buffers_.push_back({item.key(), item.value()});
     }
-    require_equal_modules(frozen);
-    broadcast(frozen);
+    require_equal_modules();
+    broadcast(frozen_);
     broadcast(buffers_);
     make_parallel();
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -110,6 +109,7 @@ class Replica {
   /// @param weight  none: gradients are divided by the number of ranks
   DataParallel::Step finish(std::optional<double> weight, std::span<double> sums) {
     const ::at::NoGradGuard no_grad;
+    require_frozen();
     keep_values_home();
     if (scopes_ > 0) {
       const auto guard = parallel_->no_sync();
@@ -196,7 +196,7 @@ class Replica {
   }
 
   /// Before anything is exchanged that depends on it.
-  void require_equal_modules(const std::vector<NamedTensor>& frozen) {
+  void require_equal_modules() {
     Layout layout;
     const auto add = [&](const std::string& name, const ::at::Tensor& tensor, const char* kind) {
       std::ostringstream text;
@@ -204,7 +204,7 @@ class Replica {
       layout.add(text.str(), {1});
     };
     for (const Slot& slot : slots_) add(slot.name, slot.parameter, "parameter");
-    for (const NamedTensor& item : frozen) add(item.name, item.tensor, "frozen");
+    for (const NamedTensor& item : frozen_) add(item.name, item.tensor, "frozen");
     for (const NamedTensor& item : buffers_) add(item.name, item.tensor, "buffer");
     auto mine = static_cast<std::int64_t>(layout.hash());
     std::vector<std::int64_t> all(static_cast<std::size_t>(group_->size()));
@@ -286,6 +286,17 @@ class Replica {
     parallel_->progress();
   }
 
+  void require_frozen() const {
+    for (const auto& [name, tensor] : frozen_) {
+      if (!tensor.requires_grad()) continue;
+      throw refusal(ErrorCode::invalid_argument,
+                    "'" + name +
+                        "' needs a gradient now, and did not when DistributedDataParallel was made, so that nobody "
+                        "reduces it: make a new one",
+                    name);
+    }
+  }
+
   /// Whoever loads a checkpoint, as torch::load does, may have given a parameter other memory.
   void keep_values_home() {
     for (Slot& slot : slots_) {
@@ -319,6 +330,7 @@ class Replica {
   ProcessGroup* group_;
   DistributedOptions options_;
   std::vector<Slot> slots_;
+  std::vector<NamedTensor> frozen_;  // parameters without gradient
   std::vector<NamedTensor> buffers_;
   std::vector<std::uint8_t> packed_;
   std::shared_ptr<DataParallel> parallel_;
@@ -346,9 +358,9 @@ concept ModuleHolder = requires(T& holder) {
 /// Gradients are reduced while backward is still at work. `zero_grad()` may drop them (libtorch's default; a gradient
 /// is then copied once) or set them to zero. A gradient that the program replaces before backward, between backward()
 /// calls under no_sync(), or by a hook, is the one that is reduced. The group's thread makes it; backward and finish()
-/// may run on other threads, one after the other. The module is not moved to another type or size afterwards; a
-/// checkpoint may be loaded into it, on all ranks. Move-only; afterwards the module is an ordinary one again, and keeps
-/// its gradients.
+/// may run on other threads, one after the other. The module is not moved to another type or size afterwards, and the
+/// same parameters need gradients; a checkpoint may be loaded into it, on all ranks. Move-only; afterwards the module
+/// is an ordinary one again, and keeps its gradients.
 template <ModuleHolder Module>
 class DistributedDataParallel {
  public:
@@ -369,8 +381,8 @@ class DistributedDataParallel {
   /// Gradients are their means over all ranks when it returns: the sums, divided by the number of ranks. A rank without
   /// a gradient of a parameter contributes zeros, and gets the mean. Under no_sync() nothing happens. Collective.
   /// @throws Error{invalid_argument} on every rank that names the parameters of which no rank has a gradient, unless
-  /// the
-  ///         options allow that; as DataParallel::finish
+  ///         that is allowed; Error{invalid_argument} that names a parameter that needs a gradient only now, or has
+  ///         become of another size or type; as DataParallel::finish
   DataParallel::Step finish() { return replica_->finish(std::nullopt, {}); }
   /// For ranks with different numbers of samples, or none: gradients are their sums over all ranks, divided by the sum
   /// of weights. With a loss that is a sum over samples, or a mean times their number, and the number of samples as
