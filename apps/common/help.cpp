@@ -106,7 +106,7 @@ std::string option_text(const Option& option, std::size_t columns) {
   return line + wrapped(meaning(option), columns, indent, indent);
 }
 
-std::string roff(std::string text) {
+std::string roff(const std::string& text) {
   std::string result;
   for (const char c : text) {
     if (c == '\n')
@@ -164,7 +164,7 @@ std::string help_man(const Program& program) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
   std::string brief = program.about.substr(0, program.about.find_first_of(".:"));
   brief[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(brief[0])));
-  std::string page = ".TH " + name + " 1 \"\" \"lockstep " + std::string(version()) + "\" \"User commands\"\n";
+  std::string page = ".TH " + name + R"( 1 "" "lockstep )" + std::string(version()) + R"(" "User commands")" + '\n';
   page += ".SH NAME\n" + roff(program.name + " - " + brief) + "\n.SH SYNOPSIS\n" + roff(program.synopsis) +
           "\n.SH DESCRIPTION\n" + roff(program.about) + "\n.SH OPTIONS\n";
   for (const OptionGroup& group : program.groups) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "apps/common/command_line.hpp"
+#include "base/hash.hpp"
 #include "base/nearest.hpp"
 
 namespace lockstep {
@@ -78,6 +79,15 @@ std::string refusal(const Word& domain, const std::string& text) {
   const std::string meant = did_you_mean(wrong, domain.words);
   return (domain.several && wrong != text ? "'" + echo(wrong) + "' is no such word" : "there is no such choice") +
          (meant.empty() ? ";" : meant) + (meant.empty() ? " there are " : " There are ") + joined(domain.words);
+}
+
+/// A value for a message, different for different values however long they are.
+std::string in_short(const std::string& text) {
+  std::string shown = echo(text);
+  if (shown == text) return shown;
+  Fnv1a hash;
+  hash.add(text);
+  return shown + " (hash " + std::to_string(hash.value()) + ")";
 }
 
 }  // namespace
@@ -169,7 +179,7 @@ std::vector<std::pair<std::string, std::string>> OptionValues::of_all_ranks() co
     for (const Option& option : group.options) {
       if (option.of_each_rank) continue;
       const std::optional<OptionValue> value = find(option.name);
-      values.emplace_back("--" + option.name, value ? text_of(*value) : "(nothing)");
+      values.emplace_back("--" + option.name, value ? in_short(text_of(*value)) : "(nothing)");
     }
   }
   return values;

@@ -56,7 +56,7 @@ TEST(Usage, AMistakeIsReportedOnceAndReturnsTwo) {
 const Mistake mistakes[] = {
     {"MisspeltOption", "--bacth 64", {"no option '--bacth'", "did you mean '--batch'?"}},
     {"MisspeltOptionWithValue", "--bucket_md=2", {"no option '--bucket_md'", "did you mean '--bucket-mb'?"}},
-    {"OptionThatIsLikeNone", "--colour 2", {"no option '--colour'; --help lists all"}},
+    {"OptionThatIsLikeNone", "--tint 2", {"no option '--tint'; --help lists all"}},
     {"KernelsBesideExact", "--kernels f --exact", {"--kernels has no meaning with --exact"}},
     {"KernelsOfTheReference", "--kernels f --precision float64", {"--kernels has no meaning with --ops reference"}},
     {"AbbreviatedOption", "--algo ring", {"no option '--algo'", "did you mean '--algorithm'?"}},
@@ -209,6 +209,20 @@ TEST(Configuration, NumbersThatDifferInTheLastBitAreDifferentSettings) {
   EXPECT_EQ(lr("0.1000001"), "0.1000001");
   EXPECT_NE(lr("0.1"), lr("0.10000000000000002"));
   EXPECT_EQ(lr("0.1"), lr("1e-1"));
+}
+
+TEST(Configuration, TextsThatDifferFarBehindAreDifferentSettings) {
+  const auto frozen = [](const std::string& names) {
+    for (const Setting& setting : parse("--freeze " + names).options.settings) {
+      if (setting.name == "--freeze") return setting.value;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(frozen("layer1,layer2"), "layer1,layer2");
+  const std::string much(10'000, 'x');
+  EXPECT_NE(frozen(much + "a"), frozen(much + "b"));
+  EXPECT_LT(frozen(much).size(), 200U);
+  EXPECT_EQ(frozen("a\x1e\x1f").find_first_of("\x1e\x1f"), std::string::npos);
 }
 
 TEST(Configuration, WhatRanksMayHaveForThemselvesIsNotCompared) {
