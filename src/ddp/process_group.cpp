@@ -116,7 +116,8 @@ ProcessGroup ddp::group_of(std::unique_ptr<Members> members, GroupOptions option
 }
 
 ProcessGroup::ProcessGroup(const World& world, GroupOptions options)
-    : state_(std::make_unique<State>(ddp::members_of(world.group().dup(), options), options, world.open_groups())) {}
+    : state_(std::make_unique<State>(ddp::members_of(world.group().dup(), options), std::move(options),
+                                     world.open_groups())) {}
 
 ProcessGroup::ProcessGroup(MpiGroup group, GroupOptions options)
     : state_(std::make_unique<State>(ddp::members_of(std::move(group), options), std::move(options))) {}

@@ -45,7 +45,7 @@ struct bfloat16 {
   std::uint16_t bits;
 
   bfloat16() = default;
-  constexpr explicit bfloat16(float value) : bits(narrowed(std::bit_cast<std::uint32_t>(value))) {}
+  constexpr explicit bfloat16(float value) : bits(narrowed(std::bit_cast<std::uint32_t>(value))) {}  ///< rounds
   // NOLINTNEXTLINE(google-explicit-constructor): the conversion is exact
   constexpr operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
   /// The value whose stored bits these are.
@@ -65,7 +65,7 @@ struct float16 {
   std::uint16_t bits;
 
   float16() = default;
-  constexpr explicit float16(float value) : bits(narrowed(std::bit_cast<std::uint32_t>(value))) {}
+  constexpr explicit float16(float value) : bits(narrowed(std::bit_cast<std::uint32_t>(value))) {}  ///< rounds
   // NOLINTNEXTLINE(google-explicit-constructor): the conversion is exact
   constexpr operator float() const { return std::bit_cast<float>(widened(bits)); }
   /// The value whose stored bits these are.

@@ -195,7 +195,7 @@ class ProcessGroup {
       reduce(Buffer(carried), op);
       return static_cast<T>(carried) ^ shift;
     } else {
-      std::conditional_t<std::integral<T>, std::int64_t, double> carried = value;
+      auto carried = static_cast<std::conditional_t<std::integral<T>, std::int64_t, double>>(value);
       reduce(Buffer(carried), op);
       if constexpr (is_half<T>) {
         return static_cast<T>(static_cast<float>(carried));
