@@ -2,6 +2,7 @@
 #include "comm/blame.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep::backends {
 namespace {
@@ -30,11 +31,12 @@ std::string Blame::Verdict::text() const {
 }
 
 /// Asks again where an answer is old.
-const Blame::Inquiry& Blame::inquire(ControlChannel& control, int rank, Clock::time_point now) {
+const Blame::Inquiry& Blame::inquire(ControlChannel& control, int rank, Clock::duration passed) {
   const auto [found, is_new] = inquiries_.try_emplace(rank);
   Inquiry& inquiry = found->second;
-  if (is_new || (inquiry.is_answered && now - inquiry.asked >= patience_)) {
-    inquiry = {.asked = now};
+  inquiry.waited += passed;
+  if (is_new || (inquiry.is_answered && inquiry.waited >= patience_)) {
+    inquiry = {};
     control.inquire(rank);
   }
   if (inquiry.is_answered) return inquiry;
@@ -47,6 +49,9 @@ const Blame::Inquiry& Blame::inquire(ControlChannel& control, int rank, Clock::t
 
 Blame::Verdict Blame::follow(ControlChannel& control, const std::vector<int>& awaited, Clock::time_point now) {
   Verdict verdict;
+  // Of a time in which this rank was held up itself, only a moment counts: then others may have been, too.
+  constexpr int fewest_looks = 10;
+  const Clock::duration passed = std::min(now - std::exchange(last_look_, now), patience_ / fewest_looks);
   std::vector<int> trail = awaited;
   const auto add = [&](int rank) {
     if (std::find(trail.begin(), trail.end(), rank) == trail.end()) trail.push_back(rank);
@@ -54,9 +59,9 @@ Blame::Verdict Blame::follow(ControlChannel& control, const std::vector<int>& aw
   for (std::size_t next = 0; next < trail.size(); ++next) {
     const int rank = trail[next];
     if (rank == control.rank().value) continue;
-    const Inquiry& inquiry = inquire(control, rank, now);
+    const Inquiry& inquiry = inquire(control, rank, passed);
     if (!inquiry.is_answered) {
-      if (now - inquiry.asked < patience_) {
+      if (inquiry.waited < patience_) {
         verdict.is_open = true;
       } else {
         verdict.silent.push_back(rank);

@@ -50,13 +50,14 @@ class Blame {
 
  private:
   struct Inquiry {
-    Clock::time_point asked;
+    Clock::duration waited{};  // as far as this rank polled meanwhile
     bool is_answered = false;
     ControlChannel::Standing standing;
   };
-  const Inquiry& inquire(ControlChannel& control, int rank, Clock::time_point now);
+  const Inquiry& inquire(ControlChannel& control, int rank, Clock::duration passed);
 
   Clock::duration patience_;
+  Clock::time_point last_look_;
   std::map<int, Inquiry> inquiries_;  // by rank
 };
 

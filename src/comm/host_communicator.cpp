@@ -33,12 +33,17 @@ void HostCommunicator::park(std::shared_ptr<void> thing) {
   parked->push_back(std::move(thing));
 }
 
+bool HostCommunicator::is_unreported(const std::exception_ptr& error) const {
+  const Progress::Exclusive exclusive(*progress_);
+  return progress_->unreported() == error;
+}
+
 bool HostCommunicator::depart() noexcept {
   close_if_wanted();
   progress_->remove(*this);  // before anything is taken apart that a progress thread might use
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;
-  const bool is_reason_known = poison_ && progress_->unreported() != poison_;  // to the program, by an error
+  const bool is_reason_known = poison_ && !is_unreported(poison_);  // to the program, by an error
   if (!is_unwinding && !is_reason_known) {
     progress_->say("rank " + std::to_string(rank().value) + ": a communicator (" + std::string(options_.backend) +
                    ") was destroyed without close(); its resources stay in use");
@@ -73,7 +78,7 @@ void HostCommunicator::close() {
     return;
   }
   options_.control->tend();
-  std::optional<Error> difference = first_difference();
+  std::optional<Error> difference = first_difference(submitted_);
   if (!difference) difference = options_.control->uneven_close(submitted_);
   if (difference) {
     const Error error = difference->of_operation({.operation = "close"});
@@ -160,7 +165,7 @@ void HostCommunicator::note_call(HostOperation& operation) {
   const Signature& call = operation.signature();
   chain_ = call.hash;
   calls_[submitted_++ % remembered] = call;
-  if (options_.control) options_.control->note_call(call.call, call.hash);
+  if (options_.control) options_.control->note_call({call.call, call.hash});
 }
 
 const HostOperation* HostCommunicator::first_under_way() const {

@@ -91,7 +91,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   [[nodiscard]] bool is_answered(const ControlChannel::Question& question) const;
   [[nodiscard]] std::optional<Signature> own_call(std::uint64_t number) const;
   [[nodiscard]] std::optional<Error> difference_from(int rank, std::uint64_t noticed_in) const;
-  [[nodiscard]] std::optional<Error> first_difference() const;
+  [[nodiscard]] std::optional<Error> first_difference(std::uint64_t noticed_in) const;
   [[nodiscard]] Error explained(const Error& error, const HostOperation& operation) const;
   /// An error of the action says which operation it was for; a mismatch also in which operation it began.
   template <typename Action>
@@ -125,6 +125,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void answer_others();
   /// Whether nobody who waits goes so long without a look.
   [[nodiscard]] bool is_long(Clock::duration gap) const { return gap > options_.deadline / 10; }
+  [[nodiscard]] bool is_unreported(const std::exception_ptr& error) const;
   void poison(std::exception_ptr error) noexcept;
   void fail(std::exception_ptr error) noexcept;
   [[nodiscard]] std::shared_ptr<HostOperation> idle_operation(CollectiveKind kind);

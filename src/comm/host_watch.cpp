@@ -64,7 +64,11 @@ void HostCommunicator::check_usable(std::string_view operation) {
   }
   if (!poison_) return;
   progress_->report(poison_);
-  std::rethrow_exception(poison_);
+  try {
+    std::rethrow_exception(poison_);
+  } catch (const Error& error) {  // which may have been heard while nothing was under way
+    throw error.of_operation({.operation = std::string(operation)});
+  }
 }
 
 bool HostCommunicator::look_round(Clock::time_point now) noexcept {
@@ -87,7 +91,7 @@ void HostCommunicator::heed(Clock::time_point now) {
   if (poison_) return;
   std::optional<Error> alarm = options_.control->heard();
   if (!alarm && options_.control->has_somebody_left()) {
-    alarm = first_difference();
+    alarm = first_difference(submitted_);
     if (!alarm) alarm = options_.control->early_close(submitted_);
   }
   if (!alarm) return answer_others();
@@ -125,8 +129,8 @@ void HostCommunicator::answer_others() {
 /// Whether what another rank has asked is of no more interest. @throws Error{mismatch} if it calls something else
 bool HostCommunicator::is_answered(const ControlChannel::Question& question) const {
   if (const auto difference = difference_from(question.rank, question.call.number)) {
-    const auto ours = own_call(std::min(question.call.number, submitted_ - 1));
-    throw difference->of_operation({.operation = std::string(name(kind_of(*ours)))});
+    const auto ours = own_call(question.call.number);
+    throw ours ? difference->of_operation({.operation = std::string(name(kind_of(*ours)))}) : Error(*difference);
   }
   return question.call.number < submitted_;
 }
@@ -156,10 +160,10 @@ std::optional<Error> HostCommunicator::difference_from(int rank, std::uint64_t n
 }
 
 /// The same of any rank.
-std::optional<Error> HostCommunicator::first_difference() const {
+std::optional<Error> HostCommunicator::first_difference(std::uint64_t noticed_in) const {
   for (int other = 0; other < size(); ++other) {
     if (other == rank().value) continue;
-    if (auto difference = difference_from(other, submitted_)) return difference;
+    if (auto difference = difference_from(other, noticed_in)) return difference;
   }
   return std::nullopt;
 }
@@ -182,6 +186,7 @@ void HostCommunicator::ask(Clock::time_point since) {
   HostOperation* const oldest = oldest_pending();
   if (!options_.control || oldest == nullptr || !oldest->is_silent_since(since)) return;
   if (oldest->has_asked()) return;
+  if (const auto difference = first_difference(oldest->number())) throw difference->of_operation(oldest->identity());
   asked_.clear();
   on_behalf_of(*oldest, [&] { oldest->add_awaited(asked_); });
   const Signature& ours = oldest->signature();
@@ -219,13 +224,14 @@ void HostCommunicator::check_deadline(Clock::time_point now) {
 /// Before the deadline it finds out who is at fault; only that takes a little longer.
 /// @throws Error{timeout} that names the rank at fault, or all whom this one waits for
 void HostCommunicator::check_silence(const HostOperation& operation, Clock::duration silent, Clock::time_point now) {
-  const auto deadline = std::chrono::duration_cast<Clock::duration>(options_.deadline);
-  const Clock::duration patience = blame_.patience();
+  const std::chrono::duration<double> deadline = options_.deadline;
+  const std::chrono::duration<double> patience = blame_.patience();
   if (silent < deadline - 4 * patience) return blame_.forget();
   Blame::Verdict verdict;
   if (options_.control) {
-    const std::vector<int> ranks = is_message(operation.kind()) ? operation.awaited() : awaited();
-    verdict = blame_.follow(*options_.control, ranks, now);
+    // What younger operations wait for may wait for the oldest.
+    const HostOperation* const oldest = is_message(operation.kind()) ? nullptr : oldest_pending();
+    verdict = blame_.follow(*options_.control, (oldest == nullptr ? operation : *oldest).awaited(), now);
   }
   if (silent < deadline || (verdict.is_open && silent < deadline + 4 * patience)) return;
   // Whom that one waits for on another communicator, it knows first.

@@ -14,8 +14,9 @@ constexpr std::chrono::duration<double> longest_wait = std::chrono::hours(24 * 3
 
 /// Not where an exception is under way, or an error that the program has yet to get: that is the reason, and is told.
 Work::~Work() {
-  const bool has_a_reason = std::uncaught_exceptions() > 0 || (operation_ && progress_->unreported());
-  if (operation_ && operation_->state() == Operation::State::pending && !has_a_reason) {
+  if (!operation_ || has_ended() || std::uncaught_exceptions() > 0) return;
+  const Progress::Exclusive exclusive(*progress_);
+  if (!progress_->unreported()) {
     progress_->say("a Work was destroyed before it was waited for; its buffers stay in use");
   }
 }
@@ -48,7 +49,10 @@ bool Work::wait(std::chrono::duration<double> at_most) {
 
 void Work::throw_if_failed() const {
   if (operation_->state() != Operation::State::failed) return;
-  progress_->report(operation_->error());
+  {
+    const Progress::Exclusive exclusive(*progress_);
+    progress_->report(operation_->error());
+  }
   std::rethrow_exception(operation_->error());
 }
 

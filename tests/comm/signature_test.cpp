@@ -43,6 +43,42 @@ TEST(Signature, DiffersInWhateverTheCallsDifferIn) {
   }
 }
 
+TEST(Signature, DependsOnTheCallsBeforeItOnceChained) {
+  const Signature first = chained(signature_of(broadcast({0})), 0);
+  const Signature other = chained(signature_of(broadcast({1})), 0);
+  const Signature call = signature_of(all_reduce(100));
+  EXPECT_EQ(chained(call, first.hash), chained(call, first.hash));
+  EXPECT_NE(chained(call, first.hash), chained(call, other.hash));
+  EXPECT_EQ(chained(call, first.hash).call, call.call);
+  // In the few bits that a short tag has room for, too, at some later call if not at the next.
+  constexpr std::uint64_t bits = 0x3f;
+  std::uint64_t ours = first.hash;
+  std::uint64_t theirs = other.hash;
+  int equal = 0;
+  for (int k = 0; k < 640; ++k) {
+    ours = chained(call, ours).hash;
+    theirs = chained(call, theirs).hash;
+    equal += (ours & bits) == (theirs & bits) ? 1 : 0;
+  }
+  EXPECT_LT(equal, 40) << "10 are to be expected";
+}
+
+TEST(EarlierDisagreement, SaysWhatEachCalledAndWhen) {
+  const Error error = earlier_disagreement(2, signature_of(broadcast({2})), signature_of(broadcast({0})), 16, true);
+  EXPECT_EQ(error.code(), ErrorCode::mismatch);
+  EXPECT_EQ(error.context().peers, std::vector{2});
+  EXPECT_EQ(error.message(),
+            "an earlier operation was called differently: rank 2 called broadcast of 7 float32 from rank 2 where this "
+            "rank called broadcast of 7 float32 from rank 0, as operation 17 of this communicator");
+  const Error label = earlier_disagreement(2, signature_of(all_reduce(7)),
+                                           signature_of(all_reduce(7, ReduceOp::sum, "biases")), 0, true);
+  EXPECT_NE(label.message().find("rank 2 gave all_reduce of 7 float32 (sum) another label"), std::string::npos);
+  const Error older = earlier_disagreement(2, signature_of(all_reduce(7)), signature_of(all_reduce(7)), 300, false);
+  EXPECT_NE(older.message().find("operation 301 of this communicator or one before it: rank 2 differs"),
+            std::string::npos)
+      << older.message();
+}
+
 TEST(Signature, OfAReduceIsTheSameOnTheRootAndElsewhere) {
   Collective root = all_reduce(7);
   root.kind = CollectiveKind::reduce;

@@ -29,8 +29,7 @@ TEST_P(StoppedRankOnHosts, IsTheOnlyOneNamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, StoppedRankOnHosts,
-                         testing::Values(Stop{3, 1, "ring"}, Stop{4, 1, "ring"}, Stop{3, 2, "auto"}),
+INSTANTIATE_TEST_SUITE_P(, StoppedRankOnHosts, testing::Values(Stop{4, 1, "ring"}, Stop{3, 2, "auto"}),
                          [](const auto& test) {
                            return std::to_string(std::get<0>(test.param)) + "Times" +
                                   std::to_string(std::get<1>(test.param)) + std::get<2>(test.param);

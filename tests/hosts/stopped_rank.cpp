@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto deadline = 2000ms;
+constexpr auto deadline = 1500ms;
 constexpr int operations = 20;
 
 void reduce_until_one_stops(lockstep::Communicator& communicator, int stopped) {

@@ -46,31 +46,7 @@ struct ControlBoard {
     return call;
   }
 
-  /// The rank's last calls, which it alone writes and the others of its node look up.
-  static constexpr std::uint64_t remembered = 256;
-  struct NotedCall {
-    std::atomic<std::uint64_t> what;
-    std::atomic<std::uint64_t> hash;
-  };
-  alignas(64) std::atomic<std::uint64_t> calls;  ///< how many there have been
-  alignas(64) std::array<NotedCall, remembered> noted;
-
-  void note(std::uint64_t call_what, std::uint64_t call_hash) {
-    const std::uint64_t count = calls.load(std::memory_order_relaxed);
-    NotedCall& next = noted[count % remembered];
-    next.what.store(call_what, std::memory_order_release);  // whoever sees it sees the earlier count, too
-    next.hash.store(call_hash, std::memory_order_release);
-    calls.store(count + 1, std::memory_order_release);
-  }
-  /// @return nothing if the call is not made yet, or is forgotten
-  [[nodiscard]] std::optional<ControlChannel::Call> noted_call(std::uint64_t call_number) const {
-    if (call_number >= calls.load(std::memory_order_acquire)) return std::nullopt;
-    const NotedCall& call = noted[call_number % remembered];
-    const ControlChannel::Call found{call_number, call.what.load(std::memory_order_acquire),
-                                     call.hash.load(std::memory_order_acquire)};
-    if (call_number + remembered <= calls.load(std::memory_order_relaxed)) return std::nullopt;
-    return found;
-  }
+  CallHistory calls;
 
   /// Whom the rank waits for, as it answers those of its node who inquire.
   static constexpr std::size_t most_awaited = 128;

@@ -31,7 +31,8 @@ ControlChannel::ControlChannel(Member member, std::shared_ptr<NodeMemory> word, 
       word_(std::move(word)),
       post_(std::move(post)),
       versions_seen_(member_.node.size()),
-      own_board_(&board(word_->rank())) {
+      own_board_(&board(word_->rank())),
+      own_calls_(&own_board_->calls) {
   for (int rank = 0; rank < member_.ranks; ++rank)
     if (!contains(member_.node, rank)) elsewhere_.push_back(rank);
   questions_.reserve(static_cast<std::size_t>(member_.ranks));  // a step of training that waits allocates nothing
@@ -135,27 +136,28 @@ std::optional<std::size_t> ControlChannel::local_rank_of(int rank) const {
   return static_cast<std::size_t>(found - member_.node.begin());
 }
 
-void ControlChannel::note_call(std::uint64_t what, std::uint64_t hash) { own_board_->note(what, hash); }
-
 /// As many as a message can well carry.
 std::vector<ControlChannel::Call> ControlChannel::last_calls() const {
   constexpr std::uint64_t most = 16;
-  const std::uint64_t count = own_board_->calls.load(std::memory_order_relaxed);
+  const std::uint64_t count = own_calls_->count();
   std::vector<Call> calls;
   for (std::uint64_t number = count - std::min(count, most); number < count; ++number)
-    if (const auto call = own_board_->noted_call(number)) calls.push_back(*call);
+    if (const auto call = own_calls_->at(number)) calls.push_back({number, call->what, call->hash});
   return calls;
 }
 
 std::uint64_t ControlChannel::calls_of(int rank) const {
-  if (const auto local = local_rank_of(rank))
-    return board(static_cast<int>(*local)).calls.load(std::memory_order_acquire);
+  if (const auto local = local_rank_of(rank)) return board(static_cast<int>(*local)).calls.count();
   const auto told = calls_elsewhere_.find(rank);
   return told == calls_elsewhere_.end() || told->second.empty() ? 0 : told->second.back().number + 1;
 }
 
 std::optional<ControlChannel::Call> ControlChannel::call_of(int rank, std::uint64_t number) const {
-  if (const auto local = local_rank_of(rank)) return board(static_cast<int>(*local)).noted_call(number);
+  if (const auto local = local_rank_of(rank)) {
+    const auto call = board(static_cast<int>(*local)).calls.at(number);
+    if (!call) return std::nullopt;
+    return Call{number, call->what, call->hash};
+  }
   const auto told = calls_elsewhere_.find(rank);
   if (told == calls_elsewhere_.end()) return std::nullopt;
   const auto is_it = [number](const Call& call) { return call.number == number; };

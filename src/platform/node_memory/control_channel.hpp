@@ -13,6 +13,7 @@
 
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/node_memory/call_history.hpp"
 #include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep {
@@ -119,7 +120,7 @@ class ControlChannel {
 
   /// Notes the next call of this rank, for others to compare with theirs: those of its node look it up, and to the
   /// others the last few go with every question and when this rank leaves. To be called for all calls or for none.
-  void note_call(std::uint64_t what, std::uint64_t hash);
+  void note_call(const CallHistory::Call& call) { own_calls_->note(call); }
   /// How many calls of a rank there have been, as far as is known.
   [[nodiscard]] std::uint64_t calls_of(int rank) const;
   /// A call of this rank or another one; nothing if it is not known, or not any more.
@@ -184,6 +185,7 @@ class ControlChannel {
   std::uint32_t questions_seen_ = 0;
   std::vector<std::uint32_t> versions_seen_;  // by local rank
   ControlBoard* own_board_;
+  CallHistory* own_calls_;
   std::map<int, std::vector<Call>> calls_elsewhere_;  // the last that ranks of other nodes have told, by rank
   std::map<int, std::uint32_t> inquiries_;            // by rank of this node that was asked: the number of the inquiry
   std::map<int, std::optional<Standing>> answers_elsewhere_;  // by rank of another node that was asked
