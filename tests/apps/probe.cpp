@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // An app for run_app_test: behaves as its argument says, mostly badly.
 
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "apps/common/run_app.hpp"
 #include "apps/common/terminal.hpp"
@@ -24,6 +26,10 @@ int behave(lockstep::World& world, const std::string& manner) {
     agree(world.group(), second ? std::optional(Error(ErrorCode::io, "disk full")) : std::nullopt);
   }
   if (manner == "alone" && second) throw Error(ErrorCode::io, "disk full");
+  if ((manner == "late" || manner == "never") && second) {
+    std::this_thread::sleep_for(manner == "late" ? std::chrono::milliseconds(500) : std::chrono::minutes(1));
+    throw Error(ErrorCode::io, "disk full");
+  }
   if (manner == "foreign" && second) throw std::runtime_error("not one of ours");
   if (manner == "alone" || manner == "foreign") barrier(world.group());  // for a peer that never comes
   if (manner == "terminal" && !second) std::puts(lockstep::shows_on_terminal() ? "terminal" : "no terminal");
@@ -39,5 +45,6 @@ int main(int argc, char** argv) {
         {.notice = [](std::string_view text) { std::fputs(std::string(text).c_str(), stderr); }});
     return 0;
   }
-  return lockstep::run_app("probe", {}, [&](lockstep::World& world) { return behave(world, manner); });
+  const lockstep::WorldOptions options{.deadline = std::chrono::seconds(manner == "never" ? 2 : 60)};
+  return lockstep::run_app("probe", options, [&](lockstep::World& world) { return behave(world, manner); });
 }

@@ -2,6 +2,12 @@
 #include "platform/machine/launch.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
 
 namespace lockstep {
 namespace {
@@ -41,6 +47,49 @@ TEST(LaunchMistake, APlainProgramInAnAllocationIsRightlyAlone) {
 TEST(LaunchMistake, TheNearestLauncherDecides) {
   // mpirun starts its daemons by srun, whose variables the processes inherit.
   EXPECT_FALSE(launch_mistake({{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}, 1));
+}
+
+TEST(MissingPmi, IsExplainedWhereSrunConnectsNothing) {
+  const auto by_none = missing_pmi({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"}}, false);
+  EXPECT_TRUE(mentions(by_none, "srun started 4 processes (SLURM_STEP_NUM_TASKS=4) without a PMI plugin"));
+  EXPECT_TRUE(mentions(by_none, "srun --mpi=pmix"));
+  EXPECT_TRUE(mentions(by_none, "srun --mpi=list"));
+  const Environment by_pmi2 = {{"SLURM_STEP_NUM_TASKS", "4"}, {"PMI_RANK", "2"}};
+  EXPECT_TRUE(mentions(missing_pmi(by_pmi2, true), "a PMI plugin that this MPI library cannot use"));
+  EXPECT_FALSE(missing_pmi(by_pmi2, false));
+}
+
+TEST(MissingPmi, NothingIsMissingWhereALauncherConnects) {
+  EXPECT_FALSE(missing_pmi({}, true));
+  EXPECT_FALSE(missing_pmi({{"SLURM_STEP_NUM_TASKS", "1"}}, true));
+  EXPECT_FALSE(missing_pmi({{"SLURM_JOB_ID", "1"}, {"SLURM_NTASKS", "4"}}, true));
+  for (const char* variable : {"PMIX_NAMESPACE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
+    EXPECT_FALSE(missing_pmi({{"SLURM_STEP_NUM_TASKS", "4"}, {variable, "1"}}, true)) << variable;
+}
+
+TEST(StoppedNeighbors, AreNamedWithTheirRanks) {
+  EXPECT_EQ(stopped_neighbors(), "");
+  // Both are children of this process; what the second one says comes through the pipe.
+  std::array<int, 2> pipe_ends{};
+  ASSERT_EQ(pipe(pipe_ends.data()), 0);
+  const pid_t stopped = fork();
+  if (stopped == 0) execl("/usr/bin/env", "env", "PMIX_RANK=3", "sh", "-c", "kill -STOP $$; exit 0", nullptr);
+  int status = 0;
+  ASSERT_EQ(waitpid(stopped, &status, WUNTRACED), stopped);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  const pid_t other = fork();
+  if (other == 0) {
+    const std::string text = stopped_neighbors();
+    _exit(write(pipe_ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+  std::array<char, 256> text{};
+  EXPECT_GT(read(pipe_ends[0], text.data(), text.size() - 1), 0);
+  EXPECT_EQ(std::string(text.data()), "process " + std::to_string(stopped) + " (rank 3) on this host is stopped");
+  kill(stopped, SIGKILL);
+  waitpid(stopped, nullptr, 0);
+  waitpid(other, nullptr, 0);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
 }
 
 TEST(FirstProcess, IsWhatTheLauncherSays) {

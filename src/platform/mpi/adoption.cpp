@@ -36,7 +36,7 @@ void await_start(MPI_Comm theirs, std::chrono::duration<double> deadline) {
   place.begin("starting together", Phase::Kind::exchange);
   MPI_Request barrier = MPI_REQUEST_NULL;
   LOCKSTEP_MPI(MPI_Ibarrier(theirs, &barrier));
-  place.wait(barrier, {all_ranks(theirs), deadline});
+  place.wait(barrier, {0, all_ranks(theirs), deadline});
 }
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& why) {

@@ -66,7 +66,7 @@ void await(const MpiGroup& group, MPI_Request request, std::shared_ptr<void> buf
     return;
   }
   try {
-    handle.rendezvous->wait(request, {handle.original_ranks, handle.deadline});
+    handle.rendezvous->wait(request, {handle.number, handle.original_ranks, handle.deadline});
   } catch (const Error& error) {
     static auto& kept = *std::make_unique<std::deque<std::shared_ptr<void>>>().release();
     kept.push_back(std::move(buffers));

@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,9 @@ struct MpiGroup::Handle {
   std::shared_ptr<NodeFiles> node_files = nullptr;   // what this process shares with others of its node
   std::shared_ptr<Rendezvous> rendezvous = nullptr;  // null: the group waits without a deadline
   std::vector<int> original_ranks = {};              // by rank: its number in the group that all others are made from
+  std::uint64_t number = 0;                          // of the group, the same on all its ranks
   std::chrono::duration<double> deadline{};          // of each collective step, for its ranks to take part
+  mutable std::int64_t descendants = 0;              // groups that have been made from this one
   mutable std::optional<Error> failure = std::nullopt;  // a step has failed: the ranks are no longer in step
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
@@ -33,11 +34,15 @@ std::vector<int> some_of(const std::vector<int>& all, const std::vector<int>& at
   return some;
 }
 
-/// The handle of a group that is made from one with this handle.
-std::unique_ptr<MpiGroup::Handle> handle_like(const MpiGroup::Handle& handle) {
+/// The handle of a group that is made from one with this handle. All ranks make their groups in the same order.
+std::unique_ptr<MpiGroup::Handle> descendant_of(const MpiGroup::Handle& handle) {
+  Fnv1a number;
+  number.add(static_cast<std::int64_t>(handle.number));
+  number.add(++handle.descendants);
   return std::make_unique<MpiGroup::Handle>(MpiGroup::Handle{.node_files = handle.node_files,
                                                              .rendezvous = handle.rendezvous,
                                                              .original_ranks = handle.original_ranks,
+                                                             .number = number.value(),
                                                              .deadline = handle.deadline});
 }
 
@@ -89,7 +94,7 @@ void MpiGroup::set_deadline(std::chrono::duration<double> deadline) {
 // few microseconds of such a call keeps the others there; then the watchdog speaks.
 
 MpiGroup MpiGroup::dup() const {
-  auto copy = handle_like(handle());
+  auto copy = descendant_of(handle());
   await_all(*this);
   const BlockingCall call(*this, "MPI_Comm_dup");
   LOCKSTEP_MPI(MPI_Comm_dup(handle().communicator, &copy->communicator));
@@ -101,7 +106,7 @@ std::optional<MpiGroup> MpiGroup::split(std::optional<int> color, int key) const
     throw Error(ErrorCode::invalid_argument, "the color of a split must be at least 0, not " + std::to_string(*color) +
                                                  "; pass no color to join no group");
   }
-  auto part = handle_like(handle());
+  auto part = descendant_of(handle());
   await_all(*this);
   const BlockingCall call(*this, "MPI_Comm_split");
   LOCKSTEP_MPI(MPI_Comm_split(handle().communicator, color.value_or(MPI_UNDEFINED), key, &part->communicator));

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <deque>
 #include <map>
@@ -13,11 +12,11 @@
 #include <thread>
 #include <utility>
 
-#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/rank_names.hpp"
+#include "platform/mpi/rendezvous_message.hpp"
 
 namespace lockstep {
 namespace {
@@ -26,39 +25,6 @@ using Clock = std::chrono::steady_clock;
 using Seconds = Rendezvous::Seconds;
 
 constexpr std::size_t most_listeners = 8;
-
-/// What a message is for; its first byte.
-enum class Kind : char {
-  question = 'Q',  ///< the sender has waited for its deadline: answer, if you wait too
-  answer = 'A',    ///< the sender waits
-  gone_on = 'G',   ///< the sender's call has completed after all
-  verdict = 'V',   ///< the members named first are missing
-};
-
-struct Message {
-  Kind kind;
-  std::uint64_t meeting = 0;  ///< which ranks the sender waits for
-  std::string host;
-  std::string text;
-};
-
-constexpr char end_of_field = '\0';
-
-std::string to_text(const Message& message) {
-  return static_cast<char>(message.kind) + std::to_string(message.meeting) + end_of_field + message.host +
-         end_of_field + message.text;
-}
-
-/// @return nothing for what no Rendezvous has sent
-std::optional<Message> message_from(const std::string& text) {
-  const std::size_t first = text.find(end_of_field);
-  const std::size_t second = first == std::string::npos ? first : text.find(end_of_field, first + 1);
-  if (second == std::string::npos || std::string("QAGV").find(text.front()) == std::string::npos) return std::nullopt;
-  Message message{static_cast<Kind>(text.front()), 0, text.substr(first + 1, second - first - 1),
-                  text.substr(second + 1)};
-  std::from_chars(text.data() + 1, text.data() + first, message.meeting);
-  return message;
-}
 
 std::string in_seconds(Seconds time) {
   std::array<char, 32> text{};
@@ -74,19 +40,19 @@ class Wait {
         members_(meeting.members),
         listeners_(std::min(members_.size(), most_listeners)),
         deadline_(meeting.deadline + place.extra()),
-        grace_(std::clamp(deadline_ / 4, Seconds(0.2), Seconds(1))) {
-    Fnv1a hash;
-    for (const int member : members_) hash.add(std::to_string(member) + ' ');
-    meeting_ = hash.value();
-  }
+        grace_(std::clamp(deadline_ / 4, Seconds(0.5), Seconds(1))),
+        meeting_(meeting.group),
+        number_(place.next_wait()) {}
 
   void run(MPI_Request& request) {
+    int complete = 0;
     for (;; pause()) {
-      int complete = 0;
-      LOCKSTEP_MPI(MPI_Test(&request, &complete, MPI_STATUS_IGNORE));
-      if (complete != 0) return take_questions_back();
+      if (complete == 0) LOCKSTEP_MPI(MPI_Test(&request, &complete, MPI_STATUS_IGNORE));
+      if (complete != 0) take_questions_back();
       leave_out_own_absence();
       hear();
+      if (complete != 0 && may_go_on()) return;
+      if (complete != 0) continue;
       if (!asked_at_ && (is_late() || (is_listener() && !questions_.empty()))) ask();
       if (asked_at_) judge();
     }
@@ -96,7 +62,7 @@ class Wait {
   struct Other {
     std::string host;
     std::string what;
-    bool waits_here = false;  ///< for the same ranks
+    bool waits_here = false;  ///< in the same group
   };
 
   static bool passed(Clock::time_point since, Seconds time) { return Clock::now() - since > time; }
@@ -122,7 +88,9 @@ class Wait {
     }
   }
 
-  void tell(int rank, Kind kind) { place_.tell(rank, to_text({kind, meeting_, processor_name(), place_.what()})); }
+  void tell(int rank, MessageKind kind, std::uint64_t wait) {
+    place_.tell(rank, to_text(RendezvousMessage{kind, meeting_, wait, processor_name(), place_.what()}));
+  }
 
   void hear() {
     for (;;) {
@@ -135,24 +103,29 @@ class Wait {
       std::string text(static_cast<std::size_t>(length), ' ');
       LOCKSTEP_MPI(MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, place_.tag(), place_.communicator(),
                             MPI_STATUS_IGNORE));
-      if (const auto message = message_from(text)) heed(status.MPI_SOURCE, *message);
+      if (const auto message = rendezvous_message_from(text)) heed(status.MPI_SOURCE, *message);
     }
   }
 
-  void heed(int from, const Message& message) {
+  void heed(int from, const RendezvousMessage& message) {
+    const bool is_of_this_group = message.meeting == meeting_;
     switch (message.kind) {
-      case Kind::question:
-        tell(from, Kind::answer);
-        if (message.meeting == meeting_) questions_.insert(from);
+      case MessageKind::question:
+        tell(from, MessageKind::answer, message.wait);
+        if (is_of_this_group) questions_.insert(from);
         callers_.insert(from);
+        others_[from] = {message.host, message.text, is_of_this_group};
+        return;
+      case MessageKind::answer:
+        if (message.wait == number_) others_[from] = {message.host, message.text, is_of_this_group};
+        return;
+      case MessageKind::verdict:
+        if (is_of_this_group || asked_.contains(from)) repeat(message.text);
         [[fallthrough]];
-      case Kind::answer: others_[from] = {message.host, message.text, message.meeting == meeting_}; return;
-      case Kind::gone_on:
+      case MessageKind::gone_on:
         others_.erase(from);
         questions_.erase(from);
-        return;
-      case Kind::verdict:
-        if (message.meeting == meeting_ || callers_.contains(from) || asked_.contains(from)) repeat(message.text);
+        callers_.erase(from);
     }
   }
 
@@ -171,7 +144,7 @@ class Wait {
     for (const int member : is_listener() ? members_ : listeners()) {
       if (member == place_.rank()) continue;
       asked_.insert(member);
-      tell(member, Kind::question);
+      tell(member, MessageKind::question, number_);
     }
   }
 
@@ -190,7 +163,8 @@ class Wait {
     std::set<int> to = callers_;
     to.insert(asked_.begin(), asked_.end());
     for (const int rank : to)
-      place_.tell(rank, to_text({Kind::verdict, meeting_, "", peers + ';' + verdict.message()}));
+      place_.tell(rank, to_text(RendezvousMessage{MessageKind::verdict, meeting_, number_, "",
+                                                  peers + ';' + verdict.message()}));
     throw Error(verdict);
   }
 
@@ -203,8 +177,16 @@ class Wait {
     return found != others_.end() && found->second.waits_here;
   }
 
+  /// A rank that has asked may have given up by now, unless it takes its question back.
+  bool may_go_on() {
+    if (!completed_at_) completed_at_ = Clock::now();
+    if (questions_.empty()) return true;
+    if (passed(*completed_at_, 3 * grace_)) throw Error(ErrorCode::timeout, complaint({}, false));
+    return false;
+  }
+
   void take_questions_back() {
-    for (const int rank : asked_) tell(rank, Kind::gone_on);
+    for (const int rank : asked_) tell(rank, MessageKind::gone_on, number_);
     asked_.clear();
     asked_at_.reset();
   }
@@ -213,10 +195,18 @@ class Wait {
     const auto index = static_cast<std::size_t>(rank);
     if (index < place_.hosts().size()) return place_.hosts()[index];
     const auto found = others_.find(rank);
-    return found == others_.end() ? "" : found->second.host;
+    if (found == others_.end()) return rank == place_.rank() ? processor_name() : "";
+    return found->second.host;
   }
   [[nodiscard]] std::string names_of(const std::vector<int>& ranks) const {
     return rank_names(ranks, [this](int rank) { return host_of(rank); });
+  }
+
+  /// This rank and those that have answered.
+  [[nodiscard]] std::vector<int> present() const {
+    std::set<int> ranks{place_.rank()};
+    for (const auto& [rank, other] : others_) ranks.insert(rank);
+    return {ranks.begin(), ranks.end()};
   }
 
   [[nodiscard]] Error who_is_missing() const {
@@ -226,7 +216,7 @@ class Wait {
       const auto found = others_.find(rank);
       if (found == others_.end()) {
         missing.push_back(rank);
-      } else if (found->second.what != place_.what()) {
+      } else if (!found->second.waits_here) {
         elsewhere[found->second.what].push_back(rank);
       }
     }
@@ -250,6 +240,7 @@ class Wait {
     std::string text = names_of(missing) + (missing.size() == 1 ? " has not " : " have not ") +
                        (place_.kind() == Phase::Kind::work ? "finished " : "joined in ") + place_.what() + " within " +
                        limit;
+    if (place_.hosts().empty()) text += "; " + names_of(present()) + " came";
     const std::string stopped = stopped_neighbors();
     return stopped.empty() ? text : text + "; " + stopped;
   }
@@ -259,10 +250,12 @@ class Wait {
   std::size_t listeners_;
   Seconds deadline_;
   Seconds grace_;
-  std::uint64_t meeting_ = 0;
+  std::uint64_t meeting_;
+  std::uint64_t number_;  // of this wait
   Clock::time_point begin_ = Clock::now();
   Clock::time_point polled_at_ = begin_;
   std::optional<Clock::time_point> asked_at_;
+  std::optional<Clock::time_point> completed_at_;
   std::set<int> asked_;
   std::set<int> questions_;      // members whose deadline has passed
   std::set<int> callers_;        // who has asked, for whatever group
@@ -279,7 +272,7 @@ Rendezvous::Rendezvous(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog>
 void Rendezvous::wait(MPI_Request& request, const Meeting& meeting) { Wait(*this, meeting).run(request); }
 
 std::string Rendezvous::what() const {
-  if (phases_.empty()) return "an exchange between all ranks";
+  if (phases_.empty()) return "exchanging data";
   if (phases_.size() == 1 || phases_.back().kind == Phase::Kind::work) return phases_.back().what;
   return phases_.front().what + " (" + phases_.back().what + ")";
 }

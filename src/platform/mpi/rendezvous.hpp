@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ class Rendezvous {
 
   /// The ranks that wait, and how long they do.
   struct Meeting {
+    std::uint64_t group;              ///< its number, the same on all its ranks
     const std::vector<int>& members;  ///< by rank of the waiting group: its rank in `communicator`
     Seconds deadline;
   };
@@ -58,6 +60,8 @@ class Rendezvous {
   /// Frees the communicator. Only if no question was ever sent: its answers may still be under way.
   void close();
 
+  /// Numbers this rank's waits.
+  std::uint64_t next_wait() { return ++waits_; }
   [[nodiscard]] MPI_Comm communicator() const { return communicator_; }
   [[nodiscard]] int tag() const { return tag_; }
   [[nodiscard]] int rank() const { return rank_; }
@@ -74,6 +78,7 @@ class Rendezvous {
   MPI_Comm communicator_;
   int tag_;
   int rank_ = 0;
+  std::uint64_t waits_ = 0;
   bool has_told_ = false;
   std::shared_ptr<Watchdog> watchdog_;
   std::vector<std::string> hosts_;

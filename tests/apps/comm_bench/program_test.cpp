@@ -50,6 +50,25 @@ void expect_sound(const nlohmann::json& r, const std::string& op, int ranks, dou
   EXPECT_NEAR(r.at("busbw_gbps").get<double>(), algorithm * factor, 1e-9 + algorithm * 1e-9);
 }
 
+TEST_F(CommBench, RanksWithOtherOptionsAreRefusedAndNamed) {
+  const auto run = [](const std::string& most, const std::string& odd) {
+    const std::string program = std::string(LOCKSTEP_COMM_BENCH) + " --seconds 0.001 --timeout 20 ";
+    return run_program("timeout -s KILL 60 " + std::string(LOCKSTEP_MPIEXEC) + " -np 2 " + program + most +
+                       " : -np 1 " + program + odd + " 2>&1");
+  };
+  const auto other_max = run("--max 4K", "--max 1K");
+  EXPECT_EQ(other_max.exit_code, 1);
+  EXPECT_EQ(occurrences(other_max.output, "has --max 1K, the other 2 have 4K"), 1) << other_max.output;
+  const auto other_op = run("--max 4K", "--max 4K --op broadcast");
+  EXPECT_EQ(other_op.exit_code, 1);
+  EXPECT_EQ(occurrences(other_op.output, "has --op broadcast, the other 2 have all_reduce"), 1) << other_op.output;
+  const auto mistake = run("--max 4K", "--max 4K --opp broadcast");
+  EXPECT_EQ(mistake.exit_code, 1);
+  EXPECT_EQ(occurrences(mistake.output, "rank 2 on "), 1) << mistake.output;
+  EXPECT_EQ(occurrences(mistake.output, "a mistake in its options: "), 1) << mistake.output;
+  EXPECT_EQ(run("--max 4K --json " + file("a.json"), "--max 4K --wait yield").exit_code, 0);
+}
+
 TEST_F(CommBench, MeasuresEveryAlgorithmAtEverySize) {
   const std::set<std::string> algorithms = {"auto",       "ring", "tree", "halving-doubling", "recursive-doubling",
                                             "tree-order", "mpi"};

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// --timeout holds from the start of MPI to its end: a rank that does not come ends the run, and is named with what for.
+#include <sys/stat.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "apps/train/train_program.hpp"
+#include "support/background_job.hpp"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+/// A command line for two ranks, and another for rank 1; killed if it has not ended by itself.
+ProgramResult run_with_odd_rank(const std::string& most, const std::string& odd) {
+  const std::string train = std::string(" -np 1 ") + LOCKSTEP_TRAIN + ' ';
+  return testing_support::run_program("timeout -s KILL 60 " + std::string(LOCKSTEP_MPIEXEC) + train + most + " :" +
+                                      train + odd + " :" + train + most + " 2>&1");
+}
+
+TEST(Deadline, ARankThatBlocksWhileItLoadsDataIsNamed) {
+  const SmallDigits digits;
+  const SmallDigits blocked;
+  const std::string pipe = blocked.path("train-images-idx3-ubyte");
+  std::filesystem::remove(pipe);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string more = " --batch 16 --timeout 2";
+  const auto result = run_with_odd_rank(digits.arguments() + more, blocked.arguments() + more);
+  expect_refused(result, 1,
+                 {"rank 1 on ", "has not finished loading the data set 'mnist' from its --data-dir within 2 s"});
+}
+
+TEST(Deadline, ATraceThatOneRankAsksForIsOfAllRanks) {
+  const SmallDigits digits;
+  const std::string common = digits.arguments() + " --batch 16 --epochs 1 --timeout 20";
+  const std::string trace = digits.path("trace.json");
+  const auto result = run_with_odd_rank(common, common + " --trace " + trace);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "trace: " + trace), 1) << result.output;
+  std::ostringstream text;
+  text << std::ifstream(trace).rdbuf();
+  for (const char* rank : {"rank 0", "rank 1", "rank 2"}) EXPECT_GE(occurrences(text.str(), rank), 1) << rank;
+  const auto two = run_with_odd_rank(common + " --trace " + trace, common + " --trace " + digits.path("other.json"));
+  expect_refused(two, 1, {"rank 1 on ", "other.json", "rank 0 writes one file for all ranks"});
+}
+
+std::map<std::string, std::string> environment_of(pid_t process) {
+  std::map<std::string, std::string> environment;
+  std::ifstream file("/proc/" + std::to_string(process) + "/environ");
+  for (std::string text; std::getline(file, text, '\0');)
+    environment[text.substr(0, text.find('='))] = text.substr(std::min(text.size(), text.find('=') + 1));
+  return environment;
+}
+
+/// The process that is rank 1, as soon as there is one.
+pid_t second_rank(const std::string& marker) {
+  pid_t found = 0;
+  testing_support::becomes_true(10s, [&] {
+    for (const pid_t process : testing_support::processes(LOCKSTEP_TRAIN, marker)) {
+      auto environment = environment_of(process);
+      if (environment["OMPI_COMM_WORLD_RANK"] == "1" || environment["PMI_RANK"] == "1") found = process;
+    }
+    return found != 0;
+  });
+  return found;
+}
+
+class ARankThatIsStopped : public testing::TestWithParam<int> {};
+
+/// In the start of MPI, later in that of the run, and in training.
+TEST_P(ARankThatIsStopped, EndsTheRunAndIsNamed) {
+  const SmallDigits digits;
+  const std::string output = digits.path("output.txt");
+  testing_support::BackgroundJob job(
+      train_command(3, digits.arguments() + " --batch 16 --epochs 1000000 --log-every 1000000 --timeout 2"), output);
+  const pid_t victim = second_rank(digits.arguments().substr(digits.arguments().rfind(' ') + 1));
+  ASSERT_GT(victim, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(GetParam()));
+  kill(victim, SIGSTOP);
+  EXPECT_TRUE(testing_support::becomes_true(30s, [&] { return job.has_ended(); }));
+  kill(victim, SIGKILL);
+  std::ostringstream text;
+  text << std::ifstream(output).rdbuf();
+  if (job.has_ended()) {
+    EXPECT_NE(job.exit_code(), 0);
+  }
+  EXPECT_GE(occurrences(text.str(), "rank 1"), 1) << text.str();
+  EXPECT_GE(occurrences(text.str(), "train: "), 1) << text.str();
+}
+
+INSTANTIATE_TEST_SUITE_P(AfterMilliseconds, ARankThatIsStopped, testing::Values(0, 200, 700));
+
+}  // namespace
+}  // namespace lockstep::train
