@@ -29,8 +29,8 @@ struct Options {
   std::string ops;
   Precision precision;
   bool exact = false;
-  std::string kernels;  ///< the file of measured algorithms; empty: the back end's rule
-  double timeout_seconds = 0;
+  std::string kernels;           ///< the file of measured algorithms; empty: the back end's rule
+  double timeout_seconds = 300;  ///< also of the start, where the command line is wrong
   bool progress_thread = false;
   std::string wait = "auto";
   bool check = false;  ///< ranks compare what they call, where that is not seen anyway

@@ -108,6 +108,6 @@ int main(int argc, char** argv) {
   if (manner == "mpi") return mpi_main(&argc, &argv);
   if (manner == "pending_plain") return pending_main();
   if (manner == "seven") return lockstep::run_app("seven", {}, [](World&) { return 7; });
-  const lockstep::WorldOptions options{.deadline = std::chrono::seconds(manner == "never" ? 1 : 60)};
+  const lockstep::WorldOptions options{.deadline = std::chrono::seconds(manner == "never" ? 2 : 60)};
   return lockstep::run(options, [&](World& world) { behave(world, manner); });
 }

@@ -147,7 +147,7 @@ void expect_late_rank_named(int late) {
   int peer = -1;
   const std::string message = complaint_where_one_is_late(late, peer);
   EXPECT_EQ(message.find("rank " + std::to_string(late) + " "), 0U) << message;
-  EXPECT_NE(message.find("has not joined in starting together within 0.3 s"), std::string::npos) << message;
+  EXPECT_NE(message.find("has not joined in starting together within 0.3 s; rank"), std::string::npos) << message;
   EXPECT_EQ(peer, late);
 }
 

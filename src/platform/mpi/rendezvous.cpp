@@ -9,7 +9,6 @@
 #include <numeric>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/rank_names.hpp"
+#include "platform/mpi/rendezvous_message.hpp"
 
 namespace lockstep {
 namespace {
@@ -25,43 +25,6 @@ using Clock = std::chrono::steady_clock;
 using Seconds = Rendezvous::Seconds;
 
 constexpr std::size_t most_listeners = 8;
-
-/// What a message is for; its first byte.
-enum class Kind : char {
-  question = 'Q',  ///< the sender has waited for its deadline: answer, if you wait too
-  answer = 'A',    ///< the sender waits
-  gone_on = 'G',   ///< the sender's call has completed after all
-  verdict = 'V',   ///< the members named first are missing
-};
-
-struct Message {
-  Kind kind;
-  std::uint64_t meeting = 0;  ///< the group in which the sender waits
-  std::uint64_t wait = 0;     ///< of a question: the sender's wait; of an answer: that of the question
-  std::string host;
-  std::string text;
-};
-
-constexpr char end_of_field = '\0';
-
-std::string to_text(const Message& message) {
-  std::ostringstream text;
-  text << static_cast<char>(message.kind) << message.meeting << ' ' << message.wait << end_of_field << message.host
-       << end_of_field << message.text;
-  return text.str();
-}
-
-/// @return nothing for what no Rendezvous has sent
-std::optional<Message> message_from(const std::string& text) {
-  const std::size_t first = text.find(end_of_field);
-  const std::size_t second = first == std::string::npos ? first : text.find(end_of_field, first + 1);
-  if (second == std::string::npos || std::string("QAGV").find(text.front()) == std::string::npos) return std::nullopt;
-  Message message{.kind = static_cast<Kind>(text.front()),
-                  .host = text.substr(first + 1, second - first - 1),
-                  .text = text.substr(second + 1)};
-  std::istringstream(text.substr(1, first - 1)) >> message.meeting >> message.wait;
-  return message;
-}
 
 std::string in_seconds(Seconds time) {
   std::array<char, 32> text{};
@@ -125,8 +88,8 @@ class Wait {
     }
   }
 
-  void tell(int rank, Kind kind, std::uint64_t wait) {
-    place_.tell(rank, to_text({kind, meeting_, wait, processor_name(), place_.what()}));
+  void tell(int rank, MessageKind kind, std::uint64_t wait) {
+    place_.tell(rank, to_text(RendezvousMessage{kind, meeting_, wait, processor_name(), place_.what()}));
   }
 
   void hear() {
@@ -140,26 +103,26 @@ class Wait {
       std::string text(static_cast<std::size_t>(length), ' ');
       LOCKSTEP_MPI(MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, place_.tag(), place_.communicator(),
                             MPI_STATUS_IGNORE));
-      if (const auto message = message_from(text)) heed(status.MPI_SOURCE, *message);
+      if (const auto message = rendezvous_message_from(text)) heed(status.MPI_SOURCE, *message);
     }
   }
 
-  void heed(int from, const Message& message) {
+  void heed(int from, const RendezvousMessage& message) {
     const bool is_of_this_group = message.meeting == meeting_;
     switch (message.kind) {
-      case Kind::question:
-        tell(from, Kind::answer, message.wait);
+      case MessageKind::question:
+        tell(from, MessageKind::answer, message.wait);
         if (is_of_this_group) questions_.insert(from);
         callers_.insert(from);
         others_[from] = {message.host, message.text, is_of_this_group};
         return;
-      case Kind::answer:
+      case MessageKind::answer:
         if (message.wait == number_) others_[from] = {message.host, message.text, is_of_this_group};
         return;
-      case Kind::verdict:
+      case MessageKind::verdict:
         if (is_of_this_group || asked_.contains(from)) repeat(message.text);
         [[fallthrough]];
-      case Kind::gone_on:
+      case MessageKind::gone_on:
         others_.erase(from);
         questions_.erase(from);
         callers_.erase(from);
@@ -181,7 +144,7 @@ class Wait {
     for (const int member : is_listener() ? members_ : listeners()) {
       if (member == place_.rank()) continue;
       asked_.insert(member);
-      tell(member, Kind::question, number_);
+      tell(member, MessageKind::question, number_);
     }
   }
 
@@ -200,7 +163,8 @@ class Wait {
     std::set<int> to = callers_;
     to.insert(asked_.begin(), asked_.end());
     for (const int rank : to)
-      place_.tell(rank, to_text({Kind::verdict, meeting_, number_, "", peers + ';' + verdict.message()}));
+      place_.tell(rank, to_text(RendezvousMessage{MessageKind::verdict, meeting_, number_, "",
+                                                  peers + ';' + verdict.message()}));
     throw Error(verdict);
   }
 
@@ -222,7 +186,7 @@ class Wait {
   }
 
   void take_questions_back() {
-    for (const int rank : asked_) tell(rank, Kind::gone_on, number_);
+    for (const int rank : asked_) tell(rank, MessageKind::gone_on, number_);
     asked_.clear();
     asked_at_.reset();
   }
@@ -231,10 +195,18 @@ class Wait {
     const auto index = static_cast<std::size_t>(rank);
     if (index < place_.hosts().size()) return place_.hosts()[index];
     const auto found = others_.find(rank);
-    return found == others_.end() ? "" : found->second.host;
+    if (found == others_.end()) return rank == place_.rank() ? processor_name() : "";
+    return found->second.host;
   }
   [[nodiscard]] std::string names_of(const std::vector<int>& ranks) const {
     return rank_names(ranks, [this](int rank) { return host_of(rank); });
+  }
+
+  /// This rank and those that have answered.
+  [[nodiscard]] std::vector<int> present() const {
+    std::set<int> ranks{place_.rank()};
+    for (const auto& [rank, other] : others_) ranks.insert(rank);
+    return {ranks.begin(), ranks.end()};
   }
 
   [[nodiscard]] Error who_is_missing() const {
@@ -268,6 +240,7 @@ class Wait {
     std::string text = names_of(missing) + (missing.size() == 1 ? " has not " : " have not ") +
                        (place_.kind() == Phase::Kind::work ? "finished " : "joined in ") + place_.what() + " within " +
                        limit;
+    if (place_.hosts().empty()) text += "; " + names_of(present()) + " came";
     const std::string stopped = stopped_neighbors();
     return stopped.empty() ? text : text + "; " + stopped;
   }

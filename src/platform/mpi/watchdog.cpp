@@ -30,7 +30,9 @@ std::string host_name() {
 }  // namespace
 
 Watchdog::Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck)
-    : deadline_(deadline + turn_of_this_rank()), on_stuck_(std::move(on_stuck)), thread_([this] { watch(); }) {}
+    : deadline_(deadline + Seconds(2) + turn_of_this_rank()),
+      on_stuck_(std::move(on_stuck)),
+      thread_([this] { watch(); }) {}
 
 Watchdog::~Watchdog() {
   {
@@ -41,9 +43,9 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-void Watchdog::enter(std::string call, Seconds grace) {
+void Watchdog::enter(std::string call) {
   const std::lock_guard lock(mutex_);
-  calls_.push_back({std::move(call), grace, Clock::now()});
+  calls_.push_back({std::move(call), Clock::now()});
 }
 
 void Watchdog::leave() {
@@ -67,7 +69,7 @@ void Watchdog::watch() {
     const Clock::time_point now = Clock::now();
     const auto away = now - std::exchange(looked, now) - std::chrono::duration_cast<Clock::duration>(interval);
     if (!calls_.empty() && away > Seconds(0.5)) calls_.back().begin += away;
-    if (calls_.empty() || Clock::now() - calls_.back().begin < deadline_ + calls_.back().grace) continue;
+    if (calls_.empty() || Clock::now() - calls_.back().begin < deadline_) continue;
     const std::string text = complaint(calls_.back());
     lock.unlock();
     return on_stuck_(text);
@@ -86,9 +88,8 @@ std::string Watchdog::complaint(const Call& call) const {
          (stopped.empty() ? "" : ": " + stopped);
 }
 
-BlockingCall::BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call, std::chrono::duration<double> grace)
-    : watchdog_(std::move(watchdog)) {
-  if (watchdog_ != nullptr) watchdog_->enter(std::move(call), grace);
+BlockingCall::BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call) : watchdog_(std::move(watchdog)) {
+  if (watchdog_ != nullptr) watchdog_->enter(std::move(call));
 }
 
 BlockingCall::BlockingCall(const MpiGroup& group, std::string call)

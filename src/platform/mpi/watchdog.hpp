@@ -21,6 +21,7 @@ class Watchdog {
  public:
   using Seconds = std::chrono::duration<double>;
 
+  /// @param deadline  two seconds are added, in which ranks that know more speak first, and processes start
   /// @param on_stuck  called once, on the watchdog's thread; see WorldOptions::on_stuck
   Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck);
   Watchdog(const Watchdog&) = delete;
@@ -28,8 +29,7 @@ class Watchdog {
   ~Watchdog();
 
   /// Calls may be nested; the innermost counts.
-  /// @param grace  beyond the deadline, for other ranks that know more to speak first
-  void enter(std::string call, Seconds grace);
+  void enter(std::string call);
   void leave();
   /// The current call has made progress: its time begins anew.
   void touch();
@@ -38,7 +38,6 @@ class Watchdog {
   using Clock = std::chrono::steady_clock;
   struct Call {
     std::string name;
-    Seconds grace;
     Clock::time_point begin;
   };
 
@@ -57,9 +56,7 @@ class Watchdog {
 /// Lets a watchdog, where there is one, watch over this process's time in a scope.
 class BlockingCall {
  public:
-  static constexpr std::chrono::seconds usual_grace{2};
-
-  BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call, std::chrono::duration<double> grace = usual_grace);
+  BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call);
   BlockingCall(const MpiGroup& group, std::string call);
   BlockingCall(const BlockingCall&) = delete;
   BlockingCall& operator=(const BlockingCall&) = delete;

@@ -30,15 +30,15 @@ TEST(Deadline, ARankThatBlocksWhileItLoadsDataIsNamed) {
   const std::string pipe = blocked.path("train-images-idx3-ubyte");
   std::filesystem::remove(pipe);
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const std::string more = " --batch 16 --timeout 1";
+  const std::string more = " --batch 16 --timeout 2";
   const auto result = run_with_odd_rank(digits.arguments() + more, blocked.arguments() + more);
   expect_refused(result, 1,
-                 {"rank 1 on ", "has not finished loading the data set 'mnist' from its --data-dir within 1 s"});
+                 {"rank 1 on ", "has not finished loading the data set 'mnist' from its --data-dir within 2 s"});
 }
 
 TEST(Deadline, ATraceThatOneRankAsksForIsOfAllRanks) {
   const SmallDigits digits;
-  const std::string common = digits.arguments() + " --batch 16 --epochs 1 --timeout 5";
+  const std::string common = digits.arguments() + " --batch 16 --epochs 1 --timeout 20";
   const std::string trace = digits.path("trace.json");
   const auto result = run_with_odd_rank(common, common + " --trace " + trace);
   EXPECT_EQ(result.exit_code, 0) << result.output;
@@ -78,7 +78,7 @@ TEST_P(ARankThatIsStopped, EndsTheRunAndIsNamed) {
   const SmallDigits digits;
   const std::string output = digits.path("output.txt");
   testing_support::BackgroundJob job(
-      train_command(3, digits.arguments() + " --batch 16 --epochs 1000000 --log-every 1000000 --timeout 1"), output);
+      train_command(3, digits.arguments() + " --batch 16 --epochs 1000000 --log-every 1000000 --timeout 2"), output);
   const pid_t victim = second_rank(digits.arguments().substr(digits.arguments().rfind(' ') + 1));
   ASSERT_GT(victim, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(GetParam()));
