@@ -18,11 +18,11 @@ class LocalGroup {
  public:
   explicit LocalGroup(ClusterShape shape)
       : shape_(std::move(shape)),
-        boxes_(std::make_shared<LetterBoxes>(shape_.ranks())),
+        boxes_(std::make_shared<Mailboxes>(shape_.ranks())),
         channels_made_(static_cast<std::size_t>(shape_.ranks())) {}
 
   [[nodiscard]] const ClusterShape& shape() const { return shape_; }
-  [[nodiscard]] const std::shared_ptr<LetterBoxes>& boxes() const { return boxes_; }
+  [[nodiscard]] const std::shared_ptr<Mailboxes>& boxes() const { return boxes_; }
 
   /// This rank's view of what its node shares. The first to ask says how large it is.
   std::shared_ptr<NodeMemory> memory(Rank rank, Bytes control_bytes) {
@@ -72,7 +72,7 @@ class LocalGroup {
   }
 
   ClusterShape shape_;
-  std::shared_ptr<LetterBoxes> boxes_;
+  std::shared_ptr<Mailboxes> boxes_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<NodeMemory>> memories_;  // by rank
   std::vector<Channel> channels_;                      // one for each communicator, in the order in which they are made

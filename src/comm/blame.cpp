@@ -56,8 +56,8 @@ Blame::Verdict Blame::follow(ControlChannel& control, const std::vector<int>& aw
   const auto add = [&](int rank) {
     if (std::find(trail.begin(), trail.end(), rank) == trail.end()) trail.push_back(rank);
   };
-  for (std::size_t next = 0; next < trail.size(); ++next) {
-    const int rank = trail[next];
+  for (std::size_t next = 0; next < trail.size();) {  // it grows meanwhile
+    const int rank = trail[next++];
     if (rank == control.rank().value) continue;
     const Inquiry& inquiry = inquire(control, rank, passed);
     if (!inquiry.is_answered) {

@@ -159,7 +159,7 @@ void Cluster::share(std::size_t group) {
   shared.shape = shape_of(scenario_.groups[group].members, node_of_rank_);
   shared.options = draw_options(random, shared.shape.nodes() == 1);
   shared.options.selection = selection_on(shared.shape, shared.options.selection);
-  shared.boxes = std::make_shared<backends::LetterBoxes>(shared.shape.ranks());
+  shared.boxes = std::make_shared<backends::Mailboxes>(shared.shape.ranks());
   shared.traffic = std::make_shared<FickleMedium::Traffic>(shared.shape.ranks());
   shared.options.deadline = setting_.deadline;
   shared.posts = std::make_shared<backends::LocalPosts>(shared.shape.ranks());

@@ -55,7 +55,7 @@ class Cluster {
   struct Shared {
     ClusterShape shape;
     backends::PlanOptions options;
-    std::shared_ptr<backends::LetterBoxes> boxes;
+    std::shared_ptr<backends::Mailboxes> boxes;
     std::shared_ptr<FickleMedium::Traffic> traffic;
     std::vector<std::shared_ptr<NodeMemory>> memories;  ///< by rank of the group; null without shared memory
     std::vector<std::shared_ptr<NodeMemory>> words;     ///< of the control channel

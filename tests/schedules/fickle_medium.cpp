@@ -11,7 +11,7 @@ namespace lockstep::schedules {
 
 using backends::MessageTag;
 
-FickleMedium::FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Traffic> traffic, Rank me,
+FickleMedium::FickleMedium(std::shared_ptr<backends::Mailboxes> boxes, std::shared_ptr<Traffic> traffic, Rank me,
                            int channels, std::uint64_t seed, bool short_tags)
     : inner_(std::move(boxes), me),
       me_(me),

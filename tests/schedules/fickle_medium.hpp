@@ -28,7 +28,7 @@ class FickleMedium final : public backends::Medium {
 
   /// @param traffic     lives as long as the boxes
   /// @param short_tags  as short as MPI allows, or as Open MPI's
-  FickleMedium(std::shared_ptr<backends::LetterBoxes> boxes, std::shared_ptr<Traffic> traffic, Rank me, int channels,
+  FickleMedium(std::shared_ptr<backends::Mailboxes> boxes, std::shared_ptr<Traffic> traffic, Rank me, int channels,
                std::uint64_t seed, bool short_tags);
 
   Ticket send(Rank peer, const backends::MessageTag& tag, const void* data, Bytes bytes) override;

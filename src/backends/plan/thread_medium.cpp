@@ -9,13 +9,13 @@
 
 namespace lockstep::backends {
 
-void LetterBoxes::put(Rank from, Rank to, Letter letter) {
+void Mailboxes::put(Rank from, Rank to, Letter letter) {
   Box& box = boxes_[static_cast<std::size_t>(to.value)];
   const std::scoped_lock lock(box.mutex);
   box.letters[{from.value, letter.tag.channel}].push_back(std::move(letter));
 }
 
-bool LetterBoxes::take(Rank from, Rank to, const MessageTag& tag, void* data, Bytes bytes) {
+bool Mailboxes::take(Rank from, Rank to, const MessageTag& tag, void* data, Bytes bytes) {
   Box& box = boxes_[static_cast<std::size_t>(to.value)];
   const std::scoped_lock lock(box.mutex);
   auto& letters = box.letters[{from.value, tag.channel}];

@@ -13,9 +13,9 @@
 
 namespace lockstep::backends {
 
-/// The letter boxes of a group of threads, one per receiver. A message is a pointer into the sender's memory
+/// The mailboxes of a group of threads, one per receiver. A message is a pointer into the sender's memory
 /// until the receiver has copied it, so a send completes when, and only when, it has been received.
-class LetterBoxes {
+class Mailboxes {
  public:
   struct Letter {
     MessageTag tag;
@@ -24,7 +24,7 @@ class LetterBoxes {
     std::shared_ptr<std::atomic<bool>> taken;
   };
 
-  explicit LetterBoxes(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
+  explicit Mailboxes(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
   [[nodiscard]] int ranks() const { return static_cast<int>(boxes_.size()); }
   void put(Rank from, Rank to, Letter letter);
   /// Copies the oldest letter to `data` if there is one. @throws Error{mismatch} if it has another size
@@ -41,7 +41,7 @@ class LetterBoxes {
 /// Messages between threads of one process.
 class ThreadMedium : public Medium {
  public:
-  ThreadMedium(std::shared_ptr<LetterBoxes> boxes, Rank me) : boxes_(std::move(boxes)), me_(me) {}
+  ThreadMedium(std::shared_ptr<Mailboxes> boxes, Rank me) : boxes_(std::move(boxes)), me_(me) {}
 
   Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) override;
   Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
@@ -61,7 +61,7 @@ class ThreadMedium : public Medium {
   Ticket idle_message();
   void deliver(Rank peer, int channel);
 
-  std::shared_ptr<LetterBoxes> boxes_;
+  std::shared_ptr<Mailboxes> boxes_;
   Rank me_;
   std::vector<Message> messages_;
   std::map<std::pair<int, int>, std::deque<int>>

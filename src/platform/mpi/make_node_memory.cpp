@@ -47,38 +47,38 @@ std::uint64_t random_nonce() {
 }
 
 /// What a rank brings: how it could take part, and the files that it holds.
-struct Offer {
+struct Candidate {
   Bytes control;
   bool membarrier = false;
   std::int64_t addresses = 0;
   std::vector<std::pair<std::uint64_t, int>> files;  ///< nonce, and which member of it this process is
 };
 
-std::string to_text(const Offer& offer) {
+std::string to_text(const Candidate& candidate) {
   std::ostringstream text;
-  text << offer.control.value << ' ' << offer.membarrier << ' ' << offer.addresses;
-  for (const auto& [nonce, member] : offer.files) text << ' ' << nonce << ' ' << member;
+  text << candidate.control.value << ' ' << candidate.membarrier << ' ' << candidate.addresses;
+  for (const auto& [nonce, member] : candidate.files) text << ' ' << nonce << ' ' << member;
   return text.str();
 }
 
-Offer offer_from(const std::string& text) {
-  Offer offer;
+Candidate candidate_from(const std::string& text) {
+  Candidate candidate;
   std::istringstream in(text);
-  in >> offer.control.value >> offer.membarrier >> offer.addresses;
-  for (std::pair<std::uint64_t, int> file; in >> file.first >> file.second;) offer.files.push_back(file);
-  return offer;
+  in >> candidate.control.value >> candidate.membarrier >> candidate.addresses;
+  for (std::pair<std::uint64_t, int> file; in >> file.first >> file.second;) candidate.files.push_back(file);
+  return candidate;
 }
 
 /// The number of a rank among a file's members; nothing if it does not hold it.
-std::optional<int> member_of(const Offer& offer, std::uint64_t nonce) {
-  for (const auto& [held, member] : offer.files) {
+std::optional<int> member_of(const Candidate& candidate, std::uint64_t nonce) {
+  for (const auto& [held, member] : candidate.files) {
     if (held == nonce) return member;
   }
   return std::nullopt;
 }
 
 /// What rank 0 tells the others before they fetch its file.
-struct Invitation {
+struct Handshake {
   NodeLayout layout;
   std::uint64_t nonce = 0;
   pid_t process = 0;  ///< whose `descriptor` it is
@@ -86,32 +86,32 @@ struct Invitation {
   FileIdentity file;
 };
 
-std::string to_text(const Invitation& invitation) {
+std::string to_text(const Handshake& handshake) {
   std::ostringstream text;
-  text << invitation.layout.members << ' ' << invitation.layout.heap.value << ' ' << invitation.nonce << ' '
-       << invitation.process << ' ' << invitation.descriptor << ' ' << invitation.file.device << ' '
-       << invitation.file.number;
+  text << handshake.layout.members << ' ' << handshake.layout.heap.value << ' ' << handshake.nonce << ' '
+       << handshake.process << ' ' << handshake.descriptor << ' ' << handshake.file.device << ' '
+       << handshake.file.number;
   return text.str();
 }
 
-Invitation invitation_from(const std::string& text) {
-  Invitation invitation;
+Handshake handshake_from(const std::string& text) {
+  Handshake handshake;
   std::istringstream in(text);
-  in >> invitation.layout.members >> invitation.layout.heap.value >> invitation.nonce >> invitation.process >>
-      invitation.descriptor >> invitation.file.device >> invitation.file.number;
-  return invitation;
+  in >> handshake.layout.members >> handshake.layout.heap.value >> handshake.nonce >> handshake.process >>
+      handshake.descriptor >> handshake.file.device >> handshake.file.number;
+  return handshake;
 }
 
 /// The way of one rank into the node's memory, in steps. After each step all ranks hear whether all succeeded; so none
 /// waits for one that gave up.
-class Entrance {
+class Join {
  public:
-  Entrance(const MpiGroup& node, const NodeMemoryOptions& options)
+  Join(const MpiGroup& node, const NodeMemoryOptions& options)
       : node_(node), rank_(node.rank().value), ranks_(node.size()), options_(options) {}
 
   /// @return null, on every rank, if any of them failed
-  std::shared_ptr<ProcessMemory> enter(std::string& why_not) {
-    exchange_offers();
+  std::shared_ptr<ProcessMemory> join(std::string& why_not) {
+    exchange_candidates();
     why_not = differing_controls();
     if (why_not.empty() && !find_file()) make_file(why_not);
     if (why_not.empty()) take_areas(why_not);
@@ -121,34 +121,36 @@ class Entrance {
 
  private:
   /// Asked by all alike: a rank that does not register could not be reached by the others' barriers.
-  void exchange_offers() {
-    Offer mine{.control = whole_pages(options_.control_bytes),
-               .membarrier = options_.membarrier && register_for_barriers(BarrierReach::node),
-               .addresses = addresses_left()};
+  void exchange_candidates() {
+    Candidate mine{.control = whole_pages(options_.control_bytes),
+                   .membarrier = options_.membarrier && register_for_barriers(BarrierReach::node),
+                   .addresses = addresses_left()};
     held_ = files().held();
     for (const auto& file : held_) mine.files.emplace_back(file->nonce(), file->member());
-    for (const std::string& text : all_gather_strings(node_, to_text(mine))) offers_.push_back(offer_from(text));
+    for (const std::string& text : all_gather_strings(node_, to_text(mine)))
+      candidates_.push_back(candidate_from(text));
     plan_.control = mine.control;
-    plan_.membarrier = std::all_of(offers_.begin(), offers_.end(), [](const Offer& o) { return o.membarrier; });
+    plan_.membarrier =
+        std::all_of(candidates_.begin(), candidates_.end(), [](const Candidate& o) { return o.membarrier; });
   }
 
   [[nodiscard]] std::string differing_controls() const {
-    const Bytes first = offers_[0].control;
-    const auto odd =
-        std::find_if(offers_.begin(), offers_.end(), [first](const Offer& offer) { return offer.control != first; });
-    if (odd == offers_.end()) return {};
-    return local_rank_name(static_cast<int>(odd - offers_.begin())) + "wants a control area of " +
+    const Bytes first = candidates_[0].control;
+    const auto odd = std::find_if(candidates_.begin(), candidates_.end(),
+                                  [first](const Candidate& candidate) { return candidate.control != first; });
+    if (odd == candidates_.end()) return {};
+    return local_rank_name(static_cast<int>(odd - candidates_.begin())) + "wants a control area of " +
            std::to_string(odd->control.value) + " bytes, local rank 0 one of " + std::to_string(first.value);
   }
 
   /// The first of rank 0's files that all ranks hold: on all of them the same.
   bool find_file() {
-    for (const auto& [nonce, member] : offers_[0].files) {
+    for (const auto& [nonce, member] : candidates_[0].files) {
       plan_.member_of_rank.clear();
-      for (const Offer& offer : offers_) {
-        if (const auto here = member_of(offer, nonce)) plan_.member_of_rank.push_back(*here);
+      for (const Candidate& candidate : candidates_) {
+        if (const auto here = member_of(candidate, nonce)) plan_.member_of_rank.push_back(*here);
       }
-      if (plan_.member_of_rank.size() != offers_.size()) continue;
+      if (plan_.member_of_rank.size() != candidates_.size()) continue;
       file_ = *std::find_if(held_.begin(), held_.end(), [nonce = nonce](const auto& f) { return f->nonce() == nonce; });
       return true;
     }
@@ -157,12 +159,12 @@ class Entrance {
 
   void make_file(std::string& why_not) {
     say_that_it_is_another();
-    why_not = first_failure(&Entrance::create);
+    why_not = first_failure(&Join::create);
     if (!why_not.empty()) return;
-    invitation_ = invitation_from(broadcast_string(node_, rank_ == 0 ? to_text(invitation_) : std::string(), Rank{0}));
-    why_not = first_failure(&Entrance::open_in_proc);
+    handshake_ = handshake_from(broadcast_string(node_, rank_ == 0 ? to_text(handshake_) : std::string(), Rank{0}));
+    why_not = first_failure(&Join::open_in_proc);
     if (why_not.empty()) pass_over_a_socket(why_not);
-    for (const auto step : {&Entrance::sign_in, &Entrance::meet})
+    for (const auto step : {&Join::sign_in, &Join::meet})
       if (why_not.empty()) why_not = first_failure(step);
     if (!why_not.empty()) return;
     files().add(file_);
@@ -171,7 +173,8 @@ class Entrance {
   }
 
   void say_that_it_is_another() const {
-    const bool is_first = std::all_of(offers_.begin(), offers_.end(), [](const Offer& o) { return o.files.empty(); });
+    const bool is_first =
+        std::all_of(candidates_.begin(), candidates_.end(), [](const Candidate& o) { return o.files.empty(); });
     if (is_first || rank_ != 0 || !options_.notice) return;
     options_.notice(std::to_string(ranks_) + " ranks on host " + node_.host() +
                     " share memory of their own, because not all of them are in one group that shares some already: "
@@ -180,18 +183,19 @@ class Entrance {
 
   void create() {
     if (rank_ != 0) return;
-    const auto least = std::min_element(offers_.begin(), offers_.end(),
-                                        [](const Offer& a, const Offer& b) { return a.addresses < b.addresses; });
-    invitation_ = {.layout = {ranks_, heap_size(ranks_, options_, least->addresses)}, .nonce = random_nonce()};
-    file_ = std::make_shared<NodeFile>(SharedFile(invitation_.layout.file()), invitation_.layout, 0, invitation_.nonce);
-    invitation_.process = getpid();
-    invitation_.descriptor = file_->descriptor();
-    invitation_.file = file_->identity();
+    const auto least =
+        std::min_element(candidates_.begin(), candidates_.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.addresses < b.addresses; });
+    handshake_ = {.layout = {ranks_, heap_size(ranks_, options_, least->addresses)}, .nonce = random_nonce()};
+    file_ = std::make_shared<NodeFile>(SharedFile(handshake_.layout.file()), handshake_.layout, 0, handshake_.nonce);
+    handshake_.process = getpid();
+    handshake_.descriptor = file_->descriptor();
+    handshake_.file = file_->identity();
   }
 
   void open_in_proc() {
     if (rank_ == 0 || !options_.proc) return;
-    Descriptor found = open_descriptor_of(invitation_.process, invitation_.descriptor, invitation_.file);
+    Descriptor found = open_descriptor_of(handshake_.process, handshake_.descriptor, handshake_.file);
     if (found.open()) map(std::move(found));
   }
 
@@ -199,21 +203,21 @@ class Entrance {
   void pass_over_a_socket(std::string& why_not) {
     const auto missing = all_gather_numbers(node_, file_ == nullptr ? 1 : 0);
     if (std::find(missing.begin(), missing.end(), 1) == missing.end()) return;
-    why_not = first_failure(&Entrance::offer_over_a_socket);
+    why_not = first_failure(&Join::offer_over_a_socket);
     if (!why_not.empty()) return;
     socket_ = broadcast_string(node_, rank_ == 0 ? sender_->name() : std::string(), Rank{0});
-    why_not = first_failure(&Entrance::receive);
+    why_not = first_failure(&Join::receive);
     sender_.reset();
   }
   void offer_over_a_socket() {
-    if (rank_ == 0) sender_ = std::make_unique<DescriptorSender>(file_->descriptor(), invitation_.nonce);
+    if (rank_ == 0) sender_ = std::make_unique<DescriptorSender>(file_->descriptor(), handshake_.nonce);
   }
   void receive() {
-    if (file_ == nullptr) map(receive_descriptor(socket_, invitation_.nonce, passing_deadline()));
+    if (file_ == nullptr) map(receive_descriptor(socket_, handshake_.nonce, passing_deadline()));
   }
   void map(Descriptor descriptor) {
-    SharedFile file(std::move(descriptor), invitation_.layout.file(), invitation_.file);
-    file_ = std::make_shared<NodeFile>(std::move(file), invitation_.layout, rank_, invitation_.nonce);
+    SharedFile file(std::move(descriptor), handshake_.layout.file(), handshake_.file);
+    file_ = std::make_shared<NodeFile>(std::move(file), handshake_.layout, rank_, handshake_.nonce);
   }
 
   void sign_in() { file_->enter(); }
@@ -221,7 +225,7 @@ class Entrance {
   void take_area() { area_ = file_->take_area(ProcessMemory::area_bytes(rank_, ranks_, plan_.control)); }
 
   void take_areas(std::string& why_not) {
-    why_not = first_failure(&Entrance::take_area);
+    why_not = first_failure(&Join::take_area);
     if (why_not.empty()) {
       plan_.area_of_rank = all_gather_numbers(node_, *area_);
     } else if (area_) {
@@ -230,7 +234,7 @@ class Entrance {
   }
 
   /// Makes one step. Collective. @return the first rank's reason that it failed; empty if it succeeded everywhere
-  std::string first_failure(void (Entrance::*step)()) {
+  std::string first_failure(void (Join::*step)()) {
     std::string mine;
     try {
       (this->*step)();
@@ -260,8 +264,8 @@ class Entrance {
   int ranks_;
   const NodeMemoryOptions& options_;
   std::vector<std::shared_ptr<NodeFile>> held_;
-  std::vector<Offer> offers_;  // by rank
-  Invitation invitation_;
+  std::vector<Candidate> candidates_;  // by rank
+  Handshake handshake_;
   std::unique_ptr<DescriptorSender> sender_;
   std::string socket_;  // its name
   std::shared_ptr<NodeFile> file_;
@@ -274,7 +278,7 @@ class Entrance {
 std::shared_ptr<NodeMemory> make_node_memory(const MpiGroup& node, const NodeMemoryOptions& options,
                                              std::string& why_not) {
   const Phase phase(node, "sharing memory of the node");
-  const std::shared_ptr<ProcessMemory> memory = Entrance(node, options).enter(why_not);
+  const std::shared_ptr<ProcessMemory> memory = Join(node, options).join(why_not);
   if (memory == nullptr) return nullptr;
   return std::make_shared<NodeMemory>(memory->view(), memory);
 }
