@@ -60,12 +60,11 @@ void prepare_shares(Replica& replica, const data::DistributedSampler& sampler, b
 }  // namespace
 
 Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const data::DatasetPair& data,
-                 const TrainerOptions& options, Listener* listener, Observer* observer, const std::atomic<int>* stop)
+                 const TrainerOptions& options, Listener* listener, Observer* observer)
     : group_(&group),
       data_(data),
       options_(checked(options, group, data)),
       listener_(listener),
-      stop_(stop),
       replica_(group, ops, graph, data.train->tensors(), options, observer),
       batches_(make_batches(data.train, group, options, true, observer)),
       test_batches_(make_batches(data.test, group, options, false, nullptr)),
