@@ -41,7 +41,7 @@ std::string table_head(const Subject& subject, const std::string& program, int n
          count_of(subject.ranks, "rank") + " on " + count_of(nodes, "node") +
          (subject.device == "cpu" ? "" : ", memory of " + std::string(subject.device)) + '\n' +
          format("#%9s %-31s %9s %9s %6s %6s\n", "size", "algorithm", "median", "minimum", "algbw", "busbw") +
-         format("#%9s %-31s %9s %9s %6s %6s  %s\n", "(B)", "", "(us)", "(us)", "(GB/s)", "(GB/s)", "ok");
+         format("#%9s %-31s %9s %9s %6s %6s\n", "(B)", "", "(us)", "(us)", "(GB/s)", "(GB/s)");
 }
 
 std::string table_line(const Subject& subject, const Measurement& m) {

@@ -380,8 +380,8 @@ int run_session(World& world, const Options& given, const Registry& registry) {
                           data, graph, table_columns()));
   voice.phase("preparing the model");
   if (Reporter* reporter = voice.reporter()) reporter->record(std::move(files.metrics), notice);
-  trainer::Trainer trainer(group, *ops, graph, data, options.trainer, voice.reporter(), observer,
-                           &StopSignals::received());
+  trainer::Trainer trainer(group, *ops, graph, data, options.trainer, voice.reporter(), observer);
+  trainer.stop_on(StopSignals::received());
   if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, group, trainer));
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
   const StopSignals signals;

@@ -101,6 +101,15 @@ std::string row(const OperatorReport& op, double share) {
                 static_cast<double>(op.flops) / 1e6, op.seconds * 1e6, 100 * share, share > 1 ? " *\n" : "\n");
 }
 
+/// What it does, what comes of it and by which kernel, as far as there is something to say.
+std::string description(const OperatorReport& op) {
+  std::string text;
+  for (const std::string* part : {&op.operation, &op.result, &op.algorithm}) {
+    if (!part->empty()) text += (text.empty() ? "  " : "; ") + *part;
+  }
+  return text;
+}
+
 }  // namespace
 
 double OperatorReport::share_of(const ops::MachineLimits& limits) const {
@@ -125,7 +134,7 @@ std::string to_text(const StepReport& step, std::size_t columns) {
   bool beyond = false;
   for (const OperatorReport& op : step.operators) {
     const double share = op.share_of(step.limits);
-    text += row(op, share) + wrapped("  " + op.operation + "; " + op.result + "; " + op.algorithm, columns, 4);
+    text += row(op, share) + wrapped(description(op), columns, 4);
     all.bytes.value += op.bytes.value;
     all.flops += op.flops;
     all.seconds += op.seconds;

@@ -84,7 +84,7 @@ void ProgressDisplay::step(const ProgressEvent& event, Clock::time_point now) {
   const std::string place =
       place_text(event.epoch) + format("  step %lld/%lld  loss %.4f", static_cast<long long>(event.step),
                                        static_cast<long long>(steps), event.loss);
-  phase(event.step < steps ? place + format("  step %lld", static_cast<long long>(event.step + 1)) : place, now);
+  phase(event.step < steps ? place + "  step " + std::to_string(event.step + 1) : place, now);
   if (!due) return;
   show(place + format("  %.0f images/s  %s left", images_per_second(event), time_text(seconds_left(event)).c_str()),
        now);

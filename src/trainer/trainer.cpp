@@ -60,12 +60,11 @@ void prepare_shares(Replica& replica, const data::DistributedSampler& sampler, b
 }  // namespace
 
 Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const data::DatasetPair& data,
-                 const TrainerOptions& options, Listener* listener, Observer* observer, const std::atomic<int>* stop)
+                 const TrainerOptions& options, Listener* listener, Observer* observer)
     : group_(&group),
       data_(data),
       options_(checked(options, group, data)),
       listener_(listener),
-      stop_(stop),
       replica_(group, ops, graph, data.train->tensors(), options, observer),
       batches_(make_batches(data.train, group, options, true, observer)),
       test_batches_(make_batches(data.test, group, options, false, nullptr)),
@@ -178,7 +177,7 @@ void Trainer::train_on(const data::Batch& batch) {
 /// After all ranks have learned that one of them wants to.
 void Trainer::agree_to_stop() {
   std::int64_t reason = wants_to_stop();
-  group_->statistics()
+  group_->control()
       .all_reduce(std::span(&reason, 1), std::span(&reason, 1), ReduceOp::max, Queue::host(), "stop")
       .wait();
   stopped_by_ = static_cast<int>(reason);

@@ -35,11 +35,11 @@ void expect_last_named(const std::function<void(ProcessGroup&)>& step, const std
 }
 
 TEST(MissingRankOfAGroup, IsNamedWhereACommunicatorIsMade) {
-  expect_last_named([](ProcessGroup& group) { (void)group.another(); }, "making a communicator within 0.3 s");
+  expect_last_named([](ProcessGroup& group) { (void)group.new_communicator(); }, "making a communicator within 0.3 s");
 }
 
 TEST(MissingRankOfAGroup, IsNamedWhereTheCommunicatorOfStatisticsIsMade) {
-  expect_last_named([](ProcessGroup& group) { (void)group.statistics(); }, "making a communicator within 0.3 s");
+  expect_last_named([](ProcessGroup& group) { (void)group.control(); }, "making a communicator within 0.3 s");
 }
 
 TEST(MissingRankOfAGroup, IsNamedWhereTheGroupIsSplit) {

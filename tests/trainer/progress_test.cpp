@@ -174,8 +174,8 @@ std::vector<Trainer::Result> run_on(int ranks, std::vector<std::atomic<int>>& st
       recorder.on_progress = [&] { during(rank, recorder.progresses.size()); };
       recorder.on_evaluation = [&] { during(rank, 100 + recorder.evaluations.size()); };
       {
-        Trainer trainer(groups[mine], *ops, network, data, {.epochs = 50, .batch = {10}}, &recorder, nullptr,
-                        &stops[mine]);
+        Trainer trainer(groups[mine], *ops, network, data, {.epochs = 50, .batch = {10}}, &recorder);
+        trainer.stop_on(stops[mine]);
         results[mine] = trainer.run();
       }
       groups[mine].close();
@@ -215,8 +215,8 @@ TEST(Stop, WithinAnEvaluationGivesItUp) {
 TEST(Stop, ThatNobodyAsksForChangesNothing) {
   Small run;
   const std::atomic<int> stop = 0;
-  Trainer trainer(run.groups[0], *run.ops, run.network, run.data, {.epochs = 1, .batch = {50}}, nullptr, nullptr,
-                  &stop);
+  Trainer trainer(run.groups[0], *run.ops, run.network, run.data, {.epochs = 1, .batch = {50}});
+  trainer.stop_on(stop);
   const Trainer::Result result = trainer.run();
   EXPECT_EQ(result.stopped_by, 0);
   EXPECT_EQ(result.steps, 2);

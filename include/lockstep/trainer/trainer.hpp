@@ -33,12 +33,14 @@ class Trainer {
 
   /// Collective. Everything passed but the data is only referred to and outlives the trainer.
   /// @param listener, observer  may be null
-  /// @param stop  may be null, and may be written at any time, by a signal handler too. Once it is not 0 on any rank,
-  ///              all ranks end the run after the same step, or give up the evaluation that is under way
   /// @throws Error{invalid_argument} on every rank, naming the value that cannot be; Error{mismatch} as Replica
   Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const data::DatasetPair& data,
-          const TrainerOptions& options, Listener* listener = nullptr, Observer* observer = nullptr,
-          const std::atomic<int>* stop = nullptr);
+          const TrainerOptions& options, Listener* listener = nullptr, Observer* observer = nullptr);
+
+  /// Makes the run end early: once `request` is not 0 on any rank, all ranks end after the same step, or give up the
+  /// evaluation that is under way. Whether and when other ranks call this does not matter.
+  /// @param request  may be written at any time, by a signal handler too; outlives the trainer
+  void stop_on(const std::atomic<int>& request) { stop_ = &request; }
 
   /// Trains to the end: all epochs, or `steps`, or until it is stopped. Collective. @throws as Replica::step
   Result run();
@@ -51,7 +53,7 @@ class Trainer {
   [[nodiscard]] std::int64_t steps_per_epoch() const { return batches_.sampler().steps(); }
   /// Steps of the whole run: all epochs, or `steps`.
   [[nodiscard]] std::int64_t total_steps() const;
-  /// 0 until the ranks have agreed to stop; then the largest value of their `stop`. The same on all ranks.
+  /// 0 until the ranks have agreed to stop; then the largest value of their requests. The same on all ranks.
   [[nodiscard]] int stopped_by() const { return stopped_by_; }
   /// Mean loss of the last step's samples over all ranks.
   [[nodiscard]] double last_loss() const { return last_loss_; }
@@ -83,7 +85,7 @@ class Trainer {
   data::DatasetPair data_;
   TrainerOptions options_;
   Listener* listener_;
-  const std::atomic<int>* stop_;
+  const std::atomic<int>* stop_ = nullptr;
   Replica replica_;
   data::Prefetcher batches_;
   data::Prefetcher test_batches_;
