@@ -46,7 +46,7 @@ struct Options {
   std::string tune;                              ///< tune instead of measuring, and write to this file
   bool explain = false;                          ///< say what is chosen instead of measuring
   std::optional<PredictionQuestion> prediction;  ///< asked for instead of a measurement
-  std::vector<Setting> settings;  ///< those that all ranks must have alike
+  std::vector<Setting> settings;                 ///< those that all ranks must have alike
   std::string to_print;                          ///< not empty where --help or --version asks for this text instead
 };
 

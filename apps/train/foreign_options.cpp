@@ -27,7 +27,7 @@ constexpr std::string_view gpus_answer =
 constexpr std::string_view evaluates_answer =
     "leave it out: train evaluates on the test set by itself, and reports loss and accuracy";
 constexpr std::string_view noeval_answer =
-    "lockstep has no training without evaluation yet; the test set is evaluated in a small part of the time";
+    "use --eval-interval never, or --eval-interval N to evaluate after every Nth epoch";
 constexpr std::string_view plots_answer =
     "lockstep writes no VisualDL, TensorBoard or W&B logs; use --metrics FILE, which has one JSON object per line";
 constexpr std::string_view profile_answer =
@@ -48,7 +48,8 @@ constexpr std::string_view size_answer = "lockstep does not resize images; the s
 constexpr std::string_view optimizer_answer =
     "lockstep has SGD with momentum only; leave it out, and set --lr, --momentum, --nesterov and --weight-decay";
 constexpr std::string_view schedule_answer =
-    "the learning-rate schedule belongs to the model; --lr sets its peak, --epochs or --steps its length";
+    "the learning-rate schedule belongs to the model; --lr sets its peak, --warmup EPOCHS its warm-up, --epochs or "
+    "--steps its length";
 constexpr std::string_view detect_answer = "lockstep's detector has no such setting; leave it out";
 constexpr std::string_view infer_answer =
     "lockstep has no inference, no export and no model conversion yet; leave it out";
@@ -495,8 +496,8 @@ constexpr ForeignOption rows[] = {
     {"betas", {}, optimizer_answer},
     {"eps", {}, optimizer_answer},
     {"cos-lr", {}, schedule_answer},
-    {"warmup-epochs", {}, schedule_answer},
-    {"warmup-epoch", {}, schedule_answer},
+    {"warmup-epochs", "warmup", {}},
+    {"warmup-epoch", "warmup", {}},
     {"warmup-iters", {}, schedule_answer},
     {"warmup-steps", {}, schedule_answer},
     {"warmup-ratio", {}, schedule_answer},

@@ -39,11 +39,11 @@ bool HostCommunicator::is_unreported(const std::exception_ptr& error) const {
 }
 
 bool HostCommunicator::depart() noexcept {
+  const bool is_reason_known = poison_ && !is_unreported(poison_);  // to the program, by an error before this
   close_if_wanted();
   progress_->remove(*this);  // before anything is taken apart that a progress thread might use
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;
-  const bool is_reason_known = poison_ && !is_unreported(poison_);  // to the program, by an error
   if (!is_unwinding && !is_reason_known) {
     progress_->say("rank " + std::to_string(rank().value) + ": a communicator (" + std::string(options_.backend) +
                    ") was destroyed without close(); its resources stay in use");

@@ -55,7 +55,7 @@ TEST(Help, IsAnErrorWhereItCannotBeWritten) {
   for (const char* program : programs) {
     const auto result = run_program(std::string(program) + " --help 2>&1 >/dev/full");
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_EQ(occurrences(result.output, "cannot write standard output: "), 1) << result.output;
+    EXPECT_EQ(occurrences(result.output, "cannot write all of standard output: "), 1) << result.output;
   }
   EXPECT_EQ(run_program(std::string(LOCKSTEP_TOPO) + " 2>&1 >/dev/full").exit_code, 1);
 }

@@ -32,8 +32,8 @@ has "test accuracy 100.00 %"
 [ "$ranks" = 2 ] || exit 0  # the rest depends on no number of ranks
 run 0 --steps 2 --explain-step --threads 1
 has "square"
-run 1 --model lenet --steps 1
-has "There are signal, labels"
+run 2 --model lenet --steps 1
+has "--model lenet cannot be trained on --dataset waves; use --model energy"
 run 2 --model energi
 has "${program##*/}: --model energi: there is no such choice; did you mean 'energy'?"
 has "|energy"

@@ -71,8 +71,8 @@ ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 /// it at a step boundary and make another one.
 ///
 /// One thread uses a group, with all its communicators and all groups that were split from it; they share one
-/// `Progress`. It is the first thread that submits an operation; operations of another one are refused, except for those
-/// of a `DataParallel`. Only `abort` may be called from any thread.
+/// `Progress`. It is the first thread that submits an operation; operations of another one are refused, except for
+/// those of a `DataParallel`. Only `abort` may be called from any thread.
 ///
 /// Move-only. The destructor closes the group at the normal end of a scope, if no operation is under way. Otherwise,
 /// and while an exception is under way, it waits for nobody and lets the operations of the other ranks fail.
@@ -83,8 +83,8 @@ class ProcessGroup {
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an algorithm that
   ///         these ranks cannot run, for compression with an algorithm that promises the same bits on any number of
   ///         ranks, for more ranks on a host than it shows GPUs to them, and for two ranks on one GPU;
-  ///         Error{unsupported} for `cuda` where a rank has no GPU or no NCCL (docs/gpus.md), for a method or compression
-  ///         that has no meaning there, and for a progress thread where MPI was initialized with less than
+  ///         Error{unsupported} for `cuda` where a rank has no GPU or no NCCL (docs/gpus.md), for a method or
+  ///         compression that has no meaning there, and for a progress thread where MPI was initialized with less than
   ///         MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
   /// Makes a group of the ranks of an MpiGroup, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`.

@@ -139,7 +139,7 @@ TEST(FullDisk, UnderStandardOutputIsAnErrorAtTheEnd) {
   const auto result = testing_support::run_program(std::string(LOCKSTEP_TRAIN) + digits.arguments() +
                                                    " --steps 1 --batch 8 2>&1 >/dev/full");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(occurrences(result.output, "train: cannot write standard output: "), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, ": cannot write all of standard output: "), 1) << result.output;
 }
 
 }  // namespace
