@@ -255,13 +255,11 @@ TEST(ProcessGroup, GivesNoticeOfWhatIsDestroyedTooEarly) {
     const auto groups = ProcessGroup::of_threads(2, {.notice = notice});
     (void)groups[0].communicator().all_reduce(mine, mine, ReduceOp::sum);  // which rank 1 does not submit
   }
-  ASSERT_EQ(notices.size(), 3U);
+  // Rank 1 hears of it as it closes, and adds nothing to what rank 0 has said.
+  ASSERT_EQ(notices.size(), 2U);
   EXPECT_NE(notices[0].find("a Work was destroyed"), std::string::npos) << notices[0];
-  for (int rank : {0, 1}) {  // rank 1 hears of it as it closes
-    const std::string& notice = notices[static_cast<std::size_t>(1 + rank)];
-    EXPECT_TRUE(notice.starts_with("rank " + std::to_string(rank) + ": a communicator")) << notice;
-    EXPECT_NE(notice.find("destroyed without close()"), std::string::npos) << notice;
-  }
+  EXPECT_TRUE(notices[1].starts_with("rank 0: a communicator")) << notices[1];
+  EXPECT_NE(notices[1].find("destroyed without close()"), std::string::npos) << notices[1];
 }
 
 TEST(ProcessGroup, ClosesAtTheNormalEndOfItsScope) {
