@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <lockstep/lockstep.hpp>
 #include <lockstep/torch.hpp>
-#include <span>
 #include <vector>
 
 namespace data = torch::data;
@@ -21,37 +20,37 @@ auto make_loader(const char* folder, data::datasets::MNIST::Mode mode, const loc
 
 int main(int argc, char** argv) {
   if (argc < 2) return std::fprintf(stderr, "usage: torch_mnist FOLDER [EPOCHS]\n"), 2;
-  lockstep::World world;
-  lockstep::ProcessGroup group(world);
-  torch::set_num_threads(1);  // each rank has a processor
-  const auto loader = make_loader(argv[1], data::datasets::MNIST::Mode::kTrain, group);
-  const auto tests = make_loader(argv[1], data::datasets::MNIST::Mode::kTest, group);
-  // README: begin
-  using namespace torch::nn;
-  Sequential net(Conv2d(1, 16, 5), ReLU(), MaxPool2d(2), Conv2d(16, 32, 5), ReLU(), MaxPool2d(2), Flatten(),
-                 Linear(512, 128), ReLU(), Linear(128, 10));
-  lockstep::torch::DistributedDataParallel model(group, net);  // all ranks have rank 0's weights now
-  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.02).momentum(0.9));
-  for (int epoch = 1; epoch <= (argc > 2 ? std::atoi(argv[2]) : 2); ++epoch) {
-    for (auto& batch : *loader) {
-      optimizer.zero_grad();
-      CrossEntropyLoss(CrossEntropyLossOptions().reduction(torch::kSum))(model.forward(batch.data),
-                                                                         batch.target.flatten())
-          .backward();
-      model.finish(static_cast<double>(batch.target.numel()));  // gradients are means over the samples of all ranks now
-      optimizer.step();
+  return lockstep::run([&](lockstep::World& world) {
+    lockstep::ProcessGroup group(world);
+    torch::set_num_threads(1);  // each rank has a processor
+    const auto loader = make_loader(argv[1], data::datasets::MNIST::Mode::kTrain, group);
+    const auto tests = make_loader(argv[1], data::datasets::MNIST::Mode::kTest, group);
+    // README: begin
+    using namespace torch::nn;
+    Sequential net(Conv2d(1, 16, 5), ReLU(), MaxPool2d(2), Conv2d(16, 32, 5), ReLU(), MaxPool2d(2), Flatten(),
+                   Linear(512, 128), ReLU(), Linear(128, 10));
+    lockstep::torch::DistributedDataParallel model(group, net);  // all ranks have rank 0's weights now
+    torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.02).momentum(0.9));
+    for (int epoch = 1; epoch <= (argc > 2 ? std::atoi(argv[2]) : 2); ++epoch) {
+      for (auto& batch : *loader) {
+        optimizer.zero_grad();
+        CrossEntropyLoss(CrossEntropyLossOptions().reduction(torch::kSum))(model.forward(batch.data),
+                                                                           batch.target.flatten())
+            .backward();
+        model.finish(
+            static_cast<double>(batch.target.numel()));  // gradients are means over the samples of all ranks now
+        optimizer.step();
+      }
+      torch::NoGradGuard no_grad;
+      std::vector<double> counts = {0, 0};  // of right answers, and of images
+      for (auto& batch : *tests) {
+        counts[0] += (net->forward(batch.data).argmax(1) == batch.target.flatten()).sum().item<double>();
+        counts[1] += static_cast<double>(batch.target.numel());
+      }
+      group.sum(counts);
+      if (group.is_root())
+        std::printf("epoch %d: %.2f %% of %.0f are right\n", epoch, 100 * counts[0] / counts[1], counts[1]);
     }
-    torch::NoGradGuard no_grad;
-    std::vector<double> counts = {0, 0};  // of right answers, and of images
-    for (auto& batch : *tests) {
-      counts[0] += (net->forward(batch.data).argmax(1) == batch.target.flatten()).sum().item<double>();
-      counts[1] += static_cast<double>(batch.target.numel());
-    }
-    group.communicator().all_reduce(std::span(counts), std::span(counts), lockstep::ReduceOp::sum).wait();
-    if (group.rank().value == 0)
-      std::printf("epoch %d: %.2f %% of %.0f are right\n", epoch, 100 * counts[0] / counts[1], counts[1]);
-  }
-  group.close();
-  // README: end
-  world.close();
+    // README: end
+  });
 }

@@ -17,13 +17,13 @@ struct StepReport {
   std::vector<OperatorReport> operators;
 };
 
-/// Runs steps of a model of its own on drawn inputs (integers are 0), with updates at a rate of 0, and measures them.
+/// Measures steps of a temporary model on random inputs (integers are 0), with updates at a learning rate of 0.
 /// @param samples  positive
 /// @cost  memory as for training; the time of 20 steps
 /// @throws as Model
 StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes = {});
 
-/// A table for people, no wider than `columns`, of which it needs 80.
+/// The report as a table whose lines have at most `columns` characters. @pre columns is at least 80
 std::string to_text(const StepReport& report, std::size_t columns = 100);
 
 }  // namespace lockstep::nn

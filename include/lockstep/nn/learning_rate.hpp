@@ -26,7 +26,7 @@ struct LearningRateSchedule {
 ///         shorter than the run
 double learning_rate(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps);
 
-/// The whole steps in a warm-up that is given in epochs, which may be a fraction. @pre neither is negative
+/// The number of whole steps of a warm-up that is given in epochs, which may be a fraction. @pre neither is negative
 std::int64_t warmup_steps(double epochs, std::int64_t steps_per_epoch);
 
 /// The schedule in words: "0.05 after a linear warm-up over 14 steps, then cosine decay to 0 at step 282".

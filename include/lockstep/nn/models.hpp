@@ -12,7 +12,7 @@
 
 namespace lockstep::nn {
 
-/// Recommended hyper-parameters. `batch` is the total over all ranks.
+/// Recommended hyperparameters. `batch` is the global batch.
 struct Defaults {
   double learning_rate = 0.05;
   double momentum = 0.9;
@@ -21,39 +21,39 @@ struct Defaults {
   std::int64_t epochs = 3;
   std::int64_t batch = 128;
   Decay decay = Decay::constant;
-  double warmup_epochs = 0;  ///< may be a fraction; the rate grows linearly up to the peak meanwhile
+  double warmup_epochs = 0;  ///< length of the linear warm-up in epochs; may be a fraction
 };
 
-/// What a data set has for a model.
+/// The tensors and classes of a data set, from which a model is made.
 struct DataSpec {
   std::vector<TensorSpec> tensors;
-  std::int64_t classes = 0;  ///< that labels tell apart, where there are labels
+  std::int64_t classes = 0;  ///< number of classes of the labels; 0 without labels
 
   /// @throws Error{invalid_argument} if there is no tensor of that name
   [[nodiscard]] const TensorSpec& at(std::string_view tensor) const;
-  /// For who has images and labels only.
+  /// The specification of a data set with "images" and "labels" only.
   static DataSpec of_images(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t classes);
 };
 
-/// Ends a classifier: the value that was made last is the logits, and cross-entropy against "labels" the loss.
+/// Completes a classifier: the last value of the graph becomes the logits, and cross-entropy against "labels" the loss.
 /// @throws Error{invalid_argument} if there is no such tensor, or there are not as many logits as classes
 void classify(Graph& graph, const DataSpec& data);
 
-/// A model that can be asked for by name, with what it is usually trained with.
+/// A model with its name and its recommended hyperparameters.
 struct ModelEntry {
   std::string name;
   /// @throws Error{invalid_argument} for data that the model cannot take
   std::function<Graph(const DataSpec& data)> make;
   Defaults defaults;
-  /// Small data that it can take, for whoever tries every model: tests, and comparisons with PyTorch.
+  /// Small data that the model can take, for tests and for comparisons with PyTorch.
   DataSpec example = DataSpec::of_images(3, 8, 8, 10);
 };
 
-/// Models by name. At first those that come with lockstep, one for each file of src/nn/models.
+/// Models by name. It contains the models of lockstep from the start, one for each file of src/nn/models.
 class Models {
  public:
   Models();
-  /// One more. @throws Error{invalid_argument} if its name is taken
+  /// Adds a model. @throws Error{invalid_argument} if its name is taken
   void add(ModelEntry entry);
 
   [[nodiscard]] std::vector<std::string_view> names() const;
@@ -69,7 +69,7 @@ class Models {
   std::vector<ModelEntry> entries_;
 };
 
-/// The model of that name that comes with lockstep. @throws as Models::make
+/// Makes the model of lockstep that has this name. @throws as Models::make
 Graph make_model(std::string_view name, const DataSpec& data);
 
 }  // namespace lockstep::nn

@@ -37,60 +37,62 @@ class CommunicatorStatistics : public StatisticsExchange {
   Communicator* communicator_;
 };
 
-/// One rank's copy of the model, kept equal to all the others: a `DataParallel`, the model whose values and gradients
-/// it holds, and the optimizer.
+/// One rank's copy of the model, which is kept equal on all ranks. It holds a `DataParallel`, the model whose values
+/// and gradients that holds, and the optimizer state.
 class Replica : private nn::Peers {
  public:
-  /// Sums over all ranks of one step, the same on each.
+  /// The results of one step, summed over all ranks and equal on each.
   struct StepResult {
     double loss = 0;
-    bool skipped = false;  ///< with a loss scale: something was not finite, and nothing was updated
-    bool stop = false;     ///< some rank wants to stop
+    bool skipped = false;  ///< with loss scaling: gradients were not finite, and nothing was updated
+    bool stop = false;     ///< a rank wants to stop
   };
 
-  /// Weights are initialized from the seed, and are rank 0's on all ranks then, or compared. Collective.
+  /// Initializes the weights from the seed, then broadcasts rank 0's or compares them. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
-  /// @param tensors  what batches will consist of
+  /// @param tensors  the tensors of a batch
   /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them;
   ///         Error{mismatch} on every rank if the ranks' models or buckets differ, or initial values that are compared
   Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
           const TrainerOptions& options, Observer* observer);
 
-  /// Makes all memory that steps, or evaluations, with so many samples on this rank need.
+  /// Allocates the memory that steps or evaluations with this many samples on this rank need.
   void prepare(Count samples, bool training) { model_.prepare(samples.value, training); }
 
-  /// Forward, backward, sums over ranks, update. Collective; a rank may have no samples.
-  /// @param step  of the run: what random numbers depend on, with the seed
-  /// @param wants_to_stop  this rank; all ranks learn of it together, by a number beside the gradients
+  /// Runs forward, backward, the reduction of gradients and the update. Collective; a rank may have no samples.
+  /// @param step  number of the step in the run; random numbers depend on it and the seed
+  /// @param wants_to_stop  whether this rank wants to stop; all ranks learn of it in the same step
   /// @throws Error{diverged} on every rank, without the update, naming the ranks and tensors whose gradients are not
   ///         finite, unless a loss scale could be at fault, or the ranks whose loss is not;
   ///         Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
   StepResult step(const data::Batch& batch, double learning_rate, std::int64_t step = 0, bool wants_to_stop = false);
 
-  /// Forward only, with the running statistics, and with the averages of weights where there are any. Not collective.
-  /// @pre gather_averages() was called after the last step. @return each loss term's figures, of this rank
+  /// Runs forward with the running statistics, and with the EMA weights if there are any. Not collective.
+  /// @pre gather_averages() was called after the last step. @return the sums of each loss term on this rank
   std::span<const ops::LossSums> evaluate(const data::Batch& batch);
-  /// Averages running statistics over ranks, weighted by the samples each has seen since the last time. Collective.
+  /// Averages the running statistics over ranks, weighted by the samples that each has seen since the last call.
+  /// Collective.
   void average_state();
-  /// Brings the averages of weights together that evaluations use, where each rank has a part of them. Collective.
+  /// Gathers the EMA weights for evaluations, if each rank holds a part of them. Collective.
   void gather_averages();
 
-  /// Weights, velocity, and what running statistics are on average over ranks, which goes no further. Collective.
+  /// Writes weights, momentum buffer, and the running statistics averaged over ranks. The replica keeps its own running
+  /// statistics. Collective.
   void save(Snapshot& snapshot);
-  /// What a snapshot has to have: of the model, and how long its parts are.
+  /// The settings that a snapshot must have: those of the model, and the lengths of its parts.
   [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
-  /// The same of a snapshot.
+  /// The lengths of the parts of a snapshot.
   [[nodiscard]] static std::vector<Snapshot::Setting> lengths(const Snapshot& snapshot);
-  /// Computes by the algorithms that rank 0's snapshot was made by. Collective.
-  /// @throws Error{mismatch} on every rank, where one cannot, with the reason; nothing has changed then
+  /// Selects the kernels that rank 0's snapshot was made with. Collective.
+  /// @throws Error{mismatch} on every rank if a rank does not have them, with the reason; nothing has changed then
   void compute_as(const Snapshot& snapshot);
-  /// Overwrites weights, velocity and running statistics with rank 0's snapshot. Collective.
-  /// @pre it has what `settings` says
+  /// Overwrites weights, momentum buffer and running statistics with rank 0's snapshot. Collective.
+  /// @pre the snapshot has the settings of `settings()`
   void restore(const Snapshot& snapshot);
 
   [[nodiscard]] const nn::Model& model() const { return model_; }
   [[nodiscard]] const DataParallel& data_parallel() const { return data_parallel_; }
-  /// Memory that velocity and averages of weights take on this rank, and on rank 0 not less than on any other.
+  /// Memory of the momentum buffer and the EMA weights on this rank. Rank 0 has at least as much as any other.
   [[nodiscard]] Bytes optimizer_bytes() const { return {velocity().bytes().value + averages().bytes().value}; }
 
  private:

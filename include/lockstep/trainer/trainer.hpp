@@ -13,27 +13,27 @@
 
 namespace lockstep::trainer {
 
-/// The loop: epochs of steps, with evaluations between them.
+/// The training loop: epochs of steps, with evaluations between them.
 class Trainer {
  public:
-  /// Over the whole test set.
+  /// Results over the whole test set.
   struct Evaluation {
     double loss = 0;      ///< mean over the test samples
-    double accuracy = 0;  ///< 0 … 1: of what the first loss term can call right
+    double accuracy = 0;  ///< 0 to 1: fraction of correct predictions, as the first loss term counts them
   };
   /// How far a run has come, and how well it did.
   struct Result {
     std::int64_t epochs = 0;               ///< completed
-    std::int64_t steps = 0;                ///< in all
-    std::int64_t skipped = 0;              ///< of them without an update, because of the loss scale
-    std::optional<Evaluation> evaluation;  ///< the last
+    std::int64_t steps = 0;                ///< steps taken
+    std::int64_t skipped = 0;              ///< steps without an update, because of the loss scale
+    std::optional<Evaluation> evaluation;  ///< the last evaluation
     double best_accuracy = 0;
-    int stopped_by = 0;  ///< what stopped the run before its end, as `stopped_by()`; 0: nothing
+    int stopped_by = 0;  ///< the request that stopped the run before its end, as `stopped_by()`; 0: none
   };
 
-  /// Collective. Everything passed but the data is only referred to and outlives the trainer.
+  /// Makes the replica and the input pipeline. Collective. All arguments except the data must outlive the trainer.
   /// @param listener, observer  may be null
-  /// @throws Error{invalid_argument} on every rank, naming the value that cannot be; Error{mismatch} as Replica
+  /// @throws Error{invalid_argument} on every rank, naming the invalid value; Error{mismatch} as Replica
   Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const data::DatasetPair& data,
           const TrainerOptions& options, Listener* listener = nullptr, Observer* observer = nullptr);
 
@@ -44,23 +44,23 @@ class Trainer {
 
   /// Trains to the end: all epochs, or `steps`, or until it is stopped. Collective. @throws as Replica::step
   Result run();
-  /// Takes at most `most` steps, to the end of the epoch at the furthest, or until it is stopped. @return the number of
-  /// steps taken. Collective.
+  /// Takes up to `most` steps and returns at the end of the epoch or when the run is stopped. Collective.
+  /// @return the number of steps taken
   std::int64_t train_steps(std::int64_t most);
-  /// Over the whole test set, each sample once. Averages running statistics first. Collective.
+  /// Evaluates the whole test set, each sample once. It averages the running statistics first. Collective.
   Evaluation evaluate();
 
   [[nodiscard]] std::int64_t steps_per_epoch() const { return batches_.sampler().steps(); }
-  /// Steps of the whole run: all epochs, or `steps`.
+  /// The number of steps of the whole run: all epochs, or `TrainerOptions::steps`.
   [[nodiscard]] std::int64_t total_steps() const;
-  /// 0 until the ranks have agreed to stop; then the largest value of their requests. The same on all ranks.
+  /// The largest of the ranks' stop requests once they have agreed to stop, and 0 before. The same on all ranks.
   [[nodiscard]] int stopped_by() const { return stopped_by_; }
-  /// Mean loss of the last step's samples over all ranks.
+  /// The mean loss of the last step over the samples of all ranks.
   [[nodiscard]] double last_loss() const { return last_loss_; }
-  /// The same on all ranks. Collective.
+  /// Returns the state of the run, which is the same on all ranks. Collective.
   [[nodiscard]] Snapshot snapshot();
-  /// Goes on from rank 0's snapshot; the other ranks' are ignored. What a snapshot does not hold, such as learning
-  /// rates and the number of epochs, is this run's. Collective.
+  /// Continues from rank 0's snapshot; the snapshots of other ranks are ignored. Values that a snapshot does not hold,
+  /// such as learning rates and the number of epochs, are those of this run. Collective.
   /// @throws Error{mismatch} on every rank, before anything is changed, that names the ranks whose model, precision,
   ///         data, batch or seed are not the snapshot's, and the first of these
   void restore(const Snapshot& snapshot);
