@@ -164,7 +164,7 @@ void HostCommunicator::note_call(HostOperation& operation) {
   operation.follow(chain_, submitted_);
   const Signature& call = operation.signature();
   chain_ = call.hash;
-  ++submitted_;
+  calls_[submitted_++ % remembered] = call;
   if (options_.control) options_.control->note_call({call.call, call.hash});
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -144,8 +145,10 @@ class HostCommunicator : public Communicator, private ProgressSource {
   std::size_t begun_of_those_ = 0;  // the first ones
   std::uint64_t begun_ = 0;         // operations begun so far
   int next_position_ = 0;
-  std::uint64_t submitted_ = 0;  // without messages
-  std::uint64_t chain_ = 0;      // the hash of the last of them
+  std::uint64_t submitted_ = 0;                   // without messages
+  static constexpr std::size_t remembered = 256;  // by how many operations ranks that compare theirs may be apart
+  std::array<Signature, remembered> calls_{};
+  std::uint64_t chain_ = 0;  // the hash of the last of them
   Clock::time_point last_heed_;
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;

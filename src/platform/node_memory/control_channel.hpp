@@ -121,8 +121,6 @@ class ControlChannel {
   /// Notes the next call of this rank, for others to compare with theirs: those of its node look it up, and to the
   /// others the last few go with every question and when this rank leaves. To be called for all calls or for none.
   void note_call(const CallHistory::Call& call) { own_calls_->note(call); }
-  /// This rank's call of a number; nothing if it is not made yet, or is forgotten.
-  [[nodiscard]] std::optional<CallHistory::Call> own_call(std::uint64_t number) const { return own_calls_->at(number); }
   /// How many calls of a rank there have been, as far as is known.
   [[nodiscard]] std::uint64_t calls_of(int rank) const;
   /// A call of this rank or another one; nothing if it is not known, or not any more.
