@@ -5,6 +5,7 @@
     other_options.py TRAIN             prints docs/other-options.md
     other_options.py TRAIN --check     fails where the page in docs/ says something else
 """
+import concurrent.futures
 import pathlib
 import subprocess
 import sys
@@ -100,9 +101,12 @@ def page(train):
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
         conf.write("seed: 3\n")
         conf.flush()
+        pool = concurrent.futures.ThreadPoolExecutor(12)  # a start of MPI is mostly waiting
         for program, options in PROGRAMS.items():
             lines += [f"## {program}", "", "| Typed | Answer |", "|---|---|"]
-            lines += [f"| `{typed}` | {answer(train, typed, conf.name)} |" for typed in map(str.strip, options.split("|"))]
+            typed = [option.strip() for option in options.split("|")]
+            answers = pool.map(lambda option: answer(train, option, conf.name), typed)
+            lines += [f"| `{option}` | {text} |" for option, text in zip(typed, answers)]
             lines.append("")
     return "\n".join(lines)
 
