@@ -138,7 +138,7 @@ class Replica {
   /// While it lives, gradients stay on their ranks.
   class [[nodiscard]] NoSync {
    public:
-    /// Of these scopes, if it is on.
+    /// Enters the scopes if `on` is true.
     NoSync(int& scopes, bool on) : scopes_(&scopes), count_(on ? 1 : 0) { scopes += count_; }
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;

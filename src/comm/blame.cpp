@@ -49,7 +49,7 @@ const Blame::Inquiry& Blame::inquire(ControlChannel& control, int rank, Clock::d
 
 Blame::Verdict Blame::follow(ControlChannel& control, const std::vector<int>& awaited, Clock::time_point now) {
   Verdict verdict;
-  // Of a time in which this rank was held up itself, only a moment counts: then others may have been, too.
+  // If this rank was held up itself, only a moment of that time counts, because others may have been held up, too.
   constexpr int fewest_looks = 10;
   const Clock::duration passed = std::min(now - std::exchange(last_look_, now), patience_ / fewest_looks);
   std::vector<int> trail = awaited;

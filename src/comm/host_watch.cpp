@@ -159,7 +159,7 @@ std::optional<Error> HostCommunicator::difference_from(int rank, std::uint64_t n
   return earlier_disagreement(rank, first->first, first->second, number, is_first);
 }
 
-/// The same of any rank.
+/// The error if any rank is known to have called something else.
 std::optional<Error> HostCommunicator::first_difference(std::uint64_t noticed_in) const {
   for (int other = 0; other < size(); ++other) {
     if (other == rank().value) continue;

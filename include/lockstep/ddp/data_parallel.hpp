@@ -116,7 +116,7 @@ class DataParallel {
   ///         or if gradients are to be checked and the queue is a stream; Error{unsupported} on another thread if MPI
   ///         was not initialized for that; Error{transport | timeout}
   void ready(int parameter, Queue queue = Queue::host());
-  /// The same of a gradient that may have moved, as that of a std::vector or of a tensor that the program replaces:
+  /// Takes a gradient that may have moved, such as that of a std::vector or of a tensor that the program replaces:
   /// what is reduced is what the program has. From now on the parameter's gradient is there; finish() writes its sum
   /// there, also in later steps in which it is not made ready, until another call says where it has moved.
   /// @param gradient  of as many elements and the same dtype; `gradient(parameter)` may be among what it can be
