@@ -97,7 +97,7 @@ class OptionValues {
   /// Sets the default of an option whose row only describes it, since it follows from others.
   void default_to(const std::string& name, OptionValue value) { defaults_.insert_or_assign(name, std::move(value)); }
   /// Every option that all ranks must have alike, as "--lr" and its value with all digits, those without a value too.
-  /// Of a text that is long, or not printable, there is the beginning and a hash.
+  /// A text that is long or not printable is shown by its beginning and a hash.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> of_all_ranks() const;
 
   /// @return false if it is there already

@@ -29,7 +29,7 @@ class ValueCheck {
   bool is_due();
   /// Hashes the values of a step in which they are compared. @param progress  called after each tensor
   void look(const Tensors& tensors, const std::function<void()>& progress);
-  /// Of this rank's hashes; zeros in a step in which values are not compared.
+  /// The digest of this rank's hashes. It is zero in a step in which values are not compared.
   [[nodiscard]] const Digest& digest() const { return digest_; }
   /// @param sums  of the digests over all ranks; @param step  its number
   /// @throws Error{mismatch} on every rank, naming the first tensor that differs, the ranks and the step, if the values

@@ -129,7 +129,7 @@ double ProgressDisplay::images_per_second(const ProgressEvent& event) const {
   return seconds > 0 ? static_cast<double>(event.images - from_.images) / seconds : 0;
 }
 
-/// Of training, and of the evaluations to come, once one has shown how long they take.
+/// The time left for training, and for the evaluations to come once one has shown how long they take.
 double ProgressDisplay::seconds_left(const ProgressEvent& event) const {
   const std::int64_t done = (event.epoch - 1) * run_.steps_per_epoch + event.step;
   const auto images = static_cast<double>(images_of(run_, run_.steps) - images_of(run_, done));

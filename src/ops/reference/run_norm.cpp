@@ -76,7 +76,7 @@ class RunNormKernel final : public Kernel {
     }
   }
 
-  /// Of a run, with g = dy·weight and the normalized x̂.
+  /// The sums of a run, with g = dy·weight and the normalized x̂.
   struct Sums {
     double g = 0;
     double g_x = 0;
