@@ -82,7 +82,9 @@ speed() {
     rm -f "$out"/speed."$model".*
     for ((round = 1; round <= rounds; ++round)); do
       lockstep_run "$out/programs/torch_ddp" speed "$model" >>"$out/speed.$model.lockstep"
-      for way in no yes; do python_run speed "$model" "$way" >>"$out/speed.$model.$way" 2>"$out/log.txt"; done
+      for way in no yes; do
+        python_run speed "$model" "$way" >>"$out/speed.$model.$way" 2>"$out/log.txt" || fail "$(cat "$out/log.txt")"
+      done
     done
     "$python" - "$out/speed.$model" "$model" <<'END'
 import statistics, sys

@@ -7,6 +7,7 @@
   torch_ddp.py compare MODEL FOLDER BOUND   fails if lockstep's weights and PyTorch's differ by more
   torch_ddp.py speed MODEL VIEW             prints steps per second; VIEW: yes with gradient_as_bucket_view
 """
+import os
 import pathlib
 import sys
 import time
@@ -125,7 +126,10 @@ def main():
         train(arguments[0], pathlib.Path(arguments[1]))
     else:
         speed(arguments[0], arguments[1] == "yes")
+    dist.barrier()
     dist.destroy_process_group()
+    # PyTorch 2.15 aborts now and then when the interpreter destroys a thread of Gloo's that is still running.
+    os._exit(0)
 
 
 if __name__ == "__main__":
