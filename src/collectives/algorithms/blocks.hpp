@@ -18,8 +18,8 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-/// A buffer cut into blocks of equal size and a shorter last one. Each block is a collective with a plan of its own;
-/// several blocks in flight form a pipeline.
+/// A buffer divided into blocks of equal size and a shorter last one. Each block is a collective with a plan of its
+/// own; several blocks in flight form a pipeline.
 class Blocks {
  public:
   /// @pre block > 0
@@ -71,7 +71,7 @@ struct BlockView {
   [[nodiscard]] std::int64_t output(int owner, std::int64_t plan_offset) const {
     return table == nullptr ? (*this)(plan_offset) : look_up(table->output, owner, plan_offset);
   }
-  /// For either buffer. @pre there is no table
+  /// Maps an offset in the input or output. @pre there is no table
   [[nodiscard]] std::int64_t operator()(std::int64_t plan_offset) const {
     return plan_offset / part_count * part_stride + offset + plan_offset % part_count;
   }

@@ -132,7 +132,7 @@ struct Dependencies {
 /// Number of blocks of a channel that the ranks of a node keep apart, see `prove_succession`.
 inline constexpr int slots_of_a_channel = 2;
 
-/// One entry for each step, without dependencies that follow by transitivity if that is cheap to detect.
+/// Returns one entry for each step, without dependencies that follow by transitivity if those are cheap to detect.
 std::vector<Dependencies> dependencies(const Plan& plan);
 
 }  // namespace lockstep::collectives
