@@ -24,7 +24,7 @@ struct Links {
   int sharing = 1;
 };
 
-/// All links alike.
+/// Returns links whose rates are all equal.
 inline Links alike(const Rates& rates) { return {.near = rates, .far = rates, .folding = rates}; }
 
 /// 2(p−1)α + 2(p−1)/p·nβ + (p−1)/p·nγ. It is exact if p divides the elements; otherwise the value for n rounded up to a
@@ -62,8 +62,8 @@ double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& ra
 /// α + (p−1)(nβ + nγ) for p > 1 ranks of one node. Exact.
 double pull_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
-/// The formula of an algorithm, on one node for those that use shared memory. Rings and trees pass the buffer from rank
-/// to rank and are computed as if all links were far ones.
+/// Returns the cost by the formula of an algorithm, on one node for those that use shared memory. Rings and trees pass
+/// the buffer from rank to rank and are computed as if all links were far ones.
 double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Links& links, int radix = 2);
 
 /// ⌈log₂p⌉(α + nβ). Exact.
@@ -72,16 +72,16 @@ double binomial_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates);
 /// (p−1)(α + nβ), n the bytes of one rank's part. Exact.
 double ring_all_gather_seconds(int ranks, Bytes part, const Rates& rates);
 
-/// (p−1)(α + nβ + nγ), n the bytes of one rank's part. Exact where each rank brings one leaf.
+/// (p−1)(α + nβ + nγ), n the bytes of one rank's part. Exact if each rank contributes one leaf.
 double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates);
 
-/// ⌈log₂p⌉(α + nβ + nγ). Exact where each rank brings one leaf.
+/// ⌈log₂p⌉(α + nβ + nγ). Exact if each rank contributes one leaf.
 double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
 /// ⌈log₂p⌉α + (p−1)nβ, n the bytes of one part. Exact, also for a scatter.
 double binomial_gather_seconds(int ranks, Bytes part, const Rates& rates);
 
-/// (p−1)(α + nβ) less all but one of the messages' wire_seconds, n the bytes of one part. Exact.
+/// (p−1)(α + nβ) minus all but one of the messages' wire_seconds, n the bytes of one part. Exact.
 double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates);
 
 /// ⌈log₂p⌉·α. Exact.
