@@ -74,7 +74,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   virtual void release() = 0;
   /// Gives access to the state of operations outside `prepare` and `release`: see `Progress::Exclusive`.
   [[nodiscard]] Progress& progress_of_rank() const { return *progress_; }
-  /// For destructors: returns whether close() was called. If it was not, prints a notice, ends the pending operations
+  /// For destructors: returns whether close() was called. If it was not, gives notice, ends the pending operations
   /// as failed, reports the failure to the other ranks, and parks all operations, because messages may still arrive in
   /// their buffers.
   bool depart() noexcept;
@@ -138,7 +138,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   Capabilities capabilities_;
   Options options_;
   Progress* progress_;
-  // ranks that the last question is sent to; kept as a member so that a waiting training step allocates nothing
+  // The last question is sent to these ranks. They are a member so that a training step that waits allocates nothing.
   std::vector<int> asked_;
   using Pool = std::vector<std::shared_ptr<HostOperation>>;
   Pool pool_;
@@ -146,11 +146,11 @@ class HostCommunicator : public Communicator, private ProgressSource {
   Pool kept_;                              // prepared operations
   std::vector<HostOperation*> under_way_;  // without messages, in the order of submission
   std::vector<HostOperation*> messages_under_way_;
-  std::size_t begun_of_those_ = 0;  // the first operations of under_way_
-  std::uint64_t begun_ = 0;         // operations begun so far
+  std::size_t begun_of_those_ = 0;  // how many of under_way_ have begun, from the front
+  std::uint64_t begun_ = 0;         // number of operations begun so far
   int next_position_ = 0;
   std::uint64_t submitted_ = 0;  // without messages
-  // How many operations apart two ranks may be that compare their calls.
+  // Two ranks can compare their calls if they are at most this many operations apart.
   static constexpr std::size_t remembered = 256;
   std::array<Signature, remembered> calls_{};
   std::uint64_t chain_ = 0;  // hash of the last call

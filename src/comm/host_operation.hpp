@@ -48,18 +48,18 @@ class HostOperation : public Operation {
   }
 
   [[nodiscard]] CollectiveKind kind() const { return kind_; }
-  /// The signature that ranks compare, chained to the operations before this one.
+  /// Returns the signature that ranks compare, chained to the operations before this one.
   [[nodiscard]] const Signature& signature() const { return signature_; }
-  /// Index among the operations of its communicator, from 0; messages have none.
+  /// Returns its index among the operations of its communicator, from 0; messages have none.
   [[nodiscard]] std::uint64_t number() const { return number_; }
   /// Sets the index and chains the signature. @param before  the hash of the operation before this one
   void follow(std::uint64_t before, std::uint64_t number) {
     signature_ = chained(call_, before);
     number_ = number;
   }
-  /// Its kind, label and size, for error messages.
+  /// Returns its kind, label and size, for error messages.
   [[nodiscard]] ErrorContext identity() const;
-  /// The identity, and also the peer and step that it waits for, as far as they are known.
+  /// Returns the identity and, as far as they are known, the peer and step that it waits for.
   [[nodiscard]] ErrorContext context() const;
   /// @param now  the time at which it ended
   [[nodiscard]] Span span(Clock::time_point now) const;
@@ -80,7 +80,7 @@ class HostOperation : public Operation {
   [[nodiscard]] bool is_silent_since(Clock::time_point then) const { return !has_advanced_ && last_advance_ < then; }
   /// Returns whether it has not advanced since the last call of this function.
   [[nodiscard]] bool has_asked() { return std::exchange(has_asked_, true); }
-  /// Ends as failed; messages under way stay under way.
+  /// Ends as failed; messages in flight stay in flight.
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
   /// Calls the function of a reduce_then. @throws Error that names the operation, for any exception of the function
   void apply(const ConstBuffer& sum, const Buffer& out, Count offset) const;
@@ -102,7 +102,7 @@ class HostOperation : public Operation {
 
  private:
   virtual void add_pending(ErrorContext& /*context*/) const {}
-  /// Name of its algorithm, for the observer; the string lives as long as the program.
+  /// Returns the name of its algorithm, for the observer; the string lives as long as the program.
   [[nodiscard]] virtual std::string_view algorithm() const { return {}; }
 
   HostCommunicator* owner_ = nullptr;

@@ -235,7 +235,7 @@ void HostCommunicator::check_silence(const HostOperation& operation, Clock::dura
   if (silent < deadline - 4 * patience) return blame_.forget();
   Blame::Verdict verdict;
   if (options_.control) {
-    // Younger operations may only wait for the oldest one.
+    // Younger operations may be waiting only because of the oldest one.
     const HostOperation* const oldest = is_message(operation.kind()) ? nullptr : oldest_pending();
     verdict = blame_.follow(*options_.control, (oldest == nullptr ? operation : *oldest).awaited(), now);
   }

@@ -12,7 +12,7 @@ constexpr std::chrono::duration<double> longest_wait = std::chrono::hours(24 * 3
 
 }  // namespace
 
-/// Prints a notice if the operation is still pending. It prints none while an exception propagates, or while the
+/// Gives notice if the operation is still pending. It gives none while an exception propagates, or while the
 /// program has yet to receive an error, because the exception or the error then explains the pending operation.
 Work::~Work() {
   if (!operation_ || has_ended() || std::uncaught_exceptions() > 0) return;
@@ -24,7 +24,7 @@ Work::~Work() {
 
 Work& Work::operator=(Work&& other) noexcept {
   if (this != &other) {
-    const Work dropped(std::move(*this));  // its destructor prints a notice if it is still pending
+    const Work dropped(std::move(*this));  // its destructor gives notice if it is still pending
     operation_ = std::move(other.operation_);
     progress_ = other.progress_;
   }

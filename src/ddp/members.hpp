@@ -29,7 +29,7 @@ class Members {
   /// Splits the group. Collective. @param over  a communicator of all ranks of this group
   virtual std::unique_ptr<Members> split(std::optional<int> color, int key, Communicator& over,
                                          const GroupOptions& options) = 0;
-  /// Collective.
+  /// Closes the members. Collective.
   virtual void close() = 0;
 };
 

@@ -84,14 +84,15 @@ struct BlockView {
   }
 };
 
-/// Number of elements (of the buffer, or of each part) of a block such that its messages have about `segment` elements:
-/// ring all-reduce: one segment for each rank, as a message is a chunk;
-///   by double tree: two, one for each tree;
-///   by recursive doubling: one, as a message is the whole block;
-///   by halving-doubling and in tree order: ⌊log₂p⌋ + 1: messages are ½, ¼, … of a block, and their mean is then a
-///   segment, whereas a block of two segments would mean smaller messages on more ranks;
-/// gather and scatter: 2/p of one, so that the largest message, of half the ranks' parts, is one;
-/// all other operations: one.
+/// Returns the number of elements (of the buffer, or of each part) of a block such that its messages have about
+/// `segment` elements:
+/// - ring all-reduce: one segment for each rank, because a message is a chunk;
+/// - all-reduce by double tree: two segments, one for each tree;
+/// - all-reduce by recursive doubling: one segment, because a message is the whole block;
+/// - all-reduce by halving-doubling and in tree order: ⌊log₂p⌋ + 1 segments. Messages are ½, ¼, … of a block, so their
+///   mean is a segment, whereas a block of two segments would give smaller messages on more ranks;
+/// - gather and scatter: 2/p of a segment, so that the largest message, with half the ranks' parts, is one segment;
+/// - all other operations: one segment.
 /// @pre ranks ≥ 1, segment > 0
 Count block_count(CollectiveKind kind, Algorithm algorithm, int ranks, Count segment);
 

@@ -24,7 +24,7 @@ struct Round {
   }
 };
 
-/// Every member receives its part from all others and adds up the contributions.
+/// Every member receives the contributions to its part from all others and reduces them.
 void reduce_scatter(PlanBuilder& plan, const Fold& fold, const Round& round) {
   const Group& group = round.group;
   std::vector<Range> pieces(static_cast<std::size_t>(group.size), round.kept());

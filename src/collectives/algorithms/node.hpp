@@ -15,7 +15,7 @@ namespace lockstep::collectives {
 /// How the other ranks of a node access a rank's data. Ranks need not agree on direct or staged.
 enum class Reach : std::uint8_t {
   direct,  ///< input and output are in memory that all of them can access
-  staged,  ///< only the staging area is; data for the others are copied into it, and their data out of it
+  staged,  ///< only the staging area is; data for other ranks are copied into it, and their data out of it
   pulled,  ///< staged, and every rank reduces everything itself, with a single synchronization; on all ranks or none
 };
 

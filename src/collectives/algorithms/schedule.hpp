@@ -60,11 +60,12 @@ class Schedule {
   Schedule(std::vector<Stretch> stretches, std::optional<Count> part_stride, Count step = {})
       : stretches_(std::move(stretches)), part_stride_(part_stride), step_(step) {}
 
-  /// Number of plans to run: none for an empty buffer, one for a barrier.
+  /// Returns the number of plans to run: none for an empty buffer, one for a barrier.
   [[nodiscard]] std::int64_t size() const { return stretches_.empty() ? 0 : stretches_.back().end; }
-  /// The stretches. There are at most two if parts have equal length, since all blocks but the last share a plan.
+  /// Returns the stretches. There are at most two if parts have equal length, since all blocks but the last share a
+  /// plan.
   [[nodiscard]] const std::vector<Stretch>& stretches() const { return stretches_; }
-  /// The index of the stretch that contains a block. @pre 0 ≤ block < size(), as for the others
+  /// Returns the index of the stretch that contains a block. @pre 0 ≤ block < size(), as for the functions below
   [[nodiscard]] std::size_t stretch_of(std::int64_t block) const;
   [[nodiscard]] const Plan& plan(std::int64_t block) const { return stretches_[stretch_of(block)].plan; }
   [[nodiscard]] BlockView view(std::int64_t block) const;

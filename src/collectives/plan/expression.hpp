@@ -28,10 +28,10 @@ class Expressions {
   /// @pre number ≥ 0
   Expression leaf(int number);
   Expression combine(Expression a, Expression b);
-  /// ((e₀ ⊕ e₁) ⊕ e₂) ⊕ …; neutral if there are none.
+  /// Returns ((e₀ ⊕ e₁) ⊕ e₂) ⊕ …; neutral if there are no operands.
   Expression left_fold(std::span<const Expression> operands);
 
-  /// The tree with all leaves from number `first` on replaced by the neutral element.
+  /// Returns the tree with all leaves from number `first` on replaced by the neutral element.
   Expression without_leaves_from(int first, Expression e);
 
   /// Returns the number of leaves of the tree, counting every occurrence; it stops counting at 2³¹.

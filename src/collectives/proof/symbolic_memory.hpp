@@ -34,7 +34,7 @@ struct Extent {
   std::int64_t end;
 };
 
-/// Number of elements of the memories that a trial gives to each rank.
+/// Returns the number of elements of a memory that a trial gives to each rank.
 std::int64_t input_count(const Trial& trial, int ranks, int rank);
 std::int64_t output_count(const Trial& trial, int ranks, int rank);
 /// Returns the elements that `from` sends to `to` in an all_to_all_v, or the elements of the part of `from` otherwise.
