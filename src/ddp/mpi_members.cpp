@@ -98,8 +98,8 @@ std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options,
   group.set_deadline(options.deadline);
   const Phase phase(group, "making a ProcessGroup");
   require_equal(group, {{"device", std::string(name(options.device))}});
-  if (options.device == Device::cuda)
-    agree(group, [&] { (void)nccl_algorithm(options); });  // checked first on all ranks
+  // All ranks check this first.
+  if (options.device == Device::cuda) agree(group, [&] { (void)nccl_algorithm(options); });
   auto members = std::make_unique<MpiMembers>(std::move(group), options, gpu);
   check_thread_level(options);
   return members;

@@ -115,8 +115,7 @@ class ScheduleCache {
   Bytes staging_;
   bool shares_;
   std::map<Key, std::shared_ptr<const CompiledSchedule>> schedules_;
-  decltype(schedules_)::const_iterator last_ =
-      schedules_.end();  // last schedule used, which is usually the next one too
+  decltype(schedules_)::const_iterator last_ = schedules_.end();  // last one used, usually the next one too
   std::map<PartsKey, std::shared_ptr<const CompiledSchedule>, Before> schedules_of_parts_;
 };
 

@@ -15,8 +15,8 @@ Plan pairwise_all_to_all(Rank me, int ranks, Count count) {
     plan.send(to, part(Memory::input, to));
     plan.receive(from, part(Memory::output, from));
   }
-  plan.copy(part(Memory::output, me.value),
-            part(Memory::input, me.value));  // last, so that it overlaps with the messages
+  // The copy is the last step, so that it overlaps with the messages.
+  plan.copy(part(Memory::output, me.value), part(Memory::input, me.value));
   return plan.take();
 }
 

@@ -15,8 +15,8 @@ namespace lockstep::collectives {
 /// It needs (radix−1)·count elements of scratch.
 /// @param radix  the largest group; rounded down to a power of two
 /// @pre    0 ≤ me < ranks; the output holds the rank's contribution; radix ≥ 2
-/// @cost   log₂q·(α + nβ + nγ), q = the largest power of two ≤ p; 2α + 2nβ + nγ more if q < p. With radix r about log_r
-///         q·(α + (r−1)(nβ + nγ)) if a port can hold r−1 messages at a time.
+/// @cost   log₂q·(α + nβ + nγ), q = the largest power of two ≤ p; 2α + 2nβ + nγ more if q < p. With radix r about
+///         log_r q·(α + (r−1)(nβ + nγ)) if a port can hold r−1 messages at a time.
 /// @throws std::bad_alloc only; nothing is communicated here
 /// @source Thakur, Rabenseifner & Gropp, Int. J. High Perform. Comput. Appl. 19(1), 2005; radix: Ruefenacht, Bull &
 ///         Booth, Parallel Computing 69, 2017

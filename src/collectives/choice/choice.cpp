@@ -29,8 +29,8 @@ constexpr std::array fast{Algorithm::shared_memory,
                           Algorithm::halving_doubling,
                           Algorithm::recursive_doubling};
 
-/// Returns whether the algorithm can be faster here than a simpler one: it needs ranks that share memory and, for a
-/// hierarchical algorithm, several nodes.
+/// Returns whether the algorithm can be faster here than a simpler one. An algorithm that uses shared memory needs
+/// nodes with several ranks and, if it is hierarchical, several nodes.
 bool is_worthwhile(Algorithm algorithm, const ShapeSummary& shape) {
   if (!uses_shared_memory(algorithm)) return true;
   return shape.max_ranks_per_node > 1 && (algorithm == Algorithm::shared_memory || shape.nodes > 1);
@@ -64,8 +64,8 @@ ShapeSummary summarize(const ClusterShape& shape) {
 
 bool is_possible(const ShapeSummary& s) {
   if (s.nodes < 1 || s.min_ranks_per_node < 1 || s.max_ranks_per_node < s.min_ranks_per_node) return false;
-  const auto others =
-      static_cast<std::int64_t>(s.nodes) - 1;  // all nodes but one that has the fewest or the most ranks
+  // These are all nodes but one that has the fewest, or the most, ranks.
+  const auto others = static_cast<std::int64_t>(s.nodes) - 1;
   return others * s.min_ranks_per_node + s.max_ranks_per_node <= s.ranks &&
          s.ranks <= s.min_ranks_per_node + others * s.max_ranks_per_node;
 }

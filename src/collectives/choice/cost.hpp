@@ -37,8 +37,8 @@ double double_tree_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rate
 
 /// Returns 2·log₂q·α + 2(q−1)/q·nβ + (q−1)/q·nγ with q the largest power of two ≤ p, plus 2α + 2nβ + nγ if q < p; α and
 /// β belong to the link at each round's distance. If all links are alike it is exact if q divides the elements;
-/// otherwise the value for n rounded up to a multiple is an upper bound. With a radix above 2 a round of g ranks has g
-/// − 1 messages instead of log₂g rounds, and costs (g − 1)·α minus all but one of their wire_seconds, which overlap.
+/// otherwise the value for n rounded up to a multiple is an upper bound. With a radix above 2, g − 1 messages in a
+/// round of g ranks replace log₂g rounds, and cost (g − 1)·α minus all but one of their wire_seconds, which overlap.
 /// This is exact if additions are free and p is a power of two; for other p up to 64 it is at most a quarter too low
 /// and a twentieth too high.
 double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix = 2);
