@@ -39,13 +39,13 @@ void widen(const Buffer& from, const Buffer& to) {
   kernels::convert(std::span<const float16>(halves<float16>(from)), floats);
 }
 
-/// An operation of the inner communicator, with the conversions around it.
+/// An operation of the inner communicator, with the conversions before and after it.
 class CompressedOperation : public HostOperation {
  public:
   CompressedOperation(std::shared_ptr<Communicator> inner, WireFormat format)
       : inner_(std::move(inner)), wire_dtype_(dtype_of(format)) {}
 
-  /// @pre begun before the collective's label and counts end
+  /// @pre begin() is called while the collective's label and counts are valid
   void prepare(const Collective& collective) { collective_ = collective; }
 
   void begin(const Turn& /*turn*/) override {
@@ -85,7 +85,7 @@ class CompressedOperation : public HostOperation {
       result_ = slice(wire_, offset_of_part(c.parts, inner_->rank()), c.out.count);
       return inner_->reduce_scatter_v(wire_, result_, c.parts, c.op, c.queue, c.label);
     }
-    result_ = slice(wire_, {0}, c.out.count);  // nothing away from the root of a reduce
+    result_ = slice(wire_, {0}, c.out.count);  // in a reduce, empty on all ranks but the root
     if (c.kind == CollectiveKind::reduce) return inner_->reduce(wire_, wire_, c.op, c.root, c.queue, c.label);
     return inner_->all_reduce(wire_, wire_, c.op, c.queue, c.label);
   }
@@ -95,15 +95,16 @@ class CompressedOperation : public HostOperation {
   Collective collective_;
   bool compressed_ = false;
   Allocation memory_;
-  Buffer wire_;    // the input in the wire's format, reduced in place
-  Buffer result_;  // this rank's part of it
-  // Kept until the next one: as long as this object is in use, the inner communicator gives its own to nobody else, and
-  // afterwards the same again, which has memory of the right size.
+  Buffer wire_;    // the input in the wire format, reduced in place
+  Buffer result_;  // this rank's part of wire_
+  // The inner communicator's work is kept until the next operation: as long as it is held, the inner communicator
+  // reuses its operation for no other work, and afterwards it returns the same one again, which has memory of the right
+  // size.
   std::optional<Work> work_;
 };
 
-/// The inner communicator orders the operations, watches their deadline and tells the observer; here each begins at
-/// once.
+/// A communicator whose inner communicator orders the operations, watches their deadline and notifies the observer.
+/// Here each operation begins at once.
 class Compressed : public HostCommunicator {
  public:
   Compressed(std::unique_ptr<Communicator> inner, WireFormat format, Progress& progress)

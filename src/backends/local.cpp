@@ -24,15 +24,15 @@ class LocalGroup {
   [[nodiscard]] const ClusterShape& shape() const { return shape_; }
   [[nodiscard]] const std::shared_ptr<Mailboxes>& boxes() const { return boxes_; }
 
-  /// This rank's view of what its node shares. The first to ask says how large it is.
+  /// Returns this rank's view of its node's shared memory. The first rank that asks determines the size.
   std::shared_ptr<NodeMemory> memory(Rank rank, Bytes control_bytes) {
     const std::scoped_lock lock(mutex_);
     if (memories_.empty()) memories_ = share(control_bytes);
     return memories_[static_cast<std::size_t>(rank.value)];
   }
 
-  /// This rank's end of its next communicator's channel.
-  /// @throws Error{mismatch} unless its settings are those of the first rank, and tells the others
+  /// Returns this rank's end of the control channel of its next communicator.
+  /// @throws Error{mismatch} if its settings differ from those of the first rank, and reports that to the other ranks
   std::shared_ptr<ControlChannel> next_control(Rank rank, std::string host, const std::vector<Setting>& settings) {
     const std::scoped_lock lock(mutex_);
     const auto me = static_cast<std::size_t>(rank.value);
@@ -56,11 +56,11 @@ class LocalGroup {
   struct Channel {
     std::vector<std::shared_ptr<NodeMemory>> words;  // by rank
     std::shared_ptr<LocalPosts> posts;
-    Rank first;  // who came first, and what it goes by
+    Rank first;  // the first rank to come, whose settings are below
     std::vector<Setting> settings;
   };
 
-  /// Memory for each node. @return by rank
+  /// Makes shared memory for each node. @return the views by rank
   [[nodiscard]] std::vector<std::shared_ptr<NodeMemory>> share(Bytes control_bytes) const {
     std::vector<std::shared_ptr<NodeMemory>> memories(static_cast<std::size_t>(shape_.ranks()));
     for (int node = 0; node < shape_.nodes(); ++node) {
@@ -75,7 +75,7 @@ class LocalGroup {
   std::shared_ptr<Mailboxes> boxes_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<NodeMemory>> memories_;  // by rank
-  std::vector<Channel> channels_;                      // one for each communicator, in the order in which they are made
+  std::vector<Channel> channels_;                      // one for each communicator, in the order of creation
   std::vector<std::size_t> channels_made_;             // by rank
 };
 

@@ -11,18 +11,18 @@ namespace lockstep::backends {
 
 class LocalGroup;
 
-/// What the threads of one process that act as ranks share.
+/// Makes the state shared by the threads of one process that act as ranks.
 /// @throws Error{invalid_argument} unless there is a rank
 std::shared_ptr<LocalGroup> make_local_group(int ranks);
-/// Threads that act as ranks of several nodes: only those of one node share memory, the others exchange messages.
+/// Makes the state of threads that act as ranks of several nodes: only the threads of one node share memory, the others
+/// exchange messages.
 std::shared_ptr<LocalGroup> make_local_group(ClusterShape shape);
 
-/// One thread's end of a group: lockstep's own algorithms, with memory copies for messages. Each thread has a Progress
-/// of its own. All give the same options.
+/// Makes one thread's communicator in a group: lockstep's own algorithms, with memory copies for messages. Each thread
+/// has a Progress of its own. All threads pass the same options.
 /// @throws Error{invalid_argument} if `rank` is not in the group or an option is out of range; Error{mismatch} that
-/// says
-///         what is different from the first rank's options, on a rank that comes later. The others hear of it, as of
-///         any failure: nobody waits here for anybody
+///         names the differences from the first rank's options, on a rank that comes later. The other ranks learn of it
+///         as of any failure, because no rank waits for another here.
 std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& group, Rank rank, Progress& progress,
                                          const PlanOptions& options = {});
 

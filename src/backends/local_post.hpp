@@ -15,7 +15,7 @@
 
 namespace lockstep::backends {
 
-/// Where threads of different nodes leave each other texts.
+/// Mailboxes for texts between threads of different nodes.
 class LocalPosts {
  public:
   explicit LocalPosts(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
@@ -37,7 +37,7 @@ class LocalPosts {
   std::vector<std::deque<std::string>> boxes_;  // by receiver
 };
 
-/// One thread's end of them.
+/// One thread's end of the mailboxes.
 class LocalPost final : public ControlChannel::Post {
  public:
   LocalPost(std::shared_ptr<LocalPosts> posts, Rank me) : posts_(std::move(posts)), me_(me) {}

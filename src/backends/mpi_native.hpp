@@ -12,18 +12,18 @@
 namespace lockstep::backends {
 
 struct MpiNativeOptions {
-  /// Larger operations are cut into pieces: MPI's counts are ints.
+  /// Larger operations are divided into pieces, because MPI's counts are ints.
   Bytes message_limit{1 << 30};
-  /// All ranks compare what they call before each operation, and fail with Error{mismatch} before data are touched.
+  /// Makes all ranks compare their calls before each operation, and fail with Error{mismatch} before data are touched.
   /// Operations then run one at a time, each after an exchange of a few bytes.
   bool check = false;
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
-  Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator
+  Observer* observer = nullptr;  ///< is notified of each operation that ends; outlives the communicator
 };
 
-/// The MPI library's own nonblocking collectives; the order of addition is the library's, and so is what becomes of an
-/// integer sum that overflows (Open MPI 4.1 cuts off uint8 at 255 in reduce_scatter, where lockstep's own wrap round).
-/// Collective over `group`, which may be closed afterwards.
+/// Makes a communicator over the MPI library's own nonblocking collectives. The library determines the order of
+/// addition and the result of an integer overflow (Open MPI 4.1 saturates uint8 at 255 in reduce_scatter, where
+/// lockstep's own algorithms wrap around). Collective over `group`, which may be closed afterwards.
 /// @throws Error{transport}; Error{invalid_argument} if the message limit is below 8 bytes
 std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& progress,
                                               const MpiNativeOptions& options = {});

@@ -9,11 +9,11 @@
 
 namespace lockstep::backends {
 
-/// lockstep's own algorithms over MPI messages: after this call no MPI collective is used.
-/// Collective over `group`, which may be closed afterwards. A selection that forces nothing goes without shared memory
-/// where there can be none; whoever asks for it by name gets an error.
-/// @throws Error{unsupported}, on every rank, where shared memory is asked for and there is none; Error{transport};
-/// Error{invalid_argument} if an option is out of range
+/// Makes a communicator that runs lockstep's own algorithms over MPI messages: after this call it uses no MPI
+/// collective. Collective over `group`, which may be closed afterwards. If the ranks of a node cannot share memory, a
+/// selection that forces nothing uses messages only, and one that forces an algorithm in shared memory fails.
+/// @throws Error{unsupported}, on every rank, if shared memory is demanded and not available; Error{transport};
+///         Error{invalid_argument} if an option is out of range
 std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, const PlanOptions& options = {});
 
 }  // namespace lockstep::backends

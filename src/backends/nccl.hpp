@@ -22,9 +22,9 @@ namespace lockstep::backends {
 
 /// The algorithm of all-reduces. `automatic` is NCCL's own choice, for each size and cluster; `ring` and `tree` force
 /// one of its algorithms. All three add in an order that NCCL does not document. `tree_order` adds in the canonical
-/// order
-/// (`collectives/plan/canonical_order.hpp`), for any number and placement of ranks: the result has the bits of
-/// `mpi_plan` with that algorithm, and of a sum in one process. NCCL moves the contributions, and a kernel adds them.
+/// order (`collectives/plan/canonical_order.hpp`), for any number and placement of ranks: the result is bitwise equal
+/// to that of `mpi_plan` with that algorithm, and to a sum in one process. NCCL moves the contributions, and a kernel
+/// adds them.
 ///
 /// An algorithm is forced by an environment variable, NCCL_ALGO, which is set while a communicator is made and then
 /// restored; other threads that read or change the environment at that time may see it. NCCL's source reads it for each
@@ -42,7 +42,7 @@ struct NcclGroup {
   Rank rank;
   int size = 1;
   int gpu = 0;  ///< index among the GPUs visible to this process; each rank of a node has a different GPU
-  /// Throws on every rank the error that any of them brings, so that no rank waits for one that was refused.
+  /// Throws on every rank the error that any of them passes, so that no rank waits for one that was refused.
   /// Collective; a single rank throws its own error.
   std::function<void(const std::optional<Error>&)> agree;
   /// Returns on every rank what rank 0 passes; the others' argument is empty. Collective.
@@ -51,7 +51,7 @@ struct NcclGroup {
 
 struct NcclOptions {
   /// The algorithm of all_reduce; the same on all ranks. In tree order `Work::then` waits until the stream has the last
-  /// part of the operation, hence longer for a long buffer.
+  /// part of the operation, which takes longer for a long buffer.
   NcclAlgorithm algorithm = NcclAlgorithm::automatic;
   /// An operation that could run and makes no progress for this time fails with Error{timeout}; so does the start.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
@@ -59,8 +59,8 @@ struct NcclOptions {
   /// data are touched; null: they do not compare. It has the same ranks in the same order. With it an operation reaches
   /// its stream when all ranks have submitted it, and `Work::then` waits for that on the host.
   std::shared_ptr<Exchange> check = nullptr;
-  /// The channel by which ranks tell each other of failures, so that none waits for the deadline; null: they do not. It
-  /// belongs to this communicator alone, and is closed with it.
+  /// The channel by which ranks report failures to each other, so that none waits for the deadline; null: they do not
+  /// report them. It belongs to this communicator alone, and is closed with it.
   std::shared_ptr<ControlChannel> control = nullptr;
   std::string hostname;          ///< the host of this rank, for error messages
   Observer* observer = nullptr;  ///< notified of each operation that ends; outlives the communicator
@@ -76,18 +76,19 @@ struct NcclOptions {
 /// way, and one whose queue is not captured while the communicator's stream is. The submission throws any other
 /// failure; the capture must then be given up. docs/gpus.md has the rules for graphs.
 ///
-/// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator (and for a progress
-/// thread, where there is one).
-/// NCCL is loaded at the first call in a process (docs/gpus.md says from where). @pre it has the same version on all
-/// ranks
+/// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator, and for the
+/// progress thread if there is one. NCCL is loaded at the first call in a process (docs/gpus.md says from where). @pre
+/// it has the same version on all ranks
 /// @throws on every rank, Error{unsupported} in a build without NCCL, without a GPU, where NCCL cannot be loaded or its
 ///         version cannot be used, for a second algorithm of NCCL's in one process, or for tree order in a build
 ///         without a CUDA compiler; Error{invalid_argument} for two ranks on one GPU; Error{transport | device |
 ///         timeout}
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options = {});
 
-/// The version of NCCL that this process uses, "2.28.9"; empty in a build without it. Loads NCCL at the first call.
-/// @throws Error{unsupported} where it cannot be loaded or used: what was tried, and what to install or set
+/// Returns the version of NCCL that this process uses, such as "2.28.9"; empty in a build without it. Loads NCCL at the
+/// first call.
+/// @throws Error{unsupported} if it cannot be loaded or used: the error names what was tried, and what to install or
+///         set
 std::string nccl_version();
 
 }  // namespace lockstep::backends

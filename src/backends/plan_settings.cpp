@@ -13,7 +13,7 @@ std::string to_text(const collectives::Choice& choice) {
          std::to_string(choice.blocks_in_flight) + " blocks in flight, radix " + std::to_string(choice.radix);
 }
 
-/// Digests a table into a few digits, so that ranks can tell theirs from others'.
+/// Returns a short digest of a table, by which ranks compare their tables.
 std::string fingerprint(const collectives::SelectionTable& table) {
   Fnv1a hash;
   for (const collectives::TableEntry& entry : table.entries()) {

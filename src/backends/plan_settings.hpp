@@ -11,11 +11,11 @@
 
 namespace lockstep::backends {
 
-/// What decides who sends what to whom, and where it lies: different on one rank, it would send what nobody awaits, or
-/// write where another one reads.
+/// Returns the settings that determine messages, their peers and their memory. If one rank had different settings, it
+/// would send messages that no rank awaits, or write memory that another rank reads.
 std::vector<Setting> settings_of(std::string_view back_end, const PlanOptions& options);
 
-/// "rank 2 has pull limit (bytes) 64, rank 0 has 4096"; empty where there are none.
+/// Returns text such as "rank 2 has pull limit (bytes) 64, rank 0 has 4096"; empty if there are no differences.
 std::string differences(const std::vector<Setting>& mine, const std::vector<Setting>& theirs, Rank me, Rank other);
 
 }  // namespace lockstep::backends

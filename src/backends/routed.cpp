@@ -37,8 +37,8 @@ class Routed : public Communicator {
 
  protected:
   Work submit(const Collective& collective) override { return route(collective).start(collective); }
-  /// Those of each memory as one; the results in the order of the members. The host's first: it refuses to wait for a
-  /// stream, and nothing may have been sent then.
+  /// Submits the members of each kind of memory as one group, and returns the results in the order of the members. The
+  /// host's group comes first, because it refuses to wait for a stream, and nothing may have been sent then.
   std::vector<Work> submit_group(std::span<const Collective> members) override {
     std::vector<Collective> of_each[2];
     for (const Collective& member : members) of_each[is_on_device(member) ? 1 : 0].push_back(member);
@@ -56,7 +56,7 @@ class Routed : public Communicator {
   }
 
  private:
-  /// A reduce has an output on its root only, a scatter an input.
+  /// Checks both buffers, because a reduce has an output at its root only, and a scatter an input.
   static bool is_on_device(const Collective& collective) {
     return collective.in.kind == MemoryKind::device || collective.out.kind == MemoryKind::device;
   }

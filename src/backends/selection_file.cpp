@@ -28,11 +28,12 @@ constexpr std::array<std::string_view, 3> file_keys = {"format", "version", "ent
 constexpr std::array<std::string_view, 10> entry_keys = {
     "operation",   "ranks",     "nodes",         "ranks_per_node",   "from_bytes",
     "below_bytes", "algorithm", "segment_bytes", "blocks_in_flight", "radix"};
-constexpr std::string_view optional_key = "radix";  // tables of earlier versions lack it, and mean 2
+constexpr std::string_view optional_key = "radix";  // tables of earlier versions lack it, which means 2
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::corrupt, what); }
 
-/// Refuses nesting that no table has: what is deep is destroyed and printed by recursion.
+/// Parses JSON and refuses deeper nesting than a table has, because nested values are destroyed and printed by
+/// recursion.
 json parse_json(const std::string& text, const std::string& file) {
   constexpr int deepest = 8;
   json whole = json::parse(
@@ -47,7 +48,7 @@ json parse_json(const std::string& text, const std::string& file) {
   return whole;
 }
 
-/// A value as a message repeats it.
+/// Returns a value as error messages quote it.
 std::string echo(const json& value) {
   return lockstep::echo(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
@@ -118,7 +119,7 @@ nlohmann::ordered_json to_json(const TableEntry& entry) {
           {"radix", entry.choice.radix}};
 }
 
-/// Runs a step of reading; what it refuses gets the place in front.
+/// Runs a parsing step and prefixes its errors with the place.
 template <typename Step>
 void at(const std::string& place, const Step& step) {
   try {

@@ -13,22 +13,22 @@
 
 namespace lockstep::backends {
 
-/// Memory that this rank's node shares. Collective over the group.
-/// @param notice   told by one rank of a node what there is to say; may be empty
-/// @param why_not  the reason, on every rank, where nothing is returned
-/// @return nothing, on every rank, where on some node there can be none
+/// Creates memory that this rank's node shares. Collective over the group.
+/// @param notice   called with notices by one rank of a node; may be empty
+/// @param why_not  the reason, on every rank, if nothing is returned
+/// @return nothing, on every rank, if any node cannot share memory
 std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, Bytes control_bytes,
                                          const std::function<void(std::string_view)>& notice, std::string& why_not);
 
-/// Whether there is no doing without shared memory, because an algorithm that needs it was asked for by name.
+/// Returns whether shared memory is mandatory, because an algorithm that needs it is forced.
 bool is_shared_memory_demanded(const collectives::Selection& selection);
 
-/// Leaves shared memory out of the selection; rank 0 gives notice of it.
+/// Removes shared memory from the selection; rank 0 calls `notice`.
 void go_by_messages(const MpiGroup& group, collectives::Selection& selection, const std::string& why,
                     const std::function<void(std::string_view)>& notice);
 
-/// Tries whether the nodes' ranks can share memory, where the selection would make use of it and can do without; goes
-/// by messages where they cannot. Collective.
+/// Checks whether the nodes' ranks can share memory, if the selection would use it but does not require it. Falls back
+/// to messages if they cannot. Collective.
 void settle_shared_memory(const MpiGroup& group, collectives::Selection& selection,
                           const std::function<void(std::string_view)>& notice);
 

@@ -9,13 +9,13 @@ namespace {
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
-/// The caller's part of a buffer that has one for each rank.
+/// Returns the caller's part of a buffer that holds one part for each rank.
 ConstBuffer own_part(const Collective& c, const ConstBuffer& whole, const ConstBuffer& part, Rank rank) {
   const Count offset = has_part_counts(c.kind) ? offset_of_part(c.parts, rank) : Count{part.count.value * rank.value};
   return slice(whole, offset, part.count);
 }
 
-/// Whether the output has all ranks' parts and the input one of them.
+/// Returns whether the output holds the parts of all ranks and the input holds one of them.
 bool gathers_parts(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather || kind == CollectiveKind::all_gather_v;
 }
@@ -44,7 +44,7 @@ bool counts_fit(const Collective& c, Rank rank, int size) {
     case CollectiveKind::all_to_all: return in == out && in % size == 0;
     case CollectiveKind::send:
     case CollectiveKind::recv:
-    case CollectiveKind::all_gather_v:  // for these three see complaint_about_parts
+    case CollectiveKind::all_gather_v:  // complaint_about_parts checks these three
     case CollectiveKind::reduce_scatter_v:
     case CollectiveKind::all_to_all_v: return true;
     case CollectiveKind::all_reduce:
@@ -55,7 +55,7 @@ bool counts_fit(const Collective& c, Rank rank, int size) {
   return false;
 }
 
-/// What is wrong with the counts of the parts of a buffer, or an empty text.
+/// Returns what is wrong with the per-rank counts of a buffer, or an empty string.
 std::string complaint_about_parts(const std::string& what, std::span<const Count> parts, const ConstBuffer& whole,
                                   int size) {
   if (parts.size() != static_cast<std::size_t>(size))
@@ -75,7 +75,7 @@ std::string complaint_about_parts(const std::string& what, std::span<const Count
   return {};
 }
 
-/// The same of all that a call passes; `one` has the caller's part alone.
+/// Returns what is wrong with any per-rank counts of the call, or an empty string.
 std::string complaint_about_parts(const Collective& c, Rank rank, int size) {
   const bool gathers = c.kind == CollectiveKind::all_gather_v;
   if (c.kind == CollectiveKind::all_to_all_v) {
@@ -96,7 +96,7 @@ std::string complaint_about_parts(const Collective& c, Rank rank, int size) {
          text(own.value);
 }
 
-/// What is wrong with where the buffers lie, or an empty text.
+/// Returns what is wrong with the positions of the buffers in memory, or an empty string.
 std::string overlap_complaint(const Collective& c, Rank rank) {
   if (!overlap(c.in, c.out)) return {};
   if (c.kind == CollectiveKind::all_to_all || c.kind == CollectiveKind::all_to_all_v)
@@ -107,7 +107,7 @@ std::string overlap_complaint(const Collective& c, Rank rank) {
   return in_place.data == expected.data ? "" : "in and out overlap without being the same memory";
 }
 
-/// What is wrong with the leaves of a tree, or an empty text.
+/// Returns what is wrong with the leaves of a tree, or an empty string.
 std::string complaint_about_leaves(const Collective& c, Rank rank, int size) {
   if (c.kind != CollectiveKind::all_reduce) return "only an all_reduce adds up the leaves of a tree";
   if (c.leaves.total < size)

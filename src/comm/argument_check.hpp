@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Why a request can never work, or an empty text.
+/// Returns why a request can never work, or an empty string if it is valid.
 std::string complaint(const Collective& collective, Rank rank, int size);
 
 }  // namespace lockstep

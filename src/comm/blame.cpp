@@ -7,7 +7,7 @@
 namespace lockstep::backends {
 namespace {
 
-/// "rank 1 does not" or "ranks 1, 2 do not"
+/// Returns text such as "rank 1 does not" or "ranks 1, 2 do not".
 std::string those(const std::vector<int>& ranks, const char* one, const char* several) {
   std::string list;
   for (const int rank : ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
@@ -30,7 +30,7 @@ std::string Blame::Verdict::text() const {
                " answer, but are still busy with other operations");
 }
 
-/// Asks again where an answer is old.
+/// Returns the inquiry to a rank, and asks again if the last answer is too old.
 const Blame::Inquiry& Blame::inquire(ControlChannel& control, int rank, Clock::duration passed) {
   const auto [found, is_new] = inquiries_.try_emplace(rank);
   Inquiry& inquiry = found->second;
@@ -56,7 +56,7 @@ Blame::Verdict Blame::follow(ControlChannel& control, const std::vector<int>& aw
   const auto add = [&](int rank) {
     if (std::find(trail.begin(), trail.end(), rank) == trail.end()) trail.push_back(rank);
   };
-  for (std::size_t next = 0; next < trail.size();) {  // it grows meanwhile
+  for (std::size_t next = 0; next < trail.size();) {  // the loop body appends to trail
     const int rank = trail[next++];
     if (rank == control.rank().value) continue;
     const Inquiry& inquiry = inquire(control, rank, passed);

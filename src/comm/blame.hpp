@@ -11,46 +11,46 @@
 
 namespace lockstep::backends {
 
-/// Finds out who is at fault where a rank waits in vain: it asks those whom it waits for whom they wait for, and so on,
-/// until it meets one that does not answer, or that waits for nobody. For a rank that waits for one that waits for
-/// another must not accuse the innocent one between.
+/// Finds the rank at fault when this rank waits in vain: it asks the ranks that it waits for which ranks they wait for,
+/// and so on, until it reaches a rank that does not answer or that waits for no other rank. Without this, a rank would
+/// accuse a peer that is itself only waiting.
 class Blame {
  public:
-  /// Who is at fault, as far as is known.
+  /// The ranks at fault, as far as they are known.
   struct Verdict {
     std::vector<int> silent;  ///< these ranks do not answer
-    std::vector<int> absent;  ///< these answer, and have nothing under way
-    std::vector<int> busy;    ///< these answer, and have something under way, but maybe on another communicator
+    std::vector<int> absent;  ///< these ranks answer and have no operation pending
+    std::vector<int> busy;    ///< these ranks answer and have operations pending, maybe on another communicator
     bool is_open = false;     ///< an answer may still come
 
-    /// The ranks to name; none where all who are waited for wait for each other.
+    /// Returns the ranks to name; empty if the awaited ranks all wait for each other.
     [[nodiscard]] const std::vector<int>& culprits() const {
       if (!silent.empty()) return silent;
       return absent.empty() ? busy : absent;
     }
-    /// "rank 3 does not answer: …"; empty where there are no culprits.
+    /// Returns text such as "rank 3 does not answer: …"; empty if there are no culprits.
     [[nodiscard]] std::string text() const;
     [[nodiscard]] bool is_busy_alone() const { return silent.empty() && absent.empty() && !busy.empty(); }
   };
 
-  /// For how long an answer is waited for, and holds, where a rank gives up at this deadline.
+  /// Returns how long a rank with this deadline waits for an answer, which is also how long an answer stays valid.
   static Clock::duration patience_for(std::chrono::duration<double> deadline) {
     constexpr std::chrono::duration<double> most(2);
     return std::chrono::duration_cast<Clock::duration>(std::min(deadline / 8, most));
   }
 
-  /// @param patience  for how long an answer is waited for, and holds
+  /// @param patience  how long an answer is waited for, and how long it stays valid
   explicit Blame(Clock::duration patience) : patience_(patience) {}
 
-  /// Asks, as far as has not been done, and reads what has been answered. @throws Error{transport}
+  /// Sends the questions that have not been sent yet and reads the answers. @throws Error{transport}
   Verdict follow(ControlChannel& control, const std::vector<int>& awaited, Clock::time_point now);
   [[nodiscard]] Clock::duration patience() const { return patience_; }
-  /// Forgets all answers: what this rank waited for has come.
+  /// Forgets all answers, because this rank has received what it waited for.
   void forget() { inquiries_.clear(); }
 
  private:
   struct Inquiry {
-    Clock::duration waited{};  // as far as this rank polled meanwhile
+    Clock::duration waited{};  // only the time during which this rank polled
     bool is_answered = false;
     ControlChannel::Standing standing;
   };

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Compares what all ranks call, before one operation: their signatures and, as these cannot hold what is different on
-/// every rank, the counts of an all_to_all_v.
+/// Compares what all ranks call before one operation starts: their signatures and, for an all_to_all_v, the counts,
+/// which a signature cannot hold because they differ between ranks.
 class CallCheck {
  public:
   /// @param exchange  outlives the check
@@ -17,9 +17,9 @@ class CallCheck {
     compares_counts_ = false;
     exchange_->begin(signature.bytes());
   }
-  /// @param counts  of this rank's call, which has the kind `kind`
-  /// @return whether all is compared; at once, if there is nothing to compare
-  /// @throws Error{mismatch}, in the same words on all ranks; Error{transport}
+  /// @param counts  the counts of this rank's call, which has the kind `kind`
+  /// @return whether everything has been compared; true at once if there is nothing to compare
+  /// @throws Error{mismatch}, with the same text on all ranks; Error{transport}
   bool poll(CollectiveKind kind, KeptCounts& counts) {
     if (exchange_ == nullptr) return true;
     const auto of_all = exchange_->poll();
@@ -36,7 +36,7 @@ class CallCheck {
   }
 
  private:
-  Exchange* exchange_ = nullptr;  // while something is to be compared
+  Exchange* exchange_ = nullptr;  // set while a comparison is pending
   bool compares_counts_ = false;
 };
 

@@ -25,7 +25,7 @@ void Communicator::close_if_wanted() noexcept {
   if (std::uncaught_exceptions() > 0 || !may_close_ || !may_close_()) return;
   try {
     close();
-  } catch (const std::exception&) {  // it is destroyed open, which lets the others fail
+  } catch (const std::exception&) {  // the communicator is destroyed without close(), so the other ranks fail
   }
 }
 
@@ -149,7 +149,7 @@ void Communicator::check_queue(const Collective& collective, Queue queue) const 
                 collective);
 }
 
-/// Also clears what this rank passes and nobody looks at: it must not reach a back end.
+/// Checks the arguments and clears those that this rank passes without effect, so that they do not reach a back end.
 void Communicator::check(Collective& collective) const {
   const bool collects = collective.kind == CollectiveKind::reduce || collective.kind == CollectiveKind::gather;
   if (collects && rank_ != collective.root) collective.out = {nullptr, {0}, collective.in.dtype, collective.in.kind};
@@ -191,7 +191,7 @@ Work Communicator::start(Collective collective) {
   return submit(collective);
 }
 
-/// By reference: to copy what has only just been written costs as much as all the checks.
+/// Takes the collective by reference, because a copy of the structure costs as much as all the checks.
 Work Communicator::submit_checked(Collective&& collective) {
   check(collective);
   return submit(collective);
@@ -212,7 +212,7 @@ std::vector<Work> Communicator::submit_group(std::span<const Collective> members
 
 namespace {
 
-/// For a back end that keeps nothing from one submission to the next.
+/// The preparation of a back end that keeps nothing between submissions: every start submits the operation again.
 class Resubmission final : public Preparation {
  public:
   using Submit = std::function<Work(const Collective&)>;

@@ -10,16 +10,16 @@
 
 namespace lockstep::backends {
 
-/// Closes the channel of a communicator that this rank has left as soon as the others have left it, too. Mostly
-/// they do so at the same time, for which it waits `at_most`; later the progress does it, since ranks may close
-/// communicators in any order. @throws Error{transport}
+/// Closes the control channel of a communicator that this rank has left once all other ranks have left it. Most ranks
+/// leave at the same time, so it waits up to `at_most`; after that the progress engine closes the channel later,
+/// because ranks may close communicators in any order. @throws Error{transport}
 inline void close_when_all_have_left(const std::shared_ptr<ControlChannel>& control, Progress& progress,
                                      std::chrono::milliseconds at_most = std::chrono::milliseconds(100)) {
   if (progress.wait_until([&control] { return control->close(); }, progress.now() + at_most)) return;
   progress.leave_behind([control] {
     try {
       return control->close();
-    } catch (const std::exception&) {  // of use to nobody
+    } catch (const std::exception&) {  // nobody can handle this error
       return true;
     }
   });

@@ -28,7 +28,7 @@ HostCommunicator::~HostCommunicator() { progress_->remove(*this); }
 
 void HostCommunicator::park(std::shared_ptr<void> thing) {
   static std::mutex mutex;
-  static auto* const parked = new std::vector<std::shared_ptr<void>>;  // for as long as the process lives
+  static auto* const parked = new std::vector<std::shared_ptr<void>>;  // lives as long as the process
   const std::scoped_lock lock(mutex);
   parked->push_back(std::move(thing));
 }
@@ -39,23 +39,23 @@ bool HostCommunicator::is_unreported(const std::exception_ptr& error) const {
 }
 
 bool HostCommunicator::depart() noexcept {
-  const bool is_reason_known = poison_ && !is_unreported(poison_);  // to the program, by an error before this
+  const bool is_reason_known = poison_ && !is_unreported(poison_);  // the program has received the error
   close_if_wanted();
-  progress_->remove(*this);  // before anything is taken apart that a progress thread might use
+  progress_->remove(*this);  // first, because a progress thread might use what is destroyed next
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;
   if (!is_unwinding && !is_reason_known) {
     progress_->say("rank " + std::to_string(rank().value) + ": a communicator (" + std::string(options_.backend) +
                    ") was destroyed without close(); its resources stay in use");
   }
-  // Neither who waits here nor who waits elsewhere must wait for ever for what nobody moves any more.
+  // A wait on this rank or on another one must end, because nobody advances these operations any more.
   const Error error(ErrorCode::transport,
                     std::string("the communicator was destroyed before close()") +
                         (is_unwinding ? ", as an exception went through the program" : ""),
                     {.rank = rank().value, .host = options_.hostname});
   if (!poison_) poison(std::make_exception_ptr(error));
   {
-    const Progress::Exclusive exclusive(*progress_);  // who looks after other communicators of MPI's
+    const Progress::Exclusive exclusive(*progress_);  // the progress thread may be polling other communicators over MPI
     tell_now();
   }
   for (auto* const all : {&pool_, &message_pool_, &kept_})
@@ -90,8 +90,8 @@ void HostCommunicator::close() {
   wait_for_leavers();
 }
 
-/// Compares what this rank has called with what those ranks of other nodes have that leave soon. Where it differs the
-/// handles stay in use, since messages may be on their way that nobody receives.
+/// Waits a short time for the ranks of other nodes to leave, and compares their calls with those of this rank. If the
+/// calls differ, the handles stay in use, because messages may arrive that nobody receives.
 /// @throws Error{mismatch}
 void HostCommunicator::wait_for_leavers() {
   constexpr std::chrono::milliseconds at_most{100};
@@ -117,7 +117,7 @@ Work HostCommunicator::submit(const Collective& collective) {
   return {std::move(operation), *progress_};
 }
 
-/// None is enqueued before all have been told what to do, as which may fail.
+/// Submits all members or none: each is set up first, because setting up may fail, and only then are all enqueued.
 std::vector<Work> HostCommunicator::submit_group(std::span<const Collective> members) {
   check_thread("group");
   const Progress::Exclusive exclusive(*progress_);
@@ -143,7 +143,7 @@ std::shared_ptr<HostOperation> HostCommunicator::told_to(const Collective& colle
 
 void HostCommunicator::enqueue(HostOperation& operation) {
   operation.submit(options_.observer != nullptr ? progress_->now() : Clock::time_point());
-  if (poison_) return operation.abandon(poison_);  // by a member of its group that came before
+  if (poison_) return operation.abandon(poison_);  // an earlier member of its group has failed
   operation.set_under_way(true);
   const bool takes_turn = !is_message(operation.kind());
   (takes_turn ? under_way_ : messages_under_way_).push_back(&operation);
@@ -159,7 +159,7 @@ void HostCommunicator::enqueue(HostOperation& operation) {
   }
 }
 
-/// In the order of submission, which is the same on all ranks.
+/// Notes the call and gives it the next index. The order of submission is the same on all ranks.
 void HostCommunicator::note_call(HostOperation& operation) {
   operation.follow(chain_, submitted_);
   const Signature& call = operation.signature();
@@ -206,7 +206,7 @@ bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
   const Clock::time_point begin = progress_->now();
   if (!sleep_unless([this] { return progress(); }, std::min(at_most, deadline / looks_before_the_deadline)))
     return false;
-  // To sleep is to wait, not to be away; unless the process was stopped meanwhile.
+  // Sleeping counts as waiting, not as being away, unless the process was stopped meanwhile.
   const Clock::time_point end = progress_->now();
   if (!is_long(end - begin)) last_check_ = end;
   return true;
@@ -222,7 +222,7 @@ bool HostCommunicator::advance_all() {
   return moved;
 }
 
-/// Lets go of the operations that are done, in their order; of messages in any.
+/// Releases the operations that are done: collectives in their order, messages in any order.
 void HostCommunicator::retire() {
   const auto is_done = [this](HostOperation* operation) {
     if (operation->state() != Operation::State::done) return false;
@@ -237,9 +237,9 @@ void HostCommunicator::retire() {
   if (!messages_under_way_.empty()) std::erase_if(messages_under_way_, is_done);
 }
 
-/// Retires what is done and begins what may begin. The next operation of a position begins only after the one
-/// before it has ended here, and positions are given out in turn: so on all ranks the same operations share one, in
-/// order.
+/// Retires operations that are done and begins those that may begin. The next operation of a position begins only after
+/// the previous one has ended on this rank, and positions are assigned round-robin, so the same operations share a
+/// position on all ranks, in the same order.
 void HostCommunicator::start_next() {
   retire();
   const auto width = static_cast<std::size_t>(options_.operations_in_flight);
@@ -252,8 +252,8 @@ void HostCommunicator::start_next() {
   }
 }
 
-/// The first operation that nobody holds any more. So a step that submits the same operations as the one before gets
-/// the same objects in the same order, with memory of the right size.
+/// Returns the first operation that nobody holds any more. A step that submits the same operations as the previous step
+/// therefore gets the same objects in the same order, with memory of the right size.
 std::shared_ptr<HostOperation> HostCommunicator::idle_operation(CollectiveKind kind) {
   retire();
   Pool& pool = is_message(kind) ? message_pool_ : pool_;
@@ -272,7 +272,7 @@ std::shared_ptr<HostOperation> HostCommunicator::new_operation(CollectiveKind ki
   return operation;
 }
 
-/// One that nobody else gets as long as somebody holds it.
+/// Creates an operation that is reserved for its holder.
 std::shared_ptr<HostOperation> HostCommunicator::kept_operation(CollectiveKind kind) {
   std::erase_if(kept_, [](const auto& operation) { return !operation->is_under_way() && operation.use_count() == 1; });
   kept_.push_back(new_operation(kind));

@@ -22,8 +22,8 @@
 
 namespace lockstep::backends {
 
-/// What the back ends that run on the host have in common: operations in the order of their submission, a few of them
-/// begun at a time, a deadline, poisoning after a failure, and telling the other ranks of it.
+/// Common base of the back ends that run on the host. Operations run in the order of their submission, with a few in
+/// flight at a time; they have a deadline, and a failure poisons the communicator and is reported to the other ranks.
 class HostCommunicator : public Communicator, private ProgressSource {
  public:
   struct Options {
@@ -35,7 +35,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
     std::string_view no_reduce_then{};  ///< as in Capabilities
     std::string_view no_average{};      ///< as in Capabilities
     std::string_view no_leaves{};       ///< as in Capabilities
-    /// Through which ranks tell each other of failures; null where another communicator does that.
+    /// Channel by which ranks report failures to each other; null if another communicator reports them.
     std::shared_ptr<ControlChannel> control{};
   };
   HostCommunicator(Rank rank, int size, Progress& progress, Options options);
@@ -44,10 +44,10 @@ class HostCommunicator : public Communicator, private ProgressSource {
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   void abort(std::string_view why) noexcept override;
   void close() final;
-  /// Registers it with the progress. Not in the constructor: a progress thread must not meet an object that is still
-  /// being made.
+  /// Registers this communicator with the progress. The constructor cannot do so, because a progress thread must not
+  /// see an object that is still under construction.
   void enlist() { progress_->add(*this); }
-  /// Moves one operation of its own. @pre it is pending
+  /// Advances one operation of this communicator. @pre it is pending
   void poll(HostOperation& operation) noexcept;
 
  protected:
@@ -55,28 +55,30 @@ class HostCommunicator : public Communicator, private ProgressSource {
   std::vector<Work> submit_group(std::span<const Collective> members) final;
   std::unique_ptr<Preparation> make_preparation(const Collective& collective) final;
 
-  /// A fresh operation, as `prepare` expects it for this kind; of all messages the same, and of all others.
+  /// Creates an operation that `prepare` accepts for this kind. All messages share one type of operation, and all other
+  /// kinds share another.
   virtual std::shared_ptr<HostOperation> make_operation(CollectiveKind kind) = 0;
-  /// Tells an idle operation what to do.
+  /// Sets up an idle operation for `collective`.
   virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
-  /// Called now and then while this rank waits. @throws Error{transport} if a peer is known to be gone
+  /// Is called at intervals while this rank waits. @throws Error{transport} if a peer is known to have ended
   virtual void check_peers();
-  /// Sleeps, at most `at_most`, until a rank of the node rings, unless `moved` is true once all others would ring.
-  /// @return false, without having asked, where ranks do not wake each other
+  /// Sleeps, at most `at_most`, until a rank of the node rings the bell. Does not sleep if `moved` returns true when
+  /// called after this rank has announced that it is about to sleep.
+  /// @return false, without calling `moved`, if ranks do not wake each other
   virtual bool sleep_unless(const std::function<bool()>& /*moved*/, std::chrono::nanoseconds /*at_most*/) {
     return false;
   }
-  /// Lets the other ranks know of a failure of this one. It does not communicate.
+  /// Reports a failure of this rank to the other ranks. It does not communicate.
   virtual void raise(const std::exception_ptr& error) noexcept;
-  /// Releases the handles. Collective.
+  /// Releases the handles of the back end. Collective.
   virtual void release() = 0;
-  /// For what touches the state of operations otherwise than in `prepare` and `release`: see `Progress::Exclusive`.
+  /// Gives access to the state of operations outside `prepare` and `release`: see `Progress::Exclusive`.
   [[nodiscard]] Progress& progress_of_rank() const { return *progress_; }
-  /// For destructors: whether close() was called. Where it was not, gives notice of it, ends the operations that are
-  /// under way as failed, tells the other ranks, and parks all of them, because messages may still be on their way into
-  /// them.
+  /// For destructors: returns whether close() was called. If it was not, gives notice, ends the pending operations
+  /// as failed, reports the failure to the other ranks, and parks all operations, because messages may still arrive in
+  /// their buffers.
   bool depart() noexcept;
-  /// Keeps something until the process ends.
+  /// Keeps an object alive until the process ends.
   static void park(std::shared_ptr<void> thing);
 
  private:
@@ -93,7 +95,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   [[nodiscard]] std::optional<Error> difference_from(int rank, std::uint64_t noticed_in) const;
   [[nodiscard]] std::optional<Error> first_difference(std::uint64_t noticed_in) const;
   [[nodiscard]] Error explained(const Error& error, const HostOperation& operation) const;
-  /// An error of the action says which operation it was for; a mismatch also in which operation it began.
+  /// Runs the action. An error that it throws gets the name of the operation; a mismatch also gets the operation in
+  /// which it began.
   template <typename Action>
   auto on_behalf_of(const HostOperation& operation, const Action& action) const {
     try {
@@ -123,7 +126,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void check_deadline(Clock::time_point now);
   void check_silence(const HostOperation& operation, Clock::duration silent, Clock::time_point now);
   void answer_others();
-  /// Whether nobody who waits goes so long without a look.
+  /// Returns whether the gap is longer than a waiting rank ever leaves between two polls.
   [[nodiscard]] bool is_long(Clock::duration gap) const { return gap > options_.deadline / 10; }
   [[nodiscard]] bool is_unreported(const std::exception_ptr& error) const;
   void poison(std::exception_ptr error) noexcept;
@@ -135,20 +138,22 @@ class HostCommunicator : public Communicator, private ProgressSource {
   Capabilities capabilities_;
   Options options_;
   Progress* progress_;
-  std::vector<int> asked_;  // whom the last question was for; kept, as a step of training that waits allocates nothing
+  // The last question is sent to these ranks. They are a member so that a training step that waits allocates nothing.
+  std::vector<int> asked_;
   using Pool = std::vector<std::shared_ptr<HostOperation>>;
   Pool pool_;
   Pool message_pool_;
-  Pool kept_;                              // of prepared operations
+  Pool kept_;                              // prepared operations
   std::vector<HostOperation*> under_way_;  // without messages, in the order of submission
   std::vector<HostOperation*> messages_under_way_;
-  std::size_t begun_of_those_ = 0;  // the first ones
-  std::uint64_t begun_ = 0;         // operations begun so far
+  std::size_t begun_of_those_ = 0;  // how many of under_way_ have begun, from the front
+  std::uint64_t begun_ = 0;         // number of operations begun so far
   int next_position_ = 0;
-  std::uint64_t submitted_ = 0;                   // without messages
-  static constexpr std::size_t remembered = 256;  // by how many operations ranks that compare theirs may be apart
+  std::uint64_t submitted_ = 0;  // without messages
+  // Two ranks can compare their calls if they are at most this many operations apart.
+  static constexpr std::size_t remembered = 256;
   std::array<Signature, remembered> calls_{};
-  std::uint64_t chain_ = 0;  // the hash of the last of them
+  std::uint64_t chain_ = 0;  // hash of the last call
   Clock::time_point last_heed_;
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;

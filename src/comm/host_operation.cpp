@@ -23,7 +23,8 @@ void HostOperation::submit(Clock::time_point now) {
   submitted_ = now;
 }
 
-/// No rank reads another one's result any more once its own operation has ended: the caller may overwrite it, too.
+/// Ends the operation. Dividing the result in place is safe, because no rank reads another rank's result after its own
+/// operation has ended.
 void HostOperation::complete() {
   if (averaged_.count.value > 0) kernels::divide(averaged_, owner_->size());
   Operation::complete();

@@ -18,27 +18,27 @@ namespace lockstep::backends {
 
 class HostCommunicator;
 
-/// An operation that the host drives. Objects are reused, so that a step of training allocates nothing.
+/// An operation that the host drives. Objects are reused, so that a training step allocates nothing.
 class HostOperation : public Operation {
  public:
   HostOperation() { label_.reserve(128); }
 
-  /// Takes note of what to do.
+  /// Records what to do.
   void describe(const Collective& collective);
-  /// What was described is to be done, once more; nothing is sent before `begin`. @param now  for the observer
+  /// Submits the described operation once more; nothing is sent before `begin`. @param now  time stamp for the observer
   void submit(Clock::time_point now);
-  /// Its place among those that are begun, the same on all ranks.
+  /// The operation's slot among those in flight, the same on all ranks.
   struct Turn {
-    int position = 0;          ///< a number below `operations_in_flight` that no other begun operation has
-    std::uint64_t number = 0;  ///< of the operation
+    int position = 0;          ///< less than `operations_in_flight`, and unique among the operations in flight
+    std::uint64_t number = 0;  ///< running number of the operation
   };
-  /// Posts what can be posted.
+  /// Posts the first sends and receives.
   virtual void begin(const Turn& turn) = 0;
-  /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport}
+  /// Advances as far as possible without waiting. @return whether anything advanced. @throws Error{transport}
   virtual bool advance() = 0;
-  /// Whether all that it waits for is announced by a ring of the node's bell.
+  /// Returns whether a ring of the node's bell announces everything that this operation waits for.
   [[nodiscard]] virtual bool is_woken() const { return false; }
-  /// Adds the ranks that it waits for, as far as they are known. @pre begun. @throws Error{mismatch}
+  /// Adds the ranks that this operation waits for, as far as they are known. @pre begun. @throws Error{mismatch}
   virtual void add_awaited(std::vector<int>& /*ranks*/) const {}
 
   [[nodiscard]] std::vector<int> awaited() const {
@@ -48,27 +48,27 @@ class HostOperation : public Operation {
   }
 
   [[nodiscard]] CollectiveKind kind() const { return kind_; }
-  /// What the ranks can compare, chained to the operations before it.
+  /// Returns the signature that ranks compare, chained to the operations before this one.
   [[nodiscard]] const Signature& signature() const { return signature_; }
-  /// Its number among the operations of its communicator, from 0; of messages none.
+  /// Returns its index among the operations of its communicator, from 0; messages have none.
   [[nodiscard]] std::uint64_t number() const { return number_; }
-  /// Gives it its place among the operations of its communicator. @param before  the hash of the one before it
+  /// Sets the index and chains the signature. @param before  the hash of the operation before this one
   void follow(std::uint64_t before, std::uint64_t number) {
     signature_ = chained(call_, before);
     number_ = number;
   }
-  /// Its kind, label and size.
+  /// Returns its kind, label and size, for error messages.
   [[nodiscard]] ErrorContext identity() const;
-  /// That and, as far as is known, which peer and step it waits for.
+  /// Returns the identity and, as far as they are known, the peer and step that it waits for.
   [[nodiscard]] ErrorContext context() const;
-  /// @param now  at which it has ended
+  /// @param now  the time at which it ended
   [[nodiscard]] Span span(Clock::time_point now) const;
   [[nodiscard]] bool begun() const { return begun_; }
-  /// Whether its communicator has still to do with it.
+  /// Sets whether its communicator still tracks it.
   void set_under_way(bool under_way) { under_way_ = under_way; }
   [[nodiscard]] bool is_under_way() const { return under_way_; }
-  /// For how long it has not advanced, as far as those who asked have seen: to read the clock at each advance would
-  /// take a good part of the time of a short operation.
+  /// Returns for how long this operation has not advanced, as far as callers of this function have seen. `advance` does
+  /// not read the clock, because that would take a considerable part of a short operation's time.
   [[nodiscard]] Clock::duration silence(Clock::time_point now) {
     if (std::exchange(has_advanced_, false)) {
       last_advance_ = now;
@@ -76,33 +76,33 @@ class HostOperation : public Operation {
     }
     return now - last_advance_;
   }
-  /// Whether it has not advanced since then, as far as silence() has seen.
+  /// Returns whether it has not advanced since `then`, as far as silence() has seen.
   [[nodiscard]] bool is_silent_since(Clock::time_point then) const { return !has_advanced_ && last_advance_ < then; }
-  /// Whether it has not advanced since this was asked last.
+  /// Returns whether it has not advanced since the last call of this function.
   [[nodiscard]] bool has_asked() { return std::exchange(has_asked_, true); }
-  /// Ends as failed; what is under way stays so.
+  /// Ends as failed; messages in flight stay in flight.
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
-  /// Calls the function of a reduce_then. @throws Error that names the operation, whatever the function throws
+  /// Calls the function of a reduce_then. @throws Error that names the operation, for any exception of the function
   void apply(const ConstBuffer& sum, const Buffer& out, Count offset) const;
-  /// The deadline counts from here.
+  /// Restarts the deadline.
   void mark_advance() { has_advanced_ = true; }
 
   bool order_after(Queue /*queue*/) override { return false; }
   void poll() noexcept override;
-  /// By whom it is polled.
+  /// Sets the communicator that polls it.
   void belong_to(HostCommunicator& owner) { owner_ = &owner; }
 
  protected:
-  /// Ends as done, after making averages of sums.
+  /// Ends as done, after dividing sums into averages.
   void complete();
   void mark_begun() { begun_ = true; }
-  /// What it calls, by itself.
+  /// Sets the signature of this call alone, without the calls before it.
   void set_call(const Signature& call) { call_ = call; }
   [[nodiscard]] const Signature& call() const { return call_; }
 
  private:
   virtual void add_pending(ErrorContext& /*context*/) const {}
-  /// By which it runs, for the observer; lives as long as the program.
+  /// Returns the name of its algorithm, for the observer; the string lives as long as the program.
   [[nodiscard]] virtual std::string_view algorithm() const { return {}; }
 
   HostCommunicator* owner_ = nullptr;
@@ -110,11 +110,11 @@ class HostOperation : public Operation {
   Bytes bytes_;
   std::string label_;
   SliceFunction function_;
-  Buffer averaged_;  // what holds sums until the end; mostly nothing
+  Buffer averaged_;  // buffer whose sums are divided at the end; empty unless the operator is average
   bool begun_ = false;
   bool under_way_ = false;
   bool has_advanced_ = false;  // since last_advance_
-  bool has_asked_ = false;     // others, what they call
+  bool has_asked_ = false;     // see has_asked()
   Signature call_;
   Signature signature_;
   std::uint64_t number_ = 0;

@@ -10,8 +10,8 @@
 
 namespace lockstep::backends {
 
-/// An operation object of its own that has been told what to do, or a few: one that has ended may still be among those
-/// under way, behind others that have not.
+/// A prepared operation. It holds one operation object that is already set up, or a few, because a finished one may
+/// still be queued behind others that have not finished.
 class HostCommunicator::Kept final : public Preparation {
  public:
   Kept(HostCommunicator& owner, const Collective& collective)
@@ -37,7 +37,7 @@ class HostCommunicator::Kept final : public Preparation {
  private:
   struct Entry {
     std::shared_ptr<HostOperation> operation;
-    std::optional<Work> work;  // from its first start on
+    std::optional<Work> work;  // set by its first start
   };
 
   void add() {
@@ -60,7 +60,7 @@ class HostCommunicator::Kept final : public Preparation {
   std::string label_;
   KeptCounts counts_;
   SliceFunction function_;
-  std::deque<Entry> entries_;  // whose addresses stay
+  std::deque<Entry> entries_;  // a deque, so that addresses stay valid
 };
 
 std::unique_ptr<Preparation> HostCommunicator::make_preparation(const Collective& collective) {

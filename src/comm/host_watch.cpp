@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank learns that it waits in vain, and how the others learn of its failures.
+// This file implements how a rank detects that it waits in vain, and how the other ranks learn of its failures.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -24,7 +24,7 @@ bool is_consequence(const std::exception_ptr& error) {
 
 }  // namespace
 
-/// It may be the last that is heard of this rank.
+/// Sends a pending alarm at once, because this rank may never communicate again.
 void HostCommunicator::tell_now() noexcept {
   if (options_.control) options_.control->tell_now();
 }
@@ -50,8 +50,8 @@ void HostCommunicator::check_thread(std::string_view operation) const {
       {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname});
 }
 
-/// Before anything is sent: whether this rank can go on, as far as it knows. The word of its node is looked at always,
-/// for messages no more often than a clock allows.
+/// Checks, before anything is sent, whether this rank can go on, as far as it knows. It always looks at the node's
+/// shared memory, but receives messages only at intervals.
 void HostCommunicator::check_usable(std::string_view operation) {
   if (closed_) {
     throw Error(ErrorCode::transport, "the communicator is closed",
@@ -66,7 +66,7 @@ void HostCommunicator::check_usable(std::string_view operation) {
   progress_->report(poison_);
   try {
     std::rethrow_exception(poison_);
-  } catch (const Error& error) {  // which may have been heard while nothing was under way
+  } catch (const Error& error) {  // may have been received while nothing was pending
     throw error.of_operation({.operation = std::string(operation)});
   }
 }
@@ -83,7 +83,7 @@ bool HostCommunicator::look_round(Clock::time_point now) noexcept {
   return true;
 }
 
-/// Passes on what there is to tell. @throws Error if that ends this communicator
+/// Exchanges control messages with the other ranks. @throws Error if one of them ends this communicator
 void HostCommunicator::heed(Clock::time_point now) {
   if (!options_.control) return;
   last_heed_ = now;
@@ -97,18 +97,20 @@ void HostCommunicator::heed(Clock::time_point now) {
   if (!alarm) return answer_others();
   const HostOperation* const first = first_under_way();
   if (first == nullptr) throw Error(*alarm);
-  // Who gives up first need not have waited for the rank at fault: each names whom it waited for itself.
+  // The rank that gives up first may have waited for another rank than the one at fault, so each rank also names the
+  // ranks that it waited for itself.
   throw alarm->naming_also(awaited()).of_operation(first->identity());
 }
 
-/// The oldest that takes turns and has not ended; null where there is none.
+/// Returns the oldest collective that has not ended; null if there is none or it has not begun.
 HostOperation* HostCommunicator::oldest_pending() const {
   const auto is_pending = [](const HostOperation* o) { return o->state() == Operation::State::pending; };
   const auto oldest = std::find_if(under_way_.begin(), under_way_.end(), is_pending);
   return oldest == under_way_.end() || !(*oldest)->begun() ? nullptr : *oldest;
 }
 
-/// The ranks that the oldest operation waits for, and messages. What younger operations wait for may wait for that.
+/// Returns the ranks that the oldest collective and the messages wait for. What younger collectives wait for may only
+/// be a consequence.
 std::vector<int> HostCommunicator::awaited() const {
   std::vector<int> ranks;
   if (const HostOperation* const oldest = oldest_pending()) oldest->add_awaited(ranks);
@@ -117,7 +119,8 @@ std::vector<int> HostCommunicator::awaited() const {
   return ranks;
 }
 
-/// Compares what others have asked with what this rank calls, and says whom it waits for. @throws Error{mismatch}
+/// Compares the calls that other ranks have asked about with those of this rank, and tells ranks that inquire which
+/// ranks this one waits for. @throws Error{mismatch}
 void HostCommunicator::answer_others() {
   std::erase_if(options_.control->questions(), [this](const auto& question) { return is_answered(question); });
   if (!options_.control->is_inquired()) return;
@@ -126,7 +129,7 @@ void HostCommunicator::answer_others() {
   options_.control->answer(standing);
 }
 
-/// Whether what another rank has asked is of no more interest. @throws Error{mismatch} if it calls something else
+/// Returns whether another rank's question is settled. @throws Error{mismatch} if that rank calls something else
 bool HostCommunicator::is_answered(const ControlChannel::Question& question) const {
   if (const auto difference = difference_from(question.rank, question.call.number)) {
     const auto ours = own_call(question.call.number);
@@ -140,11 +143,11 @@ std::optional<Signature> HostCommunicator::own_call(std::uint64_t number) const 
   return calls_[number % remembered];
 }
 
-/// The error if another rank is known to have called something else. Since the signatures are chained, the last
-/// operation that both have called tells of all before; and the first that differs is the one to name.
-/// @param noticed_in  the number of the operation that the error is of
+/// Returns the error if another rank is known to have made a different call. Since the signatures are chained, the last
+/// operation that both have called covers all operations before it; the error names the first that differs.
+/// @param noticed_in  index of the operation that the error is reported for
 std::optional<Error> HostCommunicator::difference_from(int rank, std::uint64_t noticed_in) const {
-  std::optional<std::pair<Signature, Signature>> first;  // theirs and ours
+  std::optional<std::pair<Signature, Signature>> first;  // (theirs, ours)
   std::uint64_t number = std::min(options_.control->calls_of(rank), submitted_);
   bool is_first = true;
   for (; number > 0; --number) {
@@ -159,7 +162,7 @@ std::optional<Error> HostCommunicator::difference_from(int rank, std::uint64_t n
   return earlier_disagreement(rank, first->first, first->second, number, is_first);
 }
 
-/// The error if any rank is known to have called something else.
+/// Returns the error if any rank is known to have made a different call.
 std::optional<Error> HostCommunicator::first_difference(std::uint64_t noticed_in) const {
   for (int other = 0; other < size(); ++other) {
     if (other == rank().value) continue;
@@ -168,7 +171,8 @@ std::optional<Error> HostCommunicator::first_difference(std::uint64_t noticed_in
   return std::nullopt;
 }
 
-/// The error of an operation; of one that meets another the error that says which operation was the first to differ.
+/// Returns the error with the identity of the operation. A mismatch becomes the error that names the first operation
+/// that differs, if that is known.
 Error HostCommunicator::explained(const Error& error, const HostOperation& operation) const {
   const std::vector<int>& peers = error.context().peers;
   const bool may_be_earlier =
@@ -180,8 +184,8 @@ Error HostCommunicator::explained(const Error& error, const HostOperation& opera
   return error.of_operation(operation.identity());
 }
 
-/// Who waits in vain asks those whom it waits for whether they call the same.
-/// @param since  when the oldest operation must not have advanced
+/// Asks the ranks that the oldest operation waits for whether they make the same call.
+/// @param since  asks only if the oldest operation has not advanced since this time
 void HostCommunicator::ask(Clock::time_point since) {
   HostOperation* const oldest = oldest_pending();
   if (!options_.control || oldest == nullptr || !oldest->is_silent_since(since)) return;
@@ -198,7 +202,8 @@ void HostCommunicator::check_peers() {
   if (const auto error = options_.control->ended_peer()) throw Error(*error);
 }
 
-/// Only time during which this rank polled counts: one that was busy elsewhere, or stopped, has not waited for anybody.
+/// Checks the deadline. Only time during which this rank polled counts, because a rank that was busy elsewhere or
+/// stopped has not waited for its peers.
 void HostCommunicator::check_deadline(Clock::time_point now) {
   const bool was_away = is_long(now - last_check_);
   last_check_ = now;
@@ -221,20 +226,21 @@ void HostCommunicator::check_deadline(Clock::time_point now) {
   if (looks) ask(now - between_looks);
 }
 
-/// Before the deadline it finds out who is at fault; only that takes a little longer.
-/// @throws Error{timeout} that names the rank at fault, or all whom this one waits for
+/// Throws if an operation has not advanced for the deadline. Shortly before the deadline it starts to look for the rank
+/// at fault, which may delay the error a little.
+/// @throws Error{timeout} that names the rank at fault, or all ranks that this one waits for
 void HostCommunicator::check_silence(const HostOperation& operation, Clock::duration silent, Clock::time_point now) {
   const std::chrono::duration<double> deadline = options_.deadline;
   const std::chrono::duration<double> patience = blame_.patience();
   if (silent < deadline - 4 * patience) return blame_.forget();
   Blame::Verdict verdict;
   if (options_.control) {
-    // What younger operations wait for may wait for the oldest.
+    // Younger operations may be waiting only because of the oldest one.
     const HostOperation* const oldest = is_message(operation.kind()) ? nullptr : oldest_pending();
     verdict = blame_.follow(*options_.control, (oldest == nullptr ? operation : *oldest).awaited(), now);
   }
   if (silent < deadline || (verdict.is_open && silent < deadline + 4 * patience)) return;
-  // Whom that one waits for on another communicator, it knows first.
+  // A rank that waits on another communicator finds out first which rank is at fault there.
   if (verdict.is_busy_alone() && silent < 2 * deadline) return;
   char text[64];
   std::snprintf(text, sizeof text, "nothing has moved for %.2f s: ", std::chrono::duration<double>(silent).count());
@@ -256,8 +262,9 @@ void HostCommunicator::poison(std::exception_ptr error) noexcept {
   raise(poison_);
 }
 
-/// Also sends what there is to tell: whoever catches the error may never poll again. Where this one only follows from
-/// what another rank has said, and another communicator of this rank knows why, the program is told that.
+/// Fails this communicator and sends the alarm, because a program that catches the error may never poll again. If this
+/// error is only a consequence of an alarm from another rank and another communicator of this rank knows the cause, the
+/// program gets the cause.
 void HostCommunicator::fail(std::exception_ptr error) noexcept {
   if (!is_consequence(error)) progress_->note_failure(error);
   if (is_consequence(error) && progress_->unreported()) error = progress_->unreported();

@@ -8,18 +8,18 @@
 
 namespace lockstep {
 
-/// The counts of parts of an operation that is begun after its submission, which is as long as the caller's are valid.
-/// Without an allocation where there were as many before.
+/// Copies of the per-rank counts of an operation that begins after its submission, because the caller's counts are
+/// valid only during submission. Allocates nothing if there were as many counts before.
 class KeptCounts {
  public:
-  /// Lets the collective have counts of its own.
+  /// Copies the counts and makes the collective refer to the copies.
   void keep(Collective& collective) {
     parts_.assign(collective.parts.begin(), collective.parts.end());
     received_.assign(collective.received.begin(), collective.received.end());
     collective.parts = parts_;
     collective.received = received_;
   }
-  /// What is sent to each rank, then what is received from each.
+  /// Returns the counts sent to each rank, followed by the counts received from each rank.
   [[nodiscard]] std::span<const std::byte> bytes() {
     both_.assign(parts_.begin(), parts_.end());
     both_.insert(both_.end(), received_.begin(), received_.end());

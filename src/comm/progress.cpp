@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::array<std::string_view, 4> names = {"auto", "spin", "yield", "sleep"};
 
-// Whoever sleeps looks round now and then: for a peer that has died, at the deadline, and, where several communicators
-// are waited for, of which only one can wake it, at the others.
+// A sleeping rank wakes up at intervals to check for ended peers and the deadline and, if it waits on several
+// communicators, to poll those that cannot wake it.
 constexpr std::chrono::milliseconds sleep_for_one_source{20};
 constexpr std::chrono::milliseconds sleep_for_several{1};
 
@@ -41,7 +41,7 @@ void Progress::say(std::string_view text) const noexcept {
   if (!notice_) return;
   try {
     notice_(text);
-  } catch (...) {  // of no use to who is being destroyed
+  } catch (...) {  // the caller is a destructor, which cannot handle it
   }
 }
 
@@ -63,7 +63,8 @@ bool Progress::poll() {
 bool Progress::poll_sources() {
   bool moved = false;
   for (ProgressSource* source : sources_) moved |= source->progress();
-  // A clock is read in a time in which nothing would have moved, and now and then where something always does.
+  // The clock is read after a round that moved nothing, when the time costs nothing, and at intervals if every round
+  // moves something.
   constexpr unsigned polls_between_looks = 256;
   if (moved && ++polls_ % polls_between_looks != 0) return true;
   return look_round() || moved;
@@ -84,7 +85,7 @@ bool Progress::wait_until(const std::function<bool()>& done, Clock::time_point u
   const Exclusive exclusive(*this);
   const int spins = spins_;
   bool in_vain = false;
-  int fruitless = 0;  // polls, of which so many were spins
+  int fruitless = 0;  // polls in a row that moved nothing, up to `spins`
   int yields = 0;
   do {
     const bool moved = poll();
@@ -107,7 +108,7 @@ bool Progress::wait_until(const std::function<bool()>& done, Clock::time_point u
 void Progress::wait(Operation& operation) {
   const auto has_ended = [&] { return operation.state() != Operation::State::pending; };
   const Exclusive exclusive(*this);
-  if (has_ended()) return;  // a progress thread has moved it since
+  if (has_ended()) return;  // a progress thread may have ended it meanwhile
   constexpr int longest_moment = 500;
   for (int spins = std::min(spins_, longest_moment); spins > 0; --spins) {
     operation.poll();
@@ -121,7 +122,7 @@ void Progress::yield() {
   std::this_thread::yield();
 }
 
-/// Sleeps on one of the sources that have something under way. @return whether it could
+/// Sleeps on one of the sources that have pending operations. @return whether it slept
 bool Progress::sleep(Clock::time_point until) {
   const auto busy = [](const ProgressSource* source) { return !source->idle(); };
   const auto first = std::find_if(sources_.begin(), sources_.end(), busy);

@@ -19,7 +19,7 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return split_mix::mix((hash ^ value) + split_mix::golden_ratio);
 }
 
-/// Whether all ranks pass the same counts of parts. What one sends and receives in an all_to_all_v is its own affair.
+/// Returns whether all ranks pass the same per-rank counts. In an all_to_all_v each rank passes its own.
 bool has_common_parts(CollectiveKind kind) { return has_part_counts(kind) && kind != CollectiveKind::all_to_all_v; }
 
 std::uint64_t hash_of_parts(const Collective& c) {
@@ -29,7 +29,8 @@ std::uint64_t hash_of_parts(const Collective& c) {
   return hash;
 }
 
-/// Elements of the buffer, or of each part; where these differ, of all together.
+/// Returns the elements of the buffer or, if each rank has an equal part, of one part; if the parts differ in size, of
+/// all parts together.
 std::uint64_t counted(const Collective& c) {
   switch (c.kind) {
     case CollectiveKind::all_to_all_v: return 0;
@@ -40,8 +41,8 @@ std::uint64_t counted(const Collective& c) {
   }
 }
 
-/// An all_reduce has no root, but may have leaves. What has counts of parts has none either: some bits of them tell
-/// whether two ranks' differ that add up to the same.
+/// Returns what the root's bits hold. An all_reduce has no root, so its number of leaves is stored there. Kinds with
+/// per-rank counts have no root either: a digest of the counts reveals counts that differ but have the same total.
 std::uint64_t root_or_digest(const Collective& c) {
   if (c.leaves.total > 0) return static_cast<std::uint64_t>(c.leaves.total);
   return has_common_parts(c.kind) ? hash_of_parts(c) >> 20U : static_cast<std::uint64_t>(c.root.value);
@@ -52,9 +53,9 @@ bool differ_in_parts_only(std::uint64_t a, std::uint64_t b) {
   return has_common_parts(kind) && a != b && ((a ^ b) & ~(root_mask << root_shift)) == 0;
 }
 
-// Kind, dtype and operator in four bits each, root (or leaves, or digest of the parts' counts) in 12, count in 40.
+// The kind, dtype and operator take four bits each, the root (or leaves, or digest of the counts) 12, the count 40.
 std::uint64_t pack(const Collective& c) {
-  if (is_message(c.kind)) {  // the same on both sides
+  if (is_message(c.kind)) {  // packed equally on both sides
     const std::int64_t count = std::max(c.in.count, c.out.count).value;
     return static_cast<std::uint64_t>(CollectiveKind::send) | static_cast<std::uint64_t>(c.out.dtype) << 4U |
            static_cast<std::uint64_t>(count) << 24U;
@@ -63,13 +64,13 @@ std::uint64_t pack(const Collective& c) {
          static_cast<std::uint64_t>(c.op) << 8U | (root_or_digest(c) & root_mask) << root_shift | counted(c) << 24U;
 }
 
-/// Ranks that call the same.
+/// Ranks that make the same call.
 struct Party {
   Signature signature;
   std::vector<int> ranks;
 };
 
-/// The parties come in the order of their first ranks.
+/// Groups the ranks by call, in the order of the first rank of each group.
 std::vector<Party> parties(std::span<const std::byte> signatures) {
   std::vector<Party> all;
   for (std::size_t rank = 0; rank * sizeof(Signature) < signatures.size(); ++rank) {
@@ -82,7 +83,7 @@ std::vector<Party> parties(std::span<const std::byte> signatures) {
   return all;
 }
 
-/// "ranks 1, 3 call barrier"
+/// Returns text such as "ranks 1, 3 call barrier".
 std::string who_calls_what(const Party& party) {
   std::string list;
   for (const int rank : party.ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
@@ -157,7 +158,7 @@ Error earlier_disagreement(int rank, const Signature& theirs, const Signature& o
 }
 
 void require_agreement(std::span<const std::byte> signatures) {
-  // All equal, as nearly always: each is the same as the one before it.
+  // In the common case all signatures are equal: each equals the one before it.
   constexpr std::size_t one = sizeof(Signature);
   if (std::equal(signatures.begin() + one, signatures.end(), signatures.begin())) return;
   std::vector<Party> all = parties(signatures);

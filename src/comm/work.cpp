@@ -7,12 +7,13 @@
 namespace lockstep {
 namespace {
 
-/// What a clock can still add to its time, however long a caller is ready to wait.
+/// Upper limit of a wait, which a clock can still add to its current time.
 constexpr std::chrono::duration<double> longest_wait = std::chrono::hours(24 * 365);
 
 }  // namespace
 
-/// Not where an exception is under way, or an error that the program has yet to get: that is the reason, and is told.
+/// Gives notice if the operation is still pending. It gives none while an exception propagates, or while the
+/// program has yet to receive an error, because the exception or the error then explains the pending operation.
 Work::~Work() {
   if (!operation_ || has_ended() || std::uncaught_exceptions() > 0) return;
   const Progress::Exclusive exclusive(*progress_);
@@ -23,7 +24,7 @@ Work::~Work() {
 
 Work& Work::operator=(Work&& other) noexcept {
   if (this != &other) {
-    const Work dropped(std::move(*this));  // says so where that is too early
+    const Work dropped(std::move(*this));  // its destructor gives notice if it is still pending
     operation_ = std::move(other.operation_);
     progress_ = other.progress_;
   }

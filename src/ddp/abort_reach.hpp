@@ -12,10 +12,10 @@
 
 namespace lockstep::ddp {
 
-/// What the abort of a group reaches: its communicators, and the groups that were split from it.
+/// The communicators and split groups that the abort of a group reaches.
 class AbortReach : public std::enable_shared_from_this<AbortReach> {
  public:
-  /// Until the communicator is destroyed.
+  /// Aborts this communicator, too, until it is destroyed.
   void add(Communicator& communicator) {
     const std::scoped_lock lock(mutex_);
     communicators_.push_back(&communicator);
@@ -27,7 +27,7 @@ class AbortReach : public std::enable_shared_from_this<AbortReach> {
     parts_.push_back(part);
   }
 
-  /// From any thread.
+  /// Aborts all communicators. Any thread may call it.
   void abort(std::string_view why) noexcept {
     const std::scoped_lock lock(mutex_);
     for (Communicator* const communicator : communicators_) communicator->abort(why);

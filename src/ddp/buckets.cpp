@@ -48,7 +48,7 @@ std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const Bucket
   for (int tensor = static_cast<int>(layout.tensors().size()) - 1; tensor >= 0; --tensor) {
     const Bytes limit = buckets.empty() ? std::min(options.first, options.size) : options.size;
     const bool large = layout.at(tensor).count.value * size_of(dtype) >= limit.value;
-    if (large && !open.tensors.empty()) close();  // what is ready and small need not wait for it
+    if (large && !open.tensors.empty()) close();  // small tensors that are ready need not wait for the large one
     open.offset = layout.at(tensor).offset;
     open.tensors.push_back(tensor);
     if (large || (end.value - open.offset.value) * size_of(dtype) >= limit.value) close();

@@ -12,10 +12,10 @@
 namespace lockstep {
 namespace {
 
-/// One thread after the other has the group's operations.
+/// Gives the group's operations to the calling thread, one thread at a time.
 class Turn {
  public:
-  /// @throws Error{unsupported} if this is another thread than the group's, and MPI may not be called on it
+  /// @throws Error{unsupported} if this is not the group's thread and MPI may not be called on another one
   Turn(std::mutex& mutex, const ProcessGroup& group) : lock_(mutex), progress_(checked(group)) {}
 
  private:
@@ -52,12 +52,12 @@ Buffer DataParallel::value(int parameter) const { return state_->tensors.value(p
 Buffer DataParallel::gradient(int parameter) const { return state_->tensors.gradient(parameter); }
 Buffer DataParallel::values() const { return state_->tensors.values(); }
 Buffer DataParallel::gradients() const {
-  (void)values();  // refuses the program's own
+  (void)values();  // throws for the program's tensors
   return state_->tensors.flat_gradients();
 }
 
 Buffer DataParallel::gradient_places() const {
-  (void)values();  // refuses the program's own
+  (void)values();  // throws for the program's tensors
   return state_->tensors.gradient_places();
 }
 
@@ -82,7 +82,7 @@ void DataParallel::ready(int parameter, const Buffer& gradient, Queue queue) {
 
 void DataParallel::progress() {
   const Turn turn(state_->turn, *state_->group);
-  // Each round may let a message that has come already be taken by the next.
+  // A round may enable the next round to take a message that has already arrived.
   while (state_->group->progress().poll()) {
   }
 }

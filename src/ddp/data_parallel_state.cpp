@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// Beyond 1 MiB an earlier start of communication gains nothing.
+/// Returns the size of the first bucket: a quarter of a bucket, so that communication starts early, and at most 1 MiB.
+/// An even earlier start gains nothing.
 Bytes first_bucket(Bytes bucket) { return {std::min<std::int64_t>((bucket.value + 3) / 4, 1 << 20)}; }
 
 }  // namespace
@@ -36,7 +37,7 @@ void DataParallel::State::join(ProcessGroup& other) {
   }
   if (options.share_update) check_sharing();
   if (options.shards != 0) check_sharding();
-  (void)group->control();  // made here, where all ranks are together
+  (void)group->control();  // created here, because creating it is collective
   reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
                   ddp::BucketOptions{.size = options.bucket,
                                      .first = first_bucket(options.bucket),
@@ -152,8 +153,9 @@ void DataParallel::State::send(int parameter) {
   reducer->ready(parameter, queue);
 }
 
-/// What was not made ready in this backward, but in one before it that sent nothing, has been added up; all else is
-/// zero. From the last to the first, so that buckets leave one by one.
+/// Sends the gradients of all parameters that were not made ready in this backward pass: the accumulated gradient if an
+/// earlier pass under no_sync() made it ready, else zeros. It goes from the last parameter to the first, so that
+/// buckets leave one by one.
 void DataParallel::State::send_the_rest() {
   for (int parameter = static_cast<int>(is_ready.size()) - 1; parameter >= 0; --parameter) {
     if (is_ready[static_cast<std::size_t>(parameter)] != 0) continue;
@@ -166,7 +168,8 @@ void DataParallel::State::send_the_rest() {
   }
 }
 
-/// The program writes no values between backward and finish(): on all ranks they are what the last update has made.
+/// Hashes the values if this step compares them. The program writes no values between backward and finish(), so on all
+/// ranks they are the result of the last update.
 void DataParallel::State::look_at_values() {
   if (!values.is_due() || is_ready.empty() || tensors.value(0).kind == MemoryKind::device) return;
   values.look(tensors, [this] { group->progress().poll(); });
@@ -182,7 +185,7 @@ DataParallel::Step DataParallel::State::take(std::span<double> sums, const Findi
     finite.exchange(group->control(), finding.numbers);
   if (is_to_look) result.not_finite = finite.of_sums();
   values.require_equal(*group, tensors.layout(), tally.digest(),
-                       step - 1);  // last, so that what it throws leaves no trace
+                       step - 1);  // last, so that its error leaves no partial state
   return result;
 }
 

@@ -32,7 +32,7 @@ std::vector<DataParallel::NotFinite> FiniteCheck::gather(const ProcessGroup& gro
                                                          double found_by_all) {
   std::vector<DataParallel::NotFinite> all;
   if (found_by_all == 0) return all;
-  // Each rank's flags, and its host's name.
+  // The message holds each rank's flags and host name.
   std::vector<std::uint8_t> mine = flawed_;
   mine.resize(flawed_.size() + longest_host, 0);
   std::copy_n(group.host().begin(), std::min(group.host().size(), longest_host - 1),

@@ -9,29 +9,30 @@
 
 namespace lockstep::ddp {
 
-/// Looks through gradients for what is infinite or not a number, in one step after the other.
+/// Finds gradients with infinite or NaN elements, in each step anew.
 class FiniteCheck {
  public:
   explicit FiniteCheck(std::size_t parameters) : flawed_(parameters, 0) {}
 
-  /// This rank's gradient, before it leaves.
+  /// Checks a gradient of this rank before it is reduced.
   void look(int parameter, const ConstBuffer& gradient);
-  /// Of this rank's gradients, how many were found not to be finite.
+  /// Returns how many of this rank's gradients are not finite.
   [[nodiscard]] double found() const { return found_; }
 
-  /// Whose gradients are not finite; it begins anew. Collective where `found_by_all` is above 0.
-  /// @param found_by_all  what `found()` is together on all ranks, at least one of which has looked
+  /// Returns the gradients that are not finite, by rank, and resets the check. Collective if `found_by_all` is
+  /// positive.
+  /// @param found_by_all  the sum of `found()` over all ranks
   std::vector<DataParallel::NotFinite> gather(const ProcessGroup& group, Communicator& communicator,
                                               double found_by_all);
-  /// Looks at the sums of finite gradients, in these parts.
+  /// Checks the given parts of the reduced gradients.
   void look_at_sums(const Layout& layout, const Buffer& sums, std::span<const LayoutPart> parts);
-  /// Where each rank has looked at parts of its own: tells all what was found, and adds up the numbers. Collective.
+  /// Combines the results of ranks that have checked different parts, and sums `numbers` over the ranks. Collective.
   void exchange(Communicator& communicator, std::span<double> numbers);
-  /// Which sums are not finite; it begins anew.
+  /// Returns the reduced gradients that are not finite, and resets the check.
   std::vector<DataParallel::NotFinite> of_sums();
 
  private:
-  std::vector<std::uint8_t> flawed_;  // by parameter; none between steps
+  std::vector<std::uint8_t> flawed_;  // by parameter; all zero between steps
   double found_ = 0;
   std::vector<double> exchanged_;
 };

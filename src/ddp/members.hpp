@@ -10,7 +10,7 @@
 
 namespace lockstep::ddp {
 
-/// The ranks of a group, as what makes communicators of them.
+/// The ranks of a group, and the factory of their communicators.
 class Members {
  public:
   Members() = default;
@@ -19,27 +19,27 @@ class Members {
   virtual ~Members() = default;
 
   [[nodiscard]] virtual const std::string& host() const = 0;
-  /// This rank's, by CUDA's index, once `make_on_device` has chosen it.
+  /// Returns this rank's GPU as a CUDA device index, once `make_on_device` has chosen it.
   [[nodiscard]] virtual std::optional<int> gpu() const { return std::nullopt; }
   [[nodiscard]] virtual const std::optional<collectives::Selection>& selection() const = 0;
-  /// Makes a communicator of host memory. Collective.
+  /// Makes a communicator for host memory. Collective.
   virtual std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) = 0;
-  /// Makes one of device memory. Collective. @throws Error{unsupported}
+  /// Makes a communicator for device memory. Collective. @throws Error{unsupported}
   virtual std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) = 0;
-  /// Collective. @param over  the ranks of this group
+  /// Splits the group. Collective. @param over  a communicator of all ranks of this group
   virtual std::unique_ptr<Members> split(std::optional<int> color, int key, Communicator& over,
                                          const GroupOptions& options) = 0;
-  /// Collective.
+  /// Closes the members. Collective.
   virtual void close() = 0;
 };
 
-/// A group of whatever makes communicators.
+/// Makes a group of the given members.
 ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 
-/// Collective. @throws as ProcessGroup
-/// @param gpu  of this rank, where one has been chosen: on all ranks or on none
+/// Makes the members of a group over MPI. Collective. @throws as ProcessGroup
+/// @param gpu  this rank's GPU, if it has been chosen: on all ranks or on none
 std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu = std::nullopt);
-/// One for each rank, by rank.
+/// Makes the members of a group whose ranks are threads, by rank.
 std::vector<std::unique_ptr<Members>> members_of_threads(int ranks, const GroupOptions& options);
 
 }  // namespace lockstep::ddp

@@ -12,7 +12,7 @@ namespace lockstep::ddp {
 
 namespace {
 
-/// On the stream of the queue; where that is the host's, on one of its own, for which the host waits.
+/// Runs the action on the stream of the queue. For the host queue it makes a stream and waits for it.
 template <typename Action>
 void on_gpu(Queue queue, const Action& action) {
   if (!queue.is_host()) return action(queue);

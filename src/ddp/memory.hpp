@@ -6,14 +6,15 @@
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/queue.hpp"
 
-/// Buffers in any memory. Where one is a GPU's and a stream is given, the host does not wait: the stream does it after
-/// what it holds. Without a stream the host waits, but for no stream of the program's.
+/// Operations on buffers in any memory. With a buffer on a GPU and a stream as the queue, the stream executes the
+/// operation in order and the host does not wait. Without a stream the host waits for the operation, which is not
+/// ordered after any stream of the program.
 namespace lockstep::ddp {
 
-/// @pre as many bytes on both sides
+/// @pre both buffers have the same size in bytes
 void copy(const ConstBuffer& from, const Buffer& to, Queue queue = Queue::host());
 void fill_with_zeros(const Buffer& buffer, Queue queue = Queue::host());
-/// A fingerprint of the bytes, by which ranks compare them. @cost  one pass; of a GPU's memory also a copy to the host
+/// Returns a fingerprint of the bytes, which ranks compare. @cost  one pass; for GPU memory also a copy to the host
 std::uint64_t fingerprint(const ConstBuffer& buffer);
 
 }  // namespace lockstep::ddp

@@ -25,7 +25,8 @@ backends::CommunicatorOptions back_end_options(const GroupOptions& options) {
           .compress = options.compress};
 }
 
-/// Every MPI call for a group is made under its Progress's lock: on two threads, never at once.
+/// Checks the MPI thread level. Every MPI call for a group is made under its Progress's lock: on two threads, but never
+/// at the same time.
 void check_thread_level(const GroupOptions& options) {
   if (!options.progress_thread || provided_thread_level() >= ThreadLevel::serialized) return;
   throw Error(ErrorCode::unsupported,
@@ -88,7 +89,7 @@ class MpiMembers : public Members {
 
   MpiGroup group_;
   std::optional<collectives::Selection> selection_;
-  std::optional<int> gpu_;  ///< chosen once, for all communicators and for the groups that are split from this one
+  std::optional<int> gpu_;  ///< chosen once for all communicators of this group and of groups split from it
 };
 
 }  // namespace
@@ -97,7 +98,8 @@ std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options,
   group.set_deadline(options.deadline);
   const Phase phase(group, "making a ProcessGroup");
   require_equal(group, {{"device", std::string(name(options.device))}});
-  if (options.device == Device::cuda) agree(group, [&] { (void)nccl_algorithm(options); });  // before all else
+  // All ranks check this first.
+  if (options.device == Device::cuda) agree(group, [&] { (void)nccl_algorithm(options); });
   auto members = std::make_unique<MpiMembers>(std::move(group), options, gpu);
   check_thread_level(options);
   return members;

@@ -18,7 +18,7 @@ using collectives::Algorithm;
 
 namespace {
 
-/// What CUDA shows this process, by its indices.
+/// Returns the GPUs that are visible to this process, by CUDA device index.
 std::vector<Gpu> gpus_of_runtime(const Topology& machine) {
   std::vector<Gpu> seen;
   const int gpus = gpu_count();
@@ -29,8 +29,8 @@ std::vector<Gpu> gpus_of_runtime(const Topology& machine) {
   return locate_gpus(std::move(seen), machine.installed_gpus);
 }
 
-/// Whether this version refuses two ranks whose GPUs are in one place of the PCI bus, as all instances of a divided GPU
-/// are; later ones go by UUID.
+/// Returns whether this version of NCCL refuses two ranks whose GPUs have the same PCI bus ID, as all MIG instances of
+/// a GPU do; later versions compare UUIDs.
 /// @source NCCL 2.28.9, 2.29.7 and 2.30.7, src/init.cc
 bool knows_gpus_by_place(std::string_view nccl_version) {
   int major = 0;

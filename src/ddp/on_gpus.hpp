@@ -12,31 +12,33 @@
 #include "lockstep/ddp/process_group.hpp"
 #include "platform/mpi/cluster_view.hpp"
 
-/// What a group on GPUs is, before there is one.
+/// Functions that select NCCL's algorithm and each rank's GPU, before a group on GPUs exists.
 namespace lockstep::ddp {
 
-/// What NCCL does where this method was asked for.
-/// @throws Error{unsupported} that names the method, or the compression, which have no meaning on a GPU
+/// Returns NCCL's counterpart of the requested method.
+/// @throws Error{unsupported} that names the method, or the compression, which is not available on a GPU
 backends::NcclAlgorithm nccl_algorithm(const GroupOptions& options);
-/// This machine, with the GPUs that CUDA shows where it shows any: what a rank chooses by, here and in `topo`.
+/// Returns the topology of this machine, with the GPUs that are visible to CUDA if there are any. Both the selection of
+/// GPUs and `topo` use it.
 /// @throws as discover_topology; Error{device}
 Topology machine_with_gpus();
 
-/// The GPU of each rank, as an index into its own list: of one near its processors, if there is one.
-/// @param ranks  that see a GPU each
+/// Returns the GPU of each rank, as an index into the rank's own list; a GPU near the rank's cores if there is one.
+/// @param ranks  all ranks, each of which has at least one visible GPU
 std::vector<int> gpus_of(const std::vector<GpuChoices>& ranks, const ClusterShape& shape);
 
-/// The error of this rank if those of its host are more than the GPUs that they see.
+/// Returns this rank's error if its host has more ranks than they have visible GPUs.
 std::optional<Error> crowded_host(Rank rank, const std::vector<GpuChoices>& ranks, const ClusterShape& shape,
                                   const std::vector<std::string>& hosts);
 
-/// The error of this rank if another one has the same GPU, or an instance of the same one, and NCCL cannot serve both.
-/// @param gpus  of each rank
+/// Returns this rank's error if another rank has the same GPU, or an instance of the same GPU, and NCCL cannot serve
+/// both.
+/// @param gpus  the GPU of each rank
 std::optional<Error> shared_gpu(Rank rank, const std::vector<Gpu>& gpus, const std::vector<std::string>& hosts,
                                 std::string_view nccl_version);
 
-/// This rank's GPU, by CUDA's index. Collective.
-/// @throws Error, on all ranks, unless each has one of its own, and the same version of NCCL
+/// Returns this rank's GPU, as a CUDA device index. Collective.
+/// @throws Error, on all ranks, unless each rank has a GPU of its own and all have the same version of NCCL
 int agree_on_gpu(const MpiGroup& group);
 
 }  // namespace lockstep::ddp

@@ -19,7 +19,7 @@ std::string_view name(Device device) { return device == Device::cuda ? "cuda" : 
 
 namespace {
 
-/// What moves the operations of a group and of those split from it.
+/// The progress engine of a group and of the groups split from it.
 struct Engine {
   explicit Engine(const GroupOptions& options) : progress(options.wait, nullptr, options.notice) {
     if (options.progress_thread)
@@ -29,7 +29,7 @@ struct Engine {
   std::optional<ProgressThread> thread;
 };
 
-/// What a group's communicators have in common, without what only its first one has.
+/// Returns the options that all communicators of a group share, without those of its first communicator only.
 GroupOptions plain(GroupOptions options) {
   options.observer = nullptr;
   options.notice = nullptr;
@@ -40,7 +40,7 @@ GroupOptions plain(GroupOptions options) {
 }  // namespace
 
 struct ProcessGroup::State final : OpenGroup {
-  /// @param open_groups_in  of the World that the ranks are of; null where there is none
+  /// @param open_groups_in  the open groups of the World that the ranks belong to; null if there is none
   State(std::unique_ptr<ddp::Members> members_in, GroupOptions options_in,
         std::shared_ptr<OpenGroups> open_groups_in = nullptr, std::shared_ptr<Engine> engine_in = nullptr)
       : options(std::move(options_in)),
@@ -54,22 +54,23 @@ struct ProcessGroup::State final : OpenGroup {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// Closes at the normal end of a scope. Where that fails, and while an exception is under way, the communicators let
-  /// the operations of the others fail as they are destroyed.
+  /// Closes the group at the normal end of a scope. If closing fails, or an exception is propagating, the destructors
+  /// of the communicators make the operations of the other ranks fail.
   ~State() override {
     if (open_groups) open_groups->remove(*this);
     if (std::uncaught_exceptions() > 0 || mpi_has_ended()) return;
     try {
       close();
     } catch (const Error& error) {
-      // A mistake of the program's must not pass in silence. Other failures have been thrown before, or on other ranks.
+      // A usage error of the program is kept and reported. Other failures have been thrown before, or on other ranks.
       const bool is_mistake = error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::mismatch;
       if (open_groups && is_mistake && !error.is_consequence()) open_groups->keep(std::current_exception());
-    } catch (const std::exception&) {  // the communicators are destroyed open, which lets the others fail
+    } catch (const std::exception&) {  // the communicators are destroyed without close(), so the other ranks fail
     }
   }
 
-  /// NCCL first: it is what may be missing, and a communicator that was made would have to be closed.
+  /// Creates the device communicator first, because NCCL may be missing, and a host communicator that was already made
+  /// would have to be closed.
   [[nodiscard]] std::unique_ptr<Communicator> make_first() const {
     std::unique_ptr<Communicator> on_device;
     if (options.device == Device::cuda) on_device = members->make_on_device(engine->progress, options);
@@ -88,7 +89,7 @@ struct ProcessGroup::State final : OpenGroup {
   }
 
   void close() override {
-    if (engine.use_count() == 1) engine->thread.reset();  // else others of its groups are at work
+    if (engine.use_count() == 1) engine->thread.reset();  // otherwise other groups of this engine still use the thread
     communicator->close();
     if (control) control->close();
     members->close();
@@ -101,7 +102,7 @@ struct ProcessGroup::State final : OpenGroup {
   }
 
   GroupOptions options;
-  std::shared_ptr<Engine> engine;  // before the communicators, which are registered with its progress
+  std::shared_ptr<Engine> engine;  // declared before the communicators, which are registered with its progress
   std::unique_ptr<ddp::Members> members;
   std::shared_ptr<ddp::AbortReach> reach = std::make_shared<ddp::AbortReach>();
   std::unique_ptr<Communicator> communicator;

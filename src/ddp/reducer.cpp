@@ -17,7 +17,7 @@ std::string tensor_range(const Layout& layout, const Bucket& bucket) {
 std::vector<LayoutPart> owned_of(const std::vector<Bucket>& buckets, const Layout& layout, Rank rank) {
   if (buckets.empty() || buckets.front().parts.empty()) return {{{0}, layout.count()}};
   std::vector<LayoutPart> owned;
-  for (std::size_t left = buckets.size(); left > 0; --left) {  // the last bucket has the first tensors
+  for (std::size_t left = buckets.size(); left > 0; --left) {  // the last bucket holds the first tensors
     const LayoutPart part = buckets[left - 1].part_of(rank);
     if (part.count.value == 0) continue;
     const bool goes_on = !owned.empty() && owned.back().offset.value + owned.back().count.value == part.offset.value;
@@ -52,11 +52,11 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
   check_agreement(settings.value());
 }
 
-/// The program has waited for the queue, but the host need not have looked since.
+/// Drops the operations that have ended. The program has waited for the queue, but the host need not have polled since.
 Reducer::~Reducer() {
   try {
     while (!behind_.empty() && behind_.front().wait(std::chrono::seconds(0))) behind_.pop_front();
-  } catch (const Error&) {  // of an operation that has failed, and so have those behind it
+  } catch (const Error&) {  // the operation has failed, and so have all later ones
   }
 }
 
@@ -111,7 +111,8 @@ void Reducer::finish() {
   begin_anew();
 }
 
-/// What a graph got has ended for the host, and has no result of its own.
+/// Orders the queue after all buckets. Operations that a graph has captured have ended for the host and have no result
+/// of their own.
 void Reducer::then(Queue queue) {
   if (queue.is_host()) return finish();
   while (!behind_.empty() && behind_.front().test()) wait_for_first_behind();
@@ -139,7 +140,7 @@ void Reducer::settle() noexcept {
   while (!behind_.empty()) {
     try {
       wait_for_first_behind();
-    } catch (const Error&) {  // its sums are not needed any more, and the communicator goes on throwing it
+    } catch (const Error&) {  // its sums are not needed any more, and the communicator keeps throwing the error
     }
   }
 }

@@ -13,48 +13,51 @@
 
 namespace lockstep::ddp {
 
-/// Sums the buckets of flat gradients over ranks, in place, while backward is still at work: each as soon as it is
-/// full, in the order of their construction on every rank, whatever order tensors become ready in. Every rank gets all
-/// sums, or, where buckets are cut into parts and ranks bring no leaves, those of its own.
+/// Reduces the buckets of flat gradients over the ranks, in place, while backward is still running. Each bucket starts
+/// as soon as it is full, in the same order on every rank, whatever order the tensors become ready in. Every rank gets
+/// all sums or, if buckets are divided into parts and there are no leaves, the sums of its own parts.
 class Reducer {
  public:
   /// @param gradients  flat, of `layout`
-  /// @param leaves     that ranks bring of each element; none: one each
+  /// @param leaves     the leaves that ranks contribute to each sum; by default each rank contributes one gradient
   /// @param observer   gets the span "wait for gradients" on the track "compute"; may be null
-  /// @param compare_every  steps between comparisons of values, which the ranks have to agree on as well
+  /// @param compare_every  steps between comparisons of values; the ranks have to agree on it
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or buckets. Collective.
   Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
           const Leaves& leaves = {}, Observer* observer = nullptr, std::int64_t compare_every = 0);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
-  /// Waits for nobody.
+  /// Does not wait for other ranks.
   ~Reducer();
 
-  /// The tensor's gradient is complete. Reduces its bucket if that is full and all before it have been launched.
+  /// Marks the tensor's gradient as complete. Launches its bucket if that is full and all earlier buckets have been
+  /// launched.
   /// @pre it was not ready in this step. @throws Error{transport | timeout}
   void ready(int tensor, Queue queue = Queue::host());
-  /// Waits until all gradients are sums over all ranks, or those of this rank's parts are, and begins anew.
+  /// Waits until all gradients, or those of this rank's parts, are sums over all ranks, and starts the next step.
   /// @pre all are ready. @throws Error{transport | timeout | mismatch}
   void finish();
-  /// As finish(), but that `queue` waits, and the host only where it is the host's, or the operations run there. What
-  /// fails later is thrown by the next call, or by the communicator.
+  /// Does the same as finish(), but makes `queue` wait. The host waits only if the queue is the host's or the
+  /// operations run on the host. The next call, or the communicator, throws later failures.
   void then(Queue queue);
-  /// Waits for what `then` has left under way, whatever becomes of it.
+  /// Waits for the operations that `then` has left pending, and ignores their failures.
   void settle() noexcept;
-  /// Overwrites all but this rank's parts of a flat buffer of the layout with what their ranks have there. Collective.
-  /// @pre buckets are cut into parts, and none is under way. @throws Error{transport | timeout | mismatch}
+  /// Fills the parts of other ranks in a flat buffer of the layout with the contents that they have on those ranks.
+  /// Collective.
+  /// @pre buckets are divided into parts, and none is pending. @throws Error{transport | timeout | mismatch}
   void gather(const Buffer& flat);
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// This rank's parts, or the whole layout. Ascending, with something between them.
+  /// Returns this rank's parts, ascending and not adjacent, or the whole layout.
   [[nodiscard]] const std::vector<LayoutPart>& owned() const { return owned_; }
-  /// Whose sums this rank gets: the same, or of leaves the whole layout.
+  /// Returns the parts whose sums this rank gets: its own or, with leaves, the whole layout.
   [[nodiscard]] const std::vector<LayoutPart>& summed() const { return scatters() ? owned_ : whole_; }
-  /// Whether there are sums that this rank does not get.
+  /// Returns whether there are sums that this rank does not get.
   [[nodiscard]] bool scatters() const {
     return !buckets_.empty() && !buckets_.front().parts.empty() && leaves_.total == 0;
   }
-  /// Time that this thread has spent in `finish`, `then` and `gather` waiting for communication, since construction.
+  /// Returns the time that this thread has spent waiting for communication in `finish`, `then` and `gather`, since
+  /// construction.
   [[nodiscard]] double exposed_seconds() const { return exposed_seconds_; }
 
  private:
@@ -75,13 +78,13 @@ class Reducer {
   Leaves leaves_;
   Observer* observer_;
   std::vector<Bucket> buckets_;
-  std::vector<std::string> labels_;  // of each bucket
-  std::vector<int> bucket_of_;       // of each tensor
-  std::vector<Pending> pending_;     // of each bucket
-  std::deque<Work> behind_;          // of earlier steps, which only a queue has waited for
+  std::vector<std::string> labels_;  // by bucket
+  std::vector<int> bucket_of_;       // by tensor
+  std::vector<Pending> pending_;     // by bucket
+  std::deque<Work> behind_;          // pending operations of earlier steps, for which only a queue has waited
   std::vector<LayoutPart> owned_;
   std::vector<LayoutPart> whole_;
-  std::size_t launched_ = 0;  // buckets 0 … launched_ − 1 are under way
+  std::size_t launched_ = 0;  // buckets 0 … launched_ − 1 are in flight
   double exposed_seconds_ = 0;
 };
 

@@ -12,8 +12,8 @@
 
 namespace lockstep::ddp {
 
-/// What the ranks add up beside the gradients: weights, gradients that are not finite, the digest of values, the
-/// program's numbers, and who has made which parameter ready.
+/// The values that the ranks sum beside the gradients: weights, counts of gradients that are not finite, the digest of
+/// values, the program's numbers, and which parameters are ready.
 class Tally {
  public:
   explicit Tally(std::size_t parameters) : used_(parameters, 0) {}
@@ -21,18 +21,18 @@ class Tally {
   void use(int parameter) { used_[static_cast<std::size_t>(parameter)] = 1; }
   [[nodiscard]] bool is_used(int parameter) const { return used_[static_cast<std::size_t>(parameter)] != 0; }
   void add(double weight, std::span<const double> sums);
-  /// The sums of this rank, so far.
+  /// Returns this rank's sum so far.
   [[nodiscard]] double weight() const { return weight_; }
 
-  /// Sends what has added up. @param not_finite  how many of this rank's gradients are not
+  /// Starts the all-reduce of the sums. @param not_finite  how many gradients of this rank are not finite
   Work send(Communicator& communicator, double not_finite, const ValueCheck::Digest& digest);
-  /// The sums of all ranks; it begins anew. @pre what was sent has come. @param sums  overwritten
+  /// Returns the sums over all ranks and resets the tally. @pre the all-reduce has ended. @param sums  overwritten
   DataParallel::Step take(std::span<double> sums);
-  /// Drops what has added up.
+  /// Resets this rank's sums.
   void begin_anew();
-  /// How many gradients are not finite, over all ranks. @pre what was sent has come
+  /// Returns how many gradients are not finite, over all ranks. @pre the all-reduce has ended
   [[nodiscard]] double not_finite() const { return all_ranks_[1]; }
-  /// The sums of the digests that were sent last. @pre they have come
+  /// Returns the sums of the digests that were sent last. @pre the all-reduce has ended
   [[nodiscard]] std::span<const double> digest() const {
     return std::span(all_ranks_).subspan(2, std::tuple_size_v<ValueCheck::Digest>);
   }

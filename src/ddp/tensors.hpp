@@ -7,25 +7,25 @@
 
 namespace lockstep::ddp {
 
-/// Where values and gradients lie. Values are in a flat allocation of one layout, or are the program's own. Gradients
-/// are always in a flat allocation when they are reduced; those that the program has elsewhere are copied there and
+/// The memory of values and gradients. Values are in a flat allocation of one layout or belong to the program.
+/// Gradients are always reduced in a flat allocation; gradients that the program keeps elsewhere are copied there and
 /// back.
 class Tensors {
  public:
-  /// @param places  how many gradients of the layout there is memory for
+  /// @param places  number of gradient buffers of the layout to allocate
   Tensors(Layout layout, DType dtype, const ProcessGroup& group, int places);
   /// @throws Error{invalid_argument} that names the parameter whose buffers do not fit each other
   Tensors(std::vector<Parameter> parameters, const ProcessGroup& group);
 
-  /// Moves into another group's memory; values are kept, gradients in the flat allocation are not.
+  /// Moves into another group's memory. Values are kept; gradients in the flat allocation are lost.
   void move_to(const ProcessGroup& group);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] bool are_the_programs() const { return !program_values_.empty(); }
   [[nodiscard]] Buffer value(int index) const;
-  /// Where the program has it.
+  /// Returns the gradient where the program has it.
   [[nodiscard]] Buffer gradient(int index) const;
-  /// From now on the program has the gradient there.
+  /// Records that the program has the gradient in this buffer from now on.
   /// @throws Error{invalid_argument} that names the parameter if the buffer is null or of another count or dtype
   void move_gradient(int index, const Buffer& gradient);
   [[nodiscard]] bool is_in_flat_memory(int index, const Buffer& gradient) const {
@@ -33,21 +33,21 @@ class Tensors {
   }
   /// @throws Error{invalid_argument} for the program's tensors
   [[nodiscard]] Buffer values() const;
-  /// What is all-reduced.
+  /// Returns the buffer that is all-reduced.
   [[nodiscard]] Buffer flat_gradients() const { return flat(gradients_); }
-  /// Of one place.
+  /// Returns a tensor's gradient in one of the gradient buffers.
   [[nodiscard]] Buffer gradient(int index, int place) const;
   [[nodiscard]] Buffer gradient_places() const {
     return {gradients_.data(), {places_ * layout_.count().value}, dtype_, gradients_.kind()};
   }
-  /// All values: one buffer, or the program's.
+  /// Returns all values: one flat buffer, or the program's buffers.
   [[nodiscard]] std::vector<Buffer> value_buffers() const;
 
-  /// Copies a gradient that is complete into the flat ones.
+  /// Copies a complete gradient into the flat allocation.
   void collect(int index, Queue queue) const;
-  /// @param sums  in how many places
+  /// @param sums  number of gradient buffers to fill with zeros
   void collect_zeros(int index, int sums, Queue queue) const;
-  /// Copies gradients that the program has elsewhere out of the flat ones.
+  /// Copies gradients that the program keeps elsewhere back from the flat allocation.
   void distribute(Queue queue = Queue::host()) const;
 
  private:
@@ -56,8 +56,8 @@ class Tensors {
 
   Layout layout_;
   DType dtype_;
-  std::vector<Buffer> program_values_;     // of each parameter; none where values are in `values_`
-  std::vector<Buffer> program_gradients_;  // of each parameter; null where it is in `gradients_`
+  std::vector<Buffer> program_values_;     // by parameter; empty if values are in `values_`
+  std::vector<Buffer> program_gradients_;  // by parameter; null if it is in `gradients_`
   int places_ = 1;
   Allocation values_;
   Allocation gradients_;

@@ -22,8 +22,8 @@ collectives::Selection selection_for(int ranks, const GroupOptions& options) {
   return selection;
 }
 
-/// Where the threads of one group find what their next communicator, or their next part of the group, shares. All make
-/// the same ones in the same order; so whoever comes first makes it.
+/// Holds what the threads of a group share in their next communicator or split group. All threads create the same
+/// objects in the same order, so the first thread that asks creates each object.
 class Meeting {
  public:
   explicit Meeting(int ranks) : ranks_(ranks) {}

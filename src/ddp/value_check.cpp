@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t pieces = std::tuple_size_v<ValueCheck::Digest> / 2;
 
-/// Each 16 bits of the hash, and their squares: sums of these are exact in float64, and all ranks' bits are equal where
-/// p · Σ x² = (Σ x)².
+/// Returns the hash in pieces of 16 bits, and their squares. Sums of these are exact in float64, and the piece x is
+/// equal on all p ranks exactly if p · Σ x² = (Σ x)².
 ValueCheck::Digest digest_of(std::uint64_t hash) {
   ValueCheck::Digest digest{};
   for (std::size_t i = 0; i < pieces; ++i) {
@@ -28,7 +28,8 @@ ValueCheck::Digest digest_of(std::uint64_t hash) {
   return digest;
 }
 
-/// The difference of the two products is below 2⁶⁴ for fewer than 2¹⁷ ranks, so they may wrap.
+/// Returns whether all ranks have the same hash. The products may wrap, because their difference is below 2⁶⁴ for fewer
+/// than 2¹⁷ ranks.
 bool are_equal(std::span<const double> sums, int ranks) {
   for (std::size_t i = 0; i < pieces; ++i) {
     const auto sum = static_cast<std::uint64_t>(sums[i]);
@@ -38,7 +39,8 @@ bool are_equal(std::span<const double> sums, int ranks) {
   return true;
 }
 
-/// The ranks whose hash is not the one that most have; rank 0's where as many have another.
+/// Returns the ranks whose hash differs from the most frequent one; in a tie the first of these hashes, by rank,
+/// counts.
 std::vector<int> odd_ranks(std::span<const std::uint64_t> hash_of_rank) {
   const auto supporters = [&](std::uint64_t hash) {
     return std::count(hash_of_rank.begin(), hash_of_rank.end(), hash);
@@ -65,7 +67,7 @@ std::string text_of(const std::vector<int>& ranks) {
 bool ValueCheck::is_due() {
   ++steps_;
   digest_ = {};
-  // The second step is the first whose values come from an update: most faults show there.
+  // The second step is the first whose values result from an update, and most faults show there.
   return every_ > 0 && (steps_ == 2 || steps_ % every_ == 0);
 }
 
@@ -90,7 +92,7 @@ void ValueCheck::require_equal(ProcessGroup& group, const Layout& layout, std::s
       .wait();
   std::vector<std::uint64_t> of_tensor(ranks);
   std::vector<int> odd;
-  int first = -1;  // tensor that differs
+  int first = -1;  // index of the tensor that differs
   while (odd.empty() && first + 1 < count) {
     ++first;
     for (std::size_t rank = 0; rank < ranks; ++rank)

@@ -13,27 +13,29 @@
 
 namespace lockstep::ddp {
 
-/// Compares the ranks' values, which the same updates keep equal, in the second step with a group and in every n-th: by
-/// one hash of them all, which goes along with the tally, and only where that differs by one of each tensor.
+/// Compares the ranks' values, which identical updates keep equal, in the second step with a group and in every n-th
+/// step. It first compares one hash of all values, which is sent with the tally, and only if that differs one hash per
+/// tensor.
 class ValueCheck {
  public:
-  /// Numbers whose sums over ranks tell whether all ranks brought the same hash.
+  /// Numbers whose sums over the ranks show whether all ranks have the same hash.
   using Digest = std::array<double, 8>;
 
   /// @param every  0: never
   ValueCheck(std::int64_t every, std::size_t tensors) : every_(every), hashes_(tensors) {}
 
-  /// With another group.
+  /// Restarts the count of steps, for another group.
   void begin_anew() { steps_ = 0; }
-  /// One step more. @return whether the values are compared in it, which is the same on all ranks
+  /// Counts a step. @return whether the values are compared in it, which is the same on all ranks
   bool is_due();
-  /// Hashes the values of a step in which they are compared. @param progress  called after each tensor
+  /// Hashes the values in a step that compares them. @param progress  is called after each tensor
   void look(const Tensors& tensors, const std::function<void()>& progress);
-  /// The digest of this rank's hashes. It is zero in a step in which values are not compared.
+  /// Returns the digest of this rank's hashes. It is zero in a step that does not compare values.
   [[nodiscard]] const Digest& digest() const { return digest_; }
-  /// @param sums  of the digests over all ranks; @param step  its number
+  /// @param sums  the sums of the digests over all ranks
+  /// @param step  its number, for the error
   /// @throws Error{mismatch} on every rank, naming the first tensor that differs, the ranks and the step, if the values
-  ///         do. Collective then
+  ///         differ. The call is collective in that case.
   void require_equal(ProcessGroup& group, const Layout& layout, std::span<const double> sums, std::int64_t step);
 
  private:

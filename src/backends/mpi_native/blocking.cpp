@@ -18,7 +18,7 @@ namespace {
               {.operation = std::string(name(collective.kind)), .bytes = collective.out.bytes().value});
 }
 
-/// Elements of the buffer, or of each part.
+/// Returns the elements of the buffer, or of each part.
 int int_count(const Collective& collective, int ranks) {
   const std::int64_t count = part_of(collective, ranks).value;
   if (count > INT_MAX) {
@@ -74,7 +74,7 @@ void all_to_all(MPI_Comm comm, int count, const Collective& c) {
   LOCKSTEP_MPI(MPI_Alltoall(c.in.data, count, type, c.out.data, count, type, comm));
 }
 
-/// MPI's counts and offsets.
+/// Counts and offsets as MPI takes them.
 struct Ints {
   explicit Ints(const Collective& c, std::span<const Count> counts) {
     std::int64_t offset = 0;

@@ -23,8 +23,8 @@ class MpiNative : public HostCommunicator {
       : HostCommunicator(group.rank(), group.size(), progress,
                          {.backend = "mpi_native",
                           .hostname = group.host(),
-                          // MPI matches collectives by their order, which would not be the same on all ranks if
-                          // several were compared at a time.
+                          // MPI matches collectives by their order, which would differ between ranks if several
+                          // operations were compared at a time.
                           .operations_in_flight = options.check ? 1 : 4,
                           .deadline = options.deadline,
                           .observer = options.observer,
@@ -67,7 +67,7 @@ class MpiNative : public HostCommunicator {
   MpiGroup gather_group_;
   OrderedGathers gathers_;
   Bytes limit_;
-  std::shared_ptr<MessageMedium> medium_;  // of sends and recvs
+  std::shared_ptr<MessageMedium> medium_;  // for sends and recvs
   Messages messages_;
   std::unique_ptr<Exchange> check_;  // null: operations are not compared
   MpiOperators operators_;

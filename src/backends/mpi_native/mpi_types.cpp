@@ -7,7 +7,7 @@
 namespace lockstep::backends {
 namespace {
 
-/// MPI calls it for in_out[i] = in[i] ⊕ in_out[i].
+/// The function that MPI calls for in_out[i] = in[i] ⊕ in_out[i].
 template <DType dtype, ReduceOp op>
 void combine(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
   kernels::reduce(in_out, in, in_out, {*count}, dtype, op);

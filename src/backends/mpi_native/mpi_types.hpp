@@ -7,7 +7,8 @@
 
 namespace lockstep::backends {
 
-/// MPI has no 16-bit floating-point types: they travel as integers of that width, and `MpiOperators` adds them.
+/// Returns the MPI type. MPI has no 16-bit floating-point types: they are sent as integers of that width, and
+/// `MpiOperators` adds them.
 inline MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
     case DType::float32: return MPI_FLOAT;
@@ -21,7 +22,7 @@ inline MPI_Datatype mpi_type(DType dtype) {
   return MPI_DATATYPE_NULL;
 }
 
-/// The operators: MPI's own, and lockstep's kernels for float16 and bfloat16, each made when it is first asked for.
+/// The reduction operators: MPI's own, and lockstep's kernels for float16 and bfloat16, which are created on first use.
 class MpiOperators {
  public:
   MpiOperators() = default;
@@ -31,7 +32,7 @@ class MpiOperators {
 
   /// @throws Error{transport}
   [[nodiscard]] MPI_Op get(DType dtype, ReduceOp op);
-  /// Frees those that were made; no operation may be under way. Without it they stay until MPI ends.
+  /// Frees the operators that were created; no operation may be in flight. Without this call they exist until MPI ends.
   /// @throws Error{transport}
   void close();
 

@@ -114,7 +114,7 @@ MPI_Request NativeOperation::reduce(const Piece& piece) {
   MPI_Request request = MPI_REQUEST_NULL;
   const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
   const Rank root = collective_.root;
-  // Elsewhere there is no output, not even one to count elements from.
+  // Other ranks than the root have no output, so there is no pointer to compute an offset from.
   void* result = me_ == root ? slice(collective_.out, {piece.offset}, {piece.count}).data : nullptr;
   const void* send = in.data == result ? MPI_IN_PLACE : in.data;
   LOCKSTEP_MPI(MPI_Ireduce(send, result, piece.count, mpi_type(in.dtype), operators_->get(in.dtype, collective_.op),
@@ -122,8 +122,8 @@ MPI_Request NativeOperation::reduce(const Piece& piece) {
   return request;
 }
 
-/// A rank's piece lies `part` elements behind the one before it: one element of a type whose extent is a whole part.
-/// To be freed; MPI keeps it until the operations that use it are done.
+/// Returns a type for one rank's piece with the extent of a whole part, because a rank's piece is `part` elements
+/// behind that of the previous rank. The caller frees it; MPI keeps it until the operations that use it are done.
 MPI_Datatype NativeOperation::spread(const Piece& piece) const {
   MPI_Datatype contiguous = MPI_DATATYPE_NULL;
   MPI_Datatype spread = MPI_DATATYPE_NULL;
@@ -146,7 +146,7 @@ MPI_Request NativeOperation::all_gather(const Piece& piece) {
   return request;
 }
 
-/// Elsewhere than on the root there is no output, not even one to count elements from.
+/// Other ranks than the root have no output, so there is no pointer to compute an offset from.
 MPI_Request NativeOperation::gather(const Piece& piece) {
   MPI_Request request = MPI_REQUEST_NULL;
   const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
@@ -183,8 +183,8 @@ MPI_Request NativeOperation::all_to_all(const Piece& piece) {
   return request;
 }
 
-/// MPI wants the pieces of all ranks side by side and its result apart from its input, so both go through staging
-/// memory.
+/// MPI requires the pieces of all ranks to be contiguous and the result to be separate from the input, so both use
+/// staging memory.
 MPI_Request NativeOperation::reduce_scatter(const Piece& piece) {
   MPI_Request request = MPI_REQUEST_NULL;
   const std::int64_t width = size_of(collective_.out.dtype);

@@ -18,13 +18,12 @@
 
 namespace lockstep::backends {
 
-/// One collective as calls of the MPI library, a piece of at most `limit` bytes per rank each.
-/// All pieces are posted at once: MPI matches collectives by the order of the calls, which must be the same on all
-/// ranks.
+/// One collective as calls of the MPI library, one for each piece of at most `limit` bytes per rank. All pieces are
+/// posted at once: MPI matches collectives by the order of the calls, which must be the same on all ranks.
 class NativeOperation : public HostOperation {
  public:
   /// @param operators  outlive the operation's use, as `gathers` do
-  /// @param check      by which all ranks compare what they call, before anything else; null: they do not
+  /// @param check      exchange by which all ranks compare their calls before anything else; null: they do not compare
   NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit, MpiOperators& operators,
                   OrderedGathers& gathers, Exchange* check)
       : communicator_(communicator),
@@ -45,7 +44,7 @@ class NativeOperation : public HostOperation {
   bool advance() override;
 
  private:
-  /// Elements `offset` … `offset + count` of every rank's part.
+  /// A piece: elements `offset` … `offset + count` of every rank's part.
   struct Piece {
     std::int64_t offset;
     int count;

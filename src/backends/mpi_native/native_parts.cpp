@@ -10,7 +10,7 @@
 namespace lockstep::backends {
 namespace {
 
-/// Calls piece(offset, count) for a part in pieces that one call takes.
+/// Calls piece(offset, count) for every piece of a part, each small enough for one call.
 template <typename F>
 void for_each_piece(Count part, Count most, const F& piece) {
   for (std::int64_t offset = 0; offset < part.value; offset += most.value)

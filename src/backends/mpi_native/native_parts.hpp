@@ -11,8 +11,8 @@
 
 namespace lockstep::backends {
 
-/// Operations whose parts differ in length as calls of the MPI library: one, or one for each part and piece where
-/// counts and offsets are beyond what a call takes.
+/// Runs operations whose parts differ in length as calls of the MPI library: one call or, if counts or offsets exceed
+/// the range of a call, one for each piece of each part.
 class NativeParts {
  public:
   NativeParts(MPI_Comm communicator, Rank me, int ranks) : communicator_(communicator), me_(me), ranks_(ranks) {}
@@ -20,21 +20,21 @@ class NativeParts {
   NativeParts& operator=(const NativeParts&) = delete;
   ~NativeParts() = default;
 
-  /// @param collective  whose counts stay valid until `finish`
-  /// @param most        elements of a part in one call
+  /// @param collective  its counts stay valid until `finish`
+  /// @param most        maximum number of elements of a part in one call
   void post(const Collective& collective, Count most, MPI_Op op, std::vector<MPI_Request>& requests);
-  /// To be called when all are done: brings results to their places.
+  /// Moves the results to their places and frees the types. It is called when all requests are done.
   void finish(const Collective& collective);
 
  private:
   void all_gather(const Collective& c, Count most, std::vector<MPI_Request>& requests);
   void reduce_scatter(const Collective& c, Count most, MPI_Op op, std::vector<MPI_Request>& requests);
   void all_to_all(const Collective& c, Count most, std::vector<MPI_Request>& requests);
-  /// Whether one call can do it; then `lengths_` and `offsets_` are set.
+  /// Returns whether one call is enough; then `lengths_` and `offsets_` are set.
   bool fits_one_call(const Collective& c, Count most);
-  /// The parts of one side of an all_to_all_v as a type each, at their offsets.
+  /// The parts of one side of an all_to_all_v, as one type for each part that includes its offset.
   struct Side {
-    std::vector<int> counts;  // 1, or 0 where there is nothing
+    std::vector<int> counts;  // 1, or 0 for an empty part
     std::vector<MPI_Datatype> types;
   };
   void describe(Side& side, std::span<const Count> parts, DType dtype, Count most) const;
@@ -48,8 +48,9 @@ class NativeParts {
   std::vector<int> zeros_;
   Side sent_;
   Side received_;
-  std::vector<std::byte> result_;  // of a reduce_scatter_v in place, which MPI does not have
-  char nothing_ = 0;  // stands in for an empty buffer: MPICH refuses two that begin at one address, empty or not
+  std::vector<std::byte> result_;  // result of a reduce_scatter_v in place, which MPI does not support
+  // The address of empty buffers. MPICH refuses two buffers at the same address, even if they are empty.
+  char nothing_ = 0;
 };
 
 }  // namespace lockstep::backends

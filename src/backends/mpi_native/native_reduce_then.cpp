@@ -33,7 +33,7 @@ void NativeReduceThen::begin(MPI_Comm communicator, const Collective& collective
   }
 }
 
-/// The first slices are longer by one where it does not divide.
+/// Divides a piece into slices. If the count is not divisible, the first slices are longer by one element.
 void NativeReduceThen::cut(Piece& piece) {
   int offset = 0;
   for (int rank = 0; rank < ranks_; ++rank) {

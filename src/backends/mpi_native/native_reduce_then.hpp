@@ -13,12 +13,12 @@
 
 namespace lockstep::backends {
 
-/// The all-gathers of a communicator's reduce_thens. Each is posted when a sum has come and a function has returned,
-/// which happens in another order on every rank, but MPI matches collectives by the order of the calls: so they have a
-/// communicator to themselves, and wait for their turn.
+/// The all-gathers of a communicator's reduce_thens. Each is posted when a sum is complete and its function has
+/// returned, which happens in a different order on every rank, whereas MPI matches collectives by the order of the
+/// calls. They therefore have a communicator of their own, and wait for their turn.
 struct OrderedGathers {
   MPI_Comm communicator;
-  std::uint64_t turns_given = 0;  ///< when an operation begins, as many as it has pieces
+  std::uint64_t turns_given = 0;  ///< an operation takes one turn for each of its pieces when it begins
   std::uint64_t posted = 0;
 };
 
@@ -28,9 +28,9 @@ class NativeReduceThen {
   /// @param gathers  outlives the operation's use
   NativeReduceThen(Rank me, int ranks, OrderedGathers& gathers) : me_(me), ranks_(ranks), gathers_(&gathers) {}
 
-  /// Posts all reduce-scatters. @param most  elements of a piece, at most. @throws Error{transport}
+  /// Posts all reduce-scatters. @param most  maximum number of elements of a piece. @throws Error{transport}
   void begin(MPI_Comm communicator, const Collective& collective, MPI_Op op, Count most);
-  /// @param operation  whose function is called. @return whether anything moved. @throws Error
+  /// @param operation  provides the function to call. @return whether anything advanced. @throws Error
   bool advance(const HostOperation& operation);
   [[nodiscard]] bool done() const { return done_ == pieces_.size(); }
 
@@ -39,7 +39,7 @@ class NativeReduceThen {
   struct Piece {
     std::int64_t offset;
     int count;
-    std::size_t slices;  ///< index of the first one's length and offset
+    std::size_t slices;  ///< index of the first slice in lengths_ and offsets_
     std::uint64_t turn;
     Stage stage = Stage::reducing;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -60,9 +60,9 @@ class NativeReduceThen {
   Buffer out_;
   std::vector<Piece> pieces_;
   std::size_t done_ = 0;
-  std::vector<int> lengths_;  // of the slices of all pieces; MPI reads these until it is done with the piece
-  std::vector<int> offsets_;  // in the piece
-  std::int64_t longest_ = 0;  // slice
+  std::vector<int> lengths_;  // lengths of the slices of all pieces; MPI reads them until the piece is done
+  std::vector<int> offsets_;  // offsets within the piece
+  std::int64_t longest_ = 0;  // length of the longest slice
   std::vector<std::byte> sums_;
 };
 

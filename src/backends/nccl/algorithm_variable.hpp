@@ -10,7 +10,7 @@
 
 namespace lockstep::backends {
 
-/// The environment variable that tells NCCL which of its algorithms all-reduces use; NCCL has no other way to be told.
+/// The environment variable that selects NCCL's algorithm for all-reduces; NCCL has no other way to select it.
 /// Every thread that makes a communicator holds the variable for that time: the first holder sets it, and the last one
 /// restores it. No lock is kept meanwhile, because making a communicator waits for other processes.
 class AlgorithmVariable {
@@ -30,7 +30,7 @@ class AlgorithmVariable {
     void keep();
 
    private:
-    AlgorithmVariable* variable_;  // null: holds nothing
+    AlgorithmVariable* variable_;  // null: it holds nothing
   };
 
  private:
@@ -39,10 +39,10 @@ class AlgorithmVariable {
 
   const std::string name_;
   std::mutex mutex_;
-  std::optional<NcclAlgorithm> chosen_;  // one of NCCL's algorithms
-  bool is_kept_ = false;                 // even when nobody holds it
+  std::optional<NcclAlgorithm> chosen_;  // one of NCCL's algorithms, if any is in use
+  bool is_kept_ = false;                 // chosen_ stays even if there is no holder
   int holders_ = 0;
-  std::optional<std::string> before_;  // its value before it was set
+  std::optional<std::string> before_;  // value of the variable before it was set
 };
 
 }  // namespace lockstep::backends

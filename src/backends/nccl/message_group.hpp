@@ -21,9 +21,9 @@ class CallGroup {
 
   /// Records what a call returned. @param call  its name, for messages
   void add(ncclResult_t result, const char* call);
-  /// Whether NCCL has refused no call.
+  /// Returns whether NCCL has accepted all calls so far.
   [[nodiscard]] bool is_good() const { return result_ == ncclSuccess || result_ == ncclInProgress; }
-  /// Hands the group to NCCL. @throws the error of a call that NCCL refused
+  /// Submits the group to NCCL. @throws the error of a call that NCCL refused
   void close();
 
  private:
@@ -39,10 +39,11 @@ class MessageGroup {
   MessageGroup(ncclComm_t communicator, cudaStream_t stream)
       : group_(communicator), communicator_(communicator), stream_(stream) {}
 
-  /// A message without elements is left out on both sides. So is every message after a call that NCCL refused.
+  /// Sends to a peer. A message without elements is omitted on both sides, and so is every message after a call that
+  /// NCCL refused.
   void send(const ConstBuffer& data, int peer);
   void receive(const Buffer& data, int peer);
-  /// As CallGroup::close.
+  /// Submits the group, as CallGroup::close.
   void close() { group_.close(); }
 
  private:

@@ -55,10 +55,10 @@ void validate(const NcclGroup& group, const NcclOptions& options) {
                 "there is no GPU " + std::to_string(group.gpu) + "; this process sees " + std::to_string(gpus),
                 context);
   }
-  static_cast<void>(nccl());  // throws where it cannot be loaded
+  static_cast<void>(nccl());  // throws if it cannot be loaded
 }
 
-/// Once in a process, and by one rank.
+/// Warns once in a process, on rank 0 only.
 void warn_of_known_fault(Rank rank, const Progress& progress) {
   static std::atomic<bool> is_said = false;
   const std::string fault = known_fault(nccl().version);
@@ -69,7 +69,7 @@ void warn_of_known_fault(Rank rank, const Progress& progress) {
 
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options) {
   std::optional<AlgorithmVariable::Hold> held;
-  std::vector<std::byte> id;  // rank 0's
+  std::vector<std::byte> id;  // filled by rank 0
   std::optional<Error> refusal;
   try {
     validate(group, options);

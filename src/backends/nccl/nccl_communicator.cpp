@@ -19,7 +19,7 @@
 namespace lockstep::backends {
 namespace {
 
-/// How long an error of NCCL waits for the news of its cause.
+/// How long an NCCL error waits for a report of its cause.
 constexpr std::chrono::milliseconds for_news{100};
 
 Allocation allocate_on(int gpu, Bytes bytes) {
@@ -50,7 +50,7 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
       waits_for_(static_cast<std::size_t>(group.size)) {
   try {
     start(group, id);
-  } catch (...) {  // the others may be waiting for this rank
+  } catch (...) {  // the other ranks may be waiting for this one
     give_up();
     leave_behind();
     std::rethrow_exception(poison_);
@@ -61,8 +61,8 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
 void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
   resources_ = std::make_unique<Resources>();
   resources_->control = options_.control;
-  // The scratch is allocated now and not at its first use, because allocating waits for the GPU, which might be waiting
-  // for other ranks then. A single rank has nothing to add.
+  // The scratch is allocated here rather than at its first use, because allocating waits for the GPU, which might then
+  // be waiting for other ranks. A single rank has nothing to reduce.
   if (options_.algorithm == NcclAlgorithm::tree_order && group.size > 1) {
     resources_->scratch = allocate_device(TreeOrderAllReduce::scratch_bytes);
   }
@@ -81,7 +81,7 @@ NcclCommunicator::~NcclCommunicator() {
     progress_->say("rank " + std::to_string(rank().value) +
                    ": a communicator (nccl) was destroyed without close(); its resources stay in use");
   }
-  // Nobody, here or on another rank, must wait for ever for operations that nobody drives any more.
+  // A wait on this rank or on another one must end, because nobody advances these operations any more.
   const Error error(ErrorCode::transport, "the communicator was destroyed before close()",
                     {.rank = rank().value, .host = options_.hostname});
   if (!poison_) abandon_all(std::make_exception_ptr(error));
@@ -178,7 +178,7 @@ void NcclCommunicator::heed() {
   options_.control->questions().clear();
 }
 
-/// Looks for ranks of this node whose processes have ended, because such a rank tells nobody.
+/// Checks for ranks of this node whose processes have ended, because such a rank sends no report.
 void NcclCommunicator::check_peers(Clock::time_point now) {
   constexpr std::chrono::milliseconds between_looks{20};
   if (!options_.control || now - last_look_at_peers_ < between_looks) return;
@@ -221,8 +221,9 @@ bool NcclCommunicator::has_failed() const {
   return state != ncclSuccess && state != ncclInProgress;
 }
 
-/// NCCL may notice a broken connection before this rank has heard the reason: the rank at fault, or one that knows it,
-/// tells the others first and aborts NCCL afterwards. So this rank waits a moment for the news.
+/// Throws if NCCL has failed. NCCL may notice a broken connection before this rank has received the reason: the rank at
+/// fault, or one that knows it, reports to the others first and aborts NCCL afterwards. So this rank waits a moment for
+/// the report.
 void NcclCommunicator::check_health() {
   if (!has_failed()) return;
   const Clock::time_point now = progress_->now();
@@ -237,8 +238,8 @@ void NcclCommunicator::launch_all() {
   progress_->wait([this] { return poison_ != nullptr || launched_ == under_way_.size(); });
 }
 
-/// Time during which the caller's queue holds the operation back does not count, nor does time in which this rank did
-/// not poll, because it did not wait for anybody then.
+/// Checks the deadline. Time during which the caller's queue holds the operation back does not count, nor does time in
+/// which this rank did not poll, because it was not waiting for its peers then.
 void NcclCommunicator::check_deadline(Clock::time_point now) {
   const bool was_away = now - last_check_ > options_.deadline / 10;
   last_check_ = now;
@@ -259,8 +260,8 @@ void NcclCommunicator::check_deadline(Clock::time_point now) {
               context);
 }
 
-/// NCCL does not tell which rank is missing. So ranks that have waited for half the deadline say so, and those that
-/// have not are the suspects.
+/// Tells the other ranks that this one has waited for half the deadline. NCCL does not report which rank is missing, so
+/// the ranks that have not told so are the suspects.
 void NcclCommunicator::say_that_it_waits() {
   if (!options_.control || said_ > ended_) return;
   said_ = ended_ + 1;
@@ -278,7 +279,8 @@ std::vector<int> NcclCommunicator::not_waiting() const {
   return ranks;
 }
 
-/// Waits during start and end, when this communicator has no operation to drive; others may have some.
+/// Waits for NCCL while the communicator is made or closed and has no operation to advance; other communicators may
+/// have some.
 void NcclCommunicator::wait_until_idle(const char* doing) {
   const auto is_idle = [this] {
     if (poison_) std::rethrow_exception(poison_);  // a poll while it waited has ended the communicator
@@ -304,7 +306,7 @@ void NcclCommunicator::abandon_all(std::exception_ptr error) noexcept {
 }
 
 /// Poisons the communicator with the error that is being handled. If NCCL has refused a call, the cause may be on
-/// another rank, and its news is awaited as in check_health().
+/// another rank, so this waits for its report as check_health() does.
 void NcclCommunicator::give_up() noexcept {
   std::exception_ptr error = current_exception_of(rank().value, options_.hostname);
   try {
@@ -316,7 +318,7 @@ void NcclCommunicator::give_up() noexcept {
     } catch (...) {
       error = current_exception_of(rank().value, options_.hostname);
     }
-  } catch (...) {  // other ranks have nothing to do with it
+  } catch (...) {  // not an Error of lockstep, so other ranks are not the cause
   }
   poison(std::move(error));
 }
@@ -330,7 +332,7 @@ void NcclCommunicator::wait_for_news() {
   }
 }
 
-/// Tells the others first, because aborting NCCL may take seconds.
+/// Poisons the communicator and reports to the others first, because aborting NCCL may take seconds.
 void NcclCommunicator::poison(std::exception_ptr error) noexcept {
   abandon_all(std::move(error));
   if (options_.control) options_.control->tell_now();

@@ -103,13 +103,13 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   ncclComm_t communicator_ = nullptr;
   std::deque<std::shared_ptr<NcclOperation>> under_way_;  // in the order of submission
   CallCheck comparison_;
-  bool is_comparing_ = false;             // a comparison of the first operation that has not been compared is under way
-  std::size_t compared_ = 0;              // how many of under_way_ have been compared, if ranks compare
-  std::size_t launched_ = 0;              // how many of under_way_ the stream has
-  std::uint64_t submitted_ = 0;           // number of operations submitted, without messages
-  std::uint64_t ended_ = 0;               // how many of these have ended
-  std::uint64_t said_ = 0;                // 1 + the last of these that this rank has told others it waits for
-  std::vector<std::uint64_t> waits_for_;  // the same number of each other rank, as far as it has told
+  bool is_comparing_ = false;    // whether a comparison is in progress, which is that of the first uncompared operation
+  std::size_t compared_ = 0;     // how many of under_way_ have been compared, if ranks compare
+  std::size_t launched_ = 0;     // how many of under_way_ the stream has
+  std::uint64_t submitted_ = 0;  // number of operations submitted, without messages
+  std::uint64_t ended_ = 0;      // how many of these have ended
+  std::uint64_t said_ = 0;       // 1 + the last of these that this rank has told others it waits for
+  std::vector<std::uint64_t> waits_for_;           // the same number for each other rank, as far as it has told
   std::optional<Clock::time_point> failed_since_;  // when NCCL reported a failure
   Clock::time_point last_advance_;
   Clock::time_point last_check_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* variable = "LOCKSTEP_NCCL_LIBRARY";
 constexpr NcclVersion of_header{NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH};
-constexpr NcclVersion oldest{2, 19, 0};  // the first with ncclMemAlloc
+constexpr NcclVersion oldest{2, 19, 0};  // the first version with ncclMemAlloc
 
 [[noreturn]] void refuse(const std::string& why) {
   throw Error(ErrorCode::unsupported, why + ". Install NCCL " + std::to_string(NCCL_MAJOR) + ", version " +
@@ -31,7 +31,7 @@ void* open(const std::string& file, const std::string& asked_by) {
   return handle;
 }
 
-/// What dlsym takes. By its name the loader also knows a libnccl.so.2 that is not among the global symbols.
+/// Returns the handle for dlsym. The loader also finds a loaded libnccl.so.2 by name if its symbols are not global.
 void* handle_of(const std::string& file) {
   if (!file.empty()) return open(file, std::string(" from ") + variable + "=" + file);
   if (dlsym(RTLD_DEFAULT, "ncclGetVersion") != nullptr) return RTLD_DEFAULT;

@@ -37,19 +37,19 @@ struct NcclLibrary {
   LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_NCCL_POINTER)
 #undef LOCKSTEP_NCCL_POINTER
   NcclVersion version;
-  std::string file;  ///< from which the functions come
+  std::string file;  ///< the file that the functions come from
 };
 
-/// Finds NCCL: in `file`; or, if that is empty, among the libraries that the process has loaded, then as libnccl.so.2
-/// where the loader looks. Loads it if necessary.
+/// Finds NCCL: in `file` or, if that is empty, first among the libraries that the process has loaded, then as
+/// libnccl.so.2 in the loader's search path. Loads it if necessary.
 /// @throws Error{unsupported} that says what was tried, what the library lacks, and what to install or set
 NcclLibrary load_nccl(const std::string& file);
 
-/// The NCCL of this process. The first call loads it, from the file that the variable LOCKSTEP_NCCL_LIBRARY names where
-/// it is set; a call after one that failed tries again. @throws as load_nccl
+/// Returns the NCCL of this process. The first call loads it, from the file that the variable LOCKSTEP_NCCL_LIBRARY
+/// names if it is set; a call after a failed one tries again. @throws as load_nccl
 const NcclLibrary& nccl();
 
-/// What is known to be wrong with a version that lockstep can use, and what to do about it; empty: nothing.
+/// Returns a known fault of a version that lockstep can use, and what to do about it; empty if none is known.
 std::string known_fault(NcclVersion version);
 
 }  // namespace lockstep::backends

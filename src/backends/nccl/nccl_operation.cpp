@@ -93,14 +93,14 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
     case CollectiveKind::all_gather_v: all_gather_v(communicator, stream); break;
     case CollectiveKind::reduce_scatter_v: reduce_scatter_v(communicator, stream); break;
     case CollectiveKind::all_to_all_v: all_to_all_v(communicator, stream); break;
-    case CollectiveKind::send:  // see above
+    case CollectiveKind::send:  // handled by message()
     case CollectiveKind::recv:
-    case CollectiveKind::reduce_then:  // refused
+    case CollectiveKind::reduce_then:  // refused at submission
     case CollectiveKind::barrier: break;
   }
 }
 
-/// Sends a message to the root from each rank whose part is not in its place already.
+/// Makes each rank send its part to the root, unless the part is already in place.
 void NcclOperation::gather(ncclComm_t communicator, cudaStream_t stream) const {
   const Count part = collective_.in.count;
   const Rank me = owner_->rank();
@@ -127,7 +127,7 @@ void NcclOperation::scatter(ncclComm_t communicator, cudaStream_t stream) const 
   group.close();
 }
 
-/// Makes a send and a receive for each rank, its own part included.
+/// Makes a send and a receive for each rank, including this one.
 void NcclOperation::all_to_all(ncclComm_t communicator, cudaStream_t stream) const {
   const Count part = part_of(collective_, owner_->size());
   MessageGroup group(communicator, stream);
@@ -146,7 +146,7 @@ void NcclOperation::message(ncclComm_t communicator, cudaStream_t stream) const 
   group.close();
 }
 
-/// NCCL has no such call, so this makes a broadcast for each part, in one group.
+/// Makes a broadcast for each part, in one group, because NCCL has no such call.
 void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) const {
   const Collective& c = collective_;
   CallGroup group(communicator);

@@ -45,9 +45,9 @@ class NcclOperation : public Operation {
   /// @pre NCCL has put the previous part on the stream
   void launch_next_part(ncclComm_t communicator, Queue stream, void* token);
   [[nodiscard]] bool all_launched() const;
-  /// To be called when NCCL has put the last part on the stream.
+  /// Records that NCCL has put the last part on the stream.
   void mark_launched(Queue stream);
-  /// Completes if the stream has passed it, or fails if it went into a graph. @return whether it has ended
+  /// Completes if the stream has passed it, or fails if it was captured into a graph. @return whether it has ended
   bool check_finished();
   /// Hands one more of the following operations to NCCL together with this one. @pre each has one part
   void extend_launch() { ++launch_size_; }
@@ -55,13 +55,13 @@ class NcclOperation : public Operation {
   [[nodiscard]] std::size_t launch_size() const { return launch_size_; }
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
 
-  /// Whether all the work that it was ordered after is done.
+  /// Returns whether all the work that it was ordered after is done.
   [[nodiscard]] bool could_run() const { return collective_.queue.is_host() || is_captured_ || ready_.reached(); }
   [[nodiscard]] CollectiveKind kind() const { return collective_.kind; }
   [[nodiscard]] bool is_captured() const { return is_captured_; }
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] const Signature& signature() const { return signature_; }
-  /// Whether a check of this call is done, see CallCheck. @throws Error{mismatch}
+  /// Returns whether the comparison of this call is done, see CallCheck. @throws Error{mismatch}
   [[nodiscard]] bool is_compared(CallCheck& check) { return check.poll(collective_.kind, counts_); }
   [[nodiscard]] ErrorContext context() const;
   [[nodiscard]] Span span() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of operations from their submission to the communicator and, part by part, to NCCL.
+// This file implements the path of operations from their submission to the communicator and, part by part, to NCCL.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -22,7 +22,7 @@ Work NcclCommunicator::submit(const Collective& collective) {
 }
 
 /// Operations of one part go to NCCL together, and first. An all-reduce in tree order has several parts and goes alone:
-/// a message whose counterpart came after it would delay it on one rank, and be taken for a part of it on another.
+/// a message whose counterpart comes after it would delay it on one rank, and be taken for a part of it on another.
 std::vector<Work> NcclCommunicator::submit_group(std::span<const Collective> members) {
   if (members.empty()) return {};
   check_thread("group");
@@ -51,7 +51,8 @@ Error NcclCommunicator::refusal(std::string_view operation, const std::string& w
           {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname}};
 }
 
-/// Must be the first check, because another thread could find the communicator's state while it changes.
+/// Throws if another thread submits. This is the first check, because another thread could see the communicator's state
+/// while it changes.
 void NcclCommunicator::check_thread(std::string_view operation) const {
   if (!progress_->is_of_this_thread()) {
     throw refusal(operation, "submitted on another thread than the one that uses this rank's communicators");
@@ -67,8 +68,9 @@ void NcclCommunicator::check_usable(std::string_view operation) {
   if (poison_) std::rethrow_exception(poison_);
 }
 
-/// Whether the members go into a graph. All work that the communicator's stream gets while it is captured goes into the
-/// graph, so all members must be captured, or none. @throws Error{invalid_argument} before anything has been done
+/// Returns whether the members go into a graph. All work that the communicator's stream gets while it is captured goes
+/// into the graph, so all members must be captured, or none. @throws Error{invalid_argument} before anything has been
+/// done
 bool NcclCommunicator::look_for_capture(std::span<const Collective> members) {
   const auto in_a_capture = [](const Collective& c) { return !c.queue.is_host() && is_captured(c.queue); };
   const auto captured = std::count_if(members.begin(), members.end(), in_a_capture);
@@ -114,7 +116,7 @@ void NcclCommunicator::capture_all() {
 
 void NcclCommunicator::launch_what_can_be() {
   try {
-    select_gpu(gpu_);  // the program may have selected another GPU since
+    select_gpu(gpu_);  // the program may have selected another GPU meanwhile
     while (launch_next()) {
     }
   } catch (...) {
@@ -122,7 +124,7 @@ void NcclCommunicator::launch_what_can_be() {
   }
 }
 
-/// Looks whether another rank has given up: every time in the memory of the node, and for messages at most every 5 ms.
+/// Checks whether another rank has given up: in the memory of the node at every call, by messages at most every 5 ms.
 void NcclCommunicator::look_before_submission() {
   if (!options_.control || poison_) return;
   constexpr std::chrono::milliseconds between_messages{5};
@@ -140,7 +142,8 @@ bool NcclCommunicator::launch_next() {
   }
 }
 
-/// Launches the next part of the oldest operation that the stream does not have, with those that go together with it.
+/// Launches the next part of the oldest operation that is not on the stream yet, with the operations launched together
+/// with it.
 bool NcclCommunicator::launch_next_part() {
   if (launched_ == under_way_.size() || busy()) return false;
   NcclOperation& next = *under_way_[launched_];
@@ -170,10 +173,10 @@ bool NcclCommunicator::compare_up_to(std::size_t end) {
   return true;
 }
 
-/// Whether all ranks are known to call the same operation. The host compares, while this stream and the caller's
-/// continue. Each rank knows its calls at submission, which follows the order of the program, so the exchanges follow
-/// that order too and need not wait for the data: the operation's place after the caller's queue was marked when it was
-/// submitted, however late it is launched. @throws Error{mismatch}, on all ranks
+/// Returns whether all ranks are known to call the same operation. The host compares, while this stream and the
+/// caller's continue. Each rank knows its calls at submission, which follows the order of the program, so the exchanges
+/// follow that order too and need not wait for the data: the operation's place after the caller's queue was marked when
+/// it was submitted, however late it is launched. @throws Error{mismatch}, on all ranks
 bool NcclCommunicator::compare(NcclOperation& next) {
   if (!is_comparing_) comparison_.begin(*options_.check, next.signature());
   is_comparing_ = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for the nccl back end in builds without CUDA.
+// This file replaces the nccl back end in builds without CUDA.
 #include "backends/nccl.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"

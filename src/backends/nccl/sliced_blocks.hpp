@@ -8,8 +8,8 @@
 
 namespace lockstep::backends {
 
-/// The cuts that an all-reduce in tree order makes: the buffer into blocks, and each block into one slice for each
-/// rank, which that rank reduces. The other ranks' contributions to a slice fit into scratch.
+/// The division of a buffer by an all-reduce in tree order: the buffer into blocks, and each block into one slice for
+/// each rank, which that rank reduces. The other ranks' contributions to a slice fit into scratch.
 class SlicedBlocks {
  public:
   /// @pre scratch has room for an element of each other rank; ranks ≥ 2
@@ -23,7 +23,7 @@ class SlicedBlocks {
     Count offset;  ///< in the whole buffer
     Count count;
   };
-  /// The slice of block `block` that `rank` reduces.
+  /// Returns the slice of block `block` that `rank` reduces.
   [[nodiscard]] Slice slice(std::int64_t block, int rank) const {
     const std::int64_t begin = block * block_;
     const auto part = collectives::chunk({std::min(block_, count_.value - begin)}, ranks_, rank);
@@ -33,7 +33,7 @@ class SlicedBlocks {
  private:
   Count count_;
   int ranks_ = 1;
-  std::int64_t block_ = 0;  // elements of all but the last
+  std::int64_t block_ = 0;  // elements of every block but the last
 };
 
 }  // namespace lockstep::backends

@@ -10,8 +10,8 @@
 
 namespace lockstep::backends {
 
-/// An all-reduce in the canonical order, made of messages and a kernel, because NCCL's own documents no order. Each
-/// block of the buffer takes two parts:
+/// An all-reduce in the canonical order, made of messages and a kernel, because NCCL does not document its own order.
+/// Each block of the buffer takes two parts:
 ///
 /// - every rank sends slice j of its input to rank j, and then has all contributions to its own slice;
 /// - a kernel adds these, in the canonical order, into the output, and the result is sent to all ranks.
@@ -48,7 +48,7 @@ class TreeOrderAllReduce {
   int ranks_;
   void* scratch_;
   SlicedBlocks blocks_;
-  std::int64_t next_ = 0;  // part
+  std::int64_t next_ = 0;  // index of the next part
 };
 
 }  // namespace lockstep::backends

@@ -102,8 +102,8 @@ bool BlockRun::advance() {
   return moved;
 }
 
-/// A plan without messages is run as it is listed: nothing is gained by another order, and nothing has to be kept
-/// track of, which counts where an operation takes less than a microsecond.
+/// Runs a plan without messages in the order of its steps. Another order would gain nothing, and this one needs no
+/// bookkeeping, which matters if an operation takes less than a microsecond.
 bool BlockRun::advance_in_order() {
   bool moved = false;
   const auto& steps = plan_->steps();
@@ -119,8 +119,8 @@ bool BlockRun::advance_in_order() {
   return moved;
 }
 
-/// Found by measuring: up to this size operations take a tenth to two fifths less, of 64 KiB they would take a sixth
-/// more.
+/// Prefetches the next slot if it is small. In measurements operations take 10 % to 40 % less time up to this size;
+/// with 64 KiB they would take a sixth more.
 void BlockRun::prefetch_next() const {
   constexpr Bytes most{4096};
   const Bytes staging{plan_->staging().value * size_of(operands_->dtype)};
@@ -136,7 +136,7 @@ bool BlockRun::test(const Flight& flight) {
   }
 }
 
-/// The first rank that has not published yet; none if all have.
+/// Returns the first rank that has not published yet; none if all have.
 int BlockRun::awaited(const Await& step) const {
   seams::preempt();
   for (const int peer : step.peers)
@@ -165,7 +165,7 @@ BlockRun::Pending BlockRun::pending() const {
 }
 
 void BlockRun::add_awaited(std::vector<int>& ranks) const {
-  // Each once, so that there is room in what has room for all ranks.
+  // Each rank is added once, so that room for all ranks is enough.
   const auto add_rank = [&](int rank) {
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
   };
@@ -265,7 +265,7 @@ const std::byte* BlockRun::source(const Range& range) const {
 }
 
 std::byte* BlockRun::address_of(const NodeRange& at) const {
-  // What is written to lies in the output, so an input is only ever read.
+  // A range that is written is in the output, so an input is only read.
   if (at.rank == collectives::self) return const_cast<std::byte*>(source(at.range));
   const bool is_input = at.range.memory == Memory::input;
   const NodeLink::Shown shown = is_input ? link_->input_of(channel_, at.rank) : link_->output_of(channel_, at.rank);

@@ -22,34 +22,35 @@ struct Operands {
   std::byte* output = nullptr;
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;
-  std::int64_t stride = 0;                   ///< elements from one of a rank's inputs to the next; the same on all
-  int rank = 0;                              ///< whose memory it is
-  Announcement announcement{};               ///< to the node's ranks; its signature goes with every message
-  std::uint64_t number = 0;                  ///< of the operation
-  const HostOperation* operation = nullptr;  ///< whose function an Apply calls
-  kernels::Residence residence = kernels::Residence::cache;  ///< of what a Combine reads and writes
+  std::int64_t stride = 0;      ///< elements from one of a rank's inputs to the next; the same on all ranks
+  int rank = 0;                 ///< the rank that owns the memory
+  Announcement announcement{};  ///< shown to the node's ranks; its signature is in every message
+  std::uint64_t number = 0;     ///< running number of the operation
+  const HostOperation* operation = nullptr;                  ///< its function is called by an Apply
+  kernels::Residence residence = kernels::Residence::cache;  ///< where the buffers of a Combine reside
 };
 
-/// Drives a plan over one block of the buffer: posts every step that may start, and takes up what has arrived.
-/// Reused from block to block; allocates only when a plan is larger than any before.
+/// Runs a plan for one block of the buffer: posts every step that may start, and processes arrived messages. It is
+/// reused from block to block, and allocates only for a plan that is larger than any before.
 class BlockRun {
  public:
-  /// @param link  to the ranks of the node; null where plans have only messages
+  /// @param link  link to the ranks of the node; null if plans have only messages
   explicit BlockRun(Medium& medium, NodeLink* link = nullptr) : medium_(&medium), link_(link) {}
 
   /// @param operands  outlive the run
-  /// @param channel   of its messages and of the link
-  /// @pre the run before it is done. @throws Error{transport | mismatch}; what a function throws
+  /// @param channel   channel of its messages and of the link
+  /// @pre the previous run is done. @throws Error{transport | mismatch}; any exception of a function
   void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int channel);
-  /// Moves as far as it goes without waiting. @return whether anything moved. @throws Error{transport | mismatch}
+  /// Advances as far as possible without waiting. @return whether anything advanced. @throws Error{transport |
+  /// mismatch}
   bool advance();
   [[nodiscard]] bool done() const { return plan_ == nullptr || left_ == 0; }
 
-  /// Whether it waits for nothing but ranks of its node. @pre !done()
+  /// Returns whether it waits only for ranks of its node. @pre !done()
   [[nodiscard]] bool awaits_no_message() const;
 
-  /// What it waits for: the earliest message under way, or the first rank that is awaited; step −1 before the first.
-  /// @pre !done()
+  /// The step and peer that it waits for: the earliest message in flight, or the first awaited rank. The step is −1
+  /// before the first step. @pre !done()
   struct Pending {
     int step;
     int peer;
@@ -65,14 +66,14 @@ class BlockRun {
     Medium::Ticket ticket;
   };
 
-  /// For scratch and landing buffers.
+  /// Allocates scratch and landing buffers.
   void make_room();
-  /// Opens the block on the link if need be, then begins. @return whether it could be opened
+  /// Opens the block on the link if the plan shares memory, then begins. @return whether the block could be opened
   bool open();
   bool advance_in_order();
   void prefetch_next() const;
   void post_ready();
-  /// A step that is done when it returns.
+  /// Executes a step that is done when this function returns.
   void execute(const collectives::Step& step);
   void combine(const collectives::Combine& step);
   void apply(const collectives::Apply& step);
@@ -82,7 +83,7 @@ class BlockRun {
   void post(int step);
   void release(const std::vector<int>& followers);
   void finish(int step);
-  /// As the view says, without a division where the buffer is not divided.
+  /// Returns the position by the view, without a division if the offset is in the first part.
   [[nodiscard]] std::int64_t input_position(int owner, std::int64_t plan_offset) const {
     const bool is_first_part = view_.table == nullptr && plan_offset < view_.part_count;
     return is_first_part ? view_.offset + plan_offset : view_.input(owner, plan_offset);
@@ -104,16 +105,16 @@ class BlockRun {
   const Operands* operands_ = nullptr;
   int channel_ = 0;
   int left_ = 0;
-  int awaited_to_open_ = none;     // a rank that has still to enter an earlier block of this channel
-  std::size_t next_in_order_ = 0;  // of a plan without messages
-  std::vector<int> waits_;         // per step, events still to come
-  std::vector<int> ready_;         // every step passes through once, in the order in which it may start
+  int awaited_to_open_ = none;     // rank that has not yet entered an earlier block of this channel
+  std::size_t next_in_order_ = 0;  // for a plan that runs in order
+  std::vector<int> waits_;         // by step: number of outstanding events
+  std::vector<int> ready_;         // all steps, in the order in which they may start
   std::size_t next_ready_ = 0;
   std::vector<Flight> flights_;
   Allocation memory_;  // scratch, then the landing buffers
   std::byte* scratch_ = nullptr;
   std::byte* landings_ = nullptr;
-  std::vector<void*> targets_;  // of a Combine
+  std::vector<void*> targets_;  // operands of a Combine
   std::vector<const void*> sources_;
   CanonicalCombine canonical_combine_;
 };

@@ -11,7 +11,7 @@
 namespace lockstep::backends {
 namespace {
 
-/// Bytes of the tiles that the inputs are cut into: a few of them, one for each level of the tree, stay in the
+/// Bytes of the tiles that the inputs are divided into: one tile for each level of the tree must fit into the
 /// first-level cache.
 constexpr std::int64_t tile_bytes = 4096;
 
@@ -19,7 +19,7 @@ struct alignas(64) Tile {
   std::array<std::byte, tile_bytes> bytes;
 };
 
-/// How many of the inputs, of which there are two at least, are in the left branch. @param widths  theirs, or empty
+/// Returns how many of the inputs (at least two) are in the left branch. @param widths  their widths, or empty
 std::size_t left_branch(std::span<const int> widths, std::size_t inputs) {
   return widths.empty() ? static_cast<std::size_t>(canonical_split(static_cast<int>(inputs)))
                         : canonical_branch(widths);
@@ -34,7 +34,7 @@ class TileSum {
   TileSum(Count first, Count count, DType dtype, ReduceOp op)
       : offset_(first.value * size_of(dtype)), count_(count), dtype_(dtype), op_(op) {}
 
-  /// Where the sum of the inputs is afterwards: in `room`, or where it was if it is one.
+  /// Returns the address of the sum of the inputs: `room`, or the input itself if there is only one.
   const void* of(std::span<const void* const> ins, std::span<const int> widths, Tile& room) const {
     if (ins.size() == 1) return static_cast<const std::byte*>(ins[0]) + offset_;
     const std::size_t left = left_branch(widths, ins.size());
@@ -60,7 +60,7 @@ void CanonicalCombine::operator()(std::span<void* const> outs, std::span<const v
   if (ins.size() <= 2) return kernels::combine(outs, ins, count, dtype, op, residence);
   const bool in_place =
       std::find_first_of(outs.begin(), outs.end(), ins.begin(), ins.end(), std::equal_to<>()) != outs.end();
-  if (in_place) residence = kernels::Residence::cache;  // a tile of what is written to has been read
+  if (in_place) residence = kernels::Residence::cache;  // a tile that is written has been read before
   const std::size_t left = left_branch(widths, ins.size());
   const std::int64_t width = size_of(dtype);
   tiles_.resize(outs.size());

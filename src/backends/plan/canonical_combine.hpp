@@ -9,18 +9,18 @@
 
 namespace lockstep::backends {
 
-/// Does what kernels::combine does, in the canonical order (`canonical_order.hpp`) and with every sum rounded to the
-/// type: the bits that pairs of ranks get who send each other their sums. Reused from step to step; allocates only when
-/// there are more outputs than ever before.
-/// @cost  each input is read once, each output written once; sums in between stay in the cache
+/// Does the same as kernels::combine in the canonical order (`canonical_order.hpp`), with every sum rounded to the
+/// type: the result is bitwise equal to that of ranks that exchange their sums pairwise. It is reused from step to
+/// step, and allocates only for more outputs than ever before.
+/// @cost  each input is read once, each output written once; intermediate sums stay in the cache
 class CanonicalCombine {
  public:
-  /// @param widths  of how many leaves each input is the sum; empty: of one each
+  /// @param widths  number of leaves of each input, if it is a sum of several; empty: one each
   void operator()(std::span<void* const> outs, std::span<const void* const> ins, std::span<const int> widths,
                   Count count, DType dtype, ReduceOp op, kernels::Residence residence);
 
  private:
-  std::vector<void*> tiles_;  // one of each output
+  std::vector<void*> tiles_;  // one tile of each output
 };
 
 }  // namespace lockstep::backends

@@ -8,25 +8,25 @@
 
 namespace lockstep::backends {
 
-/// A plan made ready to be driven: who waits for whom, turned round so that a finished step finds its followers.
+/// A plan in executable form: the dependencies are inverted, so that a finished step finds the steps that wait for it.
 class CompiledPlan {
  public:
   explicit CompiledPlan(collectives::Plan plan);
 
   [[nodiscard]] const std::vector<collectives::Step>& steps() const { return plan_.steps; }
-  /// Whether it has steps that need a link to the node's ranks.
+  /// Returns whether it has steps that need a link to the node's ranks.
   [[nodiscard]] bool shares_memory() const { return shares_memory_; }
-  /// Whether its steps are best run one by one: it shares memory and has no messages.
+  /// Returns whether its steps are best run one by one: it shares memory and has no messages.
   [[nodiscard]] bool is_in_order() const { return is_in_order_; }
   [[nodiscard]] Count staging() const { return plan_.staging; }
   [[nodiscard]] Count scratch() const { return plan_.scratch; }
-  /// Elements of the largest message that is reduced on arrival.
+  /// Returns the elements of the largest message that is reduced on arrival.
   [[nodiscard]] Count landing() const { return landing_; }
-  /// Says which of the `landing_buffers` a ReceiveReduce uses.
+  /// Returns which of the `landing_buffers` a ReceiveReduce uses.
   [[nodiscard]] int landing_buffer(int step) const { return landing_buffer_[static_cast<std::size_t>(step)]; }
 
-  /// Per step: how many events it waits for, the steps that wait for it to be done, and those that wait for it to be
-  /// started.
+  /// The first function returns for each step the number of events that it waits for, the others the steps that wait
+  /// for a step to be done or to be started.
   [[nodiscard]] const std::vector<int>& waits() const { return waits_; }
   [[nodiscard]] const std::vector<int>& after_done(int step) const {
     return after_done_[static_cast<std::size_t>(step)];

@@ -8,26 +8,26 @@
 
 namespace lockstep::backends {
 
-/// What a message is for: the same on the rank that sends it and on the one that awaits it, if both call the same.
+/// Identifies the purpose of a message: it is equal on the sending and the receiving rank if both make the same call.
 struct MessageTag {
-  /// The channels of what is between two ranks: of what a message begins with, and of the rest.
+  /// The channels of sends and recvs: one for envelopes, one for the remaining data.
   static constexpr int of_two = -1;
   static constexpr int rest_of_two = -2;
 
-  int channel = 0;           ///< carries block after block of an operation, then those of the next one that has it
-  std::uint64_t number = 0;  ///< of the operation, in the order of submission; between two ranks, of the message
+  int channel = 0;  ///< carries consecutive blocks of an operation, then those of the next operation on the channel
+  std::uint64_t number = 0;  ///< running number of the operation or, for a send or recv, of the message
   Signature signature;
 
   friend bool operator==(const MessageTag&, const MessageTag&) = default;
 };
 
-/// Carries the messages of one communicator. Between two ranks, messages of one tag arrive in the order they were sent.
-/// What is of another tag than is awaited stays where it is: it is early, or of somebody who calls something else, and
-/// which of the two, ranks find out by asking each other (`ControlChannel::ask`). Neither call waits; memory stays
-/// untouched until `test` says so.
+/// Transports the messages of one communicator. Between two ranks, messages with the same tag arrive in the order in
+/// which they were sent. A message whose tag is not awaited stays where it is: either it is early, or its sender makes
+/// a different call. Ranks find out which by asking each other (`ControlChannel::ask`). No call waits; memory must not
+/// be touched until `test` returns true.
 class Medium {
  public:
-  /// A message under way. Valid until `test` returns true.
+  /// A message in flight. It is valid until `test` returns true.
   struct Ticket {
     int index = -1;
   };
@@ -37,13 +37,13 @@ class Medium {
   virtual Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) = 0;
   /// Overwrites `bytes` bytes at `data`. @throws Error{transport}
   virtual Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) = 0;
-  /// Whether the message is complete; then the ticket is used up.
+  /// Returns whether the message is complete; the ticket is invalid afterwards.
   /// @throws Error{transport}; Error{mismatch} if it has another size
   virtual bool test(Ticket ticket) = 0;
-  /// Whether a program's own messages go the same way, and advance only while somebody calls the library that carries
-  /// them: then `help_others` is to be called now and then by a rank that waits and calls nothing else of this.
+  /// Returns whether the program's own messages use the same library, and advance only while somebody calls it. A rank
+  /// that waits and makes no other call to this medium then calls `help_others` at intervals.
   [[nodiscard]] virtual bool is_shared() const { return false; }
-  /// @return whether it seems to have moved any of theirs, so that it should soon be called again
+  /// @return whether it seems to have advanced one of those messages, so that it should be called again soon
   /// @throws Error{transport}
   virtual bool help_others() { return false; }
   /// Releases what the medium holds. Collective. @throws Error{transport}

@@ -39,8 +39,7 @@ bool is_truncation(int result) {
 
 MessageMedium::MessageMedium(const MpiGroup& group, int channels)
     : group_(group.dup()), communicator_(communicator(group_)), bits_(bits_of_a_tag(communicator_), channels) {
-  // How many messages are under way at a time depends on the peers' pace; growing for it in mid-training would
-  // allocate.
+  // The number of messages in flight depends on the peers' pace; growing these vectors during training would allocate.
   constexpr std::size_t plenty = 256;
   messages_.reserve(plenty);
   free_.reserve(plenty);
@@ -55,8 +54,9 @@ Medium::Ticket MessageMedium::send(Rank peer, const MessageTag& tag, const void*
   return ticket;
 }
 
-/// No signature has the counts of an all_to_all_v, and Open MPI 4 writes all of a long message behind a buffer that is
-/// too short before it says so. So its messages are looked at first.
+/// Posts a receive, or defers it for an all_to_all_v. A signature does not include the counts of an all_to_all_v, and
+/// Open MPI 4 writes a long message beyond the end of a short buffer before it reports an error. So the size of these
+/// messages is probed first.
 Medium::Ticket MessageMedium::receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) {
   const Ticket ticket = idle_message(message_size(bytes));
   Message& message = at(ticket);
@@ -78,7 +78,8 @@ void MessageMedium::post(Message& message) {
                .peers = {message.peer}, .bytes = message.expected_bytes);
 }
 
-/// Of those with one tag from one peer, the first that is awaited is the first to be there.
+/// Returns whether the receive has been posted, and posts a deferred one if its message has arrived. Among receives
+/// with the same tag from the same peer, the first one gets the first message.
 bool MessageMedium::is_there(Ticket ticket) {
   Message& message = at(ticket);
   if (!message.unseen) return true;
@@ -100,7 +101,8 @@ bool MessageMedium::is_there(Ticket ticket) {
   return true;
 }
 
-/// Two ranks whose counts for each other differ, or two signatures that are the same as far as they fit into a tag.
+/// Returns the error for a message of another size: either two ranks have different counts for each other, or two
+/// signatures are equal in the bits that fit into a tag.
 Error MessageMedium::other_size(const Message& message, const std::string& arrived) {
   return Error(ErrorCode::mismatch,
                "rank " + std::to_string(message.peer) + " sent a message of " + arrived +
@@ -124,8 +126,9 @@ bool MessageMedium::test(Ticket ticket) {
   return true;
 }
 
-/// Any call will do that makes MPI look round; this one changes nothing. It takes less than a microsecond where there
-/// is nothing to do, and longer where it copies a piece of a message: libraries move long ones piece by piece.
+/// Makes MPI advance its messages with a call that changes nothing. It takes less than a microsecond if there is
+/// nothing to do, and longer if it copies a piece of a message, because MPI libraries move long messages piece by
+/// piece.
 bool MessageMedium::help_others() {
   constexpr std::chrono::microseconds of_a_piece{5};
   const auto begin = std::chrono::steady_clock::now();

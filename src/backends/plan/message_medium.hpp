@@ -13,11 +13,11 @@
 
 namespace lockstep::backends {
 
-/// Messages by MPI's nonblocking point-to-point calls, on a communicator of its own.
-/// A message of somebody who calls something else has another tag, and matches no receive.
+/// Messages by MPI's nonblocking point-to-point calls, on a communicator of its own. A message of a rank that makes a
+/// different call has another tag, and matches no receive.
 class MessageMedium : public Medium {
  public:
-  /// Duplicates the group's communicator: collective. @param channels  of its messages. @throws Error{transport}
+  /// Duplicates the group's communicator. Collective. @param channels  number of channels. @throws Error{transport}
   MessageMedium(const MpiGroup& group, int channels);
 
   Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) override;
@@ -30,11 +30,11 @@ class MessageMedium : public Medium {
  private:
   struct Message {
     MPI_Request request = MPI_REQUEST_NULL;
-    int expected_bytes = -1;  // of a receive; −1 for a send
-    int peer = -1;            // this and the rest of a receive
+    int expected_bytes = -1;  // size of a receive; −1 for a send
+    int peer = -1;            // set for a receive only, as the following members
     int tag = -1;
     void* into = nullptr;
-    bool unseen = false;  // in unseen_
+    bool unseen = false;  // whether it is in unseen_
   };
   Ticket idle_message(int expected_bytes);
   void post(Message& message);
@@ -47,7 +47,8 @@ class MessageMedium : public Medium {
   TagBits bits_;
   std::vector<Message> messages_;
   std::vector<int> free_;
-  std::vector<int> unseen_;  // receives that are posted when their messages are seen, in the order they are awaited
+  // Receives that are posted only when their messages have been probed, in the order in which they are awaited.
+  std::vector<int> unseen_;
 };
 
 }  // namespace lockstep::backends

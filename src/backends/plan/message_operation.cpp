@@ -15,7 +15,8 @@ void MessageOperation::prepare(const Collective& collective) {
   target_ = static_cast<std::byte*>(collective.out.data);
   bytes_ = sends_ ? collective.in.bytes() : collective.out.bytes();
   signature_ = signature_of(collective);
-  // Not in the tag: what is of another signature must meet the recv, which finds that out.
+  // The tag does not include the signature, because a message with another signature must match the recv, which detects
+  // the mismatch.
   tag_ = {};
 }
 
@@ -36,8 +37,8 @@ void MessageOperation::begin(const Turn& /*turn*/) {
   if (sends_) post_pieces();
 }
 
-/// All at once: they have the same tag, so that they arrive in their order. So do messages whose numbers are the same
-/// as far as they fit into a tag, since envelopes are opened in their order.
+/// Posts all pieces at once: they have the same tag, so they arrive in their order. The same holds for messages whose
+/// numbers are equal in the bits that fit into a tag, since envelopes are opened in their order.
 void MessageOperation::post_pieces() {
   if (fits_in_envelope()) return;
   tag_.channel = MessageTag::rest_of_two;
@@ -67,7 +68,7 @@ bool MessageOperation::has_come() const {
   return flights_.empty() && messages_->opened[static_cast<std::size_t>(peer_.value)] == tag_.number;
 }
 
-/// @throws Error{mismatch}
+/// Opens the envelope. @throws Error{mismatch}
 void MessageOperation::open() {
   is_sealed_ = false;
   ++messages_->opened[static_cast<std::size_t>(peer_.value)];

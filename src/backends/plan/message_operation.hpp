@@ -12,7 +12,7 @@
 
 namespace lockstep::backends {
 
-/// What a rank's sends and recvs have in common: how they travel, and how many there have been with each peer.
+/// The state that the sends and recvs of a rank share: their medium, and the number of messages with each peer.
 struct Messages {
   Messages(Medium& medium_in, int ranks, Bytes limit_in)
       : medium(&medium_in),
@@ -22,22 +22,22 @@ struct Messages {
         opened(static_cast<std::size_t>(ranks)) {}
 
   Medium* medium;
-  Bytes limit;  ///< of a piece
+  Bytes limit;  ///< size limit of a piece
   std::vector<std::uint64_t> sent;
   std::vector<std::uint64_t> received;
-  std::vector<std::uint64_t> opened;  ///< of those, whose envelopes have been opened: in their order
+  std::vector<std::uint64_t> opened;  ///< number of received messages whose envelopes have been opened, in their order
 };
 
-/// A send or a recv. Each begins with an envelope, always of the same size: what the sender calls, and the data as far
-/// as they fit. The others follow in pieces, for which the receiver has no room before it has seen that both call the
-/// same.
+/// A send or a recv. Each begins with an envelope of constant size that contains the sender's signature and as much of
+/// the data as fits. The rest follows in pieces, which the receiver accepts only after it has seen that both ranks make
+/// the same call.
 class MessageOperation final : public HostOperation {
  public:
   /// @param messages  outlives the operation's use
   explicit MessageOperation(Messages& messages) : messages_(&messages) {}
 
   void prepare(const Collective& collective);
-  /// Takes its number: messages are begun as they are submitted.
+  /// Takes its number. Messages begin in the order of their submission.
   void begin(const Turn& turn) override;
   bool advance() override;
   void add_awaited(std::vector<int>& ranks) const override { ranks.push_back(peer_.value); }
@@ -66,8 +66,8 @@ class MessageOperation final : public HostOperation {
   MessageTag tag_;
   Signature signature_;
   Envelope envelope_{};
-  bool is_sealed_ = false;               // of a recv: the envelope has not come
-  std::vector<Medium::Ticket> flights_;  // envelope and pieces under way
+  bool is_sealed_ = false;               // whether this is a recv whose envelope has not been opened
+  std::vector<Medium::Ticket> flights_;  // envelope and pieces in flight
 };
 
 }  // namespace lockstep::backends

@@ -61,7 +61,7 @@ std::optional<int> NodeLink::open(int channel, const Announcement& announcement)
   return std::nullopt;
 }
 
-/// The first rank of the node that has not entered `block` of this channel.
+/// Returns the first rank of the node that has not entered `block` of this channel.
 std::optional<int> NodeLink::first_not_in(int channel, std::uint32_t block) const {
   for (int local_rank = 0; local_rank < static_cast<int>(ranks_.size()); ++local_rank) {
     if (local_rank == local_rank_) continue;
@@ -72,7 +72,7 @@ std::optional<int> NodeLink::first_not_in(int channel, std::uint32_t block) cons
   return std::nullopt;
 }
 
-/// Of a flag that does not simply say that `rank` does the same. @throws as has_published
+/// Checks a flag that does not simply show that `rank` makes the same call. @throws as has_published
 void NodeLink::check_flag(int channel, int rank, std::uint64_t flag) const {
   const Channel& own = channels_[static_cast<std::size_t>(channel)];
   const auto reached = static_cast<std::uint32_t>(flag >> 32U);
@@ -99,7 +99,7 @@ void NodeLink::check_alive() const {
   const std::optional<LostPeer> lost = memory_->lost_peer();
   if (!lost) return;
   const int rank = ranks_[static_cast<std::size_t>(lost->rank)];
-  // What it did last may tell why. This rank may be waiting for another one, and not have looked.
+  // The rank's last call may explain why it ended, and this rank may have awaited another rank and not have checked it.
   for (int channel = 0; channel < static_cast<int>(channels_.size()); ++channel) (void)has_published(channel, rank, 0);
   const std::string who = "rank " + std::to_string(rank) + ", a process on this host, has ";
   if (!lost->gave_up) throw Error(ErrorCode::transport, who + "ended", {.peers = {rank}});

@@ -11,29 +11,29 @@
 
 namespace lockstep::backends {
 
-/// How ranks that share memory go about it.
+/// Options of ranks that share memory.
 struct NodeOptions {
-  /// The size of a block: operations are cut into blocks of this size. Ordinary memory passes through it, and should
-  /// find it in the cache.
+  /// The size of a block: operations are divided into blocks of this size. Buffers outside shared memory are copied
+  /// through the staging area, which should stay in the cache.
   Bytes staging{256 * 1024};
-  /// Each rank adds up a whole all-reduce by itself, for a single synchronization, where it reads no more than this of
-  /// all the others'.
+  /// Each rank reduces a whole all-reduce by itself, with a single synchronization, if it reads at most this many bytes
+  /// from all other ranks together.
   Bytes pull_limit{4096};
-  /// Larger buffers are taken not to be in the cache, nor to be wanted there. Found by measuring: what a virtual
-  /// machine says of its caches is not what it gets.
+  /// Larger buffers are assumed not to be in the cache and not to be needed there. The value was measured, because the
+  /// cache sizes that a virtual machine reports are not those that it gets.
   Bytes cache{8 * 1024 * 1024};
 };
 
-/// How plans are driven. Equal on all ranks of a communicator: sizes decide what is sent.
+/// Options for running plans. They are equal on all ranks of a communicator, because sizes determine the messages.
 struct PlanOptions {
   collectives::Selection selection;  ///< decides for each operation and size; the communicator gives it its shape
   int operations_in_flight = 4;      ///< later operations wait for their turn
   NodeOptions node;
-  Bytes message_limit{1 << 30};  ///< longer sends and recvs are cut; MPI counts the bytes of a message in an int
-  /// An operation that does not advance on this rank for so long fails with Error{timeout}.
+  Bytes message_limit{1 << 30};  ///< longer sends and recvs are divided, because MPI counts bytes in an int
+  /// An operation that does not advance on this rank for this time fails with Error{timeout}.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
-  Observer* observer = nullptr;  ///< told of each operation that ends; outlives the communicator
-  /// Told what there is to say when the communicator is made and is no error; the library prints nothing itself.
+  Observer* observer = nullptr;  ///< is notified of each operation that ends; outlives the communicator
+  /// This function gets notices that are not errors when the communicator is made; the library itself prints nothing.
   std::function<void(std::string_view)> notice = nullptr;
 };
 

@@ -21,7 +21,7 @@ const PlanOptions& checked(const PlanOptions& options, const ClusterShape& shape
   at_least_one("the staging area (bytes)", options.node.staging.value);
   at_least_one("the message limit (bytes)", options.message_limit.value);
   constexpr std::int64_t largest_element = 8;
-  const std::int64_t parts = shape.nodes() == 1 ? ranks : 1;  // across nodes, parts travel as messages
+  const std::int64_t parts = shape.nodes() == 1 ? ranks : 1;  // across nodes, parts are sent as messages
   if (const std::int64_t needed = parts * largest_element; options.node.staging.value < needed) {
     throw Error(ErrorCode::invalid_argument, "the staging area must hold an element for each of the " +
                                                  std::to_string(ranks) + " ranks, " + std::to_string(needed) +
@@ -34,10 +34,10 @@ const PlanOptions& checked(const PlanOptions& options, const ClusterShape& shape
   return options;
 }
 
-/// Of a block; a small all-reduce is one block.
+/// Returns the staging size of a block; a pulled all-reduce is one block.
 Bytes staging(const PlanOptions& options) { return std::max(options.node.staging, options.node.pull_limit); }
 
-/// The link to the others of this rank's node.
+/// Makes the link to the other ranks of this rank's node.
 std::unique_ptr<NodeLink> make_link(std::shared_ptr<NodeMemory> memory, const ClusterShape& shape, Rank me,
                                     const PlanOptions& options) {
   if (!memory) return nullptr;
@@ -108,7 +108,7 @@ void PlanCommunicator::prepare_plan(PlanOperation& plan, const Collective& colle
                         kernels::Residence::cache);
   }
   const auto locate = [this](const ConstBuffer& b) { return link_->memory().locate(b.data, b.bytes()); };
-  const bool has_output = collective.out.count.value > 0;  // a reduce or gather only on its root
+  const bool has_output = collective.out.count.value > 0;  // a reduce or gather has one at its root only
   const bool has_input = collective.in.count.value > 0 || !has_output;
   const auto input = locate(has_input ? whole_input(collective, rank(), size()) : collective.out);
   const auto output = has_output ? locate(collective.out) : input;
@@ -121,16 +121,18 @@ void PlanCommunicator::prepare_plan(PlanOperation& plan, const Collective& colle
   plan.prepare(collective, schedules_.find_or_make(collective, reach), announcement, residence(collective, reach));
 }
 
-/// The staging area is read soon after it has been written.
+/// Returns where the buffers reside. Staged data are in the cache, because the staging area is read soon after it is
+/// written.
 kernels::Residence PlanCommunicator::residence(const Collective& collective, collectives::Reach reach) const {
   const bool is_large = std::max(collective.in.bytes(), collective.out.bytes()) > node_options_.cache;
   return is_large && reach == collectives::Reach::direct ? kernels::Residence::memory : kernels::Residence::cache;
 }
 
-/// All ranks find the same: it depends on what they agree on.
+/// Returns whether each rank reduces everything by itself. All ranks get the same result, because it depends on agreed
+/// values only.
 bool PlanCommunicator::is_pulled(const Collective& collective) const {
   if (collective.kind != CollectiveKind::all_reduce || !is_one_node_) return false;
-  // Of a tree's leaves no rank reads, or shows, more than there are.
+  // With leaves of a tree, no rank reads or shows more sums than there are leaves.
   const int read = collective.leaves.total > 0 ? collective.leaves.total : size() - 1;
   return Bytes{read * collective.in.bytes().value} <= node_options_.pull_limit;
 }
@@ -144,8 +146,8 @@ bool PlanCommunicator::sleep_unless(const std::function<bool()>& moved, std::chr
   if (!link_) return false;
   NodeMemory& memory = link_->memory();
   if (medium_->is_shared()) {
-    // For the program's own messages, the sooner if the last help has moved one; and of processes, a ring may be missed
-    // (`barrier_on_every_processor`).
+    // The sleep is short because the program's own messages need help, even shorter if the last help has advanced one,
+    // and because a ring between processes may be missed (`barrier_on_every_processor`).
     constexpr std::chrono::microseconds between_helps{1000};
     constexpr std::chrono::microseconds between_pieces{20};
     const bool soon = patience_ == PlanOperation::help_again;

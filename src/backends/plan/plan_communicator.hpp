@@ -23,7 +23,7 @@ namespace lockstep::backends {
 /// A communicator whose operations are plans over a medium.
 class PlanCommunicator : public HostCommunicator {
  public:
-  /// Who this rank is, for plans and for error messages.
+  /// The identity of this rank, for plans and for error messages.
   struct Identity {
     std::string_view backend;
     Rank rank;
@@ -31,20 +31,20 @@ class PlanCommunicator : public HostCommunicator {
     std::string hostname;
     std::shared_ptr<ControlChannel> control{};  ///< as HostCommunicator::Options
   };
-  /// @param node  what this rank shares with the others of its node; null where the algorithm does without
-  /// @param options  their selection has been given this cluster's shape by `selection_on`
+  /// @param node  the memory that this rank shares with its node; null if no algorithm uses it
+  /// @param options  `selection_on` has given their selection this cluster's shape
   /// @throws Error{invalid_argument} unless operations in flight and staging are at least 1, and the selection is for
   ///         as many ranks
   PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium, std::shared_ptr<NodeMemory> node,
                    Progress& progress, const PlanOptions& options);
   ~PlanCommunicator() override;
 
-  /// Memory that the node's ranks reach into, where they share any.
+  /// Allocates memory that the node's ranks can access, if they share any.
   Allocation allocate(Bytes bytes) override;
 
-  /// Channels on which messages can be under way.
+  /// Returns the number of channels, one for each block that can be in flight.
   static int channels(const PlanOptions& options);
-  /// Bytes that a NodeMemory's control areas need for these options.
+  /// Returns the bytes that a NodeMemory's control areas need for these options.
   static Bytes control_bytes(const PlanOptions& options);
 
  protected:
@@ -61,7 +61,7 @@ class PlanCommunicator : public HostCommunicator {
 
   std::unique_ptr<Medium> medium_;
   Messages messages_;
-  std::unique_ptr<NodeLink> link_;  // null where there are only messages
+  std::unique_ptr<NodeLink> link_;  // null if there are only messages
   NodeOptions node_options_;
   bool is_one_node_;
   int max_blocks_in_flight_;

@@ -16,9 +16,9 @@ PlanOperation::PlanOperation(Rank me, Medium& medium, NodeLink* link, int max_bl
 void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<const CompiledSchedule>& schedule,
                             const Announcement& announcement, kernels::Residence residence) {
   set_call(announcement.signature);
-  if (schedule_ != schedule) schedule_ = schedule;  // counting references takes longer than to compare
+  if (schedule_ != schedule) schedule_ = schedule;  // comparing is cheaper than counting references
   runs_in_use_ = static_cast<std::size_t>(schedule_->blocks_in_flight());
-  // One by one: to make the whole and copy it would wait for each to reach the cache.
+  // The members are set one by one: copying a whole temporary object would wait until it has reached the cache.
   operands_.input = static_cast<const std::byte*>(collective.in.data);
   operands_.output = static_cast<std::byte*>(collective.out.data);
   operands_.dtype = collective.out.dtype;
@@ -74,7 +74,7 @@ void PlanOperation::add_awaited(std::vector<int>& ranks) const {
   std::sort(ranks.begin(), ranks.end());
 }
 
-/// Starts the next block of a run, and the one after it where a block has nothing to wait for.
+/// Starts the next block of a run, and further blocks as long as a block completes at once.
 void PlanOperation::feed(std::size_t run) {
   while (next_block_[run] < schedule_->size()) {
     const std::int64_t block = next_block_[run];

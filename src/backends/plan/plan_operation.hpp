@@ -13,23 +13,23 @@
 
 namespace lockstep::backends {
 
-/// One collective as plans over a medium: its blocks, a few of them at a time.
+/// One collective as plans over a medium, with a few of its blocks in flight at a time.
 class PlanOperation : public HostOperation {
  public:
-  /// @param link                  to the ranks of the node; null where there is none
+  /// @param link                  link to the ranks of the node; null if there is none
   /// @param max_blocks_in_flight  the same on all ranks; no schedule may have more
-  /// @param patience              of the communicator
+  /// @param patience              counter of the communicator, see `patience_`
   PlanOperation(Rank me, Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience);
 
-  /// How many polls in vain, each of which is a few loads from shared memory, there are to one look at the medium for
-  /// others, and before the first one: an operation of a few bytes ends before.
+  /// Number of fruitless polls, each of which is a few loads from shared memory, between two calls of
+  /// `Medium::help_others`, and before the first one: an operation of a few bytes ends before that.
   static constexpr int polls_between_helps = 64;
   static constexpr int polls_before_help = 512;
-  /// In place of a number of polls: the last look moved something, and the next poll looks again.
+  /// Value of `patience_` after a call that advanced something: the next poll calls `help_others` again.
   static constexpr int help_again = -1;
 
-  /// @param announcement  to the node's ranks, where the schedule shares memory; its signature in any case
-  /// @param residence     of the buffers
+  /// @param announcement  shown to the node's ranks if the schedule shares memory; its signature is always used
+  /// @param residence     residence of the buffers
   void prepare(const Collective& collective, const std::shared_ptr<const CompiledSchedule>& schedule,
                const Announcement& announcement, kernels::Residence residence);
   void begin(const Turn& turn) override;
@@ -43,11 +43,11 @@ class PlanOperation : public HostOperation {
   void feed(std::size_t run);
 
   int rank_;
-  Medium* helped_;              // while this only polls memory; null where nobody else needs it
-  int* patience_;               // polls in vain until the medium is helped
-  std::vector<BlockRun> runs_;  // of those in use, block b is of run b mod runs: the same on every rank
+  Medium* helped_;              // medium whose help_others is called; null if nobody else needs it
+  int* patience_;               // fruitless polls left until the medium is helped
+  std::vector<BlockRun> runs_;  // block b uses run b mod runs_in_use_, the same on every rank
   std::size_t runs_in_use_ = 0;
-  std::vector<std::int64_t> next_block_;  // per run
+  std::vector<std::int64_t> next_block_;  // by run
   std::shared_ptr<const CompiledSchedule> schedule_;
   Operands operands_;
   int first_channel_ = 0;

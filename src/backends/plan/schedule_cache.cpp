@@ -12,7 +12,7 @@ std::vector<std::int64_t> numbers(std::span<const Count> counts) {
   return result;
 }
 
-/// Of the parts, where they differ.
+/// Returns the longest of the parts if they differ, else `part`.
 Count longest(Count part, std::span<const Count> parts, std::span<const Count> received) {
   if (!parts.empty()) part = {0};
   for (const auto& counts : {parts, received})
@@ -64,7 +64,7 @@ bool ScheduleCache::is_in_place(const Collective& c, Count part) const {
 
 CompiledSchedule ScheduleCache::make(const Key& key, std::span<const Count> parts,
                                      std::span<const Count> received) const {
-  // Of an all_to_all_v no rank knows what the others send; all choose as for much.
+  // In an all_to_all_v no rank knows what the others send, so all ranks choose as for a large operation.
   constexpr Bytes much{std::int64_t{1} << 40};
   const bool knows_own_only = key.kind == CollectiveKind::all_to_all_v;
   const Bytes bytes = knows_own_only ? much : Bytes{key.count * key.element_bytes};

@@ -18,10 +18,10 @@
 
 namespace lockstep::backends {
 
-/// A schedule whose plans are ready to be driven.
+/// A schedule whose plans are compiled.
 class CompiledSchedule {
  public:
-  /// @param algorithm  its name, which lives as long as the program
+  /// @param algorithm  name of the algorithm, which lives as long as the program
   CompiledSchedule(std::string_view algorithm, collectives::Schedule schedule, int blocks_in_flight)
       : algorithm_(algorithm), schedule_(std::move(schedule)), blocks_in_flight_(blocks_in_flight) {
     for (const collectives::Stretch& stretch : schedule_.stretches()) plans_.emplace_back(stretch.plan);
@@ -31,7 +31,7 @@ class CompiledSchedule {
   [[nodiscard]] std::string_view algorithm() const { return algorithm_; }
   [[nodiscard]] std::int64_t size() const { return schedule_.size(); }
   [[nodiscard]] int blocks_in_flight() const { return blocks_in_flight_; }
-  // Many schedules have one block, and are over soon.
+  // Block 0 is a special case, because many schedules have only one block and end soon.
   [[nodiscard]] collectives::BlockView view(std::int64_t block) const {
     return block == 0 ? first_view_ : schedule_.view(block);
   }
@@ -42,23 +42,23 @@ class CompiledSchedule {
  private:
   std::string_view algorithm_;
   collectives::Schedule schedule_;
-  std::vector<CompiledPlan> plans_;  // of its stretches
+  std::vector<CompiledPlan> plans_;  // by stretch
   int blocks_in_flight_;
   collectives::BlockView first_view_{1, 0, 0};
 };
 
-/// The schedules that one rank of a communicator has run so far: training repeats the same few operations, and choosing
+/// The schedules that one rank of a communicator has run so far. Training repeats the same few operations, and choosing
 /// and making a plan allocates.
 class ScheduleCache {
  public:
-  /// @param shape      of the communicator
-  /// @param selection  says how to run an operation on so many bytes; the same on all ranks
-  /// @param staging    of a block, where ranks share memory
-  /// @param shares     whether this rank shares memory with the others of its node
+  /// @param shape      shape of the communicator
+  /// @param selection  determines how to run an operation of a given size; the same on all ranks
+  /// @param staging    bytes of a block's staging area if ranks share memory
+  /// @param shares     whether this rank shares memory with the other ranks of its node
   ScheduleCache(Rank me, ClusterShape shape, collectives::Selection selection, Bytes staging, bool shares)
       : me_(me), shape_(std::move(shape)), selection_(std::move(selection)), staging_(staging), shares_(shares) {}
 
-  /// @param reach  how the others of the node reach this rank's data
+  /// @param reach  how the other ranks of the node access this rank's data
   const std::shared_ptr<const CompiledSchedule>& find_or_make(const Collective& collective, collectives::Reach reach);
 
  private:
@@ -72,7 +72,7 @@ class ScheduleCache {
     int leaves;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
-  /// A call with counts of parts, as it is looked for: of nothing that has to be allocated.
+  /// The lookup key of a call with per-rank counts, which allocates nothing.
   struct PartsView {
     Key call;
     std::span<const Count> parts;
@@ -115,7 +115,7 @@ class ScheduleCache {
   Bytes staging_;
   bool shares_;
   std::map<Key, std::shared_ptr<const CompiledSchedule>> schedules_;
-  decltype(schedules_)::const_iterator last_ = schedules_.end();  // mostly the next one too
+  decltype(schedules_)::const_iterator last_ = schedules_.end();  // last one used, usually the next one too
   std::map<PartsKey, std::shared_ptr<const CompiledSchedule>, Before> schedules_of_parts_;
 };
 

@@ -10,15 +10,14 @@
 
 namespace lockstep::backends {
 
-/// How a MessageTag goes into one of MPI's, which may have no more than 15 bits: the channel, after which come those of
-/// what is between two ranks, and, of the bits that it leaves, a quarter for the operation's number and the others for
+/// The packing of a MessageTag into an MPI tag, which may have only 15 bits: first the channel (the channels of sends
+/// and recvs follow those of blocks), then a quarter of the remaining bits for the operation's number and the rest for
 /// its signature.
-///
-/// Nothing depends on the number, so a rank may be any number of operations ahead: the messages of a channel are sent
-/// and received in the same order. It keeps apart calls that are the same and differ in their place. As for the
-/// signature, every bit halves the number of different calls that match nevertheless.
+/// Correctness does not depend on the number: a rank may be any number of operations ahead, because the messages of a
+/// channel are sent and received in the same order. The number distinguishes equal calls at different positions. Every
+/// bit of the signature halves the number of different calls that match nevertheless.
 struct TagBits {
-  /// @throws Error{unsupported} where not even the channels fit
+  /// @throws Error{unsupported} if the channels alone do not fit
   TagBits(unsigned bits_of_a_tag, int channels)
       : channels_of_all(channels), channel(static_cast<unsigned>(std::bit_width(static_cast<unsigned>(channels + 1)))) {
     if (channel > bits_of_a_tag) {

@@ -13,8 +13,8 @@
 
 namespace lockstep::backends {
 
-/// The mailboxes of a group of threads, one per receiver. A message is a pointer into the sender's memory
-/// until the receiver has copied it, so a send completes when, and only when, it has been received.
+/// The mailboxes of a group of threads, one per receiver. A message is a pointer into the sender's memory until the
+/// receiver has copied it, so a send completes exactly when it has been received.
 class Mailboxes {
  public:
   struct Letter {
@@ -51,8 +51,8 @@ class ThreadMedium : public Medium {
  private:
   struct Message {
     bool used = false;
-    bool complete = false;                     // of a receive
-    std::shared_ptr<std::atomic<bool>> taken;  // of a send; empty for a receive
+    bool complete = false;                     // for a receive
+    std::shared_ptr<std::atomic<bool>> taken;  // for a send; empty for a receive
     Rank peer;
     MessageTag tag;
     void* data = nullptr;

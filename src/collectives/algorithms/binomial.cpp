@@ -9,7 +9,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Where the rank's own contribution lies; nothing if it brings none. Several leaves are added up in `sum`.
+/// Returns the range of the rank's own contribution; nothing if it has no leaf. Several leaves are added in `sum`.
 std::optional<Range> contribution(PlanBuilder& plan, const Contribution& own, const Range& sum) {
   const auto input = [&](int leaf) { return Range{Memory::input, 0, sum.count, leaf}; };
   if (own.leaves == 0) return std::nullopt;

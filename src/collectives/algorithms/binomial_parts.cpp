@@ -7,21 +7,21 @@
 namespace lockstep::collectives {
 namespace {
 
-/// The parts of a rank's subtree, in the order of labels, and what it does with them.
+/// The parts of a rank's subtree, in the order of labels, and their place in scratch.
 class Subtree {
  public:
   Subtree(Rank me, int ranks, Count count, Rank root) : me_(me), count_(count.value), node_(me, ranks, root) {}
 
   [[nodiscard]] const TreeNode& node() const { return node_; }
   [[nodiscard]] bool is_leaf() const { return !node_.is_root() && node_.subtree() == 1; }
-  /// A rank's part in a buffer that has all.
+  /// Returns a rank's part in a buffer that holds all parts.
   [[nodiscard]] Range part(Memory memory, int rank) const { return {memory, rank * count_, count_}; }
   [[nodiscard]] Range own(Memory memory) const { return {memory, 0, count_}; }
-  /// In scratch, those of `ranks` ranks from `distance` labels above this rank on.
+  /// Returns the range of scratch that holds the parts of `ranks` labels, from `distance` above this rank's label on.
   [[nodiscard]] Range held(int distance, int ranks) const {
     return {Memory::scratch, distance * count_, ranks * count_};
   }
-  /// The child that is `distance` labels above.
+  /// The child whose label is `distance` above this rank's.
   struct Child {
     int rank;
     int distance;
@@ -32,12 +32,12 @@ class Subtree {
     if (!rank) return std::nullopt;
     return Child{*rank, distance, node_.ranks_below(distance)};
   }
-  /// Calls visit(rank, its place in scratch) for the ranks of a child's subtree.
+  /// Calls visit(rank, range in scratch) for the ranks of a child's subtree.
   template <typename F>
   void for_each_rank(const Child& child, const F& visit) const {
     for (int i = 0; i < child.ranks; ++i) visit(node_.rank_above(child.distance + i), held(child.distance + i, 1));
   }
-  /// The root needs it only where a child stands for more ranks than itself.
+  /// The root needs scratch only if one of its children has a subtree of more than one rank.
   [[nodiscard]] Count scratch() const {
     if (is_leaf()) return {0};
     return {node_.is_root() && node_.subtree() <= 3 ? 0 : node_.subtree() * count_};

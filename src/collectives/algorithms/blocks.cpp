@@ -9,7 +9,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Saturating, so that a segment may be as long as can be where no cutting is wanted.
+/// Saturates, so that a segment of the maximum length can express that nothing is to be divided.
 Count times(std::int64_t factor, Count segment) {
   constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max();
   return {segment.value > limit / factor ? limit : factor * segment.value};

@@ -18,8 +18,8 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-/// A buffer cut into blocks of equal size and a shorter last one. Each block is a collective with a plan of its own;
-/// several blocks in flight form a pipeline.
+/// A buffer divided into blocks of equal size and a shorter last one. Each block is a collective with a plan of its
+/// own; several blocks in flight form a pipeline.
 class Blocks {
  public:
   /// @pre block > 0
@@ -71,7 +71,7 @@ struct BlockView {
   [[nodiscard]] std::int64_t output(int owner, std::int64_t plan_offset) const {
     return table == nullptr ? (*this)(plan_offset) : look_up(table->output, owner, plan_offset);
   }
-  /// For either buffer. @pre there is no table
+  /// Maps an offset in the input or output. @pre there is no table
   [[nodiscard]] std::int64_t operator()(std::int64_t plan_offset) const {
     return plan_offset / part_count * part_stride + offset + plan_offset % part_count;
   }
@@ -84,14 +84,15 @@ struct BlockView {
   }
 };
 
-/// Number of elements (of the buffer, or of each part) of a block such that its messages have about `segment` elements:
-/// ring all-reduce: one segment for each rank, as a message is a chunk;
-///   by double tree: two, one for each tree;
-///   by recursive doubling: one, as a message is the whole block;
-///   by halving-doubling and in tree order: ⌊log₂p⌋ + 1: messages are ½, ¼, … of a block, and their mean is then a
-///   segment, whereas a block of two segments would mean smaller messages on more ranks;
-/// gather and scatter: 2/p of one, so that the largest message, of half the ranks' parts, is one;
-/// all other operations: one.
+/// Returns the number of elements (of the buffer, or of each part) of a block such that its messages have about
+/// `segment` elements:
+/// - ring all-reduce: one segment for each rank, because a message is a chunk;
+/// - all-reduce by double tree: two segments, one for each tree;
+/// - all-reduce by recursive doubling: one segment, because a message is the whole block;
+/// - all-reduce by halving-doubling and in tree order: ⌊log₂p⌋ + 1 segments. Messages are ½, ¼, … of a block, so their
+///   mean is a segment, whereas a block of two segments would give smaller messages on more ranks;
+/// - gather and scatter: 2/p of a segment, so that the largest message, with half the ranks' parts, is one segment;
+/// - all other operations: one segment.
 /// @pre ranks ≥ 1, segment > 0
 Count block_count(CollectiveKind kind, Algorithm algorithm, int ranks, Count segment);
 

@@ -32,7 +32,7 @@ std::vector<Cut> cut_evenly(std::span<const std::int64_t> counts, Count longest)
     if (longest_of(left) == 0 || longest_of(last) > longest.value) {
       add(blocks, of_each);
     } else {
-      add(blocks - 1, of_each);  // of one block nothing is left
+      add(blocks - 1, of_each);  // a single block leaves nothing for this cut
       add(1, last);
       break;
     }

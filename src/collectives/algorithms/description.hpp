@@ -7,11 +7,12 @@
 #include "collectives/algorithms/schedule.hpp"
 #include "collectives/plan/parts.hpp"
 
-/// What follows from a description for its plan and its blocks alike.
+/// Properties of a description that both its plan and its blocks depend on.
 namespace lockstep::collectives {
 
-/// A hierarchy is of all-reduces; other operations send messages there. So do ranks that know only what they themselves
-/// send and receive: they cannot cut all pairs' parts into the same blocks.
+/// Returns whether the operation uses shared memory. Only all-reduces are hierarchical; other operations use messages
+/// with these algorithms. An all_to_all_v always uses messages, because a rank knows only its own counts, so the ranks
+/// cannot divide the parts of all pairs into the same blocks.
 inline bool is_shared(CollectiveKind kind, Algorithm algorithm) {
   return uses_shared_memory(algorithm) && kind != CollectiveKind::all_to_all_v &&
          (algorithm == Algorithm::shared_memory || is_all_reduce(kind));

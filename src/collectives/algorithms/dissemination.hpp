@@ -5,8 +5,8 @@
 
 namespace lockstep::collectives {
 
-/// Dissemination barrier: in round k each rank signals the one 2ᵏ above it. After ⌈log₂p⌉ rounds each has heard, at
-/// first or second hand, from all. The messages are signals: they have no elements.
+/// Dissemination barrier: in round k each rank signals the rank 2ᵏ above it. After ⌈log₂p⌉ rounds each rank has heard
+/// from all others, directly or indirectly. The messages are signals: they have no elements.
 /// @pre    0 ≤ me < ranks
 /// @cost   ⌈log₂p⌉·α
 /// @throws std::bad_alloc only; nothing is communicated here

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::array trees{0, 1};
 
-/// A binary tree over the labels 0 … ranks−1 whose in-order walk counts them up. A label with k trailing zeros is k
-/// levels above the leaves, which are the odd labels; 0 is the root and has one child.
+/// A node of the binary tree over the labels 0 … ranks−1 whose in-order traversal visits them in ascending order. A
+/// label with k trailing zeros is k levels above the leaves, which are the odd labels; 0 is the root and has one child.
 struct Node {
   int parent = -1;  ///< −1 at the root
   std::vector<int> children;
@@ -34,7 +34,7 @@ Node in_order_node(int label, int ranks) {
   return node;
 }
 
-/// Labels of the second tree: mirrored or turned, either of which swaps odd and even.
+/// Returns a rank's label in a tree. The second tree is mirrored or rotated, either of which swaps odd and even labels.
 int label_of(int rank, int tree, int ranks) {
   if (tree == 0) return rank;
   return ranks % 2 == 0 ? ranks - 1 - rank : wrap(rank - 1, ranks);

@@ -9,7 +9,7 @@
 namespace lockstep::collectives {
 
 /// Double binary tree in the output: each of two trees reduces one half of the buffer to its root and broadcasts the
-/// sum down again. The second tree is the first one mirrored (even p) or turned by one rank (odd p), so that a rank
+/// sum down again. The second tree is the first one mirrored (even p) or rotated by one rank (odd p), so that a rank
 /// that has children in one is a leaf of the other (for odd p one rank has children in both): together they use every
 /// link in both directions. Logarithmic latency at nearly full bandwidth once many blocks are in flight.
 /// @param count  elements; need not divide by 2
@@ -19,7 +19,7 @@ namespace lockstep::collectives {
 /// @source Sanders, Speck & Träff, Parallel Computing 35(12), 2009
 Plan double_tree_all_reduce(Rank me, int ranks, Count count);
 
-/// The order it adds in, which is the same for all elements of one half: each rank adds its children's sums to its own
+/// Returns its order of addition, the same for all elements of one half: each rank adds its children's sums to its own
 /// contribution, the lower-labeled child first.
 /// @param contributions  one for each rank
 Expression double_tree_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,

@@ -24,7 +24,7 @@ void sum_balanced(PlanBuilder& plan, std::span<const Range> pieces, int own) {
   auto mine = static_cast<std::size_t>(own);
   for (; level.size() > 1; level.resize(level.size() / 2), mine /= 2) {
     for (std::size_t i = 0; i < level.size() / 2; ++i) {
-      // a ⊕ b is b ⊕ a: so the rank's own piece can take the sum wherever it stands.
+      // Addition is commutative, so the rank's own piece can receive the sum wherever it is in the pair.
       const std::size_t to = mine == 2 * i + 1 ? 2 * i + 1 : 2 * i;
       const std::size_t from = 4 * i + 1 - to;
       plan.reduce(level[to], level[from]);

@@ -11,15 +11,15 @@
 namespace lockstep::collectives {
 
 /// Folding, which extends algorithms for powers of two to any number of ranks: of the first 2·extras ranks each even
-/// one sends its contribution to its odd neighbor and receives the result from it; the others participate.
+/// rank sends its contribution to its odd neighbor and receives the result from it; the other ranks participate.
 class Fold {
  public:
   explicit Fold(int ranks) : participants_(floor_power_of_two(ranks)), extras_(ranks - participants_) {}
 
   [[nodiscard]] int participants() const { return participants_; }
-  /// Whether `rank` sends its contribution to `rank` + 1.
+  /// Returns whether `rank` sends its contribution to `rank` + 1.
   [[nodiscard]] bool hands_over(int rank) const { return rank < 2 * extras_ && rank % 2 == 0; }
-  /// Whether `rank` also represents `rank` − 1.
+  /// Returns whether `rank` also represents `rank` − 1.
   [[nodiscard]] bool takes_over(int rank) const { return rank < 2 * extras_ && rank % 2 == 1; }
   /// @pre !hands_over(rank)
   [[nodiscard]] int participant(int rank) const { return takes_over(rank) ? rank / 2 : rank - extras_; }
@@ -32,7 +32,7 @@ class Fold {
   int extras_;
 };
 
-/// The balanced order: neighbors that fold, then participants in pairs, pairs of pairs, and so on.
+/// Returns the balanced order: neighbors that fold, then participants in pairs, pairs of pairs, and so on.
 Expression balanced_order(Expressions& expressions, std::span<const Expression> contributions);
 
 /// The participants that exchange in one round: those whose numbers differ only in the digit of weight `distance`.

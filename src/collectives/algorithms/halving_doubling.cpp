@@ -8,7 +8,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// One round: what a group holds together, in as many parts as it has members.
+/// One round: the range that a group holds together, in as many parts as it has members.
 struct Round {
   Group group;
   Range held;
@@ -18,17 +18,17 @@ struct Round {
     return {held.memory, held.offset + begin, boundary(index + 1) - begin};
   }
   [[nodiscard]] Range kept() const { return part(group.index()); }
-  /// How many elements lie before a part.
+  /// Returns the number of elements before a part.
   [[nodiscard]] std::int64_t boundary(int index) const {
     return held.count / group.size * index + held.count % group.size * index / group.size;
   }
 };
 
-/// Each member is given its part by all others and adds it up.
+/// Every member receives the contributions to its part from all others and reduces them.
 void reduce_scatter(PlanBuilder& plan, const Fold& fold, const Round& round) {
   const Group& group = round.group;
   std::vector<Range> pieces(static_cast<std::size_t>(group.size), round.kept());
-  // In each turn the members form pairs, so that nobody waits for a port.
+  // In each turn the members form pairs, so that no member waits for a port.
   for (int turn = 1; turn < group.size; ++turn) {
     const int peer = group.index() ^ turn;
     const int rank = fold.rank(group.member(peer));
@@ -41,7 +41,7 @@ void reduce_scatter(PlanBuilder& plan, const Fold& fold, const Round& round) {
   if (group.size > 2) sum_balanced(plan, pieces, group.index());
 }
 
-/// Each member hands its part to all others.
+/// Every member sends its part to all others.
 void all_gather(PlanBuilder& plan, const Fold& fold, const Round& round) {
   for (int turn = 1; turn < round.group.size; ++turn) {
     const int peer = round.group.index() ^ turn;

@@ -15,7 +15,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Where a rank stands.
+/// A rank's position in the cluster.
 struct Seat {
   int node;
   std::vector<int> locals;  ///< ranks of the node, ascending
@@ -34,7 +34,8 @@ std::vector<int> without(std::vector<int> ranks, int rank) {
   return ranks;
 }
 
-/// The steps of a plan over one slice, between the ranks of a lane, in terms of the whole.
+/// Maps the steps of a plan for one slice, between the ranks of a lane, to the ranks and offsets of the whole
+/// collective.
 class Lane {
  public:
   Lane(const ClusterShape& shape, int lane, std::int64_t offset) : offset_(offset) {
@@ -61,7 +62,7 @@ class Lane {
 /// Builds one rank's plan.
 class Builder {
  public:
-  /// @param with_function  whether it is a reduce_then
+  /// @param with_function  whether the operation is a reduce_then
   Builder(Rank me, const ClusterShape& shape, Count count, const NodePart& part, bool with_function)
       : shape_(shape),
         seat_(seat_of(me, shape)),
@@ -100,12 +101,12 @@ class Builder {
     return range;
   }
 
-  /// Those of the node that hand out a slice.
+  /// Returns the ranks of the node that own a slice.
   [[nodiscard]] std::vector<int> lane_owners(Rank me) const {
     return without({seat_.locals.begin(), seat_.locals.begin() + lanes_}, me.value);
   }
 
-  /// What other ranks add up is copied to where they see it.
+  /// Copies this rank's input into the staging area, where the other ranks read it.
   void show_contribution() {
     const int inputs = inputs_of(seat_.locals[static_cast<std::size_t>(seat_.local)]);
     plan_.staging({inputs * count_.value});
@@ -126,10 +127,10 @@ class Builder {
     return range;
   }
 
-  /// Whether the sum is the result, so that it goes to all in the pass that makes it.
+  /// Returns whether the node's sum is the final result, so that the pass that computes it writes it to all ranks.
   [[nodiscard]] bool adds_into_all() const { return shape_.nodes() == 1 && !with_function_; }
 
-  /// Where the node's sum of this rank's slice goes.
+  /// Returns the range that receives the node's sum of this rank's slice.
   [[nodiscard]] Range sum() const {
     const Range mine = slice(seat_.local);
     return with_function_ && !part_.in_place ? sums_of({mine.count}, false) : mine;
@@ -149,13 +150,14 @@ class Builder {
     if (from.size() > 1 || !part_.in_place) plan_.combine(to, std::move(from), part_.order, std::move(widths));
   }
 
-  /// By the name under which the sum is written, where it is the same memory, so that who reads it comes first.
+  /// Returns this rank's own input. If it is in place, it is addressed as output, like the sum, so that `dependencies`
+  /// orders the read before the write.
   [[nodiscard]] Range own_input(int leaf) const {
     return leaf == 0 && part_.in_place ? slice(seat_.local) : input(seat_.local, leaf);
   }
 
-  /// As far as the ranks of this node can add up by themselves: the first sum where the result will be, the others in
-  /// scratch memory. The first comes last: it may overwrite an input that belongs to another.
+  /// Adds as far as the ranks of this node can: the first sum goes where the result will be, the others into scratch.
+  /// The first sum is computed last, because it may overwrite an input that another sum needs.
   void add_up_nodes(const TreeSources& sources) {
     nodes_ = shares_of_nodes(leaves_, shape_);
     const auto& own = nodes_[static_cast<std::size_t>(seat_.node)];
@@ -165,7 +167,7 @@ class Builder {
       if (!lies_there) plan_.combine({{self, sum_of_node(node)}}, std::move(from), part_.order, std::move(widths));
     }
   }
-  /// Where the node's ranks have added up a node of the tree: of this rank's slice, which begins at 0 in scratch.
+  /// Returns the range of this rank's slice that holds the node's sum of a tree node; scratch holds only this slice.
   [[nodiscard]] Range sum_of_node(int node) const {
     const Range mine = slice(seat_.local);
     return node == 0 ? mine : Range{Memory::scratch, (node - 1) * mine.count, mine.count};
@@ -183,7 +185,7 @@ class Builder {
   }
 
   void exchange(const AcrossNodes& across) { append(across({seat_.node}, shape_.nodes(), {slice(seat_.local).count})); }
-  /// The plan of this rank's lane.
+  /// Appends the plan of this rank's lane.
   void append(const Plan& plan) {
     const Lane lane(shape_, seat_.local, slice(seat_.local).offset);
     plan_.scratch(plan.scratch);

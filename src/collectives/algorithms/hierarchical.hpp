@@ -11,7 +11,7 @@
 
 namespace lockstep::collectives {
 
-/// The all-reduce of the lanes between nodes: a plan of `me` among `ranks`, with messages.
+/// Returns the plan of `me` for the all-reduce of a lane between `ranks` nodes, with messages.
 using AcrossNodes = std::function<Plan(Rank me, int ranks, Count count)>;
 
 /// Hierarchical all-reduce, one plan over both media. The ranks of a node reduce the buffer in slices, straight out of
@@ -22,27 +22,27 @@ using AcrossNodes = std::function<Plan(Rank me, int ranks, Count count)>;
 /// On one node there are no messages, and each rank writes its slice to all ranks in the pass that reduces it.
 /// @pre    0 ≤ me < shape.ranks()
 /// @cost   for s ranks a node, n bytes, L lanes: 2α + 2(s−1)/L·nβ + (s−1)/L·nγ in the node, plus the cost of `across`
-/// for n/L bytes
+///         for n/L bytes
 /// @throws std::bad_alloc; nothing is communicated here
 /// @source Träff & Hunold, Decomposing MPI Collectives for Exploiting Multi-lane Communication, CLUSTER 2020
 Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
                              const NodePart& part);
 
-/// The same with a function that is applied to each slice, or piece of a slice, when its sum is complete: before it is
-/// distributed on one node, and between the halves of the exchange on several nodes.
-/// @param across  a reduce_then among the nodes, also for one node: a plan whose contributions are at `sums_of`
+/// Does the same with a function that is applied to each slice, or piece of a slice, when its sum is complete: before
+/// the sum is distributed on one node, and between the halves of the exchange on several nodes.
+/// @param across  a reduce_then between the nodes, also for one node: a plan whose contributions are at `sums_of`
 Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
                               const NodePart& part);
 
-/// Its order of addition: the ranks of each node from left to right, then the sums of the nodes in the order of
+/// Returns its order of addition: the ranks of each node from left to right, then the sums of the nodes in the order of
 /// `across`.
-/// @param across  order of an element of a slice, over the sums of the nodes
+/// @param across  order of addition of an element of a slice, over the sums of the nodes
 Expression hierarchical_all_reduce_order(
     Expressions& expressions, std::span<const Expression> contributions, const ClusterShape& shape, Count count,
     std::int64_t element,
     const std::function<Expression(std::span<const Expression>, Count count, std::int64_t element)>& across);
 
-/// Number of lanes: the ranks of the smallest node.
+/// Returns the number of lanes, which is the number of ranks of the smallest node.
 int lanes(const ClusterShape& shape);
 
 }  // namespace lockstep::collectives

@@ -10,7 +10,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// The elements of `part` in a range of the whole buffer.
+/// Returns the elements of `part` in a range of the whole buffer.
 Range within(Range whole, const Range& part) {
   whole.offset += part.offset;
   whole.count = part.count;
@@ -81,7 +81,7 @@ Plan leaf_tree_all_reduce(Rank me, const TreeShares& shares, Count count, const 
   const auto& own_nodes = nodes_of(me.value);
   for (int node = 0; node < static_cast<int>(own_nodes.size()); ++node)
     sources.add(own_nodes[static_cast<std::size_t>(node)], {self, within(own(node), mine)});
-  // Not all to the same one at a time.
+  // Each rank starts with another peer, so that the ranks do not all send to the same one.
   for (int distance = 1; distance < ranks; ++distance) {
     const int to = wrap(me.value + distance, ranks);
     for (int node = 0; node < static_cast<int>(own_nodes.size()); ++node)

@@ -15,18 +15,18 @@ namespace lockstep::collectives {
 /// The nodes of the tree that each participant contributes; together they contain every leaf once.
 using TreeShares = std::vector<std::vector<LeafNode>>;
 
-/// The nodes of each rank, as defined by `Leaves`.
+/// Returns the nodes of each rank, as defined by `Leaves`.
 TreeShares shares_of_ranks(int leaves, int ranks);
-/// The nodes of each cluster node, after its ranks have reduced as far as they can.
+/// Returns the nodes of each cluster node, after its ranks have reduced as far as they can.
 TreeShares shares_of_nodes(int leaves, const ClusterShape& shape);
-/// The largest number of nodes of a participant.
+/// Returns the largest number of nodes of a participant.
 int most_nodes(const TreeShares& shares);
 
 /// Sums in memory, sorted by their leaves.
 class TreeSources {
  public:
   void add(const LeafNode& node, const NodeRange& where) { all_.push_back({node, where}); }
-  /// The sums below a node of the tree, in order. @pre together they have its leaves
+  /// The sums below a node of the tree, in order. @pre together they contain its leaves
   struct Ordered {
     std::vector<NodeRange> from;
     std::vector<int> widths;  ///< number of leaves of each sum; empty if all are single leaves
@@ -41,8 +41,8 @@ class TreeSources {
   std::vector<Source> all_;
 };
 
-/// With messages: the buffer is cut into one part for each participant. All others send their contributions to the
-/// part, and the participant reduces them and sends the sum to all.
+/// All-reduce with messages: the buffer is divided into one part for each participant. All other participants send
+/// their contributions to the part; the participant reduces them and sends the sum to all.
 /// @param own      range of a node that this participant contributes, of `count` elements
 /// @param scratch  elements of the scratch memory that are in use
 /// @cost   2(p−1)α + (m+1)(p−1)/p·nβ + (V−1)/p·nγ for m nodes a participant, V in all

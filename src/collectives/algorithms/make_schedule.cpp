@@ -16,18 +16,18 @@ void require(bool condition, const CollectiveDescription& d, const std::string& 
   if (!condition) throw Error(ErrorCode::invalid_argument, what, {.operation = std::string(name(d.kind))});
 }
 
-/// Whether a rank's staging area has a part for each rank, in some of the ranks' plans.
+/// Returns whether a rank's staging area has a part for each rank, in the plan of at least one rank.
 bool stages_parts(CollectiveKind kind) {
   return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v ||
          kind == CollectiveKind::all_to_all || kind == CollectiveKind::gather || kind == CollectiveKind::scatter;
 }
 
-/// Whether a rank brings exactly one leaf, since nothing is added up.
+/// Returns whether a rank contributes exactly one leaf, because nothing is reduced.
 bool takes_one_leaf(CollectiveKind kind) {
   return !is_reduction(kind) && kind != CollectiveKind::broadcast && kind != CollectiveKind::barrier;
 }
 
-/// Elements (of the buffer, or of each part) of a block in shared memory.
+/// Returns the elements (of the buffer, or of each part) of a block in shared memory.
 Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Count segment, Count staging) {
   const int inputs = d.leaves > 0 ? most_nodes(shares_of_ranks(d.leaves, d.ranks)) : 1;
   const std::int64_t parts = stages_parts(d.kind) ? d.ranks : inputs;
@@ -93,7 +93,7 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
           "ranks of " + std::to_string(d.shape.nodes()) + " nodes share no memory");
 }
 
-/// Of blocks of equal length and a shorter last one.
+/// Makes the schedule for blocks of equal length and a shorter last one.
 Schedule schedule_of_equal_parts(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count block) {
   const auto stretch = [&](std::int64_t end, std::int64_t count) {
     CollectiveDescription one = d;
@@ -112,7 +112,8 @@ Schedule schedule_of_equal_parts(Rank me, const CollectiveDescription& d, Algori
   return {std::move(stretches), d.count, block};
 }
 
-/// Where the parts of a cut lie in a buffer that has only the caller's part, or those of all one behind the other.
+/// Returns the positions of a cut's parts in a buffer that holds only the caller's part, or the concatenated parts of
+/// all ranks.
 PartOffsets offsets_of(const Cut& cut, const std::vector<std::int64_t>& parts, bool is_alone) {
   PartOffsets offsets{.is_alone = is_alone};
   std::int64_t part_begin = 0;
@@ -123,7 +124,7 @@ PartOffsets offsets_of(const Cut& cut, const std::vector<std::int64_t>& parts, b
   return offsets;
 }
 
-/// Of an all_gather_v or reduce_scatter_v.
+/// Makes the schedule of an all_gather_v or reduce_scatter_v.
 Schedule schedule_of_parts(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count block) {
   const bool gathers = d.kind == CollectiveKind::all_gather_v;
   std::vector<Stretch> stretches;
@@ -141,7 +142,7 @@ Schedule schedule_of_parts(Rank me, const CollectiveDescription& d, Algorithm al
   return {std::move(stretches), std::nullopt};
 }
 
-/// One side of an all_to_all_v: what a rank sends to all, or receives from them.
+/// One side of an all_to_all_v: the messages that a rank sends to all ranks, or receives from them.
 class Side {
  public:
   Side(const std::vector<std::int64_t>& parts, Count segment) {
@@ -157,7 +158,7 @@ class Side {
     for (const PairMessages& pair : messages_) all.push_back(pair[block]);
     return all;
   }
-  /// From this block on. @param parts  as given to the constructor
+  /// Returns the positions of the parts from this block on. @param parts  as given to the constructor
   [[nodiscard]] PartOffsets offsets(std::int64_t block, const std::vector<std::int64_t>& parts) const {
     PartOffsets offsets;
     std::int64_t begin = 0;

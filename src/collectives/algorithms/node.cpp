@@ -19,7 +19,7 @@ std::vector<int> others(Rank me, int ranks) {
   return peers;
 }
 
-/// The same range of every rank's memory, in the order of ranks.
+/// Returns the same range of every rank's memory, in the order of ranks.
 std::vector<NodeRange> everyones(Rank me, int ranks, const Range& range) {
   std::vector<NodeRange> result;
   for (int rank = 0; rank < ranks; ++rank) result.push_back({rank == me.value ? self : rank, range});
@@ -31,7 +31,7 @@ Range in(Memory memory, Range range) {
   return range;
 }
 
-/// Copies into the staging area all parts of the input but the rank's own, which nobody else reads.
+/// Copies all parts of the input into the staging area, except for the rank's own part, which no other rank reads.
 void show_parts(PlanBuilder& plan, Rank me, const Parts& parts) {
   plan.staging({parts.ranks() * parts.stride().value});
   for (const int peer : others(me, parts.ranks()))

@@ -15,7 +15,7 @@ namespace lockstep::collectives {
 /// How the other ranks of a node access a rank's data. Ranks need not agree on direct or staged.
 enum class Reach : std::uint8_t {
   direct,  ///< input and output are in memory that all of them can access
-  staged,  ///< only the staging area is; data for the others are copied into it, and their data out of it
+  staged,  ///< only the staging area is; data for other ranks are copied into it, and their data out of it
   pulled,  ///< staged, and every rank reduces everything itself, with a single synchronization; on all ranks or none
 };
 
@@ -44,31 +44,31 @@ Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part);
 /// @cost   2α (staged: α) + (p−1)·nβ + (p−1)·nγ, with n of the longest part
 Plan node_reduce_scatter(Rank me, const Parts& parts, Reach reach, bool in_place);
 
-/// All-gather: each rank copies every other's part out of its memory.
+/// All-gather: each rank copies every other rank's part out of its memory.
 /// @param in_place  the rank's own part is in the output already
 /// @cost   2α (staged: α) + (p−1)·nβ; if parts differ, with the sum of all but the shortest instead of (p−1)·n
 Plan node_all_gather(Rank me, const Parts& parts, Reach reach, bool in_place);
 
-/// Broadcast: all others copy from the root at once, which then waits until they have, unless it is staged.
+/// Broadcast: all other ranks copy from the root at the same time; the root waits until they have, unless it is staged.
 /// @cost   2α (staged, for the root: α) + nβ
 Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach);
 
 /// Reduce: each rank reduces a slice straight out of the others' inputs, in the order of ranks, and writes it into the
 /// root's output; no other output is touched.
-/// @param in_place  of the root: its own input is its output
+/// @param in_place  at the root: its own input is its output
 /// @cost   2α + nβ + (p−1)/p·nγ
 Plan node_reduce(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
 
-/// Gather: all others write their part into the root's output at once, or into its staging area.
+/// Gather: all other ranks write their parts into the root's output, or its staging area, at the same time.
 /// @param count     elements of each part
 /// @param reach     reach of the root's output; unused elsewhere
-/// @param in_place  for the root: its own part is in its output already
+/// @param in_place  at the root: its own part is in its output already
 /// @cost   2α + nβ
 Plan node_gather(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
 
-/// Scatter: all others copy their part out of the root's input at once.
+/// Scatter: all other ranks copy their parts out of the root's input at the same time.
 /// @param reach     reach of the root's input; unused elsewhere
-/// @param in_place  of the root: its output is its part of its input
+/// @param in_place  at the root: its output is its part of its input
 /// @cost   2α + nβ (staged, for the root: 0)
 Plan node_scatter(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place);
 

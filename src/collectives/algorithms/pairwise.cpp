@@ -15,14 +15,15 @@ Plan pairwise_all_to_all(Rank me, int ranks, Count count) {
     plan.send(to, part(Memory::input, to));
     plan.receive(from, part(Memory::output, from));
   }
-  plan.copy(part(Memory::output, me.value), part(Memory::input, me.value));  // last: while messages are on their way
+  // The copy is the last step, so that it overlaps with the messages.
+  plan.copy(part(Memory::output, me.value), part(Memory::input, me.value));
   return plan.take();
 }
 
 Plan pairwise_all_to_all_v(Rank me, const Parts& sent, const Parts& received) {
   const int ranks = sent.ranks();
   Plan plan;
-  // A signal is sent only when those that are listed before it have come: so they are listed after all sends.
+  // A signal is sent only when the signals listed before it have arrived, so the receives of signals follow all sends.
   for (const bool signals : {false, true}) {
     for (int distance = 1; distance < ranks; ++distance) {
       const Range to = received.of(wrap(me.value - distance, ranks), Memory::output);

@@ -9,18 +9,18 @@ namespace lockstep::collectives {
 
 namespace {
 
-/// All members of a group send each other all they have, and each adds it up.
+/// All members of a group send each other all they have, and each member adds it up.
 void exchange(PlanBuilder& plan, const Fold& fold, const Group& group, const Range& whole) {
   std::vector<Range> pieces;
   for (int i = 0; i < group.size; ++i) {
     const int slot = i < group.index() ? i : i - 1;
     pieces.push_back(i == group.index() ? whole : Range{Memory::scratch, slot * whole.count, whole.count});
   }
-  // In each turn the members form pairs, so that nobody waits for a port.
+  // In each turn the members form pairs, so that no member waits for a port.
   for (int turn = 1; turn < group.size; ++turn) {
     const int peer = group.index() ^ turn;
     plan.send(fold.rank(group.member(peer)), whole);
-    // Not receive_reduce into `whole`: it would have to await the send that reads `whole`, on both sides at once.
+    // A receive_reduce into `whole` would have to wait for the send that reads `whole`, on both ranks at once.
     plan.receive(fold.rank(group.member(peer)), pieces[static_cast<std::size_t>(peer)]);
   }
   sum_balanced(plan, pieces, group.index());

@@ -7,19 +7,20 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Reduce-scatter: the sum that arrives in round s is one rank short of where the one sent in round s had got to.
+/// The index of the part that a rank sends or receives in a round of the reduce-scatter. The part received in round s
+/// is sent in round s + 1.
 int sent_in_round(int me, int ranks, int round) { return wrap(me - 1 - round, ranks); }
 int received_in_round(int me, int ranks, int round) { return wrap(me - 2 - round, ranks); }
 
-/// Ranks in the order in which they add to the sum that ends on rank `last`.
+/// Returns the rank that is at `position` among those that add to the sum that ends on rank `last`.
 int adder(int last, int ranks, int position) { return (last + 1 + position) % ranks; }
 
-/// The running sums of a reduce-scatter: two slots of scratch, so that one is received while the other is sent.
+/// The partial sums of a reduce-scatter, in two slots of scratch, so that one can be received while the other is sent.
 class PartialSums {
  public:
   PartialSums(PlanBuilder& plan, const Parts& parts, Contribution own) : plan_(plan), parts_(parts), own_(own) {}
 
-  /// Where the sum of round `round` comes from; the first one is the rank's contribution alone.
+  /// Returns the sum of part `index` that is sent first, which is the rank's contribution alone.
   [[nodiscard]] Range first(int index) {
     if (own_.leaves == 1) return input(index, 0);
     const Range sum = slot(0, index);
@@ -36,7 +37,7 @@ class PartialSums {
     add_leaves_from_second(to, index);
   }
 
-  /// Where the sum of part `index` goes, which is received in round `round`.
+  /// Returns the range for the sum of part `index`, which is received in round `round`.
   [[nodiscard]] Range received(int round, int index) {
     if (round == parts_.ranks() - 2) return parts_.alone(index, Memory::output);
     return slot((round + 1) % 2, index);

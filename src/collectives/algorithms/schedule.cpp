@@ -59,7 +59,7 @@ Plan shared_reduce_then(Rank me, const CollectiveDescription& d, Algorithm algor
       node_part(d, algorithm));
 }
 
-/// The plan of a node, or of a hierarchy of them.
+/// Returns the plan for the ranks of one node, or for a hierarchy of nodes.
 Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   switch (d.kind) {
     case CollectiveKind::reduce_then: return shared_reduce_then(me, d, algorithm);
@@ -81,7 +81,7 @@ Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
     case CollectiveKind::scatter: return node_scatter(me, d.ranks, d.count, d.root, d.reach, d.own.in_place);
     case CollectiveKind::all_to_all: return node_all_to_all(me, d.ranks, d.count, d.reach);
     case CollectiveKind::barrier: return node_barrier(me, d.ranks);
-    case CollectiveKind::all_to_all_v:  // by messages
+    case CollectiveKind::all_to_all_v:  // uses messages
     case CollectiveKind::send:
     case CollectiveKind::recv: break;
   }

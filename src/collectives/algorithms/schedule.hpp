@@ -60,11 +60,12 @@ class Schedule {
   Schedule(std::vector<Stretch> stretches, std::optional<Count> part_stride, Count step = {})
       : stretches_(std::move(stretches)), part_stride_(part_stride), step_(step) {}
 
-  /// Number of plans to run: none for an empty buffer, one for a barrier.
+  /// Returns the number of plans to run: none for an empty buffer, one for a barrier.
   [[nodiscard]] std::int64_t size() const { return stretches_.empty() ? 0 : stretches_.back().end; }
-  /// The stretches. There are at most two if parts have equal length, since all blocks but the last share a plan.
+  /// Returns the stretches. There are at most two if parts have equal length, since all blocks but the last share a
+  /// plan.
   [[nodiscard]] const std::vector<Stretch>& stretches() const { return stretches_; }
-  /// The index of the stretch that contains a block. @pre 0 ≤ block < size(), as for the others
+  /// Returns the index of the stretch that contains a block. @pre 0 ≤ block < size(), as for the functions below
   [[nodiscard]] std::size_t stretch_of(std::int64_t block) const;
   [[nodiscard]] const Plan& plan(std::int64_t block) const { return stretches_[stretch_of(block)].plan; }
   [[nodiscard]] BlockView view(std::int64_t block) const;
@@ -93,19 +94,18 @@ Plan make_plan(Rank me, const CollectiveDescription& description, Algorithm algo
 Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::span<const Expression> contributions,
                             Count count, std::int64_t element, const ClusterShape& shape = {});
 
-/// @param algorithm  for all_reduce, and whether others share memory, which all_to_all_v never does; broadcast, reduce,
-/// gather and scatter are binomial, all_gather and
-///                   reduce_scatter are rings,
-///                   all_to_all is pairwise, barrier is dissemination, with parts of different
-///                   lengths as without
+/// @param algorithm  for all_reduce; for other operations only whether it uses shared memory, which all_to_all_v never
+///                   does. Broadcast, reduce, gather and scatter are binomial, all_gather and reduce_scatter are rings,
+///                   all_to_all is pairwise, and barrier is dissemination, whether or not the parts have different
+///                   lengths.
 /// @param segment    desired number of elements of a message
 /// @param staging    limit of a block's staging area; without messages blocks have this size
 /// @throws Error{invalid_argument} for a rank or root outside 0 … ranks−1, a negative count, a barrier with elements, a
 ///         segment below 1, a radix below 2, a function with anything but an all_reduce by slices, an all_gather, an
-///         all_to_all or anything in shared memory with another number of leaves than one, an all_to_all in place, a
-///         shape of another number of ranks, counts of parts that are not one for each rank and between 0 and the
-///         count, hierarchical_tree_order on nodes that break the canonical order, or leaves of a tree with
-///         anything but an all_reduce in tree order, fewer than ranks, or another share of them than `Leaves` says
+///         all_to_all or any operation in shared memory with a number of leaves other than one, an all_to_all in place,
+///         a shape of another number of ranks, counts of parts that are not one for each rank and between 0 and the
+///         count, hierarchical_tree_order on nodes that break the canonical order, or leaves of a tree with anything
+///         but an all_reduce in tree order, fewer than ranks, or another share of them than `Leaves` specifies
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging = {std::numeric_limits<std::int64_t>::max()});
 

@@ -8,15 +8,15 @@
 namespace lockstep::collectives {
 namespace {
 
-/// 2^k neighboring ranks that add up in a full tree among themselves.
+/// A block of 2^k consecutive ranks that reduce in a full tree among themselves.
 struct BinaryBlock {
   int first = 0;
   int size = 0;  ///< 0: there is no such block
-  /// The rank that holds, after all halvings, the part in which that of `member` of a larger block lies.
+  /// Returns the rank of this block whose part, after all halvings, contains the part of `member` of a larger block.
   [[nodiscard]] int rank_above(int member) const { return first + member % size; }
 };
 
-/// The block that `rank` is in, and its neighbors.
+/// The block that contains `rank`, and its neighbors.
 struct BlockPlace {
   BinaryBlock larger;
   BinaryBlock own;
@@ -32,7 +32,7 @@ struct BlockPlace {
   }
 };
 
-/// What `member` of a block of `size` ranks keeps when all halvings are done.
+/// Returns the range that `member` of a block of `size` ranks keeps after all halvings.
 Range share_of(int member, int size, const Range& whole) {
   Range share = whole;
   for (int distance = 1; distance < size; distance *= 2) share = Halves(share, (member & distance) != 0).kept;

@@ -29,8 +29,8 @@ constexpr std::array fast{Algorithm::shared_memory,
                           Algorithm::halving_doubling,
                           Algorithm::recursive_doubling};
 
-/// Whether the algorithm does something here that a simpler one does not do as well: nodes to be one level of, or ranks
-/// to share memory with.
+/// Returns whether the algorithm can be faster here than a simpler one. An algorithm that uses shared memory needs
+/// nodes with several ranks and, if it is hierarchical, several nodes.
 bool is_worthwhile(Algorithm algorithm, const ShapeSummary& shape) {
   if (!uses_shared_memory(algorithm)) return true;
   return shape.max_ranks_per_node > 1 && (algorithm == Algorithm::shared_memory || shape.nodes > 1);
@@ -45,7 +45,7 @@ std::string counted(int number, const std::string& what) {
   return std::to_string(number) + ' ' + what + (number == 1 ? "" : "s");
 }
 
-/// An all_to_all_v goes by messages everywhere, see `is_shared`.
+/// Returns whether the operation can use shared memory. An all_to_all_v always uses messages, see `is_shared`.
 bool may_share_memory(CollectiveKind kind) { return kind != CollectiveKind::all_to_all_v; }
 
 }  // namespace
@@ -64,7 +64,8 @@ ShapeSummary summarize(const ClusterShape& shape) {
 
 bool is_possible(const ShapeSummary& s) {
   if (s.nodes < 1 || s.min_ranks_per_node < 1 || s.max_ranks_per_node < s.min_ranks_per_node) return false;
-  const auto others = static_cast<std::int64_t>(s.nodes) - 1;  // all but one that has the fewest, or the most
+  // These are all nodes but one that has the fewest, or the most, ranks.
+  const auto others = static_cast<std::int64_t>(s.nodes) - 1;
   return others * s.min_ranks_per_node + s.max_ranks_per_node <= s.ranks &&
          s.ranks <= s.min_ranks_per_node + others * s.max_ranks_per_node;
 }
@@ -125,7 +126,7 @@ std::string radix_text(CollectiveKind kind, const Choice& choice) {
 }
 
 std::vector<int> useful_radices(CollectiveKind kind, Algorithm algorithm, const ShapeSummary& shape) {
-  constexpr int widest = 32;  // beyond it a rank has more messages in hand than a network interface likes
+  constexpr int widest = 32;  // beyond it a rank has more messages in flight than a network interface handles well
   std::vector<int> radices = {2};
   if (!has_radix(kind, algorithm)) return radices;
   const int most = std::min(uses_shared_memory(algorithm) ? shape.nodes : shape.ranks, widest);

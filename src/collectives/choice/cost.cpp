@@ -8,25 +8,26 @@
 namespace lockstep::collectives {
 namespace {
 
-/// α·messages + β·moved + γ·added, the last two in buffers of `n`.
+/// Returns α·messages + β·moved + γ·added, the last two in buffers of `n`.
 double price(const Rates& rates, Bytes n, double messages, double moved, double added) {
   const auto bytes = static_cast<double>(n.value);
   return messages * rates.alpha_seconds + moved * bytes * rates.beta_seconds_per_byte +
          added * bytes * rates.gamma_seconds_per_byte;
 }
 
-/// Ranks above a power of two hand in their contribution and are handed the result.
+/// Returns the cost of folding: ranks above a power of two send their contribution and receive the result.
 double folding(int ranks, Bytes n, const Links& links) {
   return floor_power_of_two(ranks) < ranks ? price(links.folding, n, 2, 2, 1) : 0;
 }
 
-/// What messages of `share` of the buffer to `others` ranks keep the port busy, and adding up as many if `adds`.
+/// Returns how long messages of `share` of the buffer to `others` ranks occupy the port, including the additions if
+/// `adds`.
 double busy(const Rates& rates, Bytes n, double others, double share, bool adds) {
   return price(rates, n, others, others * share, adds ? others * share : 0) - others * rates.wire_seconds;
 }
 
-/// A round in which each of a group's ranks, which lie `distance` apart, sends `share` of the buffer to each other one,
-/// the near ones first. Only the last message's time on the wire is waited for.
+/// Returns the cost of a round in which each rank of a group, whose ranks are `distance` apart, sends `share` of the
+/// buffer to every other one, the near ones first. Only the last message's time on the wire adds to the cost.
 double group_round(const Links& links, Bytes n, int distance, int group, double share, bool adds) {
   const int near = std::clamp(links.near_ranks / distance, 1, group);
   Rates far = links.far;

@@ -24,67 +24,67 @@ struct Links {
   int sharing = 1;
 };
 
-/// All links alike.
+/// Returns links whose rates are all equal.
 inline Links alike(const Rates& rates) { return {.near = rates, .far = rates, .folding = rates}; }
 
-/// 2(p−1)α + 2(p−1)/p·nβ + (p−1)/p·nγ. It is exact if p divides the elements; otherwise the value for n rounded up to a
-/// multiple is an upper bound.
+/// Returns 2(p−1)α + 2(p−1)/p·nβ + (p−1)/p·nγ. It is exact if p divides the elements; otherwise the value for n rounded
+/// up to a multiple is an upper bound.
 double ring_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
-/// 4h(α + nβ/2) + h·nγ with h = ⌈log₂p⌉: an upper bound, since ports idle if only one child sends. For two ranks it is
-/// twice the exact cost.
+/// Returns 4h(α + nβ/2) + h·nγ with h = ⌈log₂p⌉. It is an upper bound, since ports idle if only one child sends. For
+/// two ranks it is twice the exact cost.
 double double_tree_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
-/// 2·log₂q·α + 2(q−1)/q·nβ + (q−1)/q·nγ with q the largest power of two ≤ p, plus 2α + 2nβ + nγ if q < p; α and β
-/// belong to the link at each round's distance. If all links are alike it is exact if q divides the elements; otherwise
-/// the value for n rounded up to a multiple is an upper bound. With a radix above 2 a round of g ranks has g − 1
-/// messages instead of log₂g rounds, and costs (g − 1)·α minus all but one of their wire_seconds, which overlap. This
-/// is exact if additions are free and p is a power of two; for other p up to 64 it is at most a quarter too low and a
-/// twentieth too high.
+/// Returns 2·log₂q·α + 2(q−1)/q·nβ + (q−1)/q·nγ with q the largest power of two ≤ p, plus 2α + 2nβ + nγ if q < p; α and
+/// β belong to the link at each round's distance. If all links are alike it is exact if q divides the elements;
+/// otherwise the value for n rounded up to a multiple is an upper bound. With a radix above 2, g − 1 messages in a
+/// round of g ranks replace log₂g rounds, and cost (g − 1)·α minus all but one of their wire_seconds, which overlap.
+/// This is exact if additions are free and p is a power of two; for other p up to 64 it is at most a quarter too low
+/// and a twentieth too high.
 double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix = 2);
 
-/// log₂q·(α + nβ + nγ) with q the largest power of two ≤ p, plus 2α + 2nβ + nγ if q < p; links as in
+/// Returns log₂q·(α + nβ + nγ) with q the largest power of two ≤ p, plus 2α + 2nβ + nγ if q < p; links as in
 /// halving_doubling_all_reduce_seconds. It is exact if all links are alike. With a radix above 2 a round of g ranks
 /// costs (g − 1)·(α + nβ + nγ) − (g − 2)·wire_seconds, which is exact if additions are free and p is a power of two.
 /// Additions may take less, since the first message can be added while others are on the wire.
 double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix = 2);
 
-/// The cost of halving-doubling for the largest binary block of 2^a ranks, plus 2·2^(a−b)α + 2·2⁻ᵇnβ + 2⁻ᵃnγ over far
-/// links for each pair of neighboring blocks of 2^a > 2^b ranks. It is exact for powers of two that divide the
+/// Returns the cost of halving-doubling for the largest binary block of 2^a ranks, plus 2·2^(a−b)α + 2·2⁻ᵇnβ + 2⁻ᵃnγ
+/// over far links for each pair of neighboring blocks of 2^a > 2^b ranks. It is exact for powers of two that divide the
 /// elements. Otherwise it is an estimate: since blocks work concurrently, the cost is between half of it and a tenth
 /// more.
 double tree_order_all_reduce_seconds(int ranks, Bytes buffer, const Links& links);
 
-/// 2α + 2(p−1)/p·nβ + (p−1)/p·nγ for p > 1 ranks of one node with shared buffers; β is for reading and writing another
-/// rank's memory. It is exact if p divides the elements.
+/// Returns 2α + 2(p−1)/p·nβ + (p−1)/p·nγ for p > 1 ranks of one node with shared buffers; β is for reading and writing
+/// another rank's memory. It is exact if p divides the elements.
 double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
-/// α + (p−1)(nβ + nγ) for p > 1 ranks of one node. Exact.
+/// Returns α + (p−1)(nβ + nγ) for p > 1 ranks of one node. It is exact.
 double pull_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
-/// The formula of an algorithm, on one node for those that use shared memory. Rings and trees pass the buffer from rank
-/// to rank and are computed as if all links were far ones.
+/// Returns the cost by the formula of an algorithm, on one node for those that use shared memory. Rings and trees pass
+/// the buffer from rank to rank and are computed as if all links were far ones.
 double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Links& links, int radix = 2);
 
-/// ⌈log₂p⌉(α + nβ). Exact.
+/// Returns ⌈log₂p⌉(α + nβ). It is exact.
 double binomial_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates);
 
-/// (p−1)(α + nβ), n the bytes of one rank's part. Exact.
+/// Returns (p−1)(α + nβ) with n the bytes of one rank's part. It is exact.
 double ring_all_gather_seconds(int ranks, Bytes part, const Rates& rates);
 
-/// (p−1)(α + nβ + nγ), n the bytes of one rank's part. Exact where each rank brings one leaf.
+/// Returns (p−1)(α + nβ + nγ) with n the bytes of one rank's part. It is exact if each rank contributes one leaf.
 double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates);
 
-/// ⌈log₂p⌉(α + nβ + nγ). Exact where each rank brings one leaf.
+/// Returns ⌈log₂p⌉(α + nβ + nγ). It is exact if each rank contributes one leaf.
 double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
-/// ⌈log₂p⌉α + (p−1)nβ, n the bytes of one part. Exact, also for a scatter.
+/// Returns ⌈log₂p⌉α + (p−1)nβ with n the bytes of one part. It is exact, also for a scatter.
 double binomial_gather_seconds(int ranks, Bytes part, const Rates& rates);
 
-/// (p−1)(α + nβ) less all but one of the messages' wire_seconds, n the bytes of one part. Exact.
+/// Returns (p−1)(α + nβ) minus all but one of the messages' wire_seconds, with n the bytes of one part. It is exact.
 double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates);
 
-/// ⌈log₂p⌉·α. Exact.
+/// Returns ⌈log₂p⌉·α. It is exact.
 double dissemination_barrier_seconds(int ranks, const Rates& rates);
 
 }  // namespace lockstep::collectives

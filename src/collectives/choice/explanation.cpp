@@ -11,7 +11,7 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t reason_column = 14;  // of what a line of its own is needed for
+constexpr std::size_t reason_column = 14;  // indent of lines that continue a row
 
 std::string reason(const Decision& decision, const Selection& selection, std::string_view table) {
   switch (decision.reason) {

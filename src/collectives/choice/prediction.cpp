@@ -10,19 +10,19 @@
 namespace lockstep::collectives {
 namespace {
 
-/// One block's: until it is done, and for how long it keeps the port busy that sends most of it.
+/// The predicted time of one block, and how long it occupies the port that sends the largest share of it.
 struct BlockPrice {
   double seconds = 0;
   double busy_seconds = 0;
 };
 
-/// The links of messages: of exchanges, in which all ranks of a node send at once, and of rings and trees, which pass
-/// on from rank to rank.
+/// The links that messages use: in exchanges, where all ranks of a node send at the same time, and in rings and trees,
+/// which pass the buffer from rank to rank.
 struct Network {
   int ranks = 1;
   Links exchange;
   Rates passing;
-  Rates all_at_once;  ///< where each rank sends to every other one
+  Rates all_at_once;  ///< for operations in which each rank sends to every other one
 };
 
 bool is_power_of_two(int number) { return floor_power_of_two(number) == number; }
@@ -31,7 +31,7 @@ Rates rates_of(const LinkCost& link, int sharing, double gamma) {
   return {link.alpha_seconds, sharing * link.beta_seconds_per_byte, gamma, link.wire_seconds};
 }
 
-/// Of all ranks.
+/// Returns the network between all ranks.
 Network whole_network(const Selection& on) {
   const ShapeSummary& shape = on.shape;
   const double gamma = on.prices.messages.gamma_seconds_per_byte;
@@ -55,7 +55,7 @@ Network whole_network(const Selection& on) {
 
 int lanes(const ShapeSummary& shape) { return shape.min_ranks_per_node; }
 
-/// Of one rank of each node, beside as many such lanes as there are.
+/// Returns the network of one lane, which has one rank of each node and shares the link with the other lanes.
 Network lane_network(const Selection& on) {
   const CostModel& prices = on.prices.messages;
   const LinkCost& link = on.shape.nodes == 1 ? prices.local : prices.remote;
@@ -63,7 +63,7 @@ Network lane_network(const Selection& on) {
   return {on.shape.nodes, alike(rates), rates, rates};
 }
 
-/// What occupies the sender's port.
+/// Returns the rates at which messages occupy the sender's port.
 Rates occupied(const Rates& rates) {
   return {.alpha_seconds = rates.alpha_seconds - rates.wire_seconds,
           .beta_seconds_per_byte = rates.beta_seconds_per_byte};
@@ -103,8 +103,8 @@ double by_messages(CollectiveKind kind, const Choice& choice, Bytes block, const
   return 0;
 }
 
-/// In most algorithms the port is busy all the time; the trees' levels take turns, and no rank sends more than two
-/// buffers, in four messages.
+/// Returns the predicted time of a block with messages. In most algorithms the port is busy all the time. In the double
+/// tree the levels take turns, and no rank sends more than two buffers, in four messages.
 BlockPrice message_block(CollectiveKind kind, const Choice& choice, Bytes block, const Network& network) {
   const Network port = occupied(network);
   double busy = by_messages(kind, choice, block, port);
@@ -115,7 +115,7 @@ BlockPrice message_block(CollectiveKind kind, const Choice& choice, Bytes block,
   return {by_messages(kind, choice, block, network), busy};
 }
 
-/// The formulas of node.hpp. An all-reduce is whichever of its two ways is faster.
+/// Evaluates the formulas of node.hpp. An all-reduce uses the faster of its two algorithms.
 double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates& rates) {
   if (ranks == 1) return 0;
   const auto n = static_cast<double>(bytes.value);
@@ -137,7 +137,7 @@ double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates
     case CollectiveKind::reduce_scatter_v:
       return twice + (ranks - 1) * n * (rates.beta_seconds_per_byte + rates.gamma_seconds_per_byte);
     case CollectiveKind::barrier: return rates.alpha_seconds;
-    case CollectiveKind::all_to_all_v:  // by messages
+    case CollectiveKind::all_to_all_v:  // uses messages
     case CollectiveKind::send:
     case CollectiveKind::recv: break;
   }

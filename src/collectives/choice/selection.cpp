@@ -46,14 +46,14 @@ void check(const TableEntry& entry) {
   check_setting(choice);
 }
 
-/// Whether a tree_order that is forced may be done in shared memory as well.
+/// Returns whether a forced tree_order may also reduce in shared memory.
 bool may_add_in_nodes(const Selection& s) {
   return s.forced->algorithm == Algorithm::tree_order && s.canonical_nodes && s.shape.max_ranks_per_node > 1;
 }
 
 bool possible(Algorithm algorithm, const Selection& s) { return s.shared_memory || !uses_shared_memory(algorithm); }
 
-/// Whether the ranks of each node follow each other.
+/// Returns whether the ranks of each node are consecutive.
 bool is_consecutive(const ClusterShape& shape) {
   const std::vector<int>& node = shape.node_of_rank;
   int changes = 0;

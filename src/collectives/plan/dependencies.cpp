@@ -11,7 +11,8 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Who touched some elements last: enough to order the next one, since whoever came before is ordered before these.
+/// The last accesses to some elements. They are enough to order the next access, since all earlier ones are ordered
+/// before them.
 struct LastUse {
   int writer = -1;
   std::vector<int> readers;  ///< since that write
@@ -19,7 +20,7 @@ struct LastUse {
 
 class Tracker {
  public:
-  /// Records that step `step` touches the ranges of `accesses` and returns the steps it conflicts with.
+  /// Records that step `step` accesses the ranges of `accesses` and returns the steps it conflicts with.
   std::vector<int> touch(int step, const Accesses& accesses) {
     std::vector<int> conflicts;
     for (const NodeRange& at : accesses.reads()) read(step, at, conflicts);
@@ -60,7 +61,7 @@ void insert_sorted(std::vector<int>& steps, int step) {
   if (place == steps.end() || *place != step) steps.insert(place, step);
 }
 
-/// Drops what another entry waits for already.
+/// Drops steps that another entry already waits for.
 void prune(std::vector<int>& done, const std::vector<Dependencies>& all) {
   std::vector<bool> implied(all.size());
   for (const int other : done)

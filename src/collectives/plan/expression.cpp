@@ -39,7 +39,7 @@ Expression Expressions::left_fold(std::span<const Expression> operands) {
 }
 
 Expression Expressions::without_leaves_from(int first, Expression e) {
-  const Node n = node(e);  // a copy: nodes move while the tree grows
+  const Node n = node(e);  // a copy, because nodes move while the tree grows
   if (n.size == 0) return e;
   if (n.size == 1) return n.first_leaf < first ? e : neutral();
   return combine(without_leaves_from(first, {n.left}), without_leaves_from(first, {n.right}));

@@ -28,17 +28,17 @@ class Expressions {
   /// @pre number ≥ 0
   Expression leaf(int number);
   Expression combine(Expression a, Expression b);
-  /// ((e₀ ⊕ e₁) ⊕ e₂) ⊕ …; neutral if there are none.
+  /// Returns ((e₀ ⊕ e₁) ⊕ e₂) ⊕ …; neutral if there are no operands.
   Expression left_fold(std::span<const Expression> operands);
 
-  /// The tree with all leaves from number `first` on replaced by the neutral element.
+  /// Returns the tree with all leaves from number `first` on replaced by the neutral element.
   Expression without_leaves_from(int first, Expression e);
 
-  /// How many leaves the tree has, each as often as it occurs; stops counting at 2³¹.
+  /// Returns the number of leaves of the tree, counting every occurrence; it stops counting at 2³¹.
   [[nodiscard]] std::int64_t size(Expression e) const { return node(e).size; }
-  /// The leaves in ascending order, each as often as it occurs. @cost O(size(e))
+  /// Returns the leaves in ascending order, with every occurrence. @cost O(size(e))
   [[nodiscard]] std::vector<int> leaves(Expression e) const;
-  /// E.g. "((0+1)+2)+3"; the smaller leaf comes first. The neutral element prints as "neutral".
+  /// Returns text such as "((0+1)+2)+3"; the smaller leaf comes first. The neutral element prints as "neutral".
   [[nodiscard]] std::string to_string(Expression e) const;
 
   /// Evaluates the tree on data.

@@ -10,9 +10,9 @@
 
 namespace lockstep::collectives {
 
-/// A value for each position of a line, kept by intervals: it costs as many entries as there are borders, however long
-/// the line. A freshly made one has `T{}` everywhere. The entries lie in one sorted array, which is searched and
-/// rebuilt faster than a tree while they are hundreds, as they are.
+/// Maps each position of a line to a value, stored by intervals: it has as many entries as there are borders, however
+/// long the line. A new map has `T{}` everywhere. The entries are in a sorted array, which is faster to search and
+/// rebuild than a tree for the few hundred entries that occur.
 template <class T>
 class IntervalMap {
  public:
@@ -42,7 +42,7 @@ class IntervalMap {
 
   auto at(std::size_t index) { return pieces_.begin() + static_cast<std::ptrdiff_t>(index); }
 
-  /// Makes `position` a border and returns which piece begins there.
+  /// Makes `position` a border and returns the index of the piece that begins there.
   std::size_t split(std::int64_t position) {
     const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), position,
                                         [](std::int64_t p, const Piece& piece) { return p < piece.begin; });

@@ -11,13 +11,14 @@
 /// Rank and element arithmetic that several algorithms share.
 namespace lockstep::collectives {
 
-/// Part `index` of `parts` nearly equal parts of the output; the first ones are longer by one where it does not divide.
+/// Returns part `index` of `parts` nearly equal parts of the output. If the count is not divisible, the first parts are
+/// longer by one element.
 inline Range chunk(Count count, int parts, int index) {
   const Share part = share_of(count.value, index, parts);
   return {Memory::output, part.first, part.count};
 }
 
-/// The index of the chunk that `element` lies in.
+/// Returns the index of the chunk that contains `element`.
 inline int chunk_of(Count count, int parts, std::int64_t element) {
   const std::int64_t size = count.value / parts;
   const std::int64_t longer = count.value % parts;
@@ -25,7 +26,7 @@ inline int chunk_of(Count count, int parts, std::int64_t element) {
   return static_cast<int>(element < in_longer ? element / (size + 1) : longer + (element - in_longer) / size);
 }
 
-/// A range cut in two; the participant whose bit of the distance is 0 keeps the lower half.
+/// A range divided into two halves; the participant whose bit of the distance is 0 keeps the lower half.
 struct Halves {
   Range kept;
   Range given;
@@ -40,19 +41,19 @@ struct Halves {
   }
 };
 
-/// Neighbors on a ring; `value` may lie up to any number of turns below zero.
+/// Returns the rank on a ring; `value` may be negative by any number of turns.
 inline int wrap(int value, int ranks) { return ((value % ranks) + ranks) % ranks; }
 
-/// The largest power of two that is not above `ranks` (≥ 1).
+/// Returns the largest power of two that does not exceed `ranks` (≥ 1).
 inline int floor_power_of_two(int ranks) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))); }
 
-/// ⌊log₂ ranks⌋ for ranks ≥ 1.
+/// Returns ⌊log₂ ranks⌋ for ranks ≥ 1.
 inline int floor_log2(int ranks) { return std::bit_width(static_cast<unsigned>(ranks)) - 1; }
 
-/// ⌈log₂ ranks⌉ for ranks ≥ 1.
+/// Returns ⌈log₂ ranks⌉ for ranks ≥ 1.
 inline int ceil_log2(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
 
-/// Powers of two, none above `radix` (≥ 2) and nearly equal, whose product is `participants`, a power of two. The
+/// Returns nearly equal powers of two, at most `radix` (≥ 2), whose product is `participants`, a power of two. The
 /// larger ones come first.
 inline std::vector<int> radices(int participants, int radix) {
   const int bits = floor_log2(participants);

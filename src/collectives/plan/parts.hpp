@@ -10,11 +10,11 @@
 
 namespace lockstep::collectives {
 
-/// How a buffer that has a part for each rank lies in a plan: a part begins every `stride` elements, and has so many or
-/// fewer.
+/// The layout of a buffer in a plan that has one part for each rank: a part begins every `stride` elements, and has at
+/// most that many elements.
 class Parts {
  public:
-  /// @param stride  at least as long as the longest
+  /// @param stride  at least the count of the longest part
   Parts(Count stride, std::vector<std::int64_t> counts) : stride_(stride.value), counts_(std::move(counts)) {}
   static Parts equal(int ranks, Count count) {
     return {count, std::vector<std::int64_t>(static_cast<std::size_t>(ranks), count.value)};
@@ -23,11 +23,11 @@ class Parts {
   [[nodiscard]] int ranks() const { return static_cast<int>(counts_.size()); }
   [[nodiscard]] Count stride() const { return {stride_}; }
   [[nodiscard]] std::int64_t count(int rank) const { return counts_[static_cast<std::size_t>(rank)]; }
-  /// The part of `rank`, in a memory that has all.
+  /// Returns the part of `rank`, in a memory that holds all parts.
   [[nodiscard]] Range of(int rank, Memory memory, int leaf = 0) const {
     return {memory, rank * stride_, count(rank), leaf};
   }
-  /// The same number of elements, where the memory has no other part.
+  /// Returns the part of `rank`, in a memory that holds no other part.
   [[nodiscard]] Range alone(int rank, Memory memory) const { return {memory, 0, count(rank)}; }
 
  private:

@@ -69,8 +69,8 @@ struct Fill {
 inline constexpr int self = -1;
 
 /// A range of the input or output of a rank of the same node, or of any memory of `self`. If the other rank's plan has
-/// a staging area, it is the same range of the staging area, since nobody else can access its input and output. Several
-/// inputs of a rank are staged one after the other, a block's elements each.
+/// a staging area, it is the same range of the staging area, since no other rank can access its input and output.
+/// Several inputs of a rank are staged one after the other, with a block's elements each.
 struct NodeRange {
   int rank = self;
   Range range;
@@ -98,7 +98,7 @@ struct Combine {
   std::vector<NodeRange> to;
   std::vector<NodeRange> from;
   AdditionOrder order = AdditionOrder::left_to_right;
-  /// For the canonical order: number of leaves of each source, if it is a sum of several; empty: one each.
+  /// Number of leaves of each source, for the canonical order, if a source is a sum of several; empty: one each.
   std::vector<int> widths{};
 };
 
@@ -132,7 +132,7 @@ struct Dependencies {
 /// Number of blocks of a channel that the ranks of a node keep apart, see `prove_succession`.
 inline constexpr int slots_of_a_channel = 2;
 
-/// One entry for each step, without dependencies that follow by transitivity if that is cheap to detect.
+/// Returns one entry for each step, without dependencies that follow by transitivity if those are cheap to detect.
 std::vector<Dependencies> dependencies(const Plan& plan);
 
 }  // namespace lockstep::collectives

@@ -8,8 +8,8 @@
 
 namespace lockstep::collectives {
 
-/// Appends steps to a plan and leaves out those that would move nothing. Both ends of a message know its count, so both
-/// leave it out.
+/// Appends steps to a plan and omits steps that would move nothing. Both ends of a message know its count, so both omit
+/// it.
 class PlanBuilder {
  public:
   void send(int peer, const Range& from) { append(from, Send{peer, from}); }
@@ -28,7 +28,7 @@ class PlanBuilder {
   void await(std::vector<int> peers, int phase) {
     if (!peers.empty()) plan_.steps.emplace_back(Await{std::move(peers), phase});
   }
-  /// each of `to` = the sum of `from`
+  /// Each of `to` = the sum of `from`.
   void combine(std::vector<NodeRange> to, std::vector<NodeRange> from,
                AdditionOrder order = AdditionOrder::left_to_right, std::vector<int> widths = {}) {
     const bool moves = to.front().range.count > 0 && (from.size() > 1 || to != from);
@@ -36,7 +36,7 @@ class PlanBuilder {
   }
   void staging(Count count) { plan_.staging = count; }
 
-  /// A step of another plan.
+  /// Appends a step of another plan.
   void append(const Step& step) { plan_.steps.push_back(step); }
 
   [[nodiscard]] Plan take() { return std::move(plan_); }

@@ -20,10 +20,10 @@ struct Message {
   std::int64_t count;
 };
 
-/// Nothing for a local step.
+/// Returns the step's half of a message; nothing for a local step.
 std::optional<Message> message(const Step& step);
 
-/// The ranges a step reads and those it writes.
+/// The ranges that a step reads and those that it writes.
 class Accesses {
  public:
   explicit Accesses(const Step& step);
@@ -35,10 +35,10 @@ class Accesses {
   std::vector<NodeRange> writes_;
 };
 
-/// The step with other ranks and other ranges of this rank. @pre it does not touch the memory of others
+/// Returns the step with its ranks and ranges mapped. @pre it does not access the memory of other ranks
 Step translated(const Step& step, const std::function<int(int)>& rank, const std::function<Range(Range)>& range);
 
-/// For std::visit over lambdas, one for each kind of step.
+/// Combines lambdas, one for each kind of step, into one visitor for std::visit.
 template <class... F>
 struct Overloaded : F... {
   using F::operator()...;

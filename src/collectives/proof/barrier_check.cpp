@@ -13,7 +13,7 @@ namespace {
 
 using Ranks = std::set<int>;
 
-/// Who is known to have begun, for each step once it is done.
+/// The ranks that are known to have begun, for each step once it is done.
 class Knowledge {
  public:
   explicit Knowledge(std::span<const Plan> plans) {
@@ -23,7 +23,7 @@ class Knowledge {
     }
   }
 
-  /// What a step's rank surely knows when it begins.
+  /// Returns what the rank of a step is sure to know when the step begins.
   [[nodiscard]] Ranks before(StepId s) const {
     Ranks known{s.rank};
     for (const int d : waits_for_[static_cast<std::size_t>(s.rank)][static_cast<std::size_t>(s.step)].done)
@@ -36,7 +36,7 @@ class Knowledge {
     known = before(s);
     known.insert(news.begin(), news.end());
   }
-  /// What a rank knows by the steps before `step`.
+  /// Returns what a rank knows from the steps before `step`.
   [[nodiscard]] Ranks all_before(StepId s) const {
     Ranks known{s.rank};
     for (int i = 0; i < s.step; ++i)
@@ -56,7 +56,7 @@ class Knowledge {
 
 std::optional<Fault> find_uninformed(std::span<const Plan> plans) {
   Knowledge knowledge(plans);
-  std::map<std::pair<int, int>, std::vector<StepId>> publishers;  // of each Await
+  std::map<std::pair<int, int>, std::vector<StepId>> publishers;  // by Await
   for (const Wait& wait : match_phases(plans))
     if (wait.publish) publishers[{wait.await.rank, wait.await.step}].push_back(*wait.publish);
   for (const TimelineEvent& event : run(plans, 1, {}).events) {

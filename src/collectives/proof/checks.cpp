@@ -18,12 +18,12 @@ std::string text(const Range& r) {
          std::to_string(r.offset + r.count) + ")";
 }
 
-/// What is wrong with the steps of one rank by themselves.
+/// Checks the steps of one rank on their own.
 class Inspector {
  public:
   Inspector(std::span<const Plan> plans, int rank, const Trial& trial) : plans_(plans), rank_(rank), trial_(trial) {}
 
-  /// Empty if nothing.
+  /// Returns what is wrong with the step, or an empty string.
   std::string complaint(const Step& step) {
     const Accesses touched(step);
     const auto is_rank = [&](int r) { return 0 <= r && r < static_cast<int>(plans_.size()) && r != rank_; };
@@ -60,7 +60,7 @@ class Inspector {
   }
 
  private:
-  /// A function's result belongs into the output; in place, where the sum is.
+  /// A function's result must go into the output and, if the operation is in place, into the range of the sum.
   [[nodiscard]] bool may_apply(const Apply& apply) const {
     return trial_.kind == CollectiveKind::reduce_then && apply.to.memory == Memory::output &&
            (!trial_.in_place || apply.to == apply.from);
@@ -99,7 +99,7 @@ class Inspector {
   [[nodiscard]] bool exchanges() const {
     return trial_.kind == CollectiveKind::all_to_all || trial_.kind == CollectiveKind::all_to_all_v;
   }
-  /// Elements of a part of an owner's buffer, where parts differ.
+  /// Returns the elements of a part of an owner's buffer, if the parts differ.
   [[nodiscard]] std::int64_t longest(Memory memory, int number, int owner) const {
     const int ranks = static_cast<int>(plans_.size());
     if (trial_.kind != CollectiveKind::all_to_all_v) return part_count(trial_, ranks, number, number);
@@ -136,7 +136,7 @@ std::vector<Touch> touches(const Plan& plan, int rank, const Trial& trial) {
   return result;
 }
 
-/// For each step the set of steps that are done before it begins.
+/// Returns for each step the set of steps that are done before it begins.
 std::vector<std::vector<bool>> closure(std::span<const Dependencies> waits_for) {
   std::vector<std::vector<bool>> before;
   for (const Dependencies& own : waits_for) {
@@ -151,8 +151,9 @@ std::vector<std::vector<bool>> closure(std::span<const Dependencies> waits_for) 
   return before;
 }
 
-/// The first step that another rank of the node could notice, or that lets this rank notice another: publishing phase 0
-/// must come before it, because it tells that this rank has left the blocks before (see `NodeLink`).
+/// Returns the first step that another rank of the node could notice, or that lets this rank notice another one, before
+/// phase 0 is published. Publishing phase 0 must come before it, because it tells that this rank has left the earlier
+/// blocks (see `NodeLink`).
 std::optional<int> first_unannounced(const Plan& plan) {
   const auto shows_others = [](const Step& step) {
     const Accesses touched(step);

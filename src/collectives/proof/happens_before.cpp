@@ -28,8 +28,8 @@ class Set {
   std::vector<std::uint64_t> words_;
 };
 
-/// For every step of every rank, the steps that are done before it begins. Each rank has two steps more: the owner's
-/// writing before its first and after its last.
+/// For every step of every rank, the steps that are done before it begins. Each rank has two more steps: the owner's
+/// accesses before its first step and after its last.
 class Order {
  public:
   Order(std::span<const Plan> plans, const Timeline& timeline) {
@@ -87,7 +87,7 @@ class Order {
 
   std::vector<std::size_t> first_;  ///< number of each rank's start
   std::vector<std::vector<Dependencies>> waits_for_;
-  std::vector<std::vector<std::size_t>> publishers_;  ///< of an Await
+  std::vector<std::vector<std::size_t>> publishers_;  ///< by Await
   std::vector<Set> before_;
 };
 
@@ -95,7 +95,7 @@ struct TimedTouch {
   int owner;
   Extent at;
   std::size_t moment;
-  StepId step;  ///< −1 for the owner's own
+  StepId step;  ///< −1 for the owner's own accesses
   bool writes;
 };
 

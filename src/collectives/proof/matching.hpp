@@ -20,7 +20,7 @@ struct Matching {
   std::vector<StepId> unmatched;
 };
 
-/// Pairs sends with receives: between two ranks in the order of their plans, as MPI does with one tag.
+/// Pairs sends with receives in the order of the plans of the two ranks, as MPI does with one tag.
 Matching match(std::span<const Plan> plans);
 
 /// One peer of an Await, and the Publish that it waits for: none if that rank never publishes this phase.

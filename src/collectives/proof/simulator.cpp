@@ -12,7 +12,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Lets the steps act on symbols.
+/// Executes the steps on symbols.
 class Replay {
  public:
   Replay(std::span<const Plan> plans, const Trial& trial, Expressions& expressions)
@@ -50,7 +50,7 @@ class Replay {
   }
 
   [[nodiscard]] const std::optional<Fault>& fault() const { return fault_; }
-  /// Of a rank's output, counted from its beginning.
+  /// Returns the content of a rank's output; offsets count from the beginning of the output.
   [[nodiscard]] std::vector<Piece> result(int rank, const std::vector<Range>& parts) {
     std::vector<Piece> all;
     for (const Range& part : parts)
@@ -128,7 +128,7 @@ class Replay {
     memory(owner).write(range, pieces);
   }
 
-  /// Element by element; the two lists cover the same length.
+  /// Adds two lists of pieces element by element; both cover the same length.
   std::vector<Piece> sum(const std::vector<Piece>& a, const std::vector<Piece>& b) {
     std::vector<Piece> result;
     std::int64_t done = 0;
@@ -142,7 +142,7 @@ class Replay {
     return result;
   }
   Symbol sum(const Symbol& a, const Symbol& b) {
-    if (!a.written() || !b.written()) return {};  // reported when it was read
+    if (!a.written() || !b.written()) return {};  // reported when the symbol was read
     if (!a.filled && !b.filled && a.shift != b.shift) report(FaultKind::misplaced, "adds different elements");
     return {expressions_.combine(a.value, b.value), a.filled ? b.shift : a.shift, a.filled && b.filled};
   }

@@ -14,7 +14,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// When something happens: a step of a turn, its opening (before the first), or its end (after the last).
+/// A point in time: a step of a turn, its opening (before the first step), or its end (after the last).
 struct Moment {
   int turn;
   int rank;
@@ -48,7 +48,7 @@ std::vector<int> others_on_node(int rank, const Turn& turn, const ClusterShape& 
   return all;
 }
 
-/// All moments of a succession and what each waits for.
+/// All moments of a succession and the moments that each of them waits for.
 class Course {
  public:
   Course(std::span<const Turn* const> turns, const ClusterShape& shape, const SlotRule& rule)
@@ -84,7 +84,7 @@ class Course {
     return number({turn, rank, static_cast<int>(found - all.begin())});
   }
 
-  /// For each moment those that are over before it begins; nothing if some wait for each other.
+  /// Returns for each moment those that are over before it begins; nothing if there is a cycle.
   [[nodiscard]] std::optional<std::vector<MomentSet>> happens_before() const {
     std::vector<std::vector<std::size_t>> followers(size());
     std::vector<std::size_t> waits(size());
@@ -111,7 +111,7 @@ class Course {
  private:
   void wait(std::size_t later, std::size_t earlier) { waits_for_[later].push_back(earlier); }
 
-  /// Within a turn.
+  /// Links the moments of a turn.
   void link(int turn) {
     const auto at = [&](StepId s) { return number({turn, s.rank, s.step}); };
     const std::span<const Plan> plans = turns_[static_cast<std::size_t>(turn)]->plans;
@@ -131,10 +131,10 @@ class Course {
     for (const auto& [send, receive] : match(plans).matches) wait(at(receive), at(send));
   }
 
-  /// The rule, for one rank.
+  /// Applies the slot rule to the openings of one rank.
   void link_openings(int rank) {
     const std::vector<int> node = others_on_node(rank, *turns_.front(), shape_);
-    int entered = -1;  // the last turn that all are known to have entered
+    int entered = -1;  // the last turn that all ranks are known to have entered
     for (int turn = 0; turn < static_cast<int>(turns_.size()); ++turn) {
       const int needed = turn - rule_.slots + 1 - rule_.slack;
       if (needed > entered && rule_.looks) {
@@ -155,17 +155,17 @@ class Course {
   const SlotRule& rule_;
   int ranks_;
   std::vector<Moment> moments_;
-  std::vector<std::size_t> first_;  ///< of each turn and rank: the number of its opening
+  std::vector<std::size_t> first_;  ///< number of the opening, by turn and rank
   std::vector<std::vector<std::size_t>> waits_for_;
 };
 
-/// Names a memory of a rank: the buffers of each turn, and of each slot the announcement and the staging area.
+/// A kind of memory of a rank: the buffers of a turn, or the announcement or staging area of a slot.
 enum class Area : std::uint8_t { buffers, announcement, staging };
 
 struct SlotTouch {
   int owner;
   Area area;
-  int which;  ///< of the turns or slots
+  int which;  ///< index of the turn or slot
   Extent at;
   std::size_t moment;
   bool writes;
@@ -236,7 +236,7 @@ std::optional<Fault> find_race(std::span<const Turn* const> turns, const Course&
   return std::nullopt;
 }
 
-/// A flag that somebody awaits must stay until that has been seen.
+/// Finds a flag that could be overwritten before a rank that awaits it has seen it.
 std::optional<Fault> find_lost_flag(const Course& course, const SlotRule& rule, std::span<const MomentSet> before,
                                     int turns) {
   for (std::size_t m = 0; m < course.size(); ++m) {

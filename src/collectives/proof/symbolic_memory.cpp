@@ -24,14 +24,14 @@ bool starts_in_output(const Trial& trial, int rank) {
   }
 }
 
-/// Where in the output the input of a rank lies that is in place.
+/// Returns the position in the output of a rank's in-place input.
 std::int64_t part_in_output(const Trial& trial, int rank) {
   const bool gathers = trial.kind == CollectiveKind::all_gather || trial.kind == CollectiveKind::all_gather_v ||
                        trial.kind == CollectiveKind::gather;
   return gathers ? rank * trial.count.value : 0;
 }
 
-/// Whether the output of a rank is a part of its input.
+/// Returns whether the output of a rank is a part of its input.
 bool ends_in_input(const Trial& trial, int rank) {
   if (!trial.in_place || inputs_of(trial, rank) == 0) return false;
   return trial.kind == CollectiveKind::reduce_scatter || trial.kind == CollectiveKind::reduce_scatter_v ||

@@ -9,12 +9,12 @@
 
 namespace lockstep::collectives {
 
-/// What an element holds: a sum, of element (own position + shift) of the leaves. So pieces may be cut and moved at
-/// will.
+/// The content of an element: a sum of element (own position + shift) of the leaves. Pieces can therefore be divided
+/// and moved freely.
 struct Symbol {
   Expression value{-1};  ///< −1: not written
   std::int64_t shift = 0;
-  bool filled = false;  ///< with neutral elements only: they are nobody's and fit anywhere; shift is 0 then
+  bool filled = false;  ///< holds neutral elements only, which belong to no leaf and fit anywhere; shift is 0 then
 
   [[nodiscard]] bool written() const { return value.id >= 0; }
   friend bool operator==(const Symbol&, const Symbol&) = default;
@@ -27,26 +27,26 @@ struct Piece {
   Symbol symbol;  ///< shift counts from the beginning of that range
 };
 
-/// Where a range really lies: an in-place reduce-scatter's or scatter's output is a part of its input.
+/// The actual position of a range: the output of an in-place reduce-scatter or scatter is a part of its input.
 struct Extent {
   int memory;
   std::int64_t begin;
   std::int64_t end;
 };
 
-/// Number of elements of the memories that a trial gives to each rank.
+/// Returns the number of elements of a memory that a trial gives to each rank.
 std::int64_t input_count(const Trial& trial, int ranks, int rank);
 std::int64_t output_count(const Trial& trial, int ranks, int rank);
-/// Elements that `from` sends to `to` where parts differ; of the part of `from` where there is one for each rank.
+/// Returns the elements that `from` sends to `to` in an all_to_all_v, or the elements of the part of `from` otherwise.
 std::int64_t part_count(const Trial& trial, int ranks, int from, int to);
-/// What a rank's output consists of: all of it or, where parts differ in length, what lies in the parts.
+/// Returns the ranges of a rank's output: all of it or, if the parts differ in length, the parts.
 std::vector<Range> parts_of_output(const Trial& trial, int ranks, int rank);
-/// How many inputs `rank` has.
+/// Returns the number of inputs of `rank`.
 int inputs_of(const Trial& trial, int rank);
 
 Extent extent_of(const Trial& trial, int rank, const Range& range);
 
-/// What `range` means to the step of a rank: of its own memory, or of what another rank shows.
+/// The range that a step's `NodeRange` refers to: memory of the rank itself or memory that another rank shares.
 struct Seen {
   int owner;
   Range range;
@@ -56,11 +56,11 @@ Seen seen(std::span<const Plan> plans, int rank, const NodeRange& at, const Tria
 /// One rank's memories.
 class SymbolicMemory {
  public:
-  /// With the contributions in their places.
+  /// Starts with the contributions in their places.
   SymbolicMemory(const Trial& trial, int ranks, int rank, Expressions& expressions);
 
   [[nodiscard]] std::vector<Piece> read(const Range& range);
-  /// Overwrites `range` by `pieces`, which must cover it.
+  /// Overwrites `range` with `pieces`, which must cover it.
   void write(const Range& range, const std::vector<Piece>& pieces);
 
  private:
@@ -71,16 +71,17 @@ class SymbolicMemory {
   std::vector<IntervalMap<Symbol>> memories_;
 };
 
-/// The number of the first leaf that `rank` brings; for the number of ranks how many leaves there are.
+/// Returns the number of the first leaf of `rank`; for `rank` = number of ranks, the total number of leaves.
 int first_leaf(const Trial& trial, int rank);
-/// The leaf that stands for what a rank fills in, so that it is followed like the others. Higher than any true leaf.
+/// Returns the leaf that represents the neutral elements that a rank fills in, so that it can be traced like the
+/// others. It is higher than any true leaf.
 inline int filler(int all_leaves, int rank) { return all_leaves + rank; }
 
-/// The number of the first leaf that stands for what a function makes of a sum. Higher than any filler.
+/// Returns the number of the first leaf that represents a function's result for a sum. It is higher than any filler.
 inline int first_applied(const Trial& trial, int ranks) { return filler(first_leaf(trial, ranks), ranks); }
-/// The leaf for this sum: nothing is known of it but that it is the same for the same sum.
+/// Returns the leaf for this sum; equal sums have equal leaves.
 inline int applied(int first, Expression sum) { return first + sum.id; }
-/// The opposite: nothing if `value` is something else.
+/// Returns the sum that `value` is the function's result for; nothing if `value` is something else.
 std::optional<Expression> sum_applied_to(const Expressions& expressions, int first, Expression value);
 
 }  // namespace lockstep::collectives

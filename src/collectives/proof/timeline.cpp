@@ -14,16 +14,16 @@
 namespace lockstep::collectives {
 namespace {
 
-/// One step while it waits.
+/// The state of one step.
 struct Waiting {
-  int open = 0;      ///< entries of its dependencies that are not fulfilled
-  double ready = 0;  ///< when the last of the fulfilled ones was
+  int open = 0;      ///< number of unfulfilled dependencies
+  double ready = 0;  ///< time when the last dependency was fulfilled
   bool posted = false;
   bool done = false;
-  int other_half = -1;  ///< of its message
+  int other_half = -1;  ///< the other half of its message
   std::vector<int> after_done;
   std::vector<int> after_posted;
-  std::vector<int> awaiting;  ///< of a Publish: other ranks' steps that await it
+  std::vector<int> awaiting;  ///< for a Publish: steps of other ranks that await it
 };
 
 struct Ports {
@@ -32,7 +32,7 @@ struct Ports {
   double adder_free = 0;
 };
 
-/// A node's link to the others.
+/// A node's link to the other nodes.
 struct NodePort {
   double send_free = 0;
   double receive_free = 0;
@@ -184,7 +184,7 @@ class Runner {
     return free;
   }
 
-  /// Prices a step as `add` does; what is read from or written to another rank's memory has a link's price, without α.
+  /// Uses the adder as `add` does. Bytes read from or written to another rank's memory cost the link's β, without α.
   double combine(int rank, const Combine& step, double earliest) {
     const double n = bytes(step.to.front().range.count);
     const auto is_far = [](const NodeRange& at) { return at.rank != self; };
@@ -202,7 +202,7 @@ class Runner {
   }
 
   [[nodiscard]] double bytes(std::int64_t count) const { return static_cast<double>(count * element_bytes_); }
-  /// For how long a message keeps its two ranks busy before the link carries its bytes.
+  /// Returns how long a message keeps its two ranks busy, apart from the time for its bytes.
   static double own_seconds(const LinkCost& link) { return link.alpha_seconds - link.wire_seconds; }
   /// @pre there are several nodes
   NodePort& links(int rank) {
@@ -213,7 +213,7 @@ class Runner {
     return shape_.node_of_rank.empty() || node(a) == node(b);
   }
 
-  /// When it could begin, and a local step or the sending half of a message.
+  /// The earliest start of a step, and the step: a local one or the sending half of a message.
   using Candidate = std::pair<double, int>;
 
   std::span<const Plan> plans_;

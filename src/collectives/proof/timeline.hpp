@@ -17,7 +17,7 @@ struct TimelineEvent {
   int peer = -1;  ///< the receiver; −1 for a local step
   int peer_step = -1;
   double start_seconds = 0;
-  double end_seconds = 0;  ///< with the addition, where the receiver adds
+  double end_seconds = 0;  ///< including the addition if the receiver adds
 };
 
 struct StepId {
@@ -33,16 +33,16 @@ struct Timeline {
 };
 
 /// Runs the plans under synchronous sends: a message moves when both halves are posted, and a step is posted when all
-/// that `dependencies` names is done or posted. Each rank has one port to send, one to receive and one adder, each of
-/// which does one thing at a time; the step that can begin first does. Each node has such ports for the bytes that its
-/// ranks exchange with other nodes.
+/// steps that `dependencies` names are done or posted. Each rank has one port to send, one to receive and one adder,
+/// each of which does one thing at a time and takes the step that can begin first. Each node has such ports for the
+/// bytes that its ranks exchange with other nodes.
 /// @param shape  as many ranks as plans; empty: all on one node
 /// @pre   every peer is another rank with a plan
 /// @cost  O(s log s) for s steps in all
 Timeline run(std::span<const Plan> plans, std::int64_t element_bytes, const CostModel& model,
              const ClusterShape& shape = {});
 
-/// Number of messages on the longest chain, with one port each way: the α term of a plan's cost.
+/// Returns the number of messages on the longest chain, with one port each way: the α term of a plan's cost.
 int rounds(std::span<const Plan> plans);
 
 /// The messages and bytes that one rank sends.

@@ -9,11 +9,11 @@
 namespace lockstep::collectives {
 namespace {
 
-/// What some elements of a rank's output must hold.
+/// The required content of some elements of a rank's output.
 struct Promise {
   std::span<const int> leaves;
   std::int64_t shift;  ///< element of the leaves minus element of the output
-  std::int64_t count;  ///< up to here from the beginning of the piece it is asked for
+  std::int64_t count;  ///< number of elements that it covers, from the requested element on
 };
 
 class Judge {
@@ -103,7 +103,8 @@ class Judge {
     return std::nullopt;
   }
 
-  /// An all-reduce carries a neutral element from each of them; a reduce-scatter does without where it can.
+  /// Returns the number of ranks without leaves. An all-reduce contains a neutral element from each of them; a
+  /// reduce-scatter may omit them.
   [[nodiscard]] std::ptrdiff_t ranks_without_leaves() const {
     return std::count(trial_.leaves.begin(), trial_.leaves.end(), 0);
   }
@@ -115,7 +116,7 @@ class Judge {
   std::set<std::int32_t> known_complete_;  ///< expressions seen to hold all leaves once
 };
 
-/// Whether every rank ends with the same output.
+/// Returns whether every rank ends with the same output.
 bool is_for_all(CollectiveKind kind) {
   return is_all_reduce(kind) || kind == CollectiveKind::broadcast || kind == CollectiveKind::all_gather ||
          kind == CollectiveKind::all_gather_v;
