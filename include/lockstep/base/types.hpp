@@ -48,7 +48,7 @@ struct bfloat16 {
   constexpr explicit bfloat16(float value) : bits(narrowed(std::bit_cast<std::uint32_t>(value))) {}  ///< rounds
   // NOLINTNEXTLINE(google-explicit-constructor): the conversion is exact
   constexpr operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-  /// The value whose stored bits these are.
+  /// Returns the number whose stored bits these are.
   static constexpr bfloat16 from_bits(std::uint16_t bits) { return std::bit_cast<bfloat16>(bits); }
 
  private:
