@@ -6,7 +6,7 @@
 
 #include "lockstep/data/dataset.hpp"
 
-/// Checks that every data set must pass, whoever wrote it.
+/// Checks that every data set must pass.
 namespace lockstep::data {
 
 /// Checks that there is at least one tensor, that their names are different and not empty, and that no extent is below

@@ -20,7 +20,7 @@ enum class Stream : std::uint64_t {
   words_test
 };
 
-/// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same whoever draws it, and whenever.
+/// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same on every rank and at any time.
 class Random {
  public:
   Random(std::uint64_t seed, Stream stream, std::uint64_t index)

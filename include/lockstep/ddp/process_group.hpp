@@ -40,8 +40,8 @@ struct GroupOptions {
   /// The file of a selection table. Rank 0 reads it, unless a method is forced. Empty: a cost model chooses.
   std::string tuning;
   WaitPolicy wait;
-  /// Whether a thread moves operations while the program computes. The program makes no MPI calls of its own while
-  /// operations are under way then, unless MPI was initialized with MPI_THREAD_MULTIPLE.
+  /// Whether a thread advances operations while the program computes. The program must then make no MPI calls of its
+  /// own while operations are under way, unless MPI was initialized with MPI_THREAD_MULTIPLE.
   bool progress_thread = false;
   /// How long an operation may go without any progress before it fails.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
@@ -165,10 +165,10 @@ class ProcessGroup {
   /// @throws std::bad_alloc; Error{device}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
 
-  /// Lets the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `control()` and
-  /// what `new_communicator()` has made, and on those of the groups that were split from this one. The group that this
-  /// one was split from goes on. May be called from any thread, but not beside close() or the destructor of any of
-  /// them.
+  /// Makes the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `control()` and
+  /// communicators of `new_communicator()`, and on those of groups that were split from this one. The group from which
+  /// this one was split continues. Any thread may call it, but not concurrently with close() or the destructor of any
+  /// of these groups.
   void abort(std::string_view why) noexcept;
 
   /// Ends the group. Collective; no operation may be under way. Calling it again does nothing.

@@ -68,17 +68,17 @@ struct LossSums {
 /// A view of the sums as numbers.
 std::span<double> numbers(std::span<LossSums> loss_sums);
 
-// Each operator: its options, then `signature`, what follows from them for inputs of some extent, and `text`, what it
-// is called in lists.
+// Each operator consists of its options, the function `signature`, which derives everything else from the options and
+// the extents of the inputs, and the function `text`, which returns its name for lists.
 
 /// A number for each direction; a single number stands for both.
 struct Pair {
   std::int64_t height;
   std::int64_t width;
 
-  /// The same in both directions.
+  /// Uses the same number in both directions.
   constexpr Pair(std::int64_t both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
-  /// One for each.
+  /// Uses one number for each direction.
   constexpr Pair(std::int64_t vertical, std::int64_t horizontal) : height(vertical), width(horizontal) {}
   [[nodiscard]] constexpr std::int64_t area() const { return height * width; }
   friend bool operator==(const Pair&, const Pair&) = default;

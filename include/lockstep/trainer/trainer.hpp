@@ -21,7 +21,7 @@ class Trainer {
     double loss = 0;      ///< mean over the test samples
     double accuracy = 0;  ///< 0 to 1: fraction of correct predictions, as the first loss term counts them
   };
-  /// How far a run has come, and how well it did.
+  /// The progress and the results of a run.
   struct Result {
     std::int64_t epochs = 0;               ///< completed
     std::int64_t steps = 0;                ///< steps taken

@@ -14,8 +14,7 @@ namespace lockstep {
 
 /// The input for choosing the GPU of one rank.
 struct GpuChoices {
-  std::vector<Gpu> visible;  ///< in the order of the runtime's device indices; launchers may show different ones to
-                             ///< each rank
+  std::vector<Gpu> visible;  ///< in the order of the runtime's device indices; may differ between ranks
   CpuSet bound;              ///< PUs on which the rank may run
 };
 

@@ -50,8 +50,8 @@ struct HostView {
 
 /// The whole job, for display.
 struct ClusterView {
-  std::vector<HostView> hosts;         ///< by node index
-  std::vector<ProcessView> processes;  ///< by rank
+  std::vector<HostView> hosts;         ///< host of each node
+  std::vector<ProcessView> processes;  ///< process of each rank
   std::vector<std::string> warnings;
 };
 

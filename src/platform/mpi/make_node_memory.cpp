@@ -266,7 +266,7 @@ class Join {
   int ranks_;
   const NodeMemoryOptions& options_;
   std::vector<std::shared_ptr<NodeFile>> held_;
-  std::vector<Candidate> candidates_;  // by rank
+  std::vector<Candidate> candidates_;  // candidate of each rank
   Handshake handshake_;
   std::unique_ptr<DescriptorSender> sender_;
   std::string socket_;  // name of the sender's socket

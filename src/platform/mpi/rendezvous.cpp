@@ -212,7 +212,7 @@ class Wait {
 
   [[nodiscard]] Error who_is_missing() const {
     std::vector<int> missing;
-    std::map<std::string, std::vector<int>> elsewhere;  // by the task for which they wait
+    std::map<std::string, std::vector<int>> elsewhere;  // ranks by the task for which they wait
     for (const int rank : asked_) {
       const auto found = others_.find(rank);
       if (found == others_.end()) {

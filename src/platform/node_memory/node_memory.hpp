@@ -55,9 +55,9 @@ class NodeMemory {
   struct View {
     int rank = 0;
     int size = 1;
-    std::vector<std::byte*> controls;  ///< by rank
+    std::vector<std::byte*> controls;  ///< control area of each rank
     Bytes control_bytes;
-    std::vector<std::uintptr_t> heaps;  ///< by rank
+    std::vector<std::uintptr_t> heaps;  ///< heap of each rank
     std::uintptr_t own_heap = 0;
     std::uintptr_t own_heap_bytes = 0;
     Doorbell* doorbell = nullptr;
@@ -172,7 +172,7 @@ struct NodeMemoryOptions {
   std::optional<Bytes> heap_bytes;
   bool membarrier = true;                      ///< false: does not use it, as on a machine without it
   bool proc = true;                            ///< false: does not use /proc, as where it hides other processes
-  std::chrono::milliseconds deadline{10'000};  ///< for passing a descriptor to a peer
+  std::chrono::milliseconds deadline{10'000};  ///< how long to wait when a descriptor is passed to a peer
   /// Receives notices that are no errors; called on rank 0 of the node.
   std::function<void(std::string_view)> notice;
 };
