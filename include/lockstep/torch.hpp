@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// For programs that train with libtorch 2.3 or newer, on CPUs. The only public header that includes torch/torch.h, and
-// so not one of those that lockstep's umbrella header includes: who includes it links libtorch.
+// For programs that train with libtorch 2.3 or newer on CPUs. It is the only public header that includes torch/torch.h,
+// so lockstep/lockstep.hpp does not include it. Programs that include it link libtorch.
 
 #include <torch/torch.h>
 
@@ -26,18 +26,17 @@
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
-/// A program that is `using namespace lockstep` has two namespaces of that name: libtorch's is the one in front of
-/// which two colons stand.
+/// After `using namespace lockstep`, the name `torch` is ambiguous. Write `::torch` for libtorch's namespace.
 namespace lockstep::torch {
 
-/// The same on all ranks, but for the observer.
+/// Options of a DistributedDataParallel. They must be the same on all ranks, except for the observer.
 struct DistributedOptions {
-  Bytes bucket{25 << 20};  ///< of gradients that are reduced together, as `DataParallelOptions::bucket`
-  /// finish() overwrites the buffers of all ranks, such as running statistics, with rank 0's. PyTorch does so before
-  /// the next forward, to the same effect.
+  Bytes bucket{25 << 20};  ///< size of a bucket of gradients, as `DataParallelOptions::bucket`
+  /// Whether finish() overwrites the module's buffers, such as running statistics, with rank 0's on all ranks. PyTorch
+  /// does this before the next forward, which has the same effect.
   bool broadcast_buffers = true;
-  /// Whether a step may come to no gradient of a parameter on any rank. Such a parameter goes without, or has a zero
-  /// one, as in a program of one process.
+  /// Whether a parameter may have no gradient on any rank in a step. Its gradient is then undefined or zero, as in a
+  /// program of one process.
   bool allow_unused = false;
   std::int64_t compare_every = 100;  ///< as `DataParallelOptions::compare_every`
   Observer* observer = nullptr;      ///< as `DataParallelOptions::observer`
@@ -45,7 +44,7 @@ struct DistributedOptions {
 
 namespace detail {
 
-/// @throws Error{unsupported} for a type whose gradients are not reduced
+/// @throws Error{unsupported} for a type whose gradients cannot be reduced
 inline DType dtype_of(::at::ScalarType type) {
   switch (type) {
     case ::at::kFloat: return DType::float32;
@@ -59,13 +58,13 @@ inline DType dtype_of(::at::ScalarType type) {
   }
 }
 
-/// Tensors by which a module's state is known to all ranks.
+/// A tensor with the name that identifies it on all ranks.
 struct NamedTensor {
   std::string name;
   ::at::Tensor tensor;
 };
 
-/// One rank's module among its copies on the other ranks: what does not depend on the module's type.
+/// One rank's copy of a module. It contains everything that does not depend on the module's type.
 class Replica {
  public:
   /// @throws as DistributedDataParallel
@@ -106,7 +105,7 @@ class Replica {
       if (slot.accumulator) slot.accumulator->del_post_hook(slot.hook);
   }
 
-  /// @param weight  none: gradients are divided by the number of ranks
+  /// @param weight  empty: gradients are divided by the number of ranks
   DataParallel::Step finish(std::optional<double> weight, std::span<double> sums) {
     const ::at::NoGradGuard no_grad;
     require_frozen();
@@ -135,7 +134,7 @@ class Replica {
     return step;
   }
 
-  /// While it lives, gradients stay on their ranks.
+  /// While a NoSync exists, gradients are accumulated locally and not reduced.
   class [[nodiscard]] NoSync {
    public:
     /// Enters the scopes if `on` is true.
@@ -148,9 +147,9 @@ class Replica {
     int* scopes_;
     int count_;
   };
-  /// As that of DistributedDataParallel.
+  /// Does what DistributedDataParallel::no_sync does.
   NoSync no_sync(bool on) { return {scopes_, on}; }
-  /// What reduces the gradients.
+  /// The object that reduces the gradients.
   [[nodiscard]] DataParallel& parallel() { return *parallel_; }
 
  private:
@@ -167,15 +166,15 @@ class Replica {
   };
   using Accumulator = decltype(::torch::autograd::impl::grad_accumulator(std::declval<::at::Tensor>()));
 
-  /// A parameter with a gradient.
+  /// A parameter that requires a gradient.
   struct Slot {
     std::string name;
     ::at::Tensor parameter;
-    ::at::Tensor home;             // the memory of its values that DataParallel knows
-    ::at::Tensor view;             // of its gradient where it is reduced
-    Accumulator accumulator{};     // which the parameter itself would let go of
-    std::uintptr_t hook = 0;       // the key of ours in it
-    bool has_accumulated = false;  // under no_sync()
+    ::at::Tensor home;             // the memory of the parameter's values that DataParallel knows
+    ::at::Tensor view;             // view of the gradient in the memory where it is reduced
+    Accumulator accumulator{};     // kept here because the parameter holds it only weakly
+    std::uintptr_t hook = 0;       // key of the hook in the accumulator
+    bool has_accumulated = false;  // a gradient was accumulated under no_sync()
     bool is_ready = false;
   };
 
@@ -195,7 +194,7 @@ class Replica {
     throw refusal(ErrorCode::unsupported, what.str(), name);
   }
 
-  /// Before anything is exchanged that depends on it.
+  /// Compares the modules of all ranks. It runs before anything whose size depends on the module is exchanged.
   void require_equal_modules() {
     Layout layout;
     const auto add = [&](const std::string& name, const ::at::Tensor& tensor, const char* kind) {
@@ -234,7 +233,7 @@ class Replica {
     parallel_ = std::make_shared<DataParallel>(*group_, std::move(parameters), options);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       Slot& slot = slots_[i];
-      // Whoever holds the gradient keeps its memory.
+      // The tensor shares ownership of the DataParallel, so its memory lives as long as anybody holds the gradient.
       slot.view = ::at::from_blob(
           parallel_->gradient(static_cast<int>(i)).data, slot.home.sizes(), slot.home.strides(),
           [keep = parallel_](void*) {}, slot.home.options());
@@ -258,11 +257,11 @@ class Replica {
     }
   }
 
-  /// On a thread of autograd's.
+  /// Runs on an autograd thread.
   void accumulated(std::size_t index) { scopes_ > 0 ? void(slots_[index].has_accumulated = true) : publish(index); }
 
-  /// The gradient that the parameter really has goes where it is reduced, and stays there. Where zero_grad() has
-  /// dropped the one before, autograd has made a new one.
+  /// Copies the parameter's current gradient to the memory where it is reduced, and makes that memory the gradient. If
+  /// zero_grad() has dropped the previous gradient, autograd has allocated a new one.
   void publish(std::size_t index) {
     Slot& slot = slots_[index];
     if (slot.is_ready) {
@@ -297,7 +296,8 @@ class Replica {
     }
   }
 
-  /// Whoever loads a checkpoint, as torch::load does, may have given a parameter other memory.
+  /// Loading a checkpoint, as torch::load does, may give a parameter other memory. This copies the new values back to
+  /// the memory that DataParallel knows.
   void keep_values_home() {
     for (Slot& slot : slots_) {
       const ::at::Tensor& now = slot.parameter;
@@ -335,69 +335,74 @@ class Replica {
   std::vector<std::uint8_t> packed_;
   std::shared_ptr<DataParallel> parallel_;
   ::at::Tensor mean_factor_;
-  int scopes_ = 0;  // of no_sync()
+  int scopes_ = 0;  // number of no_sync() scopes in force
 };
 
 }  // namespace detail
 
-/// What holds a module: one of TORCH_MODULE's, as torch::nn::Sequential, or a std::shared_ptr.
+/// A module holder: one made by TORCH_MODULE, such as torch::nn::Sequential, or a std::shared_ptr to a module.
 template <typename T>
 concept ModuleHolder = requires(T& holder) {
   { *holder } -> std::convertible_to<const ::torch::nn::Module&>;
 };
 
-/// Trains one module on all ranks, each with samples of its own, as PyTorch's DistributedDataParallel does:
+/// Trains one module on all ranks, each with its own samples, as PyTorch's DistributedDataParallel does:
 ///
 ///   torch::nn::Sequential net(…);
 ///   lockstep::torch::DistributedDataParallel model(group, net);
 ///   optimizer.zero_grad();
 ///   loss(model.forward(x), y).backward();
-///   model.finish();  // gradients are means over all ranks now
+///   model.finish();  // gradients are now means over all ranks
 ///   optimizer.step();
 ///
-/// Gradients are reduced while backward is still at work. `zero_grad()` may drop them (libtorch's default; a gradient
-/// is then copied once) or set them to zero. A gradient that the program replaces before backward, between backward()
-/// calls under no_sync(), or by a hook, is the one that is reduced. The group's thread makes it; backward and finish()
-/// may run on other threads, one after the other. The module is not moved to another type or size afterwards, and the
-/// same parameters need gradients; a checkpoint may be loaded into it, on all ranks. Move-only; afterwards the module
-/// is an ordinary one again, and keeps its gradients.
+/// Gradients are reduced while backward still runs. `zero_grad()` may drop them (the default of libtorch; each gradient
+/// is then copied once) or set them to zero. If the program or a hook replaces a gradient before backward, or between
+/// backward() calls under no_sync(), the new one is reduced. Create the object on the group's thread; backward and
+/// finish() may run on other threads, one after the other. Afterwards do not change the type or size of the module's
+/// tensors, nor which parameters require a gradient. You may load a checkpoint into the module on all ranks. Move-only.
+/// After the destructor the module is an ordinary one again and keeps its gradients.
 template <ModuleHolder Module>
 class DistributedDataParallel {
  public:
-  /// Overwrites parameters and buffers of all ranks with rank 0's. Collective.
-  /// @param group  outlives this
-  /// @throws Error{mismatch} on every rank, naming the ranks, if their modules differ in names, types, sizes or memory
-  ///         formats of parameters or buffers, or their options; Error{unsupported} that names what is not dense or not
-  ///         on the CPU; Error{invalid_argument} if parameters are of several types, or none needs a gradient
+  /// Overwrites the parameters and buffers of all ranks with rank 0's. Collective.
+  /// @param group  must outlive this object
+  /// @throws Error{mismatch} on every rank, naming the ranks, if their options differ or their modules differ in names,
+  ///         types, sizes or memory formats of parameters or buffers; Error{unsupported} that names a tensor that is
+  ///         not dense or not on the CPU; Error{invalid_argument} if parameters have several types, or none requires a
+  ///         gradient
   DistributedDataParallel(ProcessGroup& group, Module module, const DistributedOptions& options = {})
       : module_(std::move(module)), replica_(std::make_unique<detail::Replica>(group, *module_, options)) {}
 
-  /// The module's own. Not collective.
+  /// Calls the module's forward. Not collective.
   template <typename... Inputs>
   auto forward(Inputs&&... inputs) {
     return module_->forward(std::forward<Inputs>(inputs)...);
   }
 
-  /// Gradients are their means over all ranks when it returns: the sums, divided by the number of ranks. A rank without
-  /// a gradient of a parameter contributes zeros, and gets the mean. Under no_sync() nothing happens. Collective.
-  /// @throws Error{invalid_argument} on every rank that names the parameters of which no rank has a gradient, unless
-  ///         that is allowed; Error{invalid_argument} that names a parameter that needs a gradient only now, or has
-  ///         become of another size or type; as DataParallel::finish
+  /// Overwrites the gradients with their means over all ranks, which are the sums divided by the number of ranks. A
+  /// rank without a gradient for a parameter contributes zeros and receives the mean. Under no_sync() nothing is
+  /// reduced. Collective.
+  /// @throws Error{invalid_argument} on every rank that names the parameters for which no rank has a gradient, unless
+  ///         `allow_unused` is set; Error{invalid_argument} that names a parameter that did not require a gradient
+  ///         before, or whose size or type has changed; also as DataParallel::finish
   DataParallel::Step finish() { return replica_->finish(std::nullopt, {}); }
-  /// For ranks with different numbers of samples, or none: gradients are their sums over all ranks, divided by the sum
-  /// of weights. With a loss that is a sum over samples, or a mean times their number, and the number of samples as
-  /// weight, that is the mean over all samples. Under no_sync() weights and sums add up.
-  /// @param weight  not negative  @param sums  numbers to add up over ranks, as the loss; overwritten. As many on all
+  /// Overwrites the gradients with their sums over all ranks, divided by the sum of the weights. Use it if ranks have
+  /// different numbers of samples, or none. If the loss is a sum over samples, or a mean times their number, and the
+  /// weight is the number of samples, the result is the mean over all samples. Under no_sync() weights and sums
+  /// accumulate.
+  /// @param weight  this rank's weight, not negative
+  /// @param sums    numbers to sum over ranks, such as the loss; overwritten. Equally many on all ranks
   DataParallel::Step finish(double weight, std::span<double> sums = {}) { return replica_->finish(weight, sums); }
 
-  /// `auto guard = model.no_sync(step % 4 != 3);`: while it lives, gradients accumulate on each rank; the first
-  /// finish() after it reduces them. In it finish() need not be called, but for weights and sums. @param on  the same
-  /// on all ranks
+  /// While the returned guard exists, gradients accumulate on each rank; the first finish() after it reduces them.
+  /// `auto guard = model.no_sync(step % 4 != 3);` reduces every fourth step. Calling finish() under the guard is only
+  /// needed to accumulate weights and sums.
+  /// @param on  false: the guard has no effect; the same on all ranks
   auto no_sync(bool on = true) { return replica_->no_sync(on); }
 
-  /// What was passed.
+  /// The module that was passed to the constructor.
   [[nodiscard]] Module& module() { return module_; }
-  /// What reduces the gradients; for its `exposed_seconds()` and `number_steps_from()`.
+  /// The object that reduces the gradients, for its `exposed_seconds()` and `number_steps_from()`.
   [[nodiscard]] DataParallel& parallel() { return replica_->parallel(); }
 
  private:

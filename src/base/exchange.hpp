@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Shows a few bytes of every rank to all of them, without waiting: for back ends whose own operations cannot.
+/// Gathers a few bytes of every rank on all ranks without waiting, for back ends whose own operations cannot.
 class Exchange {
  public:
   Exchange() = default;
@@ -14,10 +14,11 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
   virtual ~Exchange() = default;
 
-  /// Takes part in the next exchange. @param own  as many bytes on all ranks; copied
-  /// @pre the one before is done. @throws Error{transport}
+  /// Starts the next exchange. @param own  equally many bytes on all ranks; copied
+  /// @pre the previous exchange is complete. @throws Error{transport}
   virtual void begin(std::span<const std::byte> own) = 0;
-  /// Everybody's bytes, by rank; nothing until all are there. Valid until the next begin. @throws Error{transport}
+  /// Returns the bytes of all ranks, by rank; empty until all have arrived. Valid until the next begin. @throws
+  /// Error{transport}
   virtual std::span<const std::byte> poll() = 0;
   /// Collective; no exchange may be under way. @throws Error{transport}
   virtual void close() = 0;

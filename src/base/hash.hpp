@@ -11,13 +11,13 @@
 
 namespace lockstep {
 
-/// FNV-1a, 64 bits: a fingerprint that ranks compare to find that they disagree; no defense against malice.
+/// FNV-1a with 64 bits: a fingerprint by which ranks find that they disagree. It is no defense against malice.
 /// @source Fowler, Noll, Vo; draft-eastlake-fnv
 class Fnv1a {
  public:
   void add(std::string_view bytes) {
     for (const char c : bytes) add_byte(static_cast<unsigned char>(c));
-    add_byte(0xff);  // ends the string, so that ("ab","c") and ("a","bc") differ
+    add_byte(0xff);  // marks the end of the string, so that ("ab","c") and ("a","bc") differ
   }
   void add(std::int64_t value) {
     for (int i = 0; i < 8; ++i) add_byte(static_cast<unsigned char>(static_cast<std::uint64_t>(value) >> (8 * i)));
@@ -29,10 +29,10 @@ class Fnv1a {
   std::uint64_t value_ = 0xcbf29ce484222325ULL;
 };
 
-/// A fingerprint of many bytes, about as fast as they come from memory; no defense against malice. Any change within
-/// eight consecutive bytes changes it, and others do but for one in 2⁶⁴.
+/// Returns a fingerprint of many bytes, about as fast as memory delivers them. It is no defense against malice. Every
+/// change within eight consecutive bytes changes it; any other change does so with a probability of 1 − 2⁻⁶⁴.
 inline std::uint64_t hash_of(std::span<const std::byte> bytes) {
-  // Eight lanes, so that multiplications overlap. The rotation lets upper bits reach lower ones, as products do not.
+  // Eight lanes let multiplications overlap. The rotation lets upper bits affect lower ones, which products do not.
   constexpr std::uint64_t factor = 0x9e3779b97f4a7c15ULL;  // 2⁶⁴ / golden ratio, odd
   std::array<std::uint64_t, 8> lanes = {1, 2, 3, 4, 5, 6, 7, 8};
   const auto mix = [](std::uint64_t lane, std::uint64_t word) { return std::rotl((lane ^ word) * factor, 29); };

@@ -7,7 +7,8 @@
 namespace lockstep {
 namespace {
 
-/// Calls `take` for the highest nodes from `below` on that have nothing but leaves of the shares, which are ascending.
+/// Calls `take` for the highest nodes, from `below` downwards, that contain only leaves of the shares, which are
+/// ascending.
 template <typename Take>
 void for_each_node(const LeafNode& below, std::span<const Share> shares, const Take& take) {
   const std::int64_t end = below.first + below.leaves;

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// Insertions, deletions, replacements and swaps of neighbors that make `b` of `a`.
+/// Returns the number of insertions, deletions, replacements and swaps of neighbors that turn `a` into `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   // rows[i % 3][j] is the distance between the first i characters of a and the first j of b.
   std::vector<std::vector<std::size_t>> rows(3, std::vector<std::size_t>(b.size() + 1));
@@ -28,7 +28,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return rows[a.size() % 3][b.size()];
 }
 
-/// Bytes of the UTF-8 character at the front; 0 where there is none.
+/// Returns the number of bytes of the UTF-8 character at the front; 0 if there is none.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t bytes = byte(0) < 0x80                       ? 1
@@ -60,7 +60,7 @@ std::string echo(std::string_view text, std::size_t most) {
 
 std::string nearest(std::string_view word, std::span<const std::string_view> words) {
   constexpr std::size_t longest = 64;  // no word is longer; the distance from a longer one would only cost time
-  constexpr std::size_t shortest = 4;  // in shorter ones a letter makes another word: gpu, cpu
+  constexpr std::size_t shortest = 4;  // in shorter words one letter makes another word: gpu, cpu
   if (word.empty() || word.size() > longest) return {};
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;

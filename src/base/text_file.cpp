@@ -24,8 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds patience{10};   // with whoever holds the lock
-constexpr std::size_t room_bytes = 64 * 1024;  // that a new table may need beyond the present one
+constexpr std::chrono::seconds patience{10};   // how long to wait for the lock
+constexpr std::size_t room_bytes = 64 * 1024;  // space that a new table may need beyond the present one
 
 [[noreturn]] void fail(const char* what, const std::string& path, const std::string& reason) {
   const bool reads = std::string_view(what) == "read";
@@ -50,7 +50,7 @@ class Descriptor {
   int number_;
 };
 
-/// @return whether all of it was written; errno says why not
+/// @return whether all of it was written; if not, errno says why
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
@@ -61,7 +61,7 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
-/// A new file beside another one, removed at the end unless it has taken that one's place.
+/// A new file beside another one. It is removed at the end, unless it has replaced the other one.
 class NextFile {
  public:
   explicit NextFile(const std::string& path) : of_(path) {
@@ -96,7 +96,7 @@ class NextFile {
   int descriptor_ = -1;
 };
 
-/// Holds the lock of a folder, or has waited for it long enough.
+/// Holds the lock of a folder, or continues without it after a time limit.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder) : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -106,7 +106,7 @@ class FolderLock {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-  /// So that the new name is on the disk, too.
+  /// Writes the folder to disk, so that the new name of the file is there too.
   void sync() const { (void)fsync(folder_.number()); }
 
  private:

@@ -8,25 +8,25 @@
 
 namespace lockstep {
 
-/// Reads a whole text file, or what a pipe has until its end.
-/// @param most  bytes; a longer file is refused, so that one like /dev/zero ends
+/// Reads a whole text file, or a pipe to its end.
+/// @param most  maximum number of bytes; a longer file is refused, so that reading one like /dev/zero ends
 /// @throws Error{io} naming the file and the reason: missing, a directory, too long
 std::string read_text(const std::string& path, std::size_t most = std::size_t{16} << 20);
 
-/// A text file that several jobs read, add to and replace as a whole. Readers see the old text or the new one, never a
-/// part. Symbolic links to the file are followed; what is written first is a new file beside it, whose name nobody can
-/// have taken before.
+/// A text file that several jobs read, extend and replace as a whole. Readers see either the old text or the new one,
+/// never a part. Symbolic links to the file are followed. New text is first written to a new file beside it, which is
+/// created under a name that did not exist before.
 class SharedTextFile {
  public:
-  /// Finds out whether the file can be replaced, by writing one of at least its size beside it and removing that.
+  /// Checks whether the file can be replaced, by writing one of at least its size beside it and removing that.
   /// @throws Error{io} naming the file and the reason: no permission, no space, not an ordinary file
   explicit SharedTextFile(const std::string& path);
 
-  /// The present text; nothing where there is no file yet. @throws Error{io}
+  /// Returns the present text; nothing if there is no file yet. @throws Error{io}
   [[nodiscard]] std::optional<std::string> read() const;
-  /// Replaces the file by what `change` makes of the present text. Of processes that update at the same time each sees
-  /// what the one before has written: they lock the file's folder, for which they wait 10 s at most. The new text is on
-  /// the disk when this returns. @throws Error{io}; what `change` throws, and then the file is as before
+  /// Replaces the file by the result of `change` for the present text. Processes that update at the same time see each
+  /// other's text, because they lock the file's folder, for which each waits at most 10 s. The new text is on disk when
+  /// this returns. @throws Error{io}; what `change` throws, and then the file is unchanged
   void update(const std::function<std::string(const std::optional<std::string>& present)>& change) const;
 
  private:

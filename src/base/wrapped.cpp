@@ -8,8 +8,8 @@ namespace {
 
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
 
-/// Where to end a line that is too long: behind the last word that fits, else behind the first one; `npos` where there
-/// is no such place.
+/// Returns where to break a line that is too long: behind the last word that fits, or else behind the first word;
+/// `npos` if there is no such position.
 std::size_t end_of_line(std::string_view text, std::size_t columns, std::size_t indent) {
   std::size_t best = std::string_view::npos;
   std::size_t column = 0;

@@ -7,14 +7,14 @@
 
 namespace lockstep {
 
-/// How many columns UTF-8 text takes where every character takes one.
+/// Returns the number of columns of UTF-8 text in which every character takes one column.
 std::size_t columns_of(std::string_view text);
 
-/// The text followed by as many spaces as it lacks of `columns`.
+/// Appends spaces to a text until it has `columns` columns.
 std::string padded(std::string_view text, std::size_t columns);
 
-/// One line as lines that are no longer than `columns`, each with its newline: broken at spaces, or behind commas,
-/// where there are any to the right of `indent`. What continues the line is indented by `indent`.
+/// Breaks a line into lines of at most `columns` columns, each with its newline. It breaks at spaces or behind commas
+/// to the right of `indent`, if there are any. Continuation lines are indented by `indent`.
 std::string wrapped(std::string_view line, std::size_t columns, std::size_t indent = 2);
 
 }  // namespace lockstep

@@ -9,8 +9,8 @@
 #include "data/synthetic.hpp"
 #include "lockstep/data/images.hpp"
 
-/// What the drawn data sets have in common. Only + − × ÷ and square roots, which IEEE 754 rounds exactly,
-/// so that every machine draws the same bytes.
+/// Functions that the drawn data sets share. They use only + − × ÷ and square roots, which IEEE 754 rounds exactly, so
+/// that every machine draws the same bytes.
 namespace lockstep::data {
 
 struct Point {
@@ -23,7 +23,7 @@ inline Point operator-(Point a, Point b) { return {a.x - b.x, a.y - b.y}; }
 inline Point operator*(double s, Point a) { return {s * a.x, s * a.y}; }
 inline double dot(Point a, Point b) { return a.x * b.x + a.y * b.y; }
 
-/// A rotation, as cosine and sine.
+/// A rotation, given by cosine and sine.
 struct Rotation {
   double cosine = 1;
   double sine = 0;
@@ -31,23 +31,24 @@ struct Rotation {
   [[nodiscard]] Point operator()(Point p) const { return {cosine * p.x - sine * p.y, sine * p.x + cosine * p.y}; }
 };
 
-/// The rotation whose half angle has this tangent: within ±1 it covers ±90 degrees.
+/// Returns the rotation whose half angle has this tangent. Tangents from −1 to 1 cover ±90 degrees.
 Rotation rotation_from_half_tangent(double tangent);
 
-/// Coverage of a pixel whose center lies `distance` pixels inside (positive) or outside an edge: 0 … 1, the edge
-/// being softened over one pixel.
+/// Returns the coverage, 0 to 1, of a pixel whose center lies `distance` pixels inside (positive) or outside an edge.
+/// The edge is softened over one pixel.
 double coverage(double distance);
 
-/// The nearest byte; what is below 0 or above 255 is cut off.
+/// Returns the nearest byte; values below 0 or above 255 are clamped.
 std::uint8_t to_byte(double value);
 
 /// Adds noise of standard deviation `amplitude` to each element, nearly normal (the sum of four uniform bytes).
 void add_noise(std::span<double> elements, double amplitude, Random& random);
 
-/// Draws one image of class `label` into `elements` (channels × height × width), values 0 … 255 before rounding.
+/// A function that draws one image of class `label` into `elements` (channels × height × width), with values from 0 to
+/// 255 before rounding.
 using Draw = std::function<void(std::int32_t label, Random& random, std::span<double> elements)>;
 
-/// Draws `count` images of labels drawn at random, each from its own random numbers.
+/// Draws `count` images with random labels, each image from its own random numbers.
 /// @throws Error{invalid_argument} if `count` is not positive
 Images draw_images(const Images& form, Count count, std::uint64_t seed, Stream stream, const Draw& draw);
 

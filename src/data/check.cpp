@@ -20,7 +20,7 @@ std::string extent_text(const TensorSpec& tensor) {
          std::to_string(tensor.extent[2]);
 }
 
-/// "images 1×28×28 real, labels 1×1×1 integer"
+/// Lists tensors: "images 1×28×28 real, labels 1×1×1 integer".
 std::string list_text(std::span<const TensorSpec> tensors) {
   std::string text;
   for (const TensorSpec& tensor : tensors)

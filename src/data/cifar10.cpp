@@ -42,7 +42,8 @@ std::filesystem::path folder_of(const std::filesystem::path& given) {
   throw Error(ErrorCode::io, "cannot read " + path.string() + ": " + reason + std::string(where_it_is));
 }
 
-/// The number of records of a file. @throws Error{corrupt} unless they are whole, and there is one
+/// Returns the number of records of a file. @throws Error{corrupt} unless the file consists of one or more whole
+/// records
 std::size_t records_in(const std::filesystem::path& path) {
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);

@@ -19,7 +19,7 @@ namespace {
 
 DatasetPair as_datasets(ImagesPair pair) { return normalized(std::move(pair.train), std::move(pair.test)); }
 
-/// Of what takes longer to draw, or to learn.
+/// Options with fewer samples, for data sets that take longer to draw or to learn.
 SyntheticOptions smaller(const DatasetOptions& options) {
   return {.seed = options.seed, .train = {4'000}, .test = {500}};
 }

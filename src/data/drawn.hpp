@@ -13,14 +13,14 @@
 
 namespace lockstep::data {
 
-/// Images that are drawn, and tensors of what is known of them because they are. Who derives from it says which.
+/// A data set of drawn images and of tensors with known facts about them. Derived classes define these tensors.
 class DrawnDataset : public Dataset {
  public:
   [[nodiscard]] std::string name() const override { return images_.name; }
-  /// "images", and what `targets` says.
+  /// Returns "images" and the tensors of targets().
   [[nodiscard]] std::vector<TensorSpec> tensors() const override;
   [[nodiscard]] std::int64_t size() const override { return images_.size(); }
-  /// As Dataset::read. Allocates nothing.
+  /// Implements Dataset::read. It does not allocate.
   /// @throws Error{invalid_argument} if an index is not in the data set, or another number of tensors is given
   void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override;
 
@@ -28,7 +28,7 @@ class DrawnDataset : public Dataset {
   DrawnDataset(Images images, Normalization normalization)
       : images_(std::move(images)), normalization_(std::move(normalization)) {}
 
-  /// Writes one number. @param at  counted in elements, samples one after the other
+  /// Writes one number. @param at  index of the element, with samples one after the other
   static void put(const Buffer& tensor, std::int64_t at, double value);
 
  private:
@@ -38,18 +38,18 @@ class DrawnDataset : public Dataset {
 
   void read_image(std::int64_t sample, std::int64_t at, const Buffer& tensor) const;
 
-  Images images_;  ///< its labels are not used
+  Images images_;  ///< the labels are not used
   Normalization normalization_;
 };
 
-/// Images, and what is known of each.
+/// Images with the known facts about each.
 template <typename Known>
 struct Drawn {
   Images images;
   std::vector<Known> known;
 };
 
-/// Both parts as data sets of that kind, normalized as the training images measure.
+/// Makes data sets of class `Kind` of both parts, normalized by mean and deviation of the training images.
 template <typename Kind, typename Known>
 DatasetPair drawn_pair(Drawn<Known> train, Drawn<Known> test) {
   const Normalization normalization = measure_normalization(train.images);

@@ -11,7 +11,7 @@
 namespace lockstep::data {
 namespace {
 
-/// Four words at a time, so that no multiplication waits for the one before.
+/// A hash that takes four words at a time, so that no multiplication waits for the previous one.
 class Hash {
  public:
   void add(std::span<const std::byte> bytes) {
@@ -41,7 +41,7 @@ class Hash {
 }  // namespace
 
 std::vector<std::pair<std::string, std::uint64_t>> fingerprint(const Dataset& dataset, std::int64_t most_samples) {
-  constexpr std::int64_t at_once = 64;  // so that what is hashed is in the cache still
+  constexpr std::int64_t at_once = 64;  // small enough that hashed data is still in the cache
   const std::vector<TensorSpec> specs = dataset.tensors();
   const std::int64_t taken = std::min(dataset.size(), most_samples);
   std::vector<std::vector<std::byte>> memory;

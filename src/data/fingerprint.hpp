@@ -10,9 +10,9 @@
 
 namespace lockstep::data {
 
-/// Hashes by which ranks find that they have different data: for each tensor one of what `read` gives, in the order of
-/// the samples, as float32 and int32. No defense against malice.
-/// @param most_samples  more are represented by so many at equal distances
+/// Returns a hash for each tensor, by which ranks find that they have different data. It covers the result of `read`,
+/// in the order of the samples, as float32 and int32. It is no defense against malice.
+/// @param most_samples  maximum number of samples to hash; of a larger data set, samples at equal distances are hashed
 /// @return name and hash of each tensor
 /// @cost reads the samples once; hashing itself runs at the speed of memory
 std::vector<std::pair<std::string, std::uint64_t>> fingerprint(const Dataset& dataset, std::int64_t most_samples);

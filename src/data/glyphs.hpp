@@ -8,13 +8,13 @@
 
 namespace lockstep::data {
 
-/// Points that one movement of the pen passes through; a smooth curve joins them, a straight line if they are two.
+/// The points of one movement of the pen. A smooth curve joins them; two points are joined by a straight line.
 using Stroke = std::vector<Point>;
 
 /// One way to write a digit: its strokes, in a box of −1 … 1 with y downwards.
 using Glyph = std::vector<Stroke>;
 
-/// The ways in which people write a digit. @pre 0 ≤ digit ≤ 9
+/// Returns the ways in which people write a digit. @pre 0 ≤ digit ≤ 9
 std::span<const Glyph> glyphs(int digit);
 
 }  // namespace lockstep::data

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t word_bytes = 4;
 constexpr std::uint32_t unsigned_byte_magic = 0x00000800;  // plus the number of dimensions
 
-/// A file read through zlib, which passes a file that is not gzipped through unchanged.
+/// Reads a file through zlib, which returns the contents of a file that is not gzipped unchanged.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : path_(path.string()), file_(gzopen(path_.c_str(), "rb")) {
@@ -52,7 +52,7 @@ class Reader {
     void operator()(gzFile file) const { gzclose(file); }
   };
 
-  /// zlib says at the end of the data whether they were whole.
+  /// Checks zlib's error state, which says at the end of the data whether they were complete.
   void check() const {
     int code = Z_OK;
     const char* text = gzerror(file_.get(), &code);
@@ -84,7 +84,7 @@ std::string kind(std::uint32_t dimensions) {
   return "an array of " + std::to_string(dimensions) + " dimensions";
 }
 
-/// Refuses another kind of file, saying what it is rather than only that it is wrong.
+/// Refuses another kind of file, with a message that says what kind it is.
 void check_magic(const Reader& reader, std::uint32_t magic, std::uint32_t dimensions) {
   const std::uint32_t expected = unsigned_byte_magic + dimensions;
   if (magic == expected) return;
@@ -121,7 +121,7 @@ std::int64_t product(const Reader& reader, const std::vector<std::int64_t>& size
   return result;
 }
 
-/// Reads piece by piece, so that a damaged header that announces terabytes does not make us ask for them.
+/// Reads piece by piece, so that a damaged header which announces terabytes does not cause a huge allocation.
 std::vector<std::uint8_t> read_data(Reader& reader, std::int64_t expected) {
   constexpr std::size_t piece = std::size_t{64} << 20;
   const auto wanted = static_cast<std::size_t>(expected);

@@ -15,7 +15,7 @@ struct IdxFile {
   std::vector<std::uint8_t> bytes;  ///< product of `sizes`, row-major
 };
 
-/// Reads an IDX file of unsigned bytes, plain or gzipped (told by its contents, not by its name).
+/// Reads an IDX file of unsigned bytes, plain or gzipped; the contents decide which, not the name.
 /// @param dimensions  3 for images (count × height × width), 1 for labels
 /// @throws Error{io} if it cannot be opened or read; Error{corrupt} if it is empty, another kind of file, damaged,
 ///         shorter or longer than its header says

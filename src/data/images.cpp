@@ -51,7 +51,7 @@ void check_images(const Images& images) {
                         " classes it must be in 0 … " + std::to_string(images.classes - 1));
 }
 
-/// That memory given for a tensor is of that kind and takes that many elements.
+/// Checks that the memory passed for a tensor has the right kind and enough elements.
 void check_memory(const Images& images, const char* tensor, const Buffer& memory, bool right_dtype,
                   std::int64_t elements) {
   const auto refuse = [&](const std::string& what) {

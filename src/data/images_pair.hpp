@@ -5,7 +5,8 @@
 
 namespace lockstep::data {
 
-/// What is trained on, and what is only evaluated, before they become data sets. Same shape and number of classes.
+/// The training images and the test images, before they become data sets. Both have the same shape and number of
+/// classes.
 struct ImagesPair {
   Images train;
   Images test;

@@ -27,7 +27,8 @@ void check_directory(const fs::path& dir) {
                 dir.string() + (fs::exists(dir, error) ? " is not a folder" : " does not exist") + std::string(advice));
 }
 
-/// The file of a part under whichever of its names exists. @param kind  "images-idx3" or "labels-idx1"
+/// Returns the file of a part, under the first of its possible names that exists. @param kind  "images-idx3" or
+/// "labels-idx1"
 fs::path find_file(const fs::path& dir, const std::string& part, std::string kind) {
   const std::string standard = part + "-" + kind + "-ubyte";
   kind[kind.rfind('-')] = '.';
@@ -59,7 +60,7 @@ std::int64_t largest_label(const Images& images) {
   return *std::max_element(images.labels.begin(), images.labels.end());
 }
 
-/// Classes are numbered from 0 to the largest label, so a damaged label makes many that no image has.
+/// Checks the classes. They are numbered from 0 to the largest label, so a damaged label makes many that no image has.
 void check_classes(const Images& train, const fs::path& dir) {
   std::vector<bool> has_image(static_cast<std::size_t>(train.classes));
   for (const auto label : train.labels) has_image[static_cast<std::size_t>(label)] = true;

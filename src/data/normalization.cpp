@@ -39,7 +39,7 @@ Normalization measure_normalization(const Images& images) {
     const Sums sums = sums_of_channel(images, channel);
     const double mean = static_cast<double>(sums.values) / count;
     const double variance = static_cast<double>(sums.squares) / count - mean * mean;
-    // Below this lies rounding, not data: one byte that differs among 10^9 gives 10^-9.
+    // A smaller variance is a rounding error: one byte that differs among 10^9 gives 10^-9.
     const bool constant = variance < 1e-10;
     result.mean.push_back(mean / 255);
     result.deviation.push_back(constant ? 1.0 : std::sqrt(variance) / 255);

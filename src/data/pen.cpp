@@ -9,7 +9,7 @@ namespace lockstep::data {
 
 namespace {
 
-/// A point between b and c on the curve that passes through a, b, c, d.
+/// Returns a point between b and c on the curve that passes through a, b, c and d.
 /// @source Catmull, Rom: A class of local interpolating splines, 1974
 Point catmull_rom(Point a, Point b, Point c, Point d, double t) {
   const Point linear = c - a;

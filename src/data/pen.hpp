@@ -7,21 +7,21 @@
 #include "data/canvas.hpp"
 #include "data/glyphs.hpp"
 
-/// How a pen leaves ink.
+/// Drawing of pen strokes.
 namespace lockstep::data {
 
-/// Pixels of a sheet.
+/// The size of a sheet in pixels.
 struct Sheet {
   int width;
   int height;
 };
 
-/// Squared distance of each pixel's center to the nearest ink's middle, as far as the pen reaches.
+/// The squared distance from each pixel's center to the middle of the nearest line, as far as the pen reaches.
 class DistanceField {
  public:
   DistanceField(Sheet sheet, double reach);
   void add_segment(Point a, Point b);
-  /// @param pixel  row-major
+  /// Returns the distance of a pixel. @param pixel  index in row-major order
   [[nodiscard]] double distance(std::size_t pixel) const;
 
  private:
@@ -30,7 +30,7 @@ class DistanceField {
   std::vector<double> squares_;
 };
 
-/// A smooth curve through the stroke's points, in pixels.
+/// Draws a smooth curve through the points of a stroke, which are in pixels.
 void draw_stroke(const Stroke& stroke, DistanceField& field);
 
 }  // namespace lockstep::data

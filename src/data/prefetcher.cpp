@@ -17,13 +17,13 @@ namespace lockstep::data {
 
 namespace {
 
-/// Memory of one batch, and what is known of it.
+/// The memory of one batch, with its state.
 struct Prefetched {
-  std::vector<Allocation> memory;  ///< of each tensor, for the largest share
-  std::vector<Buffer> tensors;     ///< what the batch has of it
+  std::vector<Allocation> memory;  ///< memory of each tensor, for the largest number of samples
+  std::vector<Buffer> tensors;     ///< the part of the memory that the batch uses
   Batch batch;
-  bool ready = false;        ///< made, or failed
-  std::exception_ptr error;  ///< why it failed
+  bool ready = false;        ///< prepared, or failed
+  std::exception_ptr error;  ///< the reason of a failure
 };
 
 void check_arguments(const Dataset* dataset, DType real, const DistributedSampler& sampler, int workers) {
@@ -42,8 +42,9 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
-/// Step s lives in entry s modulo the ring's size. Workers draw steps in order while the entry of the next one is free;
-/// the trainer takes them in order. One mutex guards everything but the memory of a batch in the making.
+/// The batch of step s is in entry s modulo the size of the ring. Workers take steps in order while the entry of the
+/// next step is free; the trainer takes the batches in order. One mutex guards everything except the memory of a batch
+/// that is being prepared.
 class Prefetcher::Impl {
  public:
   Impl(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler, const PrefetchOptions& options)
@@ -51,7 +52,7 @@ class Prefetcher::Impl {
     const int workers = options.workers;
     check_arguments(dataset_.get(), real, sampler_, workers);
     specs_ = dataset_->tensors();
-    // One entry for the batch in use, one for the next, and one for each batch in the making.
+    // There is one entry for the batch in use, one for the next, and one for each batch that is being prepared.
     entries_.resize(workers == 0 ? 1 : static_cast<std::size_t>(workers) + 2);
     for (Prefetched& entry : entries_) allocate(entry);
     try {
@@ -74,7 +75,7 @@ class Prefetcher::Impl {
                                                    " steps cannot begin at step " + std::to_string(first_step));
     {
       std::unique_lock lock(mutex_);
-      end_ = 0;  // no worker draws another step
+      end_ = 0;  // no worker starts another step
       changed_.wait(lock, [this] { return busy_ == 0; });
       sampler_.start_epoch(epoch);
       for (Prefetched& entry : entries_) entry.ready = false;
@@ -115,7 +116,7 @@ class Prefetcher::Impl {
 
   Prefetched& entry_of(std::int64_t step) { return entries_[static_cast<std::size_t>(step) % entries_.size()]; }
 
-  /// Fills the entry of a step, with the batch or with the reason why there is none.
+  /// Fills the entry of a step with the batch, or with the exception that its preparation threw.
   void make(std::int64_t step, Prefetched& entry, std::string_view track) noexcept {
     const auto begin = Clock::now();
     entry.error = nullptr;
@@ -147,7 +148,7 @@ class Prefetcher::Impl {
 
   const Batch* take() {
     std::unique_lock lock(mutex_);
-    if (in_use_ != taken_) {  // the batch handed out last is done with
+    if (in_use_ != taken_) {  // the last batch that was handed out is no longer used
       entry_of(in_use_).ready = false;
       in_use_ = taken_;
       changed_.notify_all();
@@ -192,11 +193,11 @@ class Prefetcher::Impl {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  int busy_ = 0;             ///< batches in the making
+  int busy_ = 0;             ///< number of batches that are being prepared
   std::int64_t end_ = 0;     ///< steps of the epoch
-  std::int64_t drawn_ = 0;   ///< the step that a worker makes next
-  std::int64_t taken_ = 0;   ///< the step that next() returns next
-  std::int64_t in_use_ = 0;  ///< the oldest step whose entry is not free
+  std::int64_t drawn_ = 0;   ///< step that a worker prepares next
+  std::int64_t taken_ = 0;   ///< step that next() returns next
+  std::int64_t in_use_ = 0;  ///< oldest step whose entry is not free
   std::vector<std::thread> threads_;
 };
 

@@ -7,7 +7,7 @@
 
 namespace lockstep::data {
 
-/// What a random number is for: streams of one seed that do not meet.
+/// The purpose of random numbers. Each purpose has its own stream of a seed, and streams do not overlap.
 enum class Stream : std::uint64_t {
   shuffle = 1,
   digits_train,
@@ -20,7 +20,7 @@ enum class Stream : std::uint64_t {
   words_test
 };
 
-/// Random numbers that depend on the key alone, so that sample 7 of epoch 3 is the same whoever draws it and when.
+/// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same on every rank and at any time.
 class Random {
  public:
   Random(std::uint64_t seed, Stream stream, std::uint64_t index)
@@ -28,12 +28,12 @@ class Random {
 
   std::uint64_t next() { return split_mix::mix(state_ += split_mix::golden_ratio); }
 
-  /// 0 ≤ result < 1
+  /// Returns a number with 0 ≤ result < 1.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   bool chance(double probability) { return uniform() < probability; }
 
-  /// 0 ≤ result < bound, each as likely: values of the last, incomplete run of `bound` are drawn again.
+  /// Returns a number with 0 ≤ result < bound, all equally likely: the lowest 2⁶⁴ mod bound values are drawn again.
   std::uint64_t below(std::uint64_t bound) {
     const std::uint64_t excess = (0 - bound) % bound;
     std::uint64_t value = next();

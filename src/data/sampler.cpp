@@ -29,7 +29,7 @@ void check(const SamplerOptions& options) {
                 std::to_string(options.shards) + " shards are too few for " + std::to_string(options.ranks) + " ranks");
 }
 
-/// What a rank takes of a step.
+/// Returns the range of a step's samples that a rank takes.
 Share taken(std::int64_t samples, const SamplerOptions& options) {
   const std::int64_t shards = options.shards == 0 ? options.ranks : options.shards;
   const Share own = share_of(shards, options.rank.value, options.ranks);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t scene_pixels = scene_side * scene_side;
 
-/// A pixel's upper left corner.
+/// Returns the upper left corner of a pixel.
 Point place_of(std::size_t pixel) {
   const std::size_t row = pixel / scene_side;
   return {static_cast<double>(pixel % scene_side), static_cast<double>(row)};
@@ -27,7 +27,8 @@ struct Piece {
   double radius;
 };
 
-/// Small, middling and large ones are as likely, so that each of a detector's scales has as much to do.
+/// Returns a random radius. Small, medium and large ones are equally likely, so that each scale of a detector has as
+/// much to do.
 double piece_radius(Random& random) {
   constexpr std::array<std::array<double, 2>, 3> ranges{{{3.5, 5.5}, {6.5, 10}, {13, 18}}};
   const auto& range = ranges[random.below(ranges.size())];
@@ -45,7 +46,7 @@ Piece random_piece(std::int32_t label, const Color& background, Random& random) 
   return piece;
 }
 
-/// Distance, in pixels, to the edge from inside.
+/// Returns the distance in pixels from a point inside to the edge; negative outside.
 double inside(const Piece& piece, Point at) {
   const Point p = piece.rotation(at - piece.center);
   switch (piece.label) {
@@ -68,7 +69,7 @@ void draw_piece(const Piece& piece, std::uint8_t number, std::span<double> eleme
   }
 }
 
-/// @param label  of the foremost shape
+/// @param label  label of the foremost shape
 Scene draw_scene(std::int32_t label, Random& random, std::span<double> elements) {
   const Color background = random_color(random);
   const Point light{random.uniform(-1, 1), random.uniform(-1, 1)};  // brightness per pixel across the image

@@ -8,18 +8,18 @@
 #include "data/random.hpp"
 #include "data/synthetic.hpp"
 
-/// Color images of one to three shapes that may lie on each other, for whoever looks for them.
+/// Color images of one to three shapes that may cover each other, for detection and segmentation.
 namespace lockstep::data {
 
-/// Rows, and columns.
+/// Number of rows, and of columns.
 constexpr int scene_side = 48;
-/// Disc, triangle, square, cross.
+/// Number of classes: disc, triangle, square, cross.
 constexpr std::int32_t scene_classes = 4;
 
-/// What an image shows.
+/// The contents of an image.
 struct Scene {
-  std::vector<std::int32_t> labels;  ///< of its shapes, those behind first
-  /// Which shape is seen at each pixel, counted from 1; 0 is the background. Row-major.
+  std::vector<std::int32_t> labels;  ///< labels of the shapes, the rearmost first
+  /// Number of the shape that is visible at each pixel, counted from 1; 0 is the background. Row-major.
   std::vector<std::uint8_t> shown;
 };
 

@@ -5,21 +5,22 @@
 
 #include "data/canvas.hpp"
 
-/// What drawn color images show.
+/// Colors and shapes of the drawn color images.
 namespace lockstep::data {
 
-/// Red, green and blue, 0 … 255.
+/// Red, green and blue, from 0 to 255.
 using Color = std::array<double, 3>;
 
 Color random_color(Random& random);
-/// Any color that can be told from `other`.
+/// Returns a random color that differs visibly from `other`.
 Color color_unlike(const Color& other, Random& random);
 
-/// Distance inside the three edges of a triangle of that inner radius around the origin; outside it is negative.
+/// Returns the distance from a point inside to the edge of a triangle with this inner radius around the origin;
+/// negative outside.
 double inside_triangle(Point p, double radius);
-/// The same of a square.
+/// Returns the same for a square.
 double inside_square(Point p, double radius);
-/// The same of a cross whose bars are `radius` long, and a third of that wide, from its middle.
+/// Returns the same for a cross whose bars reach `radius` from its middle, with a half width of a third of that.
 double inside_cross(Point p, double radius);
 
 }  // namespace lockstep::data

@@ -9,17 +9,17 @@ namespace lockstep::data {
 namespace {
 
 constexpr std::array<int, 3> strides{4, 8, 16};
-constexpr std::int32_t no_label = -100;  // what cross-entropy leaves out
-constexpr int fewest_pixels = 12;        // of a shape that counts as seen
+constexpr std::int32_t no_label = -100;  // cross-entropy ignores this label
+constexpr int fewest_pixels = 12;        // a shape with fewer visible pixels does not count
 
-/// Cells of all scales.
+/// Returns the number of cells of all scales.
 constexpr std::int64_t cell_count() {
   std::int64_t count = 0;
   for (const int stride : strides) count += (scene_side / stride) * (scene_side / stride);
   return count;
 }
 
-/// A shape and the box around what is seen of it, in pixels; right and bottom are the first beyond it.
+/// A shape and the box around its visible part, in pixels; right and bottom are the first ones beyond it.
 struct SeenObject {
   std::int32_t label;
   int left = scene_side;
@@ -52,14 +52,14 @@ std::vector<SeenObject> objects_of(const Scene& scene) {
   return objects;
 }
 
-/// Which cell an object belongs to, and its box from that cell's center on, in strides.
+/// The cell that an object belongs to, and its box relative to the center of that cell, in strides.
 struct Assignment {
   std::int64_t cell;
   std::array<double, 4> box;
 };
 
 Assignment assign(const SeenObject& object) {
-  std::int64_t first = 0;  // cell of the scale
+  std::int64_t first = 0;  // first cell of the scale
   for (const int stride : strides) {
     const int row = scene_side / stride;
     if (object.side() < 3 * stride || stride == strides.back()) {
@@ -75,7 +75,7 @@ Assignment assign(const SeenObject& object) {
   return {};
 }
 
-/// Where the shapes are, for each cell of three scales.
+/// A data set with the positions of the shapes, for each cell of three scales.
 class BoxDataset final : public DrawnDataset {
  public:
   BoxDataset(Images images, Normalization normalization, const std::vector<Scene>& scenes)

@@ -26,7 +26,7 @@ enum Class : std::int32_t {
   class_count
 };
 
-/// Signed distance, in periods, to the nearest edge of a pattern that is on for half of each period.
+/// Returns the signed distance, in periods, to the nearest edge of a pattern that is on for half of each period.
 double wave(double x) { return 0.25 - std::abs(x - std::floor(x) - 0.5); }
 
 double inside_dots(Point p, double period) {
@@ -34,7 +34,7 @@ double inside_dots(Point p, double period) {
   return period * (0.27 - std::sqrt(dot(cell, cell)));
 }
 
-/// How much of a pixel at `p` (pixels from the pattern's center, turned) has the foreground's color.
+/// Returns the fraction of foreground color of a pixel at `p` (in pixels from the center of the pattern, rotated).
 double pattern(std::int32_t label, Point p, double size) {
   const double period = 0.7 * size;
   const double radius = std::sqrt(dot(p, p));
@@ -56,7 +56,7 @@ double pattern(std::int32_t label, Point p, double size) {
   }
 }
 
-/// Warm colors have more red than blue, cool ones more blue than red; how bright they are says nothing.
+/// Returns a random color. Warm colors have more red than blue, cool ones more blue than red; brightness is no clue.
 Color disc_color(std::int32_t label, Random& random) {
   const double more = random.uniform(130, 255);
   const double less = more - random.uniform(70, 130);

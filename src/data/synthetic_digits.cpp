@@ -12,7 +12,7 @@ namespace {
 
 constexpr int digit_side = 28;
 
-/// How this writer holds the pen today: maps the box of a glyph to pixels.
+/// The handwriting of one image: maps the box of a glyph to pixels.
 class Hand {
  public:
   explicit Hand(Random& random)

@@ -5,7 +5,7 @@ namespace lockstep::data {
 
 namespace {
 
-/// What each pixel shows.
+/// A data set with the contents of each pixel.
 class MaskDataset final : public DrawnDataset {
  public:
   MaskDataset(Images images, Normalization normalization, std::vector<Scene> scenes)

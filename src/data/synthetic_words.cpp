@@ -21,7 +21,7 @@ struct Word {
   std::int32_t steps = 0;
 };
 
-/// Writes one digit. @param left  where it begins, in pixels @return where the next one may begin
+/// Writes one digit. @param left  its beginning, in pixels @return the beginning of the next digit
 double write_digit(std::int32_t digit, double left, Random& random, DistanceField& ink) {
   const Point scale{random.uniform(5.8, 7.2), random.uniform(5, 6.3)};
   const double slant = random.uniform(-0.12, 0.12);

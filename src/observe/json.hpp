@@ -6,10 +6,11 @@
 
 namespace lockstep::observe {
 
-/// Fields stay in the order in which they are written down.
+/// JSON whose fields keep the order in which they are added.
 using Json = nlohmann::ordered_json;
 
-/// On one line. A path or host name that is not UTF-8 must not end a training run: such bytes become U+FFFD.
+/// Formats JSON on one line. Bytes that are not UTF-8, as in a path or host name, become U+FFFD, because they must not
+/// end a training run.
 inline std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace lockstep::observe

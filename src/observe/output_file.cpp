@@ -18,7 +18,7 @@ namespace {
   throw Error(ErrorCode::io, "cannot write " + path + ": " + std::strerror(errno));
 }
 
-/// Whether the file ends within a line, as where a disk was full or a process was killed.
+/// Whether the file ends within a line, for instance because a disk was full or a process was killed.
 bool ends_in_a_line(const std::string& path, int descriptor) {
   struct stat file {};
   if (fstat(descriptor, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0) return false;
@@ -38,7 +38,7 @@ OutputFile::OutputFile(const std::filesystem::path& path, Mode mode)
           open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::append ? O_APPEND : O_TRUNC), 0666)) {
   if (descriptor_ < 0) fail(path_);
   if (mode != Mode::append || !ends_in_a_line(path_, descriptor_)) return;
-  (void)!::write(descriptor_, "\n", 1);  // where this fails, so do the writes that are reported
+  (void)!::write(descriptor_, "\n", 1);  // if this fails, the later writes fail too and report it
 }
 
 OutputFile::~OutputFile() { close(descriptor_); }

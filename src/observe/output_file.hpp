@@ -7,19 +7,20 @@
 
 namespace lockstep::observe {
 
-/// A file that is written without buffers of our own, so that what was written outlives the process.
+/// A file that is written without a buffer in the process, so that written text outlives the process.
 class OutputFile {
  public:
   enum class Mode { append, truncate };
 
-  /// Creates the file if there is none. A file that is appended to and ends within a line gets that line's end first.
+  /// Creates the file if there is none. If text is appended to a file that ends within a line, that line is ended
+  /// first.
   /// @throws Error{io} naming the path and the reason
   OutputFile(const std::filesystem::path& path, Mode mode);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Writes in one call of the system where it takes all at once. @throws Error{io}
+  /// Writes text, in one system call if that takes all of it. @throws Error{io}
   void write(std::string_view text);
 
  private:

@@ -28,7 +28,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-/// "4:05", "1:04:05", or "?" where it cannot be known.
+/// Formats a time as "4:05" or "1:04:05"; "?" if it is unknown.
 std::string time_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   const auto total = std::llround(seconds);
@@ -38,19 +38,19 @@ std::string time_text(double seconds) {
 
 std::int64_t epochs_of(const RunLength& run) { return (run.steps + run.steps_per_epoch - 1) / run.steps_per_epoch; }
 
-/// The steps of an epoch that the run takes: the last one may be cut short.
+/// Returns the number of steps that the run takes in an epoch. The last epoch may be cut short.
 std::int64_t steps_of(const RunLength& run, std::int64_t epoch) {
   return std::min(run.steps_per_epoch, run.steps - (epoch - 1) * run.steps_per_epoch);
 }
 
-/// The images that the first so many steps of a run have.
+/// Returns the number of images in the first `steps` steps of a run.
 std::int64_t images_of(const RunLength& run, std::int64_t steps) {
   const std::int64_t in_the_last_epoch = steps % run.steps_per_epoch * run.batch.value;
   return steps / run.steps_per_epoch * run.images_per_epoch.value +
          std::min(in_the_last_epoch, run.images_per_epoch.value);
 }
 
-/// The evaluations from the end of this epoch on.
+/// Returns the number of evaluations from the end of this epoch on.
 std::int64_t evaluations_left(const RunLength& run, std::int64_t epoch) {
   if (run.eval_interval == 0) return 0;
   const std::int64_t last = epochs_of(run);
@@ -113,12 +113,12 @@ void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
 void ProgressDisplay::tick(Clock::time_point now) {
   if (!is_due(now, terminal_tick_seconds)) return;
   const double seconds = seconds_between(since_, now);
-  if (options_.terminal && seconds < terminal_tick_seconds) return;  // the line that is shown says as much
+  if (options_.terminal && seconds < terminal_tick_seconds) return;  // the line on the terminal is up to date
   show(under_way_ + format(": %.0f s so far", seconds), now);
 }
 
 void ProgressDisplay::print(const std::string& text) {
-  constexpr const char* erase = "\x1b[K";  // to the end of the line, at whose beginning the cursor is
+  constexpr const char* erase = "\x1b[K";  // erases to the end of the line, at whose beginning the cursor is
   if (line_open_) out_ << erase;
   line_open_ = false;
   out_ << text << std::flush;
@@ -129,7 +129,7 @@ double ProgressDisplay::images_per_second(const ProgressEvent& event) const {
   return seconds > 0 ? static_cast<double>(event.images - from_.images) / seconds : 0;
 }
 
-/// The time left for training, and for the evaluations to come once one has shown how long they take.
+/// Returns the time left for training and, once one evaluation has been timed, for the remaining evaluations.
 double ProgressDisplay::seconds_left(const ProgressEvent& event) const {
   const std::int64_t done = (event.epoch - 1) * run_.steps_per_epoch + event.step;
   const auto images = static_cast<double>(images_of(run_, run_.steps) - images_of(run_, done));
@@ -141,8 +141,8 @@ std::string ProgressDisplay::place_text(std::int64_t epoch) const {
   return format("epoch %lld/%lld", static_cast<long long>(epoch), static_cast<long long>(epochs_of(run_)));
 }
 
-/// A terminal's cursor is left at the beginning of the line, so that whatever else is written, by any rank or by the
-/// launcher, takes its place instead of continuing it.
+/// Shows a line. On a terminal it leaves the cursor at the beginning of the line, so that other output, by any rank or
+/// by the launcher, overwrites the line instead of continuing it.
 void ProgressDisplay::show(const std::string& line, Clock::time_point now) {
   shown_ = now;
   if (options_.terminal) {

@@ -23,13 +23,13 @@ LossScale::LossScale(const LossScaleOptions& options) : factor_(options.initial)
 void LossScale::update(bool finite) {
   if (factor_ == 0) return;
   if (finite && ++steps_ < interval_) return;
-  // By powers of two, which rounds nothing; far from where numbers end.
+  // Scaling by powers of two does not round. The limits are far from overflow and underflow.
   factor_ = finite ? std::min(2 * factor_, 0x1p120) : std::max(factor_ / 2, 1.0);
   steps_ = 0;
 }
 
 void LossScale::restore(double state, std::int64_t steps) {
-  if (factor_ == 0 || state == 0) return;  // whether there is one is this run's to say
+  if (factor_ == 0 || state == 0) return;  // this run decides whether there is a loss scale
   factor_ = state;
   steps_ = steps;
 }

@@ -21,7 +21,7 @@ namespace {
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
-/// Velocity, or averages, of what a rank updates.
+/// Returns the size of the momentum buffer, or of the EMA weights, of the parts that a rank updates.
 Bytes bytes_of(std::span<const LayoutPart> owned, DType dtype) { return {total(owned).value * size_of(dtype)}; }
 
 void copy_out(const Buffer& from, std::vector<std::byte>& to) {
@@ -47,7 +47,7 @@ std::string hexadecimal(std::uint64_t number) {
   return text.str();
 }
 
-/// Runs what is wrong on every rank if it is wrong on one.
+/// Runs `make`, whose errors occur on every rank if they occur on one.
 template <typename Make>
 auto on_every_rank(const ProcessGroup& group, const Make& make) {
   try {
@@ -68,7 +68,8 @@ Share own_shards(const ProcessGroup& group, const TrainerOptions& options) {
   return share_of(options.shards, group.rank().value, group.size());
 }
 
-/// All ranks compute by the same choices. Shards make the same bits on the same processors only, too.
+/// Checks that all ranks use the same kernel choices. Shards give the same bits only on the same kind of processor,
+/// too.
 void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops, bool shards) {
   const std::string arithmetic = shards                  ? ops.arithmetic()
                                  : ops.choices().empty() ? "no kernel choices"
@@ -109,7 +110,7 @@ nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph
           .observer = observer};
 }
 
-/// Which tensor of a batch each input of the graph is.
+/// Returns, for each input of the graph, the index of its tensor in a batch.
 std::vector<std::size_t> match(const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
   const auto text = [](const TensorSpec& spec) {
     const auto& [channels, height, width] = spec.extent;
@@ -170,12 +171,13 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
                .summed = data_parallel_.summed(),
                .gathered_averages = data_parallel_.gradients()});
   model_.initialize(options.seed);
-  // Every rank makes them from the same seed; processors that round differently could still make others.
+  // Every rank makes the initial values from the same seed, but processors that round differently could make different
+  // ones.
   data_parallel_.synchronize();
   if (options.ema > 0) take_own(data_parallel_.values(), averages());
 }
 
-/// Overwrites the whole with all ranks' parts.
+/// Overwrites the whole buffer with the parts of all ranks.
 void Replica::assemble(const Buffer& own, const Buffer& whole) {
   Count before;
   for (const LayoutPart& part : data_parallel_.owned()) {
@@ -192,7 +194,7 @@ void Replica::assemble(const Buffer& own, std::vector<std::byte>& whole) {
   assemble(own, Buffer{whole.data(), values.count, values.dtype});
 }
 
-/// Overwrites this rank's part with what the whole has of it.
+/// Overwrites this rank's parts with their elements in the whole buffer.
 void Replica::take_own(const Buffer& whole, const Buffer& own) const {
   Count before;
   for (const LayoutPart& part : data_parallel_.owned()) {
@@ -234,7 +236,7 @@ bool Replica::finish(std::span<double> values, std::span<double> found, const st
 Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate, std::int64_t step,
                                   bool wants_to_stop) {
   step_samples_ = static_cast<double>(batch.samples.value);
-  data_parallel_.number_steps_from(step + 1);  // as the trainer's errors do
+  data_parallel_.number_steps_from(step + 1);  // the same number as in the trainer's errors
   stops_ = wants_to_stop ? 1 : 0;
   const nn::StepResult& result = model_.train(feed(batch),
                                               {.learning_rate = learning_rate,
@@ -257,7 +259,7 @@ void Replica::refuse_gradients() const {
   std::string list;
   for (const DataParallel::NotFinite& flawed : not_finite_) {
     if (flawed.rank) culprits.push_back(*flawed.rank);
-    // Backward comes to the last ones first: where things went wrong.
+    // Backward reaches the last parameters first, so the last one is where non-finite values began.
     list += (list.empty() ? "" : ", ") + quoted(model_.parameters().at(flawed.parameters.back()).name) +
             (flawed.parameters.size() > 1 ? " and " + std::to_string(flawed.parameters.size() - 1) + " more" : "") +
             (flawed.rank ? " on rank " + std::to_string(*flawed.rank) + " (" + flawed.host + ")"
@@ -266,9 +268,9 @@ void Replica::refuse_gradients() const {
   throw not_finite("gradients are not finite: " + list, std::move(culprits));
 }
 
-/// Where gradients are finite the loss may be infinite all the same: the logarithm of a probability that has become 0.
+/// The loss may be infinite although gradients are finite: the logarithm of a probability that has become 0.
 void Replica::refuse_loss(double loss) const {
-  if (!not_finite_.empty()) refuse_gradients();  // which says more
+  if (!not_finite_.empty()) refuse_gradients();  // its message contains more
   const std::span<const ops::LossSums> figures = model_.own_loss_sums();
   const auto sound = [](const ops::LossSums& term) { return std::isfinite(term.loss); };
   const std::uint8_t own = std::all_of(figures.begin(), figures.end(), sound) ? 0 : 1;
@@ -308,7 +310,7 @@ void Replica::average_shards(const Buffer& states) {
   average_over_shards(states, samples_seen_, shards_, own_shards_, group_->control());
 }
 
-/// To where the gradients were: they are not needed any more before the next step.
+/// The EMA weights overwrite the gradients, which are not needed any more before the next step.
 void Replica::gather_averages() {
   if (zero_ && averages_wanted_) assemble(averages(), data_parallel_.gradients());
 }
@@ -372,7 +374,7 @@ void Replica::restore(const Snapshot& snapshot) {
   for (std::int64_t shard = 1; shard < own_shards_.count; ++shard)
     std::copy_n(static_cast<const std::byte*>(state().data), state().bytes().value,
                 static_cast<std::byte*>(slice(states(), {shard * state().count.value}, state().count).data));
-  // Through the gradients, which are not needed any more before the next step.
+  // The gradients serve as scratch, because they are not needed any more before the next step.
   const Buffer whole = data_parallel_.gradients();
   overwrite(whole, snapshot.velocity);
   take_own(whole, velocity());

@@ -36,7 +36,7 @@ std::vector<Setting> from_text(const std::string& text) {
   return settings;
 }
 
-/// The first that differs, in words; empty where none does.
+/// Describes the first setting that differs; empty if none does.
 std::string difference(const std::vector<Setting>& snapshot, const std::vector<Setting>& own) {
   const auto value = [](const std::vector<Setting>& of, const std::string& name) {
     const auto found = std::find_if(of.begin(), of.end(), [&](const Setting& s) { return s.name == name; });

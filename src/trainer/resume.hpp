@@ -9,18 +9,18 @@
 
 namespace lockstep::trainer {
 
-/// Whether all ranks can go on from rank 0's snapshot, whose settings each compares with its own. Collective.
-/// @param own  this rank's, to which the snapshot's lengths belong as well
+/// Checks that all ranks can resume from rank 0's snapshot: each compares its settings with its own. Collective.
+/// @param own  this rank's settings, which include the lengths that the snapshot must have
 /// @throws Error{mismatch} on every rank that names the ranks that cannot, and the first setting that differs there
 void require_same_run(ProcessGroup& group, const std::vector<Snapshot::Setting>& rank_zeros,
                       const std::vector<Snapshot::Setting>& own);
 
-/// Rank 0's text, on every rank. Collective.
+/// Returns rank 0's text on every rank. Collective.
 std::string rank_zeros_text(ProcessGroup& group, const std::string& text);
 
-/// Whether there is no obstacle to going on from rank 0's snapshot on any rank. Collective.
-/// @param obstacle  what this rank has found wrong with the snapshot, after "rank 0's snapshot, which"; empty: nothing
-/// @throws Error{mismatch} on every rank that names the ranks that have one, and the first one
+/// Checks that no rank has an obstacle to resuming from rank 0's snapshot. Collective.
+/// @param obstacle  this rank's problem with the snapshot, to follow "rank 0's snapshot, which"; empty: none
+/// @throws Error{mismatch} on every rank that names the ranks with an obstacle, and the first obstacle
 void require_no_obstacle(ProcessGroup& group, const std::string& obstacle);
 
 }  // namespace lockstep::trainer

@@ -11,11 +11,11 @@
 namespace lockstep::trainer {
 
 /// Overwrites each shard's running statistics with the average over the shards of all ranks, weighted by the samples
-/// that each has seen, and added up in the canonical order; 0 in total leaves them alone. Collective.
-/// @param states   of this rank's shards, one behind the other
-/// @param samples  that each of them has seen
-/// @param shards   of all ranks
-/// @param own      this rank's
+/// that each shard has seen, and added in the canonical order. If the total is 0, they keep their values. Collective.
+/// @param states   running statistics of this rank's shards, one after the other
+/// @param samples  number of samples that each of them has seen
+/// @param shards   number of shards of all ranks
+/// @param own      this rank's shards
 void average_over_shards(const Buffer& states, std::span<const std::int64_t> samples, int shards, const Share& own,
                          Communicator& communicator);
 

@@ -50,7 +50,7 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
   return {dataset, options.precision, std::move(sampler), {.workers = options.workers, .observer = observer}};
 }
 
-/// The numbers of samples that this rank gets in a step.
+/// Prepares the replica for all numbers of samples that this rank gets in a step.
 void prepare_shares(Replica& replica, const data::DistributedSampler& sampler, bool training) {
   for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1}) {
     replica.prepare({static_cast<std::int64_t>(sampler.indices(step).size())}, training);
@@ -97,7 +97,7 @@ Trainer::Result Trainer::run() {
   return result;
 }
 
-/// Evaluates what has been trained, if it is this epoch's turn or the run's end. A run that is stopped ends at once.
+/// Evaluates the model if it is due after this epoch or at the end of the run. A run that is stopped ends at once.
 void Trainer::evaluate_epoch(observe::EpochEvent& event, Result& result) {
   const bool at_the_end = is_over() || epoch_ > options_.epochs;
   if (stopped_by_ != 0 || options_.eval_interval == 0) return;
@@ -112,7 +112,7 @@ void Trainer::evaluate_epoch(observe::EpochEvent& event, Result& result) {
   result.best_accuracy = std::max(result.best_accuracy, evaluation->accuracy);
 }
 
-/// Trains to the end of the epoch, or of the run. @return what is known of the epoch before it is evaluated
+/// Trains to the end of the epoch, or of the run. @return the event of the epoch, without evaluation
 observe::EpochEvent Trainer::train_epoch() {
   const std::int64_t epoch = epoch_;
   const double exposed = replica_.data_parallel().exposed_seconds();
@@ -174,7 +174,7 @@ void Trainer::train_on(const data::Batch& batch) {
   run_samples_ += batch.step_samples.value;
 }
 
-/// After all ranks have learned that one of them wants to.
+/// Called on all ranks when they have learned that one of them wants to stop.
 void Trainer::agree_to_stop() {
   std::int64_t reason = wants_to_stop();
   group_->control()
@@ -201,12 +201,12 @@ void Trainer::report_step() {
 
 Trainer::Evaluation Trainer::evaluate() { return evaluate(epoch_, false).value(); }
 
-/// @return nothing where a rank wanted to stop, which all ranks learn with the sums
+/// @return nothing if a rank wanted to stop, which all ranks learn together with the sums
 std::optional<Trainer::Evaluation> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
   replica_.average_state();
   replica_.gather_averages();
   std::vector<ops::LossSums> figures(replica_.model().graph().losses().size());
-  double counts[2] = {0, 0};  // samples; ranks that want to stop
+  double counts[2] = {0, 0};  // number of samples; number of ranks that want to stop
   test_batches_.start_epoch(1);
   for (std::int64_t done = 1; const data::Batch* batch = test_batches_.next(); ++done) {
     const std::span<const ops::LossSums> of_batch = replica_.evaluate(*batch);
@@ -228,7 +228,7 @@ std::optional<Trainer::Evaluation> Trainer::evaluate(std::int64_t epoch, bool ma
   return evaluation_of(figures, counts[0]);
 }
 
-/// @param figures, samples  summed over the ranks
+/// @param figures, samples  sums over all ranks
 Trainer::Evaluation Trainer::evaluation_of(std::span<const ops::LossSums> figures, double samples) const {
   if (samples != static_cast<double>(data_.test->size())) {
     throw Error(ErrorCode::mismatch, "evaluation counted " + std::to_string(samples) + " samples of " +

@@ -25,8 +25,8 @@ enum class ReduceOp { sum, min, max, product, average };
 /// The operator that combines two operands while a reduction is under way.
 constexpr ReduceOp combining(ReduceOp op) { return op == ReduceOp::average ? ReduceOp::sum : op; }
 
-/// Where memory is: ordinary memory of the process, memory that the ranks of a node share, page-locked memory of the
-/// host, or memory of a GPU.
+/// The kinds of memory: ordinary memory of the process, memory that the ranks of a node share, page-locked host memory,
+/// and memory of a GPU.
 enum class MemoryKind { host, shared, pinned, device };
 
 /// Bytes per element.
@@ -71,7 +71,7 @@ std::string_view name(DType dtype);
 std::string_view name(ReduceOp op);
 std::string_view name(MemoryKind kind);
 
-/// A view of `count` elements, which somebody else owns. A range of elements, such as a std::vector<float> or a
+/// A view of `count` elements, which it does not own. A range of elements, such as a std::vector<float> or a
 /// std::span<double>, and a single element convert to it.
 struct Buffer {
   void* data = nullptr;

@@ -15,7 +15,7 @@ enum class CollectiveKind : std::uint8_t {
   reduce,
   all_to_all,
   barrier,
-  reduce_then,  ///< an all_reduce with a function applied to its sums
+  reduce_then,  ///< an all_reduce that applies a function to its sums
   send,         ///< from one rank to another, which calls recv
   recv,
   gather,

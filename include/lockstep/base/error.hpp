@@ -56,7 +56,7 @@ struct ErrorContext {
   std::string host;                    ///< the host it runs on
   std::vector<int> peers;              ///< the ranks at fault, or waited for
   std::optional<std::int64_t> bytes;   ///< the size of the buffer concerned
-  std::optional<std::int64_t> action;  ///< of a collective: the action of the plan of this rank that waits, from 0
+  std::optional<std::int64_t> action;  ///< action, from 0, at which the plan of a collective waits on this rank
 };
 
 /// The exception type of lockstep. `what()` is a single line that names every known field of the context.

@@ -47,13 +47,13 @@ auto canonical_tree_fold(int leaves, const ValueOf& value_of, const Combine& com
   return combine(lower, canonical_tree_fold(leaves - left, value_of, combine, first + left));
 }
 
-/// The number of operands in the left branch. @param widths  as below, for at least two operands
+/// Returns the number of operands in the left branch. @param widths  as below, for at least two operands
 std::size_t canonical_branch(std::span<const int> widths);
 
-/// The same for operands that are partial sums already.
-/// @param widths    number of leaves of each operand; the operands are nodes of the tree, ascending, without a gap, and
-/// have p leaves together
-/// @param value_of  value_of(int operand) → T; called once for each, in ascending order
+/// Adds operands that are partial sums already, in the same order.
+/// @param widths    number of leaves of each operand; the operands are nodes of the tree, ascending, without gaps, with
+///         p leaves in total
+/// @param value_of  value_of(int operand) → T; called once for each operand, in ascending order
 template <class ValueOf, class Combine>
 auto canonical_node_fold(std::span<const int> widths, const ValueOf& value_of, const Combine& combine, int first = 0)
     -> decltype(value_of(first)) {
@@ -73,9 +73,9 @@ struct LeafNode {
 /// The smallest set of nodes of the tree over `leaves` leaves that covers exactly the leaves of a share, ascending: the
 /// partial sums that a rank can compute alone. There are at most 2·log₂ leaves.
 std::vector<LeafNode> tree_nodes(int leaves, const Share& share);
-/// The same for several shares, ascending, with gaps between them.
+/// Returns the nodes for several shares, ascending, with gaps between them.
 std::vector<LeafNode> tree_nodes(int leaves, std::span<const Share> shares);
-/// The number of these nodes. @cost  O(log² leaves), without an allocation
+/// Returns the number of nodes for a share. @cost  O(log² leaves), without an allocation
 int count_tree_nodes(int leaves, const Share& share);
 
 /// The contribution of a rank with several leaves to a reduction. Rank r of p has the leaves `share_of(total, r, p)`

@@ -48,7 +48,7 @@ struct bfloat16 {
   constexpr explicit bfloat16(float value) : bits(narrowed(std::bit_cast<std::uint32_t>(value))) {}  ///< rounds
   // NOLINTNEXTLINE(google-explicit-constructor): the conversion is exact
   constexpr operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-  /// The value whose stored bits these are.
+  /// Returns the number whose stored bits these are.
   static constexpr bfloat16 from_bits(std::uint16_t bits) { return std::bit_cast<bfloat16>(bits); }
 
  private:
@@ -59,8 +59,8 @@ struct bfloat16 {
   }
 };
 
-/// An element of DType::float16, IEEE 754's binary16. It converts as bfloat16 does; what is beyond 65,504 when it has
-/// been rounded becomes infinite.
+/// An element of DType::float16, IEEE 754's binary16. It converts as bfloat16 does; a value that is beyond 65,504 after
+/// rounding becomes infinite.
 struct float16 {
   std::uint16_t bits;
 
@@ -68,7 +68,7 @@ struct float16 {
   constexpr explicit float16(float value) : bits(narrowed(std::bit_cast<std::uint32_t>(value))) {}  ///< rounds
   // NOLINTNEXTLINE(google-explicit-constructor): the conversion is exact
   constexpr operator float() const { return std::bit_cast<float>(widened(bits)); }
-  /// The value whose stored bits these are.
+  /// Returns the number whose stored bits these are.
   static constexpr float16 from_bits(std::uint16_t bits) { return std::bit_cast<float16>(bits); }
 
  private:
@@ -114,7 +114,7 @@ concept is_std_bfloat16 = std::same_as<T, std::bfloat16_t>;
 template <typename T>
 concept is_std_bfloat16 = false;
 #endif
-/// The C++ types of 16-bit elements: lockstep's, and the standard library's where it has them.
+/// The C++ types of 16-bit elements: those of lockstep, and those of the standard library if it has them.
 template <typename T>
 concept is_half = std::same_as<T, float16> || std::same_as<T, bfloat16> || is_std_float16<T> || is_std_bfloat16<T>;
 

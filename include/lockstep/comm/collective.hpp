@@ -14,31 +14,31 @@
 
 namespace lockstep {
 
-/// Makes a slice of a reduce_then's result: out[i] = f(sum[i], out[i]).
-/// @param sum     the sums over all ranks; the same memory as `out` where the operation is in place
+/// Computes a slice of a reduce_then's result: out[i] = f(sum[i], out[i]).
+/// @param sum     the sums over all ranks; the same memory as `out` if the operation is in place
 /// @param out     the same elements of the caller's output, as the caller left them; to be overwritten
-/// @param offset  of the slice in the whole buffer
+/// @param offset  offset of the slice in the whole buffer
 using SliceFunction = std::function<void(ConstBuffer sum, Buffer out, Count offset)>;
 
 /// A collective operation as submitted to a back end, already validated.
 struct Collective {
   CollectiveKind kind = CollectiveKind::barrier;
-  ConstBuffer in;  ///< equals `out` (or the caller's part of it) where the operation is in place; of a scatter: no
-                   ///< elements on other ranks than the root
-  Buffer out;      ///< of a reduce or gather: no elements on other ranks than the root
+  ConstBuffer in;  ///< equals `out` (or the caller's part of it) if the operation is in place; of a scatter, empty on
+                   ///< ranks other than the root
+  Buffer out;      ///< of a reduce or gather, empty on ranks other than the root
   ReduceOp op = ReduceOp::sum;
-  Rank root;  ///< broadcast, reduce, gather and scatter only; of a send or recv the other rank
+  Rank root;  ///< root of a broadcast, reduce, gather or scatter; the other rank of a send or recv
   Queue queue = Queue::host();
-  std::string_view label;                   ///< the caller's name for it; valid during submission only
+  std::string_view label;                   ///< the caller's name for the operation; valid during submission only
   const SliceFunction* function = nullptr;  ///< reduce_then only; valid during submission only
-  /// Elements of each rank's part, one behind the other, where parts may differ; in an all_to_all_v of what goes to
-  /// each rank. Valid during submission only, as the next.
+  /// If parts may differ: number of elements of each rank's part, in the order of ranks; of an all_to_all_v, of the
+  /// part sent to each rank. Valid during submission only, like `received`.
   std::span<const Count> parts{};
-  std::span<const Count> received{};  ///< all_to_all_v only: elements of what comes from each rank
-  Leaves leaves{};                    ///< all_reduce only: then `in` is the first of the rank's sums
+  std::span<const Count> received{};  ///< all_to_all_v only: number of elements received from each rank
+  Leaves leaves{};                    ///< all_reduce only: if there are leaves, `in` is the first of this rank's sums
 };
 
-/// What a rank brings to an all_reduce, from the first element to the last.
+/// The input of a rank to an all_reduce, from the first element of its first sum to the last element of its last sum.
 inline ConstBuffer whole_input(const Collective& collective, Rank rank, int ranks) {
   ConstBuffer whole = collective.in;
   if (collective.leaves.total == 0) return whole;
@@ -47,15 +47,15 @@ inline ConstBuffer whole_input(const Collective& collective, Rank rank, int rank
   return whole;
 }
 
-/// Where the part of `rank` begins.
+/// The offset of the part of `rank`.
 inline Count offset_of_part(std::span<const Count> parts, Rank rank) {
   Count offset;
   for (const Count part : parts.first(static_cast<std::size_t>(rank.value))) offset.value += part.value;
   return offset;
 }
 
-/// Elements of the buffer; of each part where there is one for each rank, or of a mean part, rounded up. The same on
-/// all ranks, so 0 for an all_to_all_v.
+/// The number of elements of the buffer. If each rank has a part, the number of elements of a part; if these differ,
+/// their mean, rounded up. It is the same on all ranks, and therefore 0 for an all_to_all_v.
 inline Count part_of(const Collective& collective, int ranks) {
   if (collective.kind == CollectiveKind::reduce_scatter || collective.kind == CollectiveKind::scatter)
     return collective.out.count;

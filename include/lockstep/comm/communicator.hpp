@@ -20,31 +20,31 @@
 
 namespace lockstep {
 
-/// What a back end can do. A request outside of it is refused as `unsupported` before anything is sent.
+/// The capabilities of a back end. Any other request is refused as `unsupported` before anything is sent.
 struct Capabilities {
   std::string_view backend;           ///< "mpi_plan", "mpi_native", "local", "nccl"
   bool host_memory = true;            ///< takes buffers in host (and shared, pinned) memory
   bool device_memory = false;         ///< takes buffers in GPU memory
-  std::string_view no_reduce_then{};  ///< why it does no reduce_then; empty where it does
-  std::string_view no_average{};      ///< why it does no averages; empty where it does
-  std::string_view no_leaves{};       ///< why it adds up no leaves of a tree; empty where it does
-  bool messages_take_turns = false;   ///< whether sends and recvs run in their order among the other operations
+  std::string_view no_reduce_then{};  ///< why reduce_then is not supported; empty if it is
+  std::string_view no_average{};      ///< why averages are not supported; empty if they are
+  std::string_view no_leaves{};       ///< why leaves of a tree cannot be added; empty if they can
+  bool messages_take_turns = false;   ///< whether sends and recvs are ordered among the other operations
 };
 
-/// A group of ranks that operate on buffers together.
+/// A group of ranks that run collective operations on buffers.
 ///
 /// All ranks submit the same operations in the same order with the same counts, dtypes, operators and roots. Operations
-/// are numbered as they are submitted, by one thread, that which is the first to use the `Progress`; any number may be
-/// under way. A std::span of elements serves as a buffer. Buffers stay untouched by the caller until `Work::wait`
-/// returns. An operation that fails poisons its communicator, on all ranks: later submissions throw the same error, and
-/// the other ranks, whatever they have pending, fail at their next poll or submission, with the reason
-/// (`Error::is_consequence`). So does the destructor of a communicator that was not closed. The buffers of a failed
-/// operation must live until its ranks have ended or agreed to go on: other ranks may still read them, and messages
-/// under way fill them.
+/// are numbered in the order of submission. One thread submits them, the first that uses the `Progress`; any number may
+/// be under way. A std::span of elements serves as a buffer. The caller must not touch buffers until `Work::wait`
+/// returns. A failed operation poisons its communicator on all ranks: later submissions throw the same error, and on
+/// the other ranks pending operations fail at their next poll or submission, with the reason (`Error::is_consequence`).
+/// The destructor of a communicator that was not closed poisons it in the same way. The buffers of a failed operation
+/// must live until its ranks have ended or agreed to continue, because other ranks may still read them, and messages
+/// that are under way may be written to them.
 ///
 /// Every operation @throws Error{invalid_argument} for negative counts, null data, unequal dtypes, partial overlap or a
-/// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue where the back
-/// end takes no device memory; Error{invalid_argument} on another thread than that which uses the `Progress`;
+/// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue if the back end
+/// takes no device memory; Error{invalid_argument} on another thread than the one that uses the `Progress`;
 /// Error{transport} on a closed or poisoned communicator. Nothing has been sent then.
 class Communicator {
  public:
@@ -56,139 +56,142 @@ class Communicator {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
 
-  /// out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i] on every rank; overwrites. In place where `in` and `out` are the same memory.
-  /// @cost  docs/algorithms.md; of an average one more pass over `out`
+  /// out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i] on every rank; overwrites `out`. In place if `in` and `out` are the same
+  /// memory.
+  /// @cost  docs/algorithms.md; an average takes one more pass over `out`
   Work all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(), std::string_view label = {});
-  /// The same of more contributions than ranks, added up in the canonical order over all of them: the bits depend on
-  /// how many there are, and not on how many ranks bring them, nor on where these are.
-  /// @param in      the first of the sums that this rank brings, of as many elements as `out`, which may be the same
-  ///                memory; the others follow as `leaves` says, and are not changed
+  /// All-reduces more contributions than ranks, added in the canonical order over all contributions. The bits depend on
+  /// the number of contributions, but not on the number of ranks, nor on which rank has which contribution.
+  /// @param in      the first of this rank's sums, with as many elements as `out`, and possibly the same memory; the
+  ///         others follow at the stride of `leaves` and are not changed
   /// @param leaves  the same on all ranks
-  /// @throws also Error{invalid_argument} if there are fewer leaves than ranks, the sums overlap each other or
-  ///         `out`, or averages are asked for; Error{unsupported} where `Capabilities::no_leaves` says why
-  /// @cost   2(p−1)α + (m+1)(p−1)/p·nβ for m sums a rank; between ranks that share memory of the shared-memory
-  ///         all-reduce, of m·n bytes
+  /// @throws also Error{invalid_argument} if there are fewer leaves than ranks, the sums overlap each other or `out`,
+  ///         or `op` is the average; Error{unsupported} with the reason `Capabilities::no_leaves`
+  /// @cost   2(p−1)α + (m+1)(p−1)/p·nβ for m sums per rank; between ranks that share memory, the cost of the
+  ///         shared-memory all-reduce of m·n bytes
   Work all_reduce(ConstBuffer in, Buffer out, ReduceOp op, const Leaves& leaves, Queue queue = Queue::host(),
                   std::string_view label = {});
-  /// An all_reduce whose sums pass through `function` on their way: each element once, on one of the ranks, when its
-  /// sum is complete and before anybody else sees it. Then every rank's `out` holds what the function made, the same
-  /// bits on all. It is for a step of an optimizer that each rank makes for its slice of the weights: `in` are the
-  /// gradients, `out` the weights, and the function gets the sums while they are in cache.
+  /// Runs an all_reduce that passes its sums through `function`: each element once, on one of the ranks, when its sum
+  /// is complete and before another rank sees it. Then every rank's `out` holds the results of the function, with the
+  /// same bits on all ranks. It is meant for an optimizer step in which each rank updates a slice of the weights: `in`
+  /// are the gradients, `out` the weights, and the function gets the sums while they are in cache.
   ///
-  /// How the buffer is cut is the algorithm's matter: a rank is called for any number of slices, or none, in any order
-  /// but one after the other. The slices of all ranks are disjoint and cover the buffer, and are the same ones in every
-  /// reduce_then of this count and dtype on this communicator.
+  /// The algorithm decides how the buffer is cut: the function is called on a rank for any number of slices, or none,
+  /// in any order but one after the other. The slices of all ranks are disjoint, cover the buffer, and are the same in
+  /// every reduce_then of this count and dtype on this communicator.
   ///
-  /// The function runs on whichever thread moves the operation on: one that submits, waits or polls, or the progress
-  /// thread. It must not use this rank's communicators. What it throws becomes this operation's failure,
-  /// of which the other ranks hear.
-  /// @param function  kept by the operation at least until that has ended; without an allocation if it captures no more
-  ///                  than two pointers
-  /// @throws also Error{unsupported} where `Capabilities::no_reduce_then` says why
-  /// @cost  of the all_reduce that would be chosen, or of the one that stands for it (docs/algorithms.md)
+  /// The function runs on the thread that advances the operation: one that submits, waits or polls, or the progress
+  /// thread. It must not use this rank's communicators. If it throws, the operation fails with its exception, and the
+  /// other ranks are notified.
+  /// @param function  the operation keeps a copy at least until it has ended; the copy does not allocate if the
+  ///         function captures no more than two pointers
+  /// @throws also Error{unsupported} with the reason `Capabilities::no_reduce_then`
+  /// @cost  the cost of the all_reduce that would be chosen, or of the one that replaces it (docs/algorithms.md)
   Work reduce_then(ConstBuffer in, Buffer out, ReduceOp op, const SliceFunction& function, Queue queue = Queue::host(),
                    std::string_view label = {});
   /// Overwrites `buffer` with the root's.
   Work broadcast(Buffer buffer, Rank root, Queue queue = Queue::host(), std::string_view label = {});
-  /// out = in_0 | in_1 | … (n elements each, p·n in all). In place where `in` is the caller's part of `out`.
+  /// out = in_0 | in_1 | … (n elements each, p·n in total). In place if `in` is the caller's part of `out`.
   Work all_gather(ConstBuffer in, Buffer out, Queue queue = Queue::host(), std::string_view label = {});
-  /// out (n elements) = part `rank` of the sum over ranks of `in` (p·n elements); `in` is not changed. In place where
+  /// out (n elements) = part `rank` of the sum over ranks of `in` (p·n elements); `in` is not changed. In place if
   /// `out` is the caller's part of `in`.
   Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(),
                       std::string_view label = {});
-  /// Root: out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i]; overwrites; in place where `in` and `out` are the same memory. The other
-  /// ranks' `out` is neither looked at nor touched and may be `{}`, and their `in` is not changed.
+  /// Root: out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i]; overwrites `out`; in place if `in` and `out` are the same memory. On the
+  /// other ranks `out` is ignored and may be `{}`, and `in` is not changed.
   Work reduce(ConstBuffer in, Buffer out, ReduceOp op, Rank root, Queue queue = Queue::host(),
               std::string_view label = {});
-  /// Root: out = in_0 | in_1 | … (n elements each, p·n in all); overwrites; in place where the root's `in` is its part
-  /// of `out`. The other ranks' `out` is neither looked at nor touched and may be `{}`.
+  /// Root: out = in_0 | in_1 | … (n elements each, p·n in total); overwrites `out`; in place if the root's `in` is its
+  /// part of `out`. On the other ranks `out` is ignored and may be `{}`.
   /// @cost  ⌈log₂p⌉·α + (p−1)·nβ by messages (n in bytes); 2α + nβ between ranks that share memory
   Work gather(ConstBuffer in, Buffer out, Rank root, Queue queue = Queue::host(), std::string_view label = {});
-  /// out (n elements) = part `rank` of the root's `in` (p·n elements), which is not changed; in place where the root's
-  /// `out` is its part of `in`. The other ranks' `in` is not looked at and may be `{}`.
+  /// out (n elements) = part `rank` of the root's `in` (p·n elements), which is not changed; in place if the root's
+  /// `out` is its part of `in`. On the other ranks `in` is ignored and may be `{}`.
   /// @cost  as gather
   Work scatter(ConstBuffer in, Buffer out, Rank root, Queue queue = Queue::host(), std::string_view label = {});
-  /// out = in_0 | in_1 | …, of which in_k has counts[k] elements (p counts, the same on all ranks; any may be 0). In
-  /// place where `in` is the caller's part of `out`.
+  /// out = in_0 | in_1 | …, where in_k has counts[k] elements (p counts, the same on all ranks; any may be 0). In place
+  /// if `in` is the caller's part of `out`.
   /// @throws also Error{invalid_argument} unless there are p counts, none negative, that fit the buffers
   /// @cost  at most (p−1)(α + mβ) by messages, with m bytes in the longest part; 2α + (N − n)β between ranks that share
-  ///        memory, with N bytes in all and n in the caller's part
+  ///        memory, with N bytes in total and n in the caller's part
   Work all_gather_v(ConstBuffer in, Buffer out, std::span<const Count> counts, Queue queue = Queue::host(),
                     std::string_view label = {});
-  /// out (counts[rank] elements) = that part of the sum over ranks of `in`, in which parts of counts[0], counts[1], …
-  /// elements lie one behind the other (p counts, the same on all ranks; any may be 0); `in` is not changed. In place
-  /// where `out` is the caller's part of `in`.
+  /// out (counts[rank] elements) = part `rank` of the sum over ranks of `in`, which consists of parts of counts[0],
+  /// counts[1], … elements, one after the other (p counts, the same on all ranks; any may be 0); `in` is not changed.
+  /// In place if `out` is the caller's part of `in`.
   /// @throws as all_gather_v
-  /// @cost  that of all_gather_v, and the additions of as many bytes as a rank receives
+  /// @cost  the cost of all_gather_v, and the additions of as many bytes as a rank receives
   Work reduce_scatter_v(ConstBuffer in, Buffer out, std::span<const Count> counts, ReduceOp op,
                         Queue queue = Queue::host(), std::string_view label = {});
-  /// Part j of rank i's `in` becomes part i of rank j's `out`; overwrites. Parts lie one behind the other: those of
-  /// `in` have sent[0], sent[1], … elements, those of `out` received[0], received[1], …. Each rank passes its own
-  /// counts, any of which may be 0; what i sends to j must be what j receives from i. Where it is not, the operation
-  /// fails as Error{mismatch} on the rank that receives and names the one that sends. Never in place.
+  /// Part j of rank i's `in` becomes part i of rank j's `out`; overwrites `out`. Parts are one after the other: those
+  /// of `in` have sent[0], sent[1], … elements, those of `out` received[0], received[1], …. Each rank passes its own
+  /// counts, any of which may be 0. What i sends to j must be what j receives from i; otherwise the operation fails
+  /// with Error{mismatch} on the receiving rank, which names the sender. Never in place.
   /// @throws also Error{invalid_argument} unless there are p counts each, none negative, that fit the buffers, and
   ///         sent[rank] == received[rank]; or if the buffers overlap in any way
-  /// @cost  of an all_to_all by messages, also between ranks that share memory: (p−1)(α + nβ) if all parts have n
-  ///        bytes. A pair that has nothing to send exchanges an empty message, by which the counts are checked
+  /// @cost  the cost of an all_to_all by messages, also between ranks that share memory: (p−1)(α + nβ) if all parts
+  ///        have n bytes. A pair of ranks that has nothing to send exchanges an empty message to check the counts
   Work all_to_all_v(ConstBuffer in, std::span<const Count> sent, Buffer out, std::span<const Count> received,
                     Queue queue = Queue::host(), std::string_view label = {});
-  /// Part j of rank i's `in` becomes part i of rank j's `out`; overwrites (p parts of n elements in each, n the same on
-  /// all ranks). Never in place: a part would be overwritten before it is sent.
+  /// Part j of rank i's `in` becomes part i of rank j's `out`; overwrites `out` (p parts of n elements in each, n the
+  /// same on all ranks). Never in place: a part would be overwritten before it is sent.
   /// @throws also Error{invalid_argument} if the buffers overlap in any way, or do not divide into p equal parts
   Work all_to_all(ConstBuffer in, Buffer out, Queue queue = Queue::host(), std::string_view label = {});
-  /// Done when every rank has submitted it.
+  /// Ends when every rank has submitted it.
   Work barrier(std::string_view label = {});
 
-  /// Sends `in` to a rank, which may be this one. What it sends to another rank meets the recvs of that rank from here
-  /// in their order. Sends and recvs take no turn among the other operations: they begin when they are submitted, and
-  /// may be submitted before, between or after any of those, on each rank otherwise. Done when `in` may be written
-  /// again, which is no sign that it has been received. What nobody has received when the communicator is closed is
-  /// lost.
+  /// Sends `in` to a rank, which may be this one. Sends to a rank match that rank's recvs from here in their order.
+  /// Sends and recvs are not ordered among the other operations: they begin when they are submitted, and each rank may
+  /// submit them before, between or after other operations. A send ends when `in` may be written again, which does not
+  /// mean that it has been received. A message that has not been received when the communicator is closed is lost.
   ///
-  /// Both sides pass the same count, dtype and label. Who receives finds out where they do not, before data are
-  /// touched: its recv fails with Error{mismatch} that names the other rank, and the other rank's operations as the
-  /// consequence. NCCL compares nothing, and runs sends and recvs in their order among the other operations
-  /// (`Capabilities::messages_take_turns`): what must be under way together is submitted as a group.
+  /// Both sides pass the same count, dtype and label. The receiver checks this before it touches data: if they differ,
+  /// its recv fails with Error{mismatch} that names the other rank, and the other rank's operations fail as a
+  /// consequence. NCCL does not compare them, and orders sends and recvs among the other operations
+  /// (`Capabilities::messages_take_turns`), so messages that must be under way at the same time are submitted as a
+  /// group.
   /// @throws also Error{invalid_argument} for a rank outside the group
-  /// @cost   α + nβ up to 240 bytes, else 2α + nβ; as messages also between ranks of a node
+  /// @cost   α + nβ up to 240 bytes, else 2α + nβ; ranks of a node use messages as well
   Work send(ConstBuffer in, Rank to, Queue queue = Queue::host(), std::string_view label = {});
-  /// Overwrites `out` with what `from` sends here. @throws and @cost as send
+  /// Overwrites `out` with the data that `from` sends to this rank. @throws and @cost as send
   Work recv(Buffer out, Rank from, Queue queue = Queue::host(), std::string_view label = {});
 
-  /// Any of these by its arguments, as a value.
+  /// Starts any of these operations, described by its arguments.
   Work start(Collective collective);
-  /// Several operations submitted as one, in this order: the arguments of all are checked before any is begun, and
-  /// nothing of this rank comes between them. For NCCL they are one launch, in which messages that wait for each other
-  /// are under way together. All ranks submit the same members but for messages, which only their two ranks have; a
-  /// rank without any need not submit the group.
-  /// @return by what each is waited for, in the order of the members
+  /// Submits several operations as one, in this order: the arguments of all are checked before the first begins, and no
+  /// other operation of this rank comes between them. NCCL runs them in one launch, in which messages that wait for
+  /// each other are under way at the same time. All ranks submit the same members, except for messages, which only
+  /// their two ranks submit; a rank without members need not submit the group.
+  /// @return a Work for each member, in their order
   /// @throws as the member that is refused; then none has been submitted
-  /// @cost   that of the members, and the memory of the list
+  /// @cost   the cost of the members, and the memory of the list
   std::vector<Work> group(std::span<const Collective> members);
-  /// The same for members that are written down in the call.
+  /// Submits members that are listed in the call.
   std::vector<Work> group(std::initializer_list<Collective> members) {
     return group(std::span(members.begin(), members.size()));
   }
 
-  /// An all_reduce to be started again and again; the buffers stay where they are, the label is copied. Local.
+  /// Prepares an all_reduce that is started many times. The buffers stay where they are, and the label is copied.
+  /// Local.
   Prepared prepare_all_reduce(ConstBuffer in, Buffer out, ReduceOp op, std::string_view label = {});
-  /// The same of any operation; the collective's queue is not looked at.
+  /// Prepares any operation; the queue of the collective is ignored. Local.
   Prepared prepare(Collective collective);
 
-  /// Memory from which this back end's operations are fastest; zeroed.
+  /// Allocates zeroed memory in which this back end's operations are fastest.
   /// @throws std::bad_alloc; Error{device}
   virtual Allocation allocate(Bytes bytes);
 
-  /// Lets the operations of all ranks on this communicator fail, those under way and those to come, with this reason
-  /// and this rank's name. From any thread, but not beside close() or the destructor. Ranks of other nodes are told at
-  /// once on the thread that submits this rank's operations, and from another one only as this rank, or another of its
-  /// node, polls.
+  /// Makes all operations of all ranks on this communicator fail, current and later ones, with this reason and this
+  /// rank's name. Any thread may call it, but not concurrently with close() or the destructor. On the thread that
+  /// submits this rank's operations, it notifies ranks of other nodes at once; on another thread, they are notified
+  /// when this rank, or another rank of its node, polls.
   virtual void abort(std::string_view why) noexcept = 0;
 
-  /// Lets the destructor close the communicator where no exception is under way, no operation pending, and `may_close`
-  /// returns true. Otherwise, and without this, the destructor of an open communicator lets the other ranks fail.
+  /// Lets the destructor close the communicator if no exception is under way, no operation is pending, and `may_close`
+  /// returns true. Otherwise, and without this call, destroying an open communicator makes the other ranks fail.
   void close_when_destroyed(std::function<bool()> may_close) { may_close_ = std::move(may_close); }
-  /// Calls this in the destructor, after the back end's own: for who keeps a list of communicators. It must not throw.
+  /// Calls `call` in the destructor, after the back end's own destructor; for owners of lists of communicators. It must
+  /// not throw.
   void when_destroyed(std::function<void()> call) { when_destroyed_.push_back(std::move(call)); }
 
   /// Ends the communicator. Collective; every Work must have been waited for. Calling it again does nothing.
@@ -196,18 +199,18 @@ class Communicator {
   virtual void close() = 0;
 
  protected:
-  /// For a back end: this rank's number and how many there are.
+  /// Sets this rank and the number of ranks, for a back end.
   Communicator(Rank rank, int size) : rank_(rank), size_(size) {}
-  /// For the destructor of a back end, which calls it before it takes anything apart: closes what may be closed.
+  /// Closes the communicator if `close_when_destroyed` allows it. A back end's destructor calls it before anything
+  /// else.
   void close_if_wanted() noexcept;
-  /// Begins a collective that has been checked.
+  /// Starts a collective that has been checked.
   virtual Work submit(const Collective& collective) = 0;
-  /// Of members that have been checked. A back end that has nothing to join submits them one by one.
+  /// Submits a group whose members have been checked. The default submits them one by one.
   virtual std::vector<Work> submit_group(std::span<const Collective> members);
-  /// What is kept of a collective that has been checked. A back end that has nothing to prepare submits it at each
-  /// start.
+  /// Prepares a collective that has been checked. The default submits it at each start.
   virtual std::unique_ptr<Preparation> make_preparation(const Collective& collective);
-  /// @throws Error{unsupported} where the back end does not order its operations after streams
+  /// @throws Error{unsupported} if the back end does not order its operations after streams
   void check_queue(const Collective& collective, Queue queue) const;
 
  private:

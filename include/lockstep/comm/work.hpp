@@ -15,48 +15,47 @@ namespace lockstep {
 /// A collective under way: a state machine that its back end advances.
 class Operation {
  public:
-  /// `pending` from its start to its end; so again where it is prepared and started once more.
+  /// An operation is `pending` from its start to its end, and becomes pending again at each start of a prepared one.
   enum class State { pending, done, failed };
 
   virtual ~Operation() = default;
-  /// Of `then`: makes `queue` wait for the result, if the operation runs on a queue of its own.
+  /// Makes `queue` wait for the result, if the operation runs on its own queue. `Work::then` calls it.
   /// @return false if the host has to wait instead
   virtual bool order_after(Queue queue) = 0;
-  /// Moves this operation, if that can be done without a look at the others of its rank; failures are kept in it.
+  /// Advances this operation, if that is possible without polling the rank's other operations; failures are kept in it.
   /// @pre state() is `pending`
   virtual void poll() noexcept {}
 
-  /// Whoever sees that it has ended, on whichever thread, sees its result as well.
+  /// The state. A thread that sees that the operation has ended sees its result as well.
   [[nodiscard]] State state() const { return state_.load(std::memory_order_acquire); }
   /// @pre state() was `failed`
   [[nodiscard]] const std::exception_ptr& error() const { return error_; }
 
  protected:
-  /// Pending once more. @pre nobody waits for it
+  /// Makes the operation pending again. @pre nobody waits for it
   void restart() {
     error_ = nullptr;
     state_.store(State::pending, std::memory_order_release);
   }
-  /// Ends it; its result can be seen by whoever sees that.
+  /// Ends the operation successfully. A thread that sees this state sees the result as well.
   void complete() { state_.store(State::done, std::memory_order_release); }
-  /// Ends it by an error, which wait() throws.
+  /// Ends the operation with an error, which wait() throws.
   void fail(std::exception_ptr error) {
     error_ = std::move(error);
     state_.store(State::failed, std::memory_order_release);
   }
 
  private:
-  std::atomic<State> state_ = State::pending;  // may be polled by one thread while another one ends it
+  std::atomic<State> state_ = State::pending;  // one thread may poll it while another one ends it
   std::exception_ptr error_;
 };
 
-/// A handle on a submitted collective. Move-only. It must be waited for: one that is destroyed, or overwritten, before
-/// leaves the operation (and the caller's buffers) in use, of which the progress gives notice. It may outlive its
-/// communicator: where that was destroyed without close(), the operation has failed. Nothing that is pending outlives
-/// the progress.
+/// A handle to a submitted collective. Move-only. It must be waited for: destroying or overwriting it earlier leaves
+/// the operation (and the caller's buffers) in use, and the Progress gives a notice. It may outlive its communicator;
+/// if that was destroyed without close(), the operation has failed. A pending Work must not outlive the Progress.
 class [[nodiscard]] Work {
  public:
-  /// For a back end: a handle on an operation that `progress` moves, which outlives it.
+  /// For back ends: makes a handle to an operation that `progress` advances. `progress` must outlive it.
   Work(std::shared_ptr<Operation> operation, Progress& progress)
       : operation_(std::move(operation)), progress_(&progress) {}
   Work(Work&&) noexcept = default;
@@ -65,22 +64,22 @@ class [[nodiscard]] Work {
   Work& operator=(const Work&) = delete;
   ~Work();
 
-  /// Moves every operation of this rank as far as it goes without waiting, unless a progress thread does.
+  /// Advances every operation of this rank as far as possible without waiting, unless a progress thread does.
   /// @return whether the operation has ended; if it has failed, wait() throws
   [[nodiscard]] bool test();
-  /// Waits for the result, moving every operation of this rank meanwhile.
-  /// @throws Error{timeout | transport | mismatch | device} as the operation failed; Error{invalid_argument} for one
-  ///         that went into a graph, because its queue was captured: nobody waits for that but a queue
+  /// Waits for the result, and advances every operation of this rank meanwhile.
+  /// @throws Error{timeout | transport | mismatch | device} if the operation failed; Error{invalid_argument} for an
+  ///         operation that was captured into a CUDA graph with its queue, because only a queue can wait for it
   void wait();
-  /// As wait(), for about so long and no longer. @return whether the operation has ended
+  /// Waits as wait() does, for about `at_most` and no longer. @return whether the operation has ended
   [[nodiscard]] bool wait(std::chrono::duration<double> at_most);
-  /// Orders `queue` after the operation; the host does not wait, except where the operation runs on the host. Of an
-  /// operation that went into a graph the queue is in it, too, from then on.
+  /// Orders later work of `queue` after the operation. The host waits only if the operation runs on the host. If the
+  /// operation was captured into a graph, `queue` becomes part of the graph as well.
   /// @throws as wait()
   void then(Queue queue);
 
-  /// Only looks, for a back end that is made of another one and is moved by the same progress: who loops until it
-  /// changes may loop for ever.
+  /// Returns the state without advancing the operation, for a back end that wraps another one and has the same
+  /// Progress. A loop that waits for this state to change may never end.
   friend Operation::State state_of(const Work& work) { return work.operation_->state(); }
 
  private:

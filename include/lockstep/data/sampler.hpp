@@ -29,9 +29,9 @@ struct SamplerOptions {
 /// of ranks. A rank may have none in the last step.
 class DistributedSampler {
  public:
-  /// Begins in epoch 1.
+  /// Starts in epoch 1.
   /// @throws Error{invalid_argument} if there are no samples, the batch is not positive or the rank not in 0 … ranks −
-  /// 1
+  ///         1
   explicit DistributedSampler(const SamplerOptions& options);
 
   /// Makes the permutation of an epoch; views of the previous one become invalid. It does not allocate.

@@ -31,7 +31,7 @@ enum class Device {
 };
 std::string_view name(Device device);  ///< "cpu", "cuda"
 
-/// How a group communicates. They are the same on all ranks, but for the observer and the notice.
+/// How a group communicates. Options are the same on all ranks, except for the observer and the notice.
 struct GroupOptions {
   Device device = Device::cpu;
   /// What runs the operations, as `parse_method` names it; by default, the fastest. In memory of a GPU this is NCCL's
@@ -40,8 +40,8 @@ struct GroupOptions {
   /// The file of a selection table. Rank 0 reads it, unless a method is forced. Empty: a cost model chooses.
   std::string tuning;
   WaitPolicy wait;
-  /// Whether a thread moves operations while the program computes. The program makes no MPI calls of its own while
-  /// operations are under way then, unless MPI was initialized with MPI_THREAD_MULTIPLE.
+  /// Whether a thread advances operations while the program computes. The program must then make no MPI calls of its
+  /// own while operations are under way, unless MPI was initialized with MPI_THREAD_MULTIPLE.
   bool progress_thread = false;
   /// How long an operation may go without any progress before it fails.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
@@ -49,11 +49,11 @@ struct GroupOptions {
   /// algorithms need no such check, as their messages carry signatures.
   bool check = false;
   Observer* observer = nullptr;  ///< is told of each operation of `communicator()` that ends; outlives the group
-  /// Is told what is worth saying and no error, since the library does not print: when the group is made, that ranks of
-  /// a node cannot share memory; later, on the group's thread, that a Work or a communicator was destroyed too early.
-  /// It outlives the group.
+  /// Receives notices, which are no errors; the library itself does not print. When the group is made, a notice says
+  /// that ranks of a node cannot share memory. Later, on the group's thread, a notice says that a Work or a
+  /// communicator was destroyed too early. It must outlive the group.
   std::function<void(std::string_view)> notice = nullptr;
-  /// What float32 is rounded to while it travels, in reductions of `communicator()`. Nothing: it travels as it is.
+  /// The format to which float32 is rounded while it travels, in reductions of `communicator()`. Empty: not rounded.
   std::optional<backends::WireFormat> compress = std::nullopt;
 };
 
@@ -75,7 +75,7 @@ ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 /// those of a `DataParallel`. Only `abort` may be called from any thread.
 ///
 /// Move-only. The destructor closes the group at the normal end of a scope, if no operation is under way. Otherwise,
-/// and while an exception is under way, it waits for nobody and lets the operations of the other ranks fail.
+/// and during stack unwinding, it does not wait for other ranks, and their operations fail.
 class ProcessGroup {
  public:
   /// Makes a group of all ranks of the job. Collective. The world closes it, if it is still open when the world is
@@ -144,40 +144,40 @@ class ProcessGroup {
 
   /// The communicator for large operations, such as those of DataParallel.
   [[nodiscard]] Communicator& communicator() const;
-  /// A second communicator of the group's, with an order of its own, always of host memory: for the few numbers that go
-  /// beside large operations. Collective when it is first called.
+  /// A second communicator of the group with its own order of operations, always for host memory. It carries the few
+  /// numbers that accompany large operations. Its first call is collective.
   Communicator& control();
-  /// Makes one more communicator, with an order of its own, neither compressed nor observed. It is closed, or
-  /// destroyed, before the group is. Where it is for device memory, ranks submit operations of all communicators of a
-  /// GPU in the same order, each where the one before has ended or a stream puts it behind: NCCL's kernels keep the GPU
-  /// while they wait for each other. Collective.
+  /// Makes one more communicator with its own order of operations, neither compressed nor observed. It is closed, or
+  /// destroyed, before the group is. For device memory, all ranks must submit the operations of all communicators of a
+  /// GPU in the same order, each after the previous one has ended or behind it on a stream, because NCCL's kernels
+  /// occupy the GPU while they wait for each other. Collective.
   std::unique_ptr<Communicator> new_communicator();
   /// Makes a group of the ranks that name the same color, ordered by (key, rank), with the same options. It is closed
   /// by its ranks, in any order with this one. Collective.
   /// @param color  ≥ 0; none where this rank joins no new group
   /// @return nothing on ranks without a color
   std::optional<ProcessGroup> split(std::optional<int> color, int key);
-  /// The same with other options, but `wait` and `progress_thread` are not looked at: what moves operations stays this
-  /// group's. Ranks without a color may pass any. Collective. @throws as the constructors
+  /// Splits with other options. `wait` and `progress_thread` are ignored, because the new group shares the Progress of
+  /// this one. Ranks without a color may pass any options. Collective. @throws as the constructors
   std::optional<ProcessGroup> split(std::optional<int> color, int key, const GroupOptions& options);
 
   /// Allocates zeroed memory where the group's operations are fastest, on its device.
   /// @throws std::bad_alloc; Error{device}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
 
-  /// Lets the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `control()` and
-  /// what `new_communicator()` has made, and on those of the groups that were split from this one. The group that this
-  /// one was split from goes on. May be called from any thread, but not beside close() or the destructor of any of
-  /// them.
+  /// Makes the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `control()` and
+  /// communicators of `new_communicator()`, and on those of groups that were split from this one. The group from which
+  /// this one was split continues. Any thread may call it, but not concurrently with close() or the destructor of any
+  /// of these groups.
   void abort(std::string_view why) noexcept;
 
   /// Ends the group. Collective; no operation may be under way. Calling it again does nothing.
   /// @throws Error{invalid_argument} if an operation is under way; Error{transport}
   void close();
 
-  /// Moves this rank's operations.
+  /// The object that advances this rank's operations.
   [[nodiscard]] Progress& progress() const;
-  /// What the communicators choose algorithms by; nothing where the MPI library chooses.
+  /// The table or cost model by which the communicators choose algorithms; empty if the MPI library chooses.
   [[nodiscard]] const std::optional<collectives::Selection>& selection() const;
 
  private:
@@ -189,7 +189,7 @@ class ProcessGroup {
   template <Number T>
   T reduce(T value, ReduceOp op) {
     if constexpr (std::unsigned_integral<T> && sizeof(T) == 8) {
-      // They travel as signed numbers, which are in the same order once the highest bits are flipped.
+      // Unsigned values travel as signed ones. Flipping the highest bits keeps their order, which `max` needs.
       const std::uint64_t shift = op == ReduceOp::max ? std::uint64_t{1} << 63 : 0;
       auto carried = static_cast<std::int64_t>(value ^ shift);
       reduce(Buffer(carried), op);

@@ -50,7 +50,7 @@ using ops::TransposedConvolution;
 /// A value that nodes read: an input of the graph or the output of a node.
 struct Value {
   std::string name;
-  ops::Shape shape;  ///< of one sample (batch 1)
+  ops::Shape shape;  ///< extent of one sample (batch 1)
   Content content = Content::real;
   int producer = -1;  ///< the node, or −1 for an input
 };

@@ -20,8 +20,8 @@ struct LearningRateSchedule {
   std::int64_t warmup_steps = 0;  ///< the rate grows linearly up to the peak in these first steps of the run
 };
 
-/// The learning rate of step `step`, counted from 0, in a run of `total_steps`. A pure function, so that a resumed run
-/// goes on where it was. Steps past the end get the last step's rate.
+/// Returns the learning rate of step `step`, counted from 0, in a run of `total_steps`. It depends on its arguments
+/// only, so that a resumed run continues with the same rates. Steps past the end get the last step's rate.
 /// @throws Error{invalid_argument} if `step` is negative, `total_steps` not positive, or the warm-up negative or not
 ///         shorter than the run
 double learning_rate(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps);

@@ -205,7 +205,7 @@ class Model {
   void require_inputs(const Feed& feed) const;
 
   Graph graph_;
-  Graph passed_;  // after the passes
+  Graph passed_;  // the graph after the passes
   ops::Ops& ops_;
   ModelOptions options_;
   std::unique_ptr<Lanes> lanes_;

@@ -61,7 +61,7 @@ class Sgd {
   void add(const TensorSlot& slot, double weight_decay);
 
   SgdOptions options_;
-  Count count_;  // of the layout
+  Count count_;  // number of elements of the layout
   std::vector<Range> ranges_;
 };
 

@@ -8,76 +8,76 @@
 
 #include "lockstep/base/types.hpp"
 
-/// What happens in a training run, as values: for the metrics file and for the display.
+/// The events of a training run as values, for the metrics file and the display.
 namespace lockstep::observe {
 
-/// Once, before the first step: what is trained, how, and where.
+/// Emitted once, before the first step: model, data, options and hosts.
 struct StartEvent {
   std::string version;
   std::string model;
   std::string dataset;
-  std::string algorithm;  ///< of the all-reduce
-  std::string compress;   ///< what gradients travel as: "none", "bf16", "fp16"
+  std::string algorithm;  ///< algorithm of the all-reduce
+  std::string compress;   ///< wire format of gradients: "none", "bf16", "fp16"
   std::string device;
   std::string ops;
   std::string precision;
-  std::string kernel_choices;  ///< hash of those by which operators are computed; empty: by the back end's rule
-  std::string emulation;       ///< how it is emulated, as far as it is, and why; empty where it is not
+  std::string kernel_choices;  ///< hash of the measured kernel choices; empty: the back end's rule
+  std::string emulation;       ///< how much of the precision is emulated, and why; empty if nothing is
   std::uint64_t seed = 0;
   std::int64_t epochs = 0;
-  Count batch;                     ///< over all ranks
-  std::vector<std::string> hosts;  ///< of each rank, so as many as ranks
+  Count batch;                     ///< global batch over all ranks
+  std::vector<std::string> hosts;  ///< host of each rank
 };
 
-/// After every step: how far the run has come.
+/// Emitted after every step: the progress of the run.
 struct ProgressEvent {
   std::int64_t epoch = 0;   ///< from 1
-  std::int64_t step = 0;    ///< of the epoch, from 1
+  std::int64_t step = 0;    ///< step of the epoch, from 1
   double loss = 0;          ///< mean over the samples of all ranks
-  std::int64_t images = 0;  ///< trained on in this run so far, over all ranks
-  double seconds = 0;       ///< of training in this run so far, evaluation not included
+  std::int64_t images = 0;  ///< samples trained on in this run so far, over all ranks
+  double seconds = 0;       ///< training time of this run so far, without evaluations
 };
 
-/// After every batch of an evaluation: how far it has come.
+/// Emitted after every batch of an evaluation: the progress of the evaluation.
 struct EvaluationEvent {
-  std::int64_t epoch = 0;    ///< the epoch that is evaluated
-  std::int64_t batch = 0;    ///< the batch that has just ended, from 1
-  std::int64_t batches = 0;  ///< in the whole evaluation
+  std::int64_t epoch = 0;    ///< epoch that is evaluated
+  std::int64_t batch = 0;    ///< batch that has just ended, from 1
+  std::int64_t batches = 0;  ///< number of batches in the whole evaluation
 };
 
-/// After every so many steps of an epoch: the step that has just ended.
+/// Emitted at regular intervals of steps: the step that has just ended.
 struct StepEvent {
   std::int64_t epoch = 0;        ///< from 1
-  std::int64_t step = 0;         ///< of the epoch, from 1
+  std::int64_t step = 0;         ///< step of the epoch, from 1
   double loss = 0;               ///< mean over the samples of all ranks
-  double images_per_second = 0;  ///< over all ranks
+  double images_per_second = 0;  ///< throughput over all ranks
 };
 
-/// After an epoch and its evaluation, where it has one.
+/// Emitted after an epoch, and after its evaluation if it has one.
 struct EpochEvent {
   std::int64_t epoch = 0;
   double train_loss = 0;
-  std::optional<double> val_loss;            ///< none where the epoch was not evaluated, as val_accuracy
-  std::optional<double> val_accuracy;        ///< 0 … 1
-  double seconds = 0;                        ///< of training, evaluation not included
-  double images_per_second = 0;              ///< of training, over all ranks
-  double exposed_communication_seconds = 0;  ///< rank 0 waited for all-reduces after backward
-  double data_wait_seconds = 0;              ///< rank 0 waited for batches
-  double evaluation_seconds = 0;             ///< 0 where the epoch was not evaluated
+  std::optional<double> val_loss;            ///< empty if the epoch was not evaluated, like val_accuracy
+  std::optional<double> val_accuracy;        ///< 0 to 1
+  double seconds = 0;                        ///< training time, without evaluation
+  double images_per_second = 0;              ///< training throughput over all ranks
+  double exposed_communication_seconds = 0;  ///< time that rank 0 waited for all-reduces after backward
+  double data_wait_seconds = 0;              ///< time that rank 0 waited for batches
+  double evaluation_seconds = 0;             ///< 0 if the epoch was not evaluated
 };
 
-/// Once, whatever ended the run.
+/// Emitted once, at the end of the run, whatever ended it.
 struct EndEvent {
-  std::string outcome;      ///< "completed" where all epochs or steps were trained, "stopped" by a signal, or "failed"
-  std::string signal;       ///< by which the run was stopped, e.g. "SIGTERM"; else empty
-  std::int64_t epochs = 0;  ///< that were completed
-  std::int64_t steps = 0;   ///< that were taken
+  std::string outcome;      ///< "completed" if all epochs or steps were trained, "stopped" by a signal, or "failed"
+  std::string signal;       ///< signal that stopped the run, e.g. "SIGTERM"; empty if none did
+  std::int64_t epochs = 0;  ///< completed epochs
+  std::int64_t steps = 0;   ///< steps taken
   double seconds = 0;
-  std::optional<double> best_accuracy;  ///< none where nothing was evaluated
+  std::optional<double> best_accuracy;  ///< empty if nothing was evaluated
   std::optional<double> final_accuracy;
   std::int64_t skipped_updates = 0;  ///< steps whose gradients a loss scale had made infinite
-  std::int64_t optimizer_bytes = 0;  ///< velocity and averages of weights, on the rank that has most of them
-  std::string weights_sha256;        ///< of the last weights, empty where the run failed
+  std::int64_t optimizer_bytes = 0;  ///< momentum buffer and EMA weights, on the rank with most of them
+  std::string weights_sha256;        ///< hash of the last weights; empty if the run failed
 };
 
 }  // namespace lockstep::observe

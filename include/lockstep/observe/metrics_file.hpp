@@ -8,10 +8,10 @@
 
 namespace lockstep::observe {
 
-/// Appends events to a file, one JSON object a line: {"event":"start"|"step"|"epoch"|"end", …}, with the fields of the
-/// event under their own names. A number that is not finite is written as null.
+/// Appends events to a file, one JSON object per line: {"event":"start"|"step"|"epoch"|"end", …}, with the names and
+/// values of the event's fields. A number that is not finite is written as null.
 ///
-/// Each line is handed to the system at once, so what was written stays if the process is killed.
+/// Each line is passed to the operating system at once, so it is kept if the process is killed.
 class MetricsFile {
  public:
   /// Opens or creates the file. @throws Error{io} naming the path and the reason

@@ -12,37 +12,37 @@
 
 namespace lockstep::observe {
 
-/// How long a run is: what the time left is computed from.
+/// The length of a run, from which the remaining time is computed.
 struct RunLength {
-  std::int64_t steps = 1;  ///< of the whole run
+  std::int64_t steps = 1;  ///< steps of the whole run
   std::int64_t steps_per_epoch = 1;
-  Count images_per_epoch;          ///< over all ranks
-  Count batch;                     ///< images of a step over all ranks; the last step of an epoch may have fewer
+  Count images_per_epoch;          ///< samples of an epoch over all ranks
+  Count batch;                     ///< global batch; the last one of an epoch may be smaller
   std::int64_t eval_interval = 1;  ///< as TrainerOptions::eval_interval
 };
 
-/// What progress is shown on.
+/// Options of a ProgressDisplay.
 struct ProgressOptions {
   bool terminal = false;     ///< true: one line is rewritten in place; false: plain lines
-  std::size_t columns = 80;  ///< of the terminal, which a line does not exceed
-  /// The time after which the next plain line is due. A terminal's line is rewritten up to ten times a second.
+  std::size_t columns = 80;  ///< width of the terminal, which a line does not exceed
+  /// Time until the next plain line is due. On a terminal, the line is rewritten up to ten times a second.
   double interval_seconds = 4.5;
 };
 
-/// Shows a person how training goes: a progress line, and a table with a row per epoch. For rank 0; the other ranks
-/// make none.
+/// Shows the progress of training on a terminal or in a log: a progress line, and a table with one row per epoch. Only
+/// rank 0 makes one.
 ///
-/// A line is due after every interval, whether or not anything has happened: then it says what is under way and for how
-/// long. Whoever owns the display calls `tick` at least twice a second for that. Not thread-safe.
+/// A line is due after every interval, even if nothing has happened. Then it shows the current activity and its
+/// duration. For this, the owner of the display calls `tick` at least twice a second. Not thread-safe.
 class ProgressDisplay {
  public:
   /// @param out  must outlive this
   ProgressDisplay(std::ostream& out, const ProgressOptions& options, Clock::time_point now = Clock::now())
       : out_(out), options_(options), shown_(now), since_(now) {}
 
-  /// What goes on from now on, until the next call or event, e.g. "loading mnist".
+  /// Sets the current activity, until the next call or event, e.g. "loading mnist".
   void phase(const std::string& what, Clock::time_point now = Clock::now());
-  /// The run is about to start. To be called before the first step.
+  /// Starts the display of a run. Call it before the first step.
   void start(const RunLength& run, Clock::time_point now = Clock::now());
   /// Shows epoch, step, loss, images/s and the time left at that rate, unless a line was shown a moment ago.
   void step(const ProgressEvent& event, Clock::time_point now = Clock::now());
@@ -50,13 +50,13 @@ class ProgressDisplay {
   void evaluation(const EvaluationEvent& event, Clock::time_point now = Clock::now());
   /// Appends a row to the table, below its heading the first time.
   void epoch(const EpochEvent& event, Clock::time_point now = Clock::now());
-  /// Shows what is under way if a line is due.
+  /// Shows the current activity if a line is due.
   void tick(Clock::time_point now = Clock::now());
-  /// Writes text of whole lines in the place of the progress line.
+  /// Writes text of whole lines in place of the progress line.
   void print(const std::string& text);
 
  private:
-  /// How many images were trained on after so many seconds of training.
+  /// The number of images that were trained on in a training time.
   struct Point {
     std::int64_t images = 0;
     double seconds = 0;
@@ -70,11 +70,11 @@ class ProgressDisplay {
   std::ostream& out_;
   ProgressOptions options_;
   RunLength run_;
-  Clock::time_point shown_;             // the last line
-  Clock::time_point since_;             // when what is under way began
-  std::string under_way_ = "starting";  // what that is
-  Point from_;                          // the rate is that since here, a few seconds ago
-  Point next_;                          // where it will be counted from next
+  Clock::time_point shown_;             // time of the last line
+  Clock::time_point since_;             // start of the current activity
+  std::string under_way_ = "starting";  // current activity
+  Point from_;                          // start of the interval in which the rate is measured, a few seconds ago
+  Point next_;                          // start of the next such interval
   std::optional<double> evaluation_seconds_;
   bool first_ = true;  // no step has been shown yet
   bool line_open_ = false;

@@ -15,24 +15,23 @@
 
 namespace lockstep::observe {
 
-/// Whose spans they are, and from when their times count.
+/// The rank of a trace, and the origin of its times.
 struct TraceOptions {
   Rank rank;
   std::string host;
   Clock::time_point origin;  ///< time 0 of the trace; the moment all ranks left a barrier aligns their clocks
 };
 
-/// Keeps the spans of one rank in memory, to be written when the run ends.
+/// Keeps the spans of one rank in memory until the run ends and they are written.
 class TraceRecorder : public Observer {
  public:
-  /// Of the rank and by the clock that the options name.
   explicit TraceRecorder(TraceOptions options) : options_(std::move(options)) {}
 
   /// May be called from several threads.
   void span(const Span& span) override;
 
-  /// The rank's events in Chrome's trace format as JSON objects separated by commas, without the brackets of an array:
-  /// names of the process and of its tracks, then one complete event ("ph":"X", times in µs) a span.
+  /// The rank's events in Chrome's trace format, as JSON objects separated by commas, without the brackets of an array:
+  /// names of the process and of its tracks, then one complete event ("ph":"X", times in µs) per span.
   [[nodiscard]] std::string events_json() const;
 
  private:
@@ -44,7 +43,7 @@ class TraceRecorder : public Observer {
     Bytes bytes;
     int algorithm = 0;
   };
-  /// Names numbered in order of appearance, so that a span costs no string.
+  /// Names, numbered in the order of appearance, so that a span stores no string.
   using Names = std::map<std::string, int, std::less<>>;
 
   TraceOptions options_;
@@ -54,11 +53,10 @@ class TraceRecorder : public Observer {
   std::deque<Event> events_;
 };
 
-/// A trace that chrome://tracing and ui.perfetto.dev open.
+/// Writes a trace that chrome://tracing and ui.perfetto.dev can open.
 class TraceFile {
  public:
-  /// Creates the file and writes its beginning, so that a path that cannot be written, or a disk that is full, is known
-  /// before training.
+  /// Creates the file and writes its beginning, so that an invalid path or a full disk is noticed before training.
   /// @throws Error{io} naming the path and the reason
   explicit TraceFile(const std::filesystem::path& path);
   ~TraceFile();

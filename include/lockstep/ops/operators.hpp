@@ -68,17 +68,17 @@ struct LossSums {
 /// A view of the sums as numbers.
 std::span<double> numbers(std::span<LossSums> loss_sums);
 
-// Each operator: its options, then `signature`, what follows from them for inputs of some extent, and `text`, what it
-// is called in lists.
+// Each operator consists of its options, the function `signature`, which derives everything else from the options and
+// the extents of the inputs, and the function `text`, which returns its name for lists.
 
 /// A number for each direction; a single number stands for both.
 struct Pair {
   std::int64_t height;
   std::int64_t width;
 
-  /// The same in both directions.
+  /// Uses the same number in both directions.
   constexpr Pair(std::int64_t both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
-  /// One for each.
+  /// Uses one number for each direction.
   constexpr Pair(std::int64_t vertical, std::int64_t horizontal) : height(vertical), width(horizontal) {}
   [[nodiscard]] constexpr std::int64_t area() const { return height * width; }
   friend bool operator==(const Pair&, const Pair&) = default;
@@ -97,7 +97,7 @@ struct Convolution {
   bool bias = true;
   Activation activation = Activation::none;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -113,14 +113,14 @@ struct BatchNorm {
   bool synchronized = false;  ///< uses mean and variance of the global batch (SyncBN) instead of each rank's part
   bool residual = false;      ///< whether there is a second input; the activation comes after the sum
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
 
 /// max(x, 0), element by element.
 struct Relu {
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -133,7 +133,7 @@ struct MaxPool {
   Pair padding = 0;  ///< on each side
   Activation activation = Activation::none;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -145,7 +145,7 @@ struct AveragePool {
   Pair padding = 0;               ///< on each side, at most half of the kernel
   bool count_include_pad = true;  ///< whether padding counts as zeros in the mean
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -156,7 +156,7 @@ struct Linear {
   std::int64_t out_features = 1;
   Activation activation = Activation::none;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -165,7 +165,7 @@ struct Linear {
 struct Add {
   Activation activation = Activation::none;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -178,7 +178,7 @@ struct Dropout {
   double probability = 0.5;
   std::uint64_t key = 0;  ///< a graph derives a distinct one from each node's name
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -200,14 +200,14 @@ struct Pointwise {
   Kind kind = Kind::silu;
   double slope = 0.01;  ///< for leaky_relu, not negative
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
 
 /// The mean of each channel: batch × channels × 1 × 1.
 struct GlobalAveragePool {
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -218,7 +218,7 @@ struct AdaptiveAveragePool {
   std::int64_t height = 1;
   std::int64_t width = 1;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -239,7 +239,7 @@ struct TransposedConvolution {
   bool bias = true;
   Activation activation = Activation::none;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -248,7 +248,7 @@ struct TransposedConvolution {
 /// the gradient is summed over it; for instance the gate of a squeeze-and-excitation block has one row and one column.
 /// The batches are equal.
 struct Multiply {
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -258,7 +258,7 @@ struct Multiply {
 struct FrozenBatchNorm {
   double epsilon = 1e-5;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -275,7 +275,7 @@ struct LayerNorm {
   Axes axes = Axes::channels;
   double epsilon = 1e-5;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -287,7 +287,7 @@ struct GroupNorm {
   std::int64_t groups = 1;  ///< number of groups, which divides the channels
   double epsilon = 1e-5;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -299,7 +299,7 @@ enum class Axis { channels, height, width };
 struct Concat {
   Axis axis = Axis::channels;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -311,7 +311,7 @@ struct Slice {
   std::int64_t begin = 0;
   std::int64_t end = 1;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -322,7 +322,7 @@ struct Reshape {
   std::int64_t height = 1;
   std::int64_t width = 1;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -332,7 +332,7 @@ struct Reshape {
 struct Permute {
   std::array<Axis, 3> order{Axis::channels, Axis::height, Axis::width};
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -350,7 +350,7 @@ struct Resize {
   Interpolation mode = Interpolation::nearest;
   bool align_corners = false;  ///< for bilinear: keeps the centers of the corner pixels in place
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -367,7 +367,7 @@ struct Lstm {
   std::int64_t hidden = 1;
   bool bidirectional = false;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -382,7 +382,7 @@ struct Embedding {
   /// others.)
   std::optional<std::int32_t> padding_index = std::nullopt;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -397,7 +397,7 @@ struct CrossEntropy {
   double label_smoothing = 0;
   std::vector<double> class_weights = {};  ///< factor of each class's part of the loss; empty: all 1
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -410,7 +410,7 @@ struct SoftCrossEntropy {
   double label_smoothing = 0;              ///< as `CrossEntropy`'s
   std::vector<double> class_weights = {};  ///< as `CrossEntropy`'s
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -422,7 +422,7 @@ struct SoftCrossEntropy {
 struct BinaryCrossEntropy {
   double positive_weight = 1;  ///< p
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -433,7 +433,7 @@ struct BinaryCrossEntropy {
 struct SmoothL1 {
   double beta = 1;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -446,7 +446,7 @@ struct SmoothL1 {
 struct Giou {
   double epsilon = 1e-7;  ///< added to areas in divisors
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -458,7 +458,7 @@ struct Giou {
 struct Dice {
   double epsilon = 1;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -466,7 +466,7 @@ struct Dice {
 /// A loss of sequences that are not aligned: −log of the probability, by a softmax over channels at each step, of all
 /// paths that become the target when repetitions and then blanks are removed. Inputs: logits N×C×1×T, then int32
 /// targets N×1×1×S without blanks, the number of these for each sample N×1×1×1, and the number of its steps N×1×1×1.
-/// Values behind these lengths are not read. As PyTorch's `ctc_loss` with reduction "sum" of `log_softmax`:
+/// Values beyond these lengths are not read. As PyTorch's `ctc_loss` with reduction "sum" of `log_softmax`:
 /// `LossSums::weight` is the number of samples, and samples are not divided by their targets' lengths; `correct` counts
 /// samples whose likeliest class at each step, without repetitions and then without blanks, gives the target.
 /// @source Graves et al., "Connectionist Temporal Classification", ICML 2006
@@ -475,7 +475,7 @@ struct Ctc {
   /// Whether a target that is too long for the steps has a loss and gradients of 0, instead of infinity and NaN.
   bool zero_infinity = false;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };
@@ -497,7 +497,7 @@ class CustomOperator {
 struct Custom {
   std::shared_ptr<const CustomOperator> of;
 
-  /// @throws Error{invalid_argument} naming an option or extent that cannot be
+  /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;
 };

@@ -54,8 +54,8 @@ struct Traits {
 
 /// The key of random numbers: everything they depend on beside the operator.
 struct RngKey {
-  std::uint64_t seed = 0;         ///< of the run
-  std::int64_t step = 0;          ///< of the run
+  std::uint64_t seed = 0;         ///< seed of the run
+  std::int64_t step = 0;          ///< step of the run
   std::int64_t first_sample = 0;  ///< position of the call's first sample in the global batch
 };
 
@@ -70,9 +70,9 @@ struct Arguments {
   const RngKey* rng_key = nullptr;  ///< for forward and backward
   double* part = nullptr;           ///< local statistics of `measure` and `measure_backward`: overwritten
   std::span<const double> parts;    ///< for the pass after them: gathered statistics of all ranks, the same on each
-  // Of backward only (and `measure_backward`). A loss's output has one element of gradient, a double: what all its
-  // gradients are multiplied by.
-  void* output_gradient = nullptr;  ///< may be overwritten (a fused activation works in place), a loss's not
+  // The following are for backward and `measure_backward` only. The gradient of a loss's output has one element, a
+  // double, by which all its gradients are multiplied.
+  void* output_gradient = nullptr;  ///< may be overwritten (a fused activation works in place), except that of a loss
   /// A second summand of the output's gradient; null: none. Only for kernels with `takes_two_gradients`. If
   /// `measure_backward` runs, it adds the summand, and `backward` does not.
   const void* second_output_gradient = nullptr;

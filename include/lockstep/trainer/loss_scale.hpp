@@ -29,7 +29,7 @@ class LossScale {
  private:
   double factor_;
   std::int64_t interval_;
-  std::int64_t steps_ = 0;  // since the factor has changed
+  std::int64_t steps_ = 0;  // steps since the factor changed
 };
 
 }  // namespace lockstep::trainer

@@ -37,8 +37,8 @@ class CommunicatorStatistics : public StatisticsExchange {
   Communicator* communicator_;
 };
 
-/// One rank's copy of the model, which is kept equal on all ranks. It holds a `DataParallel`, the model whose values
-/// and gradients that holds, and the optimizer state.
+/// One rank's copy of the model, which is kept equal on all ranks. It holds a `DataParallel`, the model, whose values
+/// and gradients the `DataParallel` holds, and the optimizer state.
 class Replica : private nn::Peers {
  public:
   /// The results of one step, summed over all ranks and equal on each.
@@ -51,8 +51,8 @@ class Replica : private nn::Peers {
   /// Initializes the weights from the seed, then broadcasts rank 0's or compares them. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
   /// @param tensors  the tensors of a batch
-  /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them;
-  ///         Error{mismatch} on every rank if the ranks' models or buckets differ, or initial values that are compared
+  /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them; Error{mismatch} on
+  ///         every rank if the ranks' models or buckets differ, or their initial values if these are compared
   Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
           const TrainerOptions& options, Observer* observer);
 
@@ -112,35 +112,35 @@ class Replica : private nn::Peers {
   [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
   [[nodiscard]] Buffer velocity() const { return velocity_.as(model_.dtype()); }
   [[nodiscard]] Buffer averages() const { return averages_.as(model_.dtype()); }
-  /// For each of this rank's shards, one behind the other.
+  /// The running statistics of each of this rank's shards, one after the other.
   [[nodiscard]] Buffer states() const { return state_.as(model_.dtype()); }
-  /// Of the first, after `average_state` of all.
+  /// The running statistics of the first shard. After `average_state` they are those of all shards.
   [[nodiscard]] Buffer state() const { return slice(states(), {0}, model_.state().count()); }
   void average_shards(const Buffer& states);
   void forget_samples() { std::fill(samples_seen_.begin(), samples_seen_.end(), std::int64_t{0}); }
 
   ProcessGroup* group_;
-  int shards_;  // of a step, over all ranks; 0: there are none
+  int shards_;  // number of shards of a step over all ranks; 0: no shards
   Share own_shards_;
   nn::Model model_;
   DataParallel data_parallel_;
-  Allocation velocity_;  // of what this rank updates, part after part
-  Allocation averages_;  // the same; empty without
+  Allocation velocity_;  // momentum buffer of the parts that this rank updates, one after the other
+  Allocation averages_;  // EMA weights of the same parts; empty without EMA
   Allocation state_;
   CommunicatorStatistics statistics_;
   LossScale loss_scale_;
-  std::vector<std::size_t> tensors_;                 // of a batch, for each input of the graph
-  std::vector<const void*> inputs_;                  // of the step under way
-  std::vector<Count> parts_;                         // of each rank, in what shards gather
-  std::vector<DataParallel::NotFinite> not_finite_;  // of the last step
-  std::vector<double> sums_;                         // over ranks: the model's, then how many want to stop
-  double stops_ = 0;                                 // of the step under way
-  bool statistics_are_equal_;                        // on all ranks
+  std::vector<std::size_t> tensors_;                 // index of the batch's tensor for each input of the graph
+  std::vector<const void*> inputs_;                  // data of each input in the current step
+  std::vector<Count> parts_;                         // numbers that each rank contributes when shards gather statistics
+  std::vector<DataParallel::NotFinite> not_finite_;  // result of the last step
+  std::vector<double> sums_;                         // sums over ranks: the model's, then the ranks that want to stop
+  double stops_ = 0;                                 // 1 if this rank wants to stop; after finish() the sum over ranks
+  bool statistics_are_equal_;                        // batch norm keeps the running statistics equal on all ranks
   std::uint64_t seed_;
-  bool zero_;                               // each rank updates its part
-  bool averages_wanted_;                    // of weights
-  double step_samples_ = 0;                 // of this rank, in the step under way
-  std::vector<std::int64_t> samples_seen_;  // by each of this rank's shards since average_state
+  bool zero_;                               // each rank updates only its part (ZeRO stage 1)
+  bool averages_wanted_;                    // whether there are EMA weights
+  double step_samples_ = 0;                 // samples of this rank in the current step
+  std::vector<std::int64_t> samples_seen_;  // samples of each of this rank's shards since average_state()
 };
 
 }  // namespace lockstep::trainer

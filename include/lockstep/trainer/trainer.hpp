@@ -21,7 +21,7 @@ class Trainer {
     double loss = 0;      ///< mean over the test samples
     double accuracy = 0;  ///< 0 to 1: fraction of correct predictions, as the first loss term counts them
   };
-  /// How far a run has come, and how well it did.
+  /// The progress and the results of a run.
   struct Result {
     std::int64_t epochs = 0;               ///< completed
     std::int64_t steps = 0;                ///< steps taken
@@ -91,18 +91,18 @@ class Trainer {
   data::Prefetcher test_batches_;
   CommunicatorStatistics statistics_;
 
-  std::int64_t epoch_ = 1;  // under way, from 1
-  std::int64_t step_ = 0;   // done in this epoch
-  std::int64_t steps_ = 0;  // done in all
+  std::int64_t epoch_ = 1;  // current epoch, from 1
+  std::int64_t step_ = 0;   // steps done in this epoch
+  std::int64_t steps_ = 0;  // steps done in total
   std::int64_t skipped_ = 0;
   int stopped_by_ = 0;
-  bool entered_ = false;  // the prefetcher is in this epoch
+  bool entered_ = false;  // whether the prefetcher has started this epoch
   double last_loss_ = 0;
   double epoch_loss_sum_ = 0;
   std::int64_t epoch_samples_ = 0;
-  double window_seconds_ = 0;  // of training, since the last report
+  double window_seconds_ = 0;  // training time since the last report
   std::int64_t window_samples_ = 0;
-  double run_seconds_ = 0;  // of training, since construction
+  double run_seconds_ = 0;  // training time since construction
   std::int64_t run_samples_ = 0;
 };
 

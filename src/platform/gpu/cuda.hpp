@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// For rooms that know CUDA: the checked call. Never included by a public header. CUDA's functions are called in this
-// room and in kernels/cuda only, because the runtime's names are hidden in what is linked of them (cmake/Cuda.cmake).
+// The checked CUDA call, for rooms that use CUDA. No public header includes this one. Only this room and kernels/cuda
+// call CUDA's functions, because the symbols of the runtime are hidden in these libraries (cmake/Cuda.cmake).
 
 #include <cuda_runtime_api.h>
 
@@ -17,9 +17,9 @@ namespace lockstep {
 [[noreturn]] void throw_cuda_error(cudaError_t code, std::string_view call,
                                    SourceLocation location = SourceLocation::current());
 
-/// While a stream is captured, some calls that have nothing to do with it end the capture: those of the capturing
-/// thread, or of any thread, depending on the mode that the program has asked for. A thread's calls do not, as long as
-/// it has one of these.
+/// Keeps this thread's CUDA calls from ending the capture of a stream. Otherwise some calls that have nothing to do
+/// with a captured stream end its capture: calls of the capturing thread, or of any thread, depending on the capture
+/// mode of the program.
 class BesideCaptures {
  public:
   BesideCaptures();

@@ -7,14 +7,14 @@
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/queue.hpp"
 
-/// GPUs, as far as communication needs them. A build without CUDA has none: `gpu_count` is 0, and all other functions
+/// The GPU functions that communication needs. In a build without CUDA, `gpu_count` is 0 and all other functions
 /// @throws Error{unsupported} that says what was missing when lockstep was built. With CUDA they @throws Error{device}.
 /// No function disturbs the capture of a stream that is not among its arguments.
 namespace lockstep {
 
-/// GPUs that this process may use; 0 also where the driver is missing or too old. Never throws.
+/// The number of GPUs that this process may use; 0 also if the driver is missing or too old. It never throws.
 int gpu_count();
-/// Why `gpu_count` is 0; empty where it is not.
+/// The reason why `gpu_count` is 0; empty if it is not 0.
 std::string why_no_gpu();
 
 struct GpuProperties {
@@ -26,7 +26,7 @@ struct GpuProperties {
 /// @pre 0 ≤ gpu < gpu_count()
 GpuProperties gpu_properties(int gpu);
 
-/// Versions, as "13.0". The driver's is that of the newest runtime that it can serve; the runtime's is lockstep's own.
+/// Versions such as "13.0": that of the newest runtime which the driver supports, and that of lockstep's own runtime.
 struct GpuVersions {
   std::string driver;
   std::string runtime;
@@ -50,7 +50,7 @@ class Stream {
   ~Stream();
 
   [[nodiscard]] Queue queue() const { return Queue::stream(native_); }
-  /// Blocks the host until everything queued is done.
+  /// Blocks the host until all queued work is done.
   void synchronize();
 
  private:
@@ -70,7 +70,7 @@ class Event {
   Event& operator=(const Event&) = delete;
   ~Event();
 
-  /// Moves the event to the end of what `stream` has queued. @pre `stream` is no host queue
+  /// Moves the event to the end of the work queued on `stream`. @pre `stream` is no host queue
   void record(Queue stream);
   /// Whether the stream has reached the event. True if it was never recorded. @pre it was not recorded in a capture
   [[nodiscard]] bool reached() const;
@@ -81,20 +81,20 @@ class Event {
   void* native_ = nullptr;
 };
 
-/// Whether `stream` is captured: its work goes into a graph instead of being run. @pre `stream` is no host queue
+/// Whether `stream` is being captured, so that its work goes into a graph. @pre `stream` is no host queue
 /// @throws Error{invalid_argument} if the capture has failed and has not been ended yet
 bool is_captured(Queue stream);
 
-/// Allocates zeroed memory of the selected GPU. Waits for no stream of the program.
+/// Allocates zeroed memory of the selected GPU. It does not wait for streams of the program.
 Allocation allocate_device(Bytes bytes);
 /// Allocates zeroed page-locked host memory, from which copies to a GPU run asynchronously.
 Allocation allocate_pinned(Bytes bytes);
 
 /// Queues a copy; either side may be host memory. @pre `stream` is no host queue
 void copy_bytes(void* to, const void* from, Bytes bytes, Queue stream);
-/// Queues zeroing a GPU's memory. @pre `stream` is no host queue
+/// Queues zeroing of GPU memory. @pre `stream` is no host queue
 void clear_bytes(void* memory, Bytes bytes, Queue stream);
-/// Zeroes a GPU's memory and waits for that, but for no stream of the program.
+/// Zeroes GPU memory and waits for it. It does not wait for streams of the program.
 void clear_now(const Buffer& buffer);
 
 }  // namespace lockstep

@@ -13,12 +13,12 @@ namespace {
 
 cudaEvent_t cuda_event(void* native) { return static_cast<cudaEvent_t>(native); }
 
-/// CUDA writes 13000 for 13.0.
+/// Formats a version, which CUDA writes as 13000 for 13.0.
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// Writes the UUID as the driver and its tools do. CUDA's runtime marks an instance of a divided GPU only in its name.
+/// Formats the UUID as the driver and its tools do. CUDA's runtime marks an instance of a divided GPU only in its name.
 std::string uuid_text(const cudaDeviceProp& properties) {
   const cudaUUID_t& uuid = properties.uuid;
   std::string text = std::string_view(properties.name).find(" MIG ") != std::string_view::npos ? "MIG" : "GPU";
@@ -31,7 +31,7 @@ std::string uuid_text(const cudaDeviceProp& properties) {
   return text;
 }
 
-/// CUDA has one error for a driver that is too old and for one that is not there.
+/// Explains cudaErrorInsufficientDriver, which CUDA returns both for a driver that is too old and for a missing one.
 std::string why_driver_is_insufficient() {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for gpu_cuda.cpp in builds without CUDA.
+// Replaces gpu_cuda.cpp in builds without CUDA.
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
 

@@ -14,7 +14,7 @@ namespace {
 
 using std::filesystem::path;
 
-/// The names that one version of control groups gives to what counts here.
+/// The file names and keys that one version of control groups uses for memory.
 struct Controller {
   const char* mount;
   const char* limit;
@@ -26,7 +26,7 @@ constexpr Controller version_1 = {"sys/fs/cgroup/memory", "memory.limit_in_bytes
                                   "total_inactive_file", "total_active_file"};
 constexpr Controller version_2 = {"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "active_file"};
 
-/// The number of a file that has only one; nothing for "max".
+/// Reads a file that contains one number; returns nothing for "max".
 std::optional<std::int64_t> number_in(const path& file) {
   std::ifstream in(file);
   std::int64_t number = 0;
@@ -34,21 +34,22 @@ std::optional<std::int64_t> number_in(const path& file) {
   return std::nullopt;
 }
 
-/// The number after a word that starts a line. Without streams of words: the files are long, and read at every
-/// allocation that ranks share.
+/// Returns the number after a word that starts a line. It does not read words from a stream, because the files are long
+/// and are read at every allocation of shared memory.
 std::optional<std::int64_t> number_after(const path& file, std::string_view word) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with(word)) continue;
     const auto begin = line.find_first_not_of(" \t", word.size());
-    if (begin == word.size() || begin == std::string::npos) continue;  // a longer word, or nothing
+    if (begin == word.size() || begin == std::string::npos) continue;  // a longer word, or no number
     std::int64_t number = 0;
     if (std::from_chars(line.data() + begin, line.data() + line.size(), number).ec == std::errc{}) return number;
   }
   return std::nullopt;
 }
 
-/// What one group's limit leaves. Pages of files are given up when memory is short, and count as free.
+/// Returns the memory that the limit of one group leaves. Page cache is reclaimed when memory is short, so it counts as
+/// free.
 Bytes left_by(const path& group, const Controller& names) {
   const auto limit = number_in(group / names.limit);
   const auto usage = number_in(group / names.usage);
@@ -59,8 +60,8 @@ Bytes left_by(const path& group, const Controller& names) {
   return {std::max<std::int64_t>(*limit - *usage + files, 0)};
 }
 
-/// What a group's and its parents' limits leave. In a container the path may be the host's, of which only the end is to
-/// be seen here, as the mount's root: groups that are not there leave unknown_memory.
+/// Returns the memory that the limits of a group and its parents leave. In a container, the path may be the host's, of
+/// which only the end exists here, below the root of the mount. Groups that do not exist here leave unknown_memory.
 Bytes left_by_all(const path& root, const path& group, const Controller& names) {
   Bytes least = left_by(root / names.mount, names);
   for (path at = group.relative_path(); !at.empty(); at = at.parent_path()) {

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// Beyond any machine's processors; keeps a mistyped range from filling the memory.
+/// It is larger than the number of processors of any machine, and keeps a mistyped range from filling the memory.
 constexpr int largest_number = 1 << 20;
 
 [[noreturn]] void refuse(std::string_view text) {

@@ -17,7 +17,7 @@ class CpuSet {
   /// Reads "0-3,8", the format of taskset and Slurm; the empty string is the empty set.
   /// @throws Error{invalid_argument}
   static CpuSet parse(std::string_view text);
-  /// "0-3,8"
+  /// Formats the set as "0-3,8".
   [[nodiscard]] std::string text() const;
 
   [[nodiscard]] const std::vector<int>& numbers() const { return numbers_; }  ///< ascending
@@ -29,7 +29,7 @@ class CpuSet {
   friend CpuSet operator&(const CpuSet& a, const CpuSet& b);
   friend CpuSet operator|(const CpuSet& a, const CpuSet& b);
   friend bool operator==(const CpuSet&, const CpuSet&) = default;
-  /// Some order, for sorted containers.
+  /// An arbitrary order, for sorted containers.
   friend bool operator<(const CpuSet& a, const CpuSet& b) { return a.numbers_ < b.numbers_; }
 
  private:

@@ -39,7 +39,8 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return std::any_of(prefixes.begin(), prefixes.end(), [text](auto prefix) { return text.starts_with(prefix); });
 }
 
-/// Whether an operating-system device is a driver's view of a GPU; card0 and renderD128 are every display's.
+/// Whether an operating-system device is a driver's view of a GPU. Every display has card0 and renderD128, so these do
+/// not count.
 bool is_gpu_device(hwloc_obj_t device) {
   return device->name != nullptr && starts_with_any(device->name, {"cuda", "nvml", "rsmi", "ze"});
 }
@@ -48,7 +49,7 @@ void take(std::string& known, const std::string& value) {
   if (known.empty()) known = value;
 }
 
-/// Adds what one driver's view tells. CUDA's name wins over NVML's: it is the number that programs use.
+/// Adds the data of one driver's view. CUDA's name has precedence over NVML's, because programs use CUDA's number.
 void merge(Gpu& gpu, hwloc_obj_t device) {
   if (gpu.name.empty() || std::string_view(device->name).starts_with("cuda")) gpu.name = device->name;
   take(gpu.vendor, info(device, "GPUVendor"));

@@ -16,10 +16,10 @@ struct DestroyTopology {
 };
 using HwlocTopology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, DestroyTopology>;
 
-/// The empty set for a bitmap that is absent or endless.
+/// Converts a bitmap; returns the empty set if it is absent or infinite.
 CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap);
 
-/// An object's info attribute; empty where it has none of that name.
+/// Returns an info attribute of an object; empty if it has none of that name.
 std::string info(hwloc_obj_t object, const char* key);
 
 }  // namespace lockstep

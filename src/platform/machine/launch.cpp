@@ -38,7 +38,7 @@ void add_variable(Environment& environment, std::string_view text) {
   if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
 }
 
-/// Empty where it may not be read.
+/// Returns the environment of a process; empty if it may not be read.
 Environment environment_of(const std::filesystem::path& process) {
   Environment environment;
   std::ifstream file(process / "environ");
@@ -46,7 +46,7 @@ Environment environment_of(const std::filesystem::path& process) {
   return environment;
 }
 
-/// Whether a process has this one's parent, and is stopped.
+/// Whether a process has the same parent as this one and is stopped.
 bool is_stopped_neighbor(const std::filesystem::path& process) {
   std::string text;
   std::getline(std::ifstream(process / "stat"), text);

@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// One of the sets in which the ranks bound within it have more threads than it has members; nothing where all fit.
-/// The union of all sets is examined too.
+/// Returns one of the sets in which the bound ranks have more threads than the set has members; nothing if all fit. The
+/// union of all sets is examined too.
 std::optional<CpuSet> crowded_set(std::span<const CpuSet> sets, int threads_per_rank) {
   std::vector<CpuSet> candidates(sets.begin(), sets.end());
   candidates.push_back(
@@ -34,7 +34,7 @@ std::vector<std::size_t> smallest_first(std::span<const GpuChoices> ranks) {
   return order;
 }
 
-/// GPUs for ranks, none twice: for each rank that sees any, if they suffice.
+/// Assigns GPUs to ranks, none twice. Each rank that sees a GPU gets one, if there are enough.
 class DistinctGpus {
  public:
   explicit DistinctGpus(std::span<const GpuChoices> ranks) : ranks_(ranks), assigned_(ranks.size()) {
@@ -49,7 +49,7 @@ class DistinctGpus {
   [[nodiscard]] const std::vector<std::optional<int>>& assigned() const { return assigned_; }
 
  private:
-  /// By what runtimes and drivers tell GPUs apart.
+  /// The values by which runtimes and drivers identify a GPU.
   using Identity = std::pair<std::string, std::string>;
   [[nodiscard]] Identity identity(std::size_t rank, std::size_t gpu) const {
     return {ranks_[rank].visible[gpu].pci_bus_id, ranks_[rank].visible[gpu].uuid};
@@ -68,8 +68,9 @@ class DistinctGpus {
     }
   }
 
-  /// All are taken: one of them, whose owner takes another of its own. That is an augmenting path of the matching.
-  /// @param asked_for  on the way here
+  /// Called if all GPUs that the rank sees are taken: takes one of them if its owner can take another one. This
+  /// searches an augmenting path of the matching.
+  /// @param asked_for  GPUs that the search has already tried
   bool take_over(std::size_t rank, std::set<Identity>& asked_for) {
     for (std::size_t gpu = 0; gpu < ranks_[rank].visible.size(); ++gpu) {
       if (!asked_for.insert(identity(rank, gpu)).second) continue;
@@ -86,7 +87,7 @@ class DistinctGpus {
   std::map<Identity, std::size_t> owners_;
 };
 
-/// CUDA prints it in upper case, hwloc in lower.
+/// CUDA prints bus ids in upper case, hwloc in lower case.
 std::string lower_case(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
@@ -127,7 +128,7 @@ std::vector<Gpu> locate_gpus(std::vector<Gpu> seen, std::span<const Gpu> known) 
 }
 
 bool oversubscribed(std::span<const CpuSet> bound, int threads_per_rank) {
-  // A single rank may outnumber its own processing units too: its threads then take turns.
+  // A single rank may also have more threads than processing units; its threads then take turns.
   const bool alone =
       std::any_of(bound.begin(), bound.end(), [&](const CpuSet& s) { return threads_per_rank > s.size(); });
   return alone || crowded_set(bound, threads_per_rank).has_value();

@@ -15,7 +15,7 @@ namespace lockstep {
 
 CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap) {
   std::vector<int> numbers;
-  if (bitmap == nullptr || hwloc_bitmap_weight(bitmap) < 0) return {};  // endless: hwloc does not know
+  if (bitmap == nullptr || hwloc_bitmap_weight(bitmap) < 0) return {};  // infinite: hwloc does not know
   for (int number = hwloc_bitmap_first(bitmap); number >= 0; number = hwloc_bitmap_next(bitmap, number)) {
     numbers.push_back(number);
   }
@@ -58,7 +58,7 @@ void add_caches(hwloc_topology_t topology, std::vector<Cache>& caches) {
 void add_cores(hwloc_topology_t topology, Topology& value) {
   for_each(topology, HWLOC_OBJ_CORE, [&](hwloc_obj_t core) { value.cores.push_back(to_cpu_set(core->cpuset)); });
   if (!value.cores.empty()) return;
-  // Some virtual machines do not tell which PUs form a core: take each for one.
+  // Some virtual machines do not report which PUs form a core. Then each PU counts as a core.
   for (const int pu : value.pus.numbers()) value.cores.push_back(CpuSet({pu}));
 }
 

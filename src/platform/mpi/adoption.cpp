@@ -27,10 +27,10 @@ std::vector<int> all_ranks(MPI_Comm communicator) {
   return ranks;
 }
 
-constexpr int largest_tag = 32767;  // that every MPI has: hardly one that a program uses
+constexpr int largest_tag = 32767;  // every MPI allows it, and a program hardly uses it
 
-/// Returns when all ranks have called it, or throws an error that names those that have not. On the program's own
-/// communicator, since there is no other yet.
+/// Returns when all ranks have called it, or throws an error that names those that have not. It uses the program's own
+/// communicator, because there is no other yet.
 void await_start(MPI_Comm theirs, std::chrono::duration<double> deadline) {
   Rendezvous place(theirs, largest_tag, nullptr);
   place.begin("starting together", Phase::Kind::exchange);
@@ -43,7 +43,7 @@ void await_start(MPI_Comm theirs, std::chrono::duration<double> deadline) {
   throw Error(code, "cannot adopt the program's communicator: " + why, {.operation = "adopt"});
 }
 
-/// Number of the node of each rank of a communicator. Collective.
+/// Returns the number of the node of each rank of a communicator. Collective.
 ClusterShape discover_shape(const MpiGroup& all) {
   MPI_Comm node = MPI_COMM_NULL;
   barrier(all);
@@ -76,7 +76,7 @@ MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, s
   handle->deadline = deadline;
   {
     const BlockingCall call(watchdog, "MPI_Comm_split");
-    // MPI_Comm_dup would call the program's functions that copy attributes. Only the new communicators return errors.
+    // MPI_Comm_dup would call the program's attribute copy functions. Only the new communicators return errors.
     LOCKSTEP_MPI(MPI_Comm_split(theirs, 0, 0, &handle->communicator));
     LOCKSTEP_MPI(MPI_Comm_set_errhandler(handle->communicator, MPI_ERRORS_RETURN));
     MPI_Comm questions = MPI_COMM_NULL;

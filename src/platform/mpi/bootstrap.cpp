@@ -14,7 +14,8 @@
 namespace lockstep {
 namespace {
 
-/// Where each rank's part of a gathered text begins; one more for the end. The int counts of MPI bound the total.
+/// Returns the beginning of each rank's part of a gathered text, and the end of the last part. MPI's int counts limit
+/// the total.
 std::vector<int> offsets(const std::vector<std::int64_t>& lengths) {
   const auto total = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   if (total > std::numeric_limits<int>::max()) {
@@ -27,7 +28,7 @@ std::vector<int> offsets(const std::vector<std::int64_t>& lengths) {
   return begins;
 }
 
-/// What ranks gather: each brings a string.
+/// The buffers of a gather of one string per rank.
 struct Strings {
   Strings(const MpiGroup& group, std::string_view own) : mine(own) {
     const auto lengths = all_gather_numbers(group, static_cast<std::int64_t>(own.size()));
@@ -51,7 +52,7 @@ struct Strings {
   std::string all;
 };
 
-/// The group's communicator, if its ranks are in step. @throws what an earlier step of the group has failed with
+/// The group's communicator, if its ranks are in step. @throws the error of an earlier failed step of the group
 MPI_Comm usable(const MpiGroup& group) {
   if (const auto& failure = group.handle().failure) throw Error(*failure);
   return communicator(group);
@@ -116,7 +117,7 @@ std::string broadcast_string(const MpiGroup& group, std::string_view value, Rank
   MPI_Request request = MPI_REQUEST_NULL;
   LOCKSTEP_MPI(MPI_Ibcast(&buffers->length, 1, MPI_INT64_T, root.value, usable(group), &request));
   await(group, request, buffers);
-  offsets({buffers->length});  // refuses on every rank what MPI could not count
+  offsets({buffers->length});  // refuses on every rank a length that MPI cannot count
   buffers->text = value;
   buffers->text.resize(static_cast<std::size_t>(buffers->length));
   LOCKSTEP_MPI(MPI_Ibcast(buffers->text.data(), static_cast<int>(buffers->length), MPI_CHAR, root.value, usable(group),

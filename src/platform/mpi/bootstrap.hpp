@@ -13,36 +13,37 @@
 #include "lockstep/base/types.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
-/// Small blocking exchanges for start-up, before there is a communicator. Nothing here belongs into a training step.
-/// Every function is collective over its group, waits for the group's deadline at most, and @throws Error{timeout} that
-/// names the ranks which have not taken part and the phase (`phase.hpp`); Error{transport}.
+/// Small blocking exchanges for start-up, before there is a communicator. They are not meant for training steps. Every
+/// function is collective over its group, waits for at most the group's deadline, and @throws Error{timeout} that names
+/// the phase (`phase.hpp`) and the ranks that have not taken part; Error{transport}.
 namespace lockstep {
 
-/// Whether MPI is finalized, so that nothing can be sent or freed any more. Not collective; it throws nothing.
+/// Whether MPI is finalized, so that nothing can be sent or freed any more. Not collective; it does not throw.
 bool mpi_has_ended();
 
-/// Everybody's string, by rank. Less than 2 GiB in all. @throws Error{invalid_argument} on all ranks if more
+/// Returns the strings of all ranks, by rank; less than 2 GiB in total. @throws Error{invalid_argument} on all ranks if
+/// more
 std::vector<std::string> all_gather_strings(const MpiGroup& group, std::string_view mine);
 
-/// Everybody's string, by rank, on `root`; nothing on the other ranks. @throws as all_gather_strings
+/// Returns the strings of all ranks on `root`, by rank, and nothing on other ranks. @throws as all_gather_strings
 std::vector<std::string> gather_strings(const MpiGroup& group, std::string_view mine, Rank root);
 
-/// The root's string, on every rank; `value` is ignored elsewhere.
+/// Returns the root's string on every rank; `value` is ignored on other ranks.
 std::string broadcast_string(const MpiGroup& group, std::string_view value, Rank root);
 
-/// Everybody's number, by rank.
+/// Returns the numbers of all ranks, by rank.
 std::vector<std::int64_t> all_gather_numbers(const MpiGroup& group, std::int64_t mine);
 
 /// Returns when every rank has called it.
 void barrier(const MpiGroup& group);
 
-/// The verdict of all ranks on what each has validated by itself. If any rank brings an error, every rank throws the
-/// lowest such rank's (`Error::is_on_every_rank`), with that rank filled in where it was unknown, and `peers` naming
-/// all ranks that brought one.
+/// Combines the results of checks that each rank has made by itself. If any rank passes an error, every rank throws the
+/// error of the lowest such rank (`Error::is_on_every_rank`). That rank is filled in if it was unknown, and `peers`
+/// names all ranks that passed an error.
 void agree(const MpiGroup& group, const std::optional<Error>& mine);
 
-/// Does what this rank may fail at and others not, then agrees on how it went: if it throws on any rank, every rank
-/// throws. What is no Error becomes an Error{io} with its text.
+/// Runs work that can fail on single ranks, then agrees on the result: if it throws on any rank, every rank throws.
+/// Another exception than Error becomes an Error{io} with its text.
 template <std::invocable Work>
 void agree(const MpiGroup& group, const Work& work) {
   std::optional<Error> failure;
@@ -56,7 +57,7 @@ void agree(const MpiGroup& group, const Work& work) {
   agree(group, failure);
 }
 
-/// The same for what only rank 0 does.
+/// Runs work on rank 0 only, then agrees on the result.
 template <std::invocable Work>
 void agree_on_rank_zero(const MpiGroup& group, const Work& work) {
   agree(group, [&] {

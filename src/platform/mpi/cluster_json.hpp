@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// A host with its machine, and back; processes are not part of it.
+/// Convert a host with its machine to JSON and back, without processes.
 nlohmann::json host_to_json(const HostView& host);
 HostView host_from_json(const nlohmann::json& json);
 
-/// One process, and back.
+/// Convert a process to JSON and back.
 nlohmann::json process_to_json(const ProcessView& process);
 ProcessView process_from_json(const nlohmann::json& json);
 

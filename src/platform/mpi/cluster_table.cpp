@@ -11,13 +11,13 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t most_processes_in_full = 32;
-constexpr std::size_t text_column = 26;  // where what is said of a process begins, behind its numbers
+constexpr std::size_t text_column = 26;  // column of the text about a process, behind its numbers
 
 std::string count_of(std::size_t number, const std::string& thing) {
   return std::to_string(number) + ' ' + thing + (number == 1 ? "" : "s");
 }
 
-/// "4 × NVIDIA H100, 1 × NVIDIA T4"
+/// Counts equal names: "4 × NVIDIA H100, 1 × NVIDIA T4".
 std::string tally(const std::vector<std::string>& names) {
   std::map<std::string, int> counts;
   for (const std::string& name : names) ++counts[name];
@@ -41,7 +41,7 @@ std::string memory(const Topology& topology) {
   return text.data();
 }
 
-/// "node1: 2 × AMD EPYC, 128 cores, 256 PUs, 2 NUMA nodes, 755 GiB; 4 × NVIDIA H100"
+/// Describes a host: "node1: 2 × AMD EPYC, 128 cores, 256 PUs, 2 NUMA nodes, 755 GiB; 4 × NVIDIA H100".
 std::string describe(const HostView& host) {
   const Topology& topology = host.topology;
   std::vector<std::string> packages;
@@ -75,7 +75,7 @@ std::string line_of(const ProcessView& process) {
   return numbers.data() + device_or_cores(process);
 }
 
-/// All processes of a host in one line: "  8 ranks, 8-15: GPUs 0-7; cores 0-63".
+/// Describes all processes of a host in one line: "  8 ranks, 8-15: GPUs 0-7; cores 0-63".
 std::string summary_of(const std::vector<const ProcessView*>& processes) {
   std::vector<int> ranks;
   std::vector<int> gpus;

@@ -13,10 +13,11 @@
 namespace lockstep {
 namespace {
 
-/// Polls of an idle communicator take well under a microsecond: about as long as waking a sleeper.
+/// A poll of an idle communicator takes well under a microsecond, which is about as long as waking a sleeping thread.
 constexpr int spins_with_a_processor_each = 2000;
 
-/// Tells machines apart even where two hosts are containers or network namespaces of one: the kernel's boot id.
+/// Returns the kernel's boot id, which is the same for two hosts that are containers or network namespaces of one
+/// machine, and differs between machines.
 std::string machine_identity(const std::string& host) {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -76,7 +77,7 @@ std::optional<ClusterView> gather_cluster(const World& world, const Topology& to
   for (const std::string& text : records) {
     const auto record = nlohmann::json::parse(text);
     view.processes.push_back(process_from_json(record.at("process")));
-    // Nodes are numbered by their lowest rank, so the hosts arrive in their order.
+    // Nodes are numbered by their lowest rank, so the hosts arrive in the order of nodes.
     if (record.contains("host")) view.hosts.push_back(host_from_json(record.at("host")));
   }
   view.warnings = binding_warnings(view);

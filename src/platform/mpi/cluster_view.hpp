@@ -13,18 +13,19 @@
 
 namespace lockstep {
 
-/// This rank's node as its ranks see it together.
+/// The data that all ranks of a node know about it.
 struct NodeView {
-  std::vector<CpuSet> bound_pus;  ///< by local rank
-  std::optional<int> gpu;         ///< this rank's, as an index into the topology's GPUs
-  int spins_before_yield = 0;     ///< advice for `WaitPolicy`: 0 where local ranks outnumber their processors
+  std::vector<CpuSet> bound_pus;  ///< binding of each local rank
+  std::optional<int> gpu;         ///< this rank's GPU, as an index into the topology's GPUs
+  int spins_before_yield = 0;     ///< for `WaitPolicy`; 0 if local ranks have fewer processors than threads
 };
 
-/// What each rank of a group chooses its GPU by, by rank: `gpus` of its topology, and what it is bound to. Collective
-/// over the group. @throws Error{transport}
+/// Gathers the input for choosing the GPU of each rank of a group: the `gpus` of its topology and its binding.
+/// Collective over the group. @throws Error{transport}
 std::vector<GpuChoices> gather_gpu_choices(const MpiGroup& group, const Topology& topology);
 
-/// Collective over the node. @param threads_per_rank ≥ 1, that compute at the same time
+/// Gathers the NodeView of this rank's node. Collective over the node.
+/// @param threads_per_rank  number of threads of a rank that compute at the same time, ≥ 1
 /// @throws Error{transport}
 NodeView gather_node(const World& world, const Topology& topology, int threads_per_rank = 1);
 
@@ -34,38 +35,38 @@ struct ProcessView {
   int node = 0;
   int local_rank = 0;
   std::int64_t pid = 0;
-  CpuSet pus;                 ///< that it may run on
-  CpuSet cores;               ///< those PUs' cores, by number on its machine
-  bool bound = false;         ///< whether that is less than the whole machine
-  std::optional<int> device;  ///< index of its GPU among those it sees; tasks may see different ones
-  Gpu gpu;                    ///< meaningful with `device` only
+  CpuSet pus;                 ///< PUs on which it may run
+  CpuSet cores;               ///< cores of these PUs, by their number on the machine
+  bool bound = false;         ///< whether these are fewer than all of the machine
+  std::optional<int> device;  ///< index of its GPU among those it sees; ranks may see different ones
+  Gpu gpu;                    ///< valid only with `device`
 };
 
 struct HostView {
   std::string name;
-  std::string machine;  ///< the same for "hosts" that are containers or namespaces of one machine
-  Topology topology;    ///< `bound_pus` is its first rank's
+  std::string machine;  ///< the same for hosts that are containers or namespaces of one machine
+  Topology topology;    ///< `bound_pus` is that of its first rank
 };
 
-/// The whole job, as a person wants to see it.
+/// The whole job, for display.
 struct ClusterView {
-  std::vector<HostView> hosts;         ///< by node index
-  std::vector<ProcessView> processes;  ///< by rank
+  std::vector<HostView> hosts;         ///< host of each node
+  std::vector<ProcessView> processes;  ///< process of each rank
   std::vector<std::string> warnings;
 };
 
-/// Collective over the world. @return the view on rank 0, nothing elsewhere
+/// Gathers the view of the whole job. Collective over the world. @return the view on rank 0, nothing on other ranks
 /// @throws Error{transport}
 std::optional<ClusterView> gather_cluster(const World& world, const Topology& topology, const NodeView& node);
 
-/// Warnings about the binding of processes, machine by machine.
+/// Returns warnings about the binding of processes, machine by machine.
 std::vector<std::string> binding_warnings(const ClusterView& view);
 
-/// Host → process → global rank, local rank → device or cores; warnings beneath. One line a process up to 32 processes,
-/// one line a host beyond; what is longer than `columns` is broken. Ends with a newline.
+/// Formats host → process → global rank, local rank → device or cores, followed by warnings. Up to 32 processes have
+/// one line each; with more, each host has one line. Lines longer than `columns` are broken. Ends with a newline.
 std::string format_table(const ClusterView& view, std::size_t columns = 100);
 
-/// The same as one JSON object: {"ranks", "nodes", "warnings":[…], "hosts":[{"name", "machine", "node", "pus",
+/// Formats the view as one JSON object: {"ranks", "nodes", "warnings":[…], "hosts":[{"name", "machine", "node", "pus",
 /// "packages":[…], "numa_nodes":[…], "cores":[…], "caches":[…], "gpus":[…], "processes":[{"rank", "node", "local_rank",
 /// "pid", "pus", "cores", "bound", "gpu":{"device", "name", "vendor", "model", "uuid", "pci_bus_id", "near_pus"}}]}]}.
 /// Sets of processors are texts like "0-3,8"; "gpu" is null without one. Ends with a newline.

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Over MPI, on a communicator of its own: collective over `group`, which may be closed afterwards.
+/// Makes an Exchange over MPI, on its own communicator. Collective over `group`, which may be closed afterwards.
 /// @throws Error{transport}
 std::unique_ptr<Exchange> make_exchange(const MpiGroup& group);
 

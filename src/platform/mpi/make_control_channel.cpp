@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// Messages on a communicator of their own.
+/// Sends and receives texts as MPI messages on its own communicator.
 class MpiPost final : public ControlChannel::Post {
  public:
   explicit MpiPost(MpiGroup group) : group_(std::move(group)) {}
@@ -24,7 +24,7 @@ class MpiPost final : public ControlChannel::Post {
     if (!sent_->empty()) static_cast<void>(sent_.release());  // MPI may still read it
   }
 
-  /// Destructors call this, which may run after MPI.
+  /// Does nothing if MPI has ended, because destructors call this.
   void send(const std::vector<int>& ranks, const std::string& text, Delivery delivery) override {
     if (mpi_has_ended()) return;
     drop_what_has_left();
@@ -43,7 +43,8 @@ class MpiPost final : public ControlChannel::Post {
                         [](const Sent& sent) { return sent.delivery == Delivery::acknowledged; });
   }
 
-  /// What MPI has not sent at once, as before two hosts have a connection, it sends as it is called.
+  /// Calls MPI until it has sent everything: MPI sends a message that could not leave at once, for instance before two
+  /// hosts are connected, only while it is called.
   void push() override {
     constexpr std::chrono::milliseconds at_most{20};
     const auto begin = std::chrono::steady_clock::now();
@@ -76,7 +77,7 @@ class MpiPost final : public ControlChannel::Post {
     std::vector<MPI_Request> requests;
   };
 
-  /// @return whether nothing is left
+  /// @return whether no message is left
   bool drop_what_has_left() {
     sent_->remove_if([](Sent& sent) {
       int done = 0;

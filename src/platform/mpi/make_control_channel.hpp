@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Over MPI: collective over `group`, which may be closed afterwards. Where ranks of a node cannot share memory, they
-/// send messages. @param shape  the group's. @throws Error{transport}
+/// Makes a ControlChannel over MPI. Collective over `group`, which may be closed afterwards. If ranks of a node cannot
+/// share memory, they send messages. @param shape  the shape of the group. @throws Error{transport}
 std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape);
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@
 namespace lockstep {
 namespace {
 
-/// What this process has left: of 47 bits, half are for everything else.
+/// Returns the addresses that this process has left. Of 47 bits, half are for other uses.
 std::int64_t addresses_left() {
   std::int64_t all = std::int64_t{1} << 46;
   rlimit limit{};
@@ -34,7 +34,7 @@ std::int64_t addresses_left() {
   return std::max<std::int64_t>(all - pages_in_use * page_bytes(), 0);
 }
 
-/// A file takes a sixteenth of the addresses that are left, so that there are some for many more.
+/// Returns the size of a heap. One file takes a sixteenth of the addresses that are left, so that many more files fit.
 Bytes heap_size(int ranks, const NodeMemoryOptions& options, std::int64_t addresses) {
   const Bytes wanted = options.heap_bytes.value_or(installed_memory());
   const std::int64_t most = addresses / 16 / ranks;
@@ -43,15 +43,15 @@ Bytes heap_size(int ranks, const NodeMemoryOptions& options, std::int64_t addres
 
 std::uint64_t random_nonce() {
   std::random_device random;
-  return (std::uint64_t{random()} << 32 | random()) | 1;  // never what an empty file holds
+  return (std::uint64_t{random()} << 32 | random()) | 1;  // never 0, as in an empty file
 }
 
-/// What a rank brings: how it could take part, and the files that it holds.
+/// The data that a rank contributes: its capabilities, and the files that it holds.
 struct Candidate {
   Bytes control;
   bool membarrier = false;
   std::int64_t addresses = 0;
-  std::vector<std::pair<std::uint64_t, int>> files;  ///< nonce, and which member of it this process is
+  std::vector<std::pair<std::uint64_t, int>> files;  ///< nonce of the file, and this process's number among its members
 };
 
 std::string to_text(const Candidate& candidate) {
@@ -69,7 +69,7 @@ Candidate candidate_from(const std::string& text) {
   return candidate;
 }
 
-/// The number of a rank among a file's members; nothing if it does not hold it.
+/// Returns the number of a rank among a file's members; nothing if it does not hold the file.
 std::optional<int> member_of(const Candidate& candidate, std::uint64_t nonce) {
   for (const auto& [held, member] : candidate.files) {
     if (held == nonce) return member;
@@ -77,11 +77,11 @@ std::optional<int> member_of(const Candidate& candidate, std::uint64_t nonce) {
   return std::nullopt;
 }
 
-/// What rank 0 tells the others before they fetch its file.
+/// The data that rank 0 sends to the others before they open its file.
 struct Handshake {
   NodeLayout layout;
   std::uint64_t nonce = 0;
-  pid_t process = 0;  ///< whose `descriptor` it is
+  pid_t process = 0;  ///< process that has `descriptor` open
   int descriptor = -1;
   FileIdentity file;
 };
@@ -102,8 +102,8 @@ Handshake handshake_from(const std::string& text) {
   return handshake;
 }
 
-/// The way of one rank into the node's memory, in steps. After each step all ranks hear whether all succeeded; so none
-/// waits for one that gave up.
+/// Joins one rank to the node's memory, in steps. After each step all ranks learn whether all have succeeded, so that
+/// none waits for one that gave up.
 class Join {
  public:
   Join(const MpiGroup& node, const NodeMemoryOptions& options)
@@ -120,7 +120,8 @@ class Join {
   }
 
  private:
-  /// Asked by all alike: a rank that does not register could not be reached by the others' barriers.
+  /// Registers for barriers on all ranks alike, because the barriers of others cannot reach a rank that is not
+  /// registered.
   void exchange_candidates() {
     Candidate mine{.control = whole_pages(options_.control_bytes),
                    .membarrier = options_.membarrier && register_for_barriers(BarrierReach::node),
@@ -143,7 +144,7 @@ class Join {
            std::to_string(odd->control.value) + " bytes, local rank 0 one of " + std::to_string(first.value);
   }
 
-  /// The first of rank 0's files that all ranks hold: on all of them the same.
+  /// Finds the first of rank 0's files that all ranks hold. The result is the same on all ranks.
   bool find_file() {
     for (const auto& [nonce, member] : candidates_[0].files) {
       plan_.member_of_rank.clear();
@@ -199,7 +200,7 @@ class Join {
     if (found.open()) map(std::move(found));
   }
 
-  /// To the ranks to which /proc does not show the file.
+  /// Passes the file to ranks to which /proc does not show it.
   void pass_over_a_socket(std::string& why_not) {
     const auto missing = all_gather_numbers(node_, file_ == nullptr ? 1 : 0);
     if (std::find(missing.begin(), missing.end(), 1) == missing.end()) return;
@@ -233,7 +234,8 @@ class Join {
     }
   }
 
-  /// Makes one step. Collective. @return the first rank's reason that it failed; empty if it succeeded everywhere
+  /// Runs one step. Collective. @return the reason of the first rank on which it failed; empty if it succeeded on all
+  /// ranks
   std::string first_failure(void (Join::*step)()) {
     std::string mine;
     try {
@@ -249,8 +251,8 @@ class Join {
     return {};
   }
 
-  /// Shorter than the group's, so that a rank which waits here for one that is stopped gives up before the others ask
-  /// who has not come.
+  /// Returns a deadline shorter than the group's, so that a rank that waits here for a stopped rank gives up before the
+  /// others ask which ranks are missing.
   [[nodiscard]] std::chrono::milliseconds passing_deadline() const {
     if (node_.handle().rendezvous == nullptr) return options_.deadline;
     const auto half = std::chrono::duration_cast<std::chrono::milliseconds>(node_.handle().deadline / 2);
@@ -264,10 +266,10 @@ class Join {
   int ranks_;
   const NodeMemoryOptions& options_;
   std::vector<std::shared_ptr<NodeFile>> held_;
-  std::vector<Candidate> candidates_;  // by rank
+  std::vector<Candidate> candidates_;  // candidate of each rank
   Handshake handshake_;
   std::unique_ptr<DescriptorSender> sender_;
-  std::string socket_;  // its name
+  std::string socket_;  // name of the sender's socket
   std::shared_ptr<NodeFile> file_;
   std::optional<std::int64_t> area_;
   GroupPlan plan_;

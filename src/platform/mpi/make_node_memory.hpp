@@ -9,11 +9,11 @@
 
 namespace lockstep {
 
-/// Ranks that are processes. Collective over `node`, which has ranks of one node only. Groups that were made from one
-/// World, or from one adopted communicator, share the node's memory: where all ranks of `node` hold some already, it is
-/// used; else they make some of their own.
-/// @param why_not  the reason where nothing is returned; names the rank and its host
-/// @return nothing on every rank if any of them cannot take part
+/// Makes node memory for ranks that are processes. Collective over `node`, whose ranks are on one node. Groups that
+/// were made from one World, or from one adopted communicator, share the node's memory: if all ranks of `node` hold the
+/// same memory already, it is used; otherwise they make new memory.
+/// @param why_not  set to the reason if null is returned; it names the rank and its host
+/// @return null on every rank if any of them cannot take part
 /// @throws Error{transport} from MPI
 std::shared_ptr<NodeMemory> make_node_memory(const MpiGroup& node, const NodeMemoryOptions& options,
                                              std::string& why_not);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// For rooms that speak MPI: the checked call, and the communicator inside a group. Never included by a public header.
+// The checked MPI call, and the communicator inside a group, for rooms that use MPI. No public header includes this
+// one.
 
 #include <mpi.h>
 
@@ -24,38 +25,40 @@ class Watchdog;
 
 struct MpiGroup::Handle {
   MPI_Comm communicator = MPI_COMM_NULL;
-  std::shared_ptr<NodeFiles> node_files = nullptr;   // what this process shares with others of its node
-  std::shared_ptr<Rendezvous> rendezvous = nullptr;  // null: the group waits without a deadline
-  std::vector<int> original_ranks = {};              // by rank: its number in the group that all others are made from
-  std::uint64_t number = 0;                          // of the group, the same on all its ranks
-  std::chrono::duration<double> deadline{};          // of each collective step, for its ranks to take part
-  mutable std::int64_t descendants = 0;              // groups that have been made from this one
+  std::shared_ptr<NodeFiles> node_files = nullptr;      // files that this process shares with others of its node
+  std::shared_ptr<Rendezvous> rendezvous = nullptr;     // null: the group waits without a deadline
+  std::vector<int> original_ranks = {};                 // for each rank: its rank in the group that all others are made
+                                                        // from
+  std::uint64_t number = 0;                             // number of the group, the same on all its ranks
+  std::chrono::duration<double> deadline{};             // how long each collective step waits for its ranks
+  mutable std::int64_t descendants = 0;                 // groups that have been made from this one
   mutable std::optional<Error> failure = std::nullopt;  // a step has failed: the ranks are no longer in step
 };
 
 struct MpiGroup::Members {
-  std::vector<std::string> hosts;  // by rank
+  std::vector<std::string> hosts;  // host of each rank
   ClusterShape shape;
 };
 
-/// The group's communicator, its errors returned. Valid until the group is closed.
+/// The group's communicator, which returns its errors. Valid until the group is closed.
 /// @throws Error{invalid_argument} if the group is closed
 inline MPI_Comm communicator(const MpiGroup& group) { return group.handle().communicator; }
 
-/// Waits for a nonblocking collective call on the group's communicator to complete, for its deadline at most.
-/// @param buffers  what the call reads and writes; it is kept until the program ends where the call does not complete
-/// @throws Error{timeout} that names the ranks which have not taken part, and the phase (`phase.hpp`);
-///         Error{transport}; what the group's earlier step has failed with
+/// Waits until a nonblocking collective call on the group's communicator completes, for at most the group's deadline.
+/// @param buffers  the buffers that the call reads and writes; if it does not complete, they are kept until the program
+///         ends
+/// @throws Error{timeout} that names the ranks that have not taken part and the phase (`phase.hpp`); Error{transport};
+///         the error of an earlier failed step of the group
 void await(const MpiGroup& group, MPI_Request request, std::shared_ptr<void> buffers = nullptr);
 
-/// A group of the ranks of somebody else's communicator, of which nothing changes. Collective over it.
-/// @param watchdog  sees to MPI's blocking calls; may be null
-/// @throws Error{timeout} unless all its ranks call this within `deadline`: names those that have not; Error{transport}
+/// Makes a group of the ranks of a foreign communicator, which does not change. Collective over that communicator.
+/// @param watchdog  watches MPI's blocking calls; may be null
+/// @throws Error{timeout} unless all its ranks call this within `deadline`, naming those that have not;
+///         Error{transport}
 MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline,
                       std::shared_ptr<Watchdog> watchdog = nullptr);
 
-/// The numbers that the ranks of `part` have in `whole`, by rank of `part`. Does not communicate. @throws
-/// Error{transport}
+/// Returns the rank in `whole` of each rank of `part`. Does not communicate. @throws Error{transport}
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part);
 
 /// The name of this process's host.

@@ -34,7 +34,7 @@ std::vector<int> some_of(const std::vector<int>& all, const std::vector<int>& at
   return some;
 }
 
-/// The handle of a group that is made from one with this handle. All ranks make their groups in the same order.
+/// Makes the handle of a group that is derived from the group of this handle. All ranks make groups in the same order.
 std::unique_ptr<MpiGroup::Handle> descendant_of(const MpiGroup::Handle& handle) {
   Fnv1a number;
   number.add(static_cast<std::int64_t>(handle.number));
@@ -46,7 +46,8 @@ std::unique_ptr<MpiGroup::Handle> descendant_of(const MpiGroup::Handle& handle) 
                                                              .deadline = handle.deadline});
 }
 
-/// Lets all ranks come to a call of MPI that blocks, in time. A group that has no deadline waits in the call itself.
+/// Waits, within the deadline, until all ranks arrive at a blocking call of MPI. A group without a deadline waits in
+/// the call itself.
 void await_all(const MpiGroup& group) {
   if (group.handle().rendezvous != nullptr) barrier(group);
 }
@@ -90,8 +91,8 @@ void MpiGroup::set_deadline(std::chrono::duration<double> deadline) {
   handle_->deadline = deadline;
 }
 
-// MPI makes communicators in calls that block. All ranks come to them together, so that only one that stops within the
-// few microseconds of such a call keeps the others there; then the watchdog speaks.
+// MPI's calls that make communicators block. All ranks enter them together, so only a rank that stops within the few
+// microseconds of such a call keeps the others waiting; the watchdog reports this.
 
 MpiGroup MpiGroup::dup() const {
   auto copy = descendant_of(handle());
@@ -117,7 +118,7 @@ std::optional<MpiGroup> MpiGroup::split(std::optional<int> color, int key) const
   return MpiGroup(std::move(part), std::move(members));
 }
 
-/// A communicator whose ranks are no longer in step is left to MPI: calls of theirs may still be under way in it.
+/// A communicator whose ranks are no longer in step is not freed, because calls may still be under way in it.
 void MpiGroup::close() {
   if (handle_ == nullptr) return;
   const std::unique_ptr<Handle> handle = std::move(handle_);

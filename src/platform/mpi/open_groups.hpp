@@ -8,28 +8,28 @@
 
 namespace lockstep {
 
-/// A group that was made of a World's ranks and is open. It is used on the thread that made it.
+/// An open group that was made from a World's ranks. It is used on the thread that made it.
 class OpenGroup {
  public:
   virtual ~OpenGroup() = default;
-  /// Collective. @throws Error, also where an operation is under way
+  /// Collective. @throws Error, also if an operation is under way
   virtual void close() = 0;
-  /// Lets the operations of the other ranks fail, and makes no MPI calls from then on.
+  /// Makes the operations of the other ranks fail, and makes no MPI calls afterwards.
   virtual void abandon(std::string_view why) noexcept = 0;
 };
 
-/// The groups of a World that are open, in the order in which they were made. The World closes them before MPI ends.
+/// The open groups of a World, in the order in which they were made. The World closes them before MPI ends.
 class OpenGroups {
  public:
   void add(OpenGroup& group) { groups_.push_back(&group); }
   void remove(const OpenGroup& group) { std::erase(groups_, &group); }
 
-  /// Keeps what a group's destructor found and could not throw.
+  /// Keeps an exception that a group's destructor could not throw.
   void keep(std::exception_ptr failure) {
     if (!failure_) failure_ = std::move(failure);
   }
 
-  /// Closes the last first, as destructors would. @throws what was kept, once; as OpenGroup::close
+  /// Closes the groups, the last one first, as destructors would. @throws the kept exception, once; as OpenGroup::close
   void close_all() {
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     while (!groups_.empty()) {

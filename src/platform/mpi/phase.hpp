@@ -11,18 +11,18 @@ namespace lockstep {
 
 class Rendezvous;
 
-/// What this rank and the others of a group are about to do together, for as long as this object lives: by it, those
-/// that wait in vain say what for. Phases may be nested.
+/// Names the task that the ranks of a group have in common while this object exists. Errors of ranks that wait in vain
+/// name this task. Phases may be nested.
 class Phase {
  public:
   enum class Kind {
     exchange,  ///< "rank 3 has not joined in <what>"
-    work,      ///< what each rank does by itself: "rank 3 has not finished <what>"
+    work,      ///< each rank works by itself: "rank 3 has not finished <what>"
   };
   using Seconds = std::chrono::duration<double>;
 
   /// @param what   a gerund phrase: "loading the data set mnist"
-  /// @param extra  that the work is known to take on one rank, in addition to the group's deadline
+  /// @param extra  time that the work is known to take on one rank, in addition to the group's deadline
   Phase(const MpiGroup& group, std::string what, Kind kind = Kind::exchange, Seconds extra = Seconds(0));
   Phase(const Phase&) = delete;
   Phase& operator=(const Phase&) = delete;

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Fields in a fixed order, each ended by a byte that no message contains.
+// Fields are in a fixed order, each terminated by a byte that no message contains.
 constexpr char end_of_field = '\0';
 
 template <typename Number>

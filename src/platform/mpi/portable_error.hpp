@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// An error as bytes that another rank of the same program can read; its peers and its source location stay behind.
+/// Serialize an error for another rank of the same program, without its peers and source location.
 std::string to_text(const Error& error);
 Error error_from_text(const std::string& text);
 

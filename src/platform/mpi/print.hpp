@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// Writes "program: what" on standard error, in one line and one write, so that lines of several ranks do not mix. Only
-/// what stands for a program's main prints: `run`, and the destructor of a World that cannot tell anybody else.
+/// Writes "program: what" to standard error as one line in one write, so that lines of several ranks do not mix. Only
+/// code in the place of a program's main calls it: `run`, and the destructor of a World without another way to report.
 void print_error(std::string_view program, std::string_view what);
 
-/// Flushes standard output. @return why some of it could not be written; nothing where all is written
+/// Flushes standard output. @return why some of it could not be written; nothing if all is written
 std::optional<std::string> flush_output();
 
 }  // namespace lockstep

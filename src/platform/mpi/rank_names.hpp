@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// "rank 3 on host2", "ranks 0 on host1, 3 on host2 and 14 more".
-/// @param host_of  of a rank; an empty text where it is unknown
+/// Lists ranks: "rank 3 on host2", "ranks 0 on host1, 3 on host2 and 14 more".
+/// @param host_of  returns the host of a rank; an empty text if it is unknown
 template <typename HostOf>
 std::string rank_names(const std::vector<int>& ranks, const HostOf& host_of) {
   constexpr std::size_t most = 8;

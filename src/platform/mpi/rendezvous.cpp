@@ -32,7 +32,7 @@ std::string in_seconds(Seconds time) {
   return text.data();
 }
 
-/// One rank's wait for one call.
+/// The wait of one rank for one call.
 class Wait {
  public:
   Wait(Rendezvous& place, const Rendezvous::Meeting& meeting)
@@ -62,7 +62,7 @@ class Wait {
   struct Other {
     std::string host;
     std::string what;
-    bool waits_here = false;  ///< in the same group
+    bool waits_here = false;  ///< whether it waits in the same group
   };
 
   static bool passed(Clock::time_point since, Seconds time) { return Clock::now() - since > time; }
@@ -71,7 +71,7 @@ class Wait {
   [[nodiscard]] bool is_listener() const { return is_one(place_.rank(), listeners()); }
   static bool is_one(int rank, const std::vector<int>& of) { return std::find(of.begin(), of.end(), rank) != of.end(); }
 
-  /// A process that was stopped itself and goes on has not waited meanwhile.
+  /// Extends deadlines by the time in which this process was stopped, because it did not wait then.
   void leave_out_own_absence() {
     const Clock::time_point now = Clock::now();
     const auto away = now - std::exchange(polled_at_, now);
@@ -79,7 +79,7 @@ class Wait {
     if (away > Seconds(0.5) && asked_at_) *asked_at_ += away;
   }
 
-  /// The first milliseconds are those in which ranks come that were started together.
+  /// Yields in the first milliseconds, in which ranks that were started together arrive, and sleeps afterwards.
   void pause() const {
     if (passed(begin_, std::chrono::milliseconds(5))) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -148,8 +148,8 @@ class Wait {
     }
   }
 
-  /// A listener waits for one grace period, and for another two if a listener before it is there to speak; so does a
-  /// rank that is no listener.
+  /// Gives the verdict, or waits on. A listener waits for one grace period, and for two more if an earlier listener
+  /// also waits and can give the verdict; so does a rank that is no listener.
   void judge() {
     if (!passed(*asked_at_, grace_)) return;
     if (!is_late() && questions_.empty()) return take_questions_back();
@@ -177,7 +177,8 @@ class Wait {
     return found != others_.end() && found->second.waits_here;
   }
 
-  /// A rank that has asked may have given up by now, unless it takes its question back.
+  /// Whether this rank may continue after its call. A rank that has asked may have given up, unless it takes its
+  /// question back.
   bool may_go_on() {
     if (!completed_at_) completed_at_ = Clock::now();
     if (questions_.empty()) return true;
@@ -202,7 +203,7 @@ class Wait {
     return rank_names(ranks, [this](int rank) { return host_of(rank); });
   }
 
-  /// This rank and those that have answered.
+  /// Returns this rank and those that have answered.
   [[nodiscard]] std::vector<int> present() const {
     std::set<int> ranks{place_.rank()};
     for (const auto& [rank, other] : others_) ranks.insert(rank);
@@ -211,7 +212,7 @@ class Wait {
 
   [[nodiscard]] Error who_is_missing() const {
     std::vector<int> missing;
-    std::map<std::string, std::vector<int>> elsewhere;  // by what they wait for
+    std::map<std::string, std::vector<int>> elsewhere;  // ranks by the task for which they wait
     for (const int rank : asked_) {
       const auto found = others_.find(rank);
       if (found == others_.end()) {
@@ -251,15 +252,15 @@ class Wait {
   Seconds deadline_;
   Seconds grace_;
   std::uint64_t meeting_;
-  std::uint64_t number_;  // of this wait
+  std::uint64_t number_;  // number of this wait
   Clock::time_point begin_ = Clock::now();
   Clock::time_point polled_at_ = begin_;
   std::optional<Clock::time_point> asked_at_;
   std::optional<Clock::time_point> completed_at_;
   std::set<int> asked_;
   std::set<int> questions_;      // members whose deadline has passed
-  std::set<int> callers_;        // who has asked, for whatever group
-  std::map<int, Other> others_;  // who has asked or answered
+  std::set<int> callers_;        // ranks that have asked, in any group
+  std::map<int, Other> others_;  // ranks that have asked or answered
 };
 
 }  // namespace
@@ -286,7 +287,7 @@ void Rendezvous::close() {
   if (!has_told_) LOCKSTEP_MPI(MPI_Comm_free(&communicator_));
 }
 
-/// Nobody waits for this to be received, least of all from a rank that does not come: the text is kept for ever.
+/// Sends without waiting for the receiver, which may never come, so the text is kept until the program ends.
 void Rendezvous::tell(int rank, const std::string& text) {
   static auto& kept = *std::make_unique<std::deque<std::string>>().release();
   const std::string& sent = kept.emplace_back(text);

@@ -15,33 +15,33 @@
 
 namespace lockstep {
 
-/// Where ranks wait for each other with a deadline: for a group and all groups that are made from it, since a rank that
-/// one group waits for may itself be waiting in another.
+/// Lets ranks wait for each other with a deadline. One object serves a group and all groups that are made from it,
+/// because a rank that one group waits for may itself be waiting in another.
 ///
-/// A rank whose deadline passes asks the others of its group. Those that are waiting too, in whatever group, answer
-/// with what they wait for; those that do not answer within a grace period are elsewhere: they compute, read a file,
-/// are stopped or dead. At most eight ranks of a group, its listeners, ask all of it, so that a large job sends few
-/// messages; the others ask the listeners. The first listener that waits gives the verdict, which the others repeat as
-/// a consequence. A rank whose call completes meanwhile goes on and takes its question back.
+/// A rank whose deadline passes asks the other ranks of its group. Ranks that wait too, in any group, answer with the
+/// task that they wait for. Ranks that do not answer within a grace period compute, read a file, are stopped or dead.
+/// At most eight ranks of a group, its listeners, ask all of it, so that a large job sends few messages; the other
+/// ranks ask the listeners. The first listener that waits gives the verdict, which the others repeat as a consequence.
+/// A rank whose call completes meanwhile continues and takes its question back.
 class Rendezvous {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  /// The ranks that wait, and how long they do.
+  /// The ranks that wait, and their deadline.
   struct Meeting {
-    std::uint64_t group;              ///< its number, the same on all its ranks
-    const std::vector<int>& members;  ///< by rank of the waiting group: its rank in `communicator`
+    std::uint64_t group;              ///< number of the group, the same on all its ranks
+    const std::vector<int>& members;  ///< for each rank of the waiting group, its rank in `communicator`
     Seconds deadline;
   };
 
-  /// @param communicator  for questions and answers
-  /// @param tag           of these messages
+  /// @param communicator  carries questions and answers
+  /// @param tag           tag of these messages
   Rendezvous(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog> watchdog);
 
   /// @throws Error{timeout}; Error{transport}
   void wait(MPI_Request& request, const Meeting& meeting);
 
-  /// Names of the hosts by rank, once they are known.
+  /// Sets the names of the hosts by rank, once they are known.
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
   [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
   [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
@@ -50,17 +50,17 @@ class Rendezvous {
     phases_.push_back({std::move(what), kind, extra});
   }
   void end() { phases_.pop_back(); }
-  /// What this rank is doing: "making a communicator (sharing memory of the node)".
+  /// The current task of this rank: "making a communicator (sharing memory of the node)".
   [[nodiscard]] std::string what() const;
   [[nodiscard]] Phase::Kind kind() const { return phases_.empty() ? Phase::Kind::exchange : phases_.back().kind; }
 
-  /// What this rank is doing may take so long in addition to a deadline.
+  /// The time that the current task may take in addition to a deadline.
   [[nodiscard]] Seconds extra() const;
 
-  /// Frees the communicator. Only if no question was ever sent: its answers may still be under way.
+  /// Frees the communicator, unless this rank has sent a message, because answers may still be under way then.
   void close();
 
-  /// Numbers this rank's waits.
+  /// Returns the number of this rank's next wait.
   std::uint64_t next_wait() { return ++waits_; }
   [[nodiscard]] MPI_Comm communicator() const { return communicator_; }
   [[nodiscard]] int tag() const { return tag_; }

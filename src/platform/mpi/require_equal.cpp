@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// What ends a name and a value: bytes that no text of a user holds.
+// Separators after a name and a value: bytes that no user's text contains.
 constexpr char after_name = '\x1f';
 constexpr char after_value = '\x1e';
 
@@ -38,7 +38,7 @@ Values values_from(const std::string& text) {
   return values;
 }
 
-/// Ranks that have the same value.
+/// Ranks with the same value.
 struct Party {
   std::string value;
   std::vector<int> ranks;
@@ -56,13 +56,13 @@ std::vector<Party> parties(const std::vector<Values>& all, const std::string& na
   return found;
 }
 
-/// "rank 3 on host2 has --lr 0.2"
+/// Names the ranks and their value: "rank 3 on host2 has --lr 0.2".
 std::string who_has(const MpiGroup& group, const Party& party, const std::string& name) {
   const std::string who = rank_names(party.ranks, [&](int rank) { return group.host_of(Rank{rank}); });
   return who + (party.ranks.size() == 1 ? " has " : " have ") + name + " " + party.value;
 }
 
-/// @param odd  gets the ranks that are named
+/// @param odd  the ranks that are named are added to it
 std::string complaint(const MpiGroup& group, std::vector<Party> all, const std::string& name, std::set<int>& odd) {
   std::string ending;
   const auto majority = std::find_if(all.begin(), all.end(), [&](const Party& p) {

@@ -8,16 +8,16 @@
 
 namespace lockstep {
 
-/// Something that a rank goes by and that all ranks must have alike, in words for its user.
+/// A setting that must be equal on all ranks, with its name and value as the user knows them.
 struct Setting {
   std::string name;
   std::string value;
 };
 
-/// Compares what all ranks bring. To be called before they exchange anything that depends on it. Collective.
+/// Compares the settings of all ranks. Call it before ranks exchange anything that depends on them. Collective.
 /// @throws Error{mismatch}, the same on every rank (`Error::is_on_every_rank`), unless all are equal: "rank 3 on host2
-///         has --lr 0.2, the other 15 have 0.1". Its peers are the ranks that differ from the majority, or all where
-///         there is none; Error{transport}
+///         has --lr 0.2, the other 15 have 0.1". Its peers are the ranks that differ from the majority, or all if there
+///         is none; Error{transport}
 /// @cost two all-gathers, of a number and of the texts
 void require_equal(const MpiGroup& group, const std::vector<Setting>& mine);
 

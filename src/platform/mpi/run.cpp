@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way into lockstep: runs a program's function in a World, and turns what it throws into one message and an exit
+// The entry into lockstep: runs a program's function in a World, and turns exceptions into one message and an exit
 // code.
 #include <cerrno>
 #include <chrono>
@@ -24,17 +24,17 @@
 namespace lockstep {
 namespace {
 
-/// How long the other ranks have to come to their ends after an error, of which they hear through their groups.
+/// How long to wait for the other ranks to end after an error, which they notice through their groups.
 constexpr std::chrono::seconds time_to_come{1};
-/// How long the rank that reports the cause of an error, and its launcher, have for ending this process. One that they
-/// do not end reports what it knows.
+/// How long this process waits for the rank that reports the cause of an error, and its launcher, to end it. If they do
+/// not, it reports what it knows.
 constexpr std::chrono::seconds time_to_be_ended{3};
-/// The time in which the launcher forwards what was printed before. It forwards each stream of each rank by itself.
+/// The time in which the launcher forwards earlier output. It forwards each stream of each rank separately.
 constexpr std::chrono::milliseconds time_to_forward{100};
-/// How long the whole end may take after an error.
+/// How long the whole shutdown may take after an error.
 constexpr std::chrono::seconds time_to_end{6};
 
-/// Ends this process unless it is destroyed in time: after a failure, MPI_Finalize may wait for messages that nobody
+/// Ends this process unless it is destroyed in time: after a failure, MPI_Finalize may wait for messages that no rank
 /// sends any more.
 class EndsInTime {
  public:
@@ -60,7 +60,7 @@ class EndsInTime {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_over_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last, because it uses the others
 };
 
 /// One run of a program's function, on this rank.
@@ -85,7 +85,7 @@ class Run {
       return end_before_start(error);
     }
     try {
-      const int code = with_output(body(*world_));  // before any rank ends, as the launcher may end the others then
+      const int code = with_output(body(*world_));  // before any rank ends: the launcher may then end the others
       world_->close();
       return code;
     } catch (const UsageError& error) {
@@ -105,8 +105,8 @@ class Run {
 
  private:
   void report(std::string_view what) const { print_error(options_.program, what); }
-  /// Reports why the job ends, below everything that it has printed. What the launcher itself says of the end comes
-  /// after it, unless mpi-scripts/launch.py holds this line back.
+  /// Reports why the job ends, after everything that it has printed. The launcher's own messages about the end follow
+  /// it, unless mpi-scripts/launch.py delays this line.
   void report_cause(std::string_view what) const {
     std::fflush(nullptr);
     std::this_thread::sleep_for(time_to_forward);
@@ -116,7 +116,7 @@ class Run {
     return "rank " + std::to_string(world_->rank().value) + " on " + world_->host() + ": ";
   }
 
-  /// The code to end with when all output is written, which is another one where it could not be.
+  /// Returns the exit code after flushing output: `code`, or an error if some output could not be written.
   [[nodiscard]] int with_output(int code) const {
     const auto failure = flush_output();
     if (!failure) return code;
@@ -124,7 +124,7 @@ class Run {
     return code == exit_success ? exit_error : code;
   }
 
-  /// Ends the job where there is no World.
+  /// Ends the job if there is no World.
   int end_before_start(const Error& error) const {
     if (error.is_on_every_rank()) {
       if (first_process(read_environment())) report(error.what());
@@ -134,19 +134,20 @@ class Run {
     report(error.what());
     World::abort(exit_error);
   }
-  /// Ends after an error that every rank has at the same point: rank 0 reports it.
+  /// Ends after an error that every rank has at the same point. Rank 0 reports it.
   int end_alike(const std::string& what, ExitCode code) {
     if (world_->rank() == 0) report_cause(what);
     return end_together(what, code);
   }
-  /// Ends after an error of this rank's own.
+  /// Ends after an error of this rank alone.
   int end_as_cause(const std::string& what) {
     report_cause(what);
     return end_together(what, exit_error);
   }
-  /// Closes the world, if all ranks come to their ends soon, and aborts the job otherwise. They hear of this rank's
-  /// error where they use a group, and not where they compute, or wait for something else.
-  /// @param to_report  if the job is aborted: what a rank knows of an error that another one should have reported
+  /// Closes the world if all ranks end soon, and aborts the job otherwise. Ranks notice this rank's error when they use
+  /// a group, but not while they compute or wait for something else.
+  /// @param to_report  reported if the job is aborted: this rank's knowledge of an error that another rank should have
+  ///         reported
   int end_together(const std::string& what, ExitCode code, const std::string& to_report = {}) {
     (void)flush_output();
     world_->open_groups()->abandon_all(what);

@@ -12,7 +12,7 @@ std::string mpi_library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   LOCKSTEP_MPI(MPI_Get_library_version(text.data(), &length));
-  // Libraries add their build and its configuration, after a comma or on further lines.
+  // Libraries append their build and its configuration, after a comma or on further lines.
   const std::string_view all = text.data();
   return std::string(all.substr(0, all.find_first_of(",\n")));
 }

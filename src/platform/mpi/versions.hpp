@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-/// The MPI library this process runs with, in its own words, e.g. "Open MPI v4.1.4". May be called before `World`.
+/// Returns the MPI library that this process runs with, e.g. "Open MPI v4.1.4", as the library names itself. It may be
+/// called before there is a World.
 std::string mpi_library_version();
 
 }  // namespace lockstep

@@ -15,8 +15,8 @@
 namespace lockstep {
 namespace {
 
-/// Ranks speak one after the other, and the first has half a second for its launcher to end the job, so that it is
-/// usually the only one.
+/// Delays the report of each rank by its number. The first rank has about half a second for its launcher to end the
+/// job, so that it is usually the only one that reports.
 std::chrono::duration<double> turn_of_this_rank() {
   const int number = process_number(read_environment()).value_or(0);
   return number == 0 ? Watchdog::Seconds(0) : Watchdog::Seconds(0.4 + 0.1 * std::min(number, 6));
@@ -59,8 +59,8 @@ void Watchdog::touch() {
   if (!calls_.empty()) calls_.back().begin = Clock::now();
 }
 
-/// It looks from time to time, so that who enters a call need not wake it. A process that was stopped itself and goes
-/// on has not waited meanwhile.
+/// Polls at an interval, so that entering a call need not wake this thread. The time in which the process was stopped
+/// does not count.
 void Watchdog::watch() {
   const auto interval = std::clamp<Seconds>(deadline_ / 20, Seconds(0.05), Seconds(2));
   std::unique_lock lock(mutex_);

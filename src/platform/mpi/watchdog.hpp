@@ -15,23 +15,23 @@
 
 namespace lockstep {
 
-/// A thread that notices when the process has been in one of MPI's blocking calls for longer than the deadline, which
-/// happens where another process stops in the middle of the same call. It does not call MPI.
+/// A thread that notices when the process has been in one of MPI's blocking calls for longer than the deadline. This
+/// happens if another process stops in the middle of the same call. The thread does not call MPI.
 class Watchdog {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  /// @param deadline  two seconds are added, in which ranks that know more speak first, and processes start
+  /// @param deadline  two seconds are added, in which processes start and better informed ranks report first
   /// @param on_stuck  called once, on the watchdog's thread; see WorldOptions::on_stuck
   Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
 
-  /// Calls may be nested; the innermost counts.
+  /// Enters a blocking call. Calls may be nested; the innermost counts.
   void enter(std::string call);
   void leave();
-  /// The current call has made progress: its time begins anew.
+  /// Restarts the time of the current call, which has made progress.
   void touch();
 
  private:
@@ -53,7 +53,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-/// Lets a watchdog, where there is one, watch over this process's time in a scope.
+/// Makes a watchdog, if there is one, watch a scope.
 class BlockingCall {
  public:
   BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call);

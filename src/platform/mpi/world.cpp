@@ -38,8 +38,8 @@ std::optional<Error> check_launch() {
   return Error(ErrorCode::mismatch, *mistake);
 }
 
-/// Whether this MPI library can be started by PMIx only. Open MPI 5 can. Open MPI 4 can unless it has been built with
-/// one of Slurm's older libraries, for which it then has a component, a file beside the library.
+/// Whether this MPI library can be started by PMIx only. This is true of Open MPI 5, and of Open MPI 4 unless it was
+/// built with one of Slurm's older libraries; it then has a component for that library, a file next to its own.
 bool needs_pmix() {
 #if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
   return true;
@@ -69,13 +69,13 @@ void initialize_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdo
   LOCKSTEP_MPI(MPI_Init_thread(nullptr, nullptr, levels[static_cast<std::size_t>(wanted)], &provided));
 }
 
-/// @return whether MPI was initialized here, and so has to be finalized here
+/// @return whether MPI was initialized here, and therefore has to be finalized here
 bool start_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdog) {
   int already = 0;
   LOCKSTEP_MPI(MPI_Initialized(&already));
   if (already == 0) initialize_mpi(wanted, watchdog);
   if (const auto error = check_launch()) {
-    if (already == 0) LOCKSTEP_MPI(MPI_Finalize());  // the verdict is the same on every rank, so all of them do
+    if (already == 0) LOCKSTEP_MPI(MPI_Finalize());  // the verdict is the same on every rank, so all of them finalize
     throw Error(*error).on_every_rank();
   }
   return already == 0;
@@ -122,11 +122,11 @@ World::~World() {
                                "; call World::close() before, or let lockstep::run make the World";
       notice_ ? notice_(text) : print_error("lockstep", text);
     }
-  } catch (...) {  // of no use to who is being destroyed
+  } catch (...) {  // the destructor cannot report it
   }
 }
 
-// mpirun of Open MPI 4.1.4 does not end where one rank aborts while another is in MPI_Finalize: so all come first.
+// mpirun of Open MPI 4.1.4 does not end if one rank aborts while another is in MPI_Finalize, so all ranks meet first.
 void World::close() {
   if (group_.closed()) return;
   open_groups_->close_all();
@@ -148,11 +148,11 @@ void World::abort(int exit_code) {
   MPI_Initialized(&is_initialized);
   MPI_Finalized(&is_finalized);
   if (is_initialized != 0 && is_finalized == 0) {
-    // MPICH's launcher throws away what it has not read when a job is aborted, and with it the reason.
+    // When a job is aborted, MPICH's launcher drops output that it has not read, such as the reason.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     MPI_Abort(MPI_COMM_WORLD, exit_code);
   }
-  std::_Exit(exit_code);  // also where MPI_Abort returns, against the standard
+  std::_Exit(exit_code);  // also if MPI_Abort returns, against the standard
 }
 
 }  // namespace lockstep

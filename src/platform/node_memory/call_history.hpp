@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// The last calls of a rank, each of two words whose meaning is known to who compares them. In memory that is zero at
-/// the start; one rank writes, and any rank of its node reads at any time.
+/// The last calls of a rank, with two words for each, whose meaning is defined by the code that compares them. It lies
+/// in memory that is zero at the start. One rank writes it, and any rank of its node may read it at any time.
 class CallHistory {
  public:
   struct Call {
@@ -22,13 +22,13 @@ class CallHistory {
   void note(const Call& call) {
     const std::uint64_t number = count_.load(std::memory_order_relaxed);
     Entry& next = entries_[number % remembered];
-    next.what.store(call.what, std::memory_order_release);  // whoever sees it sees the count before it, too
+    next.what.store(call.what, std::memory_order_release);  // a reader that sees it also sees the count before it
     next.hash.store(call.hash, std::memory_order_release);
     count_.store(number + 1, std::memory_order_release);
   }
-  /// How many calls there have been.
+  /// The number of calls so far.
   [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
-  /// The call of a number, from 0; nothing if it is not made yet, or is forgotten.
+  /// The call with this number, counted from 0; empty if it has not been made yet, or is no longer kept.
   [[nodiscard]] std::optional<Call> at(std::uint64_t number) const {
     if (number >= count()) return std::nullopt;
     const Entry& entry = entries_[number % remembered];

@@ -12,15 +12,17 @@
 
 namespace lockstep {
 
-/// A rank's control area of a channel's word, zero at the start. Only the rank itself asks on its board, and the first
-/// half of the first line is that of the node's first rank for all.
+/// A rank's control area in the memory of a ControlChannel, zero at the start. Each rank writes its questions on its
+/// own board. The fields from `closing` to `questions` are used only on the board of the node's first rank, by all
+/// ranks of the node.
 struct ControlBoard {
-  std::atomic<std::uint64_t> closing;    ///< who closed after the fewest operations, and after how many; else 0
-  std::atomic<std::uint32_t> leaving;    ///< how many ranks of the node have left
-  std::atomic<std::uint32_t> quiet;      ///< and of how many nothing is on its way any more
-  std::atomic<std::uint32_t> questions;  ///< how often a rank of the node has asked
+  std::atomic<std::uint64_t> closing;    ///< rank that closed after the fewest operations, and their number; 0: none
+                                         ///< has
+  std::atomic<std::uint32_t> leaving;    ///< number of ranks of the node that have left
+  std::atomic<std::uint32_t> quiet;      ///< number of them with no message under way
+  std::atomic<std::uint32_t> questions;  ///< number of questions that ranks of the node have asked
 
-  std::atomic<std::uint32_t> version;  ///< of the question; odd while it is written
+  std::atomic<std::uint32_t> version;  ///< version of the question; odd while it is written
   std::atomic<std::uint64_t> number;
   std::atomic<std::uint64_t> what;
   std::atomic<std::uint64_t> hash;
@@ -28,14 +30,14 @@ struct ControlBoard {
   void ask(const ControlChannel::Call& call) {
     const std::uint32_t before = version.load(std::memory_order_relaxed);
     version.store(before + 1, std::memory_order_relaxed);
-    number.store(call.number, std::memory_order_release);  // whoever sees one of them sees the odd version too
+    number.store(call.number, std::memory_order_release);  // a reader that sees one of these sees the odd version too
     what.store(call.what, std::memory_order_release);
     hash.store(call.hash, std::memory_order_release);
     version.store(before + 2, std::memory_order_release);
   }
 
-  /// @param seen  the version that was read last; becomes this one
-  /// @return nothing where there is nothing new, or it is being written
+  /// @param seen  the version that was read last; set to the version that this call reads
+  /// @return nothing if there is no new question, or it is being written
   std::optional<ControlChannel::Call> read(std::uint32_t& seen) const {
     const std::uint32_t now = version.load(std::memory_order_acquire);
     if (now == seen || now % 2 != 0) return std::nullopt;
@@ -48,11 +50,11 @@ struct ControlBoard {
 
   CallHistory calls;
 
-  /// Whom the rank waits for, as it answers those of its node who inquire.
+  /// The rank's answer to inquiries of its node: the ranks that it waits for.
   static constexpr std::size_t most_awaited = 128;
-  alignas(64) std::atomic<std::uint32_t> inquiries;  ///< how often others have inquired
+  alignas(64) std::atomic<std::uint32_t> inquiries;  ///< number of inquiries by other ranks
   std::atomic<std::uint32_t> answer_version;         ///< odd while the answer is written
-  std::atomic<std::uint32_t> answered;               ///< the number of inquiries that the answer is for
+  std::atomic<std::uint32_t> answered;               ///< number of inquiries that the answer covers
   std::atomic<std::uint32_t> is_busy;
   std::atomic<std::uint32_t> awaited_ranks;
   std::array<std::atomic<std::int32_t>, most_awaited> awaited;
@@ -67,7 +69,7 @@ struct ControlBoard {
     answered.store(inquiry, std::memory_order_release);
     answer_version.store(before + 2, std::memory_order_release);
   }
-  /// The answer to an inquiry of this number or a later one; nothing if there is none yet, or it is being written.
+  /// The answer to the inquiry of this number or a later one; empty if there is none yet, or it is being written.
   [[nodiscard]] std::optional<ControlChannel::Standing> read_answer(std::uint32_t inquiry) const {
     const std::uint32_t now = answer_version.load(std::memory_order_acquire);
     const auto is_earlier = static_cast<std::int32_t>(answered.load(std::memory_order_acquire) - inquiry) < 0;

@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-/// Who closed, and after how many operations, in one word that is 0 until somebody has.
+/// `ControlBoard::closing` holds a number of operations and, in the lowest bits, the rank plus one. It is 0 until a
+/// rank has closed.
 constexpr unsigned rank_bits = 24;
 
 bool contains(const std::vector<int>& ranks, int rank) {
@@ -38,7 +39,7 @@ ControlChannel::ControlChannel(Member member, std::shared_ptr<NodeMemory> word, 
   questions_.reserve(static_cast<std::size_t>(member_.ranks));  // a step of training that waits allocates nothing
 }
 
-/// A rank that has left in good order must not seem lost to those of its node that have not.
+/// A rank that has left in order must not seem lost to ranks of its node that have not left.
 ControlChannel::~ControlChannel() {
   if (has_left_) word_->close();
 }
@@ -72,7 +73,7 @@ void ControlChannel::tell_now() noexcept {
   try {
     tend();
     post_->push();
-  } catch (const std::exception&) {  // then nobody can be told
+  } catch (const std::exception&) {  // nobody can be notified then
   }
 }
 
@@ -136,7 +137,7 @@ std::optional<std::size_t> ControlChannel::local_rank_of(int rank) const {
   return static_cast<std::size_t>(found - member_.node.begin());
 }
 
-/// As many as a message can well carry.
+/// Returns the last calls, limited to a number that fits into a message.
 std::vector<ControlChannel::Call> ControlChannel::last_calls() const {
   constexpr std::uint64_t most = 16;
   const std::uint64_t count = own_calls_->count();
@@ -246,7 +247,7 @@ void ControlChannel::tend() {
   if (post_ == nullptr) return;
   if (const auto alarm = word_->given_up()) {
     has_told_ = true;
-    // What came from another node has been sent to everybody there.
+    // If the alarm came from another node, all ranks have received it from there.
     if (contains(elsewhere_, alarm_from(alarm->reason).rank)) return;
     post_->send(elsewhere_, to_text(AlarmText{alarm->reason}), Post::Delivery::plain);
   } else {
@@ -272,9 +273,9 @@ void ControlChannel::leave(std::uint64_t operations) {
 
 bool ControlChannel::has_somebody_left() const { return board(0).closing.load(std::memory_order_acquire) != 0; }
 
-/// Each node sends each rank of the others two messages, after which none comes: a question has been received before
-/// its rank is quiet, and who has left raises no alarm. Were one on its way to a communicator of MPI's that is freed,
-/// it might meet the next that gets its number.
+/// Each node sends two messages to each rank of the others, and none arrives after these: a question has been received
+/// before its rank is quiet, and a rank that has left raises no alarm. A message that is under way to an MPI
+/// communicator when that is freed could be received by the next one with the same context ID.
 bool ControlChannel::is_everything_received() {
   receive_all();
   if (!is_quiet_ && post_->is_acknowledged()) {

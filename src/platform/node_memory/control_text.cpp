@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// The first letter of a message says what it is.
+// The first letter of a message is its type.
 constexpr char closing_letter = 'C';
 constexpr char quiet_letter = 'Q';
 constexpr char question_letter = '?';
@@ -55,7 +55,7 @@ struct Writer {
 }  // namespace
 
 std::string to_text(const Alarm& alarm) {
-  constexpr std::size_t most_peers = 8;  // the reason is cut where it does not fit
+  constexpr std::size_t most_peers = 8;  // a reason that does not fit is cut
   const std::size_t peers = std::min(alarm.peers.size(), most_peers);
   std::ostringstream text;
   text << static_cast<int>(alarm.code) << ' ' << alarm.rank << ' ' << peers;
@@ -69,7 +69,7 @@ Alarm alarm_from(const std::string& text) {
   int code = 0;
   std::size_t peers = 0;
   std::istringstream in(text);
-  if (!(in >> code >> alarm.rank >> peers)) return {.reason = text};  // of a word that nobody raised on purpose
+  if (!(in >> code >> alarm.rank >> peers)) return {.reason = text};  // raise() has not written this
   for (int peer = 0; peers > 0 && in >> peer; --peers) alarm.peers.push_back(peer);
   in.ignore();
   std::getline(in, alarm.host, '\t');

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// What a rank has to say that takes part no more.
+/// The alarm of a rank that fails.
 struct Alarm {
   ErrorCode code = ErrorCode::transport;
   int rank = -1;
@@ -20,33 +20,33 @@ struct Alarm {
   std::string reason;
 };
 
-/// As it stands in a node's word: "3 1 1 2 host7\tnothing has moved for 300.00 s" for a code, a rank, one peer, 2, a
-/// host and the reason.
+/// The text of an alarm in a node's word: "3 1 1 2 host7\tnothing has moved for 300.00 s" for the code, the rank, the
+/// number of peers, the peer 2, the host and the reason.
 std::string to_text(const Alarm& alarm);
 Alarm alarm_from(const std::string& text);
 
-/// Messages between nodes. An alarm goes as it stands in the word.
+/// The types of messages between nodes. An AlarmText is the text in the word.
 struct AlarmText {
   std::string text;
 };
-struct Closing {  ///< sent by the first of a node's `ranks` that closes
+struct Closing {  ///< sent by the first rank that closes on a node of `ranks` ranks
   std::uint64_t operations = 0;
   int rank = 0;
   std::size_t ranks = 0;
-  std::vector<ControlChannel::Call> calls;  ///< its last ones, each of the number after the one before
+  std::vector<ControlChannel::Call> calls;  ///< the sender's last calls, with consecutive numbers
 };
-struct Quiet {  ///< the last message of a node's `ranks`
+struct Quiet {  ///< the last message of a node of `ranks` ranks
   std::size_t ranks = 0;
 };
 struct Asking {
   ControlChannel::Question question;
-  std::vector<ControlChannel::Call> calls;  ///< as of Closing
+  std::vector<ControlChannel::Call> calls;  ///< as in Closing
 };
-struct Inquiry {  ///< "whom do you wait for?"
-  int rank = 0;   ///< who asks
+struct Inquiry {  ///< asks a rank which ranks it waits for
+  int rank = 0;   ///< the asking rank
 };
 struct Answer {
-  int rank = 0;  ///< who answers
+  int rank = 0;  ///< the answering rank
   ControlChannel::Standing standing;
 };
 using ControlMessage = std::variant<AlarmText, Closing, Quiet, Asking, Inquiry, Answer>;

@@ -33,7 +33,7 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// "bind: Address already in use", from errno.
+/// A text such as "bind: Address already in use", from the name of the call and errno.
 inline std::string failed(const char* call) { return call + (": " + std::generic_category().message(errno)); }
 
 }  // namespace lockstep

@@ -36,7 +36,7 @@ Descriptor make_socket() {
   return made;
 }
 
-/// Calls `use` with the socket address of a name: a zero byte and the name without one at its end.
+/// Calls `use` with the socket address of a name: a zero byte, followed by the name without a terminating zero.
 template <typename Use>
 int with_address(const std::string& name, Use use) {
   sockaddr_un address{};
@@ -63,7 +63,7 @@ bool same_user(const Descriptor& connection) {
   return getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-/// One byte of message, since a descriptor cannot travel alone, with room for the descriptor beside it.
+/// A message of one byte, because a descriptor cannot travel alone, with space for the descriptor.
 struct Parcel {
   char byte = 0;
   iovec bytes{.iov_base = &byte, .iov_len = 1};
@@ -77,7 +77,7 @@ struct Parcel {
                  .msg_flags = 0};
 };
 
-/// @return whether it has been sent; a receiver that has gone gets nothing
+/// @return whether it was sent; sending to a receiver that has gone fails
 bool send_descriptor(const Descriptor& connection, int descriptor) {
   Parcel parcel;
   cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
@@ -88,7 +88,8 @@ bool send_descriptor(const Descriptor& connection, int descriptor) {
   return sendmsg(connection.get(), &parcel.message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
-/// The thread that serves gets none of the process's signals, whose handlers may expect to run on another one.
+/// Blocks all signals on the calling thread. A thread that starts meanwhile inherits this and so never runs the
+/// process's signal handlers, which may expect to run on another thread.
 class WithoutSignals {
  public:
   WithoutSignals() {
@@ -108,7 +109,8 @@ class WithoutSignals {
 
 Descriptor open_descriptor_of(pid_t process, int descriptor, const FileIdentity& file) {
   const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(descriptor);
-  // Looked at first: of another process than was meant it may be a device, which to open may do anything.
+  // The identity is checked first: if the number belongs to another process, the file may be a device, and opening a
+  // device can have side effects.
   if (identity_of(path) != file) return {};
   return Descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
 }
@@ -145,8 +147,8 @@ void DescriptorSender::serve() {
   }
 }
 
-/// Also those of others, so that they do not fill the queue. Who is in earnest writes at once: where many others are
-/// silent, the oldest are closed, after a moment.
+/// Accepts connections of all users, so that those of other users do not fill the queue. A genuine receiver writes at
+/// once, so if many connections are silent, the oldest are closed after a moment.
 void DescriptorSender::accept_some() {
   constexpr std::size_t most = 256;
   constexpr std::size_t at_a_time = 64;
@@ -181,7 +183,7 @@ namespace {
 
 Descriptor connect_to(const std::string& name, std::chrono::milliseconds deadline) {
   Descriptor connection = make_socket();
-  // Where the queue of those who connect is full, connect() waits this long.
+  // If the queue of pending connections is full, connect() waits this long.
   const timeval limit{.tv_sec = deadline.count() / 1000, .tv_usec = deadline.count() % 1000 * 1000};
   setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   const auto connected = with_address(name, [&connection](const sockaddr* address, socklen_t length) {
@@ -195,7 +197,7 @@ Descriptor connect_to(const std::string& name, std::chrono::milliseconds deadlin
   return connection;
 }
 
-/// @return nothing open if the sender closes the connection
+/// @return an empty descriptor if the sender closes the connection
 Descriptor receive_over(const Descriptor& connection, std::uint64_t nonce, Clock::time_point until) {
   if (send(connection.get(), &nonce, sizeof nonce, MSG_NOSIGNAL) != sizeof nonce) return {};
   await_input(connection, until, "the local rank 0 did not send the shared memory");
@@ -210,7 +212,7 @@ Descriptor receive_over(const Descriptor& connection, std::uint64_t nonce, Clock
 
 }  // namespace
 
-/// Again and again, since the sender closes the oldest connections where there are very many.
+/// Tries repeatedly, because the sender closes the oldest connections if there are too many.
 Descriptor receive_descriptor(const std::string& name, std::uint64_t nonce, std::chrono::milliseconds deadline) {
   const auto until = Clock::now() + deadline;
   do {

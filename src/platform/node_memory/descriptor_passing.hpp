@@ -13,28 +13,28 @@
 #include "platform/node_memory/descriptor.hpp"
 #include "platform/node_memory/shared_file.hpp"
 
-/// Passing an open file to other processes of this machine and user: through /proc, or over a Unix socket in the
-/// abstract namespace, which leaves no file behind. Everything @throws Error{unsupported} or Error{timeout}.
+/// Passes an open file to other processes of this machine and user: through /proc, or over a Unix socket in the
+/// abstract namespace, which leaves no file behind. Every function @throws Error{unsupported} or Error{timeout}.
 namespace lockstep {
 
-/// The file that another process has open, as /proc shows it: no other process takes part in that, or can hinder it.
-/// @return nothing open where /proc does not show it, as to another user or in another PID namespace
+/// Opens a file that another process has open, through /proc. No other process takes part in this, or can interfere.
+/// @return an empty descriptor if /proc does not show the file, as to another user or in another PID namespace
 Descriptor open_descriptor_of(pid_t process, int descriptor, const FileIdentity& file);
 
-/// Gives an open file to processes that connect to its socket. Every user of the machine can connect to it, and could
-/// fill the queue of those who wait; so a thread takes up all connections as they come, and closes those of other
-/// users. Only who shows the nonce gets the file: the user alone is no proof in a user namespace, where all users that
-/// have no name in it appear as one.
+/// Gives an open file to processes that connect to its socket. Every user of the machine can connect, and could fill
+/// the queue of pending connections, so a thread accepts all connections when they arrive and closes those of other
+/// users. Only a process that sends the nonce gets the file. The user is no sufficient proof in a user namespace, where
+/// all users without a name in it appear as one.
 class DescriptorSender {
  public:
-  /// @param descriptor  stays open as long as the sender lives
-  /// @param nonce       known to the receivers alone
+  /// @param descriptor  must stay open while the sender exists
+  /// @param nonce       a number that only the receivers know
   DescriptorSender(int descriptor, std::uint64_t nonce);
   DescriptorSender(const DescriptorSender&) = delete;
   DescriptorSender& operator=(const DescriptorSender&) = delete;
   ~DescriptorSender();
 
-  /// Where receivers connect to, different for each sender.
+  /// The name to which receivers connect, different for each sender.
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
@@ -47,12 +47,12 @@ class DescriptorSender {
   std::string name_;
   int descriptor_;
   std::uint64_t nonce_;
-  std::vector<Descriptor> connections_;  // that have not shown the nonce yet, the oldest first
+  std::vector<Descriptor> connections_;  // connections that have not sent the nonce yet, the oldest first
   std::thread thread_;
 };
 
-/// @return the file that the sender of this name gives to those who know the nonce. @post it may be any file: who maps
-///         it checks which one it is (`SharedFile`)
+/// @return the file that the sender of this name gives to processes that know the nonce. @post it may be any file: the
+///         code that maps it checks its identity (`SharedFile`)
 Descriptor receive_descriptor(const std::string& name, std::uint64_t nonce, std::chrono::milliseconds deadline);
 
 }  // namespace lockstep

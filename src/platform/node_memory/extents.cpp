@@ -12,7 +12,7 @@ std::optional<std::int64_t> Extents::take(Bytes bytes, std::int64_t alignment) {
     const std::int64_t begin = (at->first + alignment - 1) / alignment * alignment;
     const std::int64_t end = at->first + at->second.bytes;
     if (at->second.taken || begin + bytes.value > end) continue;
-    // What is left behind first: if that throws, the extents still are without gaps.
+    // The remainder is inserted first: if that throws, the extents still have no gaps.
     if (begin + bytes.value < end) {
       extents_.emplace(begin + bytes.value, Extent{end - begin - bytes.value, false});
       at->second.bytes = begin + bytes.value - at->first;

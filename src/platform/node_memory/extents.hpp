@@ -9,15 +9,15 @@
 
 namespace lockstep {
 
-/// Keeps account of which parts of a range of bytes are taken. Knows nothing of what lies there.
+/// Records which parts of a range of bytes are taken. It does not access the bytes.
 class Extents {
  public:
   explicit Extents(Bytes whole);
 
-  /// The first free part that is long enough. @param alignment  of the offset
+  /// Takes the first free part that is long enough. @param alignment  alignment of the offset
   /// @return its offset; nothing if there is none
   std::optional<std::int64_t> take(Bytes bytes, std::int64_t alignment);
-  /// Never throws. @pre `offset` came from take()
+  /// Frees a part. @pre `offset` came from take()
   void give_back(std::int64_t offset) noexcept;
 
   [[nodiscard]] Bytes taken() const { return taken_; }
@@ -27,7 +27,7 @@ class Extents {
     std::int64_t bytes;
     bool taken;
   };
-  std::map<std::int64_t, Extent> extents_;  // by offset; without gaps
+  std::map<std::int64_t, Extent> extents_;  // by offset, without gaps
   Bytes taken_;
 };
 

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// Without FUTEX_PRIVATE_FLAG, which would keep a wake-up inside its process.
+// FUTEX_PRIVATE_FLAG is not set, because it would limit a wake-up to one process.
 long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }

@@ -11,13 +11,13 @@
 #include "platform/node_memory/descriptor.hpp"
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23  // older headers do not know it yet
+#define MADV_POPULATE_WRITE 23  // older headers do not define it
 #endif
 
 namespace lockstep {
 namespace {
 
-/// Addresses for `bytes`, aligned, with nothing behind them. Null where there are not enough.
+/// Reserves aligned addresses for `bytes`, without memory. Returns null if there are not enough addresses.
 std::byte* reserve(std::size_t bytes) {
   constexpr auto alignment = static_cast<std::size_t>(huge_page_bytes);
   void* wide = mmap(nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -34,13 +34,13 @@ bool fill(std::byte* data, std::size_t bytes, int flags, int descriptor) {
     return false;
   }
   madvise(data, bytes, MADV_DONTDUMP);
-  madvise(data, bytes, MADV_HUGEPAGE);  // advice: without huge pages it is slower, not wrong
+  madvise(data, bytes, MADV_HUGEPAGE);  // advice: without huge pages it is only slower
   return true;
 }
 
 }  // namespace
 
-// `bytes` of both are multiples of a page: mmap rounds the end up by itself, cutting off the reserve would not.
+// The size must be a multiple of a page: mmap rounds the end up, but the munmap in reserve() needs an exact end.
 Mapping Mapping::of_file(int descriptor, Bytes bytes) {
   const auto size = static_cast<std::size_t>(bytes.value);
   Mapping mapping(reserve(size), size);

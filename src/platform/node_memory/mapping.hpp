@@ -11,17 +11,17 @@ namespace lockstep {
 
 inline constexpr std::int64_t huge_page_bytes = std::int64_t{2} << 20;
 
-/// A piece of this process's addresses, aligned to a huge page so that the kernel may use some, and left out of
-/// core dumps, which would be as long as all of it. Move-only.
+/// A mapped range of addresses, aligned to a huge page so that the kernel can use huge pages, and excluded from core
+/// dumps, which would otherwise contain all of it. Move-only.
 class Mapping {
  public:
   Mapping() = default;
-  /// The first `bytes` of a file, shared with whoever maps it too. No memory is set aside.
+  /// Maps the first `bytes` of a file, shared with all processes that map it. It reserves no memory.
   /// @throws Error{unsupported}
   static Mapping of_file(int descriptor, Bytes bytes);
-  /// Zeroed memory of this process that is there when it is touched. @throws std::bad_alloc
+  /// Maps zeroed memory of this process, which gets its pages when they are touched. @throws std::bad_alloc
   static Mapping untouched(Bytes bytes);
-  /// Zeroed memory of this process, all of it present. @throws std::bad_alloc
+  /// Maps zeroed memory of this process, with all pages present. @throws std::bad_alloc
   static Mapping anonymous(Bytes bytes);
 
   Mapping(Mapping&& other) noexcept
@@ -44,8 +44,8 @@ class Mapping {
   std::size_t bytes_ = 0;
 };
 
-/// Makes all pages of a range of a mapping present, for writing.
-/// @return false with errno where that failed; EINVAL on kernels before 5.14, which cannot do it
+/// Makes all pages of a range of a mapping present and writable.
+/// @return false, with errno set, on failure; EINVAL on kernels before 5.14, which do not support it
 bool populate(std::byte* data, Bytes bytes);
 
 }  // namespace lockstep

@@ -15,12 +15,12 @@ std::string local_rank_name(int rank) {
   return "local rank " + std::to_string(rank) + " on host " + host.data() + ": ";
 }
 
-// What is in the file is zeros at the start, which is what all its atomics start as; so that nobody has to construct
-// them before the others look.
+// A new file contains zeros, which is the initial value of all its atomics, so no process has to construct them before
+// the others read them.
 NodeFile::NodeFile(SharedFile file, const NodeLayout& layout, int member, std::uint64_t nonce)
     : file_(std::move(file)), layout_(layout), member_(member), nonce_(nonce), heap_(layout.heap) {}
 
-/// Of the groups that not everybody has left, this process may say that it reaches into nothing of theirs any more.
+/// For groups that some ranks have not left yet, this process publishes that it accesses nothing of theirs any more.
 NodeFile::~NodeFile() {
   for (const Parting& left : partings_) {
     left.members[left.rank].departure.store(Departure::released, std::memory_order_release);
@@ -69,7 +69,7 @@ void NodeFile::release(std::int64_t offset, Bytes length) noexcept {
 Allocation NodeFile::allocate(Bytes bytes) {
   const Bytes length = whole_pages(bytes);
   const std::int64_t offset = reserve(length);
-  // Owns the range from here on, so that it is given back if what follows throws.
+  // The Allocation owns the range from here on, so that the range is released if provide() throws.
   Allocation memory(at(offset), bytes, MemoryKind::shared,
                     [self = shared_from_this(), offset, length](void*) { self->release(offset, length); });
   file_.provide(offset, length);
@@ -95,8 +95,8 @@ void NodeFile::reclaim() noexcept {
   std::erase_if(partings_, [this](const Parting& parting) { return reclaimed(parting); });
 }
 
-/// A barrier for which nobody waits: when all ranks of the group have left it, all but rank 0 take their areas back
-/// and say so; when all of them have said so, rank 0 does, in whose area they look for that.
+/// A barrier that does not block. When all ranks of the group have left it, all except rank 0 take their areas back and
+/// publish that. When all of them have published it, rank 0 takes back its own area, in which they publish it.
 bool NodeFile::reclaimed(const Parting& parting) noexcept {
   for (int peer = 0; peer < parting.size; ++peer) {
     if (peer == parting.rank) continue;

@@ -13,12 +13,12 @@
 
 namespace lockstep {
 
-/// "local rank 1 on host h1: ", the beginning of what is said about this process.
+/// The beginning of messages about this process: "local rank 1 on host h1: ".
 std::string local_rank_name(int rank);
 
-/// One process's part in a file in memory that processes of a node share. It belongs to the processes, its members, and
-/// not to a group of ranks: any group all of whose ranks hold it can use it. A member has a heap in it, from which it
-/// alone allocates, for buffers of the program and for the areas of groups.
+/// One process's part in a memory file that processes of a node, its members, share. The file belongs to the processes
+/// instead of a group of ranks: any group can use it if all its ranks hold it. Each member has a heap in it, from which
+/// it alone allocates buffers of the program and areas of groups.
 class NodeFile final : public std::enable_shared_from_this<NodeFile> {
  public:
   NodeFile(SharedFile file, const NodeLayout& layout, int member, std::uint64_t nonce);
@@ -26,7 +26,7 @@ class NodeFile final : public std::enable_shared_from_this<NodeFile> {
   NodeFile& operator=(const NodeFile&) = delete;
   ~NodeFile();
 
-  /// Signs in. @throws Error{unsupported}
+  /// Enters this process as a member of the file. @throws Error{unsupported}
   void enter();
   /// Checks that all members have entered the same file. @throws Error{corrupt}
   void meet() const;
@@ -41,24 +41,25 @@ class NodeFile final : public std::enable_shared_from_this<NodeFile> {
   [[nodiscard]] std::byte* at(std::int64_t offset) const { return file_.data() + offset; }
   [[nodiscard]] bool has_ended(int member) const { return !file_.marked_by_other(member); }
 
-  /// Memory of the own heap, as NodeMemory::allocate. @throws Error{unsupported}
+  /// Allocates memory from this process's heap, as NodeMemory::allocate does. @throws Error{unsupported}
   Allocation allocate(Bytes bytes);
-  /// Zeroed memory of the own heap that gets its pages when they are touched, for a group. In whole pages.
-  /// @return its offset in the file. @throws Error{unsupported} if the heap or the node has not so much left
+  /// Takes zeroed memory for a group from this process's heap, in whole pages that become present when they are
+  /// touched.
+  /// @return its offset in the file. @throws Error{unsupported} if the heap or the node has not enough memory left
   std::int64_t take_area(Bytes bytes);
-  /// Gives memory of the own heap back that no other process knows of.
+  /// Returns memory to this process's heap. @pre no other process uses it
   void release(std::int64_t offset, Bytes length) noexcept;
 
-  /// What a rank that leaves a group used of the file.
+  /// The data in the file of a rank that leaves a group.
   struct Parting {
     std::int64_t area = 0;
     Bytes bytes;
-    NodeMember* members = nullptr;  ///< in the area of the group's rank 0
+    NodeMember* members = nullptr;  ///< the group's members, in the area of its rank 0
     int rank = 0;
     int size = 1;
   };
-  /// Takes an area back once no rank of its group can reach into it any more: as soon as that is seen at some later
-  /// call of this or of take_area().
+  /// Takes an area back once no rank of its group can access it any more. This call and later calls of it or of
+  /// take_area() check whether that is so.
   void part(const Parting& parting);
 
  private:
@@ -71,16 +72,16 @@ class NodeFile final : public std::enable_shared_from_this<NodeFile> {
   NodeLayout layout_;
   int member_;
   std::uint64_t nonce_;
-  std::mutex mutex_;  // of the heap
+  std::mutex mutex_;  // guards the heap
   Extents heap_;
   std::mutex partings_mutex_;
-  std::vector<Parting> partings_;  // whose areas are not taken back yet
+  std::vector<Parting> partings_;  // partings whose areas are not taken back yet
 };
 
 /// The files that a process holds, for the groups that are made from one World or one adopted communicator.
 class NodeFiles {
  public:
-  /// Those in use, and the one that is kept for further use: that with the most members.
+  /// The files in use, and the one that is kept for further use, which is the one with the most members.
   [[nodiscard]] std::vector<std::shared_ptr<NodeFile>> held();
   void add(const std::shared_ptr<NodeFile>& file);
 

@@ -44,9 +44,9 @@ Allocation NodeMemory::allocate(Bytes bytes) {
   return store_->allocate(bytes);
 }
 
-// No wake-up is lost, as far as the barrier reaches who rings: either who rings sees this rank among the sleepers, or,
-// since the barrier (or the order of the two atomic additions) lies between, this rank's second look sees what was
-// written before the ring. The number of rings is read before that look, so that a ring after it keeps the futex from
+// No wake-up is lost if the barrier reaches the ringing rank. Either that rank sees this one among the sleepers. Or,
+// since the barrier (or the order of the two atomic additions) lies in between, this rank's second check sees what was
+// written before the ring. The number of rings is read before that check, so that a later ring keeps the futex from
 // sleeping.
 void NodeMemory::prepare_sleep() {
   view_.doorbell->sleepers.fetch_add(1, std::memory_order_seq_cst);
@@ -72,7 +72,7 @@ std::optional<LostPeer> NodeMemory::lost_peer() const {
   if (auto who = given_up(); who && who->rank != rank()) return who;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank() || !store_->has_ended(peer)) continue;
-    // Looked at second: who leaves says so before its process ends.
+    // The departure is read second, because a rank publishes it before its process ends.
     const Departure how = view_.members[peer].departure.load(std::memory_order_acquire);
     if (how != Departure::in_order && how != Departure::released) return departed(peer);
   }
@@ -81,7 +81,7 @@ std::optional<LostPeer> NodeMemory::lost_peer() const {
 
 void NodeMemory::close() {
   if (store_ == nullptr) return;
-  Departure before = Departure::none;  // who gave up has left already, and its area stays
+  Departure before = Departure::none;  // a rank that gave up has left already, and its area stays
   if (view_.members[rank()].departure.compare_exchange_strong(before, Departure::in_order, std::memory_order_acq_rel)) {
     store_->left_in_order();
   }

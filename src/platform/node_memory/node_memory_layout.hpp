@@ -22,26 +22,26 @@ inline Bytes whole_pages(Bytes bytes) {
   return {bytes.value < 1 ? page_bytes() : rounded_up(bytes.value, page_bytes())};
 }
 
-/// How a rank left, if it did so by itself.
+/// How a rank left, if it left by itself.
 enum class Departure : std::uint32_t {
   none,
-  in_order,   ///< by close(): it may end now without being dead
-  giving_up,  ///< is writing down why
+  in_order,   ///< by close(); its process may end without counting as lost
+  giving_up,  ///< the rank is writing its reason
   gave_up,    ///< after an error
-  released,   ///< in order, and knows that all others left: looks at nothing of the group's any more
+  released,   ///< in order, and all others have left; the rank accesses nothing of the group any more
 };
 
 struct NodeMember {
   std::atomic<Departure> departure{Departure::none};
-  std::uint32_t reason_length = 0;  ///< of the reason why it gave up, valid from Departure::gave_up on
+  std::uint32_t reason_length = 0;  ///< length of the reason for giving up, valid from Departure::gave_up on
   std::array<char, NodeMemory::longest_reason> reason{};
 };
 static_assert(std::atomic<Departure>::is_always_lock_free, "processes share these words");
 
-/// A file: by which its members greet each other, and their heaps.
+/// The layout of a file: a greeting of each member, by which members check that they see the same file, then the heaps.
 struct NodeLayout {
   int members = 1;
-  Bytes heap;  ///< of a member, in whole huge pages
+  Bytes heap;  ///< size of a member's heap, in whole huge pages
 
   [[nodiscard]] std::int64_t greetings() const { return members * static_cast<std::int64_t>(sizeof(std::uint64_t)); }
   [[nodiscard]] std::int64_t heap_of(int member) const {
@@ -50,7 +50,7 @@ struct NodeLayout {
   [[nodiscard]] Bytes file() const { return {heap_of(members)}; }
 };
 
-/// What a group has in common, before the control area of its rank 0: the doorbell, the alarm, the ranks.
+/// The layout of a group's common data, which precedes the control area of its rank 0: doorbell, alarm and members.
 struct GroupHeader {
   static constexpr std::int64_t doorbell = 0;
   static constexpr std::int64_t alarm = sizeof(Doorbell);
@@ -60,7 +60,7 @@ struct GroupHeader {
   }
 };
 
-/// What differs between ranks that are processes and ranks that are threads.
+/// The part that differs between ranks that are processes and ranks that are threads.
 class NodeMemory::Store {
  public:
   Store() = default;
@@ -70,9 +70,9 @@ class NodeMemory::Store {
 
   /// @pre bytes > 0
   virtual Allocation allocate(Bytes bytes) = 0;
-  /// This rank has left in order and reaches into nothing of the group's any more.
+  /// Called when this rank has left in order and accesses nothing of the group any more.
   virtual void left_in_order() = 0;
-  /// Whether a rank can go alone, so that the others have to look.
+  /// Whether a rank can die alone, so that the others have to check.
   [[nodiscard]] virtual bool has_mortal_ranks() const = 0;
   /// Whether the process of `peer`, another rank, is known to have ended.
   [[nodiscard]] virtual bool has_ended(int peer) const = 0;

@@ -10,20 +10,21 @@
 
 namespace lockstep {
 
-/// Where the ranks of a group find each other in a file, by rank.
+/// The places of a group's ranks in a file, by rank.
 struct GroupPlan {
   std::vector<int> member_of_rank;
-  std::vector<std::int64_t> area_of_rank;  ///< offset of its control area; before rank 0's lies the header
-  Bytes control;                           ///< of each rank, in whole pages
+  std::vector<std::int64_t> area_of_rank;  ///< offset of each rank's area: its control area, which in rank 0's follows
+                                           ///< the header
+  Bytes control;                           ///< size of each rank's control area, in whole pages
   bool membarrier = false;
 };
 
-/// A group's part of a file, as one rank sees it.
+/// A group's part of a file, as seen by one rank.
 class ProcessMemory final : public NodeMemory::Store {
  public:
   ProcessMemory(std::shared_ptr<NodeFile> file, GroupPlan plan, int rank);
 
-  /// What rank `rank` of a group needs in its heap.
+  /// Size of the area that rank `rank` of a group needs in its heap.
   static Bytes area_bytes(int rank, int ranks, Bytes control);
 
   [[nodiscard]] NodeMemory::View view() const;

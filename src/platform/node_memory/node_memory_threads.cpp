@@ -16,7 +16,7 @@ class OneProcess final : public NodeMemory::Store {
   OneProcess(int ranks, Bytes control_bytes)
       : controls_(Mapping::untouched({ranks * control_bytes.value})), members_(static_cast<std::size_t>(ranks)) {}
 
-  // Small ones from the C library, where the address sanitizer guards their ends; large ones in huge pages.
+  // Small buffers come from the C library, where the address sanitizer guards their ends; large ones are in huge pages.
   Allocation allocate(Bytes bytes) override {
     if (bytes.value < huge_page_bytes) {
       auto memory = std::make_shared<Allocation>(allocate_host(bytes));
@@ -27,7 +27,7 @@ class OneProcess final : public NodeMemory::Store {
     void* data = memory->data();
     return {data, bytes, MemoryKind::shared, [memory](void*) {}};
   }
-  void left_in_order() override {}  // the areas go with the last rank that holds them
+  void left_in_order() override {}  // the areas are freed with the last rank that holds them
   [[nodiscard]] bool has_mortal_ranks() const override { return false; }
   [[nodiscard]] bool has_ended(int /*peer*/) const override { return false; }
 
@@ -52,13 +52,13 @@ std::vector<std::shared_ptr<NodeMemory>> make_node_memory_of_threads(int ranks, 
   NodeMemory::View view{
       .size = ranks,
       .control_bytes = control_bytes,
-      .own_heap_bytes = std::numeric_limits<std::uintptr_t>::max(),  // from 0 on: a location is an address
+      .own_heap_bytes = std::numeric_limits<std::uintptr_t>::max(),  // the heap begins at 0: a location is an address
       .doorbell = store->doorbell(),
       .members = store->members(),
       .alarm = store->alarm()};
   if (options.membarrier && register_for_barriers(BarrierReach::process)) view.barrier = BarrierReach::process;
   for (int rank = 0; rank < ranks; ++rank) view.controls.push_back(store->controls() + rank * control_bytes.value);
-  view.heaps.resize(static_cast<std::size_t>(ranks));  // from 0 on, of each
+  view.heaps.resize(static_cast<std::size_t>(ranks));  // each heap begins at 0
   std::vector<std::shared_ptr<NodeMemory>> views;
   for (view.rank = 0; view.rank < ranks; ++view.rank) views.push_back(std::make_shared<NodeMemory>(view, store));
   return views;

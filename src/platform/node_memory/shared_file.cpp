@@ -19,11 +19,12 @@
 namespace lockstep {
 namespace {
 
-/// Others take memory meanwhile, so it is asked for again after each piece.
+/// Size of the pieces in which memory is requested. The available memory is checked before each piece, because other
+/// processes take memory meanwhile.
 constexpr std::int64_t piece_bytes = std::int64_t{256} << 20;
 
-/// What this process may take before it asks again what the node has left, which reads a dozen files. So little, and
-/// for so short a time, that what check_room leaves to the rest of the system covers it in 32 processes.
+/// The memory that this process may take before it checks again what the node has left, for which it reads a dozen
+/// files. The credit is small and short enough that the reserve of check_room covers that of 32 processes.
 class Credit {
  public:
   bool covers(Bytes bytes) {
@@ -60,7 +61,7 @@ FileIdentity identity_in(const struct stat& status) {
 Descriptor create(Bytes bytes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(bytes.value)) {
-    // ftruncate would raise SIGXFSZ.
+    // ftruncate would raise SIGXFSZ then.
     refuse("the limit of file sizes (ulimit -f) is below the " + std::to_string(bytes.value) +
            " bytes that the node's shared memory needs; raise it or set a smaller heap");
   }
@@ -110,7 +111,7 @@ void SharedFile::check_room(Bytes bytes) {
   static Credit credit;
   if (credit.covers(bytes)) return;
   const Bytes available = available_memory();
-  // The rest of the system needs some too: a thirty-second of what is left stays.
+  // The rest of the system needs memory as well, so a thirty-second of the available memory is left.
   if (bytes.value <= available.value - available.value / 32) return credit.renew(available);
   refuse("the node has " + std::to_string(available.value) + " bytes of memory left for " +
          std::to_string(bytes.value) +
@@ -124,7 +125,7 @@ void SharedFile::provide(std::int64_t offset, Bytes bytes) {
     const std::int64_t piece = std::min(piece_bytes, bytes.value - done);
     if (done > 0) check_room({piece});
     if (populate(data() + offset + done, {piece})) continue;
-    // Kernels that cannot: at least set the memory aside, so that nobody gets a SIGBUS for want of it later.
+    // Kernels that cannot populate at least reserve the memory, so that no process gets a SIGBUS for lack of it later.
     int result = -1;
     while ((result = fallocate(descriptor(), 0, offset + done, piece)) != 0 && errno == EINTR) {
     }
@@ -139,7 +140,8 @@ void SharedFile::discard(std::int64_t offset, Bytes bytes) noexcept {
   std::memset(data() + offset, 0, static_cast<std::size_t>(bytes.value));
 }
 
-// Locks of this kind belong to a process, not to an open file that several share; fork() does not pass them on.
+// Locks of this kind belong to a process instead of an open file that several processes share; fork() does not pass
+// them on.
 void SharedFile::mark(std::int64_t offset) {
   struct flock range = one_byte(offset);
   if (fcntl(descriptor(), F_SETLK, &range) != 0) refuse(failed("F_SETLK"));

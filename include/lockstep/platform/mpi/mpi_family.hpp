@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which MPI library the headers belong to that were included before this one. Libraries of one family have the same
-// binary interface, so that what is compiled with the headers of one runs with another.
+// The MPI library whose mpi.h was included before this header. Libraries of one family have the same binary interface,
+// so that a program compiled with the headers of one runs with another.
 #ifndef MPI_VERSION
 #error "include <mpi.h> first"
 #endif

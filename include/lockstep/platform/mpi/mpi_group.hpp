@@ -14,31 +14,31 @@
 
 namespace lockstep {
 
-/// An MPI communicator of one's own: ranks that exchange messages which nobody else's can meet. It knows on which host
-/// and node each of them runs.
+/// An MPI communicator that lockstep owns, so that its messages cannot meet those of anybody else. It knows the host
+/// and the node of each rank.
 ///
-/// Every collective step of a group waits for its ranks no longer than the group's deadline, then throws an
-/// Error{timeout} that names the ranks which have not come and what for. After it the group can only be closed.
+/// Every collective step of a group waits for its ranks no longer than the group's deadline. Then it throws an
+/// Error{timeout} that names the missing ranks and the step, and the group can only be closed.
 ///
 /// Move-only. The destructor does not communicate: a group destroyed without `close()` keeps its handle until MPI ends.
-/// Back ends get at the `MPI_Comm` through `platform/mpi.hpp`.
+/// Back ends access the `MPI_Comm` through `src/platform/mpi/mpi.hpp`.
 class MpiGroup {
  public:
-  struct Handle;   ///< holds the MPI_Comm; defined in src/platform/mpi.hpp
-  struct Members;  ///< where the ranks run; defined in src/platform/mpi.hpp
+  struct Handle;   ///< holds the MPI_Comm; defined in src/platform/mpi/mpi.hpp
+  struct Members;  ///< says where the ranks run; defined in src/platform/mpi/mpi.hpp
 
   /// Takes over the communicator in `handle`. @throws Error{transport}
   MpiGroup(std::unique_ptr<Handle> handle, std::shared_ptr<const Members> members);
 
-  /// A group of the ranks of a program's own communicator, which stays the program's and may be freed afterwards; so do
-  /// its error handler, its attributes and the thread level of MPI. Collective over that communicator.
-  /// `lockstep/mpi.hpp` calls it with an `MPI_Comm`.
-  /// @param fortran_handle  what `MPI_Comm_c2f` makes of the communicator
+  /// Makes a group of the ranks of a program's own communicator. The communicator stays the program's and may be freed
+  /// afterwards; its error handler, its attributes and the thread level of MPI do not change. Collective over that
+  /// communicator. `lockstep/mpi.hpp` calls it with an `MPI_Comm`.
+  /// @param fortran_handle  the communicator, converted by `MPI_Comm_c2f`
   /// @param family          the MPI library whose headers the caller was compiled with (`platform/mpi_family.hpp`)
-  /// @param deadline        for all ranks to call this, and of the group's later steps
-  /// @throws Error{timeout} that names the ranks which have not come; Error{unsupported} if lockstep was built with
-  ///         another MPI library; Error{invalid_argument} for no communicator or one between two groups, and where MPI
-  ///         is not initialized; Error{transport}
+  /// @param deadline        how long this call and each later step of the group waits for all ranks
+  /// @throws Error{timeout} that names the missing ranks; Error{unsupported} if lockstep was built with another MPI
+  ///         library; Error{invalid_argument} for a null communicator or an intercommunicator, and if MPI is not
+  ///         initialized; Error{transport}
   static MpiGroup adopt(std::int64_t fortran_handle, std::string_view family,
                         std::chrono::duration<double> deadline = std::chrono::seconds(300));
 
@@ -61,14 +61,14 @@ class MpiGroup {
   /// Says which ranks share a node.
   [[nodiscard]] const ClusterShape& shape() const;
 
-  /// How long each collective step of this group, and of those that are made from it later, waits for its ranks. Does
-  /// not communicate; ranks may have different deadlines, and the first that passes counts.
+  /// Sets how long each collective step of this group, and of groups made from it later, waits for its ranks. It does
+  /// not communicate; ranks may have different deadlines, and the first one that passes counts.
   void set_deadline(std::chrono::duration<double> deadline);
 
-  /// The same ranks in a new communicator. Collective. @throws Error{timeout}, Error{transport}
+  /// Makes a new communicator of the same ranks. Collective. @throws Error{timeout}, Error{transport}
   [[nodiscard]] MpiGroup dup() const;
 
-  /// The ranks that name the same color, ordered by (key, rank). Collective over this group.
+  /// Makes a group of the ranks that name the same color, ordered by (key, rank). Collective over this group.
   /// @param color  ≥ 0; none where this rank joins no new group
   /// @return nothing on ranks without a color
   /// @throws Error{timeout}, Error{transport}; Error{invalid_argument} on a negative color

@@ -28,42 +28,42 @@ enum class ThreadLevel { single, funneled, serialized, multiple };
 /// @throws Error{transport}
 ThreadLevel provided_thread_level();
 
-/// How MPI is initialized, and how long the ranks may take to come.
+/// How MPI is initialized, and how long to wait for the ranks.
 struct WorldOptions {
   /// The thread level to ask MPI for, unless the program has initialized it. A lower level is accepted; what needs a
   /// higher one, such as a progress thread, says so.
   ThreadLevel thread_level = ThreadLevel::multiple;
-  /// For all ranks to come, and of each later collective step of the world's groups up to `World::close`.
+  /// How long to wait for all ranks at the start, and in each later collective step of the world's groups, up to
+  /// `World::close`.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
-  /// MPI itself may not return from a call that cannot be given up (MPI_Init, MPI_Comm_split, MPI_Finalize) within the
-  /// deadline. Then a thread of the world's calls this once, with a sentence that says which call it is and what is
-  /// known of the cause. It should end the process. Null: such a call may last forever, but `run` reports it and aborts
-  /// the job.
+  /// Called if MPI does not return from a call that cannot be canceled (MPI_Init, MPI_Comm_split, MPI_Finalize) within
+  /// the deadline: once, by a thread of the world, with a sentence that names the call and what is known of the cause.
+  /// It should end the process. Null: such a call may last forever, except in `run`, which reports it and aborts the
+  /// job.
   std::function<void(std::string_view)> on_stuck = nullptr;
-  /// Is told what is worth saying and no error, as `GroupOptions::notice` is. Null: nobody is told, but `run` prints
-  /// it.
+  /// Receives notices, which are no errors, as `GroupOptions::notice` does. Null: notices are dropped, except in `run`,
+  /// which prints them.
   std::function<void(std::string_view)> notice = nullptr;
-  /// What `run` begins its messages with. Empty: the file name of the program.
+  /// The beginning of each message of `run`. Empty: the file name of the program.
   std::string program = {};
 };
 
-/// All processes of the job, and this one's place among them. It is passed on, and never global. `run`, below, makes
-/// one for the whole program.
+/// All processes of the job, and this process's place among them. A World is passed on, never global. `run`, below,
+/// makes one for the whole program.
 ///
 /// It initializes MPI. A program that is started without mpirun is a world of one rank. Where the program has
 /// initialized MPI itself, at whatever thread level, the world joins it and leaves finalizing to the program.
 /// MPI_COMM_WORLD keeps its error handler: only on lockstep's own communicators are MPI's errors returned, to become an
 /// `Error`.
 ///
-/// Move-only. The destructor closes it at the normal end of a scope, and says on standard error, or to `notice`, what
-/// to call where that fails. While an exception is under way it closes nothing, since the other ranks may never come:
-/// MPI stays unfinalized then, and the launcher ends the job.
+/// Move-only. The destructor closes it at the normal end of a scope. If that fails, it says on standard error, or to
+/// `notice`, what to call. During stack unwinding it closes nothing, because the other ranks may never arrive; MPI is
+/// then not finalized, and the launcher ends the job.
 class World {
  public:
   /// Collective over the job.
   /// @throws Error{mismatch} if the launcher started several processes that cannot see each other (`launch_mistake`);
-  ///         Error{timeout} that names the ranks which have not come, after which MPI can only be aborted;
-  ///         Error{transport}
+  ///         Error{timeout} that names the missing ranks, after which MPI can only be aborted; Error{transport}
   explicit World(const WorldOptions& options = {});
   World(World&&) noexcept = default;
   World& operator=(World&&) = delete;
@@ -82,40 +82,40 @@ class World {
   /// The name of this rank's host.
   [[nodiscard]] const std::string& host() const { return group_.host(); }
 
-  /// All ranks, for exchanges at start-up, and to make communicators of by `dup` and `split`.
+  /// All ranks, for exchanges at start-up, and for making communicators with `dup` and `split`.
   [[nodiscard]] const MpiGroup& group() const { return group_; }
   /// The ranks of this node, in the order of their local ranks.
   [[nodiscard]] const MpiGroup& node_group() const { return node_group_; }
 
   /// Closes the groups that were made of this world and are still open, the last one first, waits for all ranks, and
   /// finalizes MPI, unless the program initialized it itself. Collective. Calling it again does nothing.
-  /// @throws Error{invalid_argument} if an operation of a group is under way; Error{timeout} that names the ranks which
-  ///         have not come within the deadline; Error{transport}
+  /// @throws Error{invalid_argument} if an operation of a group is under way; Error{timeout} that names the ranks that
+  ///         have not arrived within the deadline; Error{transport}
   void close();
 
   /// Sets how long each later collective step of this world, close() among them, waits for the other ranks.
   void set_deadline(std::chrono::duration<double> deadline) { group_.set_deadline(deadline); }
 
-  /// Ends all processes of the job with this exit code, without waiting for any; only this one where MPI is not
-  /// running. Flushes output. Any thread may call it, also while another one is in MPI. It is for programs; the library
+  /// Ends all processes of the job with this exit code, without waiting; if MPI is not running, ends only this process.
+  /// It flushes output. Any thread may call it, also while another thread is in MPI. It is for programs; the library
   /// itself calls it only in `run`.
   [[noreturn]] static void abort(int exit_code);
 
-  /// Where groups enlist as they are made, to be closed before MPI ends.
+  /// Each group registers here when it is made, so that it can be closed before MPI ends.
   [[nodiscard]] const std::shared_ptr<OpenGroups>& open_groups() const { return open_groups_; }
 
  private:
   std::shared_ptr<OpenGroups> open_groups_;
-  std::shared_ptr<Watchdog> watchdog_;  // of MPI's blocking calls; null where nobody hears of them
-  bool finalizes_ = false;              // whether this process owes MPI_Finalize
+  std::shared_ptr<Watchdog> watchdog_;  // watches MPI's blocking calls; null if nobody would receive its reports
+  bool finalizes_ = false;              // whether this process must call MPI_Finalize
   std::function<void(std::string_view)> notice_;
   MpiGroup group_;
   MpiGroup node_group_;
   Place place_;
 };
 
-/// What a program that ends by `run` returns to the shell, on every rank. Where a process is killed, mpirun returns 128
-/// plus the number of the signal instead.
+/// The exit codes of a program that ends with `run`, on every rank. If a process is killed, mpirun returns 128 plus the
+/// number of the signal instead.
 enum ExitCode : int {
   exit_success = 0,
   exit_error = 1,    ///< something failed; one line on standard error says what, and on which rank
@@ -123,13 +123,13 @@ enum ExitCode : int {
   exit_stopped = 3,  ///< a signal ended the run in good order, before it was completed
 };
 
-/// The command line is wrong, in the same way on every rank, since all have the same one.
+/// A wrong command line. It is wrong in the same way on every rank, since all ranks have the same one.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// As the template below. @return an ExitCode, or what `body` has returned
+/// Does what the template below does. @return an ExitCode, or the result of `body`
 int run_in_world(const WorldOptions& options, const std::function<int(World&)>& body);
 
 /// Runs a program's function on every rank of the job. It is the way into lockstep:
@@ -142,12 +142,12 @@ int run_in_world(const WorldOptions& options, const std::function<int(World&)>& 
 /// exit code is what the function returned, or 0 if it returns void. Where it throws:
 /// - A `UsageError`, or an `Error` that is on every rank, is reported by rank 0, and all ranks end in good order.
 /// - Any other exception is reported by this rank, in one line that begins with the program's name and names rank and
-///   host. The other ranks hear of it where they use a group, and end as well, without a message of their own. The job
-///   is aborted only if one of them has not come to its end within a few seconds, because it computes or waits for
-///   something else.
+///   host. The other ranks notice it when they use a group, and end as well, without a message of their own. The job
+///   is aborted only if one of them has not ended within a few seconds, because it computes or waits for something
+///   else.
 /// Output that could not be written, as on a full disk, is an error of this rank.
 /// @param body  takes a `World&` and returns void or an exit code
-/// @return for main() to return; an ExitCode on every rank where it threw
+/// @return the exit code for main(); an ExitCode on every rank that threw
 template <std::invocable<World&> Body>
 int run(const WorldOptions& options, Body&& body) {
   return run_in_world(options, [&body](World& world) -> int {
@@ -159,7 +159,7 @@ int run(const WorldOptions& options, Body&& body) {
     }
   });
 }
-/// The same with the options' defaults.
+/// Runs `body` with the default options.
 template <std::invocable<World&> Body>
 int run(Body&& body) {
   return run(WorldOptions{}, std::forward<Body>(body));
