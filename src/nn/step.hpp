@@ -25,11 +25,10 @@ struct StepNumbers {
   std::vector<ops::LossSums> own;     ///< for each leaf and loss term
   std::vector<ops::LossSums> rank;    ///< for each loss term, summed over this rank's leaves
   std::vector<ops::LossSums> shards;  ///< for each shard and loss term, over all ranks
-  std::vector<double>
-      shard_weights;  ///< the weights of terms that are normalized by weight, for each shard and loss term
-  std::vector<ops::LossSums> total;  ///< for each loss term, summed over shards in the canonical order
-  std::vector<double> weights;       ///< for each loss term: its weight, summed over shards in the canonical order
-  std::vector<double> factors;       ///< for each loss term: the factor of its gradients
+  std::vector<double> shard_weights;  ///< for each shard and loss term that is normalized by weight
+  std::vector<ops::LossSums> total;   ///< for each loss term, summed over shards in the canonical order
+  std::vector<double> weights;        ///< for each loss term: its weight, summed over shards in the canonical order
+  std::vector<double> factors;        ///< for each loss term: the factor of its gradients
   bool finite = true;
   double squares = 0;    ///< sum of the squares of the gradients, for clipping
   double clip_norm = 0;  ///< 0: no clipping
@@ -66,8 +65,7 @@ struct Progress {};
 struct SumWeights {};
 /// Sets `factors` and `rng_keys`.
 struct SetFactors {
-  const std::vector<std::int64_t>* first_samples =
-      nullptr;  ///< the first sample of each leaf, counted from the rank's first
+  const std::vector<std::int64_t>* first_samples = nullptr;  ///< of each leaf, counted from the rank's first
 };
 /// Waits until gradients and loss_sums are summed over ranks, and adds up the squares of gradients for clipping.
 struct Finish {
