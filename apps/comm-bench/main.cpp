@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// comm-bench: times collectives and checks their results. Exit codes: apps/common/exit_codes.hpp.
+// comm-bench times collectives and checks their results. Exit codes: apps/common/exit_codes.hpp.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>

@@ -100,7 +100,7 @@ LOCKSTEP_INLINE void combine_block(const InstructionSet::Operands& o, const In& 
   }
 }
 
-/// unit: bytes; among the distances tried between two ranks at 64 KiB, this one gained most
+/// The prefetch distance in bytes. Among the distances tried between two ranks at 64 KiB, this one gained most.
 constexpr std::int64_t prefetch_distance = 1024;
 
 template <std::int64_t bytes, typename In>

@@ -203,7 +203,7 @@ class CtcKernel final : public Kernel {
       for (std::int64_t s = 0; s < sample.states; ++s) {
         const double ends = t == sample.steps - 1 ? (s >= sample.states - 2 ? 0 : impossible) : after(sample, s);
         occupancy_[static_cast<std::size_t>(at(sample.label(s), t))] += std::exp(prefix(s, t) + ends - whole);
-        // The states that follow in the loop read only this state and later ones.
+        // A state reads only its own suffix and later ones, so the following states do not need this one.
         suffixes_[static_cast<std::size_t>(s)] = ends;
       }
       for (std::int64_t s = 0; s < sample.states; ++s) suffixes_[static_cast<std::size_t>(s)] += emission(sample, s, t);

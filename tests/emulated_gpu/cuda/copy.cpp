@@ -34,7 +34,7 @@ std::size_t piece_of(std::size_t bytes, Random& random) {
   return std::max<std::size_t>(1, bytes / (1 + random.below(4)));
 }
 
-/// Forbids the host access to pinned memory until it has waited. @return not null if the memory is pinned
+/// Forbids the host access to pinned memory until it has waited. @return null if it is not pinned
 std::shared_ptr<Landing> landing_at(const void* address, std::size_t bytes, const char* what) {
   if (bytes == 0 || side_of(address) != Side::pinned) return nullptr;
   const Block* block = Memory::instance().find(address);

@@ -145,7 +145,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   EMULATED_GPU_CALL("cudaGraphExecDestroy");
   if (exec == nullptr) return Call::result(cudaErrorInvalidValue);
-  delete exec;  // what was launched goes on
+  delete exec;  // launched work continues
   return cudaSuccess;
 }
 

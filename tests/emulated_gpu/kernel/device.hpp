@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Everything that a translated .cu file uses without an #include: each thread's indices, barriers, votes, shuffles,
-// atomics and arithmetic. @source CUDA C++ Programming Guide 13.0, C++ language extensions
+// Everything that a translated .cu file uses without an include directive: each thread's indices, barriers, votes,
+// shuffles, atomics and arithmetic. @source CUDA C++ Programming Guide 13.0, C++ language extensions
 
 #include <cstddef>
 
