@@ -18,7 +18,7 @@ struct SumChannels {
   LOCKSTEP_INLINE void run(const Block& block) const {
     Vector<double, Lanes> a(sum + block.channel);
     Vector<double, Lanes> b(squares + block.channel);
-    // Chunk by chunk, since the compiler vectorizes no loop that prefetches.
+    // The loop works in chunks because the compiler does not vectorize a loop that prefetches.
     constexpr std::int64_t chunk = 16;
     for (std::int64_t first = 0; first < block.positions; first += chunk) {
       const std::int64_t end = std::min(first + chunk, block.positions);
@@ -59,7 +59,7 @@ struct Normalize {
       for (std::int64_t lane = 0; lane < Lanes; ++lane) {
         auto value = static_cast<float>(static_cast<double>(in[lane]) * scale[lane] + shift[lane]);
         if (Residual) value += more[lane];
-        if (With != Clip::none) value = value < 0 ? 0.0F : value;  // a NaN stays one
+        if (With != Clip::none) value = value < 0 ? 0.0F : value;  // a NaN stays a NaN
         if (With == Clip::relu6) value = value > 6 ? 6.0F : value;
         out[lane] = value;
       }

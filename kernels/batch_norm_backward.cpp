@@ -7,7 +7,7 @@ namespace lockstep::kernels {
 
 namespace {
 
-/// The output or input of a ReLU, or of a ReLU6.
+/// The tensor that masks the gradient: the output or the input of a ReLU or a ReLU6.
 enum class MaskedBy { nothing, input, input_of_6, output, output_of_6 };
 
 constexpr bool is_output(MaskedBy by) { return by == MaskedBy::output || by == MaskedBy::output_of_6; }

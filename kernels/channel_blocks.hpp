@@ -52,7 +52,7 @@ struct Vector {
   LOCKSTEP_INLINE void store(T* to) const { std::copy_n(values, Lanes, to); }
 };
 
-/// The part's channels.
+/// Sets the values of the part's channels to zero.
 inline void make_zero(const ChannelLayout& layout, const TensorPart& part, double* values) {
   std::fill(values + part.first_group * layout.lanes, values + part.end_group * layout.lanes, 0.0);
 }

@@ -22,18 +22,17 @@ void with_type(DType dtype, const F& f) {
   }
 }
 
-/// to[i] = from[i], exactly; overwrites. A NaN stays one; of float16 it becomes quiet.
+/// to[i] = from[i], exactly; overwrites. A NaN stays a NaN; a float16 NaN becomes quiet.
 /// @pre  the same number of elements, no overlap
 void convert(std::span<const float16> from, std::span<float> to);
 void convert(std::span<const bfloat16> from, std::span<float> to);
 
-/// to[i] = from[i], rounded to nearest, ties to even; overwrites. Beyond the range (65,504 in float16) it becomes
-/// infinite; a NaN stays one and becomes quiet. @pre as above
+/// to[i] = from[i], rounded to nearest, ties to even; overwrites. A value beyond the range (65,504 in float16) becomes
+/// infinite; a NaN becomes a quiet NaN. @pre as above
 void convert(std::span<const float> from, std::span<float16> to);
 void convert(std::span<const float> from, std::span<bfloat16> to);
 
-/// to[i] = what becomes of from[i] when it is stored in a 16-bit format, as `convert` there and back makes it. The two
-/// may be the same elements.
+/// to[i] = from[i] rounded to a 16-bit format, as a `convert` to that format and back does it. `to` may be `from`.
 /// @pre  the same number of elements; `half` is float16 or bfloat16
 void round_to(DType half, std::span<const float> from, std::span<float> to);
 

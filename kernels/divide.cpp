@@ -14,8 +14,7 @@ namespace lockstep::kernels {
 void divide(const Buffer& values, int divisor) {
   with_type(values.dtype, [&](auto element) {
     using T = decltype(element);
-    // Elements lie where the caller has them, which may be at any address: so they pass through an array, some at a
-    // time.
+    // The caller's elements may be at any address, so they pass through an aligned array, some at a time.
     constexpr std::int64_t most = 512;
     std::array<T, most> narrow;
     auto* at = static_cast<std::byte*>(values.data);

@@ -10,10 +10,10 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr std::int64_t at_a_time = 1024;  // elements, before it is looked whether the search can end
+constexpr std::int64_t at_a_time = 1024;  // unit: elements; the search may stop after each such chunk
 
-/// An infinity and what is not a number have all bits of the exponent set: then adding the exponent's lowest bit to
-/// what is not the sign carries into the sign's place. Elements lie where the caller has them, at any address.
+/// An infinity or a NaN has all bits of the exponent set, so adding the exponent's lowest bit to the magnitude carries
+/// into the sign bit. Elements may be at any address.
 template <typename Bits, Bits exponent>
 LOCKSTEP_INLINE bool all_below(const std::byte* at, std::int64_t count) {
   constexpr Bits lowest = exponent & -exponent;

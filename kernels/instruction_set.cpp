@@ -19,7 +19,7 @@ extern const InstructionSet avx512;
 
 namespace {
 
-/// The compilers' builtin does not know F16C in all of them. @source Intel SDM vol. 2A, CPUID: leaf 1, ECX bit 29
+/// The builtin knows F16C only in some compilers. @source Intel SDM vol. 2A, CPUID: leaf 1, ECX bit 29
 bool processor_has_f16c() {
   unsigned a = 0;
   unsigned b = 0;
@@ -28,7 +28,8 @@ bool processor_has_f16c() {
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & (1U << 29)) != 0;
 }
 
-/// How many of the four this processor runs; the builtin also asks whether the system saves the registers.
+/// Returns how many of the four this processor runs. The builtin also checks that the operating system saves the
+/// registers.
 std::size_t count_usable() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") == 0 || !processor_has_f16c()) return 2;
@@ -41,13 +42,13 @@ constexpr std::array all = {&scalar, &baseline, &avx2, &avx512};
 
 }  // namespace
 
-/// @source Intel SDM vol. 2A, CPUID: leaf 7; compilers' builtins know AMX in newer versions only
+/// @source Intel SDM vol. 2A, CPUID: leaf 7; only newer compilers have builtins for AMX
 bool processor_has_bfloat16() {
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
-  if (count_usable() < all.size()) return false;  // without the system's support for its registers
+  if (count_usable() < all.size()) return false;  // the system may not save the registers
   const bool tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & (1U << 22)) != 0;
   const bool vectors = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & (1U << 5)) != 0;
   return tiles || vectors;

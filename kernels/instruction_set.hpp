@@ -27,7 +27,7 @@ struct InstructionSet {
     bool prefetch;   ///< inputs are prefetched
   };
   using Combine = void (*)(const Operands& operands);
-  /// For two, three and four inputs, and for any number.
+  /// The number of variants of `combine`: for two, three and four inputs, and for any number.
   static constexpr std::size_t arities = 4;
 
   const char* name;
@@ -52,7 +52,7 @@ const InstructionSet& widest_instruction_set();
 /// Whether the processor multiplies bfloat16, by AVX512-BF16 or by tiles of AMX.
 bool processor_has_bfloat16();
 
-/// The public functions with a given instruction set.
+/// Runs the public function of this name with a given instruction set.
 void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op);
 
 }  // namespace lockstep::kernels

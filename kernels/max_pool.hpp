@@ -4,7 +4,7 @@
 #include <cstdint>
 
 /// Max pool with windows that do not overlap, over activations in blocks of channels. According to `train
-/// --explain-step`, oneDNN 2.6.3's own took longer for LeNet's first pool than for its first convolution.
+/// --explain-step`, oneDNN 2.6.3 took longer for LeNet's first pool than for its first convolution.
 namespace lockstep::kernels {
 
 /// Planes of rows × columns positions, each with `lanes` adjacent channels, are cut into windows without overlap or
@@ -17,7 +17,7 @@ struct PoolGrid {
   std::int64_t window_rows;
   std::int64_t window_columns;  ///< rows · columns of a window: at most most_of_pool_window
   std::int64_t lanes;
-  bool relu;  ///< whether results below 0 are replaced by it
+  bool relu;  ///< whether results below 0 are replaced by 0
 };
 
 /// Limit of a window's size: positions in a window are bytes, and one value means that no position gets the gradient.

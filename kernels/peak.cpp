@@ -9,7 +9,8 @@ namespace {
 constexpr std::int64_t sums_of_all = flops_per_round / 2;
 constexpr std::int64_t vector_bytes = 64;
 
-/// This file is compiled with contraction: where a processor multiplies and adds in one instruction, it does so here.
+/// This file is compiled with contraction, so a multiplication and an addition become one instruction where the
+/// processor has it.
 template <typename T>
 LOCKSTEP_INLINE T multiply_add(std::int64_t rounds) {
   constexpr std::int64_t lanes = vector_bytes / static_cast<std::int64_t>(sizeof(T));
@@ -17,8 +18,8 @@ LOCKSTEP_INLINE T multiply_add(std::int64_t rounds) {
   using Vector [[gnu::vector_size(vector_bytes)]] = T;
   Vector sums[chains];
   for (std::int64_t chain = 0; chain < chains; ++chain)
-    sums[chain] = Vector{} + static_cast<T>(chain + 3);  // all different
-  // Neither grows beyond bounds nor becomes denormal: s = s / 2 + 1 tends to 2.
+    sums[chain] = Vector{} + static_cast<T>(chain + 3);  // all different, so that the compiler keeps all chains
+  // The values stay normal and bounded, because s = s / 2 + 1 tends to 2.
   const Vector half = Vector{} + T{0.5};
   const Vector one = Vector{} + T{1};
   for (std::int64_t round = 0; round < rounds; ++round) {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-/// The peak rate of a processor, to compare other loops with.
+/// The peak arithmetic rate of a processor, with which other loops are compared.
 namespace lockstep::kernels {
 
 /// Number of multiplications and additions in a round of the functions below.

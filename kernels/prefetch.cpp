@@ -3,8 +3,8 @@
 
 namespace lockstep::kernels {
 
-// The instruction has to be allowed by name, or compilers take one that fetches for reading. It does nothing on the x86
-// processors that do not have it.
+// The target attribute enables the instruction; otherwise compilers emit one that prefetches for reading. It is a no-op
+// on x86 processors that do not have it.
 #if defined(__x86_64__)
 __attribute__((target("prfchw")))
 #endif

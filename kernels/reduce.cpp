@@ -37,8 +37,8 @@ Half narrowed(float value) {
   return half;
 }
 
-/// The longest input that is prefetched, where another core has just written it: beyond it the processor does better by
-/// itself, until what it reads is in no cache. So it was found between two ranks.
+/// The longest input that is prefetched after another core has just written it. For longer inputs the processor's own
+/// prefetcher does better, until the input is in no cache. This was measured between two ranks.
 constexpr std::int64_t longest_prefetched = 64 * 1024;
 
 }  // namespace

@@ -7,17 +7,18 @@
 
 namespace lockstep::kernels {
 
-// Every kernel runs on the calling thread, in vectors of the widest instruction set that the processor has; all
-// instruction sets give the same bits. Buffers need no alignment. Integers wrap round. A NaN on either side of min and
-// max gives a NaN, and zeros of either sign are equal there. float16 and bfloat16 are computed in float32 and rounded
+// Every kernel runs on the calling thread, in vectors of the widest instruction set that the processor has. All
+// instruction sets give the same bits. Buffers need no alignment. Integers wrap around. For min and max, a NaN on
+// either side gives a NaN, and zeros of either sign are equal. float16 and bfloat16 are computed in float32 and rounded
 // to nearest, ties to even, once per call; their NaNs become quiet.
 
-/// Where most of the operands are: in some cache, or, since they are larger, in memory. What is read from there is
-/// fetched early, and what has not been read is written past the cache.
+/// Where most of the operands are: in some cache, or in memory because they are larger than the caches. In memory,
+/// inputs are prefetched, and outputs that are not among the inputs are written past the cache.
 enum class Residence { cache, memory };
 
-/// outs[k][i] = ins[0][i] ⊕ ins[1][i] ⊕ …, added left to right, for every k and i < count; overwrites. With one input
-/// it is a copy (NaNs and all, bit for bit). Each of `outs` may be any of `ins`; no other overlap. Allocates nothing.
+/// outs[k][i] = ins[0][i] ⊕ ins[1][i] ⊕ …, reduced from left to right, for every k and i < count; overwrites. With one
+/// input it is a copy, bit for bit, NaNs included. Each of `outs` may be any of `ins`; no other overlap. Allocates
+/// nothing.
 /// @pre   neither list is empty
 /// @cost  each input is read once, each output written once
 void combine(std::span<void* const> outs, std::span<const void* const> ins, Count count, DType dtype, ReduceOp op,

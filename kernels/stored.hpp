@@ -7,19 +7,19 @@
 #include "kernels/convert.hpp"
 #include "kernels/vectorized.hpp"
 
-/// How loops that compute in float32 read and write elements that are stored as such, or as bfloat16, which is rounded
-/// to nearest, ties to even.
+/// Access to elements for loops that compute in float32. The elements are stored as float32, or as bfloat16, which is
+/// rounded to nearest, ties to even.
 namespace lockstep::kernels {
 
-/// So many numbers in a vector, of which the compiler makes registers.
+/// A vector of `size` numbers, which the compiler keeps in registers.
 template <typename T, std::int64_t size>
 struct VectorOf {
   using Type [[gnu::vector_size(size * sizeof(T))]] = T;
 };
 
-/// Lanes in vectors of as many as an instruction converts between float and double. Written out, since the compiler
-/// does not find that comparisons can be made so. Vectors are handed over by reference: how they are returned depends
-/// on instruction sets.
+/// Holds `Lanes` values in vectors of the size that an instruction converts between float and double. The loops are
+/// written with vectors because the compiler does not vectorize their comparisons. Vectors are passed by reference,
+/// because the ABI for returning them depends on the instruction set.
 template <std::int64_t Lanes>
 struct Packs {
   static constexpr std::int64_t size = Lanes >= 8 ? 8 : 1;
@@ -29,7 +29,7 @@ struct Packs {
   using Bits16 = typename VectorOf<std::uint16_t, size>::Type;
   using Bits32 = typename VectorOf<std::uint32_t, size>::Type;
 
-  /// All of them.
+  /// Loads all lanes.
   template <typename Vector, typename T>
   LOCKSTEP_INLINE static void load(Vector (&values)[count], const T* from) {
     for (std::int64_t k = 0; k < count; ++k) std::memcpy(&values[k], from + k * size, sizeof values[k]);
@@ -49,7 +49,7 @@ struct Packs {
     store(stored, &to->bits);
   }
 
-  /// The same of values that are such as T can hold.
+  /// Stores values that T represents exactly.
   template <typename T>
   LOCKSTEP_INLINE static void store_exact(const Floats (&values)[count], T* to) {
     store(values, to);
@@ -64,7 +64,7 @@ struct Packs {
     store(stored, &to->bits);
   }
 
-  /// Makes of it what becomes of it when it is stored as T.
+  /// Rounds the value to T.
   template <typename T>
   LOCKSTEP_INLINE static void round_as(Floats& value) {
     if constexpr (sizeof(T) < sizeof(float)) {
@@ -85,7 +85,7 @@ struct Packs {
     round(value, bits);
     take_upper_halves(bits, stored);
   }
-  /// To what the upper halves of the bits are then.
+  /// Rounds to nearest, ties to even, at bit 16: the upper halves of `rounded` are the bfloat16.
   LOCKSTEP_INLINE static void round(const Floats& value, Bits32& rounded) {
     Bits32 bits;
     std::memcpy(&bits, &value, sizeof bits);
@@ -93,7 +93,7 @@ struct Packs {
     const Bits32 number = bits + 0x7fffU + ((bits >> 16) & 1U);
     rounded = value != value ? quiet_nan : number;
   }
-  /// Without a shift and a conversion, which compilers take apart into single numbers.
+  /// Uses a shuffle, because compilers split a shift and a conversion into scalar code.
   LOCKSTEP_INLINE static void take_upper_halves(const Bits32& bits, Bits16& upper) {
     typename VectorOf<std::uint16_t, 2 * size>::Type halves;
     std::memcpy(&halves, &bits, sizeof halves);
@@ -105,7 +105,7 @@ struct Packs {
   }
 };
 
-/// Lanes as loops over floats read and write them: in place, or in `space`.
+/// `read` and `place_of` let loops over floats access the lanes in place, or in `space` if they are stored as bfloat16.
 template <std::int64_t Lanes>
 LOCKSTEP_INLINE const float* read(const float* from, float (&/*space*/)[Lanes]) {
   return from;
@@ -126,7 +126,7 @@ template <std::int64_t Lanes>
 LOCKSTEP_INLINE float* place_of(bfloat16* /*to*/, float (&space)[Lanes]) {
   return space;
 }
-/// Stores what has been written there.
+/// Stores the lanes that were written to `space`.
 template <std::int64_t Lanes>
 LOCKSTEP_INLINE void write(float (&/*space*/)[Lanes], float* /*to*/) {}
 template <std::int64_t Lanes>

@@ -12,7 +12,7 @@ namespace lockstep::kernels {
 
 namespace {
 
-/// Finite floats and infinities in their order, as integers.
+/// Maps integers to the finite floats and infinities in ascending order.
 float at(std::int64_t place) {
   return std::copysign(std::bit_cast<float>(static_cast<std::uint32_t>(std::abs(place))), place < 0 ? -1.0F : 1.0F);
 }
@@ -22,7 +22,7 @@ std::int64_t place_of(float x) {
   return x < 0 ? -magnitude : magnitude;
 }
 
-/// @param reaches  whether a result is above the level, or there; if one is, all larger ones are
+/// @param reaches  whether a result reaches the level; if one does, all larger ones do
 template <typename Reaches>
 Threshold find_threshold(double scale, double shift, double level, const Reaches& reaches) {
   constexpr float nowhere = std::numeric_limits<float>::quiet_NaN();
@@ -34,7 +34,7 @@ Threshold find_threshold(double scale, double shift, double level, const Reaches
   if (scale == 0) return {direction, reaches(static_cast<float>(shift)) ? -infinity : nowhere};
   const auto guess = static_cast<float>((level - shift) / std::abs(scale));
   if (!(std::abs(scale) < infinity) || std::isnan(guess)) return {direction, nowhere};
-  // Near to where it is in exact numbers: from there in growing steps to both sides of it, then by halves.
+  // The search starts at the threshold in exact arithmetic, takes growing steps to both sides of it, and then bisects.
   std::int64_t above = place_of(guess);
   std::int64_t below = above;
   for (std::int64_t step = 1; above < last_place && !is_reached(above); step *= 2)

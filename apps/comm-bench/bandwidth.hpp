@@ -5,8 +5,9 @@
 
 namespace lockstep::comm_bench {
 
-/// Bus bandwidth ÷ algorithm bandwidth: what the links carry for each byte of the buffer in the best of algorithms, so
-/// that the bus bandwidth can be held against the hardware's, whatever the operation and the number of ranks.
+/// Returns bus bandwidth ÷ algorithm bandwidth: the bytes that the best algorithm sends over a link for each byte of
+/// the buffer. So the bus bandwidth can be compared with that of the hardware, whatever the operation and the number of
+/// ranks.
 /// @source NVIDIA nccl-tests, doc/PERFORMANCE.md
 double bus_factor(CollectiveKind kind, int ranks);
 

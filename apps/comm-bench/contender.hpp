@@ -21,11 +21,12 @@ class Contender {
   virtual ~Contender() = default;
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// Returns when the collective is done on this rank. @throws Error as its back end does
+  /// Runs the collective and returns when it is complete on this rank. @throws Error as its back end does
   virtual void run(const Collective& collective) = 0;
-  /// Memory that it is fastest with; empty where any is as good. @throws as Communicator::allocate
+  /// Allocates the memory with which it is fastest; empty if ordinary memory is as good. @throws as
+  /// Communicator::allocate
   virtual Allocation allocate(Bytes /*bytes*/) { return {}; }
-  /// Collective. @throws Error{transport}
+  /// Closes its communicator. Collective. @throws Error{transport}
   virtual void close() = 0;
 
  private:
@@ -37,7 +38,7 @@ using Contenders = std::vector<std::unique_ptr<Contender>>;
 /// The contender that chooses among lockstep's own algorithms.
 inline constexpr std::string_view automatic = "auto";
 
-/// Whether the MPI library runs it: by its blocking call, "mpi", or its nonblocking one, "mpi-native".
+/// Returns whether the MPI library runs it: "mpi" is its blocking call, "mpi-native" its nonblocking one.
 inline bool is_of_the_mpi_library(std::string_view contender) {
   return contender == "mpi" || contender == "mpi-native";
 }

@@ -43,11 +43,11 @@ class GroupContender : public Contender {
 
   ProcessGroup group_;
   bool prepares_;
-  Collective collective_;  // that has been prepared last
+  Collective collective_;  // the operation that was prepared last
   std::optional<Prepared> prepared_;
 };
 
-/// The MPI library's blocking call, which no group has: it moves nothing of lockstep's meanwhile.
+/// Runs the MPI library's blocking call, which no process group offers. lockstep makes no progress during the call.
 class BlockingContender : public Contender {
  public:
   BlockingContender(std::string name, MpiGroup group) : Contender(std::move(name)), group_(std::move(group)) {}
@@ -59,7 +59,7 @@ class BlockingContender : public Contender {
   MpiGroup group_;
 };
 
-/// What there is to say goes to standard error, since the table is on the other stream.
+/// Prints messages to standard error, because standard output has the table.
 void tell_user(std::string_view text) {
   std::fprintf(stderr, "comm-bench: %.*s\n", static_cast<int>(text.size()), text.data());
 }

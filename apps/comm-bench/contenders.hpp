@@ -13,19 +13,20 @@
 /// The ways to run an operation that comm-bench measures.
 namespace lockstep::comm_bench {
 
-/// lockstep's own, "auto" first, then the MPI library's blocking call and its nonblocking one. On a GPU, NCCL's: "auto"
-/// is its own choice.
+/// Returns the names of the contenders for an operation: lockstep's own, "auto" first, then the MPI library's blocking
+/// call and its nonblocking one. On a GPU they are NCCL's, and "auto" is its own choice.
 std::span<const std::string_view> contender_names(CollectiveKind op, Device device);
 
-/// What a group is made with for this method: all else is as the options say.
+/// Returns the options of a group for this method; everything else is taken from `options`.
 GroupOptions group_options(backends::Method method, const Options& options);
 
-/// A group's communicator. Collective. @param prepares  operations, and starts them. @throws as ProcessGroup
+/// Makes a contender from a group's communicator. Collective. @param prepares  whether it prepares operations and
+/// starts them. @throws as ProcessGroup
 std::unique_ptr<Contender> make_contender(std::string name, const World& world, const GroupOptions& options,
                                           bool prepares = false);
 
-/// Those that the options name, in that order. Each makes its own progress, so that none pays for polling the others.
-/// Collective. @throws as make_contender
+/// Makes the contenders that the options name, in that order. Each has its own progress, so that it does not pay for
+/// polling the others. Collective. @throws as make_contender
 Contenders make_contenders(const World& world, const Options& options);
 
 }  // namespace lockstep::comm_bench

@@ -7,11 +7,11 @@
 
 namespace lockstep::comm_bench {
 
-/// An exercise in device memory, which the host cannot look at: it is written and checked in a mirror on the host, and
-/// copied there before and from there after the operation.
+/// An exercise in device memory, which the host cannot access. It is written and checked in a mirror on the host, which
+/// is copied to the device before the operation and back after it.
 class DeviceExercise : public Exercise {
  public:
-  /// Returns when the bytes are there. @throws Error{device}
+  /// Copies and returns when the bytes have arrived. @throws Error{device}
   using Copy = std::function<void(void* to, const void* from, Bytes bytes)>;
 
   /// @pre both memories hold memory_needed(shape); they and the copy outlive the exercise

@@ -9,7 +9,7 @@ bool exchanges(CollectiveKind kind) {
   return kind == CollectiveKind::all_to_all || kind == CollectiveKind::all_to_all_v;
 }
 
-/// Whether the result is the caller's part of a sum.
+/// Returns whether the result is the caller's part of a sum.
 bool scatters_sums(CollectiveKind kind) {
   return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v;
 }
@@ -18,7 +18,7 @@ bool gathers(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather || kind == CollectiveKind::all_gather_v;
 }
 
-/// Elements of a result that lies apart from the input; 0 in place.
+/// Returns the number of elements of a result that is not in place; 0 in place.
 Count count_apart(const Exercise::Shape& shape, const std::vector<Count>& parts) {
   if (exchanges(shape.kind)) return {shape.part.value * shape.ranks};
   return scatters_sums(shape.kind) ? parts[static_cast<std::size_t>(shape.me.value)] : Count{0};
@@ -72,7 +72,7 @@ Collective Exercise::collective() const {
 void Exercise::refill(std::int64_t repetition) {
   pattern_.set_input(shape_.me.value, repetition);
   pattern_.write(whole_, 0);
-  // Shifted by one element: no sum, nor this rank's own part.
+  // The initial result is shifted by one element, so that it equals neither a sum nor this rank's own part.
   if (result_.data != whole_.data) pattern_.write(result_, 1);
 }
 

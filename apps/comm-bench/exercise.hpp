@@ -10,11 +10,11 @@
 
 namespace lockstep::comm_bench {
 
-/// Parts of the larger buffer: one for each rank in all_gather, reduce_scatter, gather, scatter and all_to_all, with or
-/// without _v, else one.
+/// Returns the number of parts of the larger buffer: one for each rank in all_gather, reduce_scatter, gather, scatter
+/// and all_to_all, with or without _v; otherwise one.
 int parts_of(CollectiveKind kind, int ranks);
 
-/// A collective on this rank's memory, of one size: its input and the proof of its result.
+/// A collective of one size on this rank's memory, with its input and the check of its result.
 class Exercise {
  public:
   struct Shape {
@@ -22,12 +22,13 @@ class Exercise {
     DType dtype = DType::float32;
     Rank me;
     int ranks = 1;
-    Count part;  ///< elements of the buffer, or of each of its parts, in the mean where they differ
+    Count part;  ///< elements of the buffer, or of each of its parts; the mean if they differ
   };
-  /// The lengths of the parts in the buffer of `shape.me`: equal, or growing with the rank from 2/(p+1) to 2p/(p+1) of
-  /// the mean; in an all_to_all_v of what that rank sends to each and receives from each, which is the same.
+  /// Returns the lengths of the parts in the buffer of `shape.me`. They are equal, or grow with the rank from 2/(p+1)
+  /// to 2p/(p+1) of the mean. In an all_to_all_v they are the parts that this rank sends to each rank, which are as
+  /// long as those that it receives.
   static std::vector<Count> parts_of(const Shape& shape);
-  /// Bytes of memory that an exercise works on.
+  /// Returns the memory that an exercise needs.
   static Bytes memory_needed(const Shape& shape);
 
   /// @pre `memory` holds memory_needed(shape) and outlives the exercise
@@ -36,17 +37,17 @@ class Exercise {
   Exercise& operator=(const Exercise&) = delete;
   virtual ~Exercise() = default;
 
-  /// The buffer's size, which bandwidths are of; 0 for a barrier.
+  /// Returns the size of the buffer, to which bandwidths refer; 0 for a barrier.
   [[nodiscard]] Bytes bytes() const { return whole_.bytes(); }
-  /// Elements of the buffer, or of each of its parts; 0 for a barrier.
+  /// Returns the number of elements of the buffer, or of each of its parts; 0 for a barrier.
   [[nodiscard]] Count count() const { return shape_.part; }
-  /// In place, but for reduce_scatter, as MPI's in-place form of it is another operation, and all_to_all, which has
-  /// none. The root is rank 0. Its counts are the exercise's.
+  /// Returns the operation. It is in place, except for reduce_scatter, because MPI's in-place form of that is another
+  /// operation, and for all_to_all, which has no such form. The root is rank 0. The counts belong to the exercise.
   [[nodiscard]] virtual Collective collective() const;
-  /// Overwrites the whole memory with what this rank brings in this repetition.
+  /// Overwrites the whole memory with this rank's input for this repetition.
   virtual void refill(std::int64_t repetition);
-  /// How many elements of this rank's result are wrong; where a reduce or gather leaves none, of what it must
-  /// not touch.
+  /// Returns the number of wrong elements in this rank's result. If a reduce or gather has no result here, it checks
+  /// the memory that the operation must not change.
   [[nodiscard]] virtual std::int64_t wrong(std::int64_t repetition);
 
  private:
@@ -59,7 +60,7 @@ class Exercise {
   std::vector<Count> parts_;
   Pattern pattern_;
   Buffer whole_;
-  Buffer result_;  // the whole, or where the operation is not in place memory of its own
+  Buffer result_;  // the whole buffer, or separate memory if the operation is not in place
 };
 
 }  // namespace lockstep::comm_bench

@@ -7,8 +7,8 @@
 
 namespace lockstep::comm_bench {
 
-/// The ranks of an MPI group, by MPI's blocking calls, whose timing is part of how comm-bench measures. The World's
-/// watchdog sees to it that there is a barrier again and again. Every function @throws Error{transport}.
+/// The ranks of an MPI group, with MPI's blocking calls, whose timing is part of comm-bench's measurement. The World's
+/// watchdog checks that barriers keep completing. Every function @throws Error{transport}.
 class GroupRanks : public Ranks {
  public:
   /// @pre the group outlives this

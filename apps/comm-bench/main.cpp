@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// comm-bench: times collectives and checks their results. Exit codes: apps/common/exit_codes.hpp.
+// comm-bench times collectives and checks their results. Exit codes: apps/common/exit_codes.hpp.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -29,7 +29,8 @@
 namespace lockstep::comm_bench {
 namespace {
 
-/// Rank 0 writes; every rank learns how it went. Without text the file is only opened, and keeps what is in it.
+/// Writes a file on rank 0, and reports the outcome to every rank. Without text the file is only opened, and keeps its
+/// contents.
 /// @throws Error{io} on every rank
 void write_json(const World& world, const std::string& path, const std::optional<std::string>& text) {
   const Phase phase(world.group(), "writing '" + path + "'", Phase::Kind::work);
@@ -52,7 +53,7 @@ Subject subject_of(const World& world, const Options& options) {
   return {.op = options.op, .dtype = options.dtype, .ranks = world.size(), .device = name(options.device)};
 }
 
-/// Every contender at every size, each printed as soon as it is measured.
+/// Measures every contender at every size, and prints each result at once.
 std::vector<Measurement> measure_all(const World& world, const Options& options) {
   const std::vector<Count> counts = counts_of(options, world.size());
   Exercise::Shape shape{options.op, options.dtype, world.rank(), world.size(), counts.back()};

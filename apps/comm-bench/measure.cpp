@@ -17,7 +17,7 @@ std::int64_t nanoseconds_since(Clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
 }
 
-/// The contenders at one size, and what has been counted of each.
+/// The measurements of the contenders at one size.
 class Series {
  public:
   Series(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises, const Effort& effort)
@@ -29,13 +29,13 @@ class Series {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
   }
 
-  /// Each contender once; appends this rank's nanoseconds, in the contenders' order.
+  /// Runs each contender once, and appends this rank's nanoseconds in the contenders' order.
   void round(std::vector<std::int64_t>& nanoseconds) {
     std::shuffle(order_.begin(), order_.end(), random_);
     const std::size_t first = nanoseconds.size();
     nanoseconds.resize(first + order_.size());
     for (const std::size_t i : order_) {
-      ++repetition_;  // differs between contenders too: none can pass with the result of the one before
+      ++repetition_;  // it also differs between contenders, so that none can pass with the result of the one before
       Exercise& exercise = *exercises_[exercises_.size() == 1 ? 0 : i];
       exercise.refill(repetition_);
       const Collective collective = exercise.collective();
@@ -53,12 +53,12 @@ class Series {
   const Contenders* contenders_;
   std::span<Exercise* const> exercises_;
   std::vector<std::size_t> order_;
-  std::minstd_rand random_;  // draws the same on all ranks
+  std::minstd_rand random_;  // draws the same numbers on all ranks
   std::int64_t repetition_ = 0;
   std::vector<std::int64_t> wrong_;
 };
 
-/// All ranks take the largest number, since ranks that differ by one repetition would wait for each other for ever.
+/// Returns the largest number of all ranks, because ranks whose numbers differ would wait for each other forever.
 std::int64_t agreed_repetitions(Ranks& ranks, const Effort& effort, double seconds_each) {
   if (effort.repetitions > 0) return effort.repetitions;
   auto fitting = static_cast<std::int64_t>(

@@ -6,8 +6,8 @@
 
 namespace lockstep::comm_bench {
 
-/// Refuses what the nodes have no memory for: a node that swaps measures its disk, one that does not kills a rank.
-/// @param per_rank  the buffers of one rank; back ends are granted as much again for copies of their own
+/// Rejects sizes for which the nodes lack memory, because a node would swap, which measures its disk, or kill a rank.
+/// @param per_rank  the buffers of one rank; back ends may use as much again for their own copies
 /// @throws Error{unsupported}, on every rank, naming need and supply. Collective.
 void require_memory(const World& world, Bytes per_rank);
 

@@ -160,7 +160,7 @@ void require_known(std::string_view what, std::string_view word, std::span<const
 std::vector<std::string> parse_algorithms(const OptionValues& flags, CollectiveKind op, Device device) {
   const auto known = contender_names(op, device);
   const bool is_given = flags.has("algorithm");
-  // NCCL takes one of its own algorithms in a process.
+  // NCCL uses one algorithm of its own in a process.
   if (!is_given && device == Device::cuda) return {std::string(automatic)};
   if (!is_given) return {known.begin(), known.end()};
   std::vector<std::string> names;
@@ -174,7 +174,7 @@ std::vector<std::string> parse_algorithms(const OptionValues& flags, CollectiveK
   return names;
 }
 
-/// @pre it is the name of one of them, as the row of the option has it
+/// @pre the word is the name of one of the values, which the option's row ensures
 template <typename Enum, std::size_t size>
 Enum enum_of(const std::string& word, const std::array<Enum, size>& values) {
   return *std::find_if(values.begin(), values.end(), [&](Enum value) { return name(value) == word; });
@@ -184,7 +184,7 @@ void require(bool holds, const std::string& otherwise) {
   if (!holds) throw UsageError(otherwise);
 }
 
-/// What was asked for and has no meaning where NCCL is at work.
+/// Rejects options that have no meaning with NCCL.
 void refuse_what_is_of_the_cpu(const OptionValues& flags) {
   for (const char* flag : {"segment", "in-flight", "radix", "tuning", "tune", "explain", "predict"}) {
     require(!flags.has(flag), std::string("--") + flag + " has no meaning with --device cuda");

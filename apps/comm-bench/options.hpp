@@ -17,37 +17,37 @@
 
 namespace lockstep::comm_bench {
 
-/// Where the buffers lie: in what each communicator's allocate() gives, or in the program's ordinary memory.
+/// Where the buffers are: in memory from each communicator's allocate(), or in the program's ordinary memory.
 enum class Buffers { allocate, user };
 
-/// What the command line asks for.
+/// The checked command line.
 struct Options {
   CollectiveKind op = CollectiveKind::all_reduce;
-  std::vector<std::string> algorithms;  ///< of contender_names(op, device)
-  bool algorithms_given = false;        ///< else they are all of them, wherever they can run
+  std::vector<std::string> algorithms;  ///< from contender_names(op, device)
+  bool algorithms_given = false;        ///< if false, `algorithms` has all that can run
   Device device = Device::cpu;
   SizeRange sizes;
   DType dtype = DType::float32;
   int repetitions = 0;   ///< 0: as many as fit into `seconds`
-  double seconds = 0.5;  ///< aimed at for each size and algorithm
+  double seconds = 0.5;  ///< target for each size and algorithm
   int warmup = 2;
   Protocol protocol = Protocol::common_clock;
-  bool prepared = false;  ///< communicators start prepared operations
+  bool prepared = false;  ///< whether communicators start prepared operations
   Buffers buffers = Buffers::allocate;
   Bytes segment = collectives::Choice{}.segment;
   int in_flight = collectives::Choice{}.blocks_in_flight;
   int radix = 2;
   double timeout_seconds = 300;
-  std::string waiting = "auto";                  ///< of wait_names()
-  WaitPolicy wait;                               ///< what that is on this node, once it is known
-  bool check = false;                            ///< the MPI library's nonblocking call compares what ranks call
-  std::string json;                              ///< a file to write; empty: none
-  std::string tuning;                            ///< the selection table that "auto" goes by; empty: the cost model
-  std::string tune;                              ///< tune instead of measuring, and write to this file
-  bool explain = false;                          ///< say what is chosen instead of measuring
-  std::optional<PredictionQuestion> prediction;  ///< asked for instead of a measurement
-  std::vector<Setting> settings;                 ///< those that all ranks must have alike
-  std::string to_print;                          ///< not empty where --help or --version asks for this text instead
+  std::string waiting = "auto";  ///< one of wait_names()
+  WaitPolicy wait;               ///< the policy that `waiting` means on this node, once the node is known
+  bool check = false;            ///< whether the MPI library's nonblocking contender compares the calls of the ranks
+  std::string json;              ///< file to write; empty: none
+  std::string tuning;            ///< the selection table for "auto"; empty: the cost model
+  std::string tune;              ///< file to tune into, instead of measuring
+  bool explain = false;          ///< print the choices instead of measuring
+  std::optional<PredictionQuestion> prediction;  ///< predict instead of measuring
+  std::vector<Setting> settings;                 ///< the options that must be the same on all ranks
+  std::string to_print;                          ///< text for --help or --version; otherwise empty
 };
 
 /// @throws UsageError that names what is wrong and, for a misspelt word, the nearest right one

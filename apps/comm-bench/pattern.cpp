@@ -12,7 +12,7 @@
 namespace lockstep::comm_bench {
 namespace {
 
-/// Well mixed bits.
+/// Returns well-mixed bits.
 std::uint64_t mix(int rank, std::int64_t element, std::int64_t repetition) {
   return split_mix::mix(static_cast<std::uint64_t>(element) * split_mix::golden_ratio +
                         static_cast<std::uint64_t>(rank) * 0xd1b54a32d192ed03ULL +
@@ -31,7 +31,8 @@ T element_of(std::uint64_t value) {
   }
 }
 
-/// Cuts `count` elements of the sequence, from `first` on, where it repeats: piece(offset, index in the period, count).
+/// Splits `count` elements of the sequence, from `first` on, at the ends of periods. Calls piece(offset, index in the
+/// period, count).
 template <typename F>
 void for_each_piece(std::int64_t count, std::int64_t first, const F& piece) {
   for (std::int64_t offset = 0; offset < count;) {
@@ -52,7 +53,7 @@ void Pattern::set_input(int rank, std::int64_t repetition) { set(rank, rank, rep
 void Pattern::set_sum(std::int64_t repetition) { set(0, ranks_ - 1, repetition); }
 
 void Pattern::set(int first_rank, int last_rank, std::int64_t repetition) {
-  const auto values = static_cast<std::uint64_t>(std::clamp(256 / ranks_, 2, 128));  // 0 … values−1
+  const auto values = static_cast<std::uint64_t>(std::clamp(256 / ranks_, 2, 128));  // values are 0 … values − 1
   kernels::with_type(dtype_, [&](auto zero) {
     for (std::int64_t i = 0; i < period; ++i) {
       std::uint64_t sum = 0;

@@ -21,7 +21,7 @@ int positive(const OptionValues& flags, const char* option) {
   return flags.get<int>(option);
 }
 
-/// @pre `parse` takes text and names it in its error
+/// @pre `parse` takes the text and names it in its error
 template <typename Parse>
 double needed(const OptionValues& flags, const char* option, const Parse& parse) {
   if (!flags.has(option)) throw UsageError("--predict needs --" + std::string(option));
@@ -37,7 +37,7 @@ collectives::ShapeSummary cluster_of(const OptionValues& flags) {
   return {.nodes = nodes, .ranks = nodes * together, .min_ranks_per_node = together, .max_ranks_per_node = together};
 }
 
-/// Without the option the part that it has in default_prices.
+/// Without the option, the overhead is the same fraction of the latency as in default_prices.
 double overhead_of(const OptionValues& flags, double latency) {
   if (!flags.has("overhead")) return latency / 10;
   const double overhead = parse_duration(text_of(flags, "overhead"));

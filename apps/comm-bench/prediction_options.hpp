@@ -9,14 +9,14 @@
 
 namespace lockstep::comm_bench {
 
-/// --predict and what belongs to it.
+/// Returns --predict and the options that belong to it.
 OptionGroup prediction_options();
 
-/// What --predict asks for; nothing without it.
-/// @param untuned        the segment and the blocks in flight that auto would have
-/// @param range          the sizes, where there is no --bytes
-/// @param element_bytes  sizes are whole elements
-/// @throws UsageError for a flag that is missing, wrong, or given without --predict
+/// Parses --predict; returns nothing without it.
+/// @param untuned        the segment and the blocks in flight for auto
+/// @param range          the sizes if --bytes is not given
+/// @param element_bytes  sizes are rounded to whole elements
+/// @throws UsageError for an option that is missing, invalid, or given without --predict
 std::optional<PredictionQuestion> parse_prediction(const OptionValues& flags, const collectives::Choice& untuned,
                                                    const SizeRange& range, std::int64_t element_bytes);
 

@@ -6,8 +6,8 @@
 
 namespace lockstep::comm_bench {
 
-/// What a measurement asks of the ranks that take part in it, whatever carries it: comm-bench's own communicator, or
-/// that of a peer's program. Every function is collective; none is timed.
+/// The communication that a measurement needs among its ranks, implemented by comm-bench's own communicator or by that
+/// of a peer's program. Every function is collective; none is timed.
 class Ranks {
  public:
   Ranks() = default;
@@ -18,7 +18,7 @@ class Ranks {
   [[nodiscard]] virtual int size() const = 0;
   /// Returns when every rank has called it.
   virtual void barrier() = 0;
-  /// Overwrites each number with the largest that any rank has in its place.
+  /// Overwrites each number with the maximum over all ranks.
   virtual void max(std::span<std::int64_t> numbers) = 0;
   /// Overwrites each number with the sum over all ranks.
   virtual void sum(std::span<std::int64_t> numbers) = 0;

@@ -28,7 +28,7 @@ std::string format(const char* pattern, Arguments... arguments) {
   return text.data();
 }
 
-/// Six columns, with four decimals where they fit.
+/// Formats in six columns, with four decimals if they fit.
 std::string bandwidth_text(double gbps) { return format(gbps < 9.9999 ? "%6.4f" : "%6.2f", gbps); }
 
 }  // namespace

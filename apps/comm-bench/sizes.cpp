@@ -14,7 +14,7 @@
 namespace lockstep::comm_bench {
 namespace {
 
-/// The suffix's power of two; −1 for what is none.
+/// Returns the suffix's power of two; −1 for an unknown suffix.
 int shift_of(std::string_view suffix) {
   if (suffix.empty()) return 0;
   if (suffix == "K" || suffix == "k") return 10;
@@ -51,7 +51,7 @@ std::vector<Count> part_counts(const SizeRange& range, std::int64_t element_byte
   for (std::int64_t bytes = range.min.value; bytes <= range.max.value; bytes *= range.factor) {
     const Count count{std::max<std::int64_t>(1, bytes / (element_bytes * parts))};
     if (counts.empty() || counts.back() != count) counts.push_back(count);
-    if (bytes > range.max.value / range.factor) break;  // the next one would be larger, or overflow
+    if (bytes > range.max.value / range.factor) break;  // the next size would be larger than the maximum, or overflow
   }
   return counts;
 }

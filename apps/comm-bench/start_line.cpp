@@ -18,11 +18,12 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// How far ahead the ranks agree to begin: beyond the time that the agreement takes to reach the last of them.
+/// How far ahead the ranks agree to begin. It exceeds the time that the agreement takes to reach the last rank.
 constexpr Clock::duration min_lead = std::chrono::microseconds(20);
 constexpr Clock::duration max_lead = std::chrono::milliseconds(10);
 
-/// Equal for processes that read the same monotonic clock; too large for any fingerprint where nothing can be told.
+/// Returns equal values for processes that read the same monotonic clock, or a value too large for any fingerprint if
+/// the clock cannot be identified.
 std::int64_t clock_fingerprint() {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
   std::string boot;
@@ -57,7 +58,7 @@ StartLine::StartLine(Ranks& ranks, Protocol protocol, bool yields)
       lead_(max_lead) {}
 
 Clock::time_point StartLine::wait() {
-  ranks_->barrier();  // so that the agreement takes only its own time, which the next one's lead is taken from
+  ranks_->barrier();  // so that the agreement below takes only its own time, from which the next lead follows
   if (!common_clock_) return Clock::now();
   const Clock::time_point arrival = Clock::now();
   const Clock::time_point start = latest(*ranks_, arrival + lead_);

@@ -10,28 +10,28 @@
 
 namespace lockstep::comm_bench {
 
-/// When what is timed begins.
+/// When a timed operation begins.
 enum class Protocol {
-  common_clock,  ///< at a moment that ranks of one machine agree on; between machines as `barrier`
-  barrier,       ///< for each rank when it leaves a barrier, by its own clock: as most programs measure
+  common_clock,  ///< at a moment that the ranks of one machine agree on; across machines like `barrier`
+  barrier,       ///< for each rank when it leaves a barrier, by its own clock, as in most programs
 };
 inline constexpr std::array<std::string_view, 2> protocol_names = {"common-clock", "barrier"};
 
-/// Lets ranks begin together what is to be timed, at a cost that is no part of it.
+/// Lets ranks begin a timed operation together; the time that this takes is not measured.
 ///
-/// Ranks leave a barrier one after the other, up to a microsecond apart, each MPI library in its own manner. The first
-/// to leave then waits in the operation for the last, and the time of a small operation becomes the barrier's. Ranks
-/// that read the same clock, since one kernel keeps it, therefore agree on a moment that lies ahead of all of them and
-/// wait for it. On several machines there is no such clock, and a barrier must do.
+/// Ranks leave a barrier one after the other, up to a microsecond apart, differently in each MPI library. The first
+/// rank to leave then waits in the operation for the last, so the time of a small operation would be dominated by the
+/// barrier. Ranks that read the same clock, because they run under one kernel, therefore agree on a moment in the
+/// future and wait for it. Several machines have no such clock, so they use the barrier.
 /// @source Hunold, Carpen-Amarie, IEEE TPDS 27(12), 2016 (window-based synchronization)
 class StartLine {
  public:
-  /// Finds out whether the ranks have a clock in common. Collective.
-  /// @param yields  while it waits, even if each rank has a core
+  /// Finds out whether the ranks share a clock. Collective.
+  /// @param yields  whether it yields the core while it waits, even if each rank has a core
   StartLine(Ranks& ranks, Protocol protocol, bool yields = false);
 
   [[nodiscard]] bool common_clock() const { return common_clock_; }
-  /// Returns when all ranks may begin, and the moment to count from: the agreed one, else this rank's own.
+  /// Waits until all ranks may begin. @return the moment to count from: the agreed one, or otherwise this rank's own
   Clock::time_point wait();
 
  private:
@@ -39,7 +39,7 @@ class StartLine {
 
   Ranks* ranks_;
   bool common_clock_;
-  bool yields_;  // as it must with more ranks than cores, to let the others through
+  bool yields_;  // also true with more ranks than cores, to let the other ranks run
   Clock::duration lead_;
 };
 

@@ -27,18 +27,18 @@ using collectives::Choice;
 using collectives::SelectionTable;
 using collectives::ShapeSummary;
 
-/// A round of tuning: what each contender gets of the options' seconds and warm-up.
+/// A round of tuning: each contender's share of the options' seconds, and its warm-up and repetitions.
 struct Heat {
   double share;
   int max_warmup;
   int min_repetitions;
 };
 constexpr Heat long_heat{0.5, 2, 5};
-constexpr Heat short_heat{0.1, 1, 2};  // of many contenders, only to find those worth a closer look
+constexpr Heat short_heat{0.1, 1, 2};  // for many contenders, to find those worth a closer look
 constexpr Heat final_heat{1, 2, 5};
 
-/// More warm-up rounds for small buffers, until a new communicator has touched its memory and knows how to wait. With
-/// large ones they would take long, and what they save does not show.
+/// The number of warm-up rounds for small buffers, until a new communicator has touched its memory and adapted its
+/// waiting. For large buffers, these rounds would take long and have no visible effect.
 constexpr int settling_rounds = 20;
 constexpr Bytes small{1 << 20};
 
@@ -52,7 +52,7 @@ class Tuner {
         model_(collectives::selection_on(world.shape())),
         cluster_(model_.shape) {}
 
-  /// The best choice at this size, and its median.
+  /// Returns the best choice at this size, with its median.
   Timed best_at(Count part) {
     shape_.part = part;
     const CollectiveKind kind = options_->op;
@@ -72,7 +72,7 @@ class Tuner {
     }
     return final.front();
   }
-  /// The bytes by which a selection goes.
+  /// Returns the size in bytes that a selection uses.
   [[nodiscard]] Bytes bytes() const { return {shape_.part.value * size_of(shape_.dtype)}; }
   [[nodiscard]] const ShapeSummary& cluster() const { return cluster_; }
 
@@ -112,7 +112,7 @@ class Tuner {
   const Options* options_;
   Exercise::Shape shape_;
   GroupRanks ranks_;
-  collectives::Selection model_;  ///< the order in which contenders start, which decides between equals
+  collectives::Selection model_;  ///< gives the order in which contenders start, which decides between equal ones
   ShapeSummary cluster_;
   Choice preferred_;
 };
@@ -138,11 +138,11 @@ void tune(const World& world, const Options& options, const std::function<void(c
   const auto parsed = [&](const std::optional<std::string>& text) {
     return text ? backends::parse_selection_table(*text, options.tune) : SelectionTable();
   };
-  std::optional<SharedTextFile> file;  // on rank 0
+  std::optional<SharedTextFile> file;  // on rank 0 only
   const Phase phase(world.group(), "reading or writing '" + options.tune + "'", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
     file.emplace(options.tune);
-    (void)parsed(file->read());  // a file that is no table is better known before something is measured
+    (void)parsed(file->read());  // fails before anything is measured if the file is not a table
   });
   const std::vector<Count> counts = counts_of(options, world.size());
   const Exercise::Shape shape{options.op, options.dtype, world.rank(), world.size(), counts.back()};
@@ -157,7 +157,7 @@ void tune(const World& world, const Options& options, const std::function<void(c
     findings.push_back({tuner.bytes(), best.choice});
   }
   agree_on_rank_zero(world.group(), [&] {
-    file->update([&](const std::optional<std::string>& present) {  // what another job has added meanwhile stays
+    file->update([&](const std::optional<std::string>& present) {  // keeps what another job has added meanwhile
       SelectionTable table = parsed(present);
       table.erase(kind, tuner.cluster());
       for (const auto& entry : entries_of(kind, tuner.cluster(), findings)) table.add(entry);

@@ -9,11 +9,11 @@
 
 namespace lockstep::comm_bench {
 
-/// Measures what runs the operation fastest at each size on this cluster, and writes it to the file `options.tune`;
-/// what that holds of other operations and shapes stays. Contenders take turns, in three heats: the algorithms as they
-/// usually run; the best two in all settings, shortly; the best four of these. Collective.
+/// Measures the fastest choice for the operation at each size on this cluster, and writes it to the file
+/// `options.tune`. Entries for other operations and shapes are kept. Contenders take turns in three rounds: the
+/// algorithms with their usual settings; briefly, the best two with all settings; the best four of these. Collective.
 /// @param print  called on every rank with the same text
-/// @throws Error on every rank, before anything is measured, if the file is no selection table or cannot be written;
+/// @throws Error on every rank, before anything is measured, if the file is not a selection table or cannot be written;
 ///         Error{mismatch} for a wrong result
 void tune(const World& world, const Options& options, const std::function<void(const std::string&)>& print);
 

@@ -22,9 +22,10 @@ constexpr std::array<std::int64_t, 4> segments = {32 << 10, 63 << 10, 128 << 10,
 constexpr std::array numbers_in_flight = {2, 4, 8};
 constexpr double within_noise = 1.02;
 
-/// What decides how a choice runs at a size: segment and blocks in flight, as far as there are blocks.
+/// Returns what distinguishes the runs of a choice at a size: segment and blocks in flight, if there is more than one
+/// block.
 std::pair<std::int64_t, std::int64_t> run_of(CollectiveKind kind, const Choice& choice, int ranks, Bytes bytes) {
-  if (choice.algorithm == Algorithm::shared_memory) return {0, choice.blocks_in_flight};  // sends nothing
+  if (choice.algorithm == Algorithm::shared_memory) return {0, choice.blocks_in_flight};  // it sends no segments
   const std::int64_t block = collectives::block_count(kind, choice.algorithm, ranks, {choice.segment.value}).value;
   const std::int64_t blocks = kind == CollectiveKind::barrier ? 1 : (bytes.value + block - 1) / block;
   if (blocks <= 1) return {0, 1};

@@ -6,38 +6,39 @@
 
 #include "lockstep/collectives/choice/selection.hpp"
 
-/// What tuning makes of measured times; nothing here measures.
+/// Evaluates the times that tuning has measured; nothing here measures.
 namespace lockstep::comm_bench {
 
-/// The settings of an algorithm that are worth trying at this size: the usual one, then segments and blocks in flight
-/// around it. Of those that would run alike only the first.
-/// @param way    gives algorithm and radix
+/// Returns the settings of an algorithm to try at this size: the usual one, then segments and blocks in flight around
+/// it. Of several settings that would run alike, only the first is returned.
+/// @param way    provides algorithm and radix
 /// @param bytes  as in collectives::predicted_seconds
 std::vector<collectives::Choice> settings_of(CollectiveKind kind, const collectives::Choice& way,
                                              const collectives::ShapeSummary& shape, Bytes bytes);
 
-/// A choice and how long it took.
+/// A choice and its time.
 struct Timed {
   collectives::Choice choice;
   double seconds = 0;
 };
 
-/// The fastest first, at most `most` of them, and none that took longer than `factor` times the fastest.
+/// Returns the fastest choices in ascending order of time: at most `most`, none slower than `factor` times the fastest.
 std::vector<Timed> fastest(std::vector<Timed> timed, std::size_t most, double factor);
 
-/// The fastest choice; but `preferred` if it is among them and at most 2 % slower, which is within what medians vary.
-/// @pre there is one
+/// Returns the fastest choice, or `preferred` if it is among them and at most 2 % slower, which is within the variation
+/// of medians.
+/// @pre there is at least one
 collectives::Choice best_of(std::vector<Timed> timed, const collectives::Choice& preferred);
 
-/// What was found best at one size.
+/// The best choice at one size.
 struct Finding {
   Bytes bytes;
   collectives::Choice choice;
 };
 
-/// Entries for all sizes: each finding holds up to the geometric mean of its size and the next, the first from 0 on,
-/// the last without end. Neighbors of one choice are one entry.
-/// @param findings  sizes ascending
+/// Returns entries for all sizes. Each finding covers sizes up to the geometric mean of its own and the next size; the
+/// first begins at 0, the last has no end. Neighbors with the same choice become one entry.
+/// @param findings  in ascending order of size
 std::vector<collectives::TableEntry> entries_of(CollectiveKind kind, const collectives::ShapeSummary& shape,
                                                 std::span<const Finding> findings);
 

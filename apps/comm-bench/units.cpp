@@ -17,7 +17,7 @@ struct Quantity {
   std::string_view unit;
 };
 
-/// A positive decimal number and what follows it; nothing where there is none.
+/// Splits a positive decimal number from the text after it; returns nothing if there is no such number.
 std::optional<Quantity> split(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
@@ -33,7 +33,7 @@ std::optional<double> seconds_of(std::string_view unit) {
   return std::nullopt;
 }
 
-/// Takes K, M, G or T off the front.
+/// Removes a prefix K, M, G or T and returns its factor.
 double take_prefix(std::string_view& unit) {
   constexpr std::string_view prefixes = "KMGT";
   const auto found = unit.empty() ? std::string_view::npos : prefixes.find(unit.front());

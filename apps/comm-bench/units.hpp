@@ -5,11 +5,12 @@
 
 namespace lockstep::comm_bench {
 
-/// "300ns", "2us", "1.5ms", "1s" → seconds. @throws UsageError naming the text unless it is positive and has a unit
+/// Parses "300ns", "2us", "1.5ms" or "1s" to seconds. @throws UsageError naming the text unless it is positive and has
+/// a unit
 double parse_duration(std::string_view text);
 
-/// "400Gbit", "12.5GB", "100Mbit/s" → bytes per second. Bits or bytes (B) per second, with K, M, G or T for powers of
-/// 1000, as networks are sold. @throws UsageError naming the text unless it is positive and has a unit
+/// Parses "400Gbit", "12.5GB" or "100Mbit/s" to bytes per second. The unit is bits or bytes (B) per second; K, M, G and
+/// T are powers of 1000, as usual for networks. @throws UsageError naming the text unless it is positive and has a unit
 double parse_bandwidth(std::string_view text);
 
 }  // namespace lockstep::comm_bench

@@ -12,21 +12,21 @@
 
 namespace lockstep::comm_bench {
 
-/// The memory that contenders work on: each has what its communicator allocates, where that is better than ordinary
-/// memory; the others share one buffer, which is the mirror of device memory.
+/// The memory that contenders work on. A contender has memory from its communicator if that is better than ordinary
+/// memory. The others share one buffer, which is the mirror of device memory.
 class Workplaces {
  public:
-  /// @param largest  needs as much memory as any exercise to come
+  /// @param largest  needs as much memory as any later exercise
   /// @throws as Communicator::allocate; Error{device}
   Workplaces(const Contenders& contenders, const Exercise::Shape& largest, Buffers buffers);
 
-  /// An exercise of this size for each contender, in their order; valid until the next call.
+  /// Returns an exercise of this size for each contender, in their order; valid until the next call.
   [[nodiscard]] const std::vector<Exercise*>& exercises(const Exercise::Shape& shape);
 
  private:
-  std::optional<Stream> stream_;  // of copies to and from a device, where there is one
+  std::optional<Stream> stream_;  // copies to and from the device, if there is one
   DeviceExercise::Copy copy_;
-  std::vector<Allocation> allocations_;  // one for each contender; empty where it shares
+  std::vector<Allocation> allocations_;  // one for each contender; empty if it uses the shared buffer
   Allocation common_;
   std::vector<std::unique_ptr<Exercise>> exercises_;
   std::vector<Exercise*> views_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// comm-check: random operations on communicators that come and go, and every element of every result compared.
+// comm-check runs random operations on communicators that come and go, and checks every element of every result.
 // Exit codes: apps/common/exit_codes.hpp.
 #include <algorithm>
 #include <chrono>
@@ -26,7 +26,7 @@ namespace {
 using namespace lockstep;
 
 struct Settings {
-  std::optional<backends::Method> method;  ///< nothing: another one for each communicator
+  std::optional<backends::Method> method;  ///< empty: each communicator gets another one
   double seconds = 10;
   std::uint64_t scenarios = 0;
   std::uint64_t seed = 1;
@@ -80,7 +80,7 @@ Settings settings_of(const OptionValues& flags) {
   return settings;
 }
 
-/// On which nodes a group's ranks run, in their order.
+/// Returns the nodes on which a group's ranks run, in rank order.
 ClusterShape shape_of(const check::Members& members, const ClusterShape& world) {
   std::vector<int> nodes;
   ClusterShape shape;
@@ -93,7 +93,7 @@ ClusterShape shape_of(const check::Members& members, const ClusterShape& world) 
   return shape;
 }
 
-/// Those that ranks of this shape can run, the MPI library's among them.
+/// Draws one of the methods that ranks of this shape can run, the MPI library's included.
 backends::Method draw_method(const ClusterShape& shape, std::uint64_t setting) {
   const auto algorithms = collectives::candidates(CollectiveKind::all_reduce, collectives::summarize(shape));
   const std::uint64_t drawn = setting % (algorithms.size() + 2);
@@ -126,14 +126,14 @@ class Run {
   }
 
  private:
-  /// Rank 0's clock counts.
+  /// Rank 0's clock decides.
   bool goes_on(bool mine) {
     auto goes_on = static_cast<std::uint8_t>(mine);
     everybody_.communicator().broadcast({&goes_on, {1}, DType::uint8}, {0}).wait();
     return goes_on != 0;
   }
 
-  /// @return how many operations it has
+  /// Runs one scenario. @return its number of operations
   std::size_t one(std::uint64_t seed) {
     check::Limits limits{.min_ranks = world_.size(), .max_ranks = world_.size(), .max_bytes = 64 * 1024};
     if (settings_.blocking) limits.max_in_flight = 1;
@@ -153,7 +153,7 @@ class Run {
     return operations;
   }
 
-  /// The group's communicator. Its member closes that; what else there is of the group, when the scenario has ended.
+  /// Makes the group's communicator. Its member closes it; the rest of the group is destroyed after the scenario.
   std::shared_ptr<Communicator> make(const check::Group& of) {
     const auto place = std::find(of.members.begin(), of.members.end(), world_.rank().value);
     const auto color = place == of.members.end() ? std::nullopt : std::optional(0);
@@ -166,7 +166,7 @@ class Run {
     return {groups_.back(), &groups_.back()->communicator()};
   }
 
-  /// What a program does between its calls: nothing, give way, or be away for a while.
+  /// Does what a program may do between its calls: nothing, yield, or sleep for a while.
   static void rest(unsigned drawn) {
     if (drawn % 8 == 0) std::this_thread::yield();
     if (drawn % 64 == 1) std::this_thread::sleep_for(std::chrono::microseconds(drawn / 64 % 200));
@@ -175,7 +175,7 @@ class Run {
   World& world_;
   const Settings& settings_;
   ProcessGroup everybody_;
-  std::vector<std::shared_ptr<ProcessGroup>> groups_;  // of this scenario
+  std::vector<std::shared_ptr<ProcessGroup>> groups_;  // groups of this scenario
 };
 
 }  // namespace

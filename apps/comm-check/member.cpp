@@ -66,7 +66,8 @@ void Member::close_communicators(std::size_t round) {
   }
 }
 
-/// In the order of the list on each communicator, and from one rank to another; all of these by turns as it happens.
+/// Submits the requests. Those of a communicator, or of a pair of ranks for messages, keep their order; the orders are
+/// interleaved at random.
 void Member::submit(const std::vector<Request>& requests) {
   wait_for_those_that_start_again(requests);
   std::map<Order, std::deque<Unit>> queues;
@@ -81,7 +82,8 @@ void Member::submit(const std::vector<Request>& requests) {
     if (!joins) queue.emplace_back();
     queue.back().push_back(&request);
   }
-  // With fewer in flight than a round has, a rank waits between its submissions: then only the same order will do.
+  // If fewer may be in flight than a round has, a rank waits between its submissions, which requires the same order on
+  // all ranks.
   const auto most = static_cast<std::size_t>(scenario_.in_flight);
   if (most >= requests.size()) {
     while (under_way_.size() + count > most) wait_for_any();
@@ -97,7 +99,8 @@ void Member::submit(const std::vector<Request>& requests) {
   }
 }
 
-/// Messages have an order of their own, unless one of them may be submitted together with what all do.
+/// Returns the order to which a request belongs. Messages have their own, unless one may be submitted in a group with a
+/// collective.
 Member::Order Member::order_of(const Request& request, const std::vector<Request>& requests) {
   const auto group = static_cast<int>(request.group);
   const auto is_joined = [&](const Request& other) { return other.group == request.group && other.bundle; };
@@ -137,7 +140,8 @@ void Member::start(const Request& request) {
   under_way_.back()->start_again(request);
 }
 
-/// Before anything of the round is submitted, and all of it has been submitted in earlier ones.
+/// Waits for the prepared operations that this round starts again. This happens before the round submits anything;
+/// everything that it waits for was submitted in earlier rounds.
 void Member::wait_for_those_that_start_again(const std::vector<Request>& requests) {
   const auto is_needed = [&](const auto& pending) {
     const auto& number = pending->request().preparation;
@@ -163,7 +167,7 @@ void Member::wait_for_any() {
   pause();
 }
 
-/// One that fails stays among those under way, for its buffers must not go.
+/// Waits for an operation. If it fails, it stays among those under way, because its buffers must remain.
 void Member::wait_for(Pending& pending) {
   last_group_ = pending.group();
   pending.wait_and_check();
@@ -180,14 +184,14 @@ void Member::wait_for_all_of(std::size_t group) {
   under_way_.erase(others, under_way_.end());
 }
 
-void Member::abandon() { communicators_.clear(); }  // and keeps what is prepared, with its buffers
+void Member::abandon() { communicators_.clear(); }  // keeps prepared operations and their buffers
 
 void Member::abort(std::string_view why) {
   for (const auto& communicator : communicators_)
     if (communicator) communicator->abort(why);
 }
 
-/// What a program does between its calls: a poll, a look at an operation, or something else.
+/// Does what a program may do between its calls: polls, tests an operation, or calls `between_`.
 void Member::pause() {
   const auto drawn = static_cast<unsigned>(random_());
   switch (drawn % 4) {

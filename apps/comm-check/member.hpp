@@ -16,7 +16,7 @@
 
 namespace lockstep::check {
 
-/// An operation has ended well and its result, or memory beside it, is not what it must be.
+/// Thrown if an operation ends without an error, but its result, or memory next to it, is wrong.
 class WrongResult : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -27,36 +27,36 @@ class Pending;
 /// One rank's part in a scenario.
 class Member {
  public:
-  /// Makes this rank's communicator of a group; null where it is not in it. Nobody else holds it, unless to close what
-  /// it belongs to once it is closed.
+  /// Makes this rank's communicator of a group; null if this rank is not in the group. The member is its only owner,
+  /// unless another owner closes the underlying resources after it is closed.
   using Make = std::function<std::shared_ptr<Communicator>(std::size_t group)>;
-  /// Who makes a communicator, and who closes one with whom: its members, each when it gets there; or all ranks
-  /// together, who then wait first for whatever else is under way.
+  /// Which ranks make and close a communicator together: its members, each when it gets there, or all ranks, after
+  /// waiting for everything else that is under way.
   enum class Together { members, everybody };
 
-  /// @param between  called between any two things that the rank does, with a number to decide by, for computing,
-  ///                 sleeping, or nothing
+  /// @param between  called between any two actions of the rank, with a random number; it may compute, sleep, or do
+  ///        nothing
   Member(const Scenario& scenario, int rank, Progress& progress, Together together, Make make,
          std::function<void(unsigned)> between);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
   ~Member();
 
-  /// Round after round: makes the communicators that begin with it, submits its operations, with the communicators in
-  /// any order, waits for some of those under way, in any order, and closes the communicators that end with it.
-  /// Whoever waits, waits only for what everybody submits before waiting for anything later; so no schedule can make
-  /// this deadlock. @throws WrongResult; Error, as an operation failed
+  /// Runs the rounds. A round makes the communicators that begin with it, submits its operations, with the
+  /// communicators in any order, waits for some of those under way, in any order, and closes the communicators that end
+  /// with it. A rank waits only for operations that every rank submits before it waits for anything later, so no
+  /// schedule can deadlock. @throws WrongResult; Error, as an operation failed
   void run();
-  /// Goes without closing anything; what it has sent or shows stays readable for the others.
+  /// Leaves without closing anything. What it has sent or published stays readable for the others.
   void abandon();
   /// Calls Communicator::abort on all that this rank has.
   void abort(std::string_view why);
-  /// On which communicator it did something last.
+  /// Returns the communicator that it used last.
   [[nodiscard]] std::size_t last_group() const { return last_group_; }
 
  private:
-  using Order = std::array<int, 3>;          // of a communicator, or of a sender and a receiver on it
-  using Unit = std::vector<const Request*>;  // one, or those that are submitted as a group
+  using Order = std::array<int, 3>;          // a communicator, or a sender and a receiver on it
+  using Unit = std::vector<const Request*>;  // one request, or several that are submitted as a group
   static Order order_of(const Request& request, const std::vector<Request>& requests);
   void make_communicators(std::size_t round);
   void close_communicators(std::size_t round);
@@ -82,7 +82,7 @@ class Member {
   std::mt19937_64 random_;
   std::vector<std::shared_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<Pending>> under_way_;
-  std::map<int, std::unique_ptr<Pending>> kept_;  // prepared and not under way, by number
+  std::map<int, std::unique_ptr<Pending>> kept_;  // prepared operations that are not under way, by number
   std::size_t last_group_ = 0;
 };
 

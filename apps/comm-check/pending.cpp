@@ -29,7 +29,7 @@ void with_type(DType dtype, const F& f) {
   }
 }
 
-/// What a reduce_then does to the sums.
+/// The function that a reduce_then applies to the sums.
 void add_one(const ConstBuffer& sum, const Buffer& out, Count /*offset*/) {
   with_type(out.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -38,7 +38,7 @@ void add_one(const ConstBuffer& sum, const Buffer& out, Count /*offset*/) {
   });
 }
 
-/// The lengths of the parts: in an all_to_all_v of what a rank sends to each, or receives from each.
+/// Returns the lengths of the parts. In an all_to_all_v they are what a rank sends to each rank, or receives from each.
 std::vector<Count> parts_of(const Request& r, int size, int me, bool received) {
   std::vector<Count> parts;
   for (int rank = 0; rank < size; ++rank) {
@@ -55,7 +55,7 @@ Count all_parts(const Request& r, int size, int me, bool received) {
   return all;
 }
 
-/// From one sum of leaves to the next; what is between them is not the communicator's.
+/// Returns the distance between two sums of leaves. The elements between them do not belong to the communicator.
 std::int64_t stride_of(const Request& r) { return r.count + 3; }
 
 Count in_count(const Request& r, int leaves, int size, int me) {
@@ -102,7 +102,7 @@ void Pending::start(Communicator& communicator) {
   }
 }
 
-/// Of the buffer that has room for all parts: this rank's.
+/// Returns this rank's part of a buffer that has room for all parts.
 Buffer Pending::own_part(const Buffer& all) const {
   const auto parts = parts_of(request_, size_, me_, false);
   return slice(all, offset_of_part(parts, {me_}), parts[static_cast<std::size_t>(me_)]);
@@ -159,12 +159,12 @@ void Pending::fill() const {
   });
 }
 
-/// What this rank brings of the leaves, if there are any.
+/// Returns the tree nodes whose sums this rank contributes; empty without leaves.
 std::vector<LeafNode> Pending::nodes() const {
   return leaves_ == 0 ? std::vector<LeafNode>{} : tree_nodes(leaves_, share_of(leaves_, me_, size_));
 }
 
-/// Its counts are valid as long as this.
+/// Returns the operation. Its counts are valid as long as this object.
 Collective Pending::collective() {
   static const SliceFunction function = add_one;
   Collective c{.kind = request_.kind, .op = request_.op, .root = {request_.root}};

@@ -10,10 +10,10 @@
 
 namespace lockstep::check {
 
-/// Memory for an operand between two bands that nobody may write.
+/// Memory for an operand between two guard bands, which must not be written.
 class GuardedBuffer {
  public:
-  /// @param allocated  by the communicator, or ordinary memory
+  /// @param allocated  whether the communicator allocates it, or it is ordinary memory
   GuardedBuffer(Communicator& communicator, Count count, DType dtype, bool allocated);
 
   [[nodiscard]] Buffer whole() const { return whole_; }
@@ -29,20 +29,20 @@ class GuardedBuffer {
 /// An operation under way with its buffers.
 class Pending {
  public:
-  /// With what this rank brings.
+  /// Fills its buffers with this rank's input.
   Pending(Communicator& communicator, const Request& request);
-  /// What is to be submitted.
+  /// Returns the operation to submit.
   [[nodiscard]] Collective collective();
   /// Submits it.
   void start(Communicator& communicator);
-  /// Somebody else has.
+  /// Takes over an operation that the caller has submitted.
   void is_under_way_as(Work work) { work_.emplace(std::move(work)); }
 
-  /// As it was asked for.
+  /// Returns the request as it was given.
   [[nodiscard]] const Request& request() const { return request_; }
   [[nodiscard]] std::size_t group() const { return request_.group; }
   [[nodiscard]] bool test() { return work_ ? work_->test() : prepared_->test(); }
-  /// Starts the prepared operation once more. @pre it has been waited for; it is the same operation
+  /// Starts the prepared operation again. @pre it has been waited for; `request` is the same operation
   void start_again(const Request& request);
   /// @throws WrongResult; Error
   void wait_and_check();
@@ -54,11 +54,11 @@ class Pending {
   [[nodiscard]] Buffer result() const;
   void fill() const;
   void check_values() const;
-  /// The sums that a rank brings beside the first are not changed.
+  /// Checks that the rank's sums after the first are unchanged.
   void check_other_sums() const;
 
   Request request_;
-  int leaves_;  // 0 also where the communicator adds up none
+  int leaves_;  // also 0 if the communicator does not support leaves
   int size_;
   int me_;
   std::vector<Count> parts_;
@@ -66,7 +66,7 @@ class Pending {
   GuardedBuffer in_;
   GuardedBuffer out_;
   std::optional<Prepared> prepared_;
-  std::optional<Work> work_;  // of what was not prepared
+  std::optional<Work> work_;  // empty if the operation is prepared
 };
 
 }  // namespace lockstep::check

@@ -26,7 +26,7 @@ constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce,     CollectiveKi
 constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
 constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::average};
 
-/// The world's ranks, all or some, in any order.
+/// Draws all or some of the world's ranks, in any order.
 Members draw_members(Random& random, int ranks) {
   Members members(static_cast<std::size_t>(ranks));
   std::iota(members.begin(), members.end(), 0);
@@ -64,7 +64,7 @@ Request draw_request(Random& random, std::size_t group, int size, const Limits& 
   return r;
 }
 
-/// The last start of each prepared operation of a communicator, with the round it was in.
+/// Returns the last start of each prepared operation of a communicator, and its round.
 std::map<int, std::pair<std::size_t, Request>> preparations_of(const Scenario& s, std::size_t group) {
   std::map<int, std::pair<std::size_t, Request>> all;
   for (std::size_t round = 0; round < s.rounds.size(); ++round)
@@ -73,9 +73,9 @@ std::map<int, std::pair<std::size_t, Request>> preparations_of(const Scenario& s
   return all;
 }
 
-/// One more for the last round: one of an earlier round once more, if it has been prepared, or a new one.
+/// Draws a request for the last round: a prepared operation of an earlier round, or a new one.
 Request draw_again_or_new(Random& random, const Scenario& s, std::size_t group, const Limits& limits) {
-  constexpr std::size_t most_preparations = 3;  // each keeps its buffers
+  constexpr std::size_t most_preparations = 3;  // each one keeps its buffers
   const auto preparations = preparations_of(s, group);
   std::vector<Request> able;
   for (const auto& [number, start] : preparations)
@@ -93,7 +93,8 @@ Request draw_again_or_new(Random& random, const Scenario& s, std::size_t group, 
   return r;
 }
 
-/// Joins one of the round's requests with those after it, as far as they are on the same communicator and not prepared.
+/// Bundles one of the round's requests with those after it, as long as they are on the same communicator and not
+/// prepared.
 void draw_bundle(Random& random, std::vector<Request>& requests) {
   const std::size_t first = below(random, requests.size());
   for (std::size_t k = first; k < requests.size(); ++k) {
@@ -121,7 +122,7 @@ Scenario draw_scenario(std::uint64_t seed, const Limits& limits) {
   const std::size_t groups = 1 + below(random, limits.max_groups);
   for (std::size_t g = 0; g < groups; ++g) {
     Group group{.members = draw_members(random, s.ranks), .last_round = rounds - 1, .setting = random()};
-    if (g > 0 && random() % 2 == 0) {  // comes and goes while others live
+    if (g > 0 && random() % 2 == 0) {  // it comes and goes during the scenario
       group.first_round = below(random, rounds);
       group.last_round = group.first_round + below(random, rounds - group.first_round);
     }
@@ -212,7 +213,7 @@ int sum_of(const Request& request, int first, int leaves, std::int64_t i) {
 
 namespace {
 
-/// What comes from each rank, one behind the other: where element i of that is in the input of which rank.
+/// Returns element i of the concatenated contributions of all ranks to rank `me`.
 int gathered(const Request& r, int me, std::int64_t i) {
   const bool exchanges = r.kind == CollectiveKind::all_to_all || r.kind == CollectiveKind::all_to_all_v;
   int from = 0;
@@ -221,7 +222,7 @@ int gathered(const Request& r, int me, std::int64_t i) {
   return brought(r, from, i);
 }
 
-/// Where the part of `me` begins in everybody's input.
+/// Returns where the part of `me` begins in every rank's input.
 std::int64_t own_part(const Request& r, int me) {
   std::int64_t at = 0;
   for (int rank = 0; rank < me; ++rank) at += part_length(r, rank, rank);

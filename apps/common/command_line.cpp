@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Takes options as they come, for one command line or one configuration file.
+/// Reads options in order, from one command line or one configuration file.
 class Reader {
  public:
   Reader(const Program& program, OptionValues& values) : program_(program), values_(values) {}
@@ -27,11 +27,11 @@ class Reader {
   };
 
   static Spelled spelled(std::string_view word);
-  /// An option's row. @throws UsageError with what is known about an option that there is not
+  /// Returns an option's row. @throws UsageError for an unknown option, with advice
   const Option& row(const Spelled& option, const std::string& place) const;
   const ForeignOption* foreign(const std::string& name) const;
   [[noreturn]] void refuse_unknown(const Spelled& option, const std::string& place) const;
-  /// @param next  the word behind it, or null
+  /// @param next  the word after it, or null
   /// @return whether the next word is its value
   bool option(Spelled option, const char* next, const std::string& place);
   void line(std::string text, const std::string& place);
@@ -70,7 +70,7 @@ const Option& Reader::row(const Spelled& option, const std::string& place) const
   const std::string typed = option.dashes == "-" ? "-" + name : name;
   if (const Option* known = option.dashes == "-" ? nullptr : find_option(program_, name)) return *known;
   const ForeignOption* other = foreign(typed);
-  const std::size_t dot = name.rfind('.');  // of a nested key its last part: LearningRate.base_lr
+  const std::size_t dot = name.rfind('.');  // a nested key such as LearningRate.base_lr is known by its last part
   if (other == nullptr && dot != std::string::npos) {
     const std::string last = name.substr(dot + 1);
     if (const Option* known = find_option(program_, last)) return *known;
@@ -107,7 +107,7 @@ void Reader::command_line(std::span<const char* const> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
     const char* next = i + 1 < words.size() ? words[i + 1] : nullptr;
-    if (word == "-o" || word == "--opt" || word == "--opts") {  // -o name=value name=value …
+    if (word == "-o" || word == "--opt" || word == "--opts") {  // syntax: -o name=value name=value …
       if (next == nullptr || !spelled(next).value) throw UsageError("-o needs name=value, and more of them");
       for (; i + 1 < words.size() && *words[i + 1] != '-' && spelled(words[i + 1]).value; ++i) {
         option(spelled(words[i + 1]), nullptr, "");
@@ -129,7 +129,7 @@ std::string trimmed(std::string_view text) {
                                          : std::string(text.substr(begin, text.find_last_not_of(blank) - begin + 1));
 }
 
-/// Without a comment, which begins with a '#' at the front or behind a blank and outside quotation marks.
+/// Removes a comment, which begins with a '#' at the front or after a blank, outside quotation marks.
 std::string_view without_comment(std::string_view line) {
   char quote = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -172,7 +172,7 @@ void Reader::configuration_file(const std::string& path) {
   } catch (const Error& error) {
     throw UsageError("--config " + echo(path) + ": the file cannot be read: " + error.message());
   }
-  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // a byte order mark
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // removes a byte order mark
   std::istringstream lines(text);
   int number = 0;
   for (std::string one; std::getline(lines, one);) {

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// The names of options whose values are completed alike, as patterns of a case: "--config|--tuning".
+/// Returns the options whose values are completed alike, as the patterns of a case: "--config|--tuning".
 template <typename Holds>
 std::string names_of(const Program& program, const Holds& holds) {
   std::string names;

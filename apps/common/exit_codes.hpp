@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What apps return to the shell is what any program does that ends by lockstep::run: `ExitCode`.
+// Apps return an `ExitCode` to the shell, as every program does that ends with lockstep::run.
 #include "lockstep/platform/mpi/world.hpp"

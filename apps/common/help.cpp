@@ -17,7 +17,7 @@ constexpr std::string_view exit_codes =
     "Exit codes: 0 success; 1 an error, and one line says which, on which rank and host; 2 a wrong command line or "
     "configuration file.";
 
-/// What stands for the value: "N", "FILE", "cpu|cuda"; empty where none is needed.
+/// Returns the placeholder of the value: "N", "FILE", "cpu|cuda"; empty if no value is needed.
 std::string placeholder(const Option& option) {
   if (std::holds_alternative<Switch>(option.domain)) return option.otherwise == "no" ? "" : "yes|no";
   if (const auto* text = std::get_if<Text>(&option.domain)) return text->placeholder;
@@ -29,7 +29,7 @@ std::string placeholder(const Option& option) {
   return word.several ? "NAME,..." : words.size() <= 16 ? words : "NAME";
 }
 
-/// What else there is to say of the values: their range, or the words that the placeholder does not list.
+/// Describes the values further: their range, or the words that the placeholder does not list.
 std::string values_text(const Option& option) {
   const auto or_zero = [](const std::string& word) { return word.empty() ? "" : " or " + word; };
   if (const auto* word = std::get_if<Word>(&option.domain)) {
@@ -50,7 +50,7 @@ std::string default_of(const Option& option) {
   return option.default_text.empty() ? option.otherwise : option.default_text;
 }
 
-/// "peak learning rate (0 < X <= 1000; default: by model)"
+/// Returns a text such as "peak learning rate (0 < X <= 1000; default: by model)".
 std::string meaning(const Option& option) {
   const std::string values = values_text(option);
   const bool is_plain_switch = std::holds_alternative<Switch>(option.domain) && option.otherwise == "no";
@@ -65,14 +65,14 @@ std::string head(const Option& option) {
   return "--" + option.name + (value.empty() ? "" : ' ' + value);
 }
 
-/// Characters, not bytes.
+/// Counts characters instead of bytes.
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
 }
 
-/// The words of a paragraph in lines of `columns`, all but the first with `indent` blanks in front; `used` columns of
-/// the first are taken already. Lines of their own in `text` stay such.
+/// Wraps a paragraph into lines of `columns`. All lines but the first are indented by `indent` blanks; `used` columns
+/// of the first are occupied already. Line breaks in `text` are kept.
 std::string wrapped(const std::string& text, std::size_t columns, std::size_t indent, std::size_t used) {
   std::string result;
   std::size_t at = used;

@@ -6,26 +6,26 @@
 
 #include "apps/common/command_line.hpp"
 
-/// What is written from a program's table of options.
+/// Texts that are generated from a program's table of options.
 namespace lockstep {
 
-/// The options that every program has; the first of them is --help, with its formats.
+/// Returns the options that every program has; the first of them is --help, with its formats.
 OptionGroup general_options();
 
-/// What --help or --version asks for; empty where there is neither. To be printed before `World`.
+/// Returns the text for --help or --version; empty without these. It is printed before `World` exists.
 std::string requested_text(const OptionValues& values, const Program& program);
 
-/// The help as text for people. @param columns  no line is longer
+/// Returns the help as text for people. @param columns  the length that no line exceeds
 std::string help_text(const Program& program, int columns);
-/// A man page, in roff.
+/// Returns a man page, in roff.
 std::string help_man(const Program& program);
-/// A page with a table of each group, for docs/.
+/// Returns a page with a table for each group, for docs/.
 std::string help_markdown(const Program& program);
-/// A script that completes the program's options and their values, for bash and zsh.
+/// Returns a script that completes the program's options and their values, for bash and zsh.
 std::string help_completion(const Program& program);
 
-/// The width of the terminal that standard output is, or else what COLUMNS says: at most 100, which is also taken where
-/// neither is known, and at least 60.
+/// Returns the width of the terminal on standard output, or else the value of COLUMNS, limited to 60 … 100. If neither
+/// is known, it is 100.
 int output_columns();
 
 }  // namespace lockstep

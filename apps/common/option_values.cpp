@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What values the rows of a table allow, and which hold.
+// Parses the values of options according to their rows, and keeps them.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -21,7 +21,7 @@ struct Overloaded : Visitors... {
 template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
-/// The whole text as a number; nothing where it is none, or out of the type's range.
+/// Parses the whole text as a number; returns nothing if it is not a number or out of the type's range.
 template <typename Number>
 std::optional<Number> number_of(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -70,7 +70,7 @@ std::optional<OptionValue> parse(const Real& domain, const std::string& text) {
   return *number;
 }
 
-/// What a refusal says of a word that is none of those that can stand there.
+/// Returns the end of the message that rejects an invalid word.
 std::string refusal(const Word& domain, const std::string& text) {
   std::string wrong = text;
   for (const std::string& word : words_of(text)) {
@@ -81,7 +81,7 @@ std::string refusal(const Word& domain, const std::string& text) {
          (meant.empty() ? ";" : meant) + (meant.empty() ? " there are " : " There are ") + joined(domain.words);
 }
 
-/// A value for a message, different for different values however long they are.
+/// Shortens a value for a message. A hash keeps long values apart.
 std::string in_short(const std::string& text) {
   std::string shown = echo(text);
   if (shown == text) return shown;

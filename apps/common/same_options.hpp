@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-/// The options that all ranks must have alike, with their values, defaults among them. Real numbers are exact.
+/// Returns the options that must be the same on all ranks, with their values and defaults. Real numbers are exact.
 std::vector<Setting> settings_to_compare(const OptionValues& values);
 
-/// Compares what the command lines of all ranks ask for. To be called first of all, also where this rank's is wrong,
-/// since the others would wait for a rank that does not go on. Collective.
-/// @param mistake   what is wrong with this rank's; empty if nothing is
-/// @param settings  what must be alike, unless it is wrong
-/// @throws UsageError where all have the same mistake; else as require_equal
+/// Compares the command lines of all ranks. Each rank calls it first of all, even if its own command line is invalid,
+/// because the others would wait for it. Collective.
+/// @param mistake   what is wrong with this rank's command line; empty if it is valid
+/// @param settings  the options to compare, unless it is invalid
+/// @throws UsageError if all ranks have the same mistake; otherwise as require_equal
 void require_same_command_line(const World& world, const std::string& mistake, const std::vector<Setting>& settings);
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// The file that a process's standard output is, "" where it cannot be read.
+/// Returns the file that is a process's standard output; "" if it cannot be read.
 std::string output_of(const std::string& process) {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/" + process + "/fd/1", error).string();
@@ -22,8 +22,8 @@ std::string output_of(const std::string& process) {
 
 bool is_terminal(const std::string& file) { return file.starts_with("/dev/pts/") || file.starts_with("/dev/tty"); }
 
-/// Whether a launcher started this process. The environment it was started with tells; the present one does not, since
-/// without a launcher MPI_Init itself sets such variables.
+/// Returns whether a launcher started this process. It reads the initial environment, because without a launcher
+/// MPI_Init itself sets such variables in the current one.
 bool under_launcher() {
   std::ifstream environment("/proc/self/environ");
   for (std::string entry; std::getline(environment, entry, '\0');) {

@@ -6,18 +6,18 @@
 
 namespace lockstep {
 
-/// Whether what this process prints on standard output appears on a terminal, so that lines may be rewritten in place.
+/// Returns whether this process's standard output appears on a terminal, so that lines may be rewritten in place.
 ///
-/// Open MPI gives each process a terminal of mpirun's own making, wherever mpirun's own output goes. So under a
-/// launcher the parent process must write to a terminal too, and to another one: it is the launcher then, not a shell
-/// between launcher and program. Where that cannot be told, the answer is no.
+/// Open MPI gives each process a pseudo-terminal of its own, even if mpirun's output is not a terminal. So under a
+/// launcher the parent process must also write to a terminal, and to a different one: then it is the launcher, and no
+/// shell in between. If this cannot be determined, the result is false.
 bool shows_on_terminal();
 
-/// The columns of the terminal that standard output appears on; nothing where there is none, or it does not tell. The
-/// variable COLUMNS goes before what the terminal says.
+/// Returns the columns of the terminal on which standard output appears; nothing if there is none or its size is
+/// unknown. The variable COLUMNS overrides the terminal's size.
 std::optional<std::size_t> terminal_columns();
 
-/// How wide tables may be: 100 columns, and 80 on a terminal that has fewer than 100.
+/// Returns the width of tables: 100 columns, or 80 on a terminal that has fewer than 100.
 std::size_t table_columns();
 
 }  // namespace lockstep

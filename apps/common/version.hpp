@@ -6,10 +6,11 @@
 
 namespace lockstep {
 
-/// What `--version` prints: the app, its commit and the version of every library, a line each. Works without `World`.
+/// Returns the text for `--version`: the app, its commit and the version of every library, one per line. Works without
+/// `World`.
 std::string version_text(std::string_view app);
 
-/// The commit alone, for records of a run.
+/// Returns the commit alone, for records of a run.
 std::string commit();
 
 }  // namespace lockstep

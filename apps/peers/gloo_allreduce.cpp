@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gloo_allreduce: times Gloo's all-reduces between processes of one machine, over its TCP transport; MPI starts them
-// and lines them up. Flags and exit codes: run_peer.
+// gloo_allreduce times Gloo's all-reduces between processes of one machine, over its TCP transport. MPI starts the
+// processes and aligns them. Flags and exit codes: run_peer.
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring_chunked.h>
@@ -25,7 +25,7 @@ namespace {
 using ContextPointer = std::shared_ptr<gloo::rendezvous::Context>;
 using Algorithm = gloo::AllreduceOptions::Algorithm;
 
-/// How the processes find each other: a folder that goes when all have.
+/// The folder through which the processes find each other. It is removed after all have.
 class Rendezvous {
  public:
   Rendezvous() {
@@ -61,7 +61,7 @@ class Rendezvous {
   std::filesystem::path folder_;
 };
 
-/// The interface that PyTorch calls.
+/// Uses the interface that PyTorch calls.
 class Current : public comm_bench::Contender {
  public:
   Current(std::string name, ContextPointer context, Algorithm algorithm)
@@ -82,14 +82,14 @@ class Current : public comm_bench::Contender {
   Algorithm algorithm_;
 };
 
-/// The older interface: an object for each buffer and size, which keeps what it needs from one call to the next.
+/// Uses the older interface: an object for each buffer and size, which keeps its resources between calls.
 template <typename Algorithm>
 class Prepared : public comm_bench::Contender {
  public:
   Prepared(std::string name, ContextPointer context) : Contender(std::move(name)), context_(std::move(context)) {}
 
   void run(const Collective& c) override {
-    if (c.out.count != count_) {  // a new size, whose first operation is not counted
+    if (c.out.count != count_) {  // a new size; its first operation is a warm-up
       algorithm_.reset();
       const std::vector<float*> buffers = {static_cast<float*>(c.out.data)};
       algorithm_ = std::make_unique<Algorithm>(context_, buffers, static_cast<int>(c.out.count.value));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory_limit: the least that an all-reduce in memory shared by two ranks can take. Each rank reads its half of its
-// own and of the peer's buffer and writes that half of both, as an all-reduce does, without its arithmetic and without
-// flags. What it writes differs from what was there, as sums do: some processors do not carry a line back to memory
-// that was overwritten with its own contents. Compile it for the processor that it is to run on. Flags and exit codes:
-// run_peer.
+// memory_limit measures the shortest time of an all-reduce in memory shared by two ranks. Each rank reads its half of
+// its own and of the peer's buffer and writes that half of both, as an all-reduce does, but without its arithmetic and
+// without flags. The written data differ from the old data, as sums do, because some processors do not write a line
+// back to memory that was overwritten with its own contents. Compile it for the processor that it runs on. Flags and
+// exit codes: run_peer.
 #include <immintrin.h>
 #include <mpi.h>
 
@@ -42,7 +42,7 @@ void write(float* to, Vector v) {
   }
 }
 
-/// Reads both and overwrites each with the other.
+/// Reads both buffers and overwrites each with the other.
 template <Stores stores>
 void exchange(float* own, float* peer, std::int64_t count) {
   std::int64_t i = 0;
@@ -56,7 +56,7 @@ void exchange(float* own, float* peer, std::int64_t count) {
   if constexpr (stores == Stores::streaming) _mm_sfence();
 }
 
-/// The rank's half; cut where a cache line ends, so that the ranks share none.
+/// Returns the rank's half. The boundary is the end of a cache line, so that the ranks share no line.
 std::pair<std::int64_t, std::int64_t> half_of(int rank, std::int64_t count) {
   const std::int64_t middle = count / 2 / 16 * 16;
   return rank == 0 ? std::pair(std::int64_t{0}, middle) : std::pair(middle, count - middle);
@@ -79,7 +79,7 @@ class Limit : public comm_bench::Contender {
   Exchange exchange_;
 };
 
-/// The whole buffer holds what the other rank brought.
+/// Checks that the whole buffer holds the other rank's input.
 class Exchanged : public comm_bench::Exercise {
  public:
   Exchanged(const Shape& shape, void* memory)
@@ -89,10 +89,10 @@ class Exchanged : public comm_bench::Exercise {
         pattern_(shape.dtype, shape.ranks) {}
 
   [[nodiscard]] std::int64_t wrong(std::int64_t repetition) override {
-    MPI_Barrier(MPI_COMM_WORLD);  // the operation returns when this rank's half is written, without waiting for both
+    MPI_Barrier(MPI_COMM_WORLD);  // the operation returns without waiting when this rank's half is written
     pattern_.set_input(other_, repetition);
     const std::int64_t wrong = pattern_.differences(result_, 0);
-    MPI_Barrier(MPI_COMM_WORLD);  // whoever goes on writes into its buffer
+    MPI_Barrier(MPI_COMM_WORLD);  // a rank that continues writes into the other's buffer
     return wrong;
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_allreduce: times an MPI library's blocking MPI_Allreduce. Flags and exit codes: run_peer.
+// mpi_allreduce times an MPI library's blocking MPI_Allreduce. Flags and exit codes: run_peer.
 #include <mpi.h>
 
 #include <array>

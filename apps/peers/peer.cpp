@@ -26,7 +26,7 @@ using comm_bench::Measurement;
 using comm_bench::SizeRange;
 using comm_bench::Subject;
 
-/// MPI ends the job by itself when one of its calls fails.
+/// Return codes are ignored, because MPI ends the job itself if one of its calls fails.
 class WorldRanks : public comm_bench::Ranks {
  public:
   [[nodiscard]] int size() const override { return of(MPI_Comm_size); }
@@ -92,7 +92,7 @@ Options parse(int argc, char** argv) {
       throw UsageError("'" + std::string(argv[i]) + "' is no flag with a value");
     try {
       flag->second(argv[i + 1]);
-    } catch (const std::logic_error&) {  // std::stoi's and std::stod's
+    } catch (const std::logic_error&) {  // thrown by std::stoi and std::stod
       throw UsageError("'" + std::string(argv[i + 1]) + "' is no number for " + argv[i]);
     }
   }
@@ -169,7 +169,7 @@ int run_peer(int argc, char** argv, const std::function<std::unique_ptr<Peer>()>
     code = run(options, make);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: rank %d: %s\n", argv[0], WorldRanks::me().value, error.what());
-    MPI_Abort(MPI_COMM_WORLD, exit_error);  // the other ranks may be waiting for this one
+    MPI_Abort(MPI_COMM_WORLD, exit_error);  // because the other ranks may be waiting for this one
   }
   MPI_Finalize();
   return code;

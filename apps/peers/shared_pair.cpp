@@ -20,7 +20,7 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error(what + ": " + std::strerror(errno));
 }
 
-/// The same anonymous file, open in both processes. Collective.
+/// Opens the same anonymous file in both processes. Collective.
 int open_shared(int rank, std::int64_t bytes) {
   std::array<int, 2> place = {getpid(), -1};
   if (rank == 0) {

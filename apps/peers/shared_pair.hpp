@@ -7,7 +7,7 @@
 
 namespace lockstep::peers {
 
-/// Two buffers in one piece of memory that both ranks of a job have mapped.
+/// Two buffers in one block of memory that both ranks of a job have mapped.
 class SharedPair {
  public:
   /// Collective over MPI_COMM_WORLD. @throws std::runtime_error unless there are two ranks, on one machine

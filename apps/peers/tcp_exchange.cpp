@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tcp_exchange: what moving the bytes of an all-reduce between two hosts takes without any library. Each rank sends its
-// buffer to the other one through a bare, non-blocking connection, polls for the other's, and adds nothing up. Flags
-// and exit codes: run_peer.
+// tcp_exchange measures the time to move the bytes of an all-reduce between two hosts without any library. Each rank
+// sends its buffer to the other one through a plain non-blocking connection, polls for the other's buffer, and adds
+// nothing. Flags and exit codes: run_peer.
 #include <fcntl.h>
 #include <mpi.h>
 #include <netdb.h>
@@ -44,7 +44,7 @@ class Socket {
 
 struct Place {
   std::array<char, 256> host{};
-  in_port_t port = 0;  // in the network's order
+  in_port_t port = 0;  // in network byte order
 };
 
 int rank() {
@@ -53,7 +53,7 @@ int rank() {
   return rank;
 }
 
-/// Rank 0 listens, rank 1 calls by the name of its host. Collective.
+/// Connects the ranks: rank 0 listens, rank 1 connects to its host name. Collective.
 Socket connect_pair() {
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -93,7 +93,7 @@ class Connection {
     checked(fcntl(socket_.descriptor(), F_SETFL, O_NONBLOCK), "O_NONBLOCK");
   }
 
-  /// Both ways at a time, in pieces; what is sent is at most `ahead` bytes more than what has come.
+  /// Transfers in both directions at once, in pieces. At most `ahead` bytes more are sent than have arrived.
   void exchange(const std::byte* out, std::byte* in, std::int64_t bytes, std::int64_t piece, std::int64_t ahead) {
     std::int64_t sent = 0;
     std::int64_t came = 0;
@@ -133,7 +133,7 @@ class Exchange : public comm_bench::Contender {
   std::int64_t piece_;
 };
 
-/// What came is what the other rank brought.
+/// Checks that the received data are the other rank's input.
 class Exchanged : public comm_bench::Exercise {
  public:
   Exchanged(const Shape& shape, void* memory, const std::byte* in)

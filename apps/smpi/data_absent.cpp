@@ -11,8 +11,8 @@
 
 namespace simgrid::smpi {
 
-/// What SMPI knows of a rank; exported by its library, but in no public header. A rank that replays a trace has no
-/// data, so that SMPI's own all-reduces, too, then do without copies, sums and buffers of their own.
+/// SMPI's state of a rank. Its library exports it, but no public header declares it. A rank that replays a trace has no
+/// data, so SMPI's own all-reduces, too, then work without copies, sums and buffers.
 class ActorExt {
  public:
   static xbt::Extension<s4u::Actor, ActorExt> EXTENSION_ID;
@@ -23,7 +23,7 @@ class ActorExt {
 
 namespace lockstep::kernels {
 
-// In place of the library's: arithmetic on data that are not there would cost real time and no simulated time.
+// These replace the library's functions, because arithmetic on absent data would cost real time but no simulated time.
 void reduce(void* /*out*/, const void* /*a*/, const void* /*b*/, Count /*count*/, DType /*dtype*/, ReduceOp /*op*/) {}
 void fill_neutral(void* /*out*/, Count /*count*/, DType /*dtype*/, ReduceOp /*op*/) {}
 
@@ -33,7 +33,7 @@ namespace lockstep {
 
 namespace {
 
-/// Becomes real where it is touched.
+/// Memory that becomes resident where it is touched.
 struct Region {
   static constexpr std::int64_t size = std::int64_t{1} << 30;
   std::byte* begin = static_cast<std::byte*>(
@@ -45,8 +45,8 @@ struct Region {
 
 }  // namespace
 
-// In place of the library's, for scratch too: all ranks get the same memory, each time a little further on. Most of
-// what SMPI does leaves it alone, but not all.
+// This replaces the library's function, also for scratch. All ranks get the same memory, at a different offset each
+// time. Most of SMPI's functions do not touch it, but some do.
 Allocation allocate_host(Bytes bytes) {
   static const Region region;
   static std::int64_t allocations = 0;

@@ -10,7 +10,7 @@ std::span<float> elements(const Buffer& buffer) {
   return {static_cast<float*>(buffer.data), static_cast<std::size_t>(buffer.count.value)};
 }
 
-/// A small integer, so that sums are exact in any order.
+/// Returns a small integer, so that sums are exact in any order.
 float contribution(int rank, std::size_t index) {
   return static_cast<float>((index * 7 + static_cast<std::size_t>(rank) * 3) % 31);
 }

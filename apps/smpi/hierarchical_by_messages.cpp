@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hierarchical all-reduce without shared memory, which SMPI does not simulate: what a rank would read from the
-// memory of its node's ranks they send it, and what it would write there it sends them. These messages go through the
-// simulated node's loopback. Lanes, slices, the plans across nodes and the order of addition are the library's, in
-// front of whose function this one stands.
+// The hierarchical all-reduce without shared memory, which SMPI does not simulate. Messages replace the reads and
+// writes of the memory of a node's other ranks; they go through the simulated node's loopback. Lanes, slices, the plans
+// across nodes and the order of addition are the library's, whose function this one replaces.
 #include "collectives/algorithms/hierarchical.hpp"
 #include "collectives/plan/canonical_order.hpp"
 #include "collectives/plan/partition.hpp"
@@ -38,7 +37,7 @@ class Builder {
   [[nodiscard]] int size() const { return static_cast<int>(locals_.size()); }
   [[nodiscard]] int rank(int local) const { return locals_[static_cast<std::size_t>(local)]; }
   [[nodiscard]] Range slice(int lane) const { return chunk(count_, lanes_, lane); }
-  /// Where the contribution of a local rank to this rank's slice arrives.
+  /// Returns where the contribution of a local rank to this rank's slice arrives.
   [[nodiscard]] Range slot(int local) const {
     const std::int64_t length = slice(local_).count;
     return {Memory::scratch, first_slot_ + local * length, length};
@@ -53,7 +52,7 @@ class Builder {
     }
   }
 
-  /// As a ⊕ b is b ⊕ a, the sum can pass into the rank's own slice where it stands.
+  /// Because a ⊕ b equals b ⊕ a, the sum can move into the rank's own slice at its position in the order.
   void add_up() {
     const auto operand = [this](int local) { return local == local_ ? slice(local_) : slot(local); };
     const auto add = [this](const Range& a, const Range& b) {
@@ -78,7 +77,7 @@ class Builder {
     }
   }
 
-  /// A step of the plan across nodes, in terms of the whole.
+  /// Appends a step of the plan across nodes, translated to the ranks and ranges of the whole.
   void append(const Step& step) {
     if (const auto* send = std::get_if<Send>(&step)) plan_.send(in_lane(send->peer), moved(send->from));
     if (const auto* receive = std::get_if<Receive>(&step)) plan_.receive(in_lane(receive->peer), moved(receive->to));
@@ -86,7 +85,7 @@ class Builder {
       plan_.receive_reduce(in_lane(sum->peer), moved(sum->to), moved(sum->own));
     if (const auto* sum = std::get_if<Reduce>(&step)) plan_.reduce(moved(sum->to), moved(sum->from));
   }
-  /// The rank of this lane on a node: nodes of equal size are numbered one after the other.
+  /// Returns the rank of this lane on a node. Nodes of equal size are numbered one after the other.
   [[nodiscard]] int in_lane(int node) const { return node * size() + local_; }
   [[nodiscard]] Range moved(Range range) const {
     if (range.memory == Memory::output) range.offset += slice(local_).offset;
@@ -106,7 +105,7 @@ class Builder {
 
 }  // namespace
 
-/// @pre all nodes have as many ranks, numbered node by node; the operation is in place
+/// @pre all nodes have the same number of ranks, numbered node by node; the operation is in place
 Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
                              const NodePart& part) {
   return Builder(me, shape, count, part.order).build(across);

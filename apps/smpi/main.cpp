@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times all-reduces between simulated ranks: mpi-scripts/simulate.sh runs it under smpirun.
+// This program times all-reduces between simulated ranks; mpi-scripts/simulate.sh runs it under smpirun.
 //   simulate-data-… RANKS_PER_NODE BYTES,BYTES,… CONTENDER…
-// A contender is "mpi", which is whatever smpi/coll-selector makes of MPI_Allreduce, or an algorithm of lockstep with
-// segment, blocks in flight and radix: ring:131072:2:2, or its own choice of algorithm and radix for segment and blocks
-// in flight: auto:131072:2. One line of CSV for each, with what was chosen:
+// A contender is one of these: "mpi", which is MPI_Allreduce as smpi/coll-selector implements it; an algorithm of
+// lockstep with segment, blocks in flight and radix, such as ring:131072:2:2; or lockstep's choice of algorithm and
+// radix for a segment and blocks in flight, such as auto:131072:2. The program prints one line of CSV for each, with
+// the choice:
 //   contender,ranks,bytes,seconds,wrong,choice
 #include <mpi.h>
 
@@ -29,7 +30,7 @@
 namespace lockstep::smpi {
 namespace {
 
-constexpr Bytes unlimited{std::int64_t{1} << 40};  // bytes to stage, where nothing is staged
+constexpr Bytes unlimited{std::int64_t{1} << 40};  // unit: bytes; nothing is staged
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> words;
@@ -43,15 +44,15 @@ class Contender {
  public:
   virtual ~Contender() = default;
   virtual void run(const Buffer& buffer) = 0;
-  /// What runs a buffer of this size; empty where nobody can tell.
+  /// Returns the algorithm for a buffer of this size; empty if it is unknown.
   [[nodiscard]] virtual std::string choice(Bytes /*bytes*/) const { return {}; }
   virtual void close() {}
 };
 
-/// What smpi/coll-selector makes of MPI_Allreduce.
+/// Runs MPI_Allreduce as smpi/coll-selector implements it.
 class Selector : public Contender {
  public:
-  /// SMPI tells nodes apart when a communicator is first used, at the cost of an all-gather.
+  /// Uses the communicator once, because SMPI then detects the nodes, which costs an all-gather.
   Selector() {
     int one = 1;
     int sum = 0;
@@ -60,14 +61,15 @@ class Selector : public Contender {
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   }
 
-  /// Not in place, for which SMPI would make a copy of real data.
+  /// Runs out of place, because in place SMPI would copy real data.
   void run(const Buffer& in) override {
     const Allocation out = allocate_host(in.bytes());
     MPI_Allreduce(in.data, out.data(), static_cast<int>(in.count.value), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   }
 };
 
-/// All ranks; not `World`, whose gathering of host names would take most of the time at a thousand ranks.
+/// Makes a group of all ranks. `World` is not used, because its gathering of host names would dominate at a thousand
+/// ranks.
 MpiGroup all_ranks(int ranks_per_node) {
   auto handle = std::make_unique<MpiGroup::Handle>();
   LOCKSTEP_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &handle->communicator));
@@ -88,15 +90,14 @@ collectives::Selection parse_selection(const std::string& name) {
   return collectives::forced(choice);
 }
 
-/// No messages but these go through SMPI, whose calls to advance others would let simulated time pass.
+/// A medium without other messages. SMPI calls that advance others would let simulated time pass.
 class SoleMedium : public backends::MessageMedium {
  public:
   using MessageMedium::MessageMedium;
   [[nodiscard]] bool is_shared() const override { return false; }
 };
 
-/// lockstep's executor over messages. As by make_mpi_plan, which would want ranks that share memory to do so in
-/// earnest.
+/// lockstep's executor over messages, as made by make_mpi_plan, except that ranks of a node do not share memory.
 class Lockstep : public Contender {
  public:
   Lockstep(const std::string& name, int ranks_per_node) {
@@ -132,15 +133,15 @@ std::unique_ptr<Contender> make_contender(const std::string& name, int ranks_per
   return std::make_unique<Lockstep>(name, ranks_per_node);
 }
 
-/// What the ranks find, kept where all of them see it: they are coroutines of one process, whose globals they share
-/// (smpirun -no-privatize). Communicating for it would take longer than what is measured.
+/// The results, in memory that all ranks see: they are coroutines of one process and share its globals (smpirun
+/// -no-privatize). Communication would take longer than what is measured.
 struct Result {
   int ranks_done = 0;
-  double seconds = 0;  ///< until the last rank is done
+  double seconds = 0;  ///< time until the last rank is done
   std::int64_t wrong = 0;
 };
 
-/// Runs the all-reduce on all ranks at the same instant: measurement k at simulated second 1000·(k+1).
+/// Runs the all-reduce on all ranks at the same instant: measurement k starts at simulated second 1000·(k+1).
 /// @return seconds until this rank is done
 double time(int measurement, Contender& contender, const Buffer& buffer) {
   const double start = 1000.0 * (measurement + 1);
@@ -148,7 +149,7 @@ double time(int measurement, Contender& contender, const Buffer& buffer) {
   timespec pause{};
   pause.tv_sec = static_cast<time_t>(rest);
   pause.tv_nsec = static_cast<long>((rest - std::floor(rest)) * 1e9);
-  nanosleep(&pause, nullptr);  // SMPI's, in simulated time
+  nanosleep(&pause, nullptr);  // SMPI's nanosleep, in simulated time
   contender.run(buffer);
   return MPI_Wtime() - start;
 }

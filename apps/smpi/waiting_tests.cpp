@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Test that waits. Simulated time stands still while a rank computes, so a rank that polls would poll for ever;
-// SMPI therefore lets a fixed time pass in each MPI_Test, which is neither exact nor fast. Here the test after a whole
-// round of fruitless ones, one for each message under way, waits until the first of them has arrived. For a rank that
-// does nothing but drive its messages, as the executor does under Work::wait, that is the same, at no cost in time. The
-// functions stand in front of the library's, which remain reachable as PMPI_….
+// An MPI_Test that waits. Simulated time stands still while a rank computes, so a rank that polls would poll forever.
+// SMPI therefore lets a fixed time pass in each MPI_Test, which is neither exact nor fast. In this file, after a whole
+// round of unsuccessful tests, one for each message under way, the next test waits until the first message has arrived.
+// For a rank that only drives its messages, as the executor does in Work::wait, this is equivalent and costs no time.
+// These functions replace the library's, which remain available as PMPI_….
 #include <mpi.h>
 
 #include <cstddef>
@@ -15,14 +15,15 @@ namespace {
 
 struct Pending;
 
-/// The messages under way of one simulated rank. All ranks are one process.
+/// The messages under way of one simulated rank. All ranks are in one process.
 struct RankState {
   std::vector<MPI_Request> requests;
-  std::vector<Pending*> owners;  ///< of each of `requests`
-  std::size_t fruitless = 0;     ///< tests since the last arrival
+  std::vector<Pending*> owners;  ///< the owner of each of `requests`
+  std::size_t fruitless = 0;     ///< number of tests since the last arrival
 };
 
-/// What a program holds in place of a request: SMPI would free that one before the program asks for it.
+/// The object that a program holds instead of a request, because SMPI would free the request before the program tests
+/// it.
 struct Pending {
   RankState* rank;
   bool done = false;
@@ -41,7 +42,7 @@ MPI_Request hold(MPI_Request request) {
   auto pending = std::make_unique<Pending>(Pending{.rank = &rank});
   rank.requests.push_back(request);
   rank.owners.push_back(pending.get());
-  return reinterpret_cast<MPI_Request>(pending.release());  // MPI_Test takes it back
+  return reinterpret_cast<MPI_Request>(pending.release());  // MPI_Test converts it back
 }
 
 int wait_for_one(RankState& rank) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topo: prints the cluster as the processes of a job see it. Exit codes: apps/common/exit_codes.hpp.
+// topo prints the cluster as the processes of a job see it. Exit codes: apps/common/exit_codes.hpp.
 #include <cstdio>
 #include <string>
 

@@ -8,9 +8,9 @@
 
 namespace lockstep::train {
 
-/// SHA-256 of the elements of all tensors as they lie in memory, in the layout's order and without what is between
-/// them, in hexadecimal: equal for equal weights, however they were come by.
-/// @param flat  of the layout, in memory of the host
+/// Returns the SHA-256 of the elements of all tensors as they are in memory, in the layout's order and without the
+/// padding between them, in hexadecimal. Equal weights have equal checksums, however they were computed.
+/// @param flat  in the layout, in host memory
 std::string sha256(const Layout& layout, const Buffer& flat);
 
 }  // namespace lockstep::train

@@ -7,8 +7,8 @@
 
 namespace lockstep::train {
 
-/// What users of PaddleDetection, PaddleSeg, PaddleOCR, YOLOv5, torchrun, paddle.distributed.launch, Horovod and mpirun
-/// type, with the option of `train` that means the same, or what to do instead.
+/// Returns options of PaddleDetection, PaddleSeg, PaddleOCR, YOLOv5, torchrun, paddle.distributed.launch, Horovod and
+/// mpirun, with the equivalent option of `train` or advice.
 std::span<const ForeignOption> foreign_options();
 
 }  // namespace lockstep::train

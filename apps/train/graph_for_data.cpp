@@ -11,7 +11,7 @@
 namespace lockstep::train {
 namespace {
 
-/// @throws Error that says what the model does not find in the data
+/// @throws Error that says what the model lacks in the data
 nn::Graph made(std::string_view model, const nn::Models& models, const nn::DataSpec& data) {
   nn::Graph graph = models.make(model, data);
   graph.check();
@@ -32,7 +32,7 @@ bool can_take(std::string_view model, const nn::Models& models, const nn::DataSp
   }
 }
 
-/// "a, b or c"
+/// Joins words as "a, b or c".
 std::string alternatives(const std::vector<std::string_view>& words) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {

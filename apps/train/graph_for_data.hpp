@@ -9,7 +9,7 @@
 
 namespace lockstep::train {
 
-/// The graph of the model that the options name, for the data set that they name.
+/// Makes the graph of the model that the options name, for the data set that they name.
 /// @throws UsageError if the model cannot take such data, which names both, the reason and the models that can
 nn::Graph graph_for_data(const Options& options, const nn::Models& models, const nn::DataSpec& data);
 

@@ -21,7 +21,7 @@ ops::ChoicesByConditions parsed(const std::optional<std::string>& text, const st
   return text ? ops::parse_choices_file(*text, path) : ops::ChoicesByConditions();
 }
 
-/// What has to be alike for measured times to say something.
+/// Returns the conditions under which measured times are comparable.
 std::string conditions_of(const ops::Ops& ops, int threads, DType dtype) {
   const Topology topology = discover_topology();
   const std::string processor = topology.packages.empty() ? "" : topology.packages.front().model;
@@ -47,7 +47,7 @@ nn::Chosen read_and_measure(const Options& options, const nn::Graph& graph, ops:
   const std::string conditions = conditions_of(ops, threads, choose.dtype);
   nn::Chosen chosen = nn::choose_algorithms(graph, ops, choose, parsed(file.read(), options.kernels)[conditions]);
   if (chosen.measured > 0) {
-    file.update([&](const std::optional<std::string>& present) {  // what another job has added meanwhile stays
+    file.update([&](const std::optional<std::string>& present) {  // keeps what another job has added meanwhile
       ops::ChoicesByConditions all = parsed(present, options.kernels);
       all[conditions].add(chosen.choices);
       return ops::format_choices_file(all);

@@ -8,9 +8,9 @@
 
 namespace lockstep::train {
 
-/// The options of `train`, a row each.
-/// @param name      the program's, for its texts
-/// @param registry  what --model and --dataset choose from; outlives the result
+/// Returns the options of `train`, one row each.
+/// @param name      the program's name, for its texts
+/// @param registry  the models and data sets for --model and --dataset; outlives the result
 Program describe_train(const std::string& name, const Registry& registry);
 
 }  // namespace lockstep::train

@@ -13,7 +13,7 @@
 namespace lockstep::train {
 namespace {
 
-/// What follows from the model and the precision where the user has not said otherwise.
+/// Sets the defaults that depend on the model and the precision.
 void set_defaults(OptionValues& given, const nn::Defaults& model, const Precision& precision) {
   given.default_to("epochs", model.epochs);
   given.default_to("batch", model.batch);
@@ -57,7 +57,7 @@ trainer::TrainerOptions trainer_options(const OptionValues& given, const nn::Def
   return options;
 }
 
-/// What would let the bits depend on the number of ranks.
+/// Rejects options with which the bits would depend on the number of ranks.
 void refuse_beside_shards(const Options& options, const collectives::Selection* selection) {
   const std::string shards = "--shards " + std::to_string(options.trainer.shards);
   const std::string algorithm(name(options.method));
@@ -71,7 +71,7 @@ void refuse_beside_shards(const Options& options, const collectives::Selection* 
   }
 }
 
-/// Parts without samples cost time and give nothing.
+/// Rejects shards or micro-batches without samples, which would cost time for nothing.
 void refuse_more_parts_than_samples(const trainer::TrainerOptions& options) {
   for (const auto& [name, parts] :
        {std::pair("--shards ", options.shards), std::pair("--accumulate ", options.accumulate)}) {
@@ -81,7 +81,7 @@ void refuse_more_parts_than_samples(const trainer::TrainerOptions& options) {
   }
 }
 
-/// What each option allows but not all of them together.
+/// Rejects combinations of options that are valid only one by one.
 void refuse_contradictions(const OptionValues& given, const Options& options, data::Directory directory) {
   if (options.ops == "onednn" && options.trainer.precision == DType::float64) {
     throw UsageError("--ops onednn does not compute in float64: leave it out, or choose --precision float32");

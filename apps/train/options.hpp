@@ -14,41 +14,41 @@
 
 namespace lockstep::train {
 
-/// The command line and the configuration file, checked: everything that can be told without data or other ranks.
+/// The command line and the configuration file, checked as far as possible without data or other ranks.
 struct Options {
-  std::string program;  ///< its name, for its messages
+  std::string program;  ///< the program's name, for its messages
   std::string dataset;
   std::string data_dir;
   std::string model;
   backends::Method method;  ///< --algorithm
-  std::string compress;     ///< of backends::compression_names()
-  std::string tuning;       ///< the selection table that "auto" goes by; empty: the cost model
+  std::string compress;     ///< one of backends::compression_names()
+  std::string tuning;       ///< the selection table for "auto"; empty: the cost model
   bool explain = false;
   bool explain_step = false;
   std::string device;
   std::string ops;
   Precision precision;
   bool exact = false;
-  std::string kernels;           ///< the file of measured algorithms; empty: the back end's rule
-  double timeout_seconds = 300;  ///< also of the start, where the command line is wrong
+  std::string kernels;           ///< file of measured algorithms; empty: the back end's rule
+  double timeout_seconds = 300;  ///< also limits the start if the command line is invalid
   bool progress_thread = false;
   std::string wait = "auto";
-  bool check = false;  ///< ranks compare what they call, where that is not seen anyway
+  bool check = false;  ///< whether ranks compare their calls where mismatches are not detected anyway
   double warmup_epochs = 0;
-  bool warmup_given = false;  ///< by the user, not by the model's defaults
+  bool warmup_given = false;  ///< whether the user gave it; otherwise it is the model's default
   int threads = 0;            ///< 0: as many as this rank has processors to itself
   std::string metrics;
   std::string trace;
   trainer::TrainerOptions trainer;
-  std::vector<Setting> settings;  ///< those that all ranks must have alike, as the user knows them
+  std::vector<Setting> settings;  ///< the options that must be the same on all ranks, with their names for users
 };
 
 struct CommandLine {
   Options options;
-  std::string to_print;  ///< not empty where --help or --version asks for this text instead of a run
+  std::string to_print;  ///< text for --help or --version instead of a run; otherwise empty
 };
 
-/// @throws UsageError that names the option, its value and what is possible
+/// @throws UsageError that names the option, its value and the possible values
 CommandLine parse_options(int argc, char** argv, const Registry& registry = {});
 
 }  // namespace lockstep::train

@@ -10,7 +10,7 @@
 namespace lockstep::train {
 namespace {
 
-/// What PyTorch's GradScaler begins with, too. It is found out within a few steps whether that is too much.
+/// This is also the initial scale of PyTorch's GradScaler. If it is too large, that shows within a few steps.
 constexpr double first_scale_of_float16 = 0x1p16;
 
 constexpr std::array<Precision, 4> all_precisions = {

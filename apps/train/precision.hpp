@@ -12,24 +12,24 @@
 
 namespace lockstep::train {
 
-/// What --precision can ask for.
+/// A value of --precision.
 struct Precision {
   std::string_view name = "float32";
-  DType reals = DType::float32;  ///< what parameters, their gradients and the optimizer's state are
-  std::optional<DType> half;     ///< what values and their gradients are rounded to where they are stored
-  double loss_scale = 0;         ///< unless --loss-scale says otherwise
+  DType reals = DType::float32;  ///< dtype of parameters, their gradients and the optimizer's state
+  std::optional<DType> half;     ///< dtype to which activations and their gradients are rounded in memory
+  double loss_scale = 0;         ///< overridden by --loss-scale
 };
 
-/// Their names, for --help.
+/// Returns the names of all precisions, for --help.
 std::vector<std::string_view> precision_names();
 /// @pre it is one of the names
 Precision precision_of(std::string_view name);
 
-/// The operators themselves, or made to compute in what the precision asks for: by kernels that store 16 bits where the
-/// processor has instructions for them which those kernels use, else emulated.
+/// Returns operators that compute in the given precision: with native half-precision kernels if the processor has the
+/// instructions and the kernels use them, otherwise emulated.
 std::unique_ptr<ops::Ops> in_precision(std::unique_ptr<ops::Ops> ops, const Precision& precision);
-/// How it is emulated, as far as it is, and why; empty where it is not.
-/// @param ops  as `in_precision` has made them
+/// Describes which parts are emulated and why; empty if nothing is.
+/// @param ops  as returned by `in_precision`
 std::string emulation_of(const Precision& precision, const ops::Ops& ops);
 
 }  // namespace lockstep::train

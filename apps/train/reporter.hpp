@@ -18,31 +18,31 @@
 
 namespace lockstep::train {
 
-/// All that rank 0 shows of a run: everything on standard output passes through here, so that nothing else gets into
-/// the progress line. A thread of its own keeps the lines coming while a step, or loading data, takes long. A metrics
-/// file that cannot be written, as on a full disk, does not end training: later events are only shown.
+/// Shows the run on rank 0. All standard output passes through it, so that nothing else gets into the progress line.
+/// Its own thread updates the display while a step or loading data takes long. If the metrics file cannot be written,
+/// for example because the disk is full, training continues and later events are only shown.
 class Reporter : public trainer::Listener {
  public:
-  /// @param out  must outlive this
+  /// @param out  outlives this
   Reporter(std::ostream& out, const observe::ProgressOptions& options);
-  /// Erases a progress line that is still there.
+  /// Erases the progress line if it is still there.
   ~Reporter() override;
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
 
-  /// What goes on from now on, e.g. "loading mnist".
+  /// Shows the current phase, such as "loading mnist".
   void phase(const std::string& what);
-  /// Text of whole lines.
+  /// Prints text of whole lines.
   void print(const std::string& text);
-  /// From now on events go to the file, too, if there is one.
-  /// @param notice  is told once where the file cannot be written
+  /// Writes later events to the file, too, if there is one.
+  /// @param notice  called once if the file cannot be written
   void record(std::optional<observe::MetricsFile> metrics, std::function<void(std::string_view)> notice) {
     metrics_ = std::move(metrics);
     notice_ = std::move(notice);
   }
-  /// Whether the metrics file lacks events.
+  /// Returns whether the metrics file lacks events.
   [[nodiscard]] bool lost_metrics() const { return lost_metrics_; }
-  /// The run is about to start.
+  /// Notes that the run is about to start.
   void start(const observe::StartEvent& event, const observe::RunLength& run);
   void end(const observe::EndEvent& event) { write(event); }
 
@@ -65,7 +65,7 @@ class Reporter : public trainer::Listener {
   }
   void tick();
 
-  std::mutex mutex_;  // of all but the metrics, which the run's thread alone writes
+  std::mutex mutex_;  // guards everything but the metrics, which only the run's thread writes
   observe::ProgressDisplay display_;
   std::optional<observe::MetricsFile> metrics_;
   std::function<void(std::string_view)> notice_;

@@ -47,13 +47,14 @@ int threads_of_this_rank(const Options& options, const World& world, const NodeV
   return std::max(1, static_cast<int>(pus.size() / std::max<std::ptrdiff_t>(1, sharing)));
 }
 
-/// The files that rank 0 writes, opened before training so that a path that cannot be written is known at once.
+/// The files that rank 0 writes. They are opened before training, so that an invalid path is reported at once.
 struct Files {
   std::optional<observe::MetricsFile> metrics;
   std::optional<observe::TraceFile> trace;
 };
 
-/// Rank 0 writes the file that any rank asks for. @return its path on every rank; empty if none asks
+/// Finds the path of the file that rank 0 writes if any rank requests it. @return the path on every rank; empty if no
+/// rank requests it
 std::string agreed_path(const World& world, const std::string& option, const std::string& mine) {
   const Phase phase(world.group(), "comparing " + option);
   const std::vector<std::string> all = all_gather_strings(world.group(), mine);
@@ -121,7 +122,7 @@ observe::EndEvent end_event(const trainer::Trainer::Result& result, const traine
   return event;
 }
 
-/// What rank 0 says to the user; the other ranks have none, and say nothing.
+/// Rank 0's output to the user. The other ranks have no reporter and print nothing.
 class Voice {
  public:
   explicit Voice(const World& world) {
@@ -136,7 +137,7 @@ class Voice {
   void print(const std::string& text) {
     if (reporter_) reporter_->print(text);
   }
-  /// Null on the other ranks.
+  /// Returns null on the other ranks.
   [[nodiscard]] Reporter* reporter() { return reporter_ ? &*reporter_ : nullptr; }
 
  private:
@@ -155,7 +156,7 @@ void write_trace(const World& world, const Options& options, Files& files, const
   voice.print("trace: " + options.trace + '\n');
 }
 
-/// Shows who runs where. @return this rank's node
+/// Shows the ranks and their hosts. @return this rank's node
 NodeView show_cluster(const World& world, const Options& options, Voice& voice) {
   const Phase phase(world.group(), "showing the cluster");
   const Topology topology = discover_topology();
@@ -165,7 +166,7 @@ NodeView show_cluster(const World& world, const Options& options, Voice& voice) 
   return node;
 }
 
-/// "'mnist' from 'DIR'", which may be another folder on each rank.
+/// Returns "'mnist' from 'DIR'". The folder may differ between ranks.
 std::string name_of_data(const World& world, const Options& options) {
   const Phase phase(world.group(), "comparing --data-dir");
   const std::vector<std::string> all = all_gather_strings(world.group(), options.data_dir);
@@ -174,8 +175,8 @@ std::string name_of_data(const World& world, const Options& options) {
   return "'" + options.dataset + "'" + (all.front().empty() && !differ ? "" : folder);
 }
 
-/// What all ranks must have alike of a part of the data set. Data that are drawn follow from the seed, and take longer
-/// to read than files in memory, so a few samples stand for them.
+/// Describes the properties of a part of the data set that must be the same on all ranks. Synthetic data follow from
+/// the seed and take longer to generate than files take to read, so only a few of their samples are compared.
 void describe_part(const data::Dataset& part, const std::string& name, bool is_read, std::vector<Setting>& settings) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
   std::int64_t sample_bytes = 1;
@@ -190,7 +191,7 @@ void describe_part(const data::Dataset& part, const std::string& name, bool is_r
   }
 }
 
-/// @throws on every rank Error{mismatch} that names the ranks whose data differ, and what of it
+/// @throws on every rank Error{mismatch} that names the ranks whose data differ, and what differs
 void require_equal_data(const World& world, const data::DatasetPair& data, bool is_read) {
   if (world.size() == 1) return;
   std::vector<Setting> settings;
@@ -217,7 +218,7 @@ data::DatasetPair load_data(const World& world, const Options& options, const da
   return data;
 }
 
-/// @throws UsageError on every rank
+/// @throws UsageError on every rank if one has it
 nn::Graph make_graph(const World& world, const Options& options, const nn::Models& models, const data::Dataset& train) {
   std::optional<nn::Graph> graph;
   const Phase phase(world.group(), "making the model '" + options.model + "'", Phase::Kind::work);
@@ -242,19 +243,19 @@ observe::RunLength length_of(const trainer::TrainerOptions& options, const data:
           .eval_interval = options.eval_interval};
 }
 
-/// In steps of this data set. The model's default gives way to a run that is too short for it; a warm-up that was asked
-/// for is taken as it is.
+/// Returns the warm-up in steps of this data set. The model's default is shortened if the run is too short for it; a
+/// warm-up that the user gave is used as it is.
 std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
   const std::int64_t steps = nn::warmup_steps(options.warmup_epochs, run.steps_per_epoch);
   return options.warmup_given ? steps : std::min(steps, run.steps / 2);
 }
 
-/// What the library has to say: on standard error, since the other stream is the run's own.
+/// Prints the library's messages to standard error, because standard output belongs to the run.
 void tell_user(const Options& options, std::string_view text) {
   std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(text.size()), text.data());
 }
 
-/// With shards nothing is chosen.
+/// With shards there is no choice of algorithm.
 std::string order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
   std::string text = "# all_reduce on " + std::to_string(group.size()) + " ranks: in tree order over " +
                      std::to_string(options.trainer.shards) + " shards, as --shards asks, at any size\n";
@@ -263,20 +264,19 @@ std::string order_of_shards(const Options& options, const ProcessGroup& group, c
   return text + wrapped(line, table_columns()) + '\n';
 }
 
-/// By what each bucket is reduced, in the order in which backward fills them.
+/// Explains the algorithm that reduces each bucket, in the order in which backward fills them.
 std::string explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer) {
   std::vector<Bytes> sizes = trainer.replica().data_parallel().bucket_sizes();
   if (options.trainer.shards > 0) return order_of_shards(options, group, sizes);
   CollectiveKind kind = CollectiveKind::all_reduce;
   if (options.trainer.zero) {
     kind = CollectiveKind::reduce_scatter_v;
-    for (Bytes& size : sizes) size.value /= group.size();  // of a rank's part
+    for (Bytes& size : sizes) size.value /= group.size();  // the size of a rank's part
   }
   return explain(*group.selection(), kind, sizes, options.tuning, table_columns()) + '\n';
 }
 
-/// The operators of a step of the largest share, or of its largest shard or micro-batch. All ranks measure at once, as
-/// they train at once.
+/// Shows the operators of a step, for the largest leaf. All ranks measure at once, as they train at once.
 void show_step(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops, Voice& voice) {
   const std::int64_t share = largest_leaf(options, world.size());
   const Phase phase(world.group(), "measuring the operators of a step");
@@ -290,22 +290,21 @@ void show_step(const World& world, const Options& options, const nn::Graph& grap
               to_text(report, table_columns()) + '\n');
 }
 
-/// For an error that all ranks throw: who leaves first is not taken for a rank at fault by one that has yet to hear of
-/// it.
+/// Closes the group after an error that all ranks throw, so that no rank mistakes one that left first for the cause.
 void close_in_order(ProcessGroup& group) {
   try {
     group.close();
-  } catch (const Error&) {  // the one under way says more
+  } catch (const Error&) {  // the error under way says more
   }
 }
 
-/// The ranks' clocks start at the same time.
+/// Starts the ranks' clocks at the same time.
 void start_together(const World& world) {
   const Phase phase(world.group(), "preparing the training", Phase::Kind::work);
   barrier(world.group());
 }
 
-/// Trains to the end; the end is recorded also where it is an error.
+/// Trains to the end, and records the end even if it is an error.
 trainer::Trainer::Result run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voice& voice,
                                     const Options& options) {
   const Clock::time_point begin = Clock::now();
@@ -343,7 +342,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   const observe::RunLength run = length_of(options.trainer, *data.train);
   options.trainer.schedule.warmup_steps = warmup_of(options, run);
   const int threads = threads_of_this_rank(options, world, node);
-  // Shards are taken side by side, each by one thread: what several make of one depends on their number.
+  // Shards run side by side, each on one thread, because the bits of a shard depend on its number of threads.
   const bool by_shards = options.trainer.shards > 0;
   options.trainer.lanes = by_shards ? threads : 1;
   const auto ops = in_precision(options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads, options.exact)

@@ -6,7 +6,7 @@
 
 namespace lockstep::train {
 
-/// One run from start to end: prints the cluster, loads the data, trains, reports. Collective.
+/// Performs one run from start to end: prints the cluster, loads the data, trains, reports. Collective.
 /// @return the exit code
 int run_session(World& world, const Options& options, const Registry& registry);
 

@@ -9,7 +9,7 @@ namespace lockstep::train {
 namespace {
 
 std::atomic<int> first_signal = 0;
-std::atomic<std::int64_t> first_at = 0;  // nanoseconds
+std::atomic<std::int64_t> first_at = 0;  // unit: nanoseconds
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
 std::int64_t now_ns() {
@@ -18,7 +18,7 @@ std::int64_t now_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-/// Calls only what a signal handler may.
+/// Calls only async-signal-safe functions.
 void on_signal(int signal) {
   const int error = errno;
   constexpr std::int64_t same_ns = 1'000'000'000;

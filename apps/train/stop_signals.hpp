@@ -8,9 +8,10 @@
 
 namespace lockstep::train {
 
-/// While it lives, SIGINT, SIGTERM and SIGUSR1 ask for an end of the run in good order instead of ending the process.
-/// A further signal a second or more after the first ends the process at once, as each does without this object; one
-/// that comes sooner is taken for the same, which a launcher and a terminal may both deliver. One at a time.
+/// While an object exists, SIGINT, SIGTERM and SIGUSR1 request an orderly end of the run instead of ending the process.
+/// A further signal a second or more after the first ends the process at once, as every signal does without this
+/// object. An earlier one counts as the same, because a launcher and a terminal may both deliver it. At most one object
+/// may exist at a time.
 class StopSignals {
  public:
   StopSignals();
@@ -18,7 +19,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that has come first; 0: none.
+  /// Returns the first signal that was received; 0: none.
   [[nodiscard]] static const std::atomic<int>& received();
 
  private:
@@ -26,7 +27,7 @@ class StopSignals {
   std::array<struct sigaction, signals.size()> before_{};
 };
 
-/// "SIGTERM"
+/// Returns the signal's name, such as "SIGTERM".
 std::string signal_name(int signal);
 
 }  // namespace lockstep::train

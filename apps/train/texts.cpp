@@ -35,7 +35,7 @@ std::string gradients_text(const Options& options) {
   return text + (options.compress == "none" ? "" : ", on the wire in " + options.compress);
 }
 
-/// Empty where there is neither a batch norm nor an option about it.
+/// Returns a line about batch norm; empty if there is neither a batch norm nor an option about it.
 std::string batch_norm_text(const Options& options, const nn::Graph& graph) {
   const auto& nodes = graph.nodes();
   const bool has_one = std::any_of(

@@ -13,21 +13,21 @@
 
 namespace lockstep::train {
 
-/// What the header says of a run beside its options.
+/// The facts of a run that the header shows beside its options.
 struct RunDescription {
   int ranks = 1;
-  int threads = 1;             ///< of each rank
+  int threads = 1;             ///< per rank
   std::int64_t steps = 1;      ///< of the whole run
-  std::string kernels = {};    ///< a line about --kernels; empty where that was not given
-  std::string emulation = {};  ///< as emulation_of()
+  std::string kernels = {};    ///< a line about --kernels; empty if that was not given
+  std::string emulation = {};  ///< as returned by emulation_of()
 };
 
-/// What is trained and how: lines for the time before the first step.
-/// @param columns  which no line exceeds
+/// Returns the lines before the first step, which say what is trained and how.
+/// @param columns  the length that no line exceeds
 std::string header_text(const Options& options, const RunDescription& run, const data::DatasetPair& data,
                         const nn::Graph& graph, std::size_t columns);
 
-/// What a run came to, whether or not it was stopped.
+/// Summarizes a run, whether or not it was stopped.
 /// @param lost_metrics  whether the metrics file lacks events
 std::string summary_text(const Options& options, const trainer::Trainer& trainer,
                          const trainer::Trainer::Result& result, double seconds, bool lost_metrics);

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// What was asked for where there was not enough memory for it.
+/// Returns the message for a run that needs more memory than there is.
 std::string needs_memory(const train::Options& options, const World& world) {
   const std::int64_t samples = train::largest_leaf(options, world.size());
   return "not enough memory for " + std::to_string(samples) + " samples at a time of --model " + options.model +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The loops over elements. An element's inputs are added up in registers, then every output is written from there.
+// This file has the loops over elements. They reduce an element's inputs in registers and then write every output.
 
 #include "formats.hpp"
 #include "kernels/instruction_set.hpp"
@@ -13,7 +13,7 @@ namespace {
 template <typename T>
 constexpr bool has_nan = static_cast<T>(0.5) != 0;
 
-/// T is the element's type, V that or a pack of it. Integers arrive unsigned, so that they wrap round.
+/// T is the element's type, V is T or a pack of T. Integers arrive unsigned, so that they wrap around.
 struct Sum {
   template <typename T, typename V>
   LOCKSTEP_INLINE static V apply(const V& a, const V& b) {
@@ -50,7 +50,7 @@ struct Max {
   }
 };
 
-/// `known` addresses in registers, or any number (0) in memory.
+/// Holds `known` addresses in registers, or any number of addresses (known = 0) in memory.
 template <int known>
 struct Inputs {
   const char* address[known];
@@ -100,7 +100,7 @@ LOCKSTEP_INLINE void combine_block(const InstructionSet::Operands& o, const In& 
   }
 }
 
-/// Bytes ahead. Of the distances tried between two ranks this gained most, at 64 KiB.
+/// The prefetch distance in bytes. Among the distances tried between two ranks at 64 KiB, this one gained most.
 constexpr std::int64_t prefetch_distance = 1024;
 
 template <std::int64_t bytes, typename In>
@@ -110,7 +110,7 @@ LOCKSTEP_INLINE void prefetch(const In& in, std::int64_t offset) {
   }
 }
 
-/// How far the first output is from the next cache line; 0 where whole elements never get there.
+/// The distance from the first output to the next cache line, in bytes; 0 if it is not a multiple of the element size.
 template <typename Stored>
 std::int64_t bytes_to_line(const InstructionSet::Operands& o) {
   const auto address = reinterpret_cast<std::uintptr_t>(o.outs[0]);
@@ -120,7 +120,7 @@ std::int64_t bytes_to_line(const InstructionSet::Operands& o) {
 
 template <typename Format, typename Op, int known>
 void combine(const InstructionSet::Operands& operands) {
-  const InstructionSet::Operands o = operands;  // of our own, which no store to an output can change
+  const InstructionSet::Operands o = operands;  // a local copy, which no store to an output can change
   using Stored = typename Format::Stored;
   constexpr int lanes = lanes_of<typename Format::Value>;
   constexpr int packs = 4;
@@ -168,7 +168,7 @@ void narrow(const float* from, std::uint16_t* to, std::int64_t count) {
   for (; i < count; ++i) to[i] = Format::template narrow<1>(from[i]);
 }
 
-/// There and back.
+/// Rounds float32 to the 16-bit format and widens the result again.
 template <typename Format>
 void round_through(const float* from, float* to, std::int64_t count) {
   constexpr int lanes = lanes_of<float>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How an element lies in memory (Stored), and what arithmetic is done in (Value).
+// A format has an element's type in memory (Stored) and the type of the arithmetic (Value).
 
 #include "simd.hpp"
 
@@ -29,14 +29,14 @@ using Bits32 = Pack<std::uint32_t, lanes>;
 template <int lanes>
 using Floats = Pack<float, lanes>;
 
-/// Adds half a unit of the last place that stays, less one if what stays is even: the bits above `dropped` are then
+/// Adds half a unit in the last place that is kept, minus one if that place is even. The bits above `dropped` are then
 /// rounded to nearest, ties to even.
 template <int dropped, typename Bits>
 LOCKSTEP_INLINE Bits rounded(const Bits& bits) {
   return bits + ((1U << (dropped - 1)) - 1U) + ((bits >> dropped) & 1U);
 }
 
-/// The upper half of a float32. Not by AVX512_BF16, whose conversion flushes denormals.
+/// The upper half of a float32. AVX512_BF16 is not used because its conversion flushes denormals.
 struct BFloat16 {
   using Stored = std::uint16_t;
   using Value = float;
@@ -55,7 +55,7 @@ struct BFloat16 {
 
 #if defined(__F16C__)
 
-/// These are the forms with a mask, because gcc 12 takes what the others leave undefined for a mistake of ours.
+/// Float16 uses the masked intrinsics, because gcc 12 warns about the undefined values in the unmasked ones.
 constexpr unsigned short every_lane = 0xffff;
 
 struct Float16 {
@@ -102,7 +102,7 @@ struct Float16 {
     const Bits32<lanes> normal = (magnitude << 13) + rebias;
     const Bits32<lanes> infinite = (magnitude << 13) | 0x7f800000U;
     const Bits32<lanes> quiet_nan = infinite | 0x400000U;
-    // With the exponent of 2^-14 set, the implicit one is what a denormal number has too much.
+    // The exponent of 2^-14 adds an implicit one, which a denormal number does not have, so it is subtracted again.
     const auto one_too_much = bits_as<Floats<lanes>>((magnitude << 13) + ((127U - 14U) << 23));
     const auto denormal = bits_as<Bits32<lanes>>(one_too_much - 0x1p-14F);
     Bits32<lanes> result = magnitude < 0x400U ? denormal : normal;
@@ -115,7 +115,7 @@ struct Float16 {
     const auto bits = bits_as<Bits32<lanes>>(value);
     const Bits32<lanes> magnitude = bits & 0x7fffffffU;
     const Bits32<lanes> normal = (rounded<13>(magnitude) - rebias) >> 13;
-    // The last place of 0.5 is that of a denormal float16: the addition rounds.
+    // The last place of 0.5 is that of a denormal float16, so the addition rounds.
     const Floats<lanes> at_half = bits_as<Floats<lanes>>(magnitude) + 0.5F;
     const auto denormal = bits_as<Bits32<lanes>>(at_half) - bits_as<std::uint32_t>(0.5F);
     const Bits32<lanes> quiet_nan = ((magnitude >> 13) & 0x3ffU) | 0x7e00U;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int32_t no_place = most_of_pool_window;
 
-/// Of `lanes` channels of the window that begins at x.
+/// Reduces `lanes` channels of the window that begins at x.
 template <int lanes>
 LOCKSTEP_INLINE void pool_window(const PoolGrid& grid, const float* x, float* y, std::uint8_t* place) {
   using Values = Pack<float, lanes>;
@@ -20,7 +20,7 @@ LOCKSTEP_INLINE void pool_window(const PoolGrid& grid, const float* x, float* y,
   for (std::int64_t row = 0; row < grid.window_rows; ++row) {
     for (std::int64_t column = 0; column < grid.window_columns; ++column, ++here) {
       const float* in = x + (row * grid.columns + column) * grid.lanes;
-      __builtin_prefetch(in + 1024);  // what convolutions have written past the caches comes from memory
+      __builtin_prefetch(in + 1024);  // convolutions write past the caches, so the input comes from memory
       const auto value = load<Values>(reinterpret_cast<const char*>(in));
       const auto wins = (value > largest) | (value != value);
       at = wins ? Places{} + here : at;

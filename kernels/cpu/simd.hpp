@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Vectors of one instruction set, for the files that include this: LOCKSTEP_VECTOR_BYTES is their width, 0 for none.
+// Vectors of one instruction set for the files that include this. LOCKSTEP_VECTOR_BYTES is their width, or 0 for none.
 // Everything has internal linkage, because each of those files is compiled for another instruction set.
 
 #include <cstdint>
@@ -25,7 +25,7 @@ template <typename T>
 struct PackOf<T, 1> {
   using Type = T;
 };
-/// `lanes` elements side by side; one alone is a plain number, so that a remainder runs through the same code.
+/// `lanes` elements side by side. A pack of one element is a plain number, so the same code handles remainders.
 template <typename T, int lanes>
 using Pack = typename PackOf<T, lanes>::Type;
 
@@ -40,7 +40,7 @@ LOCKSTEP_INLINE To bits_as(const From& from) {
   return to;
 }
 
-/// Each lane converted by value.
+/// Converts each lane by value.
 template <typename To, int lanes, typename From>
 LOCKSTEP_INLINE Pack<To, lanes> converted(const From& from) {
   if constexpr (lanes == 1) {
@@ -64,7 +64,7 @@ LOCKSTEP_INLINE void store(char* to, const P& pack) {
 
 #if defined(__x86_64__)
 
-/// Writes past the cache where the address is aligned to the pack.
+/// Writes past the cache if the address is aligned to the pack, and through the cache otherwise.
 template <typename P>
 LOCKSTEP_INLINE void store_streaming(char* to, const P& pack) {
   if (reinterpret_cast<std::uintptr_t>(to) % sizeof pack != 0) return store(to, pack);
@@ -78,11 +78,11 @@ LOCKSTEP_INLINE void store_streaming(char* to, const P& pack) {
 #endif
 }
 
-/// Streaming stores are not ordered with the flag that tells of them; this orders them.
+/// Orders streaming stores before later stores, such as the flag that announces the data.
 LOCKSTEP_INLINE void finish_streaming() { _mm_sfence(); }
 
-// Of two NaNs an x86 instruction returns its first operand's, but to a compiler a + b is b + a. Assembly keeps the
-// operands in their order, so that all instruction sets return the same NaN.
+// If both operands are NaNs, an x86 instruction returns the first one, but a compiler may swap the operands of a + b.
+// Assembly keeps their order, so that all instruction sets return the same NaN.
 #if defined(__AVX__)
 #define LOCKSTEP_IN_ORDER(instruction)                                    \
   auto result = a;                                                        \

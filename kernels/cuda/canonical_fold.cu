@@ -8,7 +8,7 @@ namespace lockstep::kernels::cuda {
 namespace {
 
 constexpr int threads = 256;
-/// Enough to fill any GPU; in longer slices each thread takes several elements.
+/// This many blocks fill any GPU; in longer slices each thread takes several elements.
 constexpr std::int64_t most_blocks = 2048;
 
 /// Reduces the contributions. Neighboring threads read and write neighboring elements, one contribution after the
@@ -28,8 +28,8 @@ cudaError_t launch_canonical_fold(const Contributions& in, void* out, DType dtyp
   if (in.ranks < 1 || in.ranks > CanonicalSum<Plain<float>, Sum>::max_leaves) return cudaErrorInvalidValue;
   if (in.count == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>(std::min((in.count + threads - 1) / threads, most_blocks));
-  // The only result of a launch is the thread's last error. An error that an earlier call has left there is not the
-  // launch's; errors of the device come again.
+  // The only result of a launch is the thread's last error, so an error that an earlier call left there is cleared
+  // first. Errors of the device are returned again.
   static_cast<void>(cudaGetLastError());
   with_arithmetic(dtype, op, [&](auto format, auto combine) {
     using Format = decltype(format);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The canonical order of addition (collectives/plan/canonical_order.hpp) as a thread of a GPU follows it: leaf after
-// leaf, without recursion. Like element.hpp, this is also plain C++.
+// The canonical order of addition (collectives/plan/canonical_order.hpp) for a GPU thread, which adds leaf after leaf
+// without recursion. Like element.hpp, this is also plain C++.
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The arithmetic of elements on a GPU, bit for bit as in the CPU's kernels (kernels/cpu/formats.hpp, combine.hpp). It
-// is also plain C++, so that a test compares the two on a machine without a GPU.
+// The arithmetic of elements on a GPU is the same bit for bit as in the CPU's kernels (kernels/cpu/formats.hpp,
+// combine.hpp). This file is also plain C++, so that a test compares the two on a machine without a GPU.
 
 #include <cstdint>
 #include <limits>
@@ -102,7 +102,7 @@ LOCKSTEP_HOST_DEVICE T with_nan_of(T a, T b, T result) {
   return result;
 }
 
-/// One of the two with all its bits, because a minimum on a GPU would replace a NaN by its own.
+/// Returns one of the two with all its bits, because a minimum on a GPU would replace a NaN by its own.
 template <typename T>
 LOCKSTEP_HOST_DEVICE T either(bool second, T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The kernels for GPUs, for rooms that know CUDA. Only they need a CUDA compiler; a build without one says so here.
+// The kernels for GPUs, for rooms that know CUDA. Only the kernels need a CUDA compiler; `why_no_kernels` reports a
+// build without one.
 
 #include <cuda_runtime_api.h>
 

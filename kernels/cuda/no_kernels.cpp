@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for the kernels in builds with CUDA's runtime and without its compiler.
+// This file replaces the kernels in builds that have CUDA's runtime but not its compiler.
 #include "kernels/cuda/launch.hpp"
 
 namespace lockstep::kernels::cuda {

@@ -22,8 +22,8 @@ namespace {
 using ops::Algorithm;
 using ops::Algorithms;
 
-constexpr double least_seconds = 5e-4;  // of a turn, so that the clock is good enough
-constexpr int most_calls = 100;         // of a turn
+constexpr double least_seconds = 5e-4;  // the shortest turn, so that the resolution of the clock suffices
+constexpr int most_calls = 100;         // the most calls in a turn
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -33,7 +33,7 @@ struct Alternative {
   const ops::Operator* op;
   std::vector<ops::Format> inputs;
   std::vector<Algorithms> candidates;
-  bool gives_input_gradients;  // where the input is a graph's nobody asks for its gradient
+  bool gives_input_gradients;  // false if the input is the graph's, whose gradient is not needed
   std::int64_t flops;
 };
 
@@ -66,7 +66,7 @@ std::vector<Alternative> alternatives_of(const Graph& graph, ops::Ops& ops, cons
   return found;
 }
 
-/// Makes kernels by given algorithms, and lets the back end go on as before in the end.
+/// Makes kernels with given algorithms. The destructor restores the back end's former choices.
 class Maker {
  public:
   explicit Maker(ops::Ops& ops) : ops_(ops), before_(ops.choices()) {}
@@ -74,7 +74,7 @@ class Maker {
   Maker& operator=(const Maker&) = delete;
   ~Maker() { ops_.use(before_); }
 
-  /// That of the rule.
+  /// Lets the back end choose by its rule.
   void forget() { ops_.use({}); }
   [[nodiscard]] std::unique_ptr<ops::Kernel> make(const Alternative& of, const Algorithms& algorithms, DType dtype) {
     ops::Choices only;
@@ -88,7 +88,7 @@ class Maker {
   ops::Choices before_;
 };
 
-/// Memory for the operands of an operator, in the formats that all its candidates have, and its calls.
+/// Runs the kernels of an operator on operands in the formats that all its candidates have.
 class Bench {
  public:
   Bench(const Alternative& of, const ops::Traits& traits, DType dtype) : dtype_(dtype) {
@@ -118,7 +118,7 @@ class Bench {
   }
 
  private:
-  /// Neither zeros nor numbers so small that processors take their time: padding between channels is drawn, too.
+  /// Avoids zeros and denormals, which change the speed of processors. Padding channels are drawn, too.
   void* drawn(Bytes bytes) {
     Allocation& memory = memory_.emplace_back(allocate_host(bytes));
     fill_uniform(memory.as(dtype_), static_cast<std::uint64_t>(memory_.size()), "drawn", 0, 1);
@@ -142,11 +142,11 @@ class Measurement {
       : of_(of), rules_(options.rules), end_(end) {
     for (const Algorithms& candidate : of.candidates) kernels_.push_back(maker.make(of, candidate, options.dtype));
     bench_.emplace(of, kernels_.front()->traits(), options.dtype);
-    // What backward reads, and what every kernel does at its first call only.
+    // The first forward call leaves what backward reads and does every kernel's one-time work.
     for (const auto& kernel : kernels_) bench_->run(*kernel, ops::Pass::forward, false);
   }
 
-  /// The fastest of each pass; nothing if time was over.
+  /// Returns the fastest algorithm for each pass, or nothing if the time ran out.
   [[nodiscard]] std::optional<Algorithms> best() {
     Algorithms best = of_.candidates.front();
     const bool is_whole =
@@ -157,7 +157,7 @@ class Measurement {
   }
 
  private:
-  /// @return false if time was over
+  /// @return false if the time ran out
   bool decide(Algorithm Algorithms::*which, ops::Pass pass, bool gives_input_gradients, Algorithms& best) {
     std::vector<std::size_t> entrants{0};
     for (std::size_t i = 1; i < of_.candidates.size(); ++i)

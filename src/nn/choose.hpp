@@ -9,30 +9,30 @@
 
 namespace lockstep::nn {
 
-/// What algorithms are chosen for.
+/// The configuration for which algorithms are chosen.
 struct ChooseOptions {
   DType dtype = DType::float32;
-  std::int64_t samples = 1;   ///< of a leaf
-  bool synchronized = false;  ///< whether batch norm takes mean and variance over several leaves
+  std::int64_t samples = 1;   ///< number of samples of a leaf
+  bool synchronized = false;  ///< whether batch norm computes mean and variance over several leaves
   Passes passes;
-  double seconds = 10;  ///< of measuring, at most, but for the turn that is under way then
+  double seconds = 10;  ///< time limit for measuring; the turn under way is still finished
   ContestRules rules;
 };
 
-/// What has been chosen, and how.
+/// The result of choosing algorithms.
 struct Chosen {
-  ops::Choices choices;  ///< of the graph's operators at this batch and of no others
-  int known = 0;         ///< operators that differ, of which it was known before
-  int measured = 0;      ///< and those whose candidates have been measured now
-  int left = 0;          ///< and those left to the rule, because time was over
-  double seconds = 0;    ///< of measuring
+  ops::Choices choices;  ///< for the graph's operators at this batch size only
+  int known = 0;         ///< number of distinct operators whose choice was known before
+  int measured = 0;      ///< number of operators whose candidates were measured now
+  int left = 0;          ///< number of operators left to the rule because the time ran out
+  double seconds = 0;    ///< time spent measuring
 };
 
-/// Measures the candidates of the operators that a graph consists of after its passes, on drawn values: each pass by
-/// itself, in turn, the operators with most to do first. A candidate has the formats of the back end's rule, so that
-/// what is found of one operator does not depend on what is found of another. `ops` makes kernels by what it did
-/// before, afterwards.
-/// @param known  what need not be measured again
+/// Measures the candidates of the operators that a graph consists of after its passes, on random values. Each pass is
+/// measured by itself, in turn, and the operators with the most FLOPs come first. A candidate has the formats of the
+/// back end's rule, so that the result for one operator does not depend on the result for another. `ops` makes kernels
+/// by its former choices afterwards.
+/// @param known  choices that are not measured again
 /// @throws as Ops::make
 Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions& options, const ops::Choices& known);
 

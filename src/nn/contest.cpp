@@ -7,7 +7,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// Whatever else has the processor makes a turn longer and never shorter, so the shorter half says more than all.
+/// Other work on the processor can only make a turn longer, so the lower quartile says more than the mean.
 double lower_quartile_of(std::vector<double> values) {
   const auto quarter = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 4);
   std::nth_element(values.begin(), quarter, values.end());
@@ -25,7 +25,7 @@ std::optional<std::size_t> fastest(std::size_t entrants, const ContestRules& rul
     for (std::size_t entrant = 0; entrant < entrants && (entrant == 0 || !is_over()); ++entrant)
       seconds[entrant].push_back(take(entrant));
   }
-  // A round that time has cut short counts for nobody.
+  // A round that the time limit cut short does not count for any entrant.
   const std::size_t rounds = seconds.back().size();
   if (rounds < static_cast<std::size_t>(rules.least_rounds)) return std::nullopt;
   std::vector<double> quartiles;

@@ -15,10 +15,10 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr int warm_up = 5;  // steps that do not count: memory is touched, kernels are made
+constexpr int warm_up = 5;  // steps that are not measured: they touch memory and make kernels
 constexpr int measured = 15;
 
-/// Each operator's times, one of each step.
+/// Keeps one time for each operator and step.
 class Stopwatch final : public Observer {
  public:
   void span(const Span& span) override {
@@ -36,7 +36,7 @@ class Stopwatch final : public Observer {
   std::map<std::string, std::vector<double>> times_;
 };
 
-/// Memory for every tensor of a model, and for its inputs.
+/// Holds memory for every tensor of a model and for its inputs.
 class Trial {
  public:
   Trial(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes)
@@ -101,7 +101,7 @@ std::string row(const OperatorReport& op, double share) {
                 static_cast<double>(op.flops) / 1e6, op.seconds * 1e6, 100 * share, share > 1 ? " *\n" : "\n");
 }
 
-/// What it does, what comes of it and by which kernel, as far as there is something to say.
+/// Describes the operation, the result and the kernel, as far as they are known.
 std::string description(const OperatorReport& op) {
   std::string text;
   for (const std::string* part : {&op.operation, &op.result, &op.algorithm}) {

@@ -11,7 +11,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// Uniform in [−1, 1), with 53 bits.
+/// Returns a number uniform in [−1, 1), with 53 random bits.
 double symmetric_uniform(std::uint64_t key, std::int64_t index) {
   const std::uint64_t bits = split_mix::mix(key + (static_cast<std::uint64_t>(index) + 1) * split_mix::golden_ratio);
   return static_cast<double>(bits >> 11) * 0x1p-52 - 1.0;

@@ -9,12 +9,12 @@
 namespace lockstep::nn {
 namespace {
 
-/// Sums that lie in places, added up as far as the tree allows.
+/// A stack of partial sums in gradient buffers, which are added up as far as the tree allows.
 class Stack {
  public:
   Stack(int shards, std::int64_t first) : shards_(shards), first_(first) {}
 
-  /// Adds what lies in `place` and ends before `end`. @return what is to be added now
+  /// Adds the shard whose gradient is in `place` and that ends before `end`. @return the additions to make now
   std::vector<Fold> push(int place, std::int64_t end) {
     places_.push_back(place);
     std::vector<Fold> folds;
@@ -30,10 +30,10 @@ class Stack {
  private:
   int shards_;
   std::int64_t first_;
-  std::vector<int> places_;  // of the sums, ascending
+  std::vector<int> places_;  // gradient buffers that hold partial sums, ascending
 };
 
-/// The same with other numbers for the places.
+/// Renumbers the gradient buffers of a plan: `names` gives each one's new number.
 void rename(FoldPlan& plan, const std::vector<int>& names) {
   const auto name = [&](int& place) { place = names[static_cast<std::size_t>(place)]; };
   const auto name_all = [&](std::vector<Fold>& folds) {
@@ -47,7 +47,7 @@ void rename(FoldPlan& plan, const std::vector<int>& names) {
   name_all(plan.last);
 }
 
-/// First those that are to be 0, 1, …, then all others.
+/// Numbers the gradient buffers so that those in `first` become 0, 1, …, and all others follow.
 std::vector<int> names_of(const std::vector<int>& first, int places) {
   std::vector<int> order = first;
   for (int place = 0; place < places; ++place)

@@ -8,26 +8,27 @@
 
 namespace lockstep::nn {
 
-/// The sum in one place += that in another.
+/// An addition of one gradient buffer to another: to += from.
 struct Fold {
   int to = 0;
   int from = 0;
   friend bool operator==(const Fold&, const Fold&) = default;
 };
 
-/// How the gradients of a rank's shards are added up in the canonical order over the shards of all ranks, each as soon
-/// as its neighbor in the tree is there. In the end the places 0, 1, … hold the sums `tree_nodes` of the rank's share.
+/// How the gradients of a rank's shards are added up in the canonical order over the shards of all ranks. Each is added
+/// as soon as its neighbor in the tree is complete. At the end the gradient buffers 0, 1, … hold the sums `tree_nodes`
+/// of the rank's shards.
 struct FoldPlan {
-  std::vector<int> place;                ///< of each of the rank's shards: where its gradient is made
-  std::vector<std::vector<Fold>> after;  ///< each of them: what can be added up then
-  std::vector<Fold> last;                ///< when all are through
-  int places = 0;                        ///< how many there are
+  std::vector<int> place;                ///< the gradient buffer of each of the rank's shards
+  std::vector<std::vector<Fold>> after;  ///< the additions to make after each shard
+  std::vector<Fold> last;                ///< the additions to make after all shards
+  int places = 0;                        ///< number of gradient buffers
 };
 
-/// @param shards   of all ranks
-/// @param own      this rank's; at least one
-/// @param streams  consecutive parts of the rank's shards, counted from its first, each of whose shards come one after
-///                 the other, while the streams are independent until the end; none empty
+/// @param shards   number of shards of all ranks
+/// @param own      this rank's shards; at least one
+/// @param streams  consecutive ranges of the rank's shards, counted from its first; none is empty. The shards of a
+///        stream run one after the other; the streams are independent until the end.
 FoldPlan plan_folds(int shards, const Share& own, std::span<const Share> streams);
 
 }  // namespace lockstep::nn

@@ -9,7 +9,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// The operator's own activation, or null for kinds that have none.
+/// Returns the operator's fused activation, or null for kinds that have none.
 ops::Activation* activation_of(ops::Operator& op) {
   return std::visit(
       [](auto& kind) -> ops::Activation* {
@@ -22,7 +22,7 @@ ops::Activation* activation_of(ops::Operator& op) {
       op);
 }
 
-/// The activation that an operator is and nothing else; or none.
+/// Returns the activation if the operator is a plain activation, otherwise none.
 Activation activation_that_is(const ops::Operator& op) {
   if (std::holds_alternative<Relu>(op)) return Activation::relu;
   const auto* pointwise = std::get_if<Pointwise>(&op);
@@ -57,13 +57,13 @@ Graph synchronize_batch_norms(const Graph& graph) {
   return synchronized;
 }
 
-/// A graph from which nodes are taken out that others do the work of.
+/// Removes nodes from a graph whose work other nodes take over.
 class Absorption {
  public:
   explicit Absorption(const Graph& graph) : graph_(graph), fused_(graph), readers_(graph.readers()) {}
 
-  /// @param absorbs  (node, kept nodes, which of its inputs): whether the one that gives this input, and which nobody
-  ///                 else reads, can do the node's work too; then it has been changed so
+  /// @param absorbs  called with (node, kept nodes, producer, input): returns whether the producer of this input, which
+  ///        has no other reader, can also do the node's work, and if so changes the producer accordingly
   template <typename Absorbs>
   Graph without(const Absorbs& absorbs) {
     std::vector<int> new_index(graph_.nodes().size(), -1);
@@ -87,7 +87,7 @@ class Absorption {
       const int producer = value(read).producer;
       if (producer < 0 || readers_[static_cast<std::size_t>(read)] != 1) continue;
       if (!absorbs(node, kept_, static_cast<std::size_t>(producer), input)) continue;
-      // What only this node has read is nobody's any more.
+      // The value that only this node read has no producer any more.
       kept_[static_cast<std::size_t>(producer)].output = node.output;
       value(node.output).producer = std::exchange(value(read).producer, -1);
       return true;
@@ -119,7 +119,7 @@ Graph fuse_additions(const Graph& graph) {
       [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t input) {
         const auto* sum = std::get_if<Add>(&node.op);
         auto* norm = std::get_if<BatchNorm>(&kept[producer].op);
-        // Right behind it: otherwise gradients of the other summand could be added in another order.
+        // The batch norm must come right before the sum; otherwise the order in which gradients are added could change.
         if (sum == nullptr || norm == nullptr || producer + 1 != kept.size()) return false;
         if (norm->residual || norm->activation != Activation::none) return false;
         norm->residual = true;

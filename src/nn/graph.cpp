@@ -23,7 +23,7 @@ const Named* find(const std::vector<Named>& list, std::string_view name) {
   return found == list.end() ? nullptr : &*found;
 }
 
-/// The tensors' indices in the layout, to which they are added.
+/// Adds the tensors to the layout and returns their indices in it.
 std::vector<int> own(const std::string& node, const std::vector<ops::OwnedTensor>& tensors, Layout& layout,
                      std::vector<ops::OwnedTensor>& initial) {
   std::vector<int> indices;
@@ -120,7 +120,7 @@ int Graph::add(std::string name, ops::Operator op) { return add(std::move(name),
 int Graph::add_shared(std::string name, std::string_view as, std::vector<int> inputs) {
   const Node* node = find(nodes_, as);
   if (node == nullptr || node->output < 0) refuse(name, "is to be like '" + std::string(as) + "', which is not there");
-  const Node like = *node;  // the list may move
+  const Node like = *node;  // a copy, because `append` may reallocate the list
   return append(std::move(name), like.op, std::move(inputs), &like);
 }
 

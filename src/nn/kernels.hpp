@@ -10,26 +10,26 @@
 
 namespace lockstep::nn {
 
-/// What computes a graph for one number of samples: a kernel for each node, the format of each value, and what brings a
-/// value into the format that a reader wants.
+/// The kernels that compute a graph for one number of samples: one for each node, the format of each value, and the
+/// conversions into formats that readers need.
 struct Kernels {
-  /// Of one input of a node.
+  /// The conversion of one input of a node.
   struct Conversion {
-    std::unique_ptr<ops::Kernel> there;  ///< null where the value lies as the node wants it
-    std::unique_ptr<ops::Kernel> back;   ///< of the gradient
+    std::unique_ptr<ops::Kernel> there;  ///< null if the value already has the node's format
+    std::unique_ptr<ops::Kernel> back;   ///< converts the gradient
   };
-  /// Of one node.
+  /// The kernels of one node.
   struct OfNode {
     std::unique_ptr<ops::Kernel> kernel;
     std::vector<Conversion> inputs;
   };
-  std::vector<ops::Format> formats;  ///< of values
+  std::vector<ops::Format> formats;  ///< one for each value
   std::vector<OfNode> nodes;
-  std::vector<std::unique_ptr<ops::Kernel>> addition;  ///< of two gradients of a value; null where it has one reader
-  std::vector<std::unique_ptr<ops::Kernel>> sum;       ///< of a parameter's gradients; null where there is only one
+  std::vector<std::unique_ptr<ops::Kernel>> addition;  ///< adds two gradients of a value; null if it has one reader
+  std::vector<std::unique_ptr<ops::Kernel>> sum;       ///< adds up a parameter's gradients; null if there is only one
 };
 
-/// @param leaves  how many parts of a step have gradients to be added
+/// @param leaves  number of leaves of a step whose gradients are added up
 /// @throws as ops::Ops::make
 Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, std::size_t leaves);
 

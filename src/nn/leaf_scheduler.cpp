@@ -85,7 +85,7 @@ PlannedRun LeafScheduler::forward(std::size_t n, ops::Pass pass) {
   return run;
 }
 
-/// The first `count` of them, and nothing for the others.
+/// Returns the operands of the first `count` inputs, and empty ones for the other inputs.
 std::vector<Operand> LeafScheduler::inputs_of(std::size_t n, std::size_t count) {
   std::vector<Operand> operands(graph_->nodes()[n].inputs.size());
   for (std::size_t i = 0; i < count; ++i) {
@@ -121,13 +121,13 @@ std::optional<LeafScheduler::Backward> LeafScheduler::backward(std::size_t n) {
   return result;
 }
 
-/// Whether a kernel adds to the gradient of its input where that is summed up.
+/// Returns whether a kernel adds to the buffer in which its input's gradient is summed.
 bool LeafScheduler::adds_in_place(std::size_t n, std::size_t input) const {
   return made(n).kernel->traits().input_gradients == ops::Writes::accumulates && made(n).inputs[input].back == nullptr;
 }
 
-/// Makes zero what the kernel will add to, and to which nobody has added yet.
-/// @return buffers for the terms of sums that it makes apart from them, or `none`
+/// Schedules zeroing of the buffers that the kernel will add to and that hold no sum yet.
+/// @return buffers for the terms of sums that the kernel writes separately, or `none`
 std::vector<int> LeafScheduler::prepare_sums(std::size_t n) {
   const Node& node = graph_->nodes()[n];
   const ops::Traits& traits = made(n).kernel->traits();
@@ -154,7 +154,7 @@ Operand LeafScheduler::input_gradient(std::size_t n, std::size_t input, int term
   return builder_->use(adds_in_place(n, input) ? gradient_of_[static_cast<std::size_t>(value)] : term);
 }
 
-/// Where the run leaves gradients of parameters. @return the buffers of those that are to be added, or `none`
+/// Sets where the run writes gradients of parameters. @return the buffers of those that are to be added, or `none`
 std::vector<int> LeafScheduler::parameter_parts(const Node& node, const ops::Traits& traits, PlannedRun& run) {
   std::vector<int> parts;
   for (const int parameter : node.parameters) {

@@ -10,7 +10,7 @@
 
 namespace lockstep::nn {
 
-/// How often a shard's gradients of each parameter are still to be made.
+/// The number of gradients of each parameter that a shard still has to compute.
 struct UsersLeft {
   std::vector<int> left;  ///< by parameter
   std::vector<int> all;
@@ -20,13 +20,13 @@ struct UsersLeft {
   }
 };
 
-/// What one leaf does at one node, for the schedule of a step.
+/// Schedules what one leaf does at each node in a step.
 class LeafScheduler {
  public:
-  /// @param number   of the leaf
-  /// @param place    where the gradients of its shard are made
+  /// @param number   index of the leaf
+  /// @param place    the gradient buffer of its shard
   /// @param loss_of  the loss term of each node, or −1
-  /// @param users    of its shard
+  /// @param users    the counts of its shard
   LeafScheduler(const Graph& graph, const Leaf& leaf, std::size_t number, int place,
                 const std::vector<bool>& differentiable, const std::vector<int>& loss_of, UsersLeft& users,
                 ScheduleBuilder& builder)
@@ -45,25 +45,26 @@ class LeafScheduler {
   [[nodiscard]] const Leaf& leaf() const { return leaf_; }
   [[nodiscard]] const Kernels::OfNode& made(std::size_t node) const { return leaf_.kernels->nodes[node]; }
 
-  /// Of targets alone: what the network computes is not there yet.
+  /// Schedules the normalizer pass of a loss term. It reads targets only, because the network's outputs are not
+  /// computed yet.
   void normalizer(int term);
-  /// The run of a node's forward pass, before which its inputs are brought into the formats it wants.
+  /// Returns the run of the node's forward pass, and schedules the conversions of its inputs before it.
   [[nodiscard]] PlannedRun forward(std::size_t node, ops::Pass pass);
 
   struct Backward {
     PlannedRun run;
-    std::vector<int> terms;  ///< buffers of gradients of inputs that are to be added, or `none`
-    std::vector<int> parts;  ///< of parameters, likewise
+    std::vector<int> terms;  ///< buffers of input gradients that are to be added, or `none`
+    std::vector<int> parts;  ///< buffers of parameter gradients that are to be added, or `none`
   };
-  /// The run of its backward pass, if a gradient comes to it.
+  /// Returns the run of the node's backward pass, or nothing if no gradient reaches the node.
   [[nodiscard]] std::optional<Backward> backward(std::size_t node);
-  /// What adds up the gradients that the run has left.
+  /// Schedules the additions of the gradients that the run has left.
   void add_up(std::size_t node, const Backward& backward);
 
  private:
-  /// Buffers of one node, as indices into the schedule's.
+  /// The buffers of one node, as indices into the schedule's buffers.
   struct Buffers {
-    std::vector<int> converted;  // inputs in the format that the node wants, where it is another
+    std::vector<int> converted;  // inputs converted to the node's format, if theirs differs
     int saved = ScheduleBuilder::none;
   };
 
@@ -96,7 +97,7 @@ class LeafScheduler {
   UsersLeft* users_;
   ScheduleBuilder* builder_;
   std::vector<int> value_of_;     // the buffer of each value
-  std::vector<int> gradient_of_;  // of each value, as far as it has been added up
+  std::vector<int> gradient_of_;  // the buffer of each value's gradient, summed up so far
   std::vector<Buffers> nodes_;
 };
 

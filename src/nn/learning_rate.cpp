@@ -23,7 +23,7 @@ void check(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t
   }
 }
 
-/// @param progress  how much of the run is over, 0 ≤ progress < 1
+/// @param progress  the fraction of the run that is over, 0 ≤ progress < 1
 double decay_factor(Decay decay, double progress) {
   switch (decay) {
     case Decay::constant: return 1;

@@ -22,7 +22,7 @@ bool alive_together(const Lifetime& a, const Lifetime& b) {
   return a.lane != b.lane || (a.first <= b.last && b.first <= a.last);
 }
 
-/// The lowest offset with room for `size` between regions, which are sorted by their beginning and may overlap.
+/// Returns the lowest offset with room for `size` between regions, which are sorted by their beginning and may overlap.
 std::int64_t first_gap(const std::vector<Region>& taken, std::int64_t size) {
   std::int64_t offset = 0;
   for (const Region& region : taken) {

@@ -13,17 +13,17 @@ struct Lifetime {
   Bytes bytes;
   int first = 0;
   int last = 0;
-  int lane = 0;  ///< who works there; moments of different lanes are in no order
+  int lane = 0;  ///< the lane that uses it; moments of different lanes are unordered
 };
 
-/// Where buffers lie in one allocation.
+/// The offsets of buffers in one allocation.
 struct MemoryPlan {
-  std::vector<Bytes> offsets;  ///< of each buffer, multiples of 64
+  std::vector<Bytes> offsets;  ///< one for each buffer; multiples of 64
   Bytes total;
 };
 
-/// Places buffers so that no two that are alive at the same moment, or are of different lanes, overlap: the largest
-/// first, each at the lowest offset that is free throughout its life.
+/// Places buffers so that no two overlap if they are alive at the same moment or belong to different lanes. The largest
+/// buffer comes first, and each gets the lowest offset that is free throughout its life.
 /// @cost O(n²) for n buffers
 /// @source Pisarchyk & Lee: Efficient memory management for deep neural net inference, 2020 (greedy by size)
 MemoryPlan plan_memory(std::span<const Lifetime> buffers);

@@ -29,7 +29,7 @@ void check_memory(const char* what, const Buffer& memory, Count count, DType dty
   }
 }
 
-/// Overwrites the tensors of one layout.
+/// Overwrites the tensors of one layout with their initial values.
 void fill_tensors(const Layout& layout, std::span<const ops::OwnedTensor> initial, const Buffer& memory,
                   std::uint64_t seed) {
   for (std::size_t i = 0; i < initial.size(); ++i) {
@@ -172,7 +172,7 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   }
   training ? entry->training() : entry->evaluation();
   if (entry->arena_bytes().value > arena_.bytes().value) {
-    arena_ = {};  // the old one goes first
+    arena_ = {};  // frees the old arena before the new one is allocated
     arena_ = allocate_host(entry->arena_bytes());
     for (auto& [size, other] : prepared_) place(*other);
   }
@@ -199,7 +199,7 @@ void Model::use(const ops::Choices& choices) {
   } catch (...) {
     take(before);
     prepared_ = std::move(old);
-    for (auto& [samples, graph] : prepared_) place(*graph);  // the arena may be another
+    for (auto& [samples, graph] : prepared_) place(*graph);  // the arena may have moved
     throw;
   }
 }

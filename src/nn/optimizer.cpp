@@ -21,7 +21,7 @@ void check(const SgdOptions& options) {
   }
 }
 
-/// Whether the name is the parameter's, or what it begins with up to a dot.
+/// Returns whether `name` is the parameter's name or its beginning up to a dot.
 bool names(const std::string& name, const std::string& parameter) {
   return parameter == name || (parameter.starts_with(name) && parameter[name.size()] == '.');
 }
@@ -49,7 +49,7 @@ Sgd::Sgd(const Layout& parameters, SgdOptions options) : options_(std::move(opti
   }
 }
 
-/// To the last range, if it goes on: what lies between two tensors is zero, and stays so.
+/// Extends the last range if the tensor continues it. The padding between two tensors is zero and stays zero.
 void Sgd::add(const TensorSlot& slot, double weight_decay) {
   const std::int64_t end = slot.offset.value + slot.count.value;
   const bool goes_on =

@@ -12,13 +12,13 @@ namespace {
 
 using Kind = Operand::Kind;
 
-/// Every buffer as long as the list, for whoever wants to look at all of them.
+/// Extends every lifetime over the whole list, so that a program can read all buffers afterwards.
 std::vector<Lifetime> throughout(std::vector<Lifetime> buffers, int items) {
   for (Lifetime& buffer : buffers) buffer = {buffer.bytes, 0, items, buffer.lane};
   return buffers;
 }
 
-/// Of one of the copies of a layout that lie one behind the other.
+/// Returns the address of a tensor in one of the consecutive copies of a layout.
 void* slot_address(const Buffer& copies, const Layout& layout, const Operand& operand) {
   const TensorSlot& slot = layout.at(operand.index);
   return slice(copies, {operand.which * layout.count().value + slot.offset.value}, slot.count).data;
@@ -47,7 +47,7 @@ void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) con
   const Model::Memory& tensors = memory.tensors;
   switch (operand.kind) {
     case Kind::none:
-    case Kind::input: return nullptr;  // an input's is set when it is fed
+    case Kind::input: return nullptr;  // `feed` sets the address of an input
     case Kind::activation: return memory.arena + plan_.offsets[index].value + operand.which;
     case Kind::parameter: return slot_address(tensors.parameters, graph_->parameters(), operand);
     case Kind::gradient: return slot_address(tensors.gradients, graph_->parameters(), operand);
@@ -153,7 +153,8 @@ std::vector<OperatorReport> PlacedSteps::update_reports() const {
   for (const Item& item : items_) {
     const auto* update = std::get_if<Update>(&item);
     if (update == nullptr) continue;
-    // Reads weights, gradients and velocities, writes the first and the last; a product and a sum for each term.
+    // SGD reads weights, gradients and momentum buffers, and writes weights and momentum buffers. Each term costs a
+    // product and a sum.
     const std::int64_t count = update->sgd.count.value;
     reports.push_back({.name = *update->label,
                        .operation = "SGD",
@@ -176,7 +177,8 @@ FoldPlan folds_of(const Graph& graph, const StepShape& shape, int lanes) {
   bool has_shared = false;
   for (const Node& node : graph.nodes())
     for (const int parameter : node.parameters) has_shared |= users[static_cast<std::size_t>(parameter)]++ > 0;
-  // Where all shards go through the graph together, one's gradient is made in several goes between the others'.
+  // If all shards go through the graph together, the gradient of one is computed in several stages between those of the
+  // others.
   const bool interleaved = shape.parts > 1 && (shape.micro_batches > 1 || has_shared);
   const auto streams = interleaved ? shape.own_shards.count : std::min<std::int64_t>(lanes, shape.own_shards.count);
   std::vector<Share> shares;
@@ -240,7 +242,7 @@ OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   const ops::Traits& traits = run.kernel->traits();
   OperatorReport report{.name = run.label, .algorithm = run.kernel->algorithm(run.pass)};
   if (run.pass == ops::Pass::forward || run.pass == ops::Pass::recompute) report.result = text_of(traits.output);
-  if (run.node < 0) {  // reads its inputs and writes its result, and that is all
+  if (run.node < 0) {  // it only reads its inputs and writes its result
     report.operation = run.inputs.size() == 1 ? "reorder" : "add";
     report.bytes = {traits.output.bytes.value * static_cast<std::int64_t>(run.inputs.size() + 1)};
     return report;
@@ -256,7 +258,7 @@ OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   if (run.pass == ops::Pass::backward && wants_inputs) cost = cost + signature.backward_inputs;
   if (run.pass == ops::Pass::normalizer) cost = {};
   if (run.pass == ops::Pass::recompute) cost = {2 * inputs[0].count(), inputs[0].count() + traits.output.shape.count()};
-  // Two sums over what is read.
+  // These passes compute two sums over what they read.
   if (run.pass == ops::Pass::measure) cost = {3 * inputs[0].count(), inputs[0].count()};
   if (run.pass == ops::Pass::measure_backward) cost = {3 * inputs[0].count(), 2 * inputs[0].count()};
   report.operation = ops::text_of(node.op);

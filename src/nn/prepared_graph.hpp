@@ -20,25 +20,25 @@
 
 namespace lockstep::nn {
 
-/// The graph that is computed.
-/// @param synchronized  whether batch norm takes mean and variance over several leaves
+/// Returns the graph after its passes.
+/// @param synchronized  whether batch norm computes mean and variance over several leaves
 Graph after_passes(const Graph& graph, const Passes& passes, bool synchronized);
 
-/// Everything that a list's operands are made addresses of.
+/// The memory that the operands of a list point to.
 struct StepMemory {
   std::byte* arena = nullptr;  ///< at least as long as the plan's total
   Model::Memory tensors;
   StepNumbers* numbers = nullptr;
-  std::span<const ConstBuffer> clipped;  ///< gradients, of sums that this rank has
+  std::span<const ConstBuffer> clipped;  ///< the gradients whose sums this rank has; they count for the norm
   std::span<const ops::SgdStep> updates;
-  std::span<const LayoutPart> owned;  ///< what they are of
-  double ema = 0;                     ///< 0: no averages
+  std::span<const LayoutPart> owned;  ///< the parts of the layout that this rank updates
+  double ema = 0;                     ///< decay of the EMA weights; 0: none
 };
 
-/// A schedule with its memory plan, and, once it is placed, the list of items.
+/// A schedule with its memory plan and, once it is placed, the list of items.
 class PlacedSteps {
  public:
-  /// @param dtype  of reals among the inputs
+  /// @param dtype  type of the real inputs
   PlacedSteps(const Graph& graph, Schedule schedule, const Passes& passes, DType dtype);
 
   [[nodiscard]] const MemoryPlan& plan() const { return plan_; }
@@ -51,11 +51,11 @@ class PlacedSteps {
   void feed(std::span<const void* const> inputs);
   /// @pre it is placed
   [[nodiscard]] std::span<const Item> items() const { return items_; }
-  /// Of what updates do. @pre it is placed
+  /// Reports the cost of the updates. @pre it is placed
   [[nodiscard]] std::vector<OperatorReport> update_reports() const;
 
  private:
-  /// Pointers of one run, which its arguments refer to.
+  /// The pointers of one run, to which its arguments refer.
   struct Pointers {
     std::vector<const void*> inputs;
     std::vector<const void*> parameters;
@@ -64,11 +64,11 @@ class PlacedSteps {
     std::vector<void*> parameter_gradients;
     ops::Arguments arguments;
   };
-  /// An input's pointer somewhere among them.
+  /// A pointer to an input among those of a run.
   struct Slot {
     const void** pointer;
     int input;
-    std::int64_t offset;  ///< in bytes
+    std::int64_t offset;  ///< unit: bytes
   };
 
   [[nodiscard]] void* address(const Operand& operand, const StepMemory& memory) const;
@@ -83,39 +83,39 @@ class PlacedSteps {
   DType dtype_;
   MemoryPlan plan_;
   std::deque<Pointers> pointers_;
-  std::deque<std::string> labels_;  // of updates
+  std::deque<std::string> labels_;  // labels of updates
   std::vector<ConstBuffer> clipped_;
   std::vector<Slot> slots_;
   std::vector<Item> items_;
 };
 
-/// How a model's steps are cut.
+/// How a step is split.
 struct StepShape {
-  int shards = 1;          ///< of a step, over all ranks
-  Share own_shards{0, 1};  ///< this rank's
-  int micro_batches = 1;   ///< of each
-  int parts = 1;           ///< of a step that exchange what operators measure
+  int shards = 1;          ///< number of shards of a step, over all ranks
+  Share own_shards{0, 1};  ///< this rank's shards
+  int micro_batches = 1;   ///< number of micro-batches of each shard
+  int parts = 1;           ///< number of parts of a step whose operators exchange their local statistics
 };
-/// Where the gradients of the rank's shards are added up, and by whom.
+/// Plans the gradient buffers and additions of the rank's shards.
 FoldPlan folds_of(const Graph& graph, const StepShape& shape, int lanes);
 
-/// A graph made ready for one number of samples.
+/// A graph prepared for one number of samples.
 class PreparedGraph {
  public:
   /// @param graph  outlives this, as do the lanes
-  /// @param shape  of steps; evaluations are one leaf
+  /// @param shape  shape of training steps; an evaluation is one leaf
   PreparedGraph(const Graph& graph, const Lanes& lanes, DType dtype, std::int64_t samples, const StepShape& shape,
                 const Passes& passes)
       : graph_(graph), lanes_(lanes), dtype_(dtype), samples_(samples), shape_(shape), passes_(passes) {}
 
-  /// Made when it is first asked for.
+  /// `training` and `evaluation` make their list at the first call.
   PlacedSteps& training();
   PlacedSteps& evaluation();
   [[nodiscard]] bool has(bool training) const { return training ? training_.has_value() : evaluation_.has_value(); }
-  /// Of what has been made.
+  /// Returns the memory that the lists made so far need.
   [[nodiscard]] Bytes arena_bytes() const;
   void place(const StepMemory& memory);
-  /// One operator of the training list. @pre its node is not −1
+  /// Reports one operator of the training list. @pre its node is not −1
   [[nodiscard]] OperatorReport report(const PlannedRun& run) const;
 
  private:

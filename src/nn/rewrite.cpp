@@ -47,7 +47,7 @@ std::size_t count_uses(const PlannedItem& item, int buffer) {
   return uses;
 }
 
-/// The first item from `begin` on that uses the buffer, or the list's end.
+/// Returns the first item from `begin` on that uses the buffer, or the list's end.
 std::size_t find_use(const Schedule& schedule, std::size_t begin, int buffer) {
   const auto first = schedule.items.begin() + static_cast<std::ptrdiff_t>(begin);
   const auto found =
@@ -63,7 +63,7 @@ void replace(Schedule& schedule, std::size_t begin, int buffer, int by) {
   }
 }
 
-/// From the first item that uses a buffer to the last.
+/// Recomputes lifetimes: a buffer lives from the first to the last item that uses it.
 Schedule with_lifetimes(Schedule schedule) {
   std::vector<bool> seen(schedule.buffers.size());
   for (std::size_t i = 0; i < schedule.items.size(); ++i) {
@@ -87,8 +87,8 @@ bool is_backward(const PlannedItem& item) {
                             run->pass == ops::Pass::backward);
 }
 
-/// Where the buffer that item `i` writes is read first in the backward pass, if its memory can be used in between; or
-/// the list's end.
+/// Returns the first item of the backward pass that reads the buffer which item `i` writes, if its memory can be used
+/// in between; otherwise the list's end.
 std::size_t gap_end(const Schedule& schedule, std::size_t i, int buffer) {
   std::size_t last = i;
   for (;;) {
@@ -99,14 +99,14 @@ std::size_t gap_end(const Schedule& schedule, std::size_t i, int buffer) {
   }
 }
 
-/// An item that sums two gradients, or null.
+/// Returns the run if the item sums two gradients, otherwise null.
 const PlannedRun* sum_of_gradients(const PlannedItem& item) {
   const auto* run = std::get_if<PlannedRun>(&item);
   const bool sums = run != nullptr && run->node < 0 && run->inputs.size() == 2 && run->output.kind == Kind::activation;
   return sums && run->inputs[0].index != run->inputs[1].index ? run : nullptr;
 }
 
-/// Whether all who use what item `i` sums take the terms instead, which nobody else uses.
+/// Returns whether all readers of the sum that item `i` computes can take its two terms, which have no other readers.
 bool can_fold(const Schedule& schedule, std::size_t i, const PlannedRun& sum) {
   for (const Operand& term : sum.inputs)
     if (find_use(schedule, i + 1, term.index) != schedule.items.size()) return false;
@@ -119,7 +119,7 @@ bool can_fold(const Schedule& schedule, std::size_t i, const PlannedRun& sum) {
   }
 }
 
-/// The input's gradient that item `i` can leave where the output's is, or nothing.
+/// Returns the input's gradient that item `i` can write over the output's gradient, or nothing.
 Operand to_be_shared(const Schedule& schedule, std::size_t i) {
   const auto* run = std::get_if<PlannedRun>(&schedule.items[i]);
   if (run == nullptr || run->pass != ops::Pass::backward || run->kernel->traits().in_place_gradient < 0) return {};
@@ -141,7 +141,7 @@ Operand to_be_shared(const Schedule& schedule, std::size_t i) {
 }  // namespace
 
 Schedule recompute(Schedule schedule) {
-  // From the end, so that what is computed again counts as a reader of its inputs.
+  // The loop starts from the end, so that a recomputation counts as a reader of its inputs.
   for (std::size_t i = schedule.items.size(); i-- > 0;) {
     const auto* run = std::get_if<PlannedRun>(&schedule.items[i]);
     if (run == nullptr || run->pass != ops::Pass::forward || !run->kernel->traits().recomputable) continue;

@@ -3,15 +3,15 @@
 
 #include "nn/schedule.hpp"
 
-/// Passes over a schedule that change how it is computed, and no result.
+/// Passes over a schedule that change how a step is computed, but none of its results.
 namespace lockstep::nn {
 
-/// What is kept for the backward pass only, and can be computed again by its operator, is: right before its first
-/// reader there. In between its memory is free.
+/// Recomputes values that are kept for the backward pass only, if their operators can. A recomputation comes right
+/// before its first reader in the backward pass, so the memory is free in between.
 Schedule recompute(Schedule schedule);
-/// The sum of two gradients is left to the operator that reads it, where that is the only one and takes two.
+/// Removes the sum of two gradients if its only reader can take the two terms.
 Schedule fold_sums(Schedule schedule);
-/// A gradient that an operator can leave where that of its output has been lies there.
+/// Lets an operator write its input's gradient over its output's gradient, if it can.
 Schedule share_gradients(Schedule schedule);
 
 }  // namespace lockstep::nn

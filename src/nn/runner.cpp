@@ -9,7 +9,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// Nothing that is divided by no weight is nothing.
+/// A loss term without weight contributes zero; this avoids 0/0.
 double divided(double sum, double by) { return by == 0 ? 0 : sum / by; }
 
 }  // namespace
@@ -64,7 +64,7 @@ void Runner::run(const Update& item) {
 
 void Runner::run(const Zero& item) { std::memset(item.data, 0, static_cast<std::size_t>(item.bytes.value)); }
 
-/// Micro-batches of each shard in their order; other ranks' shards are left to them.
+/// Adds up the micro-batches of each shard in their order. Other ranks' shards are zero.
 void Runner::add_leaves() {
   const std::size_t terms = numbers_.rank.size();
   const auto shards = static_cast<std::size_t>(numbers_.own_shards.count);
@@ -87,7 +87,7 @@ void Runner::run(const SumWeights& /*item*/) {
     const bool by_weight = graph_.losses()[i % terms].normalizer == Normalizer::weight;
     numbers_.shard_weights[i] = by_weight ? numbers_.shards[i].weight : 0;
   }
-  // Each is one rank's and nothing of the others, so that the order in which ranks are added does not matter.
+  // For each shard only one rank has a nonzero number, so the order in which ranks are added does not matter.
   peers_.sum(numbers_.shard_weights);
   for (std::size_t term = 0; term < terms; ++term)
     numbers_.weights[term] = canonical_tree_fold(
@@ -114,7 +114,7 @@ void Runner::run(const Finish& item) {
   const auto add_squares = [this, &item] {
     for (const ConstBuffer& gradients : *item.clipped) numbers_.squares += ops_.sum_of_squares(gradients);
   };
-  // Of a rank that updates nothing, too: the others add up theirs.
+  // Ranks without parameters to update also take part, because the reduction is collective.
   const std::span<double> found(&numbers_.squares, numbers_.clip_norm > 0 ? 1 : 0);
   numbers_.finite = peers_.finish(ops::numbers(numbers_.shards), found, add_squares);
   const std::size_t terms = numbers_.rank.size();
@@ -131,7 +131,7 @@ void Runner::run(const Gate& /*item*/) {
   result.correct = numbers_.total.front().correct;
   result.finite = numbers_.finite && std::isfinite(result.loss);
   result.gradient_norm = std::sqrt(numbers_.squares) / numbers_.scalars.loss_scale;
-  // As PyTorch's clip_grad_norm_, which divides by a little more than the norm.
+  // As in PyTorch's clip_grad_norm_, the divisor is slightly larger than the norm.
   const double shortened =
       numbers_.clip_norm == 0 ? 1 : std::min(1.0, numbers_.clip_norm / (result.gradient_norm + 1e-6));
   numbers_.update = {.learning_rate = numbers_.scalars.learning_rate,

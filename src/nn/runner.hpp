@@ -7,17 +7,17 @@
 
 namespace lockstep::nn {
 
-/// Runs each item at once: on this processor, and with the other ranks.
+/// Runs each item at once, on this processor and together with the other ranks.
 class Runner final : public ItemQueue {
  public:
-  /// @param graph     whose loss terms the numbers are of
-  /// @param lanes     what has one waits for the next `Join` and runs there, if there are several
+  /// @param graph     the graph whose loss terms `numbers` has
+  /// @param lanes     if there are several, items with a lane wait for the next `Join` and run there
   /// @param observer  may be null
   Runner(const Graph& graph, StepNumbers& numbers, Lanes& lanes, Peers& peers, Observer* observer)
       : graph_(graph), numbers_(numbers), lanes_(lanes), ops_(lanes.ops(0)), peers_(peers), observer_(observer) {}
 
   void submit(const Item& item) override;
-  /// On this thread, whatever its lane. @pre lanes rest
+  /// Runs an item on this thread, whatever its lane. @pre lanes rest
   void run_now(const Item& item);
 
  private:
@@ -47,7 +47,7 @@ class Runner final : public ItemQueue {
   Observer* observer_;
 };
 
-/// Σ coefficient · loss ÷ normalizer.
+/// Returns Σ coefficient · loss ÷ normalizer.
 double loss_of(const Graph& graph, std::span<const ops::LossSums> loss_sums, double samples);
 
 }  // namespace lockstep::nn

@@ -14,7 +14,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// The order in which leaves go through the graph, and what happens between them.
+/// Decides the order in which leaves go through the graph, and the items in between.
 class StepScheduler {
  public:
   StepScheduler(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut)
@@ -80,7 +80,7 @@ class StepScheduler {
     builder_.add(SetFactors{});
   }
 
-  /// A micro-batch of all shards.
+  /// Schedules one micro-batch of all shards.
   void run(int micro_batch) {
     Group group;
     for (LeafScheduler& leaf : leaves_)
@@ -101,7 +101,7 @@ class StepScheduler {
     for (PlannedRun& run : runs) builder_.add(std::move(run));
   }
 
-  /// Before the runs, what they have to know of other parts of the step: measured by `pass` and gathered.
+  /// Adds runs of `pass` before `runs`, which compute local statistics, and a gather of the statistics of all parts.
   void exchange(std::vector<PlannedRun>& runs, ops::Pass pass, const std::string& label, std::int64_t count) {
     if (count == 0) return;
     const auto bytes = static_cast<std::int64_t>(sizeof(double)) * count;
@@ -138,18 +138,18 @@ class StepScheduler {
     }
     for (std::size_t i = 0; i < group.size(); ++i) {
       LeafScheduler& leaf = group[i];
-      if (planned[i]) {  // of all leaves, or of none
+      if (planned[i]) {  // either all leaves have it or none
         builder_.add(std::move(runs[i]));
         leaf.add_up(n, *planned[i]);
       }
-      // Before the next shard's, which may be made in the place that becomes free.
+      // This comes before the next shard, whose gradient may use the buffer that becomes free.
       std::for_each(node.parameters.rbegin(), node.parameters.rend(),
                     [&](int parameter) { used(parameter, leaf.leaf(), leaf.leaf().lane); });
     }
     if (cut_.lanes == 1) builder_.add(Progress{});
   }
 
-  /// A leaf has added its gradient of a parameter to that of its shard.
+  /// Notes that a leaf has added its gradient of a parameter to that of its shard.
   void used(int parameter, const Leaf& leaf, int lane) {
     const auto shard = static_cast<std::size_t>(leaf.shard);
     if (--users_[shard].left[static_cast<std::size_t>(parameter)] > 0) return;
@@ -158,7 +158,7 @@ class StepScheduler {
     if (cut_.lanes == 1 && cut_.folds.last.empty()) {
       builder_.add(Ready{parameter});
     } else {
-      complete_.push_back(parameter);  // when lanes have joined
+      complete_.push_back(parameter);  // ready once lanes have joined
     }
   }
 
@@ -174,10 +174,10 @@ class StepScheduler {
   const Graph& graph_;
   Cut cut_;
   std::vector<bool> differentiable_;
-  std::vector<int> loss_of_;      // the term of each node that is a loss
+  std::vector<int> loss_of_;      // the loss term of each node, or −1
   std::vector<UsersLeft> users_;  // by shard of the rank
   std::vector<int> shards_left_;  // by parameter
-  std::vector<int> complete_;     // parameters that are ready when lanes have joined
+  std::vector<int> complete_;     // parameters that become ready once lanes have joined
   ScheduleBuilder builder_;
   std::deque<LeafScheduler> leaves_;
 };

@@ -14,31 +14,31 @@
 
 namespace lockstep::nn {
 
-/// Where an operand lies, before it has an address.
+/// An operand before it has an address.
 struct Operand {
   enum class Kind { none, activation, input, parameter, gradient, state, loss_sums, factor };
   Kind kind = Kind::none;
-  int index = 0;  ///< of a buffer of the schedule, an input, a tensor of a layout, or a loss term
-  /// Of an input: the first of its samples; of loss_sums: the leaf; of a gradient: in which of the places; of state:
-  /// the rank's shard; of a buffer: bytes from its beginning.
+  int index = 0;  ///< index of a buffer of the schedule, an input, a tensor of a layout, or a loss term
+  /// For an input: its first sample; for loss_sums: the leaf; for a gradient: the gradient buffer; for state: the
+  /// rank's shard; for a buffer: the offset in bytes.
   std::int64_t which = 0;
 };
 
 /// A part of a rank's samples that runs through the graph by itself: a micro-batch of a shard.
 struct Leaf {
-  const Kernels* kernels = nullptr;  ///< for as many samples as it has, of its lane alone
-  std::int64_t first = 0;            ///< of its samples
-  int shard = 0;                     ///< of the rank's
-  int micro_batch = 0;               ///< of the shard's
+  const Kernels* kernels = nullptr;  ///< made for its number of samples; no other lane uses them
+  std::int64_t first = 0;            ///< its first sample
+  int shard = 0;                     ///< index among the rank's shards
+  int micro_batch = 0;               ///< index among the shard's micro-batches
   int lane = 0;
 };
 
-/// What is cut into leaves, and who exchanges.
+/// How a step is split into leaves, and how many parts exchange statistics.
 struct Cut {
   FoldPlan folds;
-  int micro_batches = 1;  ///< of each shard
-  int lanes = 1;          ///< that leaves run in
-  int parts = 1;          ///< of a step over all ranks that operators exchange what they measure between
+  int micro_batches = 1;  ///< number of micro-batches of each shard
+  int lanes = 1;          ///< number of lanes in which leaves run
+  int parts = 1;  ///< number of parts of a step, over all ranks, whose operators exchange their local statistics
 };
 
 /// A pass of an operator, with its operands.
@@ -46,7 +46,7 @@ struct PlannedRun {
   ops::Kernel* kernel = nullptr;
   ops::Pass pass = ops::Pass::forward;
   std::string label;
-  int node = -1;  ///< −1 for what brings values into other formats, or adds
+  int node = -1;  ///< −1 for a conversion or an addition
   std::size_t leaf = 0;
   int lane = 0;
   std::vector<Operand> inputs;
@@ -62,14 +62,14 @@ struct PlannedRun {
   Operand parts;
   std::int64_t parts_count = 0;
 };
-/// What every rank gets of every other.
+/// An all-gather of numbers over the ranks.
 struct PlannedGather {
   Operand own;
   Operand all;
-  std::int64_t own_count = 0;  ///< doubles that this rank has
+  std::int64_t own_count = 0;  ///< number of doubles from this rank
   std::int64_t all_count = 0;
 };
-/// What a kernel will add to.
+/// Zeros memory that a kernel will add to.
 struct PlannedZero {
   Operand what;
   Bytes bytes;
@@ -79,28 +79,28 @@ struct PlannedZero {
 using PlannedItem =
     std::variant<PlannedRun, PlannedZero, PlannedGather, Join, Ready, Progress, SumWeights, SetFactors, Finish, Gate>;
 
-/// A list of items over buffers whose addresses are not decided yet. Moments are indices of items.
+/// A list of items over buffers that have no addresses yet. The moments of lifetimes are indices of items.
 struct Schedule {
   std::vector<PlannedItem> items;
   std::vector<Lifetime> buffers;
-  std::vector<std::int64_t> first_samples;  ///< of each leaf
+  std::vector<std::int64_t> first_samples;  ///< the first sample of each leaf
 };
 
-/// Which values lead back to parameters, and so have gradients.
+/// Returns for each value whether it depends on parameters and therefore has a gradient.
 std::vector<bool> differentiable(const Graph& graph);
 
-/// A step of training: what targets weigh, forward, backward, sums over ranks, the decision about the update. A value's
-/// memory is held until its last reader has run; backward passes are in the reverse order of the graph, and a parameter
-/// is ready after the last of its users. What all leaves' targets weigh is known before the first of them.
+/// Schedules a training step: the normalizers of the losses, forward, backward, sums over ranks, and the decision about
+/// the update. A value's memory is held until its last reader has run. Backward passes are in the reverse order of the
+/// graph, and a parameter is ready after the last of its users. The normalizers of all leaves are known before the
+/// first leaf runs.
 ///
-/// Leaves of a lane run one after the other, or, where operators exchange what they measure, item by item, one
-/// micro-batch of all shards at a time. A leaf's gradients are added to those of its shard, and shards' as the folds
+/// Leaves of a lane run one after the other. If operators exchange local statistics, all shards advance together, node
+/// by node, one micro-batch at a time. A leaf's gradients are added to those of its shard, and the shards' as the folds
 /// say.
-/// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the schedule.
-/// Those
-///                of a stream of the folds are in one lane
+/// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the schedule. The
+///        leaves of a stream of the folds are in one lane
 Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut);
-/// The same forward only, by running statistics, of one leaf.
+/// Schedules the forward pass of one leaf for evaluation, with running statistics.
 Schedule schedule_evaluation(const Graph& graph, const Kernels& kernels);
 
 }  // namespace lockstep::nn

@@ -9,10 +9,10 @@
 
 namespace lockstep::nn {
 
-/// Whose buffers all lanes use.
+/// Marks a buffer that all lanes use.
 inline constexpr int all_lanes = -1;
 
-/// What all lanes use is held until they join: one of them may be at an earlier item than the last that uses it.
+/// Holds buffers that all lanes use until the lanes join, because a lane may be at an earlier item than the last user.
 inline void hold_until_joined(Schedule& schedule) {
   for (Lifetime& buffer : schedule.buffers) {
     if (buffer.lane != all_lanes) continue;
@@ -23,17 +23,17 @@ inline void hold_until_joined(Schedule& schedule) {
   }
 }
 
-/// Appends items to a schedule, and keeps account of the buffers that they use.
+/// Appends items to a schedule and tracks the lifetimes of the buffers that they use.
 class ScheduleBuilder {
  public:
   static constexpr int none = -1;
 
-  /// @param lane  whose alone it is
+  /// @param lane  the only lane that uses it, or `all_lanes`
   int new_buffer(Bytes bytes, int lane) {
     schedule_.buffers.push_back({bytes, now(), now(), lane});
     return static_cast<int>(schedule_.buffers.size()) - 1;
   }
-  /// The next item uses it. @return nothing for `none`
+  /// Notes that the next item uses the buffer. @return an empty operand for `none`
   Operand use(int buffer) {
     if (buffer == none) return {};
     schedule_.buffers[static_cast<std::size_t>(buffer)].last = now();
@@ -57,7 +57,7 @@ class ScheduleBuilder {
 
  private:
   [[nodiscard]] int now() const { return static_cast<int>(schedule_.items.size()); }
-  /// What a run reads or writes has to live until then.
+  /// Keeps the buffers that a run reads or writes alive until the run.
   void touch(const PlannedRun& run) {
     const auto last = [this](const Operand& operand) {
       if (operand.kind == Operand::Kind::activation) use(operand.index);

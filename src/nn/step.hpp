@@ -13,33 +13,33 @@
 #include "lockstep/nn/model.hpp"
 #include "lockstep/ops/ops.hpp"
 
-/// A training step as a value: a list of items, whose operands are addresses. What an item does follows from memory
-/// alone, never from a number that the host has computed in between, so that a list can be taken once and run often.
+/// A training step as a value: a list of items whose operands are addresses. What an item does depends on memory alone,
+/// never on a number that the host computes in between, so a list can be captured once and run often.
 namespace lockstep::nn {
 
-/// Numbers that items exchange with each other and with the host. It does not move.
+/// Numbers that items exchange with each other and with the host. The struct does not move.
 struct StepNumbers {
   StepScalars scalars;                ///< set by the host before the list runs
-  std::vector<ops::RngKey> rng_keys;  ///< of each leaf
-  Share own_shards{0, 1};             ///< this rank's
-  std::vector<ops::LossSums> own;     ///< of each leaf's loss terms
-  std::vector<ops::LossSums> rank;    ///< of each loss term, of all leaves
-  std::vector<ops::LossSums> shards;  ///< of each loss term of each shard, over all ranks
-  std::vector<double> shard_weights;  ///< the same of terms that are normalized by weight
-  std::vector<ops::LossSums> total;   ///< of each loss term, summed over shards in the canonical order
-  std::vector<double> weights;        ///< the same
-  std::vector<double> factors;        ///< of each loss term: what its gradients are multiplied by
+  std::vector<ops::RngKey> rng_keys;  ///< one for each leaf
+  Share own_shards{0, 1};             ///< this rank's shards
+  std::vector<ops::LossSums> own;     ///< for each leaf and loss term
+  std::vector<ops::LossSums> rank;    ///< for each loss term, summed over this rank's leaves
+  std::vector<ops::LossSums> shards;  ///< for each shard and loss term, over all ranks
+  std::vector<double> shard_weights;  ///< for each shard and loss term that is normalized by weight
+  std::vector<ops::LossSums> total;   ///< for each loss term, summed over shards in the canonical order
+  std::vector<double> weights;        ///< for each loss term: its weight, summed over shards in the canonical order
+  std::vector<double> factors;        ///< for each loss term: the factor of its gradients
   bool finite = true;
-  double squares = 0;    ///< of gradients that are to be clipped
-  double clip_norm = 0;  ///< 0: they are not
+  double squares = 0;    ///< sum of the squares of the gradients, for clipping
+  double clip_norm = 0;  ///< 0: no clipping
   ops::UpdateScalars update;
-  StepResult result;  ///< read by the host when the list has run
+  StepResult result;  ///< read by the host after the list has run
 };
 
-/// Of what runs by itself, when lanes have joined.
+/// Marks work that runs on its own after lanes have joined.
 inline constexpr int no_lane = -1;
 
-/// One pass of an operator. What is in one lane runs in its order; lanes are independent up to the next `Join`.
+/// One pass of an operator. The runs of a lane keep their order; lanes are independent up to the next `Join`.
 struct Run {
   ops::Kernel* kernel;
   ops::Pass pass;
@@ -47,54 +47,54 @@ struct Run {
   const std::string* label;
   int lane = 0;
 };
-/// Makes what a kernel will add to.
+/// Zeros memory that a kernel will add to.
 struct Zero {
   void* data;
   Bytes bytes;
   int lane = 0;
 };
-/// What follows comes after all that lanes have run.
+/// Waits until all lanes have run what precedes it.
 struct Join {};
-/// This rank's gradient of a parameter is complete.
+/// Announces that this rank's gradient of a parameter is complete.
 struct Ready {
   int parameter;
 };
-/// Communication may progress.
+/// Lets communication progress.
 struct Progress {};
-/// Sums the weights of loss terms that are normalized by them, over ranks.
+/// Sums the weights of loss terms that are normalized by weight, over ranks.
 struct SumWeights {};
 /// Sets `factors` and `rng_keys`.
 struct SetFactors {
-  const std::vector<std::int64_t>* first_samples = nullptr;  ///< of each leaf, among the rank's
+  const std::vector<std::int64_t>* first_samples = nullptr;  ///< of each leaf, counted from the rank's first
 };
-/// Waits until gradients and loss_sums are sums over ranks, and adds up the squares of those that are to be clipped.
+/// Waits until gradients and loss_sums are summed over ranks, and adds up the squares of gradients for clipping.
 struct Finish {
   const std::vector<ConstBuffer>* clipped = nullptr;
 };
-/// All ranks get what each has left for the others.
+/// All-gathers the numbers of the ranks.
 struct Gather {
   std::span<const double> own;
   std::span<double> all;
 };
-/// Decides whether the step's update is made, and how far gradients are shortened.
+/// Decides whether the update is made, and the factor that clips the gradients.
 struct Gate {};
-/// Of parameters one behind the other.
+/// Updates a range of adjacent parameters.
 struct Update {
   ops::SgdStep sgd;
   const std::string* label;
 };
-/// Of the weights, after their update.
+/// Updates the EMA weights, after the weights.
 struct Average {
   ops::AverageStep step;
 };
 
-/// All ranks get the weights that each has updated for the others.
+/// All-gathers the weights that each rank has updated.
 struct GatherParameters {};
 
 using Item = std::variant<Run, Zero, Join, Ready, Progress, SumWeights, SetFactors, Gather, Finish, Gate, Update,
                           Average, GatherParameters>;
 
-/// Takes the items of a list in their order. They live until the list has run.
+/// Takes the items of a list in order. The items live until the list has run.
 class ItemQueue {
  public:
   virtual ~ItemQueue() = default;

@@ -8,7 +8,7 @@
 
 #include "lockstep/ops/operators.hpp"
 
-/// A sample's extents by axis.
+/// The extents of a sample by axis.
 namespace lockstep::ops {
 
 using Extents = std::array<std::int64_t, 3>;
@@ -21,7 +21,7 @@ inline Shape shape_of(std::int64_t batch, const Extents& extents) {
   return {batch, extents[0], extents[1], extents[2]};
 }
 
-/// How many elements lie one after another where everything from the axis on is taken together.
+/// Returns the number of adjacent elements that share the indices of all axes before this one.
 inline std::int64_t run_of(const Shape& shape, Axis axis) {
   const Extents extents = sample_extents(shape);
   std::int64_t run = 1;

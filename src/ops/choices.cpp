@@ -58,7 +58,8 @@ void add_line(Choices& choices, const std::string& line) {
   choices.set(key, samples, algorithms);
 }
 
-/// Calls `take(line)` for each line that says something; what it refuses gets source and line in front.
+/// Calls `take(line)` for each line that is neither empty nor a comment. An error that it throws gets the source and
+/// the line number in front.
 template <typename Take>
 void each_line(const std::string& text, const std::string& source, const Take& take) {
   std::istringstream lines(text);

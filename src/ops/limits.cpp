@@ -13,7 +13,7 @@
 namespace lockstep::ops {
 namespace {
 
-constexpr int trials = 5;  // the best counts: nobody can be faster than the machine
+constexpr int trials = 5;  // the fastest trial counts, because nothing is faster than the machine
 
 template <typename Body>
 double least_seconds(const Body& body) {
@@ -45,7 +45,7 @@ double copied_bytes_per_second(const OnTeam& on_team) {
 
 double flops_per_second(DType dtype, const OnTeam& on_team) {
   constexpr std::int64_t rounds = 200'000;
-  std::atomic<double> sum = 0;  // that nobody reads, but the compiler does not know
+  std::atomic<double> sum = 0;  // written so that the compiler keeps the computation
   std::atomic<int> team = 1;
   const double seconds = least_seconds([&] {
     on_team([&](int /*member*/, int members) {

@@ -10,7 +10,7 @@ namespace lockstep::ops {
 /// Calls its argument, with member and members, on each thread of a team.
 using OnTeam = std::function<void(const std::function<void(int member, int members)>&)>;
 
-/// What the team can do at best. @throws Error{unsupported} unless the dtype is float32 or float64
+/// Measures the peak rates of the team. @throws Error{unsupported} unless the dtype is float32 or float64
 MachineLimits measure_limits(DType dtype, const OnTeam& on_team);
 
 }  // namespace lockstep::ops

@@ -6,14 +6,15 @@
 
 namespace lockstep::ops {
 
-/// Of values of one channel: how many, their mean, and the sum of their squared distances from it.
+/// Moments of the values of one channel: their number, their mean, and the sum of their squared distances from the
+/// mean.
 struct Moments {
   double count = 0;
   double mean = 0;
   double squares = 0;
 };
 
-/// Of both together, without a difference of large sums.
+/// Merges the moments of two sets of values, without a difference of large sums.
 /// @source Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979
 inline Moments merged(const Moments& a, const Moments& b) {
   const double count = a.count + b.count;
@@ -23,7 +24,7 @@ inline Moments merged(const Moments& a, const Moments& b) {
           a.squares + b.squares + apart * apart * (a.count * b.count / count)};
 }
 
-/// Folds what `at` makes of parts begin … end − 1, pairwise: in an order that depends on their number alone.
+/// Reduces at(begin) … at(end − 1) pairwise, in an order that depends on their number alone.
 template <typename At, typename Join>
 auto fold_pairwise(std::int64_t begin, std::int64_t end, const At& at, const Join& join) -> decltype(at(begin)) {
   if (end - begin == 1) return at(begin);
@@ -31,7 +32,7 @@ auto fold_pairwise(std::int64_t begin, std::int64_t end, const At& at, const Joi
   return join(fold_pairwise(begin, middle, at, join), fold_pairwise(middle, end, at, join));
 }
 
-/// Of a channel, from parts that each hold three numbers a channel.
+/// Merges the moments of a channel from parts that each hold three numbers per channel.
 inline Moments merged_moments(std::span<const double> parts, std::int64_t channels, std::int64_t channel) {
   const auto at = [&](std::int64_t part) {
     const double* of = parts.data() + 3 * (part * channels + channel);
@@ -40,7 +41,7 @@ inline Moments merged_moments(std::span<const double> parts, std::int64_t channe
   return fold_pairwise(0, static_cast<std::int64_t>(parts.size()) / (3 * channels), at, merged);
 }
 
-/// Number `which` of a channel, from parts that each hold two sums and a count a channel.
+/// Adds up number `which` of a channel from parts that each hold two sums and a count per channel.
 inline double merged_sum(std::span<const double> parts, std::int64_t channels, std::int64_t channel,
                          std::int64_t which) {
   const auto at = [&](std::int64_t part) {

@@ -10,7 +10,7 @@ namespace lockstep::ops {
 namespace {
 
 void require_count(std::size_t given, std::size_t wanted, const char* what) {
-  if (given == wanted) return;  // before the message is made: calls must not allocate
+  if (given == wanted) return;  // returns before the message is made, because calls must not allocate
   throw Error(ErrorCode::invalid_argument, "the operator takes " + std::to_string(wanted) + " " + what +
                                                ", the call brings " + std::to_string(given));
 }
@@ -19,14 +19,14 @@ bool is_integer(const Signature& signature, std::size_t input) {
   return input < signature.inputs.size() && signature.inputs[input] == Content::integer;
 }
 
-/// What the first real input is, or would be if it were not rounded.
+/// Returns the dtype of the first real input, before rounding.
 DType reals_of(std::span<const Format> inputs, const Signature& signature, DType without_any, DType rounded) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!is_integer(signature, i)) return inputs[i].dtype == rounded ? DType::float32 : inputs[i].dtype;
   return without_any;
 }
 
-/// All reals of one dtype, or rounded, and integers where there have to be.
+/// Checks that all reals have one dtype, or are rounded, and that integers are int32.
 void check_dtypes(std::span<const Format> inputs, const Signature& signature, DType reals, DType rounded) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const DType wanted = is_integer(signature, i) ? DType::int32 : reals;

@@ -12,7 +12,8 @@
 namespace lockstep::ops {
 namespace {
 
-/// What multiplies its inputs by its parameters. An embedding copies its parameters only, and its result is rounded.
+/// Returns whether the operator multiplies its inputs by its parameters. An embedding only copies its parameters, and
+/// its result is rounded.
 bool is_product(const Operator& op) {
   return std::holds_alternative<Convolution>(op) || std::holds_alternative<TransposedConvolution>(op) ||
          std::holds_alternative<Linear>(op) || std::holds_alternative<Lstm>(op);
@@ -20,7 +21,7 @@ bool is_product(const Operator& op) {
 
 bool lies_alike(const Format& a, const Format& b) { return a.native == b.native && a.dtype == b.dtype; }
 
-/// The given format, if that is how the inner kernel wants its input, and else what it wants.
+/// Returns the given format if the inner kernel's input has it, otherwise the inner kernel's.
 Format wanted_format(const Format& inner, const Format& given) {
   return is_rounded(given) && lies_alike(inner, inner_of(given)) ? given : rounded(inner);
 }
@@ -31,7 +32,8 @@ std::vector<std::int64_t> counts_of(const std::vector<OwnedTensor>& parameters) 
   return counts;
 }
 
-/// Kernels that store 16 bits read matrices in them, and vectors, which are added, in float32.
+/// Counts the elements of vectors, which native half-precision kernels add in float32; they read matrices in half
+/// precision.
 std::vector<std::int64_t> counts_of_vectors(const std::vector<OwnedTensor>& parameters) {
   std::vector<std::int64_t> counts;
   for (const OwnedTensor& parameter : parameters) counts.push_back(parameter.shape.size() > 1 ? 0 : parameter.count());
@@ -88,7 +90,7 @@ class RoundedOps final : public Ops {
     if (by_ == Halves::native && (product || std::all_of(inputs.begin(), inputs.end(), is_rounded)))
       if (auto kernel = make_native(op, inputs, signature)) return kernel;
     std::unique_ptr<Kernel> inner = inner_->make(op, in_float32(inputs), reals);
-    // Gradients of parameters are added in float32, as they come.
+    // Gradients of parameters are added in float32, without rounding.
     if (std::holds_alternative<Add>(op) && std::none_of(inputs.begin(), inputs.end(), is_rounded)) return inner;
     Traits traits = inner->traits();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -101,7 +103,7 @@ class RoundedOps final : public Ops {
                                            scratch_);
   }
 
-  /// Null where the inner operators have no such kernel.
+  /// Returns null if the inner operators have no such kernel.
   std::unique_ptr<Kernel> make_native(const Operator& op, std::span<const Format> inputs, const Signature& signature) {
     std::vector<Format> lie;
     for (const Format& input : inputs) lie.push_back(inner_of(input));
@@ -114,7 +116,7 @@ class RoundedOps final : public Ops {
     return std::make_unique<RoundedKernel>(std::move(inner), std::move(traits), half_, std::move(vectors), scratch_);
   }
 
-  /// How values lie, for kernels of float32.
+  /// Returns the formats of the values for float32 kernels.
   std::vector<Format> in_float32(std::span<const Format> formats) const {
     std::vector<Format> lie;
     for (const Format& format : formats) {

@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::int64_t line_bytes = 64;
 
-/// All of a value's memory: padding is rounded with it, and stays 0.
+/// Returns all of a value's memory. Padding is rounded, too, and stays 0.
 std::span<float> elements(const Format& format, void* values) {
   return {static_cast<float*>(values), static_cast<std::size_t>(format.bytes.value) / sizeof(float)};
 }
 
-/// Of copies that begin on cache lines.
+/// Returns the bytes of a copy, rounded up to cache lines.
 std::int64_t bytes_of_copy(std::int64_t count) {
   return (count * size_of(DType::float32) + line_bytes - 1) / line_bytes * line_bytes;
 }

@@ -9,18 +9,18 @@
 
 namespace lockstep::ops {
 
-/// The format of values that are rounded, and lie as `inner` says.
+/// Returns the format of rounded values in the layout of `inner`.
 Format rounded(const Format& inner);
 bool is_rounded(const Format& format);
-/// How they lie. The format itself where they are not rounded.
+/// Returns the layout of a rounded format, or the format itself if it is not rounded.
 const Format& inner_of(const Format& format);
-/// Whether they are rounded behind the kernel, which stores float32.
+/// Returns whether values are rounded after the kernel, which stores float32.
 bool is_emulated(const Format& format);
 
-/// Memory that kernels of one `Ops` share, since one runs at a time.
+/// Scratch memory that the kernels of one `Ops` share, because they run one at a time.
 class Scratch {
  public:
-  /// Makes it at least so long. What was there is lost.
+  /// Grows it to at least this size. Its contents are lost.
   void reserve(Bytes bytes);
   [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_.data()); }
 
@@ -28,12 +28,14 @@ class Scratch {
   Allocation memory_;
 };
 
-/// A kernel whose results, and gradients of inputs, are rounded where their formats are, and the kernel does not do so.
+/// A kernel that rounds results and gradients of inputs if their formats are rounded and the inner kernel does not
+/// round.
 class RoundedKernel final : public Kernel {
  public:
-  /// @param inner       that computes
-  /// @param traits      the same as inner's, but for formats
-  /// @param parameters  how many elements of each it is given a rounded copy of; 0: it reads that as it is; empty: all
+  /// @param inner       the kernel that computes
+  /// @param traits      the traits of `inner`, except for formats
+  /// @param parameters  for each parameter, the number of elements of which `inner` gets a rounded copy; 0: it reads
+  ///        the parameter itself; empty: it reads all parameters themselves
   RoundedKernel(std::unique_ptr<Kernel> inner, Traits traits, DType half, std::vector<std::int64_t> parameters,
                 std::shared_ptr<Scratch> scratch);
 
@@ -54,15 +56,15 @@ class RoundedKernel final : public Kernel {
 
   std::unique_ptr<Kernel> inner_;
   DType half_;
-  std::vector<std::int64_t> counts_;     // of parameters; 0: read as it is
-  std::vector<const void*> parameters_;  // of the call under way: copies of them
+  std::vector<std::int64_t> counts_;     // for each parameter; 0: read without a copy
+  std::vector<const void*> parameters_;  // for the current call: the copies of the parameters
   std::shared_ptr<Scratch> scratch_;
 };
 
-/// Copies a value into another layout or dtype, or none, and rounds it where it was not and is to be.
+/// Copies a value to another layout or dtype, or neither, and rounds it if only the target format is rounded.
 class RoundedReorder final : public Kernel {
  public:
-  /// @param inner  null: both lie alike
+  /// @param inner  null: both have the same layout
   RoundedReorder(std::unique_ptr<Kernel> inner, const Format& from, const Format& to, DType half);
 
   [[nodiscard]] std::string algorithm(Pass pass) const override;

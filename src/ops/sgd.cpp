@@ -15,7 +15,7 @@ namespace {
 
 template <typename T>
 LOCKSTEP_INLINE void update(const SgdStep& step) {
-  // Distinct arrays, which the compiler has to be told to vectorize without run-time checks.
+  // The arrays are distinct; __restrict lets the compiler vectorize without run-time checks.
   T* __restrict parameters = static_cast<T*>(step.parameters);
   T* __restrict velocity = static_cast<T*>(step.velocity);
   const T* __restrict gradients = static_cast<const T*>(step.gradients);
@@ -23,7 +23,7 @@ LOCKSTEP_INLINE void update(const SgdStep& step) {
   const T scale = static_cast<T>(step.scalars->gradient_scale);
   const T momentum = static_cast<T>(step.momentum);
   const T decay = static_cast<T>(step.weight_decay);
-  // parameter −= rate·(g + momentum·v) or rate·v: both are rate·(from_gradient·g + from_velocity·v).
+  // An update subtracts rate·(g + momentum·v) or rate·v. Both are rate·(from_gradient·g + from_velocity·v).
   const T from_gradient = step.nesterov ? T{1} : T{0};
   const T from_velocity = step.nesterov ? momentum : T{1};
   for (std::int64_t i = 0; i < step.count.value; ++i) {
@@ -51,7 +51,7 @@ void sgd_step(const SgdStep& step) {
 }
 
 SgdStep part_of(const SgdStep& step, int part, int parts) {
-  constexpr std::int64_t line = 16;  // elements: a cache line of the smaller ones
+  constexpr std::int64_t line = 16;  // unit: elements; a cache line of float32
   const std::int64_t lines = (step.count.value + line - 1) / line;
   const std::int64_t begin = std::min(lines * part / parts * line, step.count.value);
   const std::int64_t end = std::min(lines * (part + 1) / parts * line, step.count.value);

@@ -8,10 +8,12 @@ namespace lockstep::ops {
 /// @throws Error{unsupported} unless the dtype is float32 or float64
 void check_sgd(const SgdStep& step);
 
-/// One SGD step in the element type's own precision, on every processor with the same bits. @pre it was checked
+/// Makes one SGD step in the element type's own precision; the bits are the same on every processor. @pre `check_sgd`
+/// was called
 void sgd_step(const SgdStep& step);
 
-/// The step of part `part` of `parts` of about equal size, which begin at cache lines if the tensors do.
+/// Returns part `part` of `parts` of the step. The parts have about equal sizes and begin at cache lines if the tensors
+/// do.
 SgdStep part_of(const SgdStep& step, int part, int parts);
 
 }  // namespace lockstep::ops

@@ -38,7 +38,7 @@ void require_inputs(std::span<const Shape> inputs, std::size_t number, const cha
 
 namespace {
 
-/// Windows along one axis of `extent` elements, zeros on both sides included, that span `reach`.
+/// Returns the number of windows that span `reach` along an axis of `extent` elements, padding included.
 std::int64_t along(std::int64_t extent, std::int64_t reach, std::int64_t stride) {
   return extent < reach ? 0 : (extent - reach) / stride + 1;
 }
@@ -114,7 +114,7 @@ Signature product(const Shape& in, const Shape& out, OwnedTensor weights, bool b
                   const Products& of) {
   require_common(activation);
   constexpr std::int64_t per_multiply_add = 2;
-  // PyTorch's default: Kaiming uniform with a = √5, for biases as for weights.
+  // This is PyTorch's default: Kaiming uniform with a = √5, for weights and for biases.
   weights.spread = 1 / std::sqrt(static_cast<double>(of.fan_in));
   const std::int64_t products = per_multiply_add * of.products;
   const std::int64_t weight_count = weights.count() + (bias ? out.channels : 0);

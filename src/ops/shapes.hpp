@@ -8,10 +8,10 @@
 
 #include "lockstep/ops/operators.hpp"
 
-/// What the operators' signatures are made of.
+/// Helpers for the operators' signatures.
 namespace lockstep::ops {
 
-/// "2x3x8x8".
+/// Returns a text such as "2x3x8x8".
 std::string text(const Shape& shape);
 
 /// @throws Error{invalid_argument} with the message unless the condition holds
@@ -22,21 +22,20 @@ void require_at_least(const Pair& value, std::int64_t least, const char* what);
 /// @throws Error{invalid_argument} for another number of inputs, or if one has no channels, height or width
 void require_inputs(std::span<const Shape> inputs, std::size_t number, const char* what);
 
-/// Where a result's windows lie.
+/// The geometry of a result's windows.
 struct Windows {
   Pair kernel;
   Pair stride;
   Pair padding = 0;
   Pair dilation = 1;
 };
-/// @throws Error{invalid_argument} naming the option that cannot be
+/// @throws Error{invalid_argument} naming the invalid option
 void check(const Windows& windows);
-/// How many channels and windows a result has.
-/// @throws Error{invalid_argument} if there are none
+/// Returns the shape of a result with this number of channels.
+/// @throws Error{invalid_argument} if it has no windows
 Shape windows_of(const Shape& in, std::int64_t channels, const Windows& windows);
 
-/// The elements, from `begin` to before `end`, that window `index` of `windows` takes along an axis of `extent` where
-/// the windows adapt to that.
+/// The elements of a window along an axis: [begin, end).
 struct Stretch {
   std::int64_t begin;
   std::int64_t end;
@@ -46,23 +45,24 @@ Stretch adaptive_window(std::int64_t index, std::int64_t windows, std::int64_t e
 /// @throws Error{invalid_argument} unless the groups divide the channels of both sides
 void require_groups(std::int64_t groups, std::int64_t in_channels, std::int64_t out_channels);
 
-/// "3", or "3×1" where the directions differ.
+/// Returns "3", or "3×1" if height and width differ.
 std::string text(const Pair& pair);
-/// "3×3, stride 2, dilation 2".
+/// Returns a text such as "3×3, stride 2, dilation 2".
 std::string text(const Windows& windows);
-/// ", groups 32", or nothing.
+/// Returns a text such as ", groups 32", or nothing.
 std::string text_of_groups(std::int64_t groups);
-/// ", ReLU", or nothing.
+/// Returns a text such as ", ReLU", or nothing.
 std::string text(Activation activation);
-/// @throws Error{invalid_argument} unless it is one that every operator with an activation has
+/// @throws Error{invalid_argument} unless every operator with an activation supports it
 void require_common(Activation activation);
 
-/// With the activation's: in backward the sign of the result says what passes.
+/// Adds the activation's cost. In backward the result is read, because its sign decides where the gradient passes.
 Cost with_activation(Cost own, Activation activation, std::int64_t results, bool backward);
 
-/// Of a product with a matrix of weights, in which each result is a sum of `each` products: sets parameters and costs.
+/// Returns the signature, with parameters and costs, of a product with a matrix of weights, in which each result is a
+/// sum of `each` products.
 Signature product(const Shape& in, const Shape& out, OwnedTensor weights, bool bias, Activation activation);
-/// The same of `products` in all, with weights and biases that begin as if each result were a sum of `fan_in`.
+/// The total number of products, and the fan-in that sets the initial spread of weights and biases.
 struct Products {
   std::int64_t products;
   std::int64_t fan_in;

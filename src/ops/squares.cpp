@@ -21,7 +21,7 @@ void require_real(DType dtype, const char* what) {
               std::string(what) + " of " + std::string(name(dtype)) + " values; use float32 or float64");
 }
 
-/// Eight sums side by side, so that vectors of any width add in one order.
+/// Keeps eight partial sums, so that vectors of any width add in the same order.
 template <typename T>
 LOCKSTEP_INLINE double squares(const T* values, std::int64_t count) {
   constexpr std::int64_t lanes = 8;
@@ -78,7 +78,7 @@ double SumOfSquares::operator()(const ConstBuffer& values, const OnTeam& on_team
     for (std::int64_t block = blocks * member / members; block < blocks * (member + 1) / members; ++block)
       blocks_[static_cast<std::size_t>(block)] = squares_of_block(values, block);
   };
-  on_team(std::ref(add_some));  // which a std::function holds without an allocation
+  on_team(std::ref(add_some));  // std::ref, because std::function holds it without allocating
   return pairwise(blocks_.data(), static_cast<std::size_t>(blocks));
 }
 

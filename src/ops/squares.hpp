@@ -8,19 +8,20 @@
 
 namespace lockstep::ops {
 
-/// Σ x², in double, over blocks of fixed length whose sums are added pairwise: the same bits on any number of threads.
+/// Computes Σ x² in double, over blocks of fixed length whose sums are added pairwise. The bits are the same on any
+/// number of threads.
 class SumOfSquares {
  public:
   /// @throws Error{unsupported} unless the values are float32 or float64
   double operator()(const ConstBuffer& values, const OnTeam& on_team);
 
  private:
-  std::vector<double> blocks_;  // kept, so that only longer values than ever before allocate
+  std::vector<double> blocks_;  // kept, so that a call allocates only for more values than before
 };
 
 /// @throws Error{unsupported} unless the dtype is float32 or float64
 void check_average(const AverageStep& step);
-/// Part `part` of `parts`. @pre it was checked
+/// Updates part `part` of `parts`. @pre `check_average` was called
 void average_part(const AverageStep& step, int part, int parts);
 
 }  // namespace lockstep::ops

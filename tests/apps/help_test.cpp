@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written from the tables of options: --help, docs/train.md, man pages and shell completion.
+// Tests what is generated from the tables of options: --help, docs/train.md, man pages and shell completion.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -16,7 +16,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-/// What bash offers for a command line of train; its last word is to be completed.
+/// Returns bash's completions for a command line of train, whose last word is to be completed.
 std::string completed(const std::string& words) {
   const std::string script = std::string("source <(") + LOCKSTEP_TRAIN + " --help=completion); COMP_WORDS=(" + words +
                              "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _lockstep_train; echo \"${COMPREPLY[*]}\"";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program for run_app_test: behaves as its argument says, mostly badly.
+// A program for run_app_test. Its argument selects its behavior, which is mostly faulty.
 
 #include <mpi.h>
 
@@ -25,7 +25,7 @@ using lockstep::World;
 
 std::vector<float> numbers(100'000, 1);
 
-/// A step of training by a group and a part of it, which are all left open.
+/// Takes a training step with a group and a part of it, and leaves everything open.
 void train(const World& world) {
   lockstep::ProcessGroup group(world, {.progress_thread = true});
   auto part = group.split(0, -group.rank().value);
@@ -38,7 +38,7 @@ void train(const World& world) {
   if (samples != world.size() || gradient[9] != numbers[0]) throw std::logic_error("wrong sums");
 }
 
-/// Something goes wrong on rank 1 while the others wait for it, in a group or where they cannot hear of it.
+/// Fails on rank 1 while the others wait for it, in a group or where they cannot be notified.
 void fail_alone(const World& world, const std::string& manner) {
   lockstep::ProcessGroup group(world);
   std::printf("unfinished");
@@ -76,14 +76,14 @@ void behave(World& world, const std::string& manner) {
   if (manner == "print") std::puts("printed");
 }
 
-/// What a program does that knows nothing of lockstep::run.
+/// Does what a program does that does not use lockstep::run.
 int plain_main() {
   World world;
   train(world);
   return 0;
 }
 
-/// What an MPI program does that leaves all to destructors, which run after MPI.
+/// Does what an MPI program does that leaves everything to destructors, which run after MPI_Finalize.
 int mpi_main(int* argc, char*** argv) {
   MPI_Init(argc, argv);
   World world;
@@ -93,7 +93,7 @@ int mpi_main(int* argc, char*** argv) {
   return 0;
 }
 
-/// A World that its destructor cannot close.
+/// Leaves a World that its destructor cannot close.
 int pending_main() {
   World world;
   behave(world, "pending");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lockstep::run, and what becomes of a program without it.
+// Tests lockstep::run, and what happens in a program without it.
 #include <gtest/gtest.h>
 
 #include "support/run_program.hpp"
@@ -80,11 +80,11 @@ TEST(Run, ExceptionsOfOtherLibrariesAreReportedToo) {
 }
 
 TEST(Run, AnOperationThatIsUnderWayAtTheEndIsAnError) {
-  for (const char* manner : {"pending", "pending_inside"}) {  // in a group that outlives the body, or does not
+  for (const char* manner : {"pending", "pending_inside"}) {  // in a group that outlives the body, or ends within it
     const auto result = probe(manner);
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_EQ(occurrences(result.output, "apps_probe: rank 0 on "), 1) << result.output;
-    // Rank 0 sees it by itself, or hears first that rank 1 has closed.
+    // Rank 0 detects it by itself, or is first notified that rank 1 has closed.
     EXPECT_EQ(
         occurrences(result.output, "while an operation is under way: wait for its Work first") +
             occurrences(result.output, "rank 1 closed the communicator after 0 operations; this rank has submitted 1"),
@@ -125,12 +125,12 @@ TEST(Run, ProcessesThatSrunDoesNotConnectAreToldOnceBeforeMpiStarts) {
   const auto second = task("1", "");
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_EQ(second.output, "");
-  if (!is_open_mpi(LOCKSTEP_MPIEXEC)) return;  // other libraries understand PMI-1 and PMI-2
+  if (!is_open_mpi(LOCKSTEP_MPIEXEC)) return;  // other libraries support PMI-1 and PMI-2
   const auto by_pmi2 = task("0", "PMI_RANK=0 PMI_SIZE=2");
   EXPECT_EQ(occurrences(by_pmi2.output, "a PMI plugin that this MPI library cannot use"), 1) << by_pmi2.output;
 }
 
-// mpirun of Open MPI 4.1.4 would never end if the other rank were in MPI_Finalize.
+// mpirun of Open MPI 4.1.4 would hang if the other rank were in MPI_Finalize.
 TEST(Run, ARankThatFailsWhileTheOtherClosesEndsTheJob) {
   const auto result =
       run_program("timeout 30 " + std::string(LOCKSTEP_MPIEXEC) + " -np 2 " + LOCKSTEP_PROBE + " late 2>&1");
@@ -152,7 +152,7 @@ TEST(Run, KnowsWhetherItShowsOnATerminal) {
   };
   const std::string job = std::string(LOCKSTEP_MPIEXEC) + " -np 2 " + LOCKSTEP_PROBE + " terminal";
   const std::string alone = std::string(LOCKSTEP_PROBE) + " terminal";
-  // Only Open MPI gives rank 0 a terminal where it has one itself.
+  // Only Open MPI gives rank 0 a terminal if mpirun itself has one.
   EXPECT_EQ(on_terminal(job), is_open_mpi(LOCKSTEP_MPIEXEC) ? "terminal\r\n" : "no terminal\r\n");
   EXPECT_EQ(on_terminal(alone), "terminal\r\n");
   EXPECT_EQ(on_terminal(job + " | cat"), "no terminal\r\n");
@@ -167,7 +167,7 @@ TEST(World, SaysWhatToCallWhereItsDestructorCannotCloseIt) {
       << result.output;
 }
 
-/// The last line of a text, and how often a program "probe" has written one.
+/// Checks the last line of a text, and that the program "probe" has printed exactly one.
 void expect_last_and_once(const ProgramResult& result, const std::string& part) {
   const std::string text = result.output.substr(0, result.output.find_last_not_of('\n') + 1);
   const std::string last = text.substr(text.rfind('\n') + 1);
@@ -182,7 +182,7 @@ TEST(Launch, TheCauseOfTheEndIsTheLastLine) {
     const auto result = run_program(launch + ' ' + manner + " 2>&1");
     EXPECT_EQ(result.exit_code, manner == "usage" ? 2 : 1) << result.output;
     expect_last_and_once(result, manner == "usage" ? "no such option" : ": io: disk full");
-    // Of an abort mpirun does not always say something.
+    // mpirun does not always report an abort.
     if (!is_open_mpi(LOCKSTEP_MPIEXEC) || manner == "alone") continue;
     EXPECT_GT(occurrences(result.output, "-----"), 0) << "mpirun's boxes are kept";
   }

@@ -50,7 +50,7 @@ TEST(Architecture, EveryFileKeepsToTheTable) {
   }
 }
 
-/// Each is a promise to users: what they have no use for is not one.
+/// Every public header is a promise to users, so headers that users do not need must be private.
 TEST(Architecture, HasAtMostSixtyPublicHeaders) {
   const std::vector<SourceFile> files = source_files();
   const auto number = std::count_if(files.begin(), files.end(),
@@ -72,7 +72,7 @@ TEST(Architecture, NoLibraryKnowsAProgramsFlags) {
   }
 }
 
-/// A model is a graph of operators and what it is trained with, and nothing else.
+/// A model is only a graph of operators and its hyperparameters.
 TEST(Architecture, AModelIsOneFileOfLessThanEightyLines) {
   int models = 0;
   for (const SourceFile& file : source_files()) {
@@ -95,7 +95,7 @@ TEST(Literals, NameFlagsUnlessTheyAreCommandsOfOtherPrograms) {
   EXPECT_TRUE(flags_in("a -- b ---- c--").empty());
 }
 
-/// The lines of a file that write to a standard stream, in which a program may have something else to say.
+/// Returns the lines of a file that write to a standard stream, which belongs to the program.
 std::vector<std::string> lines_that_print(const std::string& text) {
   static const std::regex printing(R"(\b(cout|cerr|clog|stdout|stderr|v?f?printf|f?puts|f?putchar|perror|syslog)\b)");
   std::vector<std::string> found;
@@ -105,7 +105,7 @@ std::vector<std::string> lines_that_print(const std::string& text) {
   return found;
 }
 
-/// But for what stands for a program's main.
+/// Exempt is the file that stands for a program's main.
 TEST(Architecture, LibrariesPrintNothing) {
   for (const SourceFile& file : source_files()) {
     if (file.path.starts_with("apps/") || file.path == "src/platform/mpi/print.cpp") continue;

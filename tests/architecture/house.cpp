@@ -28,10 +28,10 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// "backends" of "backends/plan".
+/// Returns "backends" for "backends/plan".
 std::string outermost(const std::string& room) { return room.substr(0, room.find('/')); }
 
-/// Rows of the table of rooms, as cells; the line of dashes under the header is left out.
+/// Returns the rows of the table of rooms as cells, without the line of dashes under the header.
 std::vector<std::vector<std::string>> table_rows(std::string_view markdown) {
   std::istringstream in{std::string(markdown)};
   std::vector<std::vector<std::string>> rows;
@@ -61,7 +61,7 @@ bool lies_in(std::string_view path, const std::string& folder) {
          (path.size() == folder.size() || path[folder.size()] == '/' || path[folder.size()] == '.');
 }
 
-/// A path without the part in front of its room: src/ops/onednn/conv.cpp → ops/onednn/conv.cpp.
+/// Removes the part of a path in front of its room: src/ops/onednn/conv.cpp → ops/onednn/conv.cpp.
 std::string_view within_house(std::string_view path) {
   for (const std::string_view root : {"include/lockstep/", "lockstep/", "src/"}) {
     if (path.substr(0, root.size()) == root) return path.substr(root.size());
@@ -69,14 +69,15 @@ std::string_view within_house(std::string_view path) {
   return path;
 }
 
-/// The public headers that need a vendor's: who includes one has a program of MPI's, or libtorch's, already.
+/// Returns whether the header may include a vendor's headers, because programs that include it already use MPI or
+/// libtorch.
 bool is_for_a_vendors_programs(std::string_view path) {
   return path == "include/lockstep/mpi.hpp" || path == "include/lockstep/torch.hpp";
 }
 
 constexpr const char* cuda_words[] = {"CUDA", "NCCL", "GPU", "NVCC"};
 
-/// A line of the preprocessor's: # name argument.
+/// A preprocessor line: # name argument.
 struct Directive {
   int line;
   std::string name;
@@ -108,7 +109,7 @@ bool is_public(const SourceFile& file) { return starts_with(file.path, "include/
 }  // namespace
 
 std::optional<std::string> vendor_of(std::string_view header) {
-  // A header is a vendor's if it starts so; the first that fits counts.
+  // A header belongs to the vendor of the first beginning that matches.
   static constexpr std::pair<const char*, const char*> beginnings[] = {
       {"mpi.h", "mpi"},           {"mpi-ext.h", "mpi"},    {"nccl", "nccl"},     {"cudnn", "cudnn"},
       {"cuda", "cuda"},           {"cublas", "cuda"},      {"nvrtc", "cuda"},    {"nvml", "cuda"},
@@ -169,7 +170,7 @@ std::optional<std::string> House::complaint_about_include(const SourceFile& file
   }
   const bool header_is_public = starts_with(header, "lockstep/");
   if (is_public(file) && quoted && !header_is_public) return "a public header includes the private " + header;
-  if (header.find('/') == std::string::npos) return std::nullopt;  // the standard library's, or the file's neighbor
+  if (header.find('/') == std::string::npos) return std::nullopt;  // a standard header, or in the file's own folder
   const auto target = room_of(header);
   if (!target) return header_is_public ? std::optional(header + " belongs to no room") : std::nullopt;
   if (*target != room && !rules.may_include.contains(*target)) return room + " may not include " + *target;

@@ -14,7 +14,7 @@ namespace lockstep::architecture {
 struct Room {
   int floor = 0;
   std::set<std::string> may_include;     ///< other rooms
-  std::set<std::string> vendor_headers;  ///< libraries, as vendor_of() names them
+  std::set<std::string> vendor_headers;  ///< vendor libraries, as vendor_of() names them
 };
 
 struct SourceFile {
@@ -22,32 +22,32 @@ struct SourceFile {
   std::string text;
 };
 
-/// The rooms and who may include whom.
+/// The rooms, and which rooms each may include.
 class House {
  public:
-  /// Reads the first Markdown table whose header starts with `| Floor | Room |`.
-  /// A cell lists rooms, or says `floors 0–3` for all up to there, or `–` for none.
+  /// Reads the first Markdown table whose header starts with `| Floor | Room |`. A cell lists rooms, or says `floors
+  /// 0–3` for all rooms on these floors, or `–` for none.
   /// @throws std::runtime_error if there is no such table or a cell names a room that is not in it
   static House parse(std::string_view markdown);
 
   [[nodiscard]] const std::map<std::string, Room>& rooms() const { return rooms_; }
-  /// The room a file belongs to; none for a file outside of all.
+  /// Returns the room to which a file belongs; none for a file outside of all rooms.
   [[nodiscard]] std::optional<std::string> room_of(std::string_view path) const;
-  /// One message for each thing that is wrong with the file.
+  /// Returns one message for each violation in the file.
   [[nodiscard]] std::vector<std::string> violations(const SourceFile& file) const;
-  /// One message for each arrow of the table that does not go down. Inside a suite, such as `ops` and `ops/…`, arrows
-  /// on one floor are in order as long as they form no circle.
+  /// Returns one message for each arrow of the table that does not go down. Inside a suite, such as `ops` and `ops/…`,
+  /// arrows on one floor are allowed as long as they form no cycle.
   [[nodiscard]] std::vector<std::string> arrows_that_do_not_go_down() const;
 
  private:
   [[nodiscard]] std::optional<std::string> complaint_about_include(const SourceFile& file, const std::string& room,
                                                                    const std::string& argument) const;
-  /// Whether `to` is reached from `from` over any number of the table's arrows.
+  /// Returns whether `to` is reached from `from` over any number of the table's arrows.
   [[nodiscard]] bool reaches(const std::string& from, const std::string& to) const;
   std::map<std::string, Room> rooms_;
 };
 
-/// The vendor library a header belongs to ("mpi", "cuda", "nccl", "cudnn", "dnnl", "hwloc"); none for other headers.
+/// Returns the vendor library of a header ("mpi", "cuda", "nccl", "cudnn", "dnnl", "hwloc"); none for other headers.
 std::optional<std::string> vendor_of(std::string_view header);
 
 }  // namespace lockstep::architecture

@@ -12,7 +12,7 @@ bool is_at(std::string_view text, std::size_t at, std::string_view what) {
   return text.substr(at, what.size()) == what;
 }
 
-/// The first character that is no blank and in no comment, from `at` on.
+/// Returns the position of the first character, from `at` on, that is neither blank nor in a comment.
 std::size_t skip_blanks_and_comments(std::string_view text, std::size_t at) {
   while (at < text.size()) {
     if (is_at(text, at, "//")) {
@@ -28,14 +28,14 @@ std::size_t skip_blanks_and_comments(std::string_view text, std::size_t at) {
   return at;
 }
 
-/// Behind the quotation mark that ends what begins with the one at `at`.
+/// Returns the position after the quotation mark that matches the one at `at`.
 std::size_t end_of_quotation(std::string_view text, std::size_t at) {
   const char mark = text[at++];
   while (at < text.size() && text[at] != mark) at += text[at] == '\\' ? 2 : 1;
   return std::min(at + 1, text.size());
 }
 
-/// Whether a mark stands inside a number, as in 1'000.
+/// Returns whether a mark is inside a number, as in 1'000.
 bool separates_digits(std::string_view text, std::size_t at) {
   return text[at] == '\'' && at > 0 && std::isxdigit(static_cast<unsigned char>(text[at - 1])) != 0;
 }
@@ -44,7 +44,7 @@ bool separates_digits(std::string_view text, std::size_t at) {
 
 std::vector<std::string> string_literals(std::string_view source) {
   std::vector<std::string> found;
-  bool continues = false;  // the last one
+  bool continues = false;  // whether the next literal continues the last one
   for (std::size_t at = skip_blanks_and_comments(source, 0); at < source.size();
        at = skip_blanks_and_comments(source, at)) {
     const bool is_string = source[at] == '"';

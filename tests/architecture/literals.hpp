@@ -7,11 +7,11 @@
 
 namespace lockstep::architecture {
 
-/// What is between quotation marks in a C++ source, without comments. Literals that the compiler puts together are one.
+/// Returns the string literals of a C++ source, without comments. Literals that the compiler concatenates are one.
 std::vector<std::string> string_literals(std::string_view source);
 
-/// The flags that a text names, "--lr" of "try a lower --lr", but for what stands between backticks: commands of other
-/// programs.
+/// Returns the flags that a text names, such as "--lr" in "try a lower --lr". Text between backticks does not count,
+/// because it contains commands of other programs.
 std::vector<std::string> flags_in(std::string_view text);
 
 }  // namespace lockstep::architecture

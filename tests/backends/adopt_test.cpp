@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that calls plain MPI_Init and hands lockstep a communicator of its own.
+// Tests a program that calls plain MPI_Init and gives lockstep a communicator of its own.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ int world_size() {
   return size;
 }
 
-/// Sums 1 + rank over the group, by the algorithms of this name.
+/// Sums 1 + rank over the group with the algorithm of this name.
 double sum_over(const MpiGroup& group, const std::string& algorithm) {
   Progress progress;
   const auto communicator = make_communicator(group, progress, {.method = parse_method(algorithm)});
@@ -126,9 +126,9 @@ TEST(AdoptedGroup, RefusesNoCommunicator) {
   EXPECT_NE(message.find("MPI_COMM_NULL"), std::string::npos) << message;
 }
 
-/// What the ranks of a communicator are told where one of them comes only when the others have given up.
+/// Returns the error on the ranks of a communicator if one of them arrives only after the others have given up.
 std::string complaint_where_one_is_late(int late, int& peer) {
-  // Never freed: a barrier of it has been begun that the library no longer waits for.
+  // It is never freed, because a barrier on it has begun for which the library no longer waits.
   MPI_Comm communicator = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
   if (world_rank() == late) std::this_thread::sleep_for(3s);
@@ -142,7 +142,7 @@ std::string complaint_where_one_is_late(int late, int& peer) {
   return "nothing";
 }
 
-/// Every rank is told the same, also the one that comes when the others have given up.
+/// Every rank gets the same error, including the one that arrives after the others have given up.
 void expect_late_rank_named(int late) {
   int peer = -1;
   const std::string message = complaint_where_one_is_late(late, peer);

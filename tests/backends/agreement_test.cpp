@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must be equal on all ranks and is not ends in the same error on every rank, before anything depends on it.
+// A difference in what must be equal on all ranks gives the same error on every rank, before anything depends on it.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace {
 
 struct OptionDifference {
   std::string name;
-  std::string text;  ///< what the last rank has
+  std::string text;  ///< the last rank's value
   std::function<std::unique_ptr<Communicator>(const MpiGroup&, Progress&, bool is_odd)> make;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that has stopped is named, though the rank that gives up first waits for another one, which is innocent.
+// A rank that has stopped is named, even if the rank that gives up first waits for another rank, which is not at fault.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace {
 constexpr int stopped = 1;
 constexpr std::chrono::milliseconds blame_deadline{400};
 
-/// All ranks in one thread; the one that has stopped is not polled.
+/// All ranks run in one thread; the stopped one is not polled.
 class StoppedRank : public testing::TestWithParam<std::pair<const char*, ClusterShape>> {
  protected:
   StoppedRank() {
@@ -59,7 +59,7 @@ class StoppedRank : public testing::TestWithParam<std::pair<const char*, Cluster
   std::vector<std::pair<int, Work>> works_;
 };
 
-/// Those that come first have waited longer when they give up than the one that waits for the rank at fault.
+/// The ranks that come first give up first, but another rank waits for the one at fault.
 TEST_P(StoppedRank, IsTheOnlyOneNamedByWhoGivesUpFirst) {
   const int ranks = static_cast<int>(communicators_.size());
   for (int rank = ranks - 1; rank >= 0; --rank) {
@@ -84,7 +84,7 @@ TEST_P(StoppedRank, IsTheOnlyOneNamedByWhoGivesUpFirst) {
   EXPECT_GE(first_hand, 1);
 }
 
-/// A rank that polls and has not come is no rank that has been stopped.
+/// A rank that polls but has not submitted is distinguished from a rank that has stopped.
 TEST_P(StoppedRank, IsToldFromOneThatHasNotSubmitted) {
   for (int rank = 0; rank < static_cast<int>(communicators_.size()); ++rank)
     if (rank != stopped) submit(rank);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compression on the wire over MPI.
+// Tests compression on the wire over MPI.
 #include <gtest/gtest.h>
 
 #include <vector>

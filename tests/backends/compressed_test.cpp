@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compression on the wire over threads: what it sends, how far off the sums may be, and that all ranks have the same.
+// Tests compression on the wire over threads: the bytes sent, the error bound of the sums, and that all ranks get the
+// same.
 #include "lockstep/backends/compressed.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ namespace {
 
 using collectives::Algorithm;
 
-/// Runs `body` on one thread per rank, each with a compressing communicator of its own.
+/// Runs `body` on one thread per rank, each with its own compressing communicator.
 void run_ranks(int ranks, WireFormat format, const PlanOptions& options,
                const std::function<void(Communicator&)>& body) {
   const auto group = make_local_group(ranks);
@@ -35,7 +36,7 @@ void run_ranks(int ranks, WireFormat format, const PlanOptions& options,
   for (std::thread& thread : threads) thread.join();
 }
 
-/// What a rank brings: numbers of either sign that no 16-bit format has.
+/// Returns a rank's input: numbers of either sign that no 16-bit format represents.
 std::vector<float> numbers_of(int rank, std::size_t count) {
   std::mt19937 random(static_cast<unsigned>(rank));
   std::normal_distribution<float> normal;
@@ -77,7 +78,7 @@ TEST_P(CompressedAt, SumsAreTheSameBitsOnEveryRankAndOffByNoMoreThanTheBound) {
   std::size_t inexact = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const double error = std::abs(results[0][i] - sums[i]);
-    // An input and the partial sums it is in: one rounding each, p in all.
+    // An input and the partial sums that contain it are rounded once each, p times in all.
     ASSERT_LE(error, (std::pow(1 + unit(), ranks) - 1) * magnitudes[i]) << i;
     if (error > 1e-5 * magnitudes[i]) ++inexact;
   }
@@ -179,7 +180,7 @@ TEST(Compressed, OtherDtypesAreSummedAsTheyAre) {
   });
 }
 
-/// Counts the bytes of the operations that end.
+/// Counts the bytes of completed operations.
 class ByteCounter : public Observer {
  public:
   void span(const Span& span) override { bytes += span.bytes.value; }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that does not answer: every rank that waits for it ends, at the deadline and not before, with an error that
-// says for what, or, if another one came to the deadline before, who that was. Time passes as ranks poll in vain, so
-// that nobody waits for it; how soon after the deadline they end is local_deadline_test's matter.
+// Tests a peer that does not answer. Every rank that waits for it ends at the deadline, but not before, with an error
+// that says what it waited for, or, if another rank reached its deadline first, which rank that was. Time passes as
+// ranks poll in vain, so the test itself does not wait; local_deadline_test measures how soon after the deadline they
+// end.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -29,8 +30,8 @@ constexpr std::chrono::duration<double> deadline = std::chrono::minutes(5);
 constexpr std::int64_t elements = 1 << 20;
 constexpr Bytes segment{128 * 1024};  // far above any eager limit
 
-/// A clock that goes on by a second whenever its rank has polled in vain, once it has been started, by this rank or by
-/// rank 0. Before, when others have to be waited for, it nearly stands still.
+/// A clock that advances by a second whenever its rank has polled in vain, after it was started by this rank or by rank
+/// 0. Before that, while ranks have to wait for others, it almost stands still.
 class VainPolls final : public TimeSource {
  public:
   Clock::time_point now() override { return now_; }
@@ -44,7 +45,7 @@ class VainPolls final : public TimeSource {
     return slept;
   }
   void run() { runs_ = true; }
-  /// On rank 0: starts the clocks of all others.
+  /// Starts the clocks of all other ranks, from rank 0.
   static void start(const World& world) {
     for (int rank = 1; rank < world.size(); ++rank) MPI_Send(nullptr, 0, MPI_BYTE, rank, start_tag, MPI_COMM_WORLD);
   }
@@ -67,7 +68,7 @@ class VainPolls final : public TimeSource {
   Clock::time_point now_;
 };
 
-/// A rank's way to wait, which stays as long as what is under way.
+/// A rank's clock and progress, which live as long as the operations under way.
 struct Waiting {
   VainPolls time;
   Progress progress{{.spins_before_yield = 0}, &time};
@@ -78,7 +79,7 @@ struct Outcome {
   std::chrono::duration<double> waited{};  // by the rank's clock
 };
 
-/// Waits for the operation that `submit` returns, and says how it ended and how long the wait was.
+/// Waits for the operation that `submit` returns. @return its outcome and the duration of the wait
 template <typename Submit>
 Outcome outcome_of(const Submit& submit, Progress& progress) {
   const auto begin = progress.now();
@@ -115,7 +116,7 @@ void expect_timeout(const Outcome& outcome, int self, int size, bool plan) {
   EXPECT_GE(outcome.waited, deadline);
 }
 
-/// The silent rank stays away until the others have given up; they tell it over MPI_COMM_WORLD.
+/// The silent rank waits until the others have given up, which it learns over MPI_COMM_WORLD.
 void wait_for_the_others(const World& world) { barrier(world.group()); }
 
 class Deadline : public testing::TestWithParam<Algorithm> {};
@@ -132,7 +133,7 @@ TEST_P(Deadline, APeerThatNeverSubmits) {
   if (world.rank().value != silent) {
     const auto submit = [&] {
       Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
-      barrier(world.group());  // so that nobody gives up before all have submitted
+      barrier(world.group());  // so that no rank gives up before all have submitted
       waiting->time.run();
       return work;
     };
@@ -153,7 +154,7 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
   World world;
   for (const int k : {2, 5}) {
     auto waiting = std::make_unique<Waiting>();
-    // Small blocks, so that ranks that share memory have so many steps too.
+    // Small blocks give ranks that share memory as many steps.
     auto c = make_mpi_plan(world.group(), waiting->progress,
                            {.selection = collectives::forced({.algorithm = GetParam(), .segment = segment}),
                             .node = {.staging = {32 * 1024}},
@@ -177,7 +178,7 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
   world.close();
 }
 
-// The other algorithms are in local_deadline_test, where nobody waits.
+// local_deadline_test, which does not wait, covers the other algorithms.
 INSTANTIATE_TEST_SUITE_P(EitherMedium, Deadline, testing::Values(Algorithm::ring, Algorithm::shared_memory));
 
 TEST(NativeDeadline, APeerThatNeverSubmits) {
@@ -189,7 +190,7 @@ TEST(NativeDeadline, APeerThatNeverSubmits) {
   if (world.rank().value != world.size() - 1) {
     const auto submit = [&] {
       Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
-      barrier(world.group());  // so that nobody gives up before all have submitted
+      barrier(world.group());  // so that no rank gives up before all have submitted
       waiting->time.run();
       return work;
     };
@@ -204,8 +205,8 @@ TEST(NativeDeadline, APeerThatNeverSubmits) {
   world.close();
 }
 
-/// The second rank's function throws when it first gets a slice: all ranks end, and not by the deadline, with what was
-/// thrown.
+/// The second rank's function throws at its first slice. All ranks end with that error, without waiting for the
+/// deadline.
 void check_function_that_throws(const World& world, std::unique_ptr<Communicator> c, std::unique_ptr<Waiting> waiting) {
   const bool throws = world.rank().value == 1;
   std::vector<float> data(elements, 1.0F);

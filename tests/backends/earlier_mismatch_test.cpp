@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that disagree in an operation in which nobody waits for anybody, as where two take themselves for the root and
-// both send a few bytes: the next operation says so, or close().
+// Tests ranks that disagree in an operation in which no rank waits, for example because two ranks both act as the root
+// and send a few bytes. The next operation reports it, or close() does.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -35,7 +35,7 @@ class TwoRoots : public testing::TestWithParam<Library> {
       c_ = make_mpi_native(world_.group(), *progress_, {.deadline = beyond_the_test});
     }
   }
-  /// Messages may be on their way, so nothing is released.
+  /// Nothing is released, because messages may be under way.
   ~TwoRoots() override {
     barrier(world_.group());
     keep(std::move(c_));
@@ -47,8 +47,8 @@ class TwoRoots : public testing::TestWithParam<Library> {
   [[nodiscard]] int last() const { return world_.size() - 1; }
   [[nodiscard]] Buffer buffer() { return {data_.data(), {100}, DType::float32}; }
 
-  /// After an operation in which all agree, one of which the last rank takes itself for the root, while the others take
-  /// the first for it. It is done everywhere.
+  /// After an agreed operation, runs one in which the last rank acts as the root, while the others take the first rank
+  /// for it. It completes everywhere.
   void disagree() {
     c_->barrier().wait();
     c_->broadcast(buffer(), {rank() == last() ? last() : 0}).wait();
@@ -80,7 +80,7 @@ class TwoRoots : public testing::TestWithParam<Library> {
   std::vector<float> data_ = std::vector<float>(100);
 };
 
-/// Into the MPI library's own collectives nobody can look: there it takes close().
+/// The MPI library's own collectives cannot be inspected, so close() reports it there.
 TEST_P(TwoRoots, AreNamedByTheNextOperation) {
   disagree();
   expect_right(error_of([this] {
@@ -94,7 +94,7 @@ TEST_P(TwoRoots, AreNamedByClose) {
   expect_right(error_of([this] { c_->close(); }));
 }
 
-/// A rank that has called an operation more than another has, which was done without it.
+/// One rank has called one operation more than another, which completed without the other.
 TEST_P(TwoRoots, AndAnOperationThatSomeLeaveOutAreNoticedByClose) {
   if (rank() == 0) c_->broadcast(buffer(), {0}).wait();
   if (rank() == 0) c_->close();

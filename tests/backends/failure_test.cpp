@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that fails, aborts, goes or closes too early: all others fail within 100 ms, whatever they have pending, and
-// say which rank it was, where, and why. All ranks are on one thread with a clock of its own; the deadline is 300 s.
+// Tests a rank that fails, aborts, leaves or closes too early. All others fail within 100 ms, whatever they have
+// pending, and report which rank it was, on which host, and why. All ranks are on one thread with a simulated clock;
+// the deadline is 300 s.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -42,7 +43,7 @@ struct Cluster {
     }
     return std::nullopt;
   }
-  /// What a rank gets that has nothing pending and submits.
+  /// Returns the error of a rank that has nothing pending and then submits.
   std::optional<Error> error_of_next(int rank) {
     try {
       Work work = submit(rank);
@@ -141,7 +142,7 @@ TEST(FailureOfARankAloneOnItsNodeThatNeverPollsAgain, IsToldByTheDestructor) {
   }
 }
 
-/// As Communicator::abort says: another thread may not communicate, nor make the rank do so.
+/// As Communicator::abort says, another thread may neither communicate nor make the rank communicate.
 TEST(AbortOfARankAloneOnItsNodeThatNeverPollsAgain, IsToldOnItsOwnThreadAndElseLeftToTheDeadline) {
   for (const bool is_own_thread : {true, false}) {
     Cluster cluster({{0, 0, 1, 2}}, Algorithm::hierarchical_ring);

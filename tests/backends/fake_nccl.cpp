@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that says it is the NCCL of the version that FAKE_NCCL_VERSION has, as ncclGetVersion writes it. With
+// A library that claims to be NCCL of the version in FAKE_NCCL_VERSION, in the format of ncclGetVersion. With
 // FAKE_NCCL_COMPLETE it has all the functions that lockstep calls, and each returns ncclInternalError.
 #include <cstdlib>
 
@@ -14,7 +14,7 @@ ncclResult_t ncclGetVersion(int* version) {
 }
 
 #ifdef FAKE_NCCL_COMPLETE
-// Under the names of NCCL for the linker, since the header has declared these for the compiler with other types.
+// The functions have NCCL's names for the linker only, because the header declares them with other types.
 #define FAKE_NCCL_FUNCTION(name)                \
   ncclResult_t fake_##name() asm("nccl" #name); \
   ncclResult_t fake_##name() { return ncclInternalError; }

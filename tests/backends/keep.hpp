@@ -7,7 +7,7 @@
 
 namespace lockstep::backends {
 
-/// What is under way stays so: requests and the memory they point to live until the process ends.
+/// Keeps operations under way: requests and the memory they point to live until the process ends.
 template <typename T>
 void keep(T thing) {
   static auto* const kept = new std::vector<std::shared_ptr<void>>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// More elements than an int counts. Opt-in: two ranks need 9 GB between them.
+// Tests more elements than an int can count. It is opt-in, because two ranks need 9 GB together.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using collectives::Algorithm;
 
 constexpr std::int64_t large_elements = (std::int64_t{1} << 31) + 1009;
 
-/// The period divides no power of two: an offset that is cut off to 31 or 32 bits brings another value.
+/// The period divides no power of two, so an offset that is truncated to 31 or 32 bits gives another value.
 constexpr int period = 113;
 
 class Large : public testing::Test {
@@ -26,7 +26,7 @@ class Large : public testing::Test {
       LOCKSTEP_SKIP(memory) << "set LOCKSTEP_LARGE_TESTS=1; it needs 9 GB";
   }
 
-  /// @param own_memory  of the communicator, else the C library's
+  /// @param own_memory  whether the memory is the communicator's; otherwise it is the C library's
   static void check(Algorithm algorithm, bool own_memory) {
     World world;
     Progress progress({.spins_before_yield = 0});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits for a peer that does not answer ends with an error that says for what, at the deadline and not before. All
-// ranks are on one thread with a clock of its own, so that nobody waits for the five minutes.
+// A wait for a peer that does not answer ends at the deadline, but not before, with an error that says what it waited
+// for. All ranks are on one thread with a simulated clock, so the test does not wait for five minutes.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -108,7 +108,7 @@ TEST(LocalDeadlines, DoNotCountTimeAwayFromPolling) {
   WatchedCluster cluster(Algorithm::ring);
   std::vector<Work> works;
   for (int rank = 0; rank < 4; ++rank) works.push_back(cluster.submit(rank));
-  // All ranks compute for longer than the deadline; nobody has waited for anybody.
+  // All ranks compute for longer than the deadline, but no rank waits for another.
   cluster.ranks.pass(std::chrono::duration_cast<std::chrono::nanoseconds>(2 * deadline));
   for (Work& work : works) work.wait();
   EXPECT_EQ(cluster.data[0][0], 4.0F);

@@ -20,7 +20,7 @@ using collectives::Algorithm;
 
 enum class Helper { none, progress_thread };
 
-/// Runs `body` on one thread per rank, each with a communicator of its own.
+/// Runs `body` on one thread per rank, each with its own communicator.
 void run_ranks(const std::shared_ptr<LocalGroup>& group, int ranks, const PlanOptions& options,
                const std::function<void(Communicator&)>& body, Helper helper = Helper::none) {
   std::vector<std::thread> threads;
@@ -41,7 +41,7 @@ class LocalContract : public testing::TestWithParam<std::tuple<Algorithm, int>> 
 
 TEST_P(LocalContract, Holds) {
   const auto [algorithm, ranks] = GetParam();
-  // Short segments, so that small buffers are cut too.
+  // Segments are short, so that small buffers are split, too.
   run_ranks(make_local_group(ranks), ranks,
             {.selection = collectives::forced({.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3}),
              .node = {.staging = {1024}, .pull_limit = {512}, .cache = {1500}},
@@ -87,7 +87,7 @@ TEST(Local, TheContractHoldsWithAProgressThread) {
   }
 }
 
-/// What a thread has computed so far.
+/// Returns the CPU time of a thread so far.
 std::chrono::nanoseconds time_on_a_processor() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -115,7 +115,7 @@ TEST(LocalSelection, HoldsWhereTheAlgorithmChangesWithTheSize) {
     };
     add(0, 16, Algorithm::recursive_doubling, 1);
     add(16, 3000, Algorithm::double_tree, 7);
-    add(3000, 4000, Algorithm::halving_doubling, 2);  // beyond: by the cost model
+    add(3000, 4000, Algorithm::halving_doubling, 2);  // larger sizes use the cost model
     run_ranks(make_local_group(ranks), ranks, {.selection = selection},
               [](Communicator& c) { contract::check_all(c); });
   }
@@ -172,7 +172,7 @@ TEST(Local, CountsThatDifferAreNamedAsAMismatch) {
   EXPECT_EQ(codes[0], ErrorCode::mismatch);
 }
 
-/// Who receives finds out; who has sent hears of it.
+/// The receiver detects it and notifies the sender.
 TEST(Local, AMessageThatIsNotWhatIsReceivedIsNamedOnBothSides) {
   enum class Difference { count, dtype, label };
   for (const Difference difference : {Difference::count, Difference::dtype, Difference::label}) {
@@ -218,7 +218,8 @@ TEST(Hierarchical, WhoCallsSomethingElseOnAnotherNodeIsNamedByAll) {
   const ClusterShape shape{{0, 0, 1, 1}};
   const auto group = make_local_group(shape);
   std::vector<std::string> outcomes(4);
-  // Outlives the threads: who gives up does not know whether others of its node still read what it shows.
+  // It outlives the threads, because a rank that gives up does not know whether others of its node still read its
+  // memory.
   std::vector<std::vector<float>> data(4, std::vector<float>(10'000));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 4; ++rank) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that calls something else than the others: all ranks get an error of that kind, and not that of the deadline.
-// Over messages, and by the MPI library's collectives where ranks compare what they call; between ranks that share
-// memory see shared_memory_test.
+// Tests a rank that calls something else than the others. All ranks get a mismatch error, without waiting for the
+// deadline. The tests run over messages, and with the MPI library's collectives if ranks compare their calls;
+// shared_memory_test covers ranks that share memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,14 +26,14 @@ namespace {
 
 using collectives::Algorithm;
 
-constexpr auto mismatch_deadline = std::chrono::seconds(90);  // beyond the test's time: whoever comes to it has failed
-constexpr std::int64_t eager = 60;                            // elements
+constexpr auto mismatch_deadline = std::chrono::seconds(90);  // longer than the test may take
+constexpr std::int64_t eager = 60;                            // unit: elements
 constexpr std::int64_t large = 1 << 18;                       // messages as long as a segment
 constexpr Bytes mismatch_segment{128 * 1024};                 // above any eager limit
 
 using Call = std::function<Work(Communicator&, Buffer)>;
 
-/// What most ranks call and what the last one does.
+/// The call of most ranks, and that of the last one.
 struct Difference {
   std::string name;
   Call most;
@@ -44,7 +44,7 @@ Work add(Communicator& c, const Buffer& b, ReduceOp op = ReduceOp::sum, std::str
   return c.all_reduce(b, b, op, Queue::host(), label);
 }
 
-/// All parts are of one length but two, which are longer and shorter by `more`, so that all together are as many.
+/// All parts have the same length except two, which are longer and shorter by `more`, so that the total is unchanged.
 Work all_gather_v(Communicator& c, const Buffer& b, std::int64_t more) {
   const std::int64_t part = b.count.value / (2 * c.size() + 2);
   std::vector<Count> counts(static_cast<std::size_t>(c.size()), {part});
@@ -79,7 +79,7 @@ const Difference differences[] = {
      }},
 };
 
-/// The error of an operation or, where this rank's part of it could be done, of the barrier after it.
+/// Returns the error of an operation or, if this rank's part of it completed, of the barrier after it.
 std::optional<Error> error_of(Communicator& c, const Call& call, const Buffer& buffer) {
   try {
     call(c, buffer).wait();
@@ -90,7 +90,7 @@ std::optional<Error> error_of(Communicator& c, const Call& call, const Buffer& b
   return std::nullopt;
 }
 
-/// To the end of a test in which the ranks have failed: nobody leaves while another one's messages are on their way.
+/// Ends a test in which the ranks have failed, so that no rank leaves while another one's messages are under way.
 template <typename... Things>
 void leave_behind(World& world, std::unique_ptr<Communicator> c, Things... things) {
   EXPECT_THROW((void)c->barrier(), Error) << "the ranks no longer agree about what has been done";
@@ -100,10 +100,10 @@ void leave_behind(World& world, std::unique_ptr<Communicator> c, Things... thing
   world.close();
 }
 
-/// Rank r brings 2^r, so that a sum shows whose values are in it.
+/// Rank r contributes 2^r, so that a sum shows whose values it contains.
 float brought(int rank) { return static_cast<float>(1 << rank); }
 
-/// The odd rank has what it brought, and nobody else has anything of it.
+/// Returns whether the odd rank has anything but its input, or another rank has anything of the odd rank's.
 bool is_mixed(const std::vector<float>& data, int rank, int odd) {
   return std::any_of(data.begin(), data.end(), [&](float value) {
     if (rank == odd) return value != brought(odd);
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(, Mismatch,
                                   (std::get<2>(parameter.param) == eager ? "_eager" : "_large");
                          });
 
-/// How a recv differs from the send that it meets.
+/// The difference between a recv and the send that it matches.
 struct MessageDifference {
   std::string name;
   std::int64_t count;
@@ -174,7 +174,7 @@ std::string name_of(const std::tuple<MessageDifference, Transport, std::int64_t>
          (times == 1 ? "_eager" : "_large");
 }
 
-/// The last rank sends to the first, which finds out; the others, and who has sent, hear of it.
+/// The last rank sends to the first, which detects the mismatch and notifies the sender and the other ranks.
 TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
   const auto& [difference, transport, times] = GetParam();
   World world;
@@ -211,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(, MismatchedMessage,
                                           testing::Values(1, 10'000)),
                          [](const auto& parameter) { return name_of(parameter.param); });
 
-/// By how many elements the last rank sends the first one more than that expects.
+/// The number of elements by which the last rank sends more to the first one than that expects.
 using PairDifference = std::tuple<std::int64_t, Transport, std::int64_t>;
 class MismatchedCounts : public testing::TestWithParam<PairDifference> {};
 
@@ -221,7 +221,7 @@ std::string name_of_pair(const PairDifference& parameter) {
          (part == eager ? "_eager" : "_large");
 }
 
-/// The first rank finds out; the others, and who has sent, hear of it.
+/// The first rank detects the mismatch and notifies the sender and the other ranks.
 TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
   const auto& [more, transport, part] = GetParam();
   World world;
@@ -246,7 +246,7 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
   ASSERT_TRUE(error) << "nothing was thrown";
   EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
   if (world.rank().value == 0) {
-    // By MPI's collectives all ranks compare, and another one may be the first to tell.
+    // With MPI's collectives all ranks compare, so another one may be the first to report.
     const std::vector<int>& peers = error->context().peers;
     EXPECT_TRUE(std::find(peers.begin(), peers.end(), last) != peers.end()) << error->what();
     EXPECT_TRUE(error->is_consequence() || peers.front() == last) << error->what();
@@ -254,7 +254,7 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
     EXPECT_TRUE(transport == Transport::mpi_native || !error->is_consequence()) << error->what();
   }
   EXPECT_EQ(out.back(), of_somebody_else) << "behind the buffer was written";
-  if (transport == Transport::mpi_native) {  // which compares before anything is sent
+  if (transport == Transport::mpi_native) {  // these are compared before anything is sent
     EXPECT_EQ(std::count(out.begin(), out.end(), 0.0F), whole);
   }
   leave_behind(world, std::move(c), std::move(progress), std::move(in), std::move(out));
@@ -280,7 +280,7 @@ TEST_P(ComparedMismatch, IsFoundByEveryRankBeforeDataAreTouched) {
   const auto error = error_of(*c, world.rank().value == odd ? difference.odd : difference.most, buffer);
   ASSERT_TRUE(error) << "nothing was thrown";
   EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
-  if (!error->is_consequence()) {  // of another rank that was first to see it, and told
+  if (!error->is_consequence()) {  // otherwise another rank detected it first and notified this one
     const bool both = world.size() == 2;
     EXPECT_EQ(error->context().peers, both ? (std::vector{0, odd}) : std::vector{odd}) << error->what();
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that share memory, to be killed, under mpiexec with 2 or more.
+// This program runs ranks that share memory and are killed, under mpiexec with 2 or more ranks.
 //   mortal_ranks await FOLDER spin|sleep SECONDS   the last rank kills itself while the others wait for it in an
 //                                                  all_reduce with this deadline; it writes FOLDER/death, they write
 //                                                  FOLDER/<rank>
-//   mortal_ranks repeat MARKER                     makes communicators, adds up with them and closes them, for ever; by
-//                                                  the marker its processes are found
+//   mortal_ranks repeat MARKER                     makes communicators, reduces with them and closes them, forever; the
+//                                                  marker identifies its processes
 // Times are nanoseconds of the clock that all processes of a host read.
 #include <unistd.h>
 
@@ -33,14 +33,14 @@ std::unique_ptr<Communicator> make(const World& world, Progress& progress, std::
 
 void add_up(Communicator& c, const Buffer& values) { c.all_reduce(values, values, ReduceOp::max).wait(); }
 
-/// Whole or not at all, as others see it. @param words  what comes after the time
+/// Writes a file atomically for its readers. @param words  the text after the time
 void write_down(const std::filesystem::path& file, const std::string& words) {
   const std::filesystem::path draft = file.string() + ".draft";
   std::ofstream(draft) << Clock::now().time_since_epoch() / 1ns << ' ' << words << std::flush;
   std::filesystem::rename(draft, file);
 }
 
-/// Ends without MPI's consent, which the dead cannot give, and not before all have written: a rank that has ended too
+/// Ends without MPI_Finalize, in which a dead rank cannot take part, after all have written. A rank that ended earlier
 /// would be named as well.
 [[noreturn]] void end_together(const std::filesystem::path& folder, int survivors) {
   for (int rank = 0; rank < survivors; ++rank)
@@ -58,7 +58,7 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
   for (int i = 0; i < 10; ++i) add_up(*c, values);
   const int victim = world.size() - 1;
   if (world.rank().value == victim) {
-    std::this_thread::sleep_for(300ms);  // by then the others wait in the manner that they were told
+    std::this_thread::sleep_for(300ms);  // until the others wait in the requested manner
     write_down(folder / "death", "");
     raise(SIGKILL);
   }
@@ -66,7 +66,7 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
   try {
     add_up(*c, values);
   } catch (const Error& error) {
-    // The first to notice tells the others, who then name both.
+    // The first rank to notice notifies the others, which then name both.
     const std::vector<int>& peers = error.context().peers;
     const bool names = error.is_consequence() ? peers.back() == victim : peers == std::vector{victim};
     outcome =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract over MPI: lockstep's own algorithms and the MPI library's collectives.
+// Tests the contract over MPI: lockstep's own algorithms and the MPI library's collectives.
 #include <gtest/gtest.h>
 
 #include "backends/contract/contract.hpp"
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, PlanContract,
                          testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
                                          Algorithm::recursive_doubling, Algorithm::tree_order));
 
-/// The communicator's own memory: what the node's ranks reach into without copies.
+/// The communicator's own memory, which the node's ranks access without copies.
 class OwnMemory : public contract::Memory {
  public:
   explicit OwnMemory(Communicator& communicator) : communicator_(&communicator) {}
@@ -47,7 +47,7 @@ class OwnMemory : public contract::Memory {
   Communicator* communicator_;
 };
 
-/// Every third buffer in ordinary memory, and not the same one on all ranks.
+/// Allocates every third buffer in ordinary memory, different ones on different ranks.
 class MixedMemory : public OwnMemory {
  public:
   MixedMemory(Communicator& communicator) : OwnMemory(communicator), next_(communicator.rank().value) {}

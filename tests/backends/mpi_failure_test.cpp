@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// As failure_test, between processes and for every back end over MPI, also the MPI library's own collectives: a failure
-// reaches the others in milliseconds, where the deadline is minutes.
+// Like failure_test, but between processes and for every back end over MPI, including the MPI library's own
+// collectives. A failure reaches the others in milliseconds, although the deadline is minutes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ namespace {
 using collectives::Algorithm;
 
 constexpr auto failure_deadline = std::chrono::minutes(5);
-constexpr auto soon = std::chrono::seconds(5);  // on a machine with more ranks than processors
+constexpr auto soon = std::chrono::seconds(5);  // for a machine with more ranks than processors
 constexpr std::int64_t failure_elements = 1 << 16;
 
 struct BackEnd {
@@ -46,7 +46,7 @@ std::unique_ptr<Communicator> make_plan(const World& world, Progress& progress, 
                        {.selection = collectives::forced({.algorithm = algorithm}), .deadline = failure_deadline});
 }
 
-/// The same ranks as if so many of them were on each node.
+/// Returns the same ranks as if each node had `ranks_per_node` of them.
 MpiGroup on_nodes(const World& world, int ranks_per_node) {
   auto handle = std::make_unique<MpiGroup::Handle>(MpiGroup::Handle{.node_files = world.group().handle().node_files});
   MPI_Comm_dup(communicator(world.group()), &handle->communicator);
@@ -118,7 +118,7 @@ TEST_P(MpiFailure, ReachesEverybody) {
   std::vector<float> data(failure_elements, 1.0F);
   const Buffer buffer{data.data(), {failure_elements}, DType::float32};
   const int odd = world.size() - 1;
-  const int idle = world.size() > 2 ? 0 : -1;  // has nothing pending when it happens
+  const int idle = world.size() > 2 ? 0 : -1;  // it has nothing pending when the failure happens
   if (world.rank().value == odd) {
     barrier(world.group());
     cause.happen(std::move(c));
@@ -154,7 +154,7 @@ TEST_P(MpiFailure, ReachesEverybody) {
   world.close();
 }
 
-/// Whether all files are there, in half a minute.
+/// Returns whether all files appear within half a minute.
 bool come(const std::vector<std::filesystem::path>& files) {
   const auto begin = Clock::now();
   while (!std::all_of(files.begin(), files.end(), [](const auto& file) { return std::filesystem::exists(file); })) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every algorithm adds in the order it states, over MPI.
+// Every algorithm adds in its documented order, over MPI.
 #include <gtest/gtest.h>
 
 #include "backends/make_communicator.hpp"
@@ -27,7 +27,7 @@ TEST(MpiOrder, OfTheSumsIsTheOneThatTheAlgorithmStates) {
   world.close();
 }
 
-/// The bits of the tree over the leaves, however they are shared out.
+/// The bits are those of the tree over the leaves, however the leaves are distributed.
 TEST(MpiOrder, OfLeavesIsCanonical) {
   World world;
   Progress progress({.spins_before_yield = 0});
@@ -37,7 +37,7 @@ TEST(MpiOrder, OfLeavesIsCanonical) {
   world.close();
 }
 
-/// As a user asks for it, by name and with everything else as it comes.
+/// The algorithm is requested by name, with default options, as users do.
 TEST(MpiOrder, OfTheTreeIsTheSingleProcessSum) {
   World world;
   Progress progress({.spins_before_yield = 0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How NCCL is found and checked, with libraries that pretend to be NCCL. No GPU is needed for it.
+// Tests how NCCL is found and checked, with fake libraries. It needs no GPU.
 #include "backends/nccl/nccl_library.hpp"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ namespace lockstep::backends {
 namespace {
 
 const std::string complete = LOCKSTEP_FAKE_NCCL;           // has the soname of the real one, libnccl.so.2
-const std::string without_functions = LOCKSTEP_POOR_NCCL;  // but for ncclGetVersion
+const std::string without_functions = LOCKSTEP_POOR_NCCL;  // has only ncclGetVersion
 
 void pretend(const char* version) { setenv("FAKE_NCCL_VERSION", version, 1); }
 
@@ -35,13 +35,13 @@ void expect_has(const std::string& text, std::initializer_list<const char*> part
   for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in: " << text;
 }
 
-/// Whether `expectations` hold in a process that has no NCCL yet; in this one, what a test has loaded stays.
+/// Evaluates expectations in a process that has not loaded NCCL, because a library stays loaded.
 [[noreturn]] void exit_after(const std::function<void()>& expectations) {
   expectations();
   std::exit(testing::Test::HasFailure() ? 1 : 0);
 }
 void hold_in_a_new_process(const std::function<void()>& expectations) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // starts this program again, with this test alone
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // restarts this program with this test alone
   EXPECT_EXIT(exit_after(expectations), testing::ExitedWithCode(0), "");
 }
 
@@ -109,7 +109,7 @@ TEST(NcclLibrary, IsTheSystemsOtherwise) {
       const NcclLibrary library = load_nccl("");
       EXPECT_GE(library.version, (NcclVersion{2, 19, 0}));
       EXPECT_STREQ(library.GetErrorString(ncclSuccess), "no error");
-    } catch (const Error& error) {  // there is none
+    } catch (const Error& error) {  // NCCL is not installed
       expect_has(error.message(), {"libnccl.so.2: ", "Install NCCL 2", "LOCKSTEP_NCCL_LIBRARY"});
     }
   });

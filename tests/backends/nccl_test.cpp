@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank on one GPU: what NCCL does with the calls. Skipped where there is no GPU.
+// Tests the calls to NCCL with one rank on one GPU. It is skipped without a GPU.
 #include "backends/nccl.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ NcclGroup alone() {
           }};
 }
 
-/// `count` elements on the GPU, with the bytes 0, 1, 2, …
+/// An array of `count` elements on the GPU, with the bytes 0, 1, 2, …
 class DeviceArray {
  public:
   DeviceArray(Communicator& communicator, Count count, DType dtype)
@@ -63,7 +63,7 @@ class DeviceArray {
   Buffer buffer_;
 };
 
-/// The exchange of one rank, and of one more that always calls a barrier where there are `others`.
+/// The exchange of one rank. With `others` there is another rank, which always calls a barrier.
 class Signatures : public Exchange {
  public:
   explicit Signatures(bool others = false) : others_(others) {}
@@ -86,7 +86,7 @@ class Signatures : public Exchange {
   std::vector<std::byte> all_;
 };
 
-/// With every type and operator, in and out of place. @pre one rank
+/// Checks every dtype and operator, in and out of place. @pre one rank
 void expect_all_reduces_keep_values(Communicator& c) {
   for (const DType dtype : contract::all_dtypes) {
     for (const ReduceOp op : contract::all_ops) {
@@ -252,7 +252,7 @@ TEST_F(Nccl, ARankOutsideTheGroupIsRefused) {
   EXPECT_THROW(make_nccl(group, progress()), Error);
 }
 
-/// Beside the fixture's communicator, of NCCL's own choice. Skipped in a build without a CUDA compiler.
+/// Has a tree-order communicator in addition to the fixture's. Skipped in a build without a CUDA compiler.
 class NcclTreeOrder : public Nccl {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many communicators, many ranks on a node, and a node whose ranks cannot share memory.
+// Tests many communicators, many ranks on a node, and a node whose ranks cannot share memory.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@
 namespace lockstep::backends {
 namespace {
 
-/// Of /proc/self/status, in KiB.
+/// Returns a field of /proc/self/status, in KiB.
 long long memory_of_this_process(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -29,7 +29,7 @@ long long memory_of_this_process(const std::string& field) {
   return -1;
 }
 
-/// All-reduces integers whose sums float holds. @return how many elements are wrong
+/// All-reduces integers whose sums are exact in float. @return the number of wrong elements
 int wrong_sums(Communicator& communicator, std::int64_t count) {
   const Allocation memory = communicator.allocate({count * 4});
   auto* values = static_cast<float*>(memory.data());
@@ -46,7 +46,7 @@ int wrong_sums(Communicator& communicator, std::int64_t count) {
 
 TEST(NodeSharing, ManyCommunicatorsAtOnceAllShareMemory) {
   World world;
-  const int number = world.size() > 8 ? 8 : 64;  // by 64 of 24 ranks half a minute passes
+  const int number = world.size() > 8 ? 8 : 64;  // 64 communicators of 24 ranks would take half a minute
   Progress progress(WaitPolicy{.spins_before_yield = 0});
   std::string said;
   const auto notice = [&said](std::string_view text) { said += text; };
@@ -71,7 +71,7 @@ TEST(NodeSharing, ManyCommunicatorsAtOnceAllShareMemory) {
   }
   EXPECT_EQ(said, "");
 #if defined(__SANITIZE_ADDRESS__)
-  constexpr int kibibytes = 4096;  // the sanitizer's own memory is counted as well
+  constexpr int kibibytes = 4096;  // includes the sanitizer's own memory
 #else
   constexpr int kibibytes = 1024;
 #endif
@@ -80,7 +80,7 @@ TEST(NodeSharing, ManyCommunicatorsAtOnceAllShareMemory) {
   world.close();
 }
 
-/// Lets this process open no more files while it lives.
+/// Prevents this process from opening files as long as the object exists.
 class NoMoreFiles {
  public:
   NoMoreFiles() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every algorithm adds in the order it states, over threads as ranks.
+// Every algorithm adds in its documented order, with threads as ranks.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -44,7 +44,8 @@ TEST(Order, OfTheTreeIsCanonicalAlsoOnManyRanks) {
   for (const int ranks : {11, 13, 16}) check(Algorithm::tree_order, ranks, 64);
 }
 
-/// On one node, by messages alone, and on nodes of equal and different sizes, laid out by core and by node.
+/// The ranks are on one node, on nodes of one rank each, or on nodes of equal and different sizes, laid out by core and
+/// by node.
 TEST(Order, OfLeavesIsCanonical) {
   for (const std::vector<int>& nodes :
        {std::vector{0}, std::vector{0, 0, 0}, std::vector{0, 1, 2}, std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1},
@@ -74,7 +75,7 @@ std::vector<T> converted(const std::vector<float>& values) {
   }
 }
 
-/// The sums that an all-reduce of random values leaves on rank 0.
+/// Returns the sums that an all-reduce of random values leaves on rank 0.
 template <typename T>
 std::vector<std::byte> sums(Algorithm algorithm, const ClusterShape& shape, DType dtype) {
   constexpr std::int64_t count = 5003;
@@ -114,7 +115,8 @@ TEST(Order, OfTheTreeGivesTheSameBitsInSharedMemoryAndByMessages) {
   expect_the_same_on_any_medium<bfloat16>(DType::bfloat16);
 }
 
-/// Without this the tests above could not fail. (On 7 ranks, folded neighbors happen to make the canonical tree.)
+/// If the order did not matter, the tests above could not fail. (On 7 ranks, folded neighbors happen to form the
+/// canonical tree.)
 TEST(Order, MattersForTheseData) {
   const auto inputs = stated_order::inputs_of(5, 1009);
   const auto canonical = stated_order::bits(stated_order::canonical_sums(inputs));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message of the program's own advances while lockstep waits in shared memory, where it needs no MPI itself.
+// A message of the program's own progresses while lockstep waits in shared memory, where it does not need MPI.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,13 +37,13 @@ int world_rank() {
   return rank;
 }
 
-/// How a rank waits, by name.
+/// The parameter is the name of a wait policy.
 class OwnMessage : public testing::TestWithParam<const char*> {
  protected:
   OwnMessage() : message_(std::size_t{16} << 20) {}
 
-  /// Ranks 0 and 1 send a message from the first to the second, and do `meanwhile` before they wait for it; rank 2 does
-  /// that alone. @return the median of the times that MPI_Wait took, the longer of the two ranks'; the same on all
+  /// Ranks 0 and 1 send a message from the first to the second, and call `meanwhile` before they wait for it; rank 2
+  /// only calls `meanwhile`. @return the median time in MPI_Wait, of the slower of the two ranks; the same on all
   Seconds wait_after(const std::function<void()>& meanwhile) {
     std::vector<double> times;
     for (int i = 0; i < repetitions; ++i) {
@@ -74,7 +74,7 @@ TEST_P(OwnMessage, TakesAtMostTwiceItsTimeBesideAWait) {
   Progress progress(make_wait_policy(GetParam(), 0));
   const auto communicator = make_communicator(group, progress, {});
   communicator->barrier().wait();
-  // The same on all ranks. Other processes only make it worse, so that one good attempt says that it can be done.
+  // The result is the same on all ranks. Other processes only add time, so one good attempt is sufficient proof.
   Seconds alone{};
   Seconds left{};
   for (int attempt = 0; attempt < attempts; ++attempt) {

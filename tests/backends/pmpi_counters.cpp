@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiling interface: these definitions take the place of the MPI library's, which stay reachable as PMPI_….
+// These definitions use MPI's profiling interface: they replace the MPI library's functions, which remain available as
+// PMPI_….
 #include "backends/pmpi_counters.hpp"
 
 #include <mpi.h>
@@ -26,7 +27,7 @@ Counters counters() { return counted; }
 using lockstep::pmpi::count_send;
 using lockstep::pmpi::counted;
 
-// NOLINTBEGIN(readability-function-size): so many parameters has MPI
+// NOLINTBEGIN(readability-function-size): MPI's functions have this many parameters
 #define COUNTED_SEND(name, parameters, arguments) \
   int MPI_##name parameters {                     \
     count_send(count, type);                      \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lockstep's own algorithms do to MPI, against what the simulator says of the same plans.
+// Compares the MPI calls of lockstep's own algorithms with the simulator's results for the same plans.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -25,7 +25,7 @@ using collectives::CollectiveDescription;
 using collectives::Schedule;
 
 constexpr std::int64_t width = sizeof(float);
-constexpr std::int64_t segments[] = {16, 251, 4096};  // elements
+constexpr std::int64_t segments[] = {16, 251, 4096};  // unit: elements
 
 std::vector<std::int64_t> counts(int ranks) { return {0, 1, ranks, ranks + 1, 97, 1009, 3001}; }
 
@@ -41,7 +41,7 @@ bool has_parts_out(CollectiveKind o) {
   return o == CollectiveKind::all_gather || o == CollectiveKind::all_to_all || o == CollectiveKind::gather;
 }
 
-/// One rank's buffers for one operation of `count` elements (of each part, where there are parts), not in place.
+/// One rank's buffers for one operation of `count` elements (of each part, if there are parts), not in place.
 struct Operands {
   Operands(CollectiveKind kind, Rank me, int ranks, std::int64_t count)
       : in(stated_order::input_of(me.value, has_parts_in(kind) ? count * ranks : count)),
@@ -69,14 +69,14 @@ void run(Communicator& c, CollectiveKind kind, Operands& operands) {
     case CollectiveKind::barrier: return c.barrier().wait();
     case CollectiveKind::send:
     case CollectiveKind::recv:
-    case CollectiveKind::all_gather_v:  // which messages these are is in schedule_test and operations_test
+    case CollectiveKind::all_gather_v:  // tested in schedule_test and operations_test
     case CollectiveKind::reduce_scatter_v:
     case CollectiveKind::all_to_all_v:
-    case CollectiveKind::reduce_then: break;  // MPI has none to compare it with
+    case CollectiveKind::reduce_then: break;  // MPI has no counterpart
   }
 }
 
-/// The schedule of each rank for what `run` does.
+/// Returns each rank's schedule for what `run` does.
 std::vector<Schedule> schedules(const Parameter& p, int ranks, std::int64_t count, std::int64_t segment) {
   std::vector<Schedule> all;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -91,7 +91,7 @@ std::vector<Schedule> schedules(const Parameter& p, int ranks, std::int64_t coun
   return all;
 }
 
-/// Every rank's plan of one block.
+/// Returns every rank's plan of one block.
 std::vector<collectives::Plan> plans_of(const std::vector<Schedule>& schedules, std::int64_t block) {
   std::vector<collectives::Plan> plans;
   plans.reserve(schedules.size());
@@ -99,7 +99,7 @@ std::vector<collectives::Plan> plans_of(const std::vector<Schedule>& schedules, 
   return plans;
 }
 
-/// Messages that the simulator saw move, in and out of one rank, over all blocks.
+/// Returns the simulator's number of messages from and to one rank, over all blocks.
 pmpi::Counters simulated_messages(const std::vector<Schedule>& schedules, Rank me) {
   pmpi::Counters expected;
   for (std::int64_t block = 0; block < schedules[0].size(); ++block) {
@@ -126,7 +126,7 @@ class MpiPlanOnTheWire : public testing::TestWithParam<Parameter> {
     for (const std::int64_t segment : segments) {
       collectives::Selection selection =
           collectives::forced({.algorithm = GetParam().algorithm, .segment = {segment * width}, .blocks_in_flight = 3});
-      selection.shared_memory = false;  // tree-order would not send messages where ranks share memory
+      selection.shared_memory = false;  // with shared memory, tree-order would send no messages
       const auto c = make_mpi_plan(world_.group(), progress_, {.selection = selection});
       body(*c, segment);
       c->close();
@@ -155,7 +155,7 @@ TEST_P(MpiPlanOnTheWire, SendsTheSimulatorsMessagesAndCallsNoCollectiveOfMpi) {
   });
 }
 
-/// The sums of one rank's block, in the simulator's order, on everybody's inputs.
+/// Expects the sums of one rank's block, in the simulator's order, of all ranks' inputs.
 void expect_folds(const collectives::Simulation& simulation, const Schedule& schedule, std::int64_t block, Rank me,
                   const std::vector<std::vector<float>>& inputs, const std::vector<float>& result, bool scattered) {
   const collectives::BlockView view = schedule.view(block);
@@ -199,7 +199,7 @@ TEST_P(MpiPlanSums, AreBitEqualToTheSimulatorsOrder) {
   });
 }
 
-/// The proof that the counters can see: without it the tests above could not fail.
+/// This proves that the counters work; without it the tests above could not fail.
 TEST(PmpiCounters, SeeTheMpiLibrarysCollectives) {
   World world;
   Progress progress({.spins_before_yield = 0});

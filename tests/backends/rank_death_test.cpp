@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a job one of whose ranks is killed: those that wait for it in shared memory are told who it was, and
-// nothing is left of any of them.
+// Tests a job one of whose ranks is killed. Ranks that wait for it in shared memory name it, and no process or memory
+// remains.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -84,8 +84,8 @@ TEST_P(RankDeathIn, IsToldByNameToWhoeverWaits) {
 INSTANTIATE_TEST_SUITE_P(, RankDeathIn, testing::Values("spin", "sleep"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-/// What is in /dev/shm but for the files of MPI libraries, which a killed rank leaves behind and their names tell. Of
-/// lockstep's nothing ever is, not even for a moment: its memory is nowhere in the file system.
+/// Returns the files in /dev/shm, except those of MPI libraries, which a killed rank leaves behind and which their
+/// names identify. lockstep never has files there, not even briefly, because its memory is not in the file system.
 std::set<std::string> named_memory() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -98,8 +98,8 @@ std::set<std::string> named_memory() {
   return names;
 }
 
-/// lockstep's memory that these processes have mapped, each by the device and inode that tell it from any other; what
-/// is not in the file system lives as long as somebody has mapped it or holds it open.
+/// Returns lockstep's memory that these processes have mapped, identified by device and inode. Memory that is not in
+/// the file system lives as long as a process has it mapped or open.
 std::set<std::string> mapped_memory(const std::vector<std::string>& process_ids) {
   std::set<std::string> found;
   for (const std::string& id : process_ids) {
@@ -124,14 +124,14 @@ std::vector<std::string> all_processes() {
   return ids;
 }
 
-/// Of these memories, those that any process still has mapped or open.
+/// Returns those of these memories that any process still has mapped or open.
 std::set<std::string> still_held(const std::set<std::string>& memories) {
   std::set<std::string> held;
   const std::set<std::string> mapped = mapped_memory(all_processes());
   std::set_intersection(memories.begin(), memories.end(), mapped.begin(), mapped.end(),
                         std::inserter(held, held.end()));
   for (const std::string& id : all_processes()) {
-    std::error_code gone;  // processes end while they are looked at
+    std::error_code gone;  // processes may end in the meantime
     for (std::filesystem::directory_iterator fd("/proc/" + id + "/fd", gone), end; !gone && fd != end;
          fd.increment(gone)) {
       struct stat status {};
@@ -149,7 +149,8 @@ unsigned number_from(const char* variable, unsigned otherwise) {
   return text == nullptr ? otherwise : static_cast<unsigned>(std::stoul(text));
 }
 
-/// Any rank at any instant: while MPI starts, while the ranks find each other, while they add up, while they close.
+/// The kill may hit any rank at any time: while MPI starts, while the ranks connect, while they reduce, while they
+/// close.
 TEST_F(RankDeath, LeavesNothingBehind) {
   const unsigned kills = number_from("LOCKSTEP_KILLS", 10);
   const unsigned seed = number_from("LOCKSTEP_KILL_SEED", std::random_device()());
@@ -171,7 +172,7 @@ TEST_F(RankDeath, LeavesNothingBehind) {
       for (const pid_t rank : alive()) ids.push_back(std::to_string(rank));
       return mapped_memory(ids);
     };
-    // The last one when there surely is some, however long MPI takes to start.
+    // The last kill waits until there is some memory, however long MPI takes to start.
     if (k + 1 == kills) becomes_true(60s, [&] { return !memory().empty() || job.has_ended(); });
     nameless.merge(memory());
     ASSERT_EQ(kill(alive().at(random() % ranks), SIGKILL), 0);
@@ -179,7 +180,7 @@ TEST_F(RankDeath, LeavesNothingBehind) {
         << "kill " << k << ", " << delay_ms << " ms after the ranks had started\n"
         << std::ifstream(folder() / "output").rdbuf();
     for (const pid_t left : alive()) kill(left, SIGKILL);
-    // With all ranks gone, mpiexec of Open MPI 4.1 now and then waits in PMIx_server_finalize for a lock of its own.
+    // After all ranks are gone, mpiexec of Open MPI 4.1 sometimes waits in PMIx_server_finalize for its own lock.
     if (!becomes_true(10s, [&] { return job.has_ended(); })) std::printf("after kill %u mpiexec itself hangs\n", k);
   }
   std::vector<std::string> made;

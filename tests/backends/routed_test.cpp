@@ -18,7 +18,7 @@ class Done : public Operation {
   bool order_after(Queue /*queue*/) override { return true; }
 };
 
-/// Notes what reaches it.
+/// Records the calls that it receives.
 class Notebook : public Communicator {
  public:
   Notebook(std::vector<std::string>& notes, std::string who, Progress& progress)

@@ -27,7 +27,7 @@ SelectionTable example() {
   return table;
 }
 
-/// The example with one piece of text replaced.
+/// Returns the example with one piece of text replaced.
 std::string spoilt(const std::string& piece, const std::string& replacement) {
   std::string text = format_selection_table(example());
   const auto at = text.find(piece);

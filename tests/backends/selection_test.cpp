@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The selection is rank 0's, on every rank.
+// Every rank uses rank 0's selection.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ using collectives::SelectionTable;
 using collectives::ShapeSummary;
 using collectives::TableEntry;
 
-/// A folder of this rank's own under the same relative name on all ranks, as on nodes that share no file system.
+/// Each rank has its own folder with the same relative file name, as on nodes without a common file system.
 class Agreement : public testing::Test {
  protected:
   void SetUp() override {
@@ -81,7 +81,7 @@ TEST_F(Agreement, OnlyRankZeroNeedsTheFile) {
   EXPECT_EQ(agreed_selection_table(world_.group(), "table.json"), expected);
 }
 
-/// What all ranks are told, which must be the same; rank 0's error arrives as the same on every rank.
+/// Returns the error, which must be the same on all ranks; rank 0's error is passed to every rank.
 std::string common_complaint(const World& world, const CommunicatorOptions& options, ErrorCode code) {
   std::string mine = "nothing was thrown";
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks that share memory promise beyond the contract: who does something else is named before data are touched,
-// who does not come is named at the deadline, and MPI is not called.
+// Tests what ranks that share memory promise beyond the contract: a rank that calls something else is named before data
+// change, a rank that does not come is named at the deadline, and MPI is not called.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class SharedMemory : public testing::Test {
   Progress progress_{{.spins_before_yield = 0}};
 };
 
-/// Elements in a communicator's memory, 0, 1, 2, ….
+/// Elements 0, 1, 2, … in a communicator's memory.
 struct Counting {
   Counting(Communicator& c, std::int64_t count) : memory(c.allocate({count * 4})), view(memory.as(DType::int32)) {
     std::iota(begin(), begin() + count, 0);
@@ -51,7 +51,7 @@ struct Counting {
   Buffer view;
 };
 
-/// The error of an operation; a success fails the test.
+/// Returns the error of an operation; a success fails the test.
 Error error_of(const std::function<Work()>& submit) {
   try {
     submit().wait();
@@ -62,14 +62,14 @@ Error error_of(const std::function<Work()>& submit) {
   return Error(ErrorCode::io, "nothing was thrown");
 }
 
-/// Whether this rank found `rank` at fault, or heard of it from one that did.
+/// Returns whether this rank found `rank` at fault, or was notified by one that did.
 bool names(const Error& error, int rank) {
   const std::vector<int>& peers = error.context().peers;
   return error.is_consequence() ? std::find(peers.begin(), peers.end(), rank) != peers.end()
                                 : peers == std::vector{rank};
 }
 
-/// Most ranks do one thing, the last another: all see it, and no data are touched.
+/// Most ranks call one operation, the last rank another. All detect it, and no data change.
 void expect_mismatch(Communicator& c, bool is_last, const std::function<Work(Buffer)>& most,
                      const std::function<Work(Buffer)>& last, const std::string& word) {
   Counting data(c, 1 << 16);

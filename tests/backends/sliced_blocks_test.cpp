@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the nccl back end cuts a buffer that it adds up in tree order.
+// Tests how the nccl back end splits a buffer that it reduces in tree order.
 #include "backends/nccl/sliced_blocks.hpp"
 
 #include <gtest/gtest.h>

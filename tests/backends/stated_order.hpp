@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Holds a communicator to the order of addition that its algorithm states: random float32 data, compared bit for bit.
+// Checks that a communicator adds in its algorithm's documented order: random float32 data, compared bit for bit.
 
 #include <gtest/gtest.h>
 
@@ -31,10 +31,11 @@ inline constexpr collectives::Algorithm all_algorithms[] = {collectives::Algorit
                                                             collectives::Algorithm::shared_memory,
                                                             collectives::Algorithm::hierarchical_tree_order};
 
-inline constexpr std::int64_t segments[] = {7, 64, 4096};  // elements
+inline constexpr std::int64_t segments[] = {7, 64, 4096};  // unit: elements
 inline std::vector<std::int64_t> counts(int ranks) { return {1, ranks, ranks + 1, 97, 1009, 5003}; }
 
-/// Both signs and seven orders of magnitude, so that sums in different orders differ; the same wherever it is drawn.
+/// Returns values of both signs and over seven orders of magnitude, so that sums in different orders differ. They are
+/// the same wherever they are drawn.
 inline std::vector<float> input_of(int rank, std::int64_t count) {
   std::mt19937 generator(static_cast<unsigned>(7919 * (rank + 1)));
   std::uniform_real_distribution<float> exponent(-3, 4);
@@ -52,7 +53,7 @@ inline std::vector<std::vector<float>> inputs_of(int ranks, std::int64_t count) 
   return inputs;
 }
 
-/// The sums in the order that the algorithm states, computed here.
+/// Returns the sums in the algorithm's documented order, computed here.
 inline std::vector<float> stated_sums(collectives::Algorithm algorithm, std::int64_t segment,
                                       const std::vector<std::vector<float>>& inputs) {
   const int ranks = static_cast<int>(inputs.size());
@@ -88,7 +89,7 @@ inline std::vector<float> all_reduced(Communicator& c, std::int64_t count) {
   return values;
 }
 
-/// The sums as the function of a reduce_then sees them, its operation in place or not.
+/// Returns the sums that the function of a reduce_then receives, with the operation in place or not.
 inline std::vector<float> reduced_then(Communicator& c, std::int64_t count, bool in_place) {
   std::vector<float> values = input_of(c.rank().value, count);
   std::vector<float> apart(in_place ? 0 : values.size());
@@ -107,7 +108,7 @@ inline std::vector<std::uint32_t> bits(const std::vector<float>& values) {
   return result;
 }
 
-/// @param c  runs `algorithm` with messages of `segment` elements
+/// @param c  a communicator that runs `algorithm` with messages of `segment` elements
 inline void check(Communicator& c, collectives::Algorithm algorithm, std::int64_t segment) {
   for (const std::int64_t count : counts(c.size())) {
     SCOPED_TRACE(std::string(name(algorithm)) + ", rank " + std::to_string(c.rank().value) + " of " +
@@ -124,7 +125,7 @@ inline void check(Communicator& c, collectives::Algorithm algorithm, std::int64_
   }
 }
 
-/// What the canonical tree over `leaves` random leaves comes to, of which this rank adds up its share by itself.
+/// Checks the result of the canonical tree over `leaves` random leaves, of which this rank adds up its own.
 /// @param where  memory for its sums, of `stride` elements each
 inline void check_leaves(Communicator& c, int leaves, std::int64_t count, bool in_place, const Buffer& where,
                          std::int64_t stride) {
@@ -146,7 +147,7 @@ inline void check_leaves(Communicator& c, int leaves, std::int64_t count, bool i
   ASSERT_EQ(bits({result, result + count}), bits(canonical_sums(inputs)));
 }
 
-/// For many numbers of leaves, in memory that is the program's and in the communicator's.
+/// Checks many numbers of leaves, in the program's memory and in the communicator's.
 inline void check_leaves(Communicator& c) {
   constexpr std::int64_t most = 50'021;
   constexpr int sums = 8;

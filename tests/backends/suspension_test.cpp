@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job that is stopped as a whole and goes on later, as a batch system does that lends its machines to others (SIGSTOP
-// and SIGCONT). Nobody has waited in between.
+// Tests a job that is stopped as a whole and continues later, as with a batch system that lends its machines to others
+// (SIGSTOP and SIGCONT). The time in between does not count as waiting.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ constexpr std::chrono::seconds longest_silence{1};
 constexpr std::chrono::milliseconds until_stopped{200};
 constexpr std::chrono::milliseconds stopped_for{1500};
 
-/// A process that stops these two and lets them go on. Only it runs in between.
+/// Forks a process that stops these two and lets them continue. Only it runs in between.
 pid_t suspend(const std::array<pid_t, 2>& ranks) {
   const pid_t child = fork();
   if (child != 0) return child;
@@ -33,7 +33,7 @@ pid_t suspend(const std::array<pid_t, 2>& ranks) {
   _exit(EXIT_SUCCESS);
 }
 
-/// How a rank waits, by name.
+/// The parameter is the name of a wait policy.
 class Suspension : public testing::TestWithParam<const char*> {};
 
 TEST_P(Suspension, IsNotWaitedFor) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Work promises, over ranks on one thread.
+// Tests the promises of Work, with ranks on one thread.
 #include "lockstep/comm/work.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Two ranks and a number of each.
+/// Two ranks, each with one number.
 struct Pair {
   Work submit(int rank) {
     const Buffer buffer{&values[static_cast<std::size_t>(rank)], {1}, DType::float32};

@@ -9,7 +9,7 @@ namespace {
 
 class AllReduce : public testing::TestWithParam<Algorithm> {
  protected:
-  /// Proves the algorithm in this trial and compares the order of addition with the one it claims.
+  /// Proves the algorithm in this trial and compares its order of addition with the documented one.
   static void prove(const Trial& trial, int ranks) {
     SCOPED_TRACE(testing::Message() << ranks << " ranks, " << trial.count.value << " elements");
     Simulation simulation = simulate(plans_of(trial, ranks, GetParam()), trial);
@@ -52,7 +52,7 @@ TEST_P(AllReduce, GivesTheNeutralElementWhereNobodyBringsAnything) { prove({.cou
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, AllReduce, testing::ValuesIn(all_algorithms), test_name);
 
-/// The order of addition of one element, in print.
+/// Returns the order of addition of one element as text.
 std::string order(Algorithm algorithm, int ranks, std::int64_t element = 0) {
   const Trial trial{.count = {ranks}, .in_place = true};
   const Simulation simulation = simulate(plans_of(trial, ranks, algorithm), trial);
@@ -78,7 +78,7 @@ TEST(DoubleTreeAllReduce, RankWithChildrenInOneTreeIsALeafOfTheOther) {
   for (int ranks = 3; ranks <= 64; ++ranks) {
     int busy_twice = 0;
     for (const Plan& plan : plans_of({.count = {2}, .in_place = true}, ranks, Algorithm::double_tree)) {
-      std::set<std::int64_t> halves;  // of the buffer that the rank gets from children
+      std::set<std::int64_t> halves;  // the halves of the buffer that the rank receives from children
       for (const Step& step : plan.steps)
         if (const auto* from_child = std::get_if<ReceiveReduce>(&step)) halves.insert(from_child->to.offset);
       if (halves.size() == 2) ++busy_twice;
@@ -99,8 +99,8 @@ TEST(TreeOrderAllReduce, AddsInTheLeftCompleteBinaryTree) {
   EXPECT_EQ(order(Algorithm::tree_order, 8), "((0+1)+(2+3))+((4+5)+(6+7))");
 }
 
-/// One order for all elements, and for every count: so blocks, segments and algorithms over other media may cut as they
-/// like.
+/// All elements and all counts have the same order, so blocks, segments and algorithms over other media may split the
+/// data in any way.
 TEST(TreeOrderAllReduce, HasOneOrderForAllElementsOfAllCounts) {
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (const std::int64_t count : {1, ranks, 1009}) {

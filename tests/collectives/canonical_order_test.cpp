@@ -34,7 +34,7 @@ TEST(CanonicalOrder, IsLeftComplete) {
   EXPECT_EQ(in_print(7), "(((0+1)+(2+3))+((4+5)+6))");
 }
 
-/// What the name promises: whoever holds an aligned power of two of the leaves can add them by himself.
+/// Every aligned block whose size is a power of two is a subtree, so a rank that has these leaves can add them alone.
 TEST(CanonicalOrder, HasEveryAlignedBlockAsASubtree) {
   Expressions e;
   for (int leaves = 1; leaves <= 40; ++leaves)
@@ -43,7 +43,7 @@ TEST(CanonicalOrder, HasEveryAlignedBlockAsASubtree) {
         std::vector<Expression> all;
         for (int i = 0; i < leaves; ++i) all.push_back(e.leaf(i));
         const Expression whole = canonical_tree_order(e, all);
-        // One leaf that stands for the block's sum in a tree with the block's place taken by it and neutral elements.
+        // In the tree, one leaf that stands for the block's sum, and neutral elements, take the block's place.
         std::vector<Expression> joined = all;
         joined[static_cast<std::size_t>(first)] = canonical_tree_order(
             e, std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size)));

@@ -50,7 +50,7 @@ TEST(Dependencies, MessagesWithOnePeerStartInOrder) {
 
 TEST(Dependencies, WhatFollowsIsLeftOut) {
   const auto d = dependencies({.steps = {Receive{1, out(0, 8)}, Reduce{out(0, 4), out(4, 4)}, Send{2, out(0, 8)}}});
-  EXPECT_EQ(d[2].done, Steps{1});  // step 1 waits for step 0
+  EXPECT_EQ(d[2].done, Steps{1});  // step 1 already waits for step 0
 }
 
 TEST(Dependencies, SignalIsSentAfterThoseThatCame) {

@@ -12,14 +12,14 @@
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
 
-/// All-reduces of more leaves than ranks: whatever the number of ranks, nodes and leaves, and however the data are
-/// reached, they add up in the canonical order over the leaves.
+/// Tests all-reduces with more leaves than ranks. For every number of ranks, nodes and leaves, and every way to access
+/// the data, they add in the canonical order over the leaves.
 namespace lockstep::collectives {
 namespace {
 
 constexpr int most_leaves = 16;
 
-/// A rank's leaves in a trial are the sums that it brings.
+/// In a trial, the leaves of a rank are the sums that it contributes.
 Trial trial_of(int leaves, int ranks, std::int64_t count, bool in_place) {
   Trial trial{.count = {count}, .in_place = in_place};
   for (const auto& nodes : shares_of_ranks(leaves, ranks)) trial.leaves.push_back(static_cast<int>(nodes.size()));
@@ -43,7 +43,7 @@ std::vector<Plan> plans_of_leaves(const Trial& trial, int leaves, Algorithm algo
   return plans;
 }
 
-/// The canonical order, with what ranks bring in the places of the nodes.
+/// Returns the canonical order, with the ranks' sums in the places of the nodes.
 Expression expected(Expressions& expressions, int leaves, int ranks) {
   std::vector<Expression> brought;
   std::vector<int> widths;
@@ -80,7 +80,7 @@ TEST(TreeNodes, AreTheFewestThatHaveAShare) {
   EXPECT_EQ(tree_nodes(5, Share{2, 0}), Nodes{});
 }
 
-/// Adding a share up leaf by leaf, as a rank does, comes to its nodes and adds within each as the tree does.
+/// Adding a rank's leaves one by one gives its nodes, and adds within each as the tree does.
 TEST(TreeNodes, OfEachBeginningOfAShareAreReachedByAddingNeighbors) {
   for (int leaves = 1; leaves <= most_leaves; ++leaves)
     for (int first = 0; first < leaves; ++first)
@@ -104,7 +104,7 @@ TEST(TreeNodes, OfEachBeginningOfAShareAreReachedByAddingNeighbors) {
       }
 }
 
-/// What ranks bring, put in the places of the leaves below it, is the tree over the leaves.
+/// If the ranks' sums replace the leaves below them, the result is the tree over the leaves.
 TEST(TreeNodes, OfAllRanksFoldAsTheLeavesDo) {
   for (int leaves = 1; leaves <= most_leaves; ++leaves)
     for (int ranks = 1; ranks <= leaves; ++ranks) {
@@ -146,7 +146,7 @@ TEST(LeafTree, AddsInTheCanonicalOrderInTheMemoryOfANode) {
             expect_canonical(leaves, ranks, count, in_place, Algorithm::hierarchical_tree_order, {}, reaches);
 }
 
-/// Ranks laid out by core and by node, on nodes of equal and of different sizes.
+/// The ranks are laid out by core and by node, on nodes of equal and of different sizes.
 TEST(LeafTree, AddsInTheCanonicalOrderOnSeveralNodes) {
   for (const ClusterShape& shape : equal_and_unequal_nodes())
     for (int leaves = shape.ranks(); leaves <= most_leaves; ++leaves)
@@ -158,7 +158,7 @@ TEST(LeafTree, AddsInTheCanonicalOrderOnSeveralNodes) {
                              reaches);
 }
 
-/// One after the other on one channel, among others and in every order.
+/// Operations follow each other on one channel, mixed with others, in every order.
 TEST(LeafTree, FollowsAndIsFollowedByOthers) {
   for (int leaves = 1; leaves <= most_leaves; ++leaves)
     for (int ranks = 1; ranks <= leaves; ++ranks)

@@ -7,7 +7,7 @@
 #include "collectives/proof/matching.hpp"
 #include "collectives/trials.hpp"
 
-/// Spoils right plans in every possible way of a kind and sees that the simulator notices each.
+/// Changes correct plans in every possible way of a kind and checks that the simulator detects each change.
 namespace lockstep::collectives {
 namespace {
 
@@ -28,8 +28,8 @@ std::ostream& operator<<(std::ostream& out, const Subject& s) {
              << static_cast<int>(s.reaches.back());
 }
 
-/// Operations of ranks that share memory: on one node, and all-reduces on several. Where data are staged, other
-/// operations than all-reduce wait for more than they need, so that one plan serves any reach of the others.
+/// Adds operations of ranks that share memory: on one node, and all-reduces on several. With staged data, operations
+/// other than all-reduce wait for more than necessary, so that one plan works for any reach of the other ranks.
 void add_shared(int ranks, std::vector<Subject>& all) {
   Subject subject({}, ranks, Algorithm::shared_memory);
   subject.trial.root = {1};
@@ -43,7 +43,7 @@ void add_shared(int ranks, std::vector<Subject>& all) {
   }
   for (const CollectiveKind kind : {CollectiveKind::all_gather_v, CollectiveKind::reduce_scatter_v}) {
     Subject parts = subject;
-    parts.trial = with_parts({.kind = kind, .count = {4}}, ranks, 4);  // whose part is empty need not be awaited
+    parts.trial = with_parts({.kind = kind, .count = {4}}, ranks, 4);  // a rank with an empty part need not be awaited
     all.push_back(parts);
   }
   subject.trial.kind = CollectiveKind::all_reduce;
@@ -108,7 +108,7 @@ std::vector<Subject> subjects() {
   return all;
 }
 
-/// Whether the simulator, or the comparison with the right results, sees a difference.
+/// Returns whether the simulator, or the comparison with the correct results, detects a difference.
 class Detector {
  public:
   explicit Detector(const Subject& subject)
@@ -213,19 +213,20 @@ TEST(Mutation, AFunctionAppliedTwiceIsDetected) {
   }
 }
 
-/// In a barrier of other than a power of two ranks some signals tell more than anybody needs, and need not wait.
-/// Neutral elements may be added at any time.
+/// In a barrier of a number of ranks that is not a power of two, some signals say more than necessary and need not
+/// wait. Neutral elements may be added at any time.
 bool every_dependency_matters(const Subject& subject) {
   if (!subject.trial.leaves.empty() && subject.trial.leaves.back() == 0) return false;
   return subject.trial.kind != CollectiveKind::barrier || (subject.ranks & (subject.ranks - 1)) == 0;
 }
 
-/// To publish or to await a little earlier or later than needed is not always wrong.
+/// Publishing or awaiting slightly earlier or later than necessary is not always wrong.
 bool only_synchronizes(const Step& step) {
   return std::holds_alternative<Publish>(step) || std::holds_alternative<Await>(step);
 }
 
-/// Where a part is empty, one that has been sent may make room for another of the same length: the sends are the same.
+/// If a part is empty, a part that was sent may be replaced by another of the same length, because the sends are the
+/// same.
 bool are_the_same_send(const Step& a, const Step& b) {
   const auto* first = std::get_if<Send>(&a);
   const auto* second = std::get_if<Send>(&b);

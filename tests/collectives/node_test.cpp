@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of ranks that share memory, and hierarchical ones.
+// Tests collectives of ranks that share memory, and hierarchical ones.
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/hierarchical.hpp"
@@ -12,12 +12,12 @@
 namespace lockstep::collectives {
 namespace {
 
-/// All ranks alike, or every other one.
+/// The reach is the same for all ranks, or alternates.
 const std::vector<Reaches> every_reach = {
     {Reach::direct}, {Reach::staged}, {Reach::direct, Reach::staged}, {Reach::pulled}};
 const std::vector<Reaches> by_slices = {{Reach::direct}, {Reach::staged}, {Reach::staged, Reach::direct}};
 
-/// Proves an all-reduce and compares the order of addition with the one it claims.
+/// Proves an all-reduce and compares its order of addition with the documented one.
 void prove(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShape& shape, const Reaches& reach) {
   SCOPED_TRACE(testing::Message() << name(algorithm) << ", " << ranks << " ranks on " << shape.nodes() << " nodes, "
                                   << trial.count.value << " elements, reach " << static_cast<int>(reach.front()));
@@ -104,7 +104,7 @@ TEST(SharedMemory, BarrierEndsAfterAllHaveBegun) {
   }
 }
 
-/// Several all-reduces in place, one after the other, that use `areas` staging areas in turn.
+/// Returns several successive all-reduces in place, which use `areas` staging areas in turn.
 Plan succession(Rank me, int ranks, Count count, int operations, int areas) {
   Plan all;
   all.staging = {areas * count.value};
@@ -135,7 +135,7 @@ FaultKind fault_of_succession(int ranks, int areas) {
 
 TEST(PullAllReduce, NeedsTwoStagingAreasInSuccessionAndNoMore) {
   for (const int ranks : {2, 3, 4, 8}) {
-    // The sum of sums holds every leaf more than once: whatever is wrong with the plans themselves is found before.
+    // The sum of sums contains every leaf more than once; errors in the plans themselves are found before.
     EXPECT_EQ(fault_of_succession(ranks, 2), FaultKind::doubled);
     EXPECT_EQ(fault_of_succession(ranks, 1), FaultKind::race);
   }

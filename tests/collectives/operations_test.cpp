@@ -9,7 +9,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// In place for all rank counts; out of place, which differs by one copy, for the smaller ones.
+/// Returns in place for all rank counts, and out of place, which differs by one copy, only for the smaller ones.
 std::vector<bool> placements(int ranks) { return ranks <= 17 ? std::vector{true, false} : std::vector{true}; }
 
 TEST(BinomialBroadcast, ReachesAllRanksFromEveryRoot) {
@@ -32,7 +32,7 @@ TEST(RingAllGather, PutsEveryPartInItsPlace) {
       }
 }
 
-/// Proves a reduce-scatter and compares the order of addition with the one it claims.
+/// Proves a reduce-scatter and compares its order of addition with the documented one.
 void prove_reduce_scatter(const Trial& trial, int ranks) {
   SCOPED_TRACE(testing::Message() << ranks << " ranks, " << trial.count.value << " elements");
   Simulation simulation = simulate(plans_of(trial, ranks), trial);
@@ -74,7 +74,7 @@ TEST(RingReduceScatter, KeepsScratchToTwoParts) {
   EXPECT_EQ(ring_reduce_scatter({0}, 8, {100}, {.leaves = 0}).scratch, Count{200});
 }
 
-/// Proves a reduce and compares the order of addition with the one it claims.
+/// Proves a reduce and compares its order of addition with the documented one.
 void prove_reduce(const Trial& trial, int ranks) {
   SCOPED_TRACE(testing::Message() << ranks << " ranks, root " << trial.root.value << ", " << trial.count.value
                                   << " elements");
@@ -169,7 +169,7 @@ TEST(BinomialGatherAndScatter, KeepScratchToTwoSegments) {
     }
 }
 
-/// Equal parts, different ones, all empty but a few, and parts of which none is empty.
+/// The parts are equal, different, empty except for a few, or different without empty ones.
 TEST(PartsOfDifferentLengths, ArriveByMessages) {
   for (const CollectiveKind kind :
        {CollectiveKind::all_gather_v, CollectiveKind::reduce_scatter_v, CollectiveKind::all_to_all_v})
@@ -202,7 +202,7 @@ TEST(PartsOfDifferentLengths, AreChecked) {
   ASSERT_TRUE(simulate(plans, trial).fault);
 }
 
-/// An empty message tells that there is nothing: without it nobody would learn that the other end expects something.
+/// An empty message says that there is no data; without it, no rank would learn that the other end expects something.
 TEST(PairwiseAllToAllV, HasAMessageForEveryPair) {
   const Trial trial{.kind = CollectiveKind::all_to_all_v, .count = {1}, .parts = std::vector<std::int64_t>(16)};
   for (const Plan& plan : plans_of(trial, 4)) EXPECT_EQ(traffic(plan, 1).messages, 3);
@@ -217,7 +217,7 @@ TEST(PairwiseAllToAll, PutsEveryPartInItsPlace) {
     }
 }
 
-/// Each part is of the rank it comes from, but the one that the sender meant for another.
+/// Each part comes from the correct rank, but the sender meant one of them for another rank.
 TEST(PairwiseAllToAll, SendingAnotherRanksPartIsAFault) {
   const Trial trial{.kind = CollectiveKind::all_to_all, .count = {4}};
   std::vector<Plan> plans = plans_of(trial, 3);

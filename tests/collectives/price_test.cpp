@@ -32,8 +32,8 @@ TEST(Price, OfDividingAllReducesIsTheFormula) {
     }
 }
 
-/// Of the 5 that a message takes at least, it keeps the ports busy for 1 only. Where the number of ranks is no power of
-/// two, those that have folded in others begin later, and their messages meet others in the ports.
+/// Of the minimum time of 5, a message occupies the ports for only 1. If the number of ranks is not a power of two, the
+/// ranks that have folded in others begin later, and their messages meet others in the ports.
 TEST(Price, OfLargerRadicesIsTheFormulaForPowersOfTwoWhereAddingIsFree) {
   constexpr Rates waiting{.alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .wire_seconds = 4};
   constexpr CostModel links{.local = {5, 0.25, 4}, .remote = {5, 0.25, 4}};
@@ -57,7 +57,7 @@ TEST(Price, OfOtherAllReducesIsBoundedByTheNextDividingOne) {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::halving_doubling})
     for (int ranks = 1; ranks <= 64; ++ranks)
       for (const std::int64_t count : {64 * ranks - 1, 64 * ranks - ranks / 2, 1009}) {
-        const std::int64_t divisor = algorithm == Algorithm::ring ? ranks : 64;  // a multiple of any power of two here
+        const std::int64_t divisor = algorithm == Algorithm::ring ? ranks : 64;  // multiple of every power of two here
         const std::int64_t rounded = (count + divisor - 1) / divisor * divisor;
         const double bound = all_reduce_seconds(algorithm, ranks, {rounded * element_bytes}, alike(rates));
         EXPECT_LE(all_reduce_price(algorithm, ranks, count), bound + tolerance(bound));
@@ -85,7 +85,7 @@ TEST(Price, OfTheTreeOrderIsTheFormulaForPowersOfTwo) {
 TEST(Price, OfTheTreeOrderIsNearItsEstimate) {
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (const std::int64_t count : {1, 64, 64 * ranks, 64 * 1009}) {
-      const std::int64_t rounded = (count + 63) / 64 * 64;  // a multiple of any power of two here
+      const std::int64_t rounded = (count + 63) / 64 * 64;  // a multiple of every power of two here
       const double estimate = tree_order_all_reduce_seconds(ranks, {rounded * element_bytes}, alike(rates));
       const double price = all_reduce_price(Algorithm::tree_order, ranks, count);
       EXPECT_LE(price, 1.1 * estimate) << ranks << " ranks, " << count << " elements";
@@ -119,7 +119,7 @@ TEST(Price, OfTheOtherOperationsIsTheFormula) {
   }
 }
 
-/// All messages of an all-to-all are under way at a time.
+/// All messages of an all-to-all are under way at once.
 TEST(Price, OfAnAllToAllWaitsForTheWireOnce) {
   constexpr Rates waiting{.alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .wire_seconds = 4};
   constexpr CostModel links{.local = {5, 0.25, 4}, .remote = {5, 0.25, 4}};
@@ -130,7 +130,7 @@ TEST(Price, OfAnAllToAllWaitsForTheWireOnce) {
   }
 }
 
-/// Four ranks of a node each send one message to the other node: side by side but for the bytes.
+/// Four ranks of a node each send one message to the other node; only their bytes share the link.
 TEST(Price, OfALinkThatTheRanksOfANodeShare) {
   const Range whole{Memory::output, 0, 100};
   std::vector<Plan> plans;
@@ -141,21 +141,21 @@ TEST(Price, OfALinkThatTheRanksOfANodeShare) {
   EXPECT_DOUBLE_EQ(run(plans, 1, links, shape).seconds, 10 + 4 * 100 * 0.01);
 }
 
-/// Halving-doubling on two nodes of four: two exchanges inside the node, the smallest one across.
+/// Halving-doubling on two nodes of four has two exchanges inside the node, and the smallest one between nodes.
 TEST(Price, DistinguishesLinksInsideAndBetweenNodes) {
   constexpr double n = 4096;
   const CostModel cluster{.local = {1, 0.001}, .remote = {10, 0.01}};
   const ClusterShape shape{{0, 0, 0, 0, 1, 1, 1, 1}};
   const Trial trial{.count = {1024}, .in_place = true};
   const double seconds = run(plans_of(trial, 8, Algorithm::halving_doubling), element_bytes, cluster, shape).seconds;
-  // Each time the last of a node's ranks has waited for the others' bytes. Handing back, the first ones meanwhile go on
-  // inside the node, where those that come last find their partners' ports free.
+  // In each exchange, the last of a node's ranks has waited for the others' bytes. In the all-gather phase, the first
+  // ranks meanwhile continue inside the node, where the last ones find their partners' ports free.
   const double expected = 2 * ((1 + n / 2 * 0.001) + (1 + n / 4 * 0.001) + (10 + 4 * n / 8 * 0.01));
   EXPECT_NEAR(seconds, expected, 0.1 * expected);
 }
 
 TEST(Price, OfOnePortForEachDirection) {
-  // A rank that sends to two others does so one after the other.
+  // A rank that sends to two others sends one message after the other.
   const Range whole{Memory::output, 0, 100};
   const std::vector<Plan> plans{
       {{Send{1, whole}, Send{2, whole}}, {}}, {{Receive{0, whole}}, {}}, {{Receive{0, whole}}, {}}};
@@ -179,8 +179,8 @@ TEST(Traffic, IsTheSameForEveryRankOfARing) {
   }
 }
 
-/// A rank between parent and two children in one tree sends three halves of the buffer there, and one as a leaf of the
-/// other tree.
+/// A rank between its parent and two children in one tree sends three halves of the buffer there, and one as a leaf of
+/// the other tree.
 TEST(Traffic, OfTheDoubleTreeIsBalanced) {
   for (int ranks = 2; ranks <= 64; ++ranks) {
     const Trial trial{.count = {64}, .in_place = true};

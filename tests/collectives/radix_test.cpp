@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Halving-doubling and recursive doubling in larger groups: proofs, sums and rounds.
+// Tests halving-doubling and recursive doubling in larger groups: proofs, sums and rounds.
 #include <gtest/gtest.h>
 
 #include "collectives/choice/cost.hpp"
@@ -15,7 +15,7 @@ std::vector<Plan> plans_with(const Trial& trial, int ranks, Algorithm algorithm,
   return plans_of(trial, ranks, algorithm, {}, {Reach::direct}, radix);
 }
 
-/// Simulates, and holds the sums to the order that radix 2 has.
+/// Simulates a trial and expects the order of addition of radix 2.
 void expect_right(Algorithm algorithm, const Trial& trial, int ranks, int radix) {
   Simulation simulation = simulate(plans_with(trial, ranks, algorithm, radix), trial);
   ASSERT_TRUE(is_right(simulation)) << ranks << " ranks, radix " << radix << ", " << trial.count.value << " elements";
@@ -58,7 +58,7 @@ TEST(RadixTraffic, HasFewRoundsOfManyMessages) {
   EXPECT_EQ(messages(Algorithm::recursive_doubling, 64, 2), 6);
   EXPECT_EQ(messages(Algorithm::recursive_doubling, 64, 4), 3 * 3);
   EXPECT_EQ(messages(Algorithm::recursive_doubling, 64, 8), 2 * 7);
-  EXPECT_EQ(messages(Algorithm::recursive_doubling, 64, 32), 2 * 7);  // groups of nearly equal size
+  EXPECT_EQ(messages(Algorithm::recursive_doubling, 64, 32), 2 * 7);  // the groups have nearly equal sizes
   EXPECT_EQ(messages(Algorithm::recursive_doubling, 64, 64), 63);
   EXPECT_EQ(messages(Algorithm::halving_doubling, 64, 8), 2 * 2 * 7);
 }

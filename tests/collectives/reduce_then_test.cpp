@@ -11,7 +11,7 @@ namespace {
 
 const std::vector<Reaches> reaches = {{Reach::direct}, {Reach::staged}, {Reach::staged, Reach::direct}};
 
-/// Proves a reduce_then and compares the order of addition with that of the all-reduce that it stands for.
+/// Proves a reduce_then and compares its order of addition with that of the corresponding all-reduce.
 void prove_then(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShape& shape = {},
                 const Reaches& reach = {Reach::direct}) {
   SCOPED_TRACE(testing::Message() << name(algorithm) << ", " << ranks << " ranks on " << shape.nodes() << " nodes, "
@@ -91,7 +91,7 @@ TEST(ReduceThenInAHierarchy, IsRightOnEqualAndUnequalNodes) {
             prove_then(reduce_then_of(count, in_place), shape.ranks(), algorithm, shape, reach);
 }
 
-/// How many elements each rank applies the function to.
+/// Returns to how many elements each rank applies the function.
 std::vector<std::int64_t> shares(int ranks, Algorithm algorithm, const ClusterShape& shape = {}) {
   std::vector<std::int64_t> result;
   for (const Plan& plan : plans_of(reduce_then_of(1009, true), ranks, algorithm, shape)) {
@@ -167,7 +167,7 @@ TEST(ReduceThenFault, AFunctionAppliedBeforeTheSumIsComplete) {
   }
 }
 
-/// All the same on all ranks, and yet a step of an optimizer would have been made twice.
+/// The results are the same on all ranks, but an optimizer's step would have been made twice.
 TEST(ReduceThenFault, AFunctionAppliedToTheSameElementsOnEveryRank) {
   const Trial trial = reduce_then_of(8, true);
   std::vector<Plan> plans;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model and its formulas at scale, against the simulator.
+// Compares the cost model and its formulas with the simulator, for many ranks.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -45,9 +45,9 @@ Selection on(const ClusterShape& shape, const CostModel& messages) {
   return selection_on(shape, {.prices = {.messages = messages, .shared_memory = memory}});
 }
 
-constexpr Bytes whole{std::int64_t{1} << 40};  // a segment that no buffer exceeds
+constexpr Bytes whole{std::int64_t{1} << 40};  // larger than any buffer
 
-/// In one block.
+/// Predicts the time for one block.
 double predicted(Algorithm algorithm, int radix, const EqualNodes& cluster, std::int64_t count,
                  const CostModel& messages) {
   const Choice choice{algorithm, whole, 1, radix};
@@ -73,7 +73,7 @@ TEST(PriceAtScale, OfDividingAllReducesIsTheFormula) {
     }
 }
 
-/// A ring has O(p²) steps over all ranks: few rank counts.
+/// A ring has O(p²) steps over all ranks, so only few rank counts are tested.
 TEST(PriceAtScale, OfADividingRingIsTheFormula) {
   for (const int ranks : {100, 257, 1024}) {
     const std::int64_t count = 2 * ranks;
@@ -107,8 +107,8 @@ Step moved(Step step, std::int64_t offset) {
   return step;
 }
 
-/// Several blocks' plans as one. Messages between two ranks are posted in the order of a plan, so the blocks take turns
-/// step by step.
+/// Merges the plans of several blocks. Messages between two ranks are posted in the order of a plan, so the blocks
+/// alternate step by step.
 std::vector<Plan> in_flight_together(const std::vector<Plan>& block, int blocks, std::int64_t count) {
   std::vector<Plan> all(block.size());
   for (std::size_t rank = 0; rank < block.size(); ++rank)
@@ -134,7 +134,7 @@ TEST(PriceOfBlocks, IsTheirSumWhereAddingIsFree) {
     }
 }
 
-/// All of them in flight at a time, as many as the prediction is told.
+/// All blocks are in flight at once, and the prediction knows their number.
 TEST(PriceOfBlocks, IsAboutThePrediction) {
   constexpr std::int64_t count = 64;
   constexpr CostModel on_the_wire{.local = {5, 0.25, 4}, .remote = {5, 0.25, 4}};
@@ -163,14 +163,14 @@ TEST(PriceOfBlocks, IsAtMostTheirSum) {
     }
 }
 
-/// With γ, with a latency that is the wire's, and with nothing but bytes, of which the links are the limit.
+/// The clusters have a cost of addition γ, a latency that is the wire's, or only bytes, whose limit is the links.
 constexpr std::array clusters{
     CostModel{.local = {1, 0.03125}, .remote = {5, 0.25}, .gamma_seconds_per_byte = 0.125},
     CostModel{.local = {1, 0.03125}, .remote = {5, 0.25, 4}},
     CostModel{.local = {0, 0.03125}, .remote = {0, 0.25}},
 };
 
-/// Holds the simulated price to `least` … `most` times the predicted one, in each of `clusters`.
+/// Expects the simulated price to be `least` … `most` times the predicted one, in each of `clusters`.
 void expect_near(Algorithm algorithm, std::span<const int> radices, const EqualNodes& nodes, double least,
                  double most) {
   const std::int64_t count = 64L * nodes.ranks();
@@ -193,7 +193,7 @@ constexpr std::array exchanges{Algorithm::halving_doubling, Algorithm::recursive
 constexpr std::array exchanges_of_lanes{Algorithm::hierarchical_halving_doubling,
                                         Algorithm::hierarchical_recursive_doubling};
 
-/// A rank that is done early goes on while others still use the link: the prediction waits for them.
+/// A rank that finishes early continues while others still use the link, but the prediction waits for them.
 TEST(PriceOnNodes, OfExchangesIsPredictedForPowersOfTwo) {
   for (const Algorithm algorithm : exchanges)
     for (const EqualNodes nodes : {EqualNodes{2, 8}, {4, 2}, {8, 8}})
@@ -210,7 +210,7 @@ TEST(PriceOnNodes, OfExchangesIsAboutThePredictionElsewhere) {
       expect_near(algorithm, some_radices, nodes, 0.45, 1.4);
 }
 
-/// Exact where nothing but the link takes time, and the nodes are a power of two.
+/// The prediction is exact if only the link takes time and the number of nodes is a power of two.
 TEST(PriceOnNodes, OfLanesIsPredicted) {
   for (const Algorithm algorithm : exchanges_of_lanes) {
     for (const EqualNodes nodes : {EqualNodes{2, 8}, {8, 8}}) {
@@ -228,7 +228,7 @@ TEST(PriceOnNodes, OfLanesIsPredicted) {
     expect_near(Algorithm::hierarchical_ring, no_radix, nodes, 0.85, 1);
 }
 
-/// A ring's latencies inside nodes are priced like those between them, and ports idle in a tree.
+/// A ring's latencies inside nodes are priced like those between nodes, and in a tree ports are idle.
 TEST(PriceOnNodes, OfRingsAndTreesIsBounded) {
   for (const EqualNodes nodes : {EqualNodes{2, 8}, {3, 5}, {12, 6}}) {
     expect_near(Algorithm::ring, no_radix, nodes, 0.75, 1);
@@ -237,7 +237,7 @@ TEST(PriceOnNodes, OfRingsAndTreesIsBounded) {
   }
 }
 
-/// The reason for the model: who is first by it is not far from first in the simulation.
+/// This is the purpose of the model: its fastest algorithm is close to the fastest in the simulation.
 TEST(PriceOnNodes, PutsAlgorithmsInTheirOrder) {
   for (const EqualNodes nodes : {EqualNodes{16, 1}, {2, 8}, {8, 8}, {5, 8}})
     for (const std::int64_t count : {16, 4096, 1 << 18}) {

@@ -65,7 +65,7 @@ TEST(Schedule, RangesOfAPlanStayInsideOnePart) {
   }
 }
 
-/// Parts of all sorts: much longer than a block, shorter, a little longer than a multiple, and empty.
+/// The parts are much longer than a block, shorter, slightly longer than a multiple of it, or empty.
 const std::vector<std::int64_t> odd_parts[] = {{0, 3, 1000, 17}, {0, 0, 0, 0},    {8, 8, 8, 8},    {1, 0, 0, 65},
                                                {7, 8, 9, 31},    {4096, 1, 2, 3}, {70, 71, 72, 73}};
 
@@ -106,7 +106,7 @@ TEST(Schedule, CoversPartsOfDifferentLengthsExactlyInFewStretches) {
       }
 }
 
-/// All blocks as one rank's messages: how many elements it sends to another, one message after the other.
+/// Returns the lengths of the messages that one rank sends to another, over all blocks.
 std::vector<std::int64_t> sent_to(const Schedule& schedule, int peer) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t b = 0; b < schedule.size(); ++b)
@@ -128,7 +128,7 @@ Schedule of_pairs(int me, const std::vector<std::int64_t>& sent, const std::vect
                        Algorithm::shared_memory, {8});
 }
 
-/// Whatever two ranks believe about what one sends to the other: they do not agree about every message.
+/// For any two different counts that two ranks assume for a transfer, at least one message differs.
 TEST(Schedule, MessagesOfAnAllToAllVTellAnyTwoCountsApart) {
   std::vector<std::vector<std::int64_t>> seen;
   for (const std::int64_t count : {0, 1, 7, 8, 9, 15, 16, 17, 24, 511, 512, 513, 1000, 5000, 5001}) {

@@ -174,7 +174,8 @@ TEST(UsefulRadices, GoUpToTheRanksThatExchange) {
   EXPECT_EQ(useful_radices(CollectiveKind::broadcast, Algorithm::ring, one_on_each(1024)), Radices({2}));
 }
 
-/// Several messages in the time of one latency pay where a message is mostly on its way, and the buffer is small.
+/// Several messages within one latency are worthwhile if messages spend most of their time on the wire and the buffer
+/// is small.
 TEST(Choose, TakesALargeRadixWhereTheWireIsWhatTakesTime) {
   Selection selection{.shape = one_on_each(1024)};
   const auto chosen = [&](std::int64_t bytes) { return choose(selection, CollectiveKind::all_reduce, {bytes}).choice; };
@@ -207,7 +208,7 @@ TEST(Choose, HasTwoBlocksInFlightThroughSharedMemory) {
   EXPECT_EQ(in_flight({.algorithm = Algorithm::ring, .blocks_in_flight = 4}, two_on_one), 4);
 }
 
-/// Ranks of `nodes` nodes, as many on each.
+/// Returns the shape of `nodes` nodes with the same number of ranks each.
 ClusterShape nodes_of(int nodes, int ranks_per_node) {
   ClusterShape shape;
   for (int rank = 0; rank < nodes * ranks_per_node; ++rank) shape.node_of_rank.push_back(rank / ranks_per_node);
@@ -335,8 +336,8 @@ TEST(Prediction, OfOneBlockIsTheClosedFormula) {
   }
 }
 
-/// Eight lanes through one link: what leaves a node takes as long as if one rank sent all of it. Rings and trees have
-/// the link to themselves, unless neighbors in rank are on different nodes.
+/// Eight lanes share one link, so data that leave a node take as long as if one rank sent them all. Rings and trees
+/// have the link for themselves, unless neighbors in rank are on different nodes.
 TEST(Prediction, SharesTheLinkOfANode) {
   constexpr Prices prices{.messages = {.local = {0, 0}, .remote = {0, 1}}};
   const ShapeSummary two_of_eight{2, 16, 8, 8};
@@ -388,7 +389,7 @@ TEST(Prediction, OfAnEmptyBufferOrOneRankIsFinite) {
   }
 }
 
-/// One model: what is listed is what is chosen by.
+/// The list and the choice use the same model.
 TEST(PricedCandidates, BeginWithTheChoice) {
   for (const ShapeSummary& shape : {two_on_one, eight_on_two, one_on_each(64), ShapeSummary{128, 1024, 8, 8}})
     for (const std::int64_t bytes : {4, 1 << 10, 1 << 20, 100 << 20}) {

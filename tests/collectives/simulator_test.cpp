@@ -21,13 +21,13 @@ FaultKind fault_of(const std::vector<Plan>& plans, const Trial& trial = all_redu
   return simulation.fault->kind;
 }
 
-/// Two ranks that do the same with each other.
+/// Returns the plans of two ranks that do the same with each other.
 std::vector<Plan> both(const std::function<std::vector<Step>(int peer)>& steps, Count scratch_count = {}) {
   return {{steps(1), scratch_count}, {steps(0), scratch_count}};
 }
 
 TEST(Simulator, SendsThatAwaitEachOtherAreADeadlock) {
-  // Each send must be done before the buffer is added to, and is done only when the peer receives.
+  // Each send must complete before its buffer is added to, but completes only when the peer receives.
   EXPECT_EQ(fault_of(both([](int peer) -> std::vector<Step> {
               return {Send{peer, output(0, 4)}, ReceiveReduce{peer, output(0, 4), output(0, 4)}};
             })),
@@ -52,7 +52,7 @@ TEST(Simulator, MalformedStepsAreFaults) {
 TEST(Simulator, ReadingWhatWasNotWrittenIsAFault) {
   const Plan reads_scratch{{Reduce{output(0, 4), scratch(0, 4)}}, {4}};
   EXPECT_EQ(fault_of({reads_scratch}), FaultKind::unwritten);
-  EXPECT_EQ(fault_of({Plan{}}, {.count = {4}}), FaultKind::unwritten);  // out of place, and nobody copies
+  EXPECT_EQ(fault_of({Plan{}}, {.count = {4}}), FaultKind::unwritten);  // out of place, and no rank copies
 }
 
 TEST(Simulator, AddingDifferentElementsIsAFault) {
@@ -77,7 +77,7 @@ TEST(Simulator, MessageWithoutEffectIsAFault) {
 }
 
 TEST(Simulator, AnotherOrderOnAnotherRankIsAFault) {
-  // Each rank sends its contribution to the two others and adds what comes in the order of its own choice.
+  // Each rank sends its contribution to the two others and adds the received ones in an order of its own choice.
   const auto plan = [](int first, int second) {
     return Plan{{Copy{scratch(0, 4), output(0, 4)}, Send{first, scratch(0, 4)}, Send{second, scratch(0, 4)},
                  ReceiveReduce{first, output(0, 4), output(0, 4)}, ReceiveReduce{second, output(0, 4), output(0, 4)}},
@@ -87,7 +87,7 @@ TEST(Simulator, AnotherOrderOnAnotherRankIsAFault) {
 }
 
 TEST(Simulator, BarrierThatDoesNotWaitIsAFault) {
-  // Round 1 signals without having heard of round 0.
+  // Round 1 signals before it has received the signal of round 0.
   std::vector<Plan> plans;
   for (int me = 0; me < 4; ++me)
     plans.push_back({{Send{(me + 1) % 4, output(0, 0)}, Send{(me + 2) % 4, output(0, 0)},
@@ -106,7 +106,7 @@ TEST(FindRace, SeesAConflictThatNobodyWaitsFor) {
 }
 
 TEST(FindRace, KnowsThatInPlaceTheOutputIsAPartOfTheInput) {
-  // Sends its own part of the input while the result is received into the output.
+  // It sends its own part of the input while it receives the result into the output.
   const Plan plan{{Send{1, input(0, 4)}, Receive{1, output(0, 4)}}, {}};
   const Trial out_of_place{.kind = CollectiveKind::reduce_scatter, .count = {4}};
   const Trial in_place{.kind = CollectiveKind::reduce_scatter, .count = {4}, .in_place = true};

@@ -8,7 +8,7 @@
 
 #include "collectives/trials.hpp"
 
-/// Operations that follow each other on one channel of a node, whose slots they use by turns.
+/// Tests successive operations on one channel of a node, which use its slots in turn.
 namespace lockstep::collectives {
 namespace {
 
@@ -41,7 +41,7 @@ const std::vector<Kind> kinds{
     {.kind = CollectiveKind::scatter, .root = 1},
 };
 
-/// How the data of each rank are reached: alike, or one rank's otherwise.
+/// How the data of each rank are reached: all alike, or one rank's differently.
 enum class Pattern { direct, staged, first_is_staged, last_is_staged, first_is_direct };
 constexpr Pattern patterns[] = {Pattern::direct, Pattern::staged, Pattern::first_is_staged, Pattern::last_is_staged,
                                 Pattern::first_is_direct};
@@ -77,7 +77,7 @@ std::string text(const Fault& fault) {
          std::to_string(fault.step) + ": " + fault.text;
 }
 
-/// Tries every ordered choice of `slots + 1` turns. @return how many of them have a fault
+/// Tries every ordered choice of `slots + 1` turns. @return the number of choices with a fault
 int faults_among(const std::vector<Turn>& turns, const SlotRule& rule = {}, const ClusterShape& shape = {},
                  std::string* first = nullptr) {
   int faults = 0;
@@ -96,7 +96,7 @@ TEST(Succession, OfAnyKindsIsRight) {
   for (int ranks = 1; ranks <= 6; ++ranks)
     for (const Pattern pattern : patterns)
       for (const bool in_place : {true, false}) {
-        if (!in_place && ranks > 4) continue;  // the same but for copies of a rank's own
+        if (!in_place && ranks > 4) continue;  // the same except for copies of a rank's own data
         std::string first;
         EXPECT_EQ(faults_among(every_turn(ranks, pattern, in_place), {}, {}, &first), 0)
             << ranks << " ranks, pattern " << static_cast<int>(pattern) << ", " << first;
@@ -118,7 +118,7 @@ TEST(Succession, OfHierarchicalAllReducesIsRight) {
     }
 }
 
-/// Takes parts of the rule away, and sees that each was needed.
+/// Removes parts of the rule, and checks that each was necessary.
 TEST(SlotRule, NeedsToLookAtThoseWhoAreNotKnownToHaveEntered) {
   EXPECT_EQ(faults_among(every_turn(2, Pattern::direct, true), {.looks = false}), 0) << "they always await each other";
   for (int ranks = 2; ranks <= 5; ++ranks)
@@ -157,7 +157,7 @@ TEST(Succession, OfPlansThatDoNotPublishFirstIsMalformed) {
   ASSERT_TRUE(prove_succession(chain, {}));
 }
 
-/// Whether the operation by itself, or some succession that it is part of, has a fault.
+/// Returns whether the operation alone, or a succession that contains it, has a fault.
 bool is_noticed(const Turn& mutant, const std::vector<Turn>& others) {
   if (simulate(mutant.plans, mutant.trial).fault) return true;
   for (const Turn& before : others)

@@ -18,7 +18,7 @@ namespace lockstep::collectives {
 inline constexpr std::array all_algorithms{Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
                                            Algorithm::recursive_doubling, Algorithm::tree_order};
 
-/// How others reach the data of each rank, in turn.
+/// How others reach the data of each rank; the list repeats.
 using Reaches = std::vector<Reach>;
 
 inline std::vector<ClusterShape> equal_and_unequal_nodes() {
@@ -33,7 +33,7 @@ inline std::vector<ClusterShape> equal_and_unequal_nodes() {
           {{0, 0, 0, 1, 2}}};
 }
 
-/// Counts of parts, as one rank gives them.
+/// Returns the counts of parts that one rank sends.
 inline std::vector<std::int64_t> sent_by(const Trial& trial, int rank, int ranks) {
   if (trial.kind != CollectiveKind::all_to_all_v) return trial.parts;
   const auto row = trial.parts.begin() + static_cast<std::ptrdiff_t>(rank) * ranks;
@@ -48,7 +48,7 @@ inline std::vector<std::int64_t> received_by(const Trial& trial, int rank, int r
   return column;
 }
 
-/// Gives a trial's parts lengths of all sorts, 0 among them but in the last two of five patterns.
+/// Gives a trial's parts different lengths. They include 0, except in the last two of five patterns.
 inline Trial with_parts(Trial trial, int ranks, int pattern) {
   const auto p = static_cast<std::size_t>(ranks);
   const std::size_t all = trial.kind == CollectiveKind::all_to_all_v ? p * p : p;
@@ -64,7 +64,7 @@ inline Trial with_parts(Trial trial, int ranks, int pattern) {
   return trial;
 }
 
-/// The plans of all ranks in a trial.
+/// Returns the plans of all ranks in a trial.
 inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algorithm = Algorithm::ring,
                                   const ClusterShape& shape = {}, const Reaches& reaches = {Reach::direct},
                                   int radix = 2) {
@@ -87,17 +87,17 @@ inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algor
   return plans;
 }
 
-/// 0, 1, around the number of ranks, prime, large.
-/// Beyond 24 ranks, where plans are long, all seven only beside powers of two; else fewer than there are ranks, a few
-/// more than there are, and many.
+/// Returns the counts 0 and 1, counts around the number of ranks, a prime and a large one. Beyond 24 ranks, where plans
+/// are long, all seven are used only next to powers of two. Otherwise there are three: fewer than ranks, slightly more,
+/// and many.
 inline std::set<std::int64_t> counts_for(int ranks) {
   if (ranks <= 24 || (ranks >= 31 && ranks <= 33) || ranks >= 63)
     return {0, 1, ranks - 1, ranks, ranks + 1, 1009, (1 << 20) + 3};
   return {1, ranks + 1, (1 << 20) + 3};
 }
 
-/// All up to `most`. Of those beyond 24 for another reach than direct only those beside powers of two: plans differ by
-/// reach in where a rank puts what it shows, whatever their number.
+/// Returns the rank counts up to `most`. Beyond 24 ranks and with a reach other than direct, only those next to powers
+/// of two are used, because the reach only changes where a rank puts its data, whatever the number of ranks.
 inline std::vector<int> ranks_for(const Reaches& reaches, int most) {
   const bool all = reaches == Reaches{Reach::direct};
   std::vector<int> ranks;
@@ -116,7 +116,7 @@ inline testing::AssertionResult is_right(const Simulation& simulation) {
 inline void PrintTo(Algorithm algorithm, std::ostream* out) { *out << name(algorithm); }
 inline void PrintTo(FaultKind kind, std::ostream* out) { *out << name(kind); }
 
-/// What each rank brings to an all-reduce: the sum of its leaves.
+/// Returns each rank's contribution to an all-reduce: the sum of its leaves.
 inline std::vector<Expression> contributions(Expressions& expressions, const Trial& trial, int ranks) {
   std::vector<Expression> result;
   int next_leaf = 0;
@@ -129,7 +129,7 @@ inline std::vector<Expression> contributions(Expressions& expressions, const Tri
   return result;
 }
 
-/// "ring", "halving_doubling", …: GoogleTest wants letters, digits and underscores.
+/// Returns "ring", "halving_doubling", …, because GoogleTest allows only letters, digits and underscores.
 inline std::string test_name(const testing::TestParamInfo<Algorithm>& info) {
   std::string text(name(info.param));
   for (char& c : text)

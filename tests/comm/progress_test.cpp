@@ -15,7 +15,8 @@
 namespace lockstep {
 namespace {
 
-/// Has a number of moves to make, and takes note of who makes them. Only `left` may be read without the lock.
+/// A source with a number of moves to make, which records the threads that make them. Only `left` may be read without
+/// the lock.
 class Countdown : public ProgressSource {
  public:
   explicit Countdown(Progress& progress) : progress_(&progress) { progress_->add(*this); }
@@ -42,7 +43,7 @@ class Countdown : public ProgressSource {
   Progress* progress_;
 };
 
-/// Until it holds, or for so long that it never will.
+/// Waits until the condition holds. @return false if it does not become true in 30 s
 template <typename Condition>
 bool comes_true(const Condition& condition) {
   const auto begin = std::chrono::steady_clock::now();
@@ -74,7 +75,7 @@ TEST(Progress, AWaitForWhatIsThereDoesNotPoll) {
   EXPECT_EQ(source.polls, 0);
 }
 
-/// Moves by itself after so many polls, or when it has slept.
+/// A source that moves by itself after a number of polls, or after it has slept.
 class Sleeper : public ProgressSource {
  public:
   explicit Sleeper(Progress& progress) : progress_(&progress) { progress_->add(*this); }
@@ -148,7 +149,7 @@ TEST(Progress, SpinsLessWhereItIsInVainAndMoreAgainWhereItIsNot) {
   EXPECT_EQ(progress.spins(), 64);
 }
 
-/// Goes on by a second whenever somebody yields, and does not let anybody sleep.
+/// A clock that advances by a second with each yield, and does not let threads sleep.
 class Seconds : public TimeSource {
  public:
   [[nodiscard]] Clock::time_point now() override { return Clock::time_point(std::chrono::seconds(yields)); }
@@ -216,7 +217,7 @@ TEST(ProgressThread, IsKeptAwayByWhoeverHoldsTheProgress) {
   const ProgressThread thread(progress, {.spins_before_nap = 1'000'000});
   for (int round = 0; round < 3; ++round) {
     const Progress::Exclusive outer(progress);
-    const Progress::Exclusive inner(progress);  // e.g. a back end that submits while it closes
+    const Progress::Exclusive inner(progress);  // such as a back end that submits while it closes
     source.submit(5);
     const int left = source.left;
     rest();

@@ -50,7 +50,7 @@ TEST(Signature, DependsOnTheCallsBeforeItOnceChained) {
   EXPECT_EQ(chained(call, first.hash), chained(call, first.hash));
   EXPECT_NE(chained(call, first.hash), chained(call, other.hash));
   EXPECT_EQ(chained(call, first.hash).call, call.call);
-  // In the few bits that a short tag has room for, too, at some later call if not at the next.
+  // The hashes also differ in the few bits that fit into a short tag, at one of the next calls.
   constexpr std::uint64_t bits = 0x3f;
   std::uint64_t ours = first.hash;
   std::uint64_t theirs = other.hash;

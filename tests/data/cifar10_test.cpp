@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t image_bytes = 3 * 32 * 32;
 
-/// Every pixel of a color is the label times ten plus the color, but the first one, which is 255.
+/// Every pixel of a color is ten times the label plus the color, except the first pixel, which is 255.
 std::string cifar_record(int label) {
   std::string bytes(1, static_cast<char>(label));
   for (int color = 0; color < 3; ++color) bytes += std::string(image_bytes / 3, static_cast<char>(10 * label + color));

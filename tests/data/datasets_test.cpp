@@ -108,7 +108,7 @@ TEST(Datasets, OneThatCannotBeLoadedIsRefused) {
       ErrorCode::invalid_argument, {"the data set 'signals' cannot be loaded"});
 }
 
-/// A data set of two well-formed parts, which tests spoil; expects that it is then refused.
+/// A data set of two well-formed parts, which tests make invalid; expects that it is then refused.
 class IllFormed : public testing::Test {
  protected:
   void expect_refused(const std::string& message) const {
@@ -161,7 +161,7 @@ TEST_F(IllFormed, PartsThatDiffer) {
   expect_refused("has -1 training classes; say 0 where there are no labels");
 }
 
-/// Numbers, one of which can be another one.
+/// A data set of numbers, one of which may differ.
 class Numbers : public Dataset {
  public:
   explicit Numbers(std::int64_t odd = -1) : odd_(odd) {}

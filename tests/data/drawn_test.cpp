@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawn data sets with targets of their own: boxes, masks, words.
+// Tests synthetic data sets with several kinds of targets: boxes, masks, words.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t drawn_samples = 100;
 
-/// One tensor of the first samples; one of the two is empty.
+/// One tensor of the first samples; either `reals` or `integers` is empty.
 struct ReadTensor {
   std::vector<float> reals;
   std::vector<std::int32_t> integers;
@@ -55,7 +55,7 @@ std::uint64_t hash_of(const std::vector<ReadTensor>& tensors) {
 struct DrawnKind {
   const char* name;
   DatasetPair (*draw)(const SyntheticOptions&);
-  std::uint64_t fingerprint;  ///< of the first 20 samples of 50, of seed 1: the same on every machine
+  std::uint64_t fingerprint;  ///< of the first 20 of 50 samples with seed 1; the same on every machine
 
   friend void PrintTo(const DrawnKind& kind, std::ostream* out) { *out << kind.name; }
 };
@@ -123,10 +123,10 @@ INSTANTIATE_TEST_SUITE_P(Drawn, DrawnTest,
 constexpr std::int64_t cells = 189;
 constexpr int edge = 48;  // of an image
 
-/// A cell's number, with the scale and the place that it stands for.
+/// A cell's number, and the scale and the position for which it stands.
 struct Cell {
   int stride;
-  double x;  ///< of its middle, in cells
+  double x;  ///< of its center, in cells
   double y;
 };
 
@@ -153,7 +153,7 @@ PixelBox box_of(const ReadTensor& boxes, std::int64_t sample, std::int64_t numbe
   return {pixels(0, cell.x), pixels(1, cell.y), pixels(2, cell.x), pixels(3, cell.y)};
 }
 
-/// Whether the mask of a sample has that label somewhere in a box.
+/// Returns whether the mask of a sample has that label anywhere in a box.
 bool shows(const ReadTensor& labels, std::int64_t sample, const PixelBox& box, std::int32_t label) {
   for (int y = box.top; y < box.bottom; ++y) {
     for (int x = box.left; x < box.right; ++x) {

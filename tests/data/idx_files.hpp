@@ -15,7 +15,7 @@
 
 namespace lockstep::data {
 
-/// A folder of its own for a test, removed with everything in it.
+/// A temporary folder for a test, removed with everything in it.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -35,7 +35,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-/// The bytes of an IDX file: header for `sizes`, then `data`.
+/// Returns the bytes of an IDX file: header for `sizes`, then `data`.
 inline std::string idx_bytes(const std::vector<std::uint32_t>& sizes, const std::string& data,
                              std::uint32_t type = 0x08) {
   std::string bytes;

@@ -72,7 +72,7 @@ TEST_F(IdxTest, AnotherFormat) {
 
 TEST_F(IdxTest, HeaderThatAnnouncesMoreThanCanExist) {
   expect_refused(idx_bytes({0xffffffff, 0xffffffff, 0xffffffff}, "abc"), ErrorCode::corrupt, {"damaged header"});
-  // Possible, but not there: must be said without asking for two terabytes first.
+  // This size is possible, but the data are missing; the error must come without allocating two terabytes.
   expect_refused(idx_bytes({0x7fffffff, 32, 32}, "abc"), ErrorCode::corrupt, {"truncated", "3 found"});
 }
 

@@ -14,7 +14,7 @@
 namespace lockstep::data {
 namespace {
 
-/// Bytes, converted without a table.
+/// Converts bytes without a table.
 template <class Real>
 Real converted(std::uint8_t byte, const Normalization& normalization, std::size_t channel) {
   return static_cast<Real>((static_cast<double>(byte) / 255 - normalization.mean[channel]) /
@@ -74,7 +74,7 @@ class ImageDatasetMemory : public testing::Test {
                       const std::string& message) const {
     expect_error([&] { read(indices, tensors); }, ErrorCode::invalid_argument, {message});
   }
-  /// The first elements of the memory for images, and all for labels.
+  /// Returns the first elements of the memory for images; `labels` returns all of its own.
   [[nodiscard]] Buffer images(std::int64_t elements, DType dtype = DType::float32, MemoryKind kind = MemoryKind::host) {
     return {images_.data(), {elements}, dtype, kind};
   }

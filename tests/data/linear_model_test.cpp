@@ -98,7 +98,7 @@ TEST(SyntheticDigits, ALinearModelStaysUnder93Percent) {
   }
   RecordProperty("best_test_accuracy_percent", static_cast<int>(100 * best));
   EXPECT_LT(best, 0.93);
-  // It learned what a linear model can learn; otherwise the bound above would say nothing.
+  // The model has learned what a linear model can learn; otherwise the bound above would have no meaning.
   EXPECT_GT(accuracy(model, train, inputs), 0.70);
 }
 

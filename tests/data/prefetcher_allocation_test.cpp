@@ -14,7 +14,7 @@ std::atomic<long> allocations{0};
 
 }  // namespace
 
-// Not inlined, or the compiler sees malloc's memory go to delete and warns.
+// These functions are not inlined, because the compiler would otherwise warn that malloc's memory goes to delete.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
@@ -33,9 +33,9 @@ TEST(PrefetcherAllocation, NothingIsAllocatedAfterConstruction) {
     Prefetcher prefetcher(dataset, DType::float32, DistributedSampler({.samples = {53}, .batch = {8}}),
                           {.workers = workers});
     prefetcher.start_epoch(1);
-    ASSERT_NE(prefetcher.next(), nullptr);  // the workers run
+    ASSERT_NE(prefetcher.next(), nullptr);  // the workers are running
     const long before = allocations;
-    EXPECT_GT(before, before_construction);  // the count counts
+    EXPECT_GT(before, before_construction);  // the counter works
     while (prefetcher.next() != nullptr) {
     }
     prefetcher.start_epoch(2);

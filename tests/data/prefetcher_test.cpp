@@ -37,7 +37,7 @@ class PrefetcherTest : public testing::TestWithParam<int> {
     return {dataset_, DType::float32, sampler, options()};
   }
 
-  /// What the data set makes of the sampler's indices without any prefetching.
+  /// Compares a batch with the data set's samples at the sampler's indices, read without prefetching.
   void expect_batch(const Batch& got, const DistributedSampler& sampler, std::int64_t step) const {
     const auto indices = sampler.indices(step);
     std::vector<float> images(indices.size() * 24);
@@ -133,12 +133,12 @@ TEST_P(PrefetcherTest, ABatchStaysUnchangedUntilTheNextCall) {
   prefetcher.start_epoch(1);
   (void)prefetcher.next();
   const Batch* got = prefetcher.next();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // workers fill every slot that is free
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // in the meantime, workers fill every free slot
   expect_batch(*got, sampler(), 1);
 }
 
 TEST_P(PrefetcherTest, AnErrorComesInItsPlaceAndGoesWithTheEpoch) {
-  // One sample cannot be read: only the step that takes it, the last one, fails.
+  // One sample cannot be read. Only the step that needs it, the last one, fails.
   const auto signals = std::make_shared<Signals>(samples);
   signals->unreadable = samples - 1;
   const DistributedSampler in_order({.samples = {samples}, .batch = {batch}, .shuffle = false});

@@ -39,7 +39,7 @@ std::string text(const Case& c) {
          std::to_string(c.ranks);
 }
 
-/// A step's samples, rank after rank.
+/// Returns a step's samples, rank after rank.
 Indices step_of_all_ranks(const std::vector<DistributedSampler>& ranks, std::int64_t step) {
   Indices all;
   for (const auto& rank : ranks) {

@@ -12,8 +12,8 @@
 
 namespace lockstep::data {
 
-/// A data set of somebody else's: no images, three tensors. Element i of sample s is 100·s + i in "signal", −s − i/2 in
-/// "targets", s mod 3 in "labels". What it says of itself may be changed, to be ill-formed.
+/// A custom data set without images and with three tensors. Element i of sample s is 100·s + i in "signal", −s − i/2 in
+/// "targets", and s mod 3 in "labels". Tests may change its description to make it ill-formed.
 class Signals : public Dataset {
  public:
   explicit Signals(std::int64_t samples) : samples_(samples) {}
@@ -36,7 +36,7 @@ class Signals : public Dataset {
     }
   }
 
-  /// What an element of the tensor of that number is.
+  /// Returns the value of an element in the tensor of that number.
   [[nodiscard]] static double value(std::size_t tensor, std::int64_t sample, std::int64_t element) {
     if (tensor == 0) return static_cast<double>(100 * sample + element);
     if (tensor == 1) return -static_cast<double>(sample) - static_cast<double>(element) / 2;
@@ -47,7 +47,7 @@ class Signals : public Dataset {
                                    {"targets", {2, 1, 1}, Content::real},
                                    {"labels", {1, 1, 1}, Content::integer}};
   std::int64_t class_count = 3;
-  std::int64_t unreadable = -1;  ///< a sample that reading fails at
+  std::int64_t unreadable = -1;  ///< a sample that cannot be read
   mutable std::atomic<int> reads{0};
 
  private:

@@ -9,7 +9,8 @@
 
 namespace lockstep::data {
 
-/// Images whose every byte tells where it stands: (7·sample + 3·channel + pixel) modulo 256. Labels are sample mod 10.
+/// Returns images whose bytes depend on their position: (7·sample + 3·channel + pixel) modulo 256. Labels are sample
+/// mod 10.
 inline Images small_images(std::int64_t samples, ImageShape shape = {2, 3, 4}) {
   Images images{.name = "small", .shape = shape, .classes = 10};
   for (std::int64_t sample = 0; sample < samples; ++sample) {
@@ -21,7 +22,7 @@ inline Images small_images(std::int64_t samples, ImageShape shape = {2, 3, 4}) {
   return images;
 }
 
-/// The same as a data set, normalized by itself.
+/// Returns these images as a data set, normalized by their own statistics.
 inline std::shared_ptr<const ImageDataset> small_dataset(std::int64_t samples) {
   Images images = small_images(samples);
   const Normalization normalization = measure_normalization(images);

@@ -20,7 +20,7 @@ struct Kind {
   const char* name;
   std::function<ImagesPair(const SyntheticOptions&)> draw;
   ImageShape shape;
-  std::uint64_t fingerprint;  ///< of the first 50 images of seed 1: the same on every machine
+  std::uint64_t fingerprint;  ///< of the first 50 images with seed 1; the same on every machine
 
   friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 };

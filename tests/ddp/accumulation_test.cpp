@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of several backwards add up on each rank before they are sent.
+// Tests that gradients of several backward passes add up on each rank before they are sent.
 #include <gtest/gtest.h>
 
 #include "ddp/model.hpp"
@@ -12,7 +12,8 @@ using namespace testing_support;
 
 constexpr int backwards = 3;
 
-/// Parameter 1 is in the first backward only, and rank 0 has no part in it; parameter 2 is not in the first.
+/// Parameter 1 takes part in the first backward pass only, and not on rank 0; parameter 2 does not take part in the
+/// first.
 bool takes_part(int rank, int parameter, int backward) {
   if (parameter == 1) return backward == 0 && rank > 0;
   return parameter != 2 || backward > 0;

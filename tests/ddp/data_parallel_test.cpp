@@ -13,7 +13,7 @@ namespace {
 
 using namespace testing_support;
 
-/// Element by element: the sum over the ranks that `takes_part` says of what they contribute.
+/// Expects each element to be the sum of the contributions of the ranks for which `takes_part` is true.
 void expect_sums(const DataParallel& model, int ranks, const std::function<bool(int rank, int parameter)>& takes_part) {
   for (int parameter = 0; parameter < parameters; ++parameter) {
     const Buffer gradient = model.gradient(parameter);
@@ -63,7 +63,7 @@ TEST(DataParallel, TakesNothingOfAParameterThatARankSkipped) {
   on_every_rank([](ProcessGroup& group) {
     DataParallel model(group, layout(), DType::float32, small_buckets);
     model.synchronize();
-    // Rank r skips parameter r; parameter 1 is skipped by all.
+    // Rank r skips parameter r; all ranks skip parameter 1.
     const auto takes_part = [](int rank, int parameter) { return parameter != 1 && parameter != rank; };
     for (int parameter = 0; parameter < parameters; ++parameter) {
       poison(model.gradient(parameter));
@@ -81,7 +81,7 @@ TEST(DataParallel, AddsUpWeightsAndNumbersOfUnequalShares) {
   on_every_rank([](ProcessGroup& group) {
     DataParallel model(group, layout(), DType::float32, small_buckets);
     model.synchronize();
-    const int rank = group.rank().value;  // rank 0 has no samples, and no gradients
+    const int rank = group.rank().value;  // rank 0 has neither samples nor gradients
     for (int step = 0; step < 2; ++step) {
       for (int parameter = 0; parameter < parameters && rank > 0; ++parameter) {
         write(model.gradient(parameter), rank, parameter);
@@ -141,7 +141,7 @@ TEST(DataParallel, GoesOnWithAnotherGroup) {
     DataParallel model(group, layout(), DType::float32, small_buckets);
     write(model.values(), rank, 0);
     model.synchronize();
-    auto part = group.split(rank % 2, rank);  // its rank is ours halved
+    auto part = group.split(rank % 2, rank);  // this rank's number in it is half of its number here
     model.rebind(*part);
     EXPECT_EQ(floats(model.values())[8], contribution(0, 0, 8)) << "values are kept";
     for (int parameter = 0; parameter < parameters; ++parameter) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that a queue waits for. Here the operations run on the host, and so the host does.
+// Tests steps for which a queue waits. Here the operations run on the host, so the host waits.
 #include <gtest/gtest.h>
 
 #include "ddp/model.hpp"

@@ -40,7 +40,8 @@ TEST(FiniteCheck, NamesEachRankItsHostAndItsParametersAndForgetsThem) {
     DataParallel model(group, layout(), DType::float32, checked);
     model.synchronize();
     const int rank = group.rank().value;
-    // The last rank has one in its first parameter, every other rank but the first in all of them.
+    // The last rank has an infinity in its first parameter; every other rank except the first has one in all
+    // parameters.
     const bool is_last = rank == group.size() - 1;
     for (int parameter = parameters - 1; parameter >= 0; --parameter) {
       write(model.gradient(parameter), rank, parameter);

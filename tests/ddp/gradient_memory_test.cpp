@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where gradients lie: in memory of the DataParallel's own, or wherever the program has them at the moment.
+// Tests where gradients are: in the DataParallel's own memory, or wherever the program has them at the moment.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -48,7 +48,7 @@ TEST(GradientMemory, IsProvidedWhereAParameterLeavesItEmpty) {
   });
 }
 
-/// The old memory still exists here, so that it can be seen that nobody reads or writes it.
+/// The old memory still exists here, so the test detects reads and writes of it.
 TEST(GradientMemory, IsThatWhichReadyIsGiven) {
   on_every_rank([](ProcessGroup& group) {
     OwnTensors tensors;
@@ -57,7 +57,7 @@ TEST(GradientMemory, IsThatWhichReadyIsGiven) {
     DataParallel model(group, parameters, small_buckets);
     const float* own = floats(model.gradient(1));
     for (int step = 0; step < 3; ++step) {
-      std::vector<std::vector<float>> left = tensors.gradients;  // the program goes on with other memory
+      std::vector<std::vector<float>> left = tensors.gradients;  // the program continues with other memory
       std::swap(left, tensors.gradients);
       for (auto& stale : left) poison(view(stale));
       for (int parameter = 2; parameter >= 0; --parameter) {
@@ -73,7 +73,7 @@ TEST(GradientMemory, IsThatWhichReadyIsGiven) {
         for (const float value : left[static_cast<std::size_t>(parameter)]) ASSERT_EQ(value, -1e30F);
       }
     }
-    // Back in the memory of the DataParallel's own.
+    // The gradient returns to the DataParallel's own memory.
     float* back = const_cast<float*>(own);
     write({back, {3}}, group.rank().value, 1);
     model.ready(1, Buffer{back, {3}});
@@ -114,12 +114,12 @@ TEST(GradientMemory, MayMoveBetweenBackwardsThatAreSentTogether) {
       std::vector<float> grown(40);
       std::swap(moved, grown);
       std::copy(grown.begin(), grown.end(), moved.begin());
-      if (step < 3) {  // the last backward does not come to it
+      if (step < 3) {  // the last backward pass does not reach it
         add(view(moved), group.rank().value, 0, step);
         model.ready(0, view(moved));
       }
       EXPECT_EQ(model.finish(1).weight, step < 3 ? step + 1 : 4 * group.size());
-      if (step == 3) std::swap(moved, grown);  // what was given last
+      if (step == 3) std::swap(moved, grown);  // the memory that was given last
     }
     for (std::int64_t i = 0; i < 40; ++i) {
       float sum = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that does not call what the others call is named, whatever they make of their group.
+// A rank that does not make a call that the others make is named, whatever they do with their group.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// What is told to the ranks that make this step, which the last one does not.
+/// Expects the error on all ranks that make this step; the last rank does not make it.
 void expect_last_named(const std::function<void(ProcessGroup&)>& step, const std::string& what) {
   World world;
   ProcessGroup group(world, {.deadline = std::chrono::milliseconds(300)});

@@ -7,7 +7,7 @@
 
 #include "lockstep/ddp/data_parallel.hpp"
 
-/// Three parameters of whole numbers, so that sums are exact, in buckets so small that there are several.
+/// Three parameters of integers, so that sums are exact. Buckets are so small that there are several.
 namespace lockstep::ddp::testing_support {
 
 inline constexpr int parameters = 3;
@@ -23,7 +23,7 @@ inline Layout layout() {
 
 inline float* floats(const Buffer& buffer) { return static_cast<float*>(buffer.data); }
 
-/// What rank r contributes to element i of a parameter in a backward.
+/// Returns the contribution of rank r to element i of a parameter in a backward pass.
 inline float contribution(int rank, int parameter, std::int64_t i, int backward = 0) {
   return static_cast<float>(1 + rank + 10 * parameter + 100 * backward + i % 7);
 }
@@ -40,7 +40,7 @@ inline void poison(const Buffer& buffer) {
   for (std::int64_t i = 0; i < buffer.count.value; ++i) floats(buffer)[i] = -1e30F;
 }
 
-/// A program's own tensors.
+/// Tensors that belong to the program.
 struct OwnTensors {
   std::vector<std::vector<float>> values = {std::vector<float>(40), std::vector<float>(3), std::vector<float>(100)};
   std::vector<std::vector<float>> gradients = values;

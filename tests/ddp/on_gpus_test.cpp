@@ -118,7 +118,7 @@ TEST(GpuOfARank, IsAnInstanceOfOneThatNobodyElseHas) {
   for (const char* version : {"2.30.7", "3.0.1"}) EXPECT_FALSE(shared_gpu({0}, instances, hosts, version)) << version;
 }
 
-/// What reached the device, as text: "all_reduce of 64 bytes on the stream".
+/// The calls that reached the device, as text: "all_reduce of 64 bytes on the stream".
 using Calls = std::vector<std::string>;
 
 class Done : public Operation {
@@ -127,7 +127,7 @@ class Done : public Operation {
   bool order_after(Queue /*queue*/) override { return true; }
 };
 
-/// The communicator of a GPU that is not there: its memory ends a process that reads or writes it, and it does nothing.
+/// The communicator of a GPU that does not exist. It does nothing, and reading or writing its memory ends the process.
 class Untouchable : public Communicator {
  public:
   Untouchable(Calls& calls, Progress& progress) : Communicator({0}, 1), calls_(&calls), progress_(&progress) {}
@@ -154,7 +154,7 @@ class Untouchable : public Communicator {
   Capabilities capabilities_{.backend = "untouchable", .host_memory = false, .device_memory = true};
 };
 
-/// One rank, with that for a GPU.
+/// One rank, with such a communicator for its GPU.
 class OneRank : public Members {
  public:
   explicit OneRank(Calls& calls) : calls_(&calls), on_host_(std::move(members_of_threads(1, {}).front())) {}

@@ -31,7 +31,7 @@ TEST(ProcessGroup, HasCommunicatorsWithOrdersOfTheirOwn) {
     const auto another = group.new_communicator();
     std::vector<double> values(4, 1.0);
     std::vector<Communicator*> communicators = {&group.communicator(), &group.control(), another.get()};
-    // On one communicator, ranks that submit in different orders would be refused.
+    // If they used one communicator, ranks that submit in different orders would be refused.
     std::vector<Work> under_way;
     for (std::size_t i = 0; i < 3; ++i) {
       const std::size_t which = (i + static_cast<std::size_t>(group.rank().value)) % 3;
@@ -47,7 +47,7 @@ TEST(ProcessGroup, HasCommunicatorsWithOrdersOfTheirOwn) {
 TEST(ProcessGroup, SplitsByColorInTheOrderOfKeys) {
   on_every_rank([](ProcessGroup& group) {
     const int rank = group.rank().value;
-    // Ranks 0, 2, 4 … backwards; the others join nothing but once more.
+    // Ranks 0, 2, 4 … are in reverse order; the others only take part in the split.
     auto even = group.split(rank % 2 == 0 ? std::optional(7) : std::nullopt, -rank);
     ASSERT_EQ(even.has_value(), rank % 2 == 0);
     if (even) {
@@ -66,13 +66,13 @@ TEST(ProcessGroup, SplitsByColorInTheOrderOfKeys) {
 TEST(ProcessGroup, SplitsWithOtherOptionsAndMovesThePartsOperationsWithItsOwn) {
   on_every_rank([](ProcessGroup& group) {
     auto part = group.split(0, group.rank().value, {.compress = backends::WireFormat::bfloat16});
-    float fine = 1.0F + 1.0F / 1024;  // bfloat16 has no such number
+    float fine = 1.0F + 1.0F / 1024;  // bfloat16 does not represent this number
     float rounded = fine;
     const Buffer whole{&fine, {1}, DType::float32};
     const Buffer narrow{&rounded, {1}, DType::float32};
     Work a = group.communicator().all_reduce(whole, whole, ReduceOp::sum);
     Work b = part->communicator().all_reduce(narrow, narrow, ReduceOp::sum);
-    // Neighbors wait for each other's other operation, which somebody has to move.
+    // Neighbors wait for each other's other operation, which needs progress.
     const bool is_even = group.rank().value % 2 == 0;
     (is_even ? a : b).wait();
     (is_even ? b : a).wait();
@@ -131,8 +131,8 @@ TEST(ProcessGroup, AgreesWhereAllRanksDo) {
   });
 }
 
-/// Gradients become ready in another order on each rank, and sums are taken between them, which therefore must not
-/// share an order with the buckets.
+/// Gradients become ready in a different order on each rank, and all-reduces are submitted between them, so the two
+/// must not share one order.
 TEST(ProcessGroup, SumsBesideStepsOfDataParallel) {
   on_every_rank([](ProcessGroup& group) {
     constexpr int tensors = 6;
@@ -175,7 +175,7 @@ TEST(ProcessGroup, MovesOperationsOnAThreadWhileNobodyWaits) {
 TEST(ProcessGroup, CompressesSumsOfItsFirstCommunicatorOnly) {
   on_every_rank(
       [](ProcessGroup& group) {
-        float fine = 1.0F + 1.0F / 1024;  // bfloat16 has no such number
+        float fine = 1.0F + 1.0F / 1024;  // bfloat16 does not represent this number
         const Buffer buffer{&fine, {1}, DType::float32};
         group.communicator().all_reduce(buffer, buffer, ReduceOp::sum).wait();
         EXPECT_EQ(fine, static_cast<float>(group.size()));
@@ -193,7 +193,7 @@ TEST(ProcessGroup, RefusesWhatCannotBe) {
   EXPECT_NE(refusal({.method = backends::parse_method("tree-order"), .compress = backends::WireFormat::float16})
                 .find("leave one of them"),
             std::string::npos);
-  if (gpu_count() > 0) return;  // then there is a group on GPUs
+  if (gpu_count() > 0) return;  // a group on GPUs would be possible
   const std::string message = refusal({.device = Device::cuda});
   EXPECT_TRUE(message.find("cpu only") != std::string::npos || message.find(why_no_gpu()) != std::string::npos)
       << message;
@@ -201,7 +201,7 @@ TEST(ProcessGroup, RefusesWhatCannotBe) {
 
 TEST(ProcessGroup, NamesWhoAsksForAnotherDevice) {
   on_every_rank([](ProcessGroup& group) {
-    if (group.size() == 1 || group.host() == "this process") return;  // threads get theirs together
+    if (group.size() == 1 || group.host() == "this process") return;  // the groups of threads are made together
     const bool is_last = group.rank().value == group.size() - 1;
     const std::string message =
         message_of([&] { (void)group.split(0, group.rank().value, {.device = is_last ? Device::cuda : Device::cpu}); });
@@ -224,7 +224,7 @@ TEST(ProcessGroup, AbortsAllItsCommunicatorsAndTheGroupsSplitFromIt) {
     if (group.size() == 1) return;
     auto doomed = group.split(0, group.rank().value);
     auto part = doomed->split(0, group.rank().value);
-    doomed->new_communicator()->close();  // and is gone when the group is aborted
+    doomed->new_communicator()->close();  // it is gone when the group is aborted
     const auto another = doomed->new_communicator();
     const bool is_last = group.rank().value == group.size() - 1;
     group.communicator().barrier().wait();
@@ -253,9 +253,9 @@ TEST(ProcessGroup, GivesNoticeOfWhatIsDestroyedTooEarly) {
   {
     const auto notice = [&notices](std::string_view text) { notices.emplace_back(text); };
     const auto groups = ProcessGroup::of_threads(2, {.notice = notice});
-    (void)groups[0].communicator().all_reduce(mine, mine, ReduceOp::sum);  // which rank 1 does not submit
+    (void)groups[0].communicator().all_reduce(mine, mine, ReduceOp::sum);  // rank 1 does not submit it
   }
-  // Rank 1 hears of it as it closes, and adds nothing to what rank 0 has said.
+  // Rank 1 is notified when it closes, and adds no notice to rank 0's.
   ASSERT_EQ(notices.size(), 2U);
   EXPECT_NE(notices[0].find("a Work was destroyed"), std::string::npos) << notices[0];
   EXPECT_TRUE(notices[1].starts_with("rank 0: a communicator")) << notices[1];
@@ -308,7 +308,7 @@ TEST(ProcessGroup, AbortsFromAnyThread) {
     group.communicator().barrier().wait();
     try {
       doomed->close();
-    } catch (const Error&) {  // an aborted group is not closed in good order
+    } catch (const Error&) {  // an aborted group is not closed in order
     }
   });
 }

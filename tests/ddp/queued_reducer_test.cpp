@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reducer whose operations run on a queue: steps follow each other, and the host does not wait for any.
+// Tests a reducer whose operations run on a queue: steps follow each other, and the host waits for none.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -29,7 +29,7 @@ class Queued : public Operation {
   int* held_back_;
 };
 
-/// One rank, whose all-reduces go on when the test says so, at the next poll.
+/// One rank, whose all-reduces complete at the next poll after the test allows it.
 class OnAQueue : public Communicator, private ProgressSource {
  public:
   explicit OnAQueue(Progress& progress) : Communicator({0}, 1), progress_(&progress) { progress.add(*this); }
@@ -41,7 +41,7 @@ class OnAQueue : public Communicator, private ProgressSource {
 
   std::vector<std::shared_ptr<Queued>> operations;
   bool is_let_go = false;
-  int held_back = 0;  // queues
+  int held_back = 0;  // number of queues that were held back
 
  private:
   Work submit(const Collective& c) override {
@@ -139,7 +139,7 @@ TEST_F(QueuedReducer, GivesNoticeOfWhatIsLeftUnderWay) {
   EXPECT_EQ(notices(), static_cast<int>(communicator().operations.size()));
 }
 
-/// What a graph got has ended for the host as a failure: no Work waits for it.
+/// For the host, the operations of a captured step end as failures, because no Work waits for them.
 TEST_F(QueuedReducer, HasNothingToWaitForOfACapturedStep) {
   for (const int tensor : {2, 1, 0}) reducer().ready(tensor, queue());
   for (const auto& operation : communicator().operations)

@@ -9,11 +9,11 @@
 
 namespace lockstep::ddp {
 
-/// Runs the body on every rank, each with its group, which it closes afterwards: on threads for 1 to 5 ranks one after
-/// the other, or on the processes of the test.
+/// Runs the body on every rank with its group, which is closed afterwards. The ranks are 1 to 5 threads, one number
+/// after the other, or the processes of the test.
 void on_every_rank(const std::function<void(ProcessGroup&)>& body, const GroupOptions& options = {});
 
-/// What the call throws, or that it throws nothing.
+/// Returns the message of the error that the call throws, or that it throws nothing.
 inline std::string message_of(const std::function<void()>& call) {
   try {
     call();

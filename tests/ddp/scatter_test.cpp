@@ -24,7 +24,7 @@ void scattered_backward(DataParallel& model, int rank) {
   }
 }
 
-/// 1 for each element of the layout that this rank owns, else 0.
+/// Returns 1 for each element of the layout that this rank owns, otherwise 0.
 std::vector<int> marks(const DataParallel& model) {
   std::vector<int> owned(static_cast<std::size_t>(model.layout().count().value));
   for (const LayoutPart& part : model.owned())
@@ -32,7 +32,7 @@ std::vector<int> marks(const DataParallel& model) {
   return owned;
 }
 
-/// Expects sums in the parameters' elements of a flat buffer, all of them or those that are marked.
+/// Expects sums in the parameters' elements of a flat buffer: in all of them, or only in the marked ones.
 void expect_sums(const DataParallel& model, const float* flat, int ranks, const std::vector<int>* marked = nullptr) {
   for (int parameter = 0; parameter < parameters; ++parameter) {
     const TensorSlot& slot = model.layout().at(parameter);
@@ -46,7 +46,7 @@ void expect_sums(const DataParallel& model, const float* flat, int ranks, const 
   }
 }
 
-/// "conv.bias" is a bucket of its own if each tensor is: one block, which rank 0 has.
+/// If each tensor is a bucket, "conv.bias" is a bucket of one block, which rank 0 owns.
 constexpr std::int64_t bucket_bytes[] = {1, 256, 1 << 20};
 
 TEST(Scatter, EveryElementHasOneOwnerAndRankZeroHasMost) {
@@ -82,7 +82,7 @@ TEST(Scatter, SumsWhatARankOwnsAndGathersTheRestStepAfterStep) {
         EXPECT_TRUE(model.finish(1).not_finite.empty());
         const std::vector<int> owned = marks(model);
         expect_sums(model, floats(model.gradients()), group.size(), &owned);
-        // The update: each rank writes its own values, from its own gradients.
+        // In the update, each rank writes its own values, from its own gradients.
         poison(model.values());
         for (std::size_t i = 0; i < owned.size(); ++i)
           if (owned[i] != 0) floats(model.values())[i] = floats(model.gradients())[i];
@@ -93,7 +93,7 @@ TEST(Scatter, SumsWhatARankOwnsAndGathersTheRestStepAfterStep) {
   });
 }
 
-/// With shards every rank gets all sums, and updates its own part all the same.
+/// With shards every rank gets all sums, but still updates only its own part.
 TEST(Scatter, OfShardsLeavesAllSumsWithAll) {
   on_every_rank([](ProcessGroup& group) {
     DataParallelOptions options = scattered;
@@ -180,7 +180,7 @@ TEST(Scatter, FindsASumThatIsNotFiniteWhoeverOwnsIt) {
     }
     scattered_backward(model, group.rank().value);
     EXPECT_TRUE(model.finish(1).not_finite.empty()) << "it is forgotten";
-    // A rank's own.
+    // The gradient of a single rank is at fault.
     const bool at_fault = group.rank().value == group.size() - 1;
     write(model.gradient(1), group.rank().value, 1);
     if (at_fault) floats(model.gradient(1))[0] = std::numeric_limits<float>::infinity();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A world of its own, without mpiexec, because the level is asked for when MPI starts.
+// The test has its own world, without mpiexec, because the thread level is requested when MPI starts.
 #include <gtest/gtest.h>
 
 #include <string>

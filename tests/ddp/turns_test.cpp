@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several threads of a program call a DataParallel, as autograd's do.
+// Tests that several threads of a program call a DataParallel, as those of autograd do.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -17,7 +17,7 @@ using namespace testing_support;
 void run_steps(ProcessGroup& group, DataParallel& model, const std::function<void(const std::function<void()>&)>& on) {
   const int rank = group.rank().value;
   for (int step = 0; step < 3; ++step) {
-    // A thread for each parameter, all at once.
+    // Each parameter has a thread, and all run at once.
     std::vector<std::thread> threads;
     for (int parameter = 0; parameter < parameters; ++parameter) {
       threads.emplace_back([&, parameter] {
@@ -35,7 +35,7 @@ void run_steps(ProcessGroup& group, DataParallel& model, const std::function<voi
         ASSERT_EQ(floats(model.gradient(parameter))[i], sum);
       }
     }
-    group.communicator().barrier().wait();  // the group is its own thread's again
+    group.communicator().barrier().wait();  // the group belongs to its own thread again
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks whose values have drifted apart hear of it.
+// Tests that ranks whose values have drifted apart get an error.
 #include "ddp/value_check.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using namespace testing_support;
 
 DataParallelOptions compared_every(std::int64_t steps) { return {.bucket = {256}, .compare_every = steps}; }
 
-/// A step in which all values become smaller, on each rank by as much.
+/// Takes a step that decreases all values, by the same amount on each rank.
 void step(DataParallel& model) {
   for (int parameter = parameters - 1; parameter >= 0; --parameter) {
     write(model.gradient(parameter), 0, parameter);
@@ -32,7 +32,7 @@ void step(DataParallel& model) {
   }
 }
 
-/// The steps until the error, of which none may go on without one. @return the error
+/// Takes steps until the error; if one rank has an error, all must have it. @return the error
 std::optional<Error> error_within(DataParallel& model, int steps) {
   for (int i = 0; i < steps; ++i) {
     try {
@@ -49,7 +49,7 @@ TEST(ValueCheck, NamesTheFirstTensorTheRanksAndTheStep) {
     DataParallel model(group, layout(), DType::float32, compared_every(3));
     model.synchronize();
     model.number_steps_from(1001);
-    for (int i = 0; i < 4; ++i) step(model);  // compared in the second and in the third
+    for (int i = 0; i < 4; ++i) step(model);  // values are compared in the second and the third step
     const int odd = group.size() - 1;
     if (group.rank().value == odd) {
       floats(model.value(1))[2] += 1;
@@ -59,7 +59,7 @@ TEST(ValueCheck, NamesTheFirstTensorTheRanksAndTheStep) {
       EXPECT_FALSE(error_within(model, 3));
       return;
     }
-    const auto error = error_within(model, 2);  // the sixth
+    const auto error = error_within(model, 2);  // in the sixth step
     ASSERT_TRUE(error) << "rank " << group.rank().value << " heard nothing";
     EXPECT_EQ(error->code(), ErrorCode::mismatch);
     EXPECT_TRUE(error->is_on_every_rank());
@@ -89,13 +89,13 @@ TEST(ValueCheck, ComparesInTheSecondStepWhateverTheInterval) {
   });
 }
 
-/// As where a hook knows nothing of libtorch's zero_grad(), which replaces gradients.
+/// This happens if a hook does not know that libtorch's zero_grad() replaces gradients.
 TEST(ValueCheck, FindsRanksThatReduceWhatIsNotTheirGradient) {
   on_every_rank([](ProcessGroup& group) {
     OwnTensors tensors;
     DataParallel model(group, tensors.parameters(), compared_every(100));
     const std::vector<float> replaced(40, static_cast<float>(2 + group.rank().value));
-    model.ready(0);  // the memory that was left
+    model.ready(0);  // the old memory of the gradient
     (void)model.finish(1);
     for (std::size_t i = 0; i < replaced.size(); ++i) tensors.values[0][i] -= replaced[i];
     const std::string text = message_of([&] { (void)model.finish(1); });
@@ -153,12 +153,12 @@ TEST(ValueCheck, ComparesWhatAllRanksHaveGatheredWhereUpdatesAreShared) {
       if (i < 2) model.gather(model.values());
     }
     for (int parameter = 0; parameter < parameters; ++parameter) model.ready(parameter);
-    const std::string text = message_of([&] { (void)model.finish(1); });  // after an update that was not gathered
+    const std::string text = message_of([&] { (void)model.finish(1); });  // after an update without a gather
     EXPECT_EQ(text.find("drifted apart") != std::string::npos, group.size() > 1) << text;
   });
 }
 
-/// Any change of one word, of two, of the order, and of the length.
+/// The hash must differ after a change of one word, of two, of the order, and of the length.
 TEST(Hash, ChangesWithTheBytes) {
   std::vector<float> values(1001);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 500;
@@ -175,7 +175,7 @@ TEST(Hash, ChangesWithTheBytes) {
     values[i] = -(values[i] - 0.5F);
   }
   EXPECT_EQ(hash(), before);
-  for (float& value : values) value = -value;  // only upper bits, and many of them
+  for (float& value : values) value = -value;  // many upper bits only
   expect_new("signs");
   for (float& value : values) value = -value;
   values[1] = -values[1];

@@ -10,11 +10,11 @@
 namespace lockstep::testing_support {
 namespace {
 
-/// Of a rank that is stopped, between hosts: how many, ranks on each, and by which method they communicate.
+/// Number of hosts, ranks on each, and the method by which they communicate.
 using Stop = std::tuple<int, int, const char*>;
 class StoppedRankOnHosts : public Hosts, public testing::WithParamInterface<Stop> {};
 
-/// Who gives up first has waited for an innocent rank, which waits for the one that has been stopped.
+/// The rank that gives up first has waited for an innocent rank, which waits for the stopped one.
 TEST_P(StoppedRankOnHosts, IsTheOnlyOneNamed) {
   const auto [hosts, per_host, method] = GetParam();
   const auto result = run_program(script("--hosts " + std::to_string(hosts) + " run " + std::to_string(per_host) + ' ' +

@@ -15,7 +15,7 @@ inline std::string script(const std::string& arguments) {
   return std::string("MPIEXEC=") + LOCKSTEP_MPIEXEC + ' ' + LOCKSTEP_HOSTS_SCRIPT + ' ' + arguments;
 }
 
-/// Skips where the machine may not make namespaces.
+/// A fixture that skips if the machine does not allow namespaces.
 class Hosts : public testing::Test {
  protected:
   void SetUp() override {

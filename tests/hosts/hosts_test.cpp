@@ -58,7 +58,7 @@ TEST_F(Hosts, HaveLinksOfTheRateAskedFor) {
   EXPECT_EQ(occurrences(result.output, "rate 1Gbit"), 1) << result.output;
 }
 
-/// Both losses in the table that train prints, the first two numbers after the epoch's.
+/// Returns both losses in the table that train prints: the first two numbers after the epoch's.
 std::string losses_of(const ProgramResult& result) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
   const auto at = result.output.find("\n    1  ");
@@ -66,7 +66,7 @@ std::string losses_of(const ProgramResult& result) {
   return at == std::string::npos ? "" : result.output.substr(at, 27);
 }
 
-/// In float64 on the reference, where losses do not depend on where ranks are.
+/// In float64 on the reference, the losses do not depend on where the ranks are.
 TEST_F(Hosts, TrainAsOneHostDoes) {
   const train::SmallDigits digits;
   const std::string train =
@@ -84,7 +84,7 @@ TEST_F(Hosts, PassOnTheCommandsExitCode) {
 }
 
 TEST_F(Hosts, LeaveNothingBehindWhenKilled) {
-  const std::string mark = "31536" + std::to_string(getpid());  // seconds of sleep that nobody else asks for
+  const std::string mark = "31536" + std::to_string(getpid());  // a number of seconds that no other process sleeps
   const pid_t child = fork();
   if (child == 0) {
     execl(LOCKSTEP_HOSTS_SCRIPT, LOCKSTEP_HOSTS_SCRIPT, "exec", "bash", "-c",
@@ -102,7 +102,7 @@ TEST_F(Hosts, LeaveNothingBehindWhenKilled) {
   EXPECT_TRUE(becomes(false));
 }
 
-/// comm-bench checks every result itself; it runs all algorithms of the operation.
+/// comm-bench checks every result itself. It runs all algorithms of the operation.
 class EveryOperation : public Hosts, public testing::WithParamInterface<std::pair<const char*, int>> {};
 
 TEST_P(EveryOperation, IsRightOnTwoHosts) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int link_attempts = 4;
 
-/// The share of the time for which 64 MiB occupy a link of 1 Gbit/s, in the quickest of five all-reduces.
+/// Returns the fraction of the time for which 64 MiB occupy a link of 1 Gbit/s, in the fastest of five all-reduces.
 double busy_share() {
   constexpr double bytes = 64 << 20;
   constexpr double bytes_per_second = 1e9 / 8;
@@ -32,8 +32,8 @@ double busy_share() {
   return bytes / bytes_per_second / (measured.at("min_us").get<double>() * 1e-6);
 }
 
-/// Both ranks of a host send at a time, and there is always something on its way. Headers take 5 % of the link; other
-/// processes only make it worse, so that one good attempt says that it can be done.
+/// Both ranks of a host send at once, so the link is always busy. Headers take 5 % of the link. Other processes only
+/// make it slower, so one good attempt is sufficient proof.
 TEST_F(Hosts, KeepTheirLinkBusyInAHierarchicalAllReduce) {
   double busy = 0;
   for (int attempt = 0; attempt < link_attempts && busy < 0.9 && !HasFailure(); ++attempt) {

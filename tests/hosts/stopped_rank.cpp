@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduces, in the middle of which a rank is stopped (SIGSTOP). Each rank that gives up writes its error on a line.
-//   stopped_rank METHOD RANK    RANK is stopped; the next one comes late, so that others have waited for longer
+// This program runs all-reduces, in the middle of which a rank is stopped (SIGSTOP). Each rank that gives up writes its
+// error in one line.
+//   stopped_rank METHOD RANK    RANK is stopped; the next one comes late, so the others have waited for longer
 #include <mpi.h>
 #include <unistd.h>
 
@@ -46,7 +47,7 @@ int main(int argc, char** argv) {
     reduce_until_one_stops(*communicator, std::stoi(argv[2]));
   } catch (const lockstep::Error& error) {
     if (!error.is_consequence()) std::fputs((std::string(error.what()) + "\n").c_str(), stderr);
-    std::this_thread::sleep_for(500ms);  // so that others who give up as well can say so
+    std::this_thread::sleep_for(500ms);  // so that other ranks that also give up can write theirs
   }
   MPI_Abort(MPI_COMM_WORLD, 3);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs an example on some ranks, in an empty folder. It must end with exit code 0, print nothing on standard error, and
-# print, in any order, what its source says in lines "// prints: TEXT"; a line with "rank R:" stands for one line of each
-# rank. Where the source says nothing, every rank must print what a rank alone does.
+# print, in any order, the text of the lines "// prints: TEXT" in its source; a line with "rank R:" stands for one line
+# of each rank. If the source has no such line, every rank must print what a single rank prints.
 #   example.sh RANKS SOURCE PROGRAM LAUNCHER...      LAUNCHER... ends in the flag for the number of ranks
 set -euo pipefail
 ranks=$1 source=$2 program=$3
@@ -13,7 +13,7 @@ fail() {
   echo "error: $*" >&2
   exit 1
 }
-# run RANKS   leaves what the program prints in $output
+# run RANKS   leaves the program's output in $output
 run() {
   local code=0
   output=$(cd "$folder" && "${launcher[@]}" "$1" "$program" 2>"$folder/errors") || code=$?

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# No program that is linked with lockstep names CUDA or NCCL among the libraries that it needs: lockstep has CUDA's runtime
-# inside, and loads NCCL when a group asks for a GPU.
+# Checks that no program that is linked with lockstep needs the libraries of CUDA or NCCL: lockstep contains CUDA's
+# runtime, and loads NCCL when a group requests a GPU.
 #   needed.sh PROGRAM...
 set -euo pipefail
 for program in "$@"; do

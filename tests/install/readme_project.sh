@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the program that README shows by the lines of CMake that README shows.
+# Builds the program in README with the lines of CMake in README.
 #   readme_project.sh FOLDER CMAKE_OPTION...
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/../.." && pwd)

@@ -17,7 +17,7 @@ import textwrap
 
 BLOCK = re.compile(r"^(?P<above>[^\n]*)\n(?P<fence> *```(?:cpp|c\+\+|cxx)[^\n]*\n)(?P<code>.*?)^ *```$", re.M | re.S)
 SOURCE = re.compile(r"<!-- example: (?P<path>\S+\.cpp)(?: (?P<name>[\w-]+))? -->")
-LONGEST = 20  # lines of one block
+LONGEST = 20  # unit: lines of one block
 
 
 class Fault(Exception):

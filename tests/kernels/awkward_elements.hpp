@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Elements that arithmetic goes wrong on, if on any.
+// Elements that are most likely to reveal errors of arithmetic.
 
 #include <cstdint>
 #include <cstring>
@@ -17,7 +17,8 @@ inline constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::in
                                        DType::uint8,   DType::float16, DType::bfloat16};
 inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
-/// Zeros, ones, the smallest and largest numbers, denormals, infinities, quiet and signaling NaNs with payloads.
+/// Returns one of zeros, ones, the smallest and largest numbers, denormals, infinities, and quiet and signaling NaNs
+/// with payloads.
 inline std::uint64_t awkward(DType dtype, std::uint64_t random) {
   static constexpr std::uint64_t of_float32[] = {0,          0x80000000, 1,          0x807fffff,
                                                  0x00800000, 0x7f7fffff, 0xff800000, 0x7f800000,
@@ -47,7 +48,7 @@ inline std::uint64_t awkward(DType dtype, std::uint64_t random) {
   }
 }
 
-/// Half of the elements random, half of them awkward. @param bytes  a whole number of elements
+/// Makes half of the elements random and half of them awkward. @param bytes  a whole number of elements
 inline void randomize(std::span<char> bytes, DType dtype, std::mt19937_64& random) {
   const auto width = static_cast<std::size_t>(size_of(dtype));
   for (std::size_t at = 0; at < bytes.size(); at += width) {

@@ -10,7 +10,7 @@
 namespace lockstep::kernels {
 namespace {
 
-/// What `normalize` makes of one value that goes into a ReLU.
+/// Returns the result of `normalize` for one value, before the ReLU.
 float normalized(float x, double scale, double shift) {
   const ChannelLayout one{1, 1, 1, 1};
   float y = 0;
@@ -18,7 +18,7 @@ float normalized(float x, double scale, double shift) {
   return y;
 }
 
-/// Around the threshold, at its neighbors and far from it.
+/// Checks values next to the threshold and far from it.
 template <typename Reaches>
 void expect_threshold(Threshold (*threshold)(double, double), const Reaches& reaches) {
   constexpr float infinity = std::numeric_limits<float>::infinity();

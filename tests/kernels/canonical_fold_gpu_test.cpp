@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel gives the bits of the CPU's kernels. One GPU, whatever the number of contributions; skipped without.
+// The GPU's kernel gives the same bits as the CPU's kernels. One GPU suffices for any number of contributions; without
+// a GPU the test is skipped.
 #include <gtest/gtest.h>
 
 #include <random>

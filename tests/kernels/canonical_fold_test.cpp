@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code that a GPU runs, run here: it adds in the canonical order, and gives the bits of the CPU's kernels.
+// Runs the GPU's code on the CPU: it adds in the canonical order, and gives the same bits as the CPU's kernels.
 #include "kernels/cuda/canonical_fold.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST_P(CanonicalFoldOf, AnyNumberOfContributionsGivesTheBitsOfTheCpusKernelsAlso
 INSTANTIATE_TEST_SUITE_P(Each, CanonicalFoldOf,
                          testing::Combine(testing::ValuesIn(all_dtypes), testing::ValuesIn(all_ops)), name_of_case);
 
-/// @tparam Half  of the CPU's kernels @tparam Format  of the GPU's
+/// @tparam Half  type of the CPU's kernels @tparam Format  format of the GPU's kernels
 template <class Half, class Format>
 void expect_the_cpus_conversions() {
   for (std::uint32_t bits = 0; bits <= 0xffff; ++bits) {
@@ -76,7 +76,7 @@ void expect_the_cpus_conversions() {
     convert(std::span<const Half>(&half, 1), std::span<float>(&expected, 1));
     ASSERT_EQ(std::bit_cast<std::uint32_t>(Format::widen(half.bits)), std::bit_cast<std::uint32_t>(expected)) << bits;
   }
-  // Every exponent and sign, and every pattern of the bits that decide how to round.
+  // The loop covers every exponent and sign, and every pattern of the bits that decide the rounding.
   for (std::uint64_t bits = 0; bits <= 0xffffffffU; bits += 0x3fd) {
     const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     Half expected{};

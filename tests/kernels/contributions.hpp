@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What ranks bring to a fold in the canonical order, and what the CPU's kernels make of it.
+// The contributions of ranks to a reduction in the canonical order, and its result by the CPU's kernels.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ struct RankedInputs {
     }
   }
   [[nodiscard]] int ranks() const { return static_cast<int>(of_rank.size()); }
-  /// Those of all but one, one after the other.
+  /// Returns the concatenated contributions of all ranks but one.
   [[nodiscard]] std::vector<char> without(int rank) const {
     std::vector<char> rest;
     for (int other = 0; other < ranks(); ++other) {
@@ -34,7 +34,7 @@ struct RankedInputs {
     }
     return rest;
   }
-  /// By the CPU's kernels, two by two.
+  /// Reduces the contributions pairwise with the CPU's kernels.
   [[nodiscard]] std::vector<char> canonical_sum(ReduceOp op) const {
     return collectives::canonical_tree_fold(
         ranks(), [&](int rank) { return of_rank[static_cast<std::size_t>(rank)]; },

@@ -14,11 +14,11 @@
 namespace lockstep::kernels {
 namespace {
 
-/// A format as its definition has it: sign, exponent, fraction.
+/// The definition of a format: sign, exponent, fraction.
 struct Definition {
   int fraction_bits;
   int bias;
-  int largest_exponent;  // of a number, as stored
+  int largest_exponent;  // largest stored exponent of a finite number
 };
 constexpr Definition float16_format{10, 15, 30};
 constexpr Definition bfloat16_format{7, 127, 254};
@@ -32,18 +32,18 @@ double value_of(std::uint16_t bits, const Definition& d) {
   return sign * std::ldexp(fraction + (1 << d.fraction_bits), exponent - d.bias - d.fraction_bits);
 }
 
-/// The nearest number of the format, ties to even, from arithmetic alone. @pre `x` is no NaN
+/// Returns the nearest number of the format, ties to even, computed by arithmetic alone. @pre `x` is not a NaN
 double nearest(float x, const Definition& d) {
   const int exponent = x == 0 || std::isinf(x) ? 0 : std::max(std::ilogb(x), 1 - d.bias);
   const double unit = std::ldexp(1.0, exponent - d.fraction_bits);
   const double rounded = std::isinf(x) ? x : std::nearbyint(x / unit) * unit;
-  const double largest = std::ldexp(2.0, d.largest_exponent - d.bias);  // what would be the next number
+  const double largest = std::ldexp(2.0, d.largest_exponent - d.bias);  // one unit beyond the largest number
   return std::abs(rounded) >= largest ? std::copysign(INFINITY, x) : rounded;
 }
 
 bool same(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
-/// All signs and exponents, with fractions around every place where rounding changes its mind.
+/// Returns all signs and exponents, with fractions around every value where the rounding changes.
 std::vector<float> interesting_floats() {
   std::vector<float> values;
   for (std::uint32_t high = 0; high < 0x10000; ++high) {
@@ -89,7 +89,7 @@ void expect_nearest(Narrow narrow, const Definition& d) {
   }
 }
 
-/// What the C++ type of an element makes of each.
+/// Converts each element with its C++ type.
 template <typename Half>
 void widen_each(const std::uint16_t* from, float* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = Half::from_bits(from[i]);
@@ -120,7 +120,7 @@ TEST_P(Conversion, ToSixteenBitsIsToTheNearestTiesToEven) {
   expect_nearest(GetParam()->narrow_bfloat16, bfloat16_format);
 }
 
-/// In place, as values are rounded where they lie.
+/// Rounding also works in place, because values are rounded in their own memory.
 TEST_P(Conversion, RoundsWhereItLiesToTheNearestTiesToEven) {
   const auto floats = interesting_floats();
   for (const auto& [round, definition] :

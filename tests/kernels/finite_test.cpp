@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::array types{DType::float32, DType::float64, DType::float16, DType::bfloat16};
 
-/// The bits of an element of this type: infinite, not a number (quiet, and with the payload's lowest bit alone), the
-/// largest finite one, the smallest.
+/// The bits of special elements of a type: infinity, a quiet NaN, a NaN with only the payload's lowest bit, the largest
+/// finite number, and the sign.
 struct Extremes {
   std::uint64_t infinite;
   std::uint64_t quiet;
@@ -34,14 +34,14 @@ Extremes extremes(DType dtype) {
   }
 }
 
-/// `count` elements that begin `skew` bytes behind an aligned address, all of them `bits`.
+/// `count` elements of value `bits` that begin `skew` bytes after an aligned address.
 class Elements {
  public:
   Elements(DType dtype, std::int64_t count, std::int64_t skew, std::uint64_t bits)
       : dtype_(dtype), count_(count), skew_(skew), memory_(static_cast<std::size_t>(count * size_of(dtype) + skew)) {
     for (std::int64_t i = 0; i < count; ++i) set(i, bits);
   }
-  /// The lowest bytes of a little-endian number.
+  /// Stores the lowest bytes of a little-endian number.
   void set(std::int64_t index, std::uint64_t bits) {
     std::memcpy(memory_.data() + skew_ + index * size_of(dtype_), &bits, static_cast<std::size_t>(size_of(dtype_)));
   }

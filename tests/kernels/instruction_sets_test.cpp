@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every instruction set gives the scalar kernels' bits: random elements, half of them taken from the awkward ones, at
-// every alignment of the vectors and with every remainder.
+// Every instruction set gives the same bits as the scalar kernels: for random elements, half of them awkward, at every
+// alignment of the vectors and with every remainder.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class Arrays {
       kernels::randomize(std::span(bytes).first(bytes.size() - rest), dtype, random);
     }
   }
-  /// Of array k, on a cache line but for the shift.
+  /// Returns array k, which begins `shift` elements after a cache line.
   void* at(std::size_t k) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_[k].data());
     return memory_[k].data() + (64 - address % 64) % 64 + static_cast<std::size_t>((margin + shift_) * width_);
@@ -82,7 +82,7 @@ struct Case {
   std::int64_t elements;
   std::int64_t shift;
   std::size_t ins;
-  std::size_t outs;  // the first of them are inputs too, the last is not
+  std::size_t outs;  // the last output is separate; the others are also inputs
   bool streaming;
 };
 
@@ -103,7 +103,7 @@ void run(const InstructionSet& set, const Case& c, Arrays& arrays) {
           c.dtype, c.op);
 }
 
-/// Compares all of the memory, the margins too, so that nothing else may have been written.
+/// Compares all of the memory, margins included, so that a write outside the outputs is detected.
 void expect_the_scalar_bits(const InstructionSet& set, const Case& c, std::mt19937_64& random) {
   Arrays expected(c.dtype, c.ins + 1, c.elements, c.shift);
   Arrays actual(c.dtype, c.ins + 1, c.elements, c.shift);
@@ -124,7 +124,7 @@ class InstructionSets : public testing::TestWithParam<std::tuple<const Instructi
 TEST_P(InstructionSets, GiveTheScalarBits) {
   const auto [set, dtype, op] = GetParam();
   std::mt19937_64 random(7);
-  const std::int64_t most = 4 * 64 / size_of(dtype) * 2 + 9;  // past two blocks of the widest vectors
+  const std::int64_t most = 4 * 64 / size_of(dtype) * 2 + 9;  // more than two blocks of the widest vectors
   for (std::int64_t elements = 0; elements <= most; elements += elements < 40 ? 1 : 13) {
     for (const std::int64_t shift : {0, 1, 3, 8, 17}) {
       for (const bool streaming : {false, true}) {
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Each, InstructionSets,
                                           testing::ValuesIn(all_dtypes), testing::ValuesIn(all_ops)),
                          case_name);
 
-/// Buffers at odd addresses, where streaming stores have to fall back.
+/// With buffers at odd addresses, streaming stores must fall back to ordinary ones.
 TEST(Misaligned, ElementsBetweenTheirBoundariesGiveTheScalarBits) {
   for (const InstructionSet* set : instruction_sets()) {
     std::vector<char> memory[3];

@@ -17,7 +17,7 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_written = 99;
 
-/// Values of which many are equal, and most negative.
+/// Returns values many of which are equal, and most of which are negative.
 std::vector<float> many_ties(std::int64_t count, std::size_t salt) {
   std::vector<float> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((7 * i * i + salt * i) % 11) - 8.0F;
@@ -29,7 +29,7 @@ struct PooledPlanes {
   std::vector<float> dx;
 };
 
-/// Element by element, as it is defined.
+/// Pools element by element, as it is defined.
 PooledPlanes pooled_by_definition(const PoolGrid& g, const std::vector<float>& x, const std::vector<float>& dy) {
   PooledPlanes result{std::vector<float>(dy.size()), std::vector<float>(x.size())};
   const std::int64_t out_columns = g.columns / g.window_columns;

@@ -6,7 +6,7 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Each of 128 sums is halved, and 1 added, until it is 2.
+/// Each of the 128 sums converges to 2, because it is halved and 1 is added.
 TEST(Peak, MultipliesAndAdds) {
   EXPECT_EQ(multiply_add_float32(100), 256.0F);
   EXPECT_EQ(multiply_add_float64(100), 256.0);

@@ -106,7 +106,8 @@ class ReduceHalf : public testing::Test {
 using Halves = testing::Types<float16, bfloat16>;
 TYPED_TEST_SUITE(ReduceHalf, Halves);
 
-/// 256 + ½ + ½ + … is 256 where each partial sum is rounded to a bfloat16, and 2048 + … likewise in float16.
+/// If each partial sum were rounded, 256 + ½ + ½ + … would stay 256 in bfloat16, and 2048 + … would stay 2048 in
+/// float16.
 TYPED_TEST(ReduceHalf, RoundsOnceOverAllInputs) {
   const float large = TestFixture::dtype == DType::float16 ? 2048.0F : 256.0F;
   const auto first = TestFixture::halves({large});
@@ -134,7 +135,7 @@ TYPED_TEST(ReduceHalf, NeutralElementChangesNoBit) {
   }
 }
 
-/// 2^53 + 1 − 2^53 is 0 from the left, 1 from the right.
+/// 2^53 + 1 − 2^53 is 0 if added from the left, and 1 if added from the right.
 TEST(Combine, AddsFromLeftToRight) {
   const double inputs[] = {0x1p53, 1, -0x1p53, 1, 0.5};
   for (std::size_t n = 3; n <= 5; ++n) {

@@ -27,7 +27,7 @@ struct AddressRange {
   std::uintptr_t end = 0;
 };
 
-/// Where oneDNN's code lies: what the library allocates inside a call is its own affair.
+/// Returns the address range of oneDNN's code, whose allocations inside a call are not counted.
 AddressRange find_onednn() {
   AddressRange range;
   dl_iterate_phdr(
@@ -73,11 +73,11 @@ class NullObserver final : public Observer {
 
 TEST(Allocation, TheCounterCounts) {
   const std::int64_t before = allocations;
-  ::operator delete(::operator new(1));  // compilers may leave out what a new expression allocates, but not this
+  ::operator delete(::operator new(1));  // compilers may elide a new expression, but not this call
   EXPECT_EQ(allocations - before, 1);
 }
 
-/// Model `name` on `ops`, with batches of several sizes, an empty one and an evaluation between them.
+/// Runs model `name` on `ops` with batches of several sizes, an empty one and an evaluation between them.
 template <typename Real>
 void expect_no_allocation(std::string_view name, std::unique_ptr<ops::Ops> ops) {
   NullObserver observer;
@@ -87,7 +87,7 @@ void expect_no_allocation(std::string_view name, std::unique_ptr<ops::Ops> ops) 
   for (const std::int64_t batch : {2, 1, 0}) run.model.prepare(batch);
   std::int64_t before = 0;
   for (int round = 0; round < 2; ++round) {
-    if (round == 1) before = allocations;  // operators may keep scratch memory from their first call
+    if (round == 1) before = allocations;  // operators may allocate scratch in their first call
     run.train(2);
     run.train(1);
     run.train(0);

@@ -11,7 +11,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// Plays one other rank: its samples, and a state whose elements are all `mean`.
+/// Simulates one other rank: its samples, and a state whose elements are all `mean`.
 class OtherRank final : public StatisticsExchange {
  public:
   OtherRank(std::int64_t samples, double mean, std::int64_t total)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who wins a contest is found out of seconds that the test hands in, so that no clock decides about it.
+// The test provides the seconds of each turn, so the result of a contest does not depend on a clock.
 #include "nn/choose.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// A contest whose turns take given seconds, and what they add up to.
+/// A contest whose turns take given seconds; `now` is their sum.
 struct FakeClock {
   double now = 0;
   std::vector<std::size_t> turns = {};
@@ -44,7 +44,7 @@ TEST(Contest, IsNotWonWithinTheMargin) {
   EXPECT_EQ(FakeClock().contest({100, 96}, 1e9, {.margin = 0.05}), 0U);
 }
 
-/// More often than not something else has the processor.
+/// Two of three turns of the faster entrant are disturbed by other work.
 TEST(Contest, IsDecidedByTheTurnsThatNobodyDisturbs) {
   int turn = 0;
   const auto take = [&](std::size_t entrant) {

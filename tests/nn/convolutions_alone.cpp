@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// nn_convolutions_alone: how fast a model's convolutions could be if there were nothing else: each pass of each by the
-// fastest of oneDNN's direct and Winograd kernels, in the formats that it likes best, on one thread. compare-ddp.sh
-// shows what share of that lockstep reaches. Prints one JSON object.
+// nn_convolutions_alone measures the speed limit of a model's convolutions: each pass of each one with the fastest of
+// oneDNN's direct and Winograd kernels, in the formats that oneDNN prefers, on one thread. compare-ddp.sh shows the
+// fraction of that speed which lockstep reaches. It prints one JSON object.
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <chrono>
@@ -29,18 +29,18 @@
 namespace lockstep::nn {
 namespace {
 
-using namespace ops::onednn;  // whose kernels these are
+using namespace ops::onednn;  // the kernels are oneDNN's
 
 constexpr dnnl::algorithm algorithms[] = {dnnl::algorithm::convolution_direct, dnnl::algorithm::convolution_winograd};
 
-/// One convolution of the model, with a batch.
+/// One convolution of the model, with a batch size.
 struct Site {
   ops::Convolution op;
   ops::Shape in;
-  bool of_images = false;  ///< whose gradient nobody asks for
+  bool of_images = false;  ///< whether the input is images, whose gradient is not needed
 };
 
-/// A primitive with memory of its own, of numbers that are neither zero nor denormal.
+/// A primitive with its own memory, filled with numbers that are neither zero nor denormal.
 class Trial {
  public:
   template <typename PrimitiveType, typename PrimitiveDesc>
@@ -73,7 +73,7 @@ class Trial {
   std::unordered_map<int, dnnl::memory> arguments_;
 };
 
-/// The three passes of a site by one algorithm; those that it has no kernel for are empty.
+/// The three passes of a site with one algorithm; passes without a kernel are missing.
 class Candidates {
  public:
   Candidates(ContextPtr context, const Site& site, dnnl::algorithm algorithm)
@@ -128,7 +128,7 @@ class Candidates {
              {DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
              {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}}};
   }
-  /// What backward passes are made beside; any algorithm's will do.
+  /// Returns the forward descriptor that backward descriptors need; the algorithm does not matter.
   [[nodiscard]] dnnl::convolution_forward::primitive_desc hint() const {
     return forward(dnnl::algorithm::convolution_direct);
   }
@@ -152,7 +152,7 @@ class Candidates {
   dnnl::algorithm algorithm_;
 };
 
-/// Medians of trials that run in turn, after one each that does not count.
+/// Returns the medians of trials that run in turn, after one warm-up round.
 std::vector<double> times_of(std::vector<Trial*> trials, int rounds) {
   std::vector<std::vector<double>> times(trials.size());
   for (int round = 0; round <= rounds; ++round) {
@@ -170,7 +170,7 @@ std::vector<double> times_of(std::vector<Trial*> trials, int rounds) {
   return medians;
 }
 
-/// Distinct convolutions, by what they are called in tables, with how many there are of each.
+/// Returns the distinct convolutions by their text in tables, with the number of each.
 std::map<std::string, std::pair<Site, int>> sites_of(const Graph& graph, std::int64_t batch) {
   std::map<std::string, std::pair<Site, int>> sites;
   for (const Node& node : graph.nodes()) {
@@ -186,7 +186,7 @@ std::map<std::string, std::pair<Site, int>> sites_of(const Graph& graph, std::in
   return sites;
 }
 
-/// Adds what a batch takes by each way to the sums.
+/// Adds the times of a batch with each algorithm to the sums.
 nlohmann::json measure(const ContextPtr& context, const Site& site, int number, int rounds,
                        std::map<std::string, double>& sums) {
   nlohmann::json shown;
@@ -217,7 +217,7 @@ struct AloneOptions {
 
 nlohmann::json measure_model(const AloneOptions& options) {
   if (options.image.size() != 3) throw Error(ErrorCode::invalid_argument, "--image needs channels, height and width");
-  const auto ops = ops::make_onednn_ops(1);  // one thread
+  const auto ops = ops::make_onednn_ops(1);  // on one thread
   const auto context = std::make_shared<Context>();
   const Graph graph =
       make_model(options.model, DataSpec::of_images(options.image[0], options.image[1], options.image[2], 10));

@@ -17,13 +17,13 @@
 
 namespace lockstep::nn {
 
-/// One tensor of a batch; one of the two is empty.
+/// One tensor of a batch; either `reals` or `integers` is empty.
 struct DrawnTensor {
-  std::vector<float> reals;  ///< float32, so that both precisions see the same numbers
+  std::vector<float> reals;  ///< float32, so that both precisions get the same numbers
   std::vector<std::int32_t> integers;
 };
 
-/// Uniform in [0, below).
+/// Draws integers uniform in [0, below).
 inline std::vector<std::int32_t> draw_integers(std::int64_t count, std::int64_t below, std::uint64_t seed,
                                                const std::string& stream) {
   const double half = static_cast<double>(below) / 2;
@@ -36,7 +36,7 @@ inline std::vector<std::int32_t> draw_integers(std::int64_t count, std::int64_t 
   return integers;
 }
 
-/// Waves whose direction and length tell the sample's class, under as much noise.
+/// Draws waves whose direction and length depend on the sample's class, plus noise of the same amplitude.
 inline std::vector<float> draw_waves(const TensorSpec& spec, std::span<const std::int32_t> classes, std::uint64_t seed,
                                      const std::string& stream) {
   const auto count = static_cast<std::int64_t>(classes.size()) * spec.elements();
@@ -54,7 +54,8 @@ inline std::vector<float> draw_waves(const TensorSpec& spec, std::span<const std
   return values;
 }
 
-/// What losses take for real targets, weights and boxes: numbers in [0, 1), but the further edges of "boxes" in [1, 2).
+/// Draws real targets, weights and boxes for losses: numbers in [0, 1), except that the far edges of "boxes" are in [1,
+/// 2).
 inline std::vector<float> draw_targets(const TensorSpec& spec, std::int64_t batch, std::uint64_t seed,
                                        const std::string& stream) {
   std::vector<float> values(static_cast<std::size_t>(batch * spec.elements()));
@@ -65,8 +66,8 @@ inline std::vector<float> draw_targets(const TensorSpec& spec, std::int64_t batc
   return values;
 }
 
-/// The inputs of a model in the batch of one step: integers below `classes`, "images" that depend on the sample's
-/// label, and other real numbers as losses take them.
+/// Draws the inputs of a model for the batch of one step: integers below `classes`, "images" that depend on the
+/// sample's label, and other real numbers in the range that losses accept.
 inline std::vector<DrawnTensor> draw_batch(std::span<const TensorSpec> inputs, std::int64_t classes, std::int64_t batch,
                                            std::uint64_t seed, std::int64_t step) {
   const auto stream = [step](const std::string& name) { return name + " " + std::to_string(step); };
@@ -85,16 +86,16 @@ inline std::vector<DrawnTensor> draw_batch(std::span<const TensorSpec> inputs, s
   return tensors;
 }
 
-/// How a model is tried on drawn data.
+/// The options of a run on drawn data.
 struct DrawnOptions {
   std::int64_t batch = 4;
-  std::uint64_t seed = 1;  ///< of weights, data and dropout
+  std::uint64_t seed = 1;  ///< seed of weights, data and dropout
   double learning_rate = 0.01;
-  std::optional<SgdOptions> sgd = SgdOptions{.momentum = 0.9};  ///< without it weights stay as they are
+  std::optional<SgdOptions> sgd = SgdOptions{.momentum = 0.9};  ///< if empty, weights are not updated
   Observer* observer = nullptr;
 };
 
-/// A model with memory of its own that takes steps on drawn batches.
+/// A model with its own memory that takes steps on drawn batches.
 template <typename Real>
 class DrawnRun {
  public:
@@ -116,7 +117,7 @@ class DrawnRun {
     model.initialize(options_.seed);
   }
 
-  /// Makes the batch of that number.
+  /// Draws the batch of this number.
   void draw(std::int64_t number) {
     const std::vector<TensorSpec>& inputs = model.graph().inputs();
     number_ = number;
@@ -129,7 +130,7 @@ class DrawnRun {
       feed_.push_back(inputs[i].content == Content::real ? reals_[i].data() : integers);
     }
   }
-  /// A step on the batch's first samples. @return the loss before it
+  /// Takes a step on the batch's first samples. @return the loss before it
   double train(std::int64_t samples) {
     NoPeers alone;
     return model
@@ -141,7 +142,7 @@ class DrawnRun {
         .loss;
   }
   void evaluate(std::int64_t samples) { model.evaluate({.samples = samples, .inputs = feed_}); }
-  /// The step on the batch of that number. @return the loss before it
+  /// Takes a step on the batch of this number. @return the loss before it
   double step(std::int64_t number) {
     draw(number);
     return train(options_.batch);
@@ -159,9 +160,9 @@ class DrawnRun {
  public:
   Model model;
   std::vector<Real> parameters;
-  std::vector<Real> gradients;  ///< of the last step, means over its samples
+  std::vector<Real> gradients;  ///< of the last step; means over its samples
   std::vector<Real> state;
-  std::vector<DrawnTensor> batch;  ///< of the last step, as the graph's inputs
+  std::vector<DrawnTensor> batch;  ///< of the last step; the graph's inputs
 
  private:
   std::int64_t number_ = 0;

@@ -15,7 +15,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// 2 images of 3 channels, 8×8.
+/// The shape of 2 images with 3 channels, 8×8.
 const std::vector<ops::Shape> two_images = {{2, 3, 8, 8}};
 
 TEST(Cost, OfAConvolutionIsThatOfItsProductsAndTensors) {
@@ -46,7 +46,7 @@ TEST(Cost, OfAPoolIsThatOfItsWindows) {
 void expect_whole_step(ops::Ops& ops, DType dtype) {
   const Graph network = make_model("resnet20", DataSpec::of_images(3, 8, 8, 10));
   const StepReport report = explain_step(network, ops, dtype, 2);
-  // Forward and backward of each, and what is computed again.
+  // The list has forward and backward of each operator, and the recomputations.
   std::size_t sums = 0;
   std::size_t recomputed = 0;
   for (const OperatorReport& op : report.operators) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far oneDNN's gradients in float32 are from the reference's in float64, beside PyTorch's at the same weights and
-// batches: pytorch_float32.json, which mpi-scripts/parity.sh --record-float32 writes.
+// Compares the errors of oneDNN's float32 gradients against the reference in float64 with PyTorch's errors at the same
+// weights and batches, which mpi-scripts/parity.sh --record-float32 writes to pytorch_float32.json.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// A model that makes gradients of recorded batches, and no updates.
+/// Makes a model that computes gradients of recorded batches, without updates.
 template <typename Real>
 DrawnRun<Real> drawn_run(const nlohmann::json& recorded, std::unique_ptr<ops::Ops> ops) {
   const DataSpec data = data_of(recorded);
@@ -29,7 +29,8 @@ DrawnRun<Real> drawn_run(const nlohmann::json& recorded, std::unique_ptr<ops::Op
           std::move(ops)};
 }
 
-/// Initial weights, but for the biases that keep this batch's ReLUs and max-pools from where rounding would decide.
+/// Returns the initial weights, with the recorded biases, which keep this batch's ReLUs and max-pools away from inputs
+/// where rounding would decide.
 std::vector<float> weights_for(const nlohmann::json& batch, const Layout& layout, std::vector<float> initial) {
   for (const auto& [name, values] : batch.at("biases").items()) {
     const auto slot = std::find_if(layout.tensors().begin(), layout.tensors().end(),
@@ -44,7 +45,7 @@ std::vector<float> weights_for(const nlohmann::json& batch, const Layout& layout
   return initial;
 }
 
-/// L2 norm of each tensor, or of its difference from another.
+/// Returns the L2 norm of each tensor, or of its difference from another.
 std::vector<double> norms_of(const Layout& layout, const std::vector<double>& values,
                              const std::vector<float>& subtracted = {}) {
   std::vector<double> norms;
@@ -60,7 +61,8 @@ std::vector<double> norms_of(const Layout& layout, const std::vector<double>& va
   return norms;
 }
 
-/// Of each tensor: in units of its norm, or of 1e-4 of all tensors' where it is zero but for rounding.
+/// Returns each tensor's distance in units of its norm, or of 1e-4 of the norm of all tensors if its own is only
+/// rounding error.
 std::vector<double> distances(const Layout& layout, const std::vector<float>& fast, const std::vector<double>& exact) {
   std::vector<double> errors = norms_of(layout, exact, fast);
   const std::vector<double> norms = norms_of(layout, exact);
@@ -70,7 +72,7 @@ std::vector<double> distances(const Layout& layout, const std::vector<float>& fa
   return errors;
 }
 
-/// Over batches, of each tensor.
+/// Returns each tensor's median over the batches.
 std::vector<double> medians(const std::vector<std::vector<double>>& of_batches) {
   std::vector<double> found;
   for (std::size_t tensor = 0; tensor < of_batches.front().size(); ++tensor) {
@@ -85,7 +87,7 @@ std::vector<double> medians(const std::vector<std::vector<double>>& of_batches) 
 struct Variant {
   const char* name;
   bool exact;
-  double bound;  ///< of the distance, ÷ PyTorch's
+  double bound;  ///< bound of the distance ÷ PyTorch's distance
 };
 
 constexpr Variant variants[] = {{"with --exact", true, 3}, {"without --exact", false, 30}};

@@ -16,7 +16,7 @@ std::string tree(const LeafNode& node) {
       [](const std::string& a, const std::string& b) { return "(" + a + "+" + b + ")"; }, node.first);
 }
 
-/// Follows a plan with texts for gradients, the streams one after the other or interleaved.
+/// Executes a plan with texts as gradients. The streams run one after the other or interleaved.
 std::map<int, std::string> followed(const FoldPlan& plan, const Share& own, const std::vector<Share>& streams,
                                     bool interleaved) {
   std::map<int, std::string> sums;
@@ -42,8 +42,8 @@ std::map<int, std::string> followed(const FoldPlan& plan, const Share& own, cons
   return sums;
 }
 
-/// Every share of up to 16 shards, in every number of streams: the places 0, 1, … hold the nodes of the share, each
-/// added up as the tree does.
+/// Tests every range of up to 16 shards, in every number of streams: the gradient buffers 0, 1, … hold the nodes of the
+/// range, each added up in tree order.
 TEST(Folds, LeaveTheNodesOfTheTreeInTheFirstPlaces) {
   for (int shards = 1; shards <= 16; ++shards)
     for (int first = 0; first < shards; ++first)

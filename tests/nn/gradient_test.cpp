@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::int64_t samples = 5;
 
-/// Every parameter's gradient against central differences of the whole model's loss.
+/// Compares every parameter's gradient with central differences of the whole model's loss.
 void expect_gradients_are_derivatives(const Graph& network, std::int32_t classes, Passes passes = {}) {
   const std::vector<double> images = wavy(samples * image_elements(network));
   const std::vector<std::int32_t> labels = cycling_labels(samples, classes);
   Trainee trainee(network, 1, nullptr, ops::make_reference_ops(), passes);
-  // Batch norm's gamma and beta away from 1 and 0, where mistakes would hide.
+  // Batch norm's gamma and beta are moved away from 1 and 0, which would hide mistakes.
   const std::vector<double> shift = wavy(static_cast<std::int64_t>(trainee.parameters.size()), 0.5);
   for (std::size_t i = 0; i < shift.size(); ++i) trainee.parameters[i] += 0.1 * shift[i];
   const auto loss = [&] { return trainee.differentiate(images.data(), labels.data(), samples).loss; };
@@ -53,7 +53,7 @@ TEST(Gradients, OfASmallLenetAreDerivatives) {
   expect_gradients_are_derivatives(make_model("lenet", DataSpec::of_images(2, 6, 5, 3)), 3);
 }
 
-/// Every set of passes computes the same, bit for bit.
+/// Every set of passes gives the same bits.
 TEST(Gradients, PassesChangeNoBit) {
   const Graph network = knotty_network();
   ASSERT_LT(fuse_activations(network).nodes().size(), network.nodes().size());

@@ -21,7 +21,7 @@ std::string refusal_of(const std::function<void()>& action) {
   return "no error";
 }
 
-/// With images of this extent as value 0.
+/// Returns a graph with images of this extent as value 0.
 Graph graph_of(std::int64_t channels, std::int64_t height, std::int64_t width) {
   Graph graph("n");
   graph.input({"images", {channels, height, width}});

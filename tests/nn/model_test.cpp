@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t small_image_elements = 128;
 
 TEST(Model, LearnsATinyProblem) {
-  // The class is the half of the image that is bright.
+  // The class is the bright half of the image.
   constexpr std::int64_t batch = 16;
   std::vector<double> images = wavy(batch * 64);
   const std::vector<std::int32_t> labels = cycling_labels(batch, 2);
@@ -39,7 +39,7 @@ TEST(Model, EveryBundledOneLearnsABatchByHeart) {
   for (const Models models; const std::string_view name : models.names()) {
     const DataSpec& data = models.example(name);
     if (data.tensors.size() > 2)
-      continue;  // noise cannot be learnt; on drawn data they do: tests/trainer/learning_test
+      continue;  // noise cannot be learned; tests/trainer/learning_test tests them on drawn data
     DrawnRun<float> run(make_model(name, data), data.classes, {.batch = 8, .learning_rate = 0.02},
                         ops::make_onednn_ops(1));
     const double first = run.step(0);
@@ -56,7 +56,7 @@ TEST(Model, InitializationDependsOnSeedAndNamesAlone) {
   EXPECT_NE(first.parameters, Trainee(lenet, 2).parameters);
 
   const DataSpec data = DataSpec::of_images(2, 8, 8, 2);
-  Graph other("other");  // conv1 of the same name and shape, behind another layer
+  Graph other("other");  // conv1 has the same name and shape, but comes after another layer
   other.input(data.at("images"));
   other.add("conv0", Convolution{.out_channels = 2, .kernel = 1});
   other.add("conv1", Convolution{.out_channels = 32, .kernel = 3, .padding = 1});
@@ -121,7 +121,7 @@ TEST(Model, BatchSizesAlternateWithoutDisturbingEachOther) {
   const Graph network = make_model("resnet20", DataSpec::of_images(2, 8, 8, 3));
   const std::vector<double> images = wavy(6 * small_image_elements);
   Trainee switching(network);
-  for (const std::int64_t batch : {2, 6, 3, 2, 6, 1}) {  // 6 makes the arena move
+  for (const std::int64_t batch : {2, 6, 3, 2, 6, 1}) {  // a batch of 6 makes the arena move
     const std::vector<std::int32_t> labels = cycling_labels(batch, 3);
     Trainee fresh(network);
     const double loss = switching.differentiate(images.data(), labels.data(), batch).loss;

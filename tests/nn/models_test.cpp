@@ -33,7 +33,7 @@ TEST(Models, ResNet20HasTheParametersOfThePaper) {
   EXPECT_EQ(parameter_count(network), 272'474);
 }
 
-/// A twentieth of the steps of a run with the model's default number of epochs: what recorded results were made with.
+/// Recorded results used a warm-up of a twentieth of the steps of a run with the model's default number of epochs.
 TEST(Models, WarmUpIsATwentiethOfTheDefaultRun) {
   const Models models;
   for (const std::string_view name : models.names()) {
@@ -67,7 +67,7 @@ TEST(Models, ResNet20NamesItsTensorsAsTorchvisionDoes) {
   EXPECT_THROW((void)graph.parameters().find("conv1.bias"), Error);
 }
 
-/// torchvision documents how many each of its models has.
+/// torchvision documents the number of parameters of each of its models.
 TEST(Models, HaveTorchvisionsParametersForPhotographs) {
   struct Expected {
     const char* model;

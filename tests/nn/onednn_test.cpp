@@ -12,7 +12,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// Relative L2 distance of one tensor's gradients.
+/// Returns the relative L2 distance of one tensor's gradients.
 double distance(const TraineeOf<float>& fast, const Trainee& exact, const TensorSlot& tensor) {
   double difference = 0;
   double norm = 0;
@@ -51,14 +51,15 @@ TEST(OneDnn, SumsGradientsOfResultsWithSeveralReaders) {
   expect_agreement(knotty_network(), 3);
 }
 
-/// Memory of an image more in MiB.
+/// Returns the memory per additional image in MiB.
 double slope(Model& model, bool training) {
   const std::int64_t difference =
       model.activation_bytes(40, training).value - model.activation_bytes(8, training).value;
   return static_cast<double>(difference) / 32 / (1 << 20);
 }
 
-/// Convolutions' results, blocks' results, and little else; without recomputation also those within blocks.
+/// Memory is held for the results of convolutions and of blocks, and little else; without recomputation also for those
+/// within blocks.
 TEST(OneDnn, HoldsLittleMemoryForEachImageOfResnet20) {
   const Graph network = make_model("resnet20", DataSpec::of_images(3, 32, 32, 10));
   const auto ops = ops::make_onednn_ops(1);
@@ -69,7 +70,7 @@ TEST(OneDnn, HoldsLittleMemoryForEachImageOfResnet20) {
   EXPECT_GT(slope(holding, true), slope(model, true) + 0.2);
 }
 
-/// Where it is emulated they are float32.
+/// Emulated values are float32.
 TEST(OneDnn, HoldsValuesOfBFloat16InHalfTheMemory) {
   if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
     LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";

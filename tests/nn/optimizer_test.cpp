@@ -35,7 +35,7 @@ class SgdTest : public testing::Test {
     layout.add("weight", {2, Layout::alignment / 2});
     return layout;
   }
-  /// Two elements, and zeros up to the end of the tensor.
+  /// Returns two elements, and zeros up to the end of the tensor.
   static std::vector<double> tensor(double first, double second) {
     std::vector<double> values(Layout::alignment, 0.0);
     values[0] = first;
@@ -46,7 +46,7 @@ class SgdTest : public testing::Test {
   std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
   Layout layout = one_tensor();
   std::vector<double> parameters = tensor(1, -2);
-  std::vector<double> gradients = tensor(8, 4);  // sums over 4 samples: means 2 and 1
+  std::vector<double> gradients = tensor(8, 4);  // sums over 4 samples, whose means are 2 and 1
   std::vector<double> velocity = tensor(0, 0);
 };
 
@@ -57,13 +57,13 @@ TEST_F(SgdTest, ScalesGradients) {
 
 TEST_F(SgdTest, MomentumAddsUpVelocity) {
   step({.momentum = 0.5}, 4, 0.5);
-  step({.momentum = 0.5}, 4, 0.5);  // velocity 2, then 3
+  step({.momentum = 0.5}, 4, 0.5);  // the momentum buffer is 2, then 3
   EXPECT_EQ(velocity, tensor(3, 1.5));
   EXPECT_EQ(parameters, tensor(1 - 0.5 * (2 + 3), -2 - 0.5 * (1 + 1.5)));
 }
 
 TEST_F(SgdTest, NesterovLooksAhead) {
-  step({.momentum = 0.5, .nesterov = true}, 4, 0.5);  // g + 0.5·v with v = g
+  step({.momentum = 0.5, .nesterov = true}, 4, 0.5);  // the update is g + 0.5·v with v = g
   EXPECT_EQ(parameters, tensor(1 - 0.5 * 3, -2 - 0.5 * 1.5));
 }
 
@@ -72,7 +72,7 @@ TEST_F(SgdTest, WeightDecayPullsToZero) {
   EXPECT_EQ(parameters, tensor(1 - (2 + 0.25), -2 - (1 - 0.5)));
 }
 
-/// A convolution, its normalization, a linear layer; between them what fills up lines.
+/// A layout with a convolution, its normalization and linear layers, with padding between the tensors.
 class ParameterGroups : public testing::Test {
  protected:
   ParameterGroups() {
@@ -83,7 +83,8 @@ class ParameterGroups : public testing::Test {
     layout.add("fc.bias", {3});
     layout.add("fc2.weight", {1, 3});
   }
-  /// Every element 1 and its gradient 1 before; `expected(name)` after a step at rate 1.
+  /// Takes a step at rate 1 from elements and gradients that are all 1, and compares each element with
+  /// `expected(name)`.
   void expect(const SgdOptions& options, const std::function<double(const std::string&)>& expected) {
     const auto count = static_cast<std::size_t>(layout.count().value);
     std::vector<double> parameters(count);
@@ -136,7 +137,7 @@ TEST_F(ParameterGroups, RefuseANameThatNoParameterHas) {
   }
 }
 
-/// Parts that begin and end within groups, and beside frozen ones.
+/// Parts may begin and end within groups, and next to frozen parameters.
 TEST_F(ParameterGroups, AreCutAtTheEndsOfParts) {
   const SgdOptions options{.momentum = 0.5, .weight_decay = 0.25, .decay_vectors = false, .frozen = {"bn"}};
   const auto count = static_cast<std::size_t>(layout.count().value);
@@ -150,7 +151,7 @@ TEST_F(ParameterGroups, AreCutAtTheEndsOfParts) {
   };
   const auto view = [](std::vector<double>& values) { return Buffer(std::span(values)); };
   take(Sgd(layout, options).steps(view(whole), view(gradients), view(velocity), scalars));
-  // Every second block of 16 elements, then the others.
+  // The parts are first every second block of 16 elements, then the others.
   for (const std::int64_t first : {0, 1}) {
     std::vector<LayoutPart> parts;
     for (std::int64_t at = first * 16; at < layout.count().value; at += 32) parts.push_back({{at}, {16}});

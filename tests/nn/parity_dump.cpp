@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nn_parity: trains a model for some steps, or takes its gradients at given weights, and writes down all that
+// nn_parity trains a model for some steps, or computes its gradients at given weights, and records everything that
 // mpi-scripts/parity-pytorch.py needs to do the same in PyTorch.
 #include <algorithm>
 #include <boost/program_options.hpp>
@@ -26,8 +26,8 @@ struct Options {
   std::string model = "lenet";
   std::string ops = "reference";
   std::string precision = "float64";
-  bool exact = false;               ///< of onednn: no Winograd
-  std::vector<std::int64_t> image;  ///< channels, height, width; empty: as the model's example has them
+  bool exact = false;               ///< onednn without Winograd
+  std::vector<std::int64_t> image;  ///< channels, height, width; empty: those of the model's example
   std::int64_t steps = 100;
   double momentum = 0.9;
   bool nesterov = false;
@@ -44,7 +44,7 @@ DataSpec data_of(const Options& options) {
   DataSpec data = Models().example(options.model);
   if (options.image.empty()) return data;
   if (options.image.size() != 3) throw Error(ErrorCode::invalid_argument, "--image needs channels, height and width");
-  (void)data.at("images");  // says what is there instead
+  (void)data.at("images");  // throws an error that names the inputs if there are no images
   for (TensorSpec& spec : data.tensors) {
     if (spec.name == "images") spec.extent = {options.image[0], options.image[1], options.image[2]};
   }
@@ -86,8 +86,8 @@ class Run {
     RawWriter(options_.out / "state.bin").write_tensors(run_.state, run_.model.state());
   }
 
-  /// Gradients at the weights that a training run in float64 had at the beginning of each step, rounded to float32 so
-  /// that every precision starts from the same numbers.
+  /// Computes gradients at the weights that a training run in float64 had at the beginning of each step, rounded to
+  /// float32 so that every precision starts from the same numbers.
   void gradients_along() {
     RawReader weights(std::filesystem::path(options_.weights_from) / "weights.bin");
     RawWriter gradients(options_.out / "gradients.bin");
@@ -130,14 +130,14 @@ class Run {
   [[nodiscard]] const Layout& layout() const { return run_.model.parameters(); }
   [[nodiscard]] const std::vector<TensorSpec>& inputs() const { return run_.model.graph().inputs(); }
 
-  /// How many operators of a step, forward and backward counted apart, are computed by Winograd's transforms.
+  /// Returns how many operators of a step use Winograd's algorithm, forward and backward counted separately.
   [[nodiscard]] std::int64_t winograd_operators() {
     const std::vector<OperatorReport> operators = run_.model.operators(options_.drawn.batch);
     return std::count_if(operators.begin(), operators.end(),
                          [](const OperatorReport& op) { return op.algorithm.find("wino") != std::string::npos; });
   }
 
-  /// Writes down its batch and its loss.
+  /// Takes a step and records its batch and its loss.
   void take_step(std::int64_t step) {
     const double loss = run_.step(step);
     losses_file_.write(&loss, 1);
@@ -167,7 +167,7 @@ void list_models() {
   for (const Models models; const std::string_view name : models.names()) std::cout << name << '\n';
 }
 
-/// Empty if only a list was asked for.
+/// Returns nothing if only a list was requested.
 std::optional<Options> parse(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;

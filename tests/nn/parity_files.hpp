@@ -22,7 +22,7 @@ class RawWriter {
     file_.write(reinterpret_cast<const char*>(values), count * static_cast<std::int64_t>(sizeof(T)));
     if (!file_.flush()) throw Error(ErrorCode::io, "cannot write " + path_.string());
   }
-  /// All tensors of a flat allocation in the layout's order, without the padding.
+  /// Writes all tensors of a flat allocation in the layout's order, without the padding.
   template <typename T>
   void write_tensors(const std::vector<T>& values, const Layout& layout) {
     for (const TensorSlot& slot : layout.tensors()) write(values.data() + slot.offset.value, slot.count.value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every model against what PyTorch made of the same weights and batches, in float64 on the reference operators:
-// pytorch_models.json, which mpi-scripts/parity.sh --record writes.
+// Compares every model, in float64 on the reference operators, with PyTorch's results for the same weights and batches,
+// which mpi-scripts/parity.sh --record writes to pytorch_models.json.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr double bound = 1e-9;
 
-/// Norm, and sum with weights between −1 and 1.
+/// The norm, and a sum with weights between −1 and 1.
 struct TensorFigures {
   double norm = 0;
   double sum = 0;
@@ -38,8 +38,8 @@ TensorFigures figures_of(std::span<const double> values) {
   return figures;
 }
 
-/// Each tensor's figures within the bound of its norm. What should be zero, as gradients of what a normalization takes
-/// away again, is as good as zero beside the others.
+/// Expects each tensor's figures to be within the bound of its norm. Tensors that should be zero, such as gradients
+/// that a normalization removes, are compared relative to the norm of all tensors.
 void expect_figures(const Layout& layout, const std::vector<double>& values, const nlohmann::json& expected,
                     const std::string& what) {
   ASSERT_EQ(expected.size(), layout.tensors().size()) << what;

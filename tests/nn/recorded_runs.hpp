@@ -15,12 +15,12 @@
 
 namespace lockstep::nn {
 
-/// What PyTorch came to on a run that lockstep can draw again.
+/// PyTorch's results for a run that lockstep can draw again.
 struct RecordedRun {
   nlohmann::json of;
 };
 
-/// Shown where one fails; all its numbers would hide which.
+/// Names a failed run briefly, because all its numbers would be unreadable.
 inline void PrintTo(const RecordedRun& run, std::ostream* out) {
   *out << run.of.at("model") << " with " << run.of.at("inputs");
 }

@@ -17,7 +17,7 @@
 #include "nn/runner.hpp"
 #include "nn/trainee.hpp"
 
-/// Steps as lists: what they may depend on, and what graphs can say that classifiers do not.
+/// Tests steps as lists: what they may depend on, and features of graphs that classifiers do not use.
 namespace lockstep::nn {
 namespace {
 
@@ -25,7 +25,7 @@ using Doubles = std::vector<double>;
 
 Buffer view(Doubles& values) { return {values.data(), {static_cast<std::int64_t>(values.size())}, DType::float64}; }
 
-/// A model in float64 with memory and an optimizer of its own.
+/// A model in float64 with its own memory and optimizer.
 class Updated {
  public:
   explicit Updated(const Graph& graph, Passes passes = {}, std::optional<SgdOptions> sgd = SgdOptions{.momentum = 0.5})
@@ -55,14 +55,14 @@ class Updated {
   [[nodiscard]] ops::Ops& ops() { return *ops_; }
 };
 
-/// Takes a list and runs nothing.
+/// Records a list without running it.
 class Recording final : public ItemQueue {
  public:
   void submit(const Item& item) override { items.push_back(item); }
   std::vector<Item> items;
 };
 
-/// Says of gradients what it is told to.
+/// Peers that report the gradients as finite or not, as the test says.
 class Verdict final : public Peers {
  public:
   void ready(int /*parameter*/) override {}
@@ -78,15 +78,15 @@ class Verdict final : public Peers {
   bool finite = true;
 };
 
-/// Rule 1: no number computed in a step chooses its items. A list is taken once, while nothing is there to compute
-/// from, and run three times with other data, rate, divisor and scale; one of the steps must not update.
+/// Rule 1 is that no number computed in a step chooses its items. A list is taken once, before there are any data, and
+/// run three times with different data, rate, divisor and scale; one of the steps must not update.
 TEST(Step, ListTakenOnceDoesWhatStepsDo) {
   constexpr std::int64_t batch = 4;
   const Graph graph = knotty_network();
   Updated stepwise(graph);
   Updated replayed(graph);
   Doubles images(static_cast<std::size_t>(batch * image_elements(graph)), std::nan(""));
-  std::vector<std::int32_t> labels(batch, -1);  // no class: whoever looks at it now throws
+  std::vector<std::int32_t> labels(batch, -1);  // not a class, so reading it now throws
   const void* inputs[] = {images.data(), labels.data()};
   const Feed feed{.samples = batch, .inputs = inputs};
 
@@ -116,7 +116,7 @@ TEST(Step, ListTakenOnceDoesWhatStepsDo) {
   }
 }
 
-/// Peers that have an eighth of the squares, and count what they are asked for.
+/// Peers whose share of the squares is an eighth, and which count the calls.
 class OfParts final : public Peers {
  public:
   void ready(int /*parameter*/) override {}
@@ -133,7 +133,7 @@ class OfParts final : public Peers {
   int gathered = 0;
 };
 
-/// A rank that owns two parts shortens by the norm of all, changes nothing else, and has the others gathered.
+/// A rank that owns two parts clips by the norm of all parts, changes only its own, and has the others gathered.
 TEST(Step, UpdatesTheOwnedPartsAndGathersTheRest) {
   const Graph graph = knotty_network();
   const auto ops = ops::make_reference_ops();
@@ -219,7 +219,7 @@ TEST(Step, LossScaleIsTakenOutAgainByTheUpdate) {
   EXPECT_EQ(scaled.gradient_of("fc.bias")[0], 1024 * plain.gradient_of("fc.bias")[0]);
 }
 
-/// PyTorch's clip_grad_norm_, and an average of the weights that evaluations use.
+/// Compares with PyTorch's clip_grad_norm_, and with EMA weights, which evaluations use.
 TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
   const Graph graph = knotty_network();
   const Doubles images = wavy(3 * image_elements(graph));
@@ -257,7 +257,7 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
   EXPECT_THROW(Model(graph, *ops, {.dtype = DType::float64, .accumulate = 0}), Error);
 }
 
-/// fc(x) and, with the same weights, fc(relu(fc2(x))), each with a loss of its own.
+/// Makes a graph of fc(x) and, with the same weights, fc(relu(fc2(x))), each with its own loss.
 Graph two_heads(Normalizer normalizer, double second) {
   Graph graph("two-heads");
   const int x = graph.input({"x", {3, 1, 1}});
@@ -271,8 +271,8 @@ Graph two_heads(Normalizer normalizer, double second) {
   return graph;
 }
 
-/// Σ coefficient · loss ÷ normalizer, whose weights ignore some labels, against central differences; the shared
-/// weights have two users.
+/// Compares the gradients of Σ coefficient · loss ÷ normalizer with central differences. The weights of the losses
+/// ignore some labels, and the shared weights have two users.
 TEST(Step, GradientsOfSharedWeightsAndSeveralLossesAreDerivatives) {
   constexpr std::int64_t batch = 5;
   for (const Normalizer normalizer : {Normalizer::samples, Normalizer::weight}) {
@@ -304,7 +304,7 @@ TEST(Step, GradientsOfSharedWeightsAndSeveralLossesAreDerivatives) {
   }
 }
 
-/// A rank whose part of the batch has other weights.
+/// Peers of a rank whose part of the batch has different weights.
 class Heavier final : public Peers {
  public:
   void ready(int parameter) override { ready_parameters.push_back(parameter); }
@@ -337,11 +337,11 @@ TEST(Step, WeightsAreSummedOverRanksBeforeTheFirstGradient) {
     const Doubles part = among.gradient_of(name);
     for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(part[i], whole[i] * 2 / 12, 1e-15) << name;
   }
-  // fc's weights are ready after the last of their users, behind fc2's.
+  // fc's weights are ready after the last of their users, and therefore after fc2's.
   EXPECT_EQ(other.ready_parameters, (std::vector<int>{3, 2, 1, 0}));
 }
 
-/// Without batch norm, micro-batches are the batch; one may be empty.
+/// Without batch norm, micro-batches are equivalent to the batch; one may be empty.
 TEST(Step, MicroBatchesAddUpToTheBatch) {
   const Graph graph = two_heads(Normalizer::weight, 0.5);
   const Doubles x = wavy(5 * 3);
@@ -379,7 +379,7 @@ TEST(Step, MicroBatchesAddUpToTheBatch) {
 TEST(Step, ATermWithoutWeightGivesGradientsOfZero) {
   Updated trained(two_heads(Normalizer::weight, 1), {}, std::nullopt);
   const Doubles x = wavy(2 * 3);
-  const std::vector<std::int32_t> labels{0, 0};  // nothing for the first term
+  const std::vector<std::int32_t> labels{0, 0};  // the first term has no valid label
   const void* inputs[] = {x.data(), labels.data()};
   NoPeers alone;
   const StepResult result = trained.model.train({2, inputs}, {.samples = 2}, alone);
@@ -387,7 +387,7 @@ TEST(Step, ATermWithoutWeightGivesGradientsOfZero) {
   EXPECT_TRUE(result.finite);
 }
 
-/// y = w·x element by element, with one weight; it adds to all the gradients that it makes.
+/// Computes y = w·x element by element, with one weight. It accumulates into all its gradients.
 class Scaling final : public ops::CustomOperator {
  public:
   [[nodiscard]] ops::Signature signature(std::span<const ops::Shape> inputs) const override {
@@ -433,8 +433,7 @@ class Scaling final : public ops::CustomOperator {
   };
 };
 
-/// A convolution's result goes three ways: through an operator of somebody else's, through the same once more, and
-/// round it.
+/// A convolution's result goes three ways: through a custom operator, through the same operator again, and directly.
 Graph with_custom_operator() {
   const DataSpec data = DataSpec::of_images(2, 6, 6, 3);
   Graph graph("custom");
@@ -449,7 +448,7 @@ Graph with_custom_operator() {
   return graph;
 }
 
-/// What accumulates is handed zeros first, and needs no sum; what does not is added.
+/// Gradients of kernels that accumulate are zeroed first and need no sum; those of other kernels are added.
 TEST(Step, CustomOperatorsThatAccumulateGiveDerivatives) {
   const Graph graph = with_custom_operator();
   for (const bool reuse : {true, false}) {
@@ -477,7 +476,7 @@ TEST(Step, CustomOperatorsThatAccumulateGiveDerivatives) {
   }
 }
 
-/// oneDNN's convolution gives blocks of channels; the custom operator takes plain ones.
+/// oneDNN's convolution gives blocks of channels; the custom operator takes plain formats.
 TEST(Step, CustomOperatorsAreFedPlainFormatsByEveryBackEnd) {
   const Graph graph = with_custom_operator();
   constexpr std::int64_t batch = 2;

@@ -18,7 +18,7 @@
 
 namespace lockstep::nn {
 
-/// Writes down the order of calls; −1 stands for `between_operators`.
+/// Records the order of calls; −1 stands for `between_operators`.
 class RecordingPeers final : public Peers {
  public:
   static constexpr int pause = -1;
@@ -42,7 +42,7 @@ class RecordingPeers final : public Peers {
   std::vector<int> calls;
 };
 
-/// A classifier with memory of its own.
+/// A classifier with its own memory.
 template <typename Real>
 class TraineeOf {
  public:
@@ -63,7 +63,7 @@ class TraineeOf {
   static Buffer view(std::vector<Real>& values) {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, dtype};
   }
-  /// Forward and backward pass; gradients and the loss are sums over the samples.
+  /// Runs the forward and backward pass. Gradients and the loss are sums over the samples.
   StepResult differentiate(const Real* images, const std::int32_t* labels, std::int64_t batch, Peers& peers) {
     const void* inputs[] = {images, labels};
     return model.train({.samples = batch, .inputs = inputs}, {.samples = 1}, peers);
@@ -72,7 +72,7 @@ class TraineeOf {
     NoPeers alone;
     return differentiate(images, labels, batch, alone);
   }
-  /// The same; gives the mean loss.
+  /// Like `differentiate`. @return the mean loss
   double differentiate(const std::vector<Real>& images, const std::vector<std::int32_t>& labels) {
     const auto batch = static_cast<std::int64_t>(labels.size());
     return differentiate(images.data(), labels.data(), batch).loss / static_cast<double>(batch);
@@ -81,7 +81,7 @@ class TraineeOf {
     const void* inputs[] = {images, labels};
     return model.evaluate({.samples = batch, .inputs = inputs}).front();
   }
-  /// One step of SGD; gives the mean loss before it.
+  /// Takes one step of SGD. @return the mean loss before it
   double step(const std::vector<Real>& images, const std::vector<std::int32_t>& labels, double learning_rate,
               const SgdOptions& options = {.momentum = 0.9}) {
     const double loss = differentiate(images, labels);
@@ -108,13 +108,13 @@ class TraineeOf {
   std::vector<Real> state;
 };
 
-/// On the reference operators in float64.
+/// Uses the reference operators in float64.
 using Trainee = TraineeOf<double>;
 
-/// Elements of one image of a classifier.
+/// Returns the number of elements of one image of a classifier.
 inline std::int64_t image_elements(const Graph& graph) { return graph.inputs().front().elements(); }
 
-/// Smooth values in [−1, 1] without a pattern that a layer could miss.
+/// Returns smooth values in [−1, 1] without a pattern to which a layer could be blind.
 inline std::vector<double> wavy(std::int64_t count, double phase = 0) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -130,8 +130,8 @@ inline std::vector<std::int32_t> cycling_labels(std::int64_t count, std::int32_t
   return labels;
 }
 
-/// Small, with everything that makes backward passes hard: batch norm, an identity and a projection shortcut, a result
-/// with three readers, both pools.
+/// Returns a small network with everything that makes backward passes hard: batch norm, an identity and a projection
+/// shortcut, a result with three readers, and both pools.
 inline Graph knotty_network() {
   const DataSpec data = DataSpec::of_images(2, 8, 8, 3);
   Graph network("knotty");

@@ -90,7 +90,7 @@ TEST(MetricsFile, AppendsToWhatIsThere) {
   for (int run = 1; run <= 2; ++run) {
     MetricsFile file(scratch.path());
     file.write(StepEvent{.epoch = run, .step = 1});
-    EXPECT_EQ(scratch.lines().size(), static_cast<std::size_t>(2 * run - 1));  // there before the file is closed
+    EXPECT_EQ(scratch.lines().size(), static_cast<std::size_t>(2 * run - 1));  // before the file is closed
     file.write(StepEvent{.epoch = run, .step = 2});
   }
   ASSERT_EQ(scratch.lines().size(), 4U);
@@ -117,7 +117,7 @@ TEST(MetricsFile, UnwritablePathIsKnownAtOnce) {
 
 TEST(MetricsFile, BeginsOnALineOfItsOwn) {
   const ScratchFile scratch;
-  std::ofstream(scratch.path()) << "{\"event\":\"st";  // a disk was full
+  std::ofstream(scratch.path()) << "{\"event\":\"st";  // as after a full disk
   MetricsFile(scratch.path()).write(StepEvent{});
   EXPECT_EQ(scratch.text().find("{\"event\":\"st\n{\"event\":\"step\""), 0U) << scratch.text();
 }

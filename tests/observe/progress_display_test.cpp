@@ -16,10 +16,10 @@ using std::chrono::seconds;
 
 const Clock::time_point start{seconds(1000)};
 
-/// Two epochs of 100 steps with 100 images each.
+/// A run of two epochs of 100 steps with 100 images each.
 constexpr RunLength two_epochs{.steps = 200, .steps_per_epoch = 100, .images_per_epoch = {10'000}, .batch = {100}};
 
-/// A display and what it has written.
+/// A display and its output.
 struct Shown {
   explicit Shown(bool terminal, const RunLength& run = two_epochs)
       : display(out, {.terminal = terminal, .interval_seconds = 5}, start) {
@@ -29,7 +29,7 @@ struct Shown {
   ProgressDisplay display;
 };
 
-/// After so many steps of the run's first epoch, or of a later one, at a constant rate from the beginning.
+/// Returns the event after `step` steps of an epoch, at a constant rate from the beginning.
 ProgressEvent after(std::int64_t step, std::int64_t epoch = 1, double rate = 100) {
   const std::int64_t images = 100 * ((epoch - 1) * 100 + step);
   return {.epoch = epoch, .step = step, .loss = 1.25, .images = images, .seconds = static_cast<double>(images) / rate};
@@ -42,7 +42,7 @@ std::string plain_line(const ProgressEvent& event, const RunLength& run = two_ep
 }
 
 TEST(ProgressDisplay, SaysWhereTrainingIsAndHowLongItTakesStill) {
-  // Half of the first of two epochs of 10,000 images is done: 15,000 are left, at 100 a second.
+  // Half of the first of two epochs of 10,000 images is done, so 15,000 are left, at 100 per second.
   EXPECT_EQ(plain_line(after(50)), "epoch 1/2  step 50/100  loss 1.2500  100 images/s  2:30 left\n");
   EXPECT_EQ(plain_line(after(100, 2)), "epoch 2/2  step 100/100  loss 1.2500  100 images/s  0:00 left\n");
   EXPECT_EQ(plain_line(after(50, 1, 2)), "epoch 1/2  step 50/100  loss 1.2500  2 images/s  2:05:00 left\n");
@@ -61,7 +61,7 @@ TEST(ProgressDisplay, TimeLeftEndsWithTheStepsOfTheRun) {
 
 TEST(ProgressDisplay, TheLastStepOfAnEpochMayBeSmall) {
   RunLength run = two_epochs;
-  run.images_per_epoch = {9'910};  // the hundredth step has 10
+  run.images_per_epoch = {9'910};  // the hundredth step has 10 images
   EXPECT_NE(plain_line(after(50), run).find("  2:28 left"), std::string::npos) << plain_line(after(50), run);
 }
 
@@ -74,7 +74,7 @@ TEST(ProgressDisplay, TimeLeftCountsEvaluationsOnceOneHasShownHowLongTheyTake) {
       << shown.out.str();
 }
 
-/// The first steps are slow, since memory is touched and kernels are made.
+/// The first steps are slow, because memory is touched and kernels are made.
 TEST(ProgressDisplay, TheRateIsThatOfTheLastSeconds) {
   Shown shown(false);
   ProgressEvent event{.epoch = 1, .step = 1, .images = 100, .seconds = 100};
@@ -95,13 +95,13 @@ TEST(ProgressDisplay, PlainLinesKeepTheirInterval) {
     shown.display.tick(start + milliseconds(100 * i + 50));
   }
   const std::string text = shown.out.str();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);  // the first step, and 5 s later
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);  // the first step, and a line 5 s later
   EXPECT_NE(text.find("step 51/100"), std::string::npos) << text;
   EXPECT_EQ(text.find('\r'), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
-/// Steps of 12 seconds, after a start of 7.
+/// The steps take 12 seconds, after a start of 7.
 TEST(ProgressDisplay, ALineIsShownEveryFiveSecondsHoweverLongAStepTakes) {
   std::ostringstream out;
   ProgressDisplay display(out, {.interval_seconds = 5}, start);
@@ -136,11 +136,11 @@ TEST(ProgressDisplay, AnEvaluationShowsHowFarItIs) {
       << text;
 }
 
-/// Whoever else writes, another rank or mpirun, finds the cursor at the beginning of a line.
+/// Other output, from another rank or from mpirun, begins at the start of a line.
 TEST(ProgressDisplay, ATerminalsLineIsRewrittenAndLeavesTheCursorAtItsBeginning) {
   Shown shown(true);
   shown.display.step(after(1), start);
-  shown.display.step(after(2), start + milliseconds(50));  // too soon
+  shown.display.step(after(2), start + milliseconds(50));  // too soon for an update
   shown.display.step(after(3), start + milliseconds(150));
   EXPECT_EQ(shown.out.str(),
             "epoch 1/2  step 1/100  loss 1.2500  100 images/s  3:19 left\x1b[K\r"
@@ -174,7 +174,7 @@ TEST(ProgressDisplay, EpochsMakeATable) {
                        .images_per_second = 4800.4},
                       start);
   shown.display.epoch({.epoch = 2, .val_loss = 0, .val_accuracy = 1}, start);
-  shown.display.epoch({.epoch = 3, .train_loss = 0.5}, start);  // was not evaluated
+  shown.display.epoch({.epoch = 3, .train_loss = 0.5}, start);  // it was not evaluated
   EXPECT_EQ(shown.out.str(),
             "epoch  train loss  val loss  val accuracy  images/s  seconds\n"
             "    1      0.5235    0.2500       98.71 %      4800     12.3\n"

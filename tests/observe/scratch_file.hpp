@@ -11,7 +11,7 @@
 
 namespace lockstep::observe {
 
-/// A file of its own for a test, empty at first and removed afterwards.
+/// A temporary file for a test, empty at first and removed afterwards.
 class ScratchFile {
  public:
   ScratchFile() {

@@ -16,7 +16,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "support/verdict.hpp"
 
-/// What batch norm promises to whoever schedules it: bits.
+/// Tests the bits that batch norm promises to its scheduler.
 namespace lockstep::ops {
 namespace {
 
@@ -29,7 +29,7 @@ FloatList drawn_floats(std::size_t count, float phase) {
   return values;
 }
 
-/// An element of bfloat16.
+/// A bfloat16 element.
 struct Brain {
   std::uint16_t bits = 0;
   friend bool operator==(const Brain&, const Brain&) = default;
@@ -52,13 +52,13 @@ std::vector<T> drawn(std::size_t count, float phase) {
   return values;
 }
 
-/// So that a ReLU6 cuts at both ends.
+/// Scales values so that a ReLU6 clips at both ends.
 FloatList wide(FloatList values) {
   for (float& value : values) value *= 7;
   return values;
 }
 
-/// A batch norm of 3×32×7×5 values, in the format that a convolution gives, of elements T.
+/// Calls a batch norm of 3×32×7×5 values, in the format that a convolution gives, with elements of type T.
 template <typename T = float>
 class NormCall {
  public:
@@ -121,7 +121,7 @@ std::vector<std::unique_ptr<Ops>> ends_of_norm() {
   return all;
 }
 
-/// Those that store bfloat16 themselves; none where there are no such kernels.
+/// Returns operators with native bfloat16 kernels; empty if there are none.
 std::vector<std::unique_ptr<Ops>> native_ends_of_norm() {
   std::vector<std::unique_ptr<Ops>> all;
   for (const int threads : {1, 2}) {
@@ -191,7 +191,7 @@ TEST(BatchNormBits, OfBFloat16AreSoToo) {
   }
 }
 
-/// Of a ReLU6, whose ends are both reached, in one operator and in two.
+/// A ReLU6, both ends of which are reached, gives the same bits fused and as an operator of its own.
 TEST(BatchNormBits, WithAReLU6AreThoseOfAReLU6BehindIt) {
   for (const auto& ops : ends_of_norm()) {
     for (const bool residual : {false, true}) {

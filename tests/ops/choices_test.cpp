@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices of algorithms as values, and what kernels make of them.
+// Tests choices of algorithms as values, and the kernels that are made with them.
 #include "ops/choices.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::string key(const Convolution& convolution, const Shape& in = {8, 32, 12, 10
   return key_of(convolution, std::span(&format, 1));
 }
 
-/// The message of what is thrown.
+/// Returns the message of the error that is thrown.
 std::string refusal(const std::function<void()>& what, ErrorCode code) {
   try {
     what();
@@ -120,7 +120,7 @@ TEST(Choices, OfABrokenFileAreRefusedWithLineAndValue) {
   EXPECT_EQ(parse_choices_file(head + line, "f.txt").at("this machine").size(), 1U);
 }
 
-/// A convolution of what another one gives, in the format that this one likes best.
+/// A convolution after another one, in the format that oneDNN prefers for it.
 class ChosenConvolution : public testing::Test {
  protected:
   static constexpr std::int64_t batch = 3;
@@ -147,7 +147,7 @@ class ChosenConvolution : public testing::Test {
 
 bool is_winograd(const std::string& kernel) { return kernel.find("wino") != std::string::npos; }
 
-/// What a kernel says that it is computed by.
+/// Returns the algorithms that the kernel reports.
 Algorithms told(const Kernel& kernel) {
   const auto of = [](const std::string& name) { return is_winograd(name) ? winograd : direct; };
   const std::string backward = kernel.algorithm(Pass::backward);
@@ -171,7 +171,7 @@ TEST_F(ChosenConvolution, IsComputedByTheAlgorithmsOfEachPass) {
   for (const Algorithms& candidate : found) EXPECT_EQ(std::count(found.begin(), found.end(), candidate), 1);
 }
 
-/// Of a network of both convolutions, relative to the largest element.
+/// Returns the largest difference relative to the largest element.
 double distance(const Values& actual, const Values& expected) {
   double largest = 0;
   double error = 0;
@@ -214,7 +214,7 @@ TEST_F(ChosenConvolution, IsNeverWinogradsWhereThatIsBarred) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_TRUE(exact->choices().empty()) << "nothing has changed";
   EXPECT_EQ(told(*make(*exact)), Algorithms{});
-  exact->use(only({}));  // what is not barred
+  exact->use(only({}));  // choices without Winograd are allowed
 
   const auto reference = make_reference_ops();
   EXPECT_TRUE(candidates(*reference).empty());

@@ -11,15 +11,15 @@
 #include "lockstep/ops/reference.hpp"
 #include "ops/graph.hpp"
 
-/// oneDNN in float32 against the reference in float64, and the reference in float32 against the same, over plain inputs
-/// and over formats that earlier operators chose.
+/// Compares oneDNN in float32 and the reference in float32 with the reference in float64, for plain inputs and for
+/// formats that earlier operators chose.
 namespace lockstep::ops::test {
 namespace {
 
-/// Float32 sums of a few thousand products, relative to the tensor's largest element.
+/// The tolerance of float32 sums of a few thousand products, relative to the tensor's largest element.
 constexpr double tolerance = 5e-5;
-/// What cancels to nothing, as the gradient of a bias before a batch norm, is held to a scale of 1: in float64 less
-/// than this is left of it.
+/// Values that cancel, such as the gradient of a bias before a batch norm, are below this in float64; they are compared
+/// on a scale of 1.
 constexpr double nothing = 1e-9;
 
 void expect_near(const Values& actual, const Values& expected, const std::string& what, double relative = tolerance) {
@@ -46,7 +46,7 @@ using Build = std::function<void(Graph&, std::int64_t channels)>;
 
 class Conformance : public testing::TestWithParam<Implementation> {
  protected:
-  /// Runs one network on both, training twice (the second time over used memory) and then evaluating.
+  /// Runs one network on both, training twice (the second time with used memory) and then evaluating.
   void compare(const Shape& input, std::int64_t channels, const Build& build) {
     SCOPED_TRACE("batch " + std::to_string(input.batch) + ", channels " + std::to_string(channels));
     Graph actual(*ops_, DType::float32, input);
@@ -80,7 +80,7 @@ class Conformance : public testing::TestWithParam<Implementation> {
   std::unique_ptr<Ops> reference_ = make_reference_ops();
 };
 
-/// A convolution hands its successor a format of its choice.
+/// Adds a convolution, whose result has a format of oneDNN's choice.
 int chosen_format(Graph& g, std::int64_t channels) {
   return g.convolution(0, {.out_channels = channels, .padding = 1, .activation = Activation::relu});
 }
@@ -121,8 +121,8 @@ TEST_P(Conformance, BatchNorm) {
 
 class ExactSums : public Conformance {};
 
-/// 65536 values of a channel, as in ResNet-20's first layers, and far from 0: what has been summed in float32 is off by
-/// more.
+/// A channel has 65,536 values, as in ResNet-20's first layers, and far from 0, where float32 sums are less exact than
+/// this.
 TEST_P(ExactSums, InBatchNormOfManyValuesFarFromZero) {
   Graph actual(*ops_, DType::float32, {16, 4, 64, 64});
   Graph expected(*reference_, DType::float64, {16, 4, 64, 64});
@@ -190,7 +190,7 @@ TEST_P(Conformance, LinearOfMatrix) {
 
 TEST_P(Conformance, SmallConvolutionalNetwork) {
   for (const std::int64_t batch :
-       {1, 5, 26}) {  // of 26 the first linear layer takes blocks, of fewer it has them copied
+       {1, 5, 26}) {  // with 26 the first linear layer takes blocks, with fewer it copies them
     compare({batch, 1, 28, 28}, 32, [](Graph& g, std::int64_t c) {
       int node = g.max_pool(g.convolution(0, {.out_channels = c, .padding = 1, .activation = Activation::relu}), {});
       node = g.convolution(node, {.out_channels = 2 * c, .padding = 1, .activation = Activation::relu});
@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, Conformance,
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Ops, ExactSums, testing::Values(one_thread, two_threads), name_of);
 
-/// Where the processor has Winograd's at all: with AVX-512 in oneDNN 2.6.
+/// Some processors have no Winograd kernels; oneDNN 2.6 needs AVX-512 for them.
 TEST(OneDnn, ExactBarsWinograd) {
   const auto algorithms = [](bool exact) {
     const auto ops = make_onednn_ops(1, exact);
@@ -220,7 +220,8 @@ TEST(OneDnn, ExactBarsWinograd) {
   RecordProperty("without", algorithms(false));
 }
 
-/// Twice the activation, for the forward pass and its gradient, or three times the weights.
+/// A linear layer copies either twice the activation, for the forward pass and its gradient, or three times the
+/// weights.
 TEST(OneDnn, LinearLayersCopyTheSmallerOfActivationAndWeights) {
   const auto ops = make_onednn_ops(1);
   const auto takes_blocks = [&](std::int64_t batch) {

@@ -9,7 +9,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "ops/graph.hpp"
 
-/// What every implementation owes: refusals, the loss, the optimizer, empty batches.
+/// Tests what every implementation must provide: refusals, the loss, the optimizer, empty batches.
 namespace lockstep::ops::test {
 namespace {
 
@@ -235,7 +235,7 @@ TEST_P(Contract, RefusesSequencesThatCannotBe) {
       "input 1 has to be int32");
 }
 
-/// An LSTM whose parameters are all 0.5, of two sequences of up to two ones; what of them does not count is NaN.
+/// An LSTM whose parameters are all 0.5 reads two sequences of up to two steps; everything beyond their lengths is NaN.
 TEST_P(Contract, LstmReadsNothingBeyondASequencesLength) {
   const auto kernel = ops_->make(
       Lstm{}, std::vector{Format::plain({2, 1, 1, 2}, DType::float32), Format::plain({2, 1, 1, 1}, DType::int32)});
@@ -266,8 +266,8 @@ TEST_P(Contract, LstmReadsNothingBeyondASequencesLength) {
                                .parameter_gradients = pointers});
   EXPECT_GT(in_gradient[0], 0);
   EXPECT_EQ((std::vector<float>{in_gradient[1], in_gradient[2], in_gradient[3]}), (std::vector<float>{0, 0, 0}));
-  EXPECT_EQ(gradients[0], gradients[2]);                      // the one value that is read is 1
-  EXPECT_EQ(gradients[1], (std::vector<float>{0, 0, 0, 0}));  // no step has one before it
+  EXPECT_EQ(gradients[0], gradients[2]);                      // the only value that is read is 1
+  EXPECT_EQ(gradients[1], (std::vector<float>{0, 0, 0, 0}));  // no step has a predecessor
   for (const std::int32_t wrong : {-1, 3}) {
     lengths[1] = wrong;
     expect_refusal(
@@ -332,7 +332,7 @@ TEST_P(Contract, RefusesACallWithMissingTensors) {
   expect_refusal([&] { op->run(Pass::normalizer, {.inputs = input}); }, "only a loss");
 }
 
-/// Cross-entropy of plain logits, in float32.
+/// Computes the cross-entropy of plain logits, in float32.
 struct LossOf {
   std::unique_ptr<Kernel> kernel;
   std::vector<float> logits;
@@ -365,12 +365,12 @@ TEST_P(Contract, LossOfEqualLogitsIsTheLogarithmOfTheClasses) {
   const LossSums loss_sums = loss.run(Pass::forward);
   EXPECT_EQ(loss_sums.weight, 2);
   EXPECT_NEAR(loss_sums.loss, 2 * std::log(4), 1e-6);
-  EXPECT_EQ(loss_sums.correct, 1);  // the first of equals is class 0
+  EXPECT_EQ(loss_sums.correct, 1);  // class 0 is the first of equal ones
   EXPECT_EQ(loss.backward(2), (std::vector<float>{-1.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F, -1.5F}));
 }
 
 TEST_P(Contract, LossTakesALabelForEachPositionAndLeavesOutTheIgnored) {
-  // Two classes at 1×3 positions of one sample: the first position is ignored.
+  // There are two classes at 1×3 positions of one sample; the first position is ignored.
   LossOf loss = make_loss(*ops_, {1, 2, 1, 3}, {5, 0, 1, -5, 0, 1}, {9, 1, 0}, {.ignore_index = 9});
   EXPECT_EQ(loss.run(Pass::normalizer).weight, 2);
   const LossSums loss_sums = loss.run(Pass::forward);
@@ -400,7 +400,7 @@ TEST_P(Contract, LossRefusesALabelThatIsNoClass) {
 
 TEST_P(Contract, SgdTakesTheStepOfItsFormula) {
   for (const bool nesterov : {false, true}) {
-    // g = 4·0.5 + 0.25·2 = 2.5; v = 0.5·1 + 2.5 = 3; nesterov: 2.5 + 0.5·3 = 4
+    // g = 4·0.5 + 0.25·2 = 2.5, v = 0.5·1 + 2.5 = 3, with Nesterov's method 2.5 + 0.5·3 = 4
     std::vector<float> parameters{2};
     std::vector<float> velocity{1};
     const std::vector<float> gradients{4};
@@ -418,7 +418,7 @@ TEST_P(Contract, SgdTakesTheStepOfItsFormula) {
   }
 }
 
-/// Of a length that no thread's part, cache line or vector divides, with the rate that memory holds when it runs.
+/// The length is not divisible by any thread's part, cache line or vector. The rate is read when the update runs.
 TEST_P(Contract, SgdUpdatesEveryElementOnceAndReadsItsScalarsWhenItRuns) {
   constexpr std::size_t count = 1003;
   constexpr float untouched = 77;

@@ -8,7 +8,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "ops/graph.hpp"
 
-/// Every reference operator against central differences in float64.
+/// Compares every reference operator with central differences in float64.
 namespace lockstep::ops::test {
 namespace {
 

@@ -9,10 +9,10 @@ namespace lockstep::ops::test {
 
 namespace {
 
-/// What the objective multiplies element `i` of the output with.
+/// Returns the weight of element `i` of the output in the objective.
 double objective_weight(std::int64_t i) { return std::cos(static_cast<double>(i) + 0.5); }
 
-/// From one format to another, and of gradients the way back.
+/// Converts values from one format to another, and gradients back.
 class Reformat final : public Kernel {
  public:
   Reformat(Ops& ops, const Format& from, const Format& to)
@@ -59,7 +59,7 @@ void Tensor::assign(const Values& values) {
 
 void Tensor::fill(std::mt19937_64& random, double low, double high) {
   std::uniform_real_distribution<double> uniform(low, high);
-  // Rounded to float32, so that every implementation starts from the same values.
+  // Values are rounded to float32, so that every implementation starts from the same ones.
   for (std::int64_t i = 0; i < count_; ++i) set(i, static_cast<double>(static_cast<float>(uniform(random))));
 }
 
@@ -100,7 +100,7 @@ int Graph::append(const Operator& op, std::vector<int> inputs) {
     parameters_.push_back(std::make_unique<Tensor>(parameter.count(), dtype_));
     parameters_.back()->fill(random_, -0.5, 0.7);
     gradients_.push_back(std::make_unique<Tensor>(parameter.count(), dtype_));
-    gradients_.back()->fill(random_, -1, 1);  // must be overwritten, not added to
+    gradients_.back()->fill(random_, -1, 1);  // must be overwritten
   }
   for (const OwnedTensor& state : signature.state) {
     node.state.push_back(state_.size());

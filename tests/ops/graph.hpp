@@ -14,7 +14,7 @@ namespace lockstep::ops::test {
 
 using Values = std::vector<double>;
 
-/// What a suite that runs over several implementations is given.
+/// The parameter of a suite that runs over several implementations.
 struct Implementation {
   std::string name;
   std::unique_ptr<Ops> (*make)();
@@ -41,10 +41,11 @@ class Tensor {
   DType dtype_;
 };
 
-/// A small network over one implementation, node 0 being its plain input. Its observables are plain whatever formats
-/// lie between, so two implementations can be compared: the last node's output (which must be plain), the gradients of
-/// its scalar product with fixed weights with respect to the input and every parameter, and batch norm's running
-/// statistics. Values depend on the seed and the order of construction, not on the implementation.
+/// A small network on one implementation; node 0 is its plain input. Its observables are plain, whatever formats are
+/// used inside, so that two implementations can be compared. They are the last node's output (which must be plain),
+/// batch norm's running statistics, and gradients with respect to the input and every parameter. The gradients are
+/// those of the output's scalar product with fixed weights. Values depend on the seed and the order of construction,
+/// but not on the implementation.
 class Graph {
  public:
   Graph(Ops& ops, DType dtype, const Shape& input, std::uint64_t seed = 1);
@@ -59,11 +60,11 @@ class Graph {
 
   void forward(bool training = true);
   void backward();
-  /// Σ output·weight of the last node, after `forward`.
+  /// Returns Σ output·weight of the last node, after `forward`.
   [[nodiscard]] double objective() const;
 
   [[nodiscard]] const Format& format(int node) const { return nodes_.at(static_cast<std::size_t>(node)).format; }
-  /// A node's output. @pre its format is plain
+  /// Returns a node's output. @pre its format is plain
   [[nodiscard]] Values output(int node) const;
   [[nodiscard]] Values output() const { return output(static_cast<int>(nodes_.size()) - 1); }
   [[nodiscard]] Values input_gradient() const { return nodes_.front().gradient->values(); }
@@ -85,7 +86,7 @@ class Graph {
     bool has_gradient = false;
   };
   int append(const Operator& op, std::vector<int> inputs);
-  /// The node, or a copy of it in the format that somebody wants.
+  /// Returns the node, or a copy of it in the wanted format.
   int in_format(int node, const Format& wanted);
   std::unique_ptr<Tensor> allocate(const Format& format) const;
   void backward(Node& node);

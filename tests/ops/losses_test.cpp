@@ -9,14 +9,14 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/reference.hpp"
 
-/// What the rows of the table do not show: loss_sums, and what is odd.
+/// Tests what the rows of the table do not show: LossSums and special cases.
 namespace lockstep::ops::test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
-/// A loss in float32; its inputs real, then integers.
+/// A loss in float32 with real inputs, then integer inputs.
 class LossTrial {
  public:
   struct Input {
@@ -42,7 +42,7 @@ class LossTrial {
                  {.inputs = pointers_, .output = &loss_sums, .saved = pass == Pass::infer ? nullptr : saved_.data()});
     return loss_sums;
   }
-  /// Of the input; forward first.
+  /// Runs forward and backward. @return the input's gradient
   const std::vector<float>& backward(std::size_t input, double factor = 1) {
     run(Pass::forward);
     std::vector<void*> wanted(inputs_.size());
@@ -150,7 +150,7 @@ TEST(SmoothL1, HasNoSlopeWhereThereIsNoDifference) {
 }
 
 TEST(Giou, IsFiniteForBoxesOfNoArea) {
-  // Two equal points, two points apart, a line in a box, and a prediction that is turned inside out.
+  // The boxes are two equal points, two distant points, a line in a box, and a prediction whose corners are swapped.
   const Shape shape{1, 4, 1, 4};
   LossTrial trial(Giou{}, {{shape, {1, 0, 1, 3, 1, 0, 1, 3, 1, 0, 2, 1, 1, 0, 1, 1}},
                            {shape, {1, 2, 0, 1, 1, 2, 0, 1, 1, 2, 4, 3, 1, 2, 4, 3}}});
@@ -190,7 +190,7 @@ LossTrial make_ctc(const Ctc& loss, const std::vector<std::int32_t>& targets, st
 }
 
 TEST(Ctc, CountsPaths) {
-  // Of 3⁴ equal paths "1" is what 10 become: 1 to 4 repetitions with blanks around them.
+  // Of 3⁴ equally likely paths, 10 become "1": those with 1 to 4 repetitions and blanks around them.
   EXPECT_NEAR(make_ctc({}, {1, -1}, 1, 4).run(Pass::forward).loss, std::log(81.0 / 10), 1e-6);
   EXPECT_NEAR(make_ctc({}, {1, 1}, 2, 3).run(Pass::forward).loss, std::log(27.0 / 1), 1e-6);
   EXPECT_NEAR(make_ctc({.blank = 2}, {9}, 0, 2).run(Pass::forward).loss, std::log(9.0), 1e-6);
@@ -198,7 +198,7 @@ TEST(Ctc, CountsPaths) {
   EXPECT_EQ(make_ctc({}, {1}, 1, 4).run(Pass::normalizer).weight, 1);
 }
 
-/// Logits of which each step has one that stands out.
+/// Uses logits with one clear maximum at each step.
 bool reads(const std::vector<std::size_t>& path, const std::vector<std::int32_t>& targets, std::int32_t length) {
   Floats logits(12);
   for (std::size_t t = 0; t < path.size(); ++t) logits[4 * path[t] + t] = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that store bfloat16 themselves, beside those that are rounded to it. Where the processor lacks the arithmetic
-// oneDNN emulates it, slowly, and these tests run all the same.
+// Compares native bfloat16 kernels with emulated ones. On a processor without the instructions, oneDNN emulates them
+// slowly, and these tests still run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ bool has_native() { return make_onednn_ops(1)->half_kernels(brain_float).exist; 
 std::unique_ptr<Ops> native_ops() { return make_rounded_ops(make_onednn_ops(1), brain_float, Halves::native); }
 std::unique_ptr<Ops> emulated_ops() { return make_rounded_ops(make_onednn_ops(1), brain_float); }
 
-/// What has to have a kernel of its own, whatever the processor, and not one that is rounded. Of pools whose windows
-/// overlap oneDNN would round each term of a sum.
+/// Returns whether the row must have a native kernel on every processor. Pools with overlapping windows have none,
+/// because oneDNN would round each term of a sum.
 bool has_to_be_native(const Row& row) {
   return std::visit(
       [](const auto& op) {
@@ -49,7 +49,7 @@ bool has_to_be_native(const Row& row) {
       row.op);
 }
 
-/// Of the largest of them.
+/// Returns the largest error relative to the largest element.
 double relative_error(const Values& actual, const Values& expected) {
   double largest = 0;
   double error = 0;
@@ -61,8 +61,8 @@ double relative_error(const Values& actual, const Values& expected) {
   return error / (largest < 1e-9 ? 1 : largest);
 }
 
-/// Of values the order of sums can decide which of two neighbors in the format is nearest; gradients of parameters are
-/// float32.
+/// Compares the results. In activations, the order of sums can decide between two neighbors in the format; gradients of
+/// parameters are float32.
 void expect_near(const Trial& actual, const Trial& expected) {
   constexpr double unit = 0x1p-8;
   EXPECT_LE(relative_error(actual.output(), expected.output()), unit) << "output";
@@ -110,7 +110,7 @@ TEST(Native, OperatorsComputeWhatIsEmulatedElsewhere) {
   EXPECT_GT(others, 10) << "losses and arrangements have no kernels of their own, and go on from what others store";
 }
 
-/// Brings numbers into a format, and back.
+/// Converts values to a format and back.
 std::vector<float> there_and_back(Ops& ops, const std::vector<float>& values, const Format& plain,
                                   const Format& format) {
   const auto there = ops.reorder(plain, format);
@@ -124,7 +124,7 @@ std::vector<float> there_and_back(Ops& ops, const std::vector<float>& values, co
   return result;
 }
 
-/// Of values that a convolution reads, and of those that one has made.
+/// Returns the formats that a convolution reads and writes.
 std::vector<Format> formats_of(Ops& ops, const Format& plain) {
   const Format image = Format::plain({1, 3, plain.shape.height, plain.shape.width}, plain.dtype);
   const auto reads = ops.make(Convolution{.out_channels = 16, .padding = 1}, std::array{plain});
@@ -157,7 +157,7 @@ TEST(Native, ReordersRoundToNearestAndTakeBackExactly) {
   }
 }
 
-/// A gradient may be left where the output's has been.
+/// A gradient may overwrite the output's gradient.
 TEST(Native, GradientsInPlaceAreTheSame) {
   if (!has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   const auto ops = native_ops();
@@ -172,7 +172,7 @@ TEST(Native, GradientsInPlaceAreTheSame) {
     std::vector<std::uint16_t> output(count);
     std::vector<std::uint16_t> dy(count);
     for (std::size_t i = 0; i < count; ++i) {
-      output[i] = i % 3 == 0 ? 0 : 0x3f80;  // 1
+      output[i] = i % 3 == 0 ? 0 : 0x3f80;  // the bfloat16 1
       dy[i] = static_cast<std::uint16_t>(0x3f00 + i);
     }
     const std::vector<const void*> nothing(inputs.size());
@@ -220,7 +220,7 @@ TEST(Native, NoSamplesGiveGradientsOfZero) {
   EXPECT_EQ(bias_gradient, std::vector<float>(4));
 }
 
-/// They are of float32.
+/// Choices apply to float32 only.
 TEST(Native, ChoicesOfAlgorithmsDecideNothing) {
   if (!has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   const auto ops = native_ops();

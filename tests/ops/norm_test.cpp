@@ -8,7 +8,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "ops/rows.hpp"
 
-/// Norms where sums are long, or cancel; and batches of nothing, of operators that no other test has empty.
+/// Tests norms with long sums or cancellation, and empty batches of operators that no other test runs with them.
 namespace lockstep::ops::test {
 namespace {
 
@@ -21,7 +21,7 @@ std::vector<Row> long_norms() {
           {"group-norm", GroupNorm{.groups = 2}, {images}}};
 }
 
-/// Relative to the largest.
+/// Returns the largest error relative to the largest element.
 double error_of(const Values& actual, const Values& expected) {
   double error = 0;
   double largest = 0;
@@ -32,8 +32,8 @@ double error_of(const Values& actual, const Values& expected) {
   return error / largest;
 }
 
-/// 1000 times as far from zero as the values are from each other: what subtracts the square of the mean from the mean
-/// square in float32 is left with nothing.
+/// Values are 1000 times as far from zero as from each other. In float32, the mean square minus the square of the mean
+/// would lose all digits.
 TEST(Norms, AreExactFarFromZero) {
   const auto reference = make_reference_ops();
   const auto onednn = make_onednn_ops(1);
@@ -42,7 +42,7 @@ TEST(Norms, AreExactFarFromZero) {
     for (Ops* ops : {reference.get(), onednn.get()}) {
       SCOPED_TRACE(row.name + ", " + std::string(ops->name()));
       Trial actual(*ops, DType::float32, row);
-      // The same float32 numbers for both.
+      // Both get the same float32 numbers.
       Tensor& input = *actual.variables()[0];
       for (std::int64_t i = 0; i < input.count(); ++i) {
         input.set(i, 1000 + std::sin(static_cast<double>(i)));
@@ -54,7 +54,7 @@ TEST(Norms, AreExactFarFromZero) {
       }
       const auto results = actual.results();
       const auto expected = exact.results();
-      // Output gradients are rounded to float32, which sums of them that cancel show.
+      // Output gradients are rounded to float32, which shows in sums of them that cancel.
       for (std::size_t i = 0; i < expected.size(); ++i)
         EXPECT_LE(error_of(results[i].values, expected[i].values), expected[i].name.ends_with("bias") ? 5e-5 : 1e-6)
             << expected[i].name;

@@ -9,8 +9,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 
-/// What the rows' inputs, which lie in [−1, 1], do not reach: functions far from zero, and where they have no
-/// derivative.
+/// Tests functions outside [−1, 1], the range of the rows' inputs: far from zero, and where they have no derivative.
 namespace lockstep::ops::test {
 namespace {
 
@@ -24,7 +23,7 @@ struct Function {
   Points derivatives;
 };
 
-// PyTorch 2.15's, in float64.
+// These values are PyTorch 2.15's, in float64.
 constexpr std::array known_functions{
     Function{Pointwise::Kind::relu6, {0, 0, 0, 0, 0, 0.5, 3, 4, 6, 6}, {0, 0, 0, 0, 0, 1, 1, 1, 0, 0}},
     Function{Pointwise::Kind::leaky_relu,

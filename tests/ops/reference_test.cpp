@@ -8,7 +8,7 @@
 
 #include "ops/graph.hpp"
 
-/// What finite differences do not tell: values worked out by hand.
+/// Tests values that were computed by hand, for properties that finite differences do not show.
 namespace lockstep::ops::test {
 namespace {
 
@@ -64,7 +64,7 @@ TEST_F(Reference, PoolLeavesOutAWindowThatDoesNotFit) {
 TEST_F(Reference, BatchNormTracksTheUnbiasedVariance) {
   Graph graph(*ops_, DType::float64, {2, 1, 1, 2});
   graph.batch_norm(0, {.epsilon = 1e-12, .momentum = 0.25});
-  graph.input().assign({1, 3, 5, 7});  // mean 4, squares 9 + 1 + 1 + 9: biased 5, unbiased 20/3
+  graph.input().assign({1, 3, 5, 7});  // mean 4; squares 9 + 1 + 1 + 9, so variance 5 (biased), 20/3 (unbiased)
   graph.parameters()[0]->assign({2});
   graph.parameters()[1]->assign({1});
   graph.state()[0]->assign({8});
@@ -99,7 +99,7 @@ TEST_F(Reference, BatchNormOfASingleValueKeepsFiniteStatistics) {
   EXPECT_EQ(graph.output()[0], graph.parameters()[1]->get(0));
 }
 
-/// Of 2 samples in one call, or in two calls: the same.
+/// Two samples give the same in one call and in two calls.
 TEST_F(Reference, DropoutDependsOnWhereAnElementIsAndOnNothingElse) {
   constexpr std::int64_t elements = 4096;
   const auto masked = [&](std::int64_t batch, const RngKey& rng_key, std::uint64_t key) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that emulate 16-bit formats, over the reference and over oneDNN.
+// Tests operators that emulate 16-bit formats, on the reference and on oneDNN.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,12 +20,12 @@
 namespace lockstep::ops::test {
 namespace {
 
-/// A number of significant bits is what decides, in the range of these tests.
+/// A 16-bit format. In the range of these tests, only its number of significant bits matters.
 struct Half {
   DType dtype;
   int bits;
   [[nodiscard]] double unit() const { return std::ldexp(1.0, -bits); }
-  /// Rounded to so many bits, by arithmetic alone; exact in double.
+  /// Returns x rounded to the format by arithmetic alone; exact in double.
   [[nodiscard]] double nearest(double x) const {
     if (x == 0 || !std::isfinite(x)) return x;
     const int least = dtype == DType::float16 ? -14 : -126;
@@ -37,7 +37,7 @@ constexpr std::array halves = {Half{DType::bfloat16, 8}, Half{DType::float16, 11
 
 std::unique_ptr<Ops> rounded_reference(const Half& half) { return make_rounded_ops(make_reference_ops(), half.dtype); }
 std::unique_ptr<Ops> rounded_onednn(const Half& half) { return make_rounded_ops(make_onednn_ops(1), half.dtype); }
-/// By kernels that store the format; null where there are none.
+/// Returns operators with native kernels for the format; null if there are none.
 std::unique_ptr<Ops> native_onednn(const Half& half) {
   auto ops = make_onednn_ops(1);
   if (!ops->half_kernels(half.dtype).exist) return nullptr;
@@ -48,7 +48,7 @@ bool is_representable(const Values& values, const Half& half) {
   return std::all_of(values.begin(), values.end(), [&](double x) { return half.nearest(x) == x; });
 }
 
-/// All that is read begins rounded, so that what an operator stores is all that is rounded.
+/// Rounds all inputs first, so that the only rounding is that of stored results.
 void begin_rounded(Trial& trial, const Half& half) {
   for (Tensor* variable : trial.variables())
     for (std::int64_t i = 0; i < variable->count(); ++i) variable->set(i, half.nearest(variable->get(i)));
@@ -69,7 +69,7 @@ void expect_within(const Values& actual, const Values& expected, double relative
 
 bool is_of_value(const std::string& name) { return name.starts_with("gradient of input") || name == "output"; }
 
-/// One row on rounded operators beside float64, which gets the same rounded numbers.
+/// One row on rounded operators, compared with float64 on the same rounded numbers.
 class RoundedRow {
  public:
   RoundedRow(Ops& ops, const Row& row, const Half& half)
@@ -83,7 +83,7 @@ class RoundedRow {
 
   void expect_close() const {
     const auto relative = [&](const std::string& name) {
-      const bool reads_result = name.starts_with("gradient of weight_hh");  // where it was rounded
+      const bool reads_result = name.starts_with("gradient of weight_hh");  // the result was rounded
       return (is_of_value(name) || reads_result ? half_.unit() : 0) + 5e-5;
     };
     const auto actual = fast_.results();
@@ -97,7 +97,7 @@ class RoundedRow {
     for (const Trial::Named& result : fast_.results())
       EXPECT_TRUE(!is_of_value(result.name) || is_representable(result.values, half_)) << result.name;
   }
-  /// Results and gradients that rounding has changed at all.
+  /// Returns whether rounding changes any result or gradient.
   [[nodiscard]] bool would_be_other() const {
     bool other = !is_representable(exact_.output(), half_);
     for (const Trial::Named& result : exact_.results())
@@ -148,7 +148,7 @@ constexpr std::array<const char*, 3> over_names = {"Reference", "OneDnn", "OneDn
 INSTANTIATE_TEST_SUITE_P(Over, RoundedRows, testing::Values(rounded_reference, rounded_onednn, native_onednn),
                          [](const auto& over) { return over_names[over.index]; });
 
-/// A linear layer of one sample, of values that are brought into its format.
+/// Runs a linear layer on one sample, whose values are converted to the layer's format.
 std::vector<float> linear(Ops& ops, const std::vector<float>& in, const std::vector<float>& weight,
                           const std::vector<float>& bias) {
   const auto features = static_cast<std::int64_t>(in.size());
@@ -167,7 +167,7 @@ std::vector<float> linear(Ops& ops, const std::vector<float>& in, const std::vec
 }
 
 TEST(Rounded, ProductsReadRoundedCopiesAndLeaveTheMastersAlone) {
-  constexpr float more = 1 + 0x1p-9F;  // 1 in bfloat16: half of its last place, and 1 is even
+  constexpr float more = 1 + 0x1p-9F;  // it rounds to 1 in bfloat16, by half of the last place, because 1 is even
   const std::vector<float> weight = {more, 0, 0, 1};
   const std::vector<float> bias = {0, more};
   for (const auto& make : {rounded_reference, rounded_onednn}) {
@@ -186,7 +186,7 @@ TEST(Rounded, ProductsReadRoundedCopiesInBackwardToo) {
   const Format in = ops->make(Linear{.out_features = 2}, std::array{plain})->traits().output;
   const auto kernel = ops->make(Linear{.out_features = 2}, std::array{in});
   const std::array<float, 2> x = {1, 1};
-  const std::array<float, 4> weight = {1 + 0x1p-9F, 3, -1, -3};  // of which the first is 1 in bfloat16
+  const std::array<float, 4> weight = {1 + 0x1p-9F, 3, -1, -3};  // the first rounds to 1 in bfloat16
   const std::array<float, 2> bias{};
   std::array<float, 2> dy = {1, 1};
   std::array<float, 2> dx = {7, 7};
@@ -214,7 +214,7 @@ TEST(Rounded, WhatIsTooLargeIsInfinite) {
   EXPECT_EQ(linear(*rounded_reference(halves[0]), {40000}, {2}, {0})[0], 79872) << "40000 and 80000, rounded";
 }
 
-/// As those of shards and micro-batches, and of parameters that several operators share.
+/// Such sums are those of shards and micro-batches, and of parameters that several operators share.
 TEST(Rounded, GradientsOfParametersAreAddedInFloat32) {
   const auto ops = rounded_onednn(halves[0]);
   const Format plain = Format::plain({1, 2, 1, 1}, DType::float32);
@@ -227,7 +227,7 @@ TEST(Rounded, GradientsOfParametersAreAddedInFloat32) {
   EXPECT_EQ(sum, (std::array{1 + 0x1p-12F, 2 + 0x1p-12F}));
 }
 
-/// Of a gradient of a loss nothing is left beneath the format's numbers, and infinity above them.
+/// Gradients below the format's range become zero, and those above it infinite.
 TEST(Rounded, LossesGradientsEndWhereTheFormatDoes) {
   const auto ops = rounded_reference(halves[1]);
   const Format plain = Format::plain({1, 2, 1, 1}, DType::float32);
@@ -269,7 +269,7 @@ TEST(Rounded, RefusesOtherFormats) {
     EXPECT_THROW(make_rounded_ops(make_reference_ops(), dtype), Error);
 }
 
-/// Somebody's own operator, which knows nothing of formats: three times its input.
+/// A custom operator that knows nothing about formats and triples its input.
 class Triple final : public CustomOperator {
  public:
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const override { return {.output = inputs[0]}; }
@@ -296,7 +296,7 @@ TEST(Rounded, OperatorsOfOthersAreToo) {
   const Format plain = Format::plain({1, 2, 1, 1}, DType::float32);
   const Format in = ops->make(Linear{.out_features = 2}, std::array{plain})->traits().output;
   const auto kernel = ops->make(Custom{std::make_shared<Triple>()}, std::array{in});
-  const std::array<float, 2> x = {1 + 0x1p-7F, 1};  // 3·x = 3 + 3·2⁻⁷, between two numbers of bfloat16
+  const std::array<float, 2> x = {1 + 0x1p-7F, 1};  // 3·x = 3 + 3·2⁻⁷ lies between two bfloat16 numbers
   std::array<float, 2> y{};
   std::array<float, 2> dy = x;
   std::array<float, 2> dx{};

@@ -4,11 +4,12 @@
 namespace lockstep::ops::test {
 namespace {
 
-// A function for each family: one list of all of them takes compilers minutes, and gigabytes.
+// Each family has a function, because one list of all rows takes compilers minutes and gigabytes.
 
 std::vector<Row> convolutions() {
   return {
-      // Convolutions of lenet, of ResNets at CIFAR's and ImageNet's stems, and what does not fill vectors.
+      // These are convolutions of LeNet and of the stems of ResNets for CIFAR and ImageNet, and some that do not fill
+      // vectors.
       {"conv-1x1", Convolution{.out_channels = 64, .kernel = 1}, {{3, 32, 8, 8}}},
       {"conv-1x1-stride", Convolution{.out_channels = 32, .kernel = 1, .stride = 2, .bias = false}, {{1, 16, 9, 7}}},
       {"conv-3x3", Convolution{.out_channels = 32, .padding = 1}, {{3, 1, 28, 28}}},
@@ -20,7 +21,7 @@ std::vector<Row> convolutions() {
        Convolution{.out_channels = 16, .kernel = 7, .stride = 2, .padding = 3, .bias = false},
        {{1, 3, 32, 32}}},
       {"conv-small", Convolution{.out_channels = 2, .kernel = 2, .padding = 3}, {{1, 2, 3, 3}}},
-      // Grouped, dilated and rectangular ones: of MobileNet, ResNeXt, Inception and DeepLab.
+      // These are grouped, dilated and rectangular convolutions, from MobileNet, ResNeXt, Inception and DeepLab.
       {"conv-depthwise", Convolution{.out_channels = 32, .padding = 1, .groups = 32, .bias = false}, {{3, 32, 14, 14}}},
       {"conv-depthwise-stride",
        Convolution{.out_channels = 32, .stride = 2, .padding = 1, .groups = 32, .activation = Activation::relu},
@@ -50,7 +51,7 @@ std::vector<Row> convolutions() {
 
 std::vector<Row> transposed_convolutions() {
   return {
-      // Of U-Net, DCGAN and autoencoders, and what leaves gaps or cuts off more than there is of a window.
+      // These are from U-Net, DCGAN and autoencoders, and some that leave gaps or cut off more than a window.
       {"transposed-2x2", TransposedConvolution{.out_channels = 16, .kernel = 2, .stride = 2}, {{3, 32, 7, 5}}},
       {"transposed-4x4",
        TransposedConvolution{.out_channels = 16, .kernel = 4, .stride = 2, .padding = 1, .bias = false},
@@ -98,7 +99,8 @@ std::vector<Row> pools() {
       {"max-pool-overlapping", MaxPool{.kernel = 3, .stride = 2}, {{1, 5, 9, 7}}},
       {"average-pool", AveragePool{}, {{3, 16, 8, 6}}},
       {"average-pool-global", AveragePool{.kernel = 8, .stride = 8}, {{5, 64, 8, 8}}},
-      // Of the stem of a ResNet, of Inception, of heads; and adaptive ones whose windows differ and overlap.
+      // These are from the stem of a ResNet, from Inception and from heads, and adaptive ones whose windows differ and
+      // overlap.
       {"max-pool-padding", MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{1, 16, 15, 12}}},
       {"max-pool-rectangles", MaxPool{.kernel = {2, 5}, .stride = {3, 1}, .padding = {1, 2}}, {{3, 7, 8, 6}}},
       {"max-pool-sequence", MaxPool{.kernel = {1, 2}, .stride = {1, 2}}, {{2, 5, 1, 13}}},
@@ -183,7 +185,7 @@ std::vector<Row> arithmetic() {
 
 std::vector<Row> arrangements() {
   return {
-      // Skips of a U-Net, channels last, images to sequences; a single sample, an odd one.
+      // These are skips of a U-Net, channels last, images to sequences, a single sample, and odd sizes.
       {"concat", Concat{}, {{3, 16, 8, 6}, {3, 5, 8, 6}}},
       {"concat-height", Concat{.axis = Axis::height}, {{2, 3, 4, 5}, {2, 3, 1, 5}, {2, 3, 7, 5}}},
       {"concat-width", Concat{.axis = Axis::width}, {{1, 4, 3, 2}, {1, 4, 3, 7}}},
@@ -195,7 +197,8 @@ std::vector<Row> arrangements() {
       {"permute-to-channels-first", Permute{.order = {Axis::width, Axis::channels, Axis::height}}, {{1, 9, 7, 16}}},
       {"permute-planes", Permute{.order = {Axis::height, Axis::channels, Axis::width}}, {{2, 5, 3, 8}}},
       {"permute-transposed", Permute{.order = {Axis::channels, Axis::width, Axis::height}}, {{1, 2, 6, 11}}},
-      // Decoders that double, segmentation heads, feature pyramids; sizes that nothing divides, and smaller ones.
+      // These are decoders that double, segmentation heads, feature pyramids, and sizes that do not divide or are
+      // smaller.
       {"resize-nearest", Resize{.scale = 2}, {{3, 16, 5, 7}}},
       {"resize-nearest-size", Resize{.height = 10, .width = 9}, {{1, 5, 7, 13}}},
       {"resize-nearest-smaller", Resize{.height = 3, .width = 11}, {{2, 3, 8, 5}}},
@@ -213,14 +216,15 @@ std::vector<Row> arrangements() {
 
 std::vector<Row> sequences() {
   return {
-      // Readers of text lines. Lengths, 3, 10, 4, 11, 5, are between 1 and the steps: PyTorch takes no empty sequence.
+      // These read lines of text. Lengths, 3, 10, 4, 11, 5, are between 1 and the steps, because PyTorch accepts no
+      // empty sequence.
       {"lstm", Lstm{.hidden = 8}, {{3, 5, 1, 11}}},
       {"lstm-one", Lstm{.hidden = 3}, {{1, 4, 1, 1}}},
       {"lstm-lengths", Lstm{.hidden = 6}, {{5, 4, 1, 11}, {5, 1, 1, 1}}, {}, 13},
       {"lstm-bidirectional", Lstm{.hidden = 7, .bidirectional = true}, {{2, 9, 1, 6}}},
       {"lstm-bidirectional-lengths", Lstm{.hidden = 5, .bidirectional = true}, {{5, 3, 1, 11}, {5, 1, 1, 1}}, {}, 13},
-      // A token that repeats itself, entries that are not used. The padding's own gradient, which is none, is not the
-      // derivative, so no token is it here.
+      // Tokens repeat, and some entries are not used. No token is the padding, because its gradient, zero, is not the
+      // derivative.
       {"embedding", Embedding{.entries = 10, .features = 7}, {{3, 1, 1, 9}}, {}, 10},
       {"embedding-padding", Embedding{.entries = 6, .features = 16, .padding_index = 5}, {{1, 1, 1, 12}}, {}, 5},
   };
@@ -230,7 +234,7 @@ std::vector<Row> losses() {
   return {
       {"cross-entropy", CrossEntropy{}, {{5, 10, 1, 1}, {5, 1, 1, 1}}, {}, 10},
       {"cross-entropy-pixels", CrossEntropy{.ignore_index = 2}, {{2, 4, 3, 5}, {2, 1, 3, 5}}, {}, 4},
-      // Losses of classification: ImageNet's heads, pixels of few classes, and one position.
+      // These are losses of classification: ImageNet's heads, pixels with few classes, and one position.
       {"cross-entropy-smoothed", CrossEntropy{.label_smoothing = 0.1}, {{3, 100, 1, 1}, {3, 1, 1, 1}}, {}, 100},
       {"cross-entropy-weighted",
        CrossEntropy{.ignore_index = 1, .class_weights = {0.25, 2, 1, 0.5, 3}},
@@ -265,7 +269,8 @@ std::vector<Row> losses() {
        {Domain::boxes, Domain::boxes, Domain::unit}},
       {"dice", Dice{}, {{3, 2, 9, 7}, {3, 2, 9, 7}}, {Domain::any, Domain::unit}},
       {"dice-one", Dice{.epsilon = 1e-3}, {{1, 1, 32, 31}, {1, 1, 32, 31}}, {Domain::any, Domain::unit}},
-      // Speech: characters at half of the steps at most; and targets that just fit, of which some repeat.
+      // These are from speech: characters at no more than half of the steps, and targets that just fit, some with
+      // repetitions.
       {"ctc",
        Ctc{},
        {{3, 29, 1, 50}, {3, 1, 1, 20}, {3, 1, 1, 1}, {3, 1, 1, 1}},

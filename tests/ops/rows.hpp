@@ -14,32 +14,32 @@
 
 namespace lockstep::ops::test {
 
-/// What numbers an input is made of.
+/// The range of an input's numbers.
 enum class Domain {
   any,      ///< in [−1, 1]
   unit,     ///< in (0, 1)
   integer,  ///< 0 … Row::integers − 1, or as Row::ranges say
-  boxes,    ///< four channels: x1, y1 in [−1, 1], x2, y2 by 0.1 to 1 larger
+  boxes,    ///< four channels: x1, y1 in [−1, 1], and x2, y2 that are larger by 0.1 to 1
 };
 
-/// Integers low … high − 1; high 0: as Row::integers says.
+/// The integers low … high − 1; high 0: according to Row::integers.
 struct Range {
   std::int64_t low = 0;
   std::int64_t high = 0;
 };
 
-/// An operator with inputs of some extent: one row of the table that every back end is held to, by float64, by
-/// differences and by PyTorch.
+/// An operator with inputs of some extent. It is one row of the table with which every back end is tested: against
+/// float64, against differences and against PyTorch.
 struct Row {
-  std::string name;  ///< as in tests/ops/pytorch.json; a word
+  std::string name;  ///< one word, as in tests/ops/pytorch.json
   Operator op;
   std::vector<Shape> inputs;
   std::vector<Domain> domains =
-      {};  ///< of inputs; those that are not named are `any`, or `integer` where they have to be
+      {};  ///< of inputs; those without an entry are `any`, or `integer` where integers are required
   std::int64_t integers = 3;
-  /// Whether PyTorch has the operator, so that mpi-scripts/operators-pytorch.py does.
+  /// Whether PyTorch has the operator, so that mpi-scripts/operators-pytorch.py includes the row.
   bool in_pytorch = true;
-  std::vector<Range> ranges = {};  ///< of inputs, by index, where they are integers; else as `integers` says
+  std::vector<Range> ranges = {};  ///< by index of integer inputs; missing ones are according to `integers`
 
   [[nodiscard]] Range range(std::size_t input) const {
     return input < ranges.size() && ranges[input].high > 0 ? ranges[input] : Range{0, integers};
@@ -47,47 +47,48 @@ struct Row {
   friend void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 };
 
-/// Shapes of real networks, and awkward ones. One row for each operator at least.
+/// Shapes from real networks, and awkward ones. There is at least one row for each operator.
 const std::vector<Row>& rows();
 
-/// Runs a row once: its tensors are the same for every back end, and in PyTorch.
+/// Runs a row once. Its tensors are the same for every back end and in PyTorch.
 class Trial {
  public:
-  /// @param native  whether inputs that a convolution could have made are handed over in the format of such a one
+  /// @param native  whether inputs are passed in the format of a convolution's result, if a convolution could have made
+  ///        them
   Trial(Ops& ops, DType dtype, const Row& row, bool native = false);
 
   void forward(Pass pass = Pass::forward);
   void backward();
-  /// Makes other numbers of those that the output's gradient has otherwise.
+  /// Changes the numbers of the output's gradient.
   void change_output_gradient(std::function<double(double)> change) { change_ = std::move(change); }
-  /// Σ output · weight, or the loss.
+  /// Returns Σ output · weight, or the loss.
   [[nodiscard]] double objective() const;
 
   struct Named {
     std::string name;
     Values values;
   };
-  /// The result; of a loss nothing.
+  /// Returns the result; empty for a loss.
   [[nodiscard]] Values output() const;
-  /// Everything that can be compared after `forward` and `backward`: loss_sums or output, state, gradients.
+  /// Returns everything that can be compared after `forward` and `backward`: LossSums or output, state, gradients.
   [[nodiscard]] std::vector<Named> results() const;
-  /// Scalar products of the same with fixed weights: what PyTorch's are written down as.
+  /// Returns scalar products of these results with fixed weights; PyTorch's are recorded in this form.
   [[nodiscard]] std::vector<double> digest() const;
 
-  /// Those that are real numbers, and have gradients.
+  /// Returns the real inputs and parameters, which have gradients.
   [[nodiscard]] std::vector<Tensor*> variables();
   [[nodiscard]] std::vector<const Tensor*> gradients() const;
-  /// Of its kernel.
+  /// Returns the kernel's traits.
   [[nodiscard]] const Traits& traits() const { return kernel_->traits(); }
-  /// How many of the inputs are handed over in a format that is not plain.
+  /// Returns how many inputs are passed in a format that is not plain.
   [[nodiscard]] int native_inputs() const { return native_inputs_; }
 
  private:
   struct Input {
-    Format format;  ///< that the kernel is offered, then in which it is handed over
+    Format format;  ///< the format offered to the kernel, then the one in which it is passed
     std::unique_ptr<Tensor> plain;
     std::unique_ptr<Tensor> gradient;  ///< plain; null for integers
-    std::unique_ptr<Tensor> handed;    ///< null where that is the plain one
+    std::unique_ptr<Tensor> handed;    ///< null if it is the plain one
     std::unique_ptr<Tensor> handed_gradient;
     std::unique_ptr<Kernel> there;
     std::unique_ptr<Kernel> back;

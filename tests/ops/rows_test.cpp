@@ -13,8 +13,8 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 
-/// Every operator, row by row: the reference in float64 against central differences and against PyTorch, and every back
-/// end in float32 against the reference in float64.
+/// Tests every operator row by row: the reference in float64 against central differences and against PyTorch, and every
+/// back end in float32 against the reference in float64.
 namespace lockstep::ops::test {
 namespace {
 
@@ -24,8 +24,8 @@ std::string row_name(const testing::TestParamInfo<Row>& info) {
   return name;
 }
 
-/// Float32 sums of a few thousand products, relative to the tensor's largest element; what cancels to nothing is held
-/// to a scale of 1.
+/// Compares float32 sums of a few thousand products, relative to the tensor's largest element; values that cancel are
+/// compared on a scale of 1.
 void expect_near(const Trial::Named& actual, const Trial::Named& expected, const std::string& what) {
   constexpr double tolerance = 5e-5;
   double largest = 0;
@@ -46,7 +46,7 @@ class Rows : public testing::TestWithParam<Row> {
     Trial exact(*exact_ops, DType::float64, GetParam());
     Trial fast(ops, DType::float32, GetParam(), native);
     const std::string what = std::string(ops.name()) + (native ? ", its own formats" : ", plain formats");
-    for (int round = 0; round < 2; ++round) {  // the second time over used memory
+    for (int round = 0; round < 2; ++round) {  // the second time with used memory
       for (Trial* trial : {&exact, &fast}) {
         trial->forward();
         trial->backward();
@@ -102,7 +102,7 @@ TEST_P(Rows, AreDerivatives) {
 
 class RowsInPyTorch : public testing::TestWithParam<Row> {};
 
-/// mpi-scripts/operators-pytorch.py has written down what PyTorch finds in float64.
+/// mpi-scripts/operators-pytorch.py has recorded PyTorch's results in float64.
 TEST_P(RowsInPyTorch, Agree) {
   std::ifstream file(LOCKSTEP_PYTORCH_ROWS);
   const nlohmann::json all = nlohmann::json::parse(file);

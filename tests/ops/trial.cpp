@@ -8,20 +8,20 @@
 namespace lockstep::ops::test {
 namespace {
 
-/// Element `i` of tensor `k` of a row, in [−1, 1]; operators-pytorch.py has the same.
+/// Returns element `i` of tensor `k` of a row, in [−1, 1]; operators-pytorch.py computes the same.
 double wave(std::size_t k, std::int64_t i) {
   const auto x = static_cast<double>(i);
   const auto phase = static_cast<double>(k);
   return std::sin(1.7 * x + 0.9 * phase + 0.3) * std::cos(0.31 * x * x + phase);
 }
 
-/// What element `i` of a result is multiplied by in scalar products.
+/// Returns the weight of element `i` of a result in scalar products.
 double weight(std::int64_t i) { return std::cos(static_cast<double>(i) + 0.5); }
 
-/// To float32, so that every precision starts from the same numbers.
+/// Rounds to float32, so that every precision starts from the same numbers.
 double rounded(double x) { return static_cast<double>(static_cast<float>(x)); }
 
-/// Makes the last two channels of four the corners that are opposite to the first two.
+/// Turns the last two of four channels into the corners opposite to the first two.
 void make_boxes(Tensor& tensor, const Shape& shape) {
   const std::int64_t half = 2 * shape.height * shape.width;
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
@@ -47,7 +47,7 @@ std::unique_ptr<Tensor> tensor_of(const Format& format, DType dtype) {
   return std::make_unique<Tensor>(format.bytes);
 }
 
-/// What a network's first convolution makes such values of, blocked if anything is.
+/// Returns the format in which a network's first convolution would write such values, blocked if any is.
 Format native_format(Ops& ops, const Format& plain) {
   Shape image = plain.shape;
   image.channels = 3;
@@ -85,7 +85,7 @@ void Trial::make_input(const Row& row, std::size_t index, bool native) {
   if (native) input.format = native_format(ops_, input.format);
 }
 
-/// In the format that the kernel asks for, whatever it was offered.
+/// Passes the input in the format that the kernel requests, which may differ from the one it was offered.
 void Trial::hand_over(Input& input, const Format& wanted) {
   input.format = wanted;
   if (wanted.native == nullptr) return;
@@ -166,7 +166,7 @@ void Trial::forward(Pass pass) {
 void Trial::backward() {
   Arguments call = arguments();
   const Traits& traits = kernel_->traits();
-  // Nobody may count on what has been promised not to be read.
+  // Operands that the kernel promises not to read are null.
   std::vector<const void*> nothing(inputs_.size());
   if (!traits.backward_reads_inputs) call.inputs = nothing;
   if (traits.backward_reads_inputs && traits.backward_reads_first_input) {
@@ -174,7 +174,7 @@ void Trial::backward() {
     call.inputs = nothing;
   }
   if (!traits.backward_reads_output) call.output = nullptr;
-  const double stale = 3;  // is overwritten, or made zero first where the kernel adds
+  const double stale = 3;  // overwritten, or zeroed first if the kernel accumulates
   const auto prepare = [&](const Tensor& tensor, Writes writes) {
     if (writes == Writes::accumulates) std::memset(tensor.data(), 0, static_cast<std::size_t>(tensor.bytes().value));
   };

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// A root with only the files that a test puts there.
+/// A root folder with only the files that a test puts there.
 class AvailableMemory : public testing::Test {
  protected:
   AvailableMemory() { write("proc/meminfo", "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  800 kB\n"); }

@@ -16,7 +16,7 @@ namespace {
 
 using testing_machines::two_packages_four_gpus;
 
-/// `hosts` machines of two packages and four GPUs with `local` ranks each, all bound to `pus`.
+/// Makes `hosts` machines of two packages and four GPUs with `local` ranks each, all bound to `pus`.
 ClusterView make_cluster(int hosts, int local, const std::string& pus) {
   ClusterView view;
   for (int node = 0; node < hosts; ++node) {
@@ -109,7 +109,7 @@ TEST(BindingWarnings, EachMachineIsJudgedByItself) {
 }
 
 TEST(BindingWarnings, HostsThatAreOneMachineAreJudgedTogether) {
-  // Two containers of one machine: each launcher binds its first rank to core 0.
+  // In two containers of one machine, each launcher binds its first rank to core 0.
   ClusterView view = make_cluster(2, 1, "0");
   view.hosts[1].machine = view.hosts[0].machine;
   ASSERT_EQ(binding_warnings(view).size(), 1U);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of one machine as if they were on several nodes: what one raises, all others hear, by word or by message.
+// Ranks of one machine are placed on several simulated nodes. An error that one rank raises reaches all others, in
+// shared memory or by message.
 #include "platform/node_memory/control_channel.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ namespace {
 
 using Channels = std::vector<std::shared_ptr<ControlChannel>>;
 
-/// What is under way is kept until the process ends.
+/// Keeps operations under way until the process ends.
 void keep(std::shared_ptr<ControlChannel> channel) {
   static auto* const kept = new Channels;
   kept->push_back(std::move(channel));
@@ -66,7 +67,7 @@ TEST_P(ControlChannelOverMpi, TellsAllRanksWhoItWasWhereAndWhy) {
   world.close();
 }
 
-/// Until it is so, or half a minute has passed.
+/// Waits until the condition is true. @return false after half a minute
 bool comes(const std::function<bool()>& what) {
   const auto begin = std::chrono::steady_clock::now();
   while (!what()) {
@@ -91,7 +92,7 @@ TEST_P(ControlChannelOverMpi, NamesWhoClosedBeforeTheOthersWereDone) {
   ASSERT_TRUE(early);
   EXPECT_EQ(early->context().peers, std::vector{1}) << early->what();
   EXPECT_FALSE(channel->early_close(3));
-  // With ranks elsewhere, nothing is released before all have left.
+  // If ranks are on other nodes, nothing is released before all have left.
   if (is_odd && channel->has_post()) {
     EXPECT_FALSE(channel->close());
   }
@@ -112,7 +113,7 @@ TEST_P(ControlChannelOverMpi, BringsQuestionsToTheNodeAndToWhoIsAwaited) {
   barrier(world.group());
   if (me == asks) {
     channel->ask({.number = 7, .what = 8, .hash = 9}, {awaited});
-    channel->ask({.number = 17, .what = 18, .hash = 19}, {awaited});  // counts in place of the first
+    channel->ask({.number = 17, .what = 18, .hash = 19}, {awaited});  // replaces the first question
   }
   const auto is_on_node_of = [&](int rank) {
     const auto of = [&](int r) { return shape.node_of_rank[static_cast<std::size_t>(r)]; };
@@ -139,7 +140,8 @@ TEST_P(ControlChannelOverMpi, BringsQuestionsToTheNodeAndToWhoIsAwaited) {
   world.close();
 }
 
-/// A communicator that is freed while a message is on its way to it may meet that in the next one of its number.
+/// If a communicator is freed while a message for it is under way, the next one with its number might receive the
+/// message.
 TEST_P(ControlChannelOverMpi, LeavesNothingForTheNextOneToMeet) {
   World world;
   for (int round = 0; round < 20; ++round) {

@@ -26,7 +26,7 @@ namespace {
 
 constexpr Bytes two_pages{8192};
 constexpr std::uint64_t nonce = 0x1234567890abcdefU;
-constexpr std::chrono::seconds usual{5};  // far below the deadline, and far above what it takes
+constexpr std::chrono::seconds usual{5};  // far below the deadline, and far above the usual time
 
 int connected_socket(const std::string& name, int flags) {
   sockaddr_un address{};
@@ -39,7 +39,7 @@ int connected_socket(const std::string& name, int flags) {
   return -1;
 }
 
-/// Another process, which says when it has begun and does what it does until it is killed.
+/// Another process, which reports when it has begun and runs until it is killed.
 class Other {
  public:
   explicit Other(const std::function<void(int ready)>& act) {
@@ -70,7 +70,7 @@ void say_ready(int ready) {
   if (write(ready, "r", 1) != 1) _exit(1);
 }
 
-/// Connects and connects, says nothing, and lets go of nothing as long as it has descriptors.
+/// Connects repeatedly, sends nothing, and keeps all connections as long as it has descriptors.
 void fill_queue(const std::string& name, int ready) {
   for (int held = 0;; ++held) {
     if (held == 2000) say_ready(ready);

@@ -45,7 +45,7 @@ TEST(LaunchMistake, APlainProgramInAnAllocationIsRightlyAlone) {
 }
 
 TEST(LaunchMistake, TheNearestLauncherDecides) {
-  // mpirun starts its daemons by srun, whose variables the processes inherit.
+  // mpirun starts its daemons with srun, whose variables the processes inherit.
   EXPECT_FALSE(launch_mistake({{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}, 1));
 }
 
@@ -69,7 +69,7 @@ TEST(MissingPmi, NothingIsMissingWhereALauncherConnects) {
 
 TEST(StoppedNeighbors, AreNamedWithTheirRanks) {
   EXPECT_EQ(stopped_neighbors(), "");
-  // Both are children of this process; what the second one says comes through the pipe.
+  // Both are children of this process; the output of the second one comes through the pipe.
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
   const pid_t stopped = fork();

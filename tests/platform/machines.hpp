@@ -9,7 +9,7 @@
 
 namespace lockstep::testing_machines {
 
-/// The text of a file in tests/platform/data.
+/// Returns the text of a file in tests/platform/data.
 inline std::string read_data(const std::string& name) {
   const std::ifstream file(std::string(LOCKSTEP_TEST_DATA) + '/' + name);
   std::ostringstream text;
@@ -17,7 +17,7 @@ inline std::string read_data(const std::string& name) {
   return text.str();
 }
 
-/// Two packages of four cores with two PUs each (p and p + 8), two GPUs at each package.
+/// Returns two packages of four cores with two PUs each (p and p + 8), and two GPUs at each package.
 inline Topology two_packages_four_gpus() { return topology_from_xml(read_data("two_packages_four_gpus_cuda.xml")); }
 
 }  // namespace lockstep::testing_machines

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever ranks do together, one that does not come is named by the others, which do not wait for ever.
+// In every collective step, the others name a rank that does not come, and do not wait forever.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -32,7 +32,7 @@ class MissingRank : public testing::Test {
     world_.close();
   }
 
-  /// What the ranks but `missing` are told by a step that it does not make. Then all ranks are together again.
+  /// Expects the error on all ranks except `missing` in a step that this rank does not make. Afterwards all ranks meet.
   void expect_named(Rank missing, const Step& step, const std::string& what) {
     if (world_.rank() != missing) {
       const auto begin = Clock::now();
@@ -43,9 +43,9 @@ class MissingRank : public testing::Test {
     }
     come_together();
   }
-  /// Without lockstep, so that a rank which waits here does not answer the others.
+  /// Meets without lockstep, so that a rank that waits here does not answer the others.
   static void come_together() { MPI_Barrier(MPI_COMM_WORLD); }
-  /// Once the first rank is missing, once the last.
+  /// Runs the step once without the first rank, and once without the last.
   void expect_each_named(const Step& step, const std::string& what) {
     expect_named(Rank{0}, step, what);
     expect_last_named(step, what);
@@ -157,7 +157,7 @@ TEST_F(MissingRank, MayComeLateWithinTheDeadline) {
   barrier(group_);
 }
 
-/// Ranks that come about when the deadlines of the others pass: either all go on, or all are told.
+/// Ranks come at about the deadline of the others. Either all continue, or all get the error.
 TEST_F(MissingRank, ComesWhenTheOthersAskAndAllDoTheSame) {
   for (int round = 0; round < 6; ++round) {
     MpiGroup group = world_.group().dup();

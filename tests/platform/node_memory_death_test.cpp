@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The first word of a file that another process will have written soon.
+/// Returns the first word of a file that another process will have written soon.
 std::string word_in(const std::filesystem::path& file) {
   for (int i = 0; i < 3000 && !std::filesystem::exists(file); ++i) std::this_thread::sleep_for(10ms);
   std::string word = "nothing";

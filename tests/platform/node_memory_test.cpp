@@ -49,7 +49,7 @@ class NodeMemoryTest : public testing::Test {
   [[nodiscard]] int rank() const { return node().rank().value; }
   [[nodiscard]] int size() const { return node().size(); }
 
-  /// The node's memory, which must come about.
+  /// Makes the node's memory, which must succeed.
   NodeMemory& make(const NodeMemoryOptions& options = {}) {
     std::string why_not;
     memory_ = make_node_memory(node(), options, why_not);
@@ -143,7 +143,7 @@ TEST_F(NodeMemoryTest, OtherMemoryIsNotLocated) {
 TEST_F(NodeMemoryTest, MoreMemoryThanTheNodeHasIsAnError) {
   const std::int64_t all = memory_of_this_machine();
   NodeMemory& memory = make({.heap_bytes = Bytes{2 * all}});
-  const Allocation little = memory.allocate({1});  // for some time after it, little more is not asked about
+  const Allocation little = memory.allocate({1});  // for some time after it, slightly larger sizes are not checked
   try {
     (void)memory.allocate({all});
     FAIL() << "got as much memory as the whole machine has";
@@ -168,7 +168,7 @@ TEST_F(NodeMemoryTest, AFullHeapIsAnErrorUntilSomethingIsReleased) {
 }
 
 TEST_F(NodeMemoryTest, NothingStaysOpen) {
-  make().close();  // what the first use of anything opens
+  make().close();  // opens what the first use opens
   const std::ptrdiff_t before = open_descriptors();
   for (int repetition = 0; repetition < 3; ++repetition) {
     NodeMemory& memory = make();
@@ -215,7 +215,7 @@ TEST_F(NodeMemoryTest, OnlyARankThatGoesWithoutLeaveIsLost) {
     EXPECT_EQ(memory.lost_peer(), std::nullopt);
   }
   barrier(node());
-  const NodeMemory& again = make();  // destroys the first, which only some have closed, when all are in the second
+  const NodeMemory& again = make();  // destroys the first, which only some have closed, after all are in the second
   barrier(node());
   if (rank() == 0) memory_.reset();
   barrier(node());
@@ -237,13 +237,13 @@ TEST_F(NodeMemoryTest, WhyARankGaveUpIsReadByTheOthers) {
   barrier(node());
 }
 
-/// What /proc says of the files in memory that this process holds.
+/// The files in memory that this process holds, according to /proc.
 struct HeldFiles {
   int number = 0;
   std::int64_t bytes_present = 0;
   HeldFiles() {
     for (const auto& descriptor : std::filesystem::directory_iterator("/proc/self/fd")) {
-      std::error_code gone;  // the directory's own descriptor
+      std::error_code gone;  // set for the directory's own descriptor
       if (std::filesystem::read_symlink(descriptor, gone).string().find("memfd:lockstep") == std::string::npos)
         continue;
       struct stat status {};
@@ -254,7 +254,7 @@ struct HeldFiles {
   }
 };
 
-/// The flags of this process's mapping of the file.
+/// Returns the flags of this process's mapping of the file.
 std::string mapping_flags() {
   std::ifstream maps("/proc/self/smaps");
   bool inside = false;
@@ -365,7 +365,7 @@ TEST_F(NodeMemoryTest, SixtyFourAtOnceTakeNoMoreAddressesThanOne) {
   for (const auto& memory : all) memory->close();
 }
 
-/// Where /proc hides the node's other processes.
+/// /proc hides the node's other processes.
 TEST_F(NodeMemoryTest, IsSharedWithoutProc) {
   NodeMemory& memory = make({.control_bytes = Bytes{4096}, .proc = false});
   memory.control(rank())[0] = static_cast<std::byte>(rank() + 1);
@@ -374,7 +374,7 @@ TEST_F(NodeMemoryTest, IsSharedWithoutProc) {
   barrier(node());
 }
 
-/// With and without membarrier.
+/// The parameter is whether membarrier is used.
 class WakeUps : public NodeMemoryTest, public testing::WithParamInterface<bool> {
  protected:
   NodeMemory& make() {

@@ -15,7 +15,7 @@ namespace {
 
 using testing_support::wake_up_control;
 
-/// Runs `body` on every rank, each a thread.
+/// Runs `body` on every rank, each on a thread.
 void on_every_rank(int ranks, const NodeMemoryOptions& options, const std::function<void(NodeMemory&)>& body) {
   const auto views = make_node_memory_of_threads(ranks, options);
   std::vector<std::thread> threads;
@@ -105,7 +105,7 @@ TEST(NodeMemoryThreads, ASleepThatNobodyRingsEndsByItsLimit) {
   EXPECT_TRUE(views[0]->sleep(testing_support::sleep_limit));
 }
 
-/// With and without membarrier.
+/// The parameter is whether membarrier is used.
 class WakeUps : public testing::TestWithParam<bool> {
  protected:
   [[nodiscard]] static NodeMemoryOptions options() {
@@ -129,7 +129,7 @@ TEST_P(WakeUps, NoneIsLostByARankThatIsFallingAsleep) {
 }
 
 TEST_P(WakeUps, DataWrittenBeforeTheRingIsSeenAfterTheSleep) {
-  // Plain memory, so that the thread sanitizer checks the order.
+  // The data are in plain memory, so that the thread sanitizer checks the order.
   constexpr int ranks = 3;
   constexpr int rounds = 300;
   std::array<Allocation, ranks> memory;
@@ -146,7 +146,7 @@ TEST_P(WakeUps, DataWrittenBeforeTheRingIsSeenAfterTheSleep) {
         testing_support::control_word(mine, mine.rank(), 5).store(value, std::memory_order_release);
         mine.ring();
         for (int peer = 0; peer < ranks; ++peer) {
-          // A peer may be one phase ahead, and then has been where it is waited for.
+          // A peer may be one phase ahead, and has then passed the awaited value.
           while (testing_support::control_word(mine, peer, 5).load(std::memory_order_acquire) < value) {
             mine.prepare_sleep();
             if (testing_support::control_word(mine, peer, 5).load(std::memory_order_acquire) >= value) {

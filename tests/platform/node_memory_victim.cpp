@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a node is killed; somebody on each other rank writes down who it says is dead.
+// One rank of a node is killed; a child process of each other rank records which rank it names as dead.
 //   node_memory_victim FOLDER    writes FOLDER/0 and FOLDER/2, under mpiexec with 3 ranks
-// The somebody is a child process, out of reach of a launcher that ends the whole job as soon as one rank has died.
+// The child process is not reached by a launcher that ends the whole job as soon as one rank has died.
 #include <unistd.h>
 
 #include <chrono>

@@ -20,14 +20,14 @@ std::vector<CpuSet> sets(const std::vector<std::string>& texts) {
   return sets;
 }
 
-/// Of ranks that all see the same.
+/// Returns the assignment for ranks that all see the same GPUs.
 std::vector<std::optional<int>> assigned(const std::vector<Gpu>& gpus, const std::vector<std::string>& bound) {
   std::vector<GpuChoices> ranks;
   for (const CpuSet& set : sets(bound)) ranks.push_back({gpus, set});
   return assign_gpus(ranks);
 }
 
-/// The assignment as digits, "-" for none.
+/// Formats the assignment as digits, with "-" for none.
 std::string text_of(const std::vector<std::optional<int>>& gpus) {
   std::string text;
   for (const auto& gpu : gpus) text += gpu ? std::to_string(*gpu) : "-";
@@ -76,7 +76,7 @@ TEST(AssignGpus, ABoundRankGoesBeforeOneThatCanGoAnywhere) {
   EXPECT_EQ(assignment(two_packages_four_gpus().gpus, {everything, "0", "1"}), "201");
 }
 
-/// Of ranks that are not bound, each of which sees those with these digits.
+/// Returns the assignment for unbound ranks, each of which sees the GPUs of these digits.
 std::string assignment_of(const std::vector<std::string>& seen) {
   const auto gpus = two_packages_four_gpus().gpus;
   std::vector<GpuChoices> ranks;

@@ -11,14 +11,14 @@
 
 #include "platform/node_memory/node_memory.hpp"
 
-// Stress for sleep and ring, run by every rank alike, be it a process or a thread. A lost wake-up shows as a sleep that
-// ends by its limit, which is longer than any scheduling takes.
+// A stress test of sleep and ring, which every rank runs, be it a process or a thread. A lost wake-up shows as a sleep
+// that ends by its limit, which is longer than any scheduling delay.
 namespace lockstep::testing_support {
 
 inline constexpr Bytes wake_up_control{std::int64_t{4} << 12};
 inline constexpr std::chrono::seconds sleep_limit{10};
 
-/// Word `index` of a rank's control area, on a line of its own. @pre 0 ≤ index < 32
+/// Returns word `index` of a rank's control area, on its own cache line. @pre 0 ≤ index < 32
 inline std::atomic<std::uint64_t>& control_word(const NodeMemory& memory, int rank, int index) {
   return *reinterpret_cast<std::atomic<std::uint64_t>*>(memory.control(rank) + index * 128);
 }
@@ -27,7 +27,7 @@ inline void spin(std::uint64_t turns) {
   for (std::uint64_t i = 0; i < turns; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-/// Keeps the calling thread on one of its processors while it lives.
+/// Binds the calling thread to one of its processors during the scope.
 class OnOneProcessor {
  public:
   explicit OnOneProcessor(int which) {
@@ -48,8 +48,8 @@ class OnOneProcessor {
   cpu_set_t before_{};
 };
 
-/// Makes every processor change from another rank's process to this one's: so that none is left out of barriers, see
-/// `barrier_on_every_processor`. Called by all ranks at once, after they have registered.
+/// Makes every processor switch from another rank's process to this one's, so that barriers include all of them; see
+/// `barrier_on_every_processor`. All ranks call it at once, after they have registered.
 inline void take_turns_on_every_processor() {
   constexpr int turns = 20;
   cpu_set_t all;
@@ -60,8 +60,8 @@ inline void take_turns_on_every_processor() {
   }
 }
 
-/// Sleeps until the word has the value. Counts sleeps that ended by their limit; after the first it sleeps no more, so
-/// that a test that fails ends soon.
+/// Sleeps until the word has the value, and counts sleeps that ended by their limit. After the first such sleep it only
+/// yields, so that a failing test ends soon.
 inline void sleep_until(NodeMemory& memory, const std::atomic<std::uint64_t>& word, std::uint64_t value, int& limits) {
   while (word.load(std::memory_order_acquire) != value) {
     if (limits > 0) {
@@ -77,8 +77,8 @@ inline void sleep_until(NodeMemory& memory, const std::atomic<std::uint64_t>& wo
   }
 }
 
-/// A token wanders through all ranks in an order that all know; everybody else sleeps.
-/// @return how many sleeps ended by their limit
+/// Passes a token through all ranks in an order that all know, while the other ranks sleep.
+/// @return the number of sleeps that ended by their limit
 inline int pass_a_token(NodeMemory& memory, int rounds) {
   std::mt19937 order(7);  // the same on every rank
   std::mt19937 own(static_cast<unsigned>(memory.rank()));
@@ -98,9 +98,9 @@ inline int pass_a_token(NodeMemory& memory, int rounds) {
   return limits;
 }
 
-/// Rank 0 writes and rings just when rank 1 goes to sleep. Before what rank 1 waits for, rank 0 writes lines that lie
-/// in rank 1's cache, so that the store before the ring takes long to get out: without a fence the load in ring()
-/// overtakes.
+/// Rank 0 writes and rings just when rank 1 goes to sleep. Before the word for which rank 1 waits, rank 0 writes lines
+/// that are in rank 1's cache, so that the store before the ring takes long. Without a fence, the load in ring() would
+/// overtake it.
 inline int ring_while_falling_asleep(NodeMemory& memory, int rounds) {
   constexpr int cold_lines = 16;
   if (memory.rank() > 1 || memory.size() < 2) return 0;
@@ -120,7 +120,7 @@ inline int ring_while_falling_asleep(NodeMemory& memory, int rounds) {
       spin(random() % 10'000);
       sleep_until(memory, flag, value, limits);
     } else {
-      // Both must start at once, which they would not if this rank slept.
+      // Both must start at once, which is not possible if this rank sleeps.
       for (int i = 0; ready.load(std::memory_order_acquire) != value; ++i) {
         if (i > 5000) std::this_thread::yield();
       }

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// The world of a test binary, whose main() initializes and finalizes MPI.
+// Tests the world of a test binary, whose main() initializes and finalizes MPI.
 class WorldTest : public testing::Test {
  protected:
   void TearDown() override { world_.close(); }

@@ -19,7 +19,8 @@ using collectives::Algorithm;
 constexpr std::int64_t cell_bytes = 24 * 1024;
 constexpr std::int64_t cells = 24;  // of a rank's heap
 
-/// Ranks of a node, all in this thread, with a heap each: what does not lie in it nobody else can reach.
+/// The ranks of a node, all in this thread, with a heap each. Memory outside of the heap is not accessible to other
+/// ranks.
 class Arena {
  public:
   Arena(int ranks, Bytes control, bool has_heaps)
@@ -47,7 +48,7 @@ class Arena {
 
  private:
   std::vector<std::uint64_t> controls_;
-  std::unique_ptr<std::byte[]> heaps_;  ///< which it would take long to fill
+  std::unique_ptr<std::byte[]> heaps_;  ///< not initialized, because that would take long
   std::vector<NodeMember> members_;
   Doorbell doorbell_;
   std::atomic<std::uint32_t> alarm_{0};
@@ -56,7 +57,7 @@ class Arena {
 /// One rank's part of an arena, from which it allocates.
 class Part final : public NodeMemory::Store {
  public:
-  /// @param has_ended  whether the process of a rank of the node has
+  /// @param has_ended  returns whether the process of a rank of the node has ended
   Part(std::shared_ptr<Arena> arena, std::uintptr_t heap, std::function<bool(int)> has_ended)
       : has_ended_(std::move(has_ended)),
         arena_(std::move(arena)),
@@ -101,7 +102,7 @@ PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
                                     Algorithm::hierarchical_recursive_doubling};
   constexpr Algorithm by_messages[] = {Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
                                        Algorithm::recursive_doubling, Algorithm::tree_order};
-  constexpr Bytes sizes[] = {{64}, {72}, {200}, {512}, {4096}};  // 64: an element for each of 8 ranks
+  constexpr Bytes sizes[] = {{64}, {72}, {200}, {512}, {4096}};  // 64 bytes are one element for each of 8 ranks
   constexpr Bytes caches[] = {{100}, {1 << 20}};
   PlanOptions options;
   collectives::Choice choice;
@@ -118,7 +119,7 @@ PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
   return options;
 }
 
-/// The members' nodes, numbered in the order in which they occur.
+/// Returns the members' nodes, numbered in the order in which they occur.
 ClusterShape shape_of(const check::Members& members, const std::vector<int>& node_of_rank) {
   std::map<int, int> numbers;
   ClusterShape shape;
@@ -178,7 +179,7 @@ std::uint64_t Cluster::most_ahead() const {
   return most;
 }
 
-/// For each rank of the group, what it shares with those of its node.
+/// Returns for each rank of the group the memory that it shares with the ranks of its node.
 std::vector<std::shared_ptr<NodeMemory>> Cluster::memories(std::size_t group, Bytes control, bool has_heaps) {
   const ClusterShape& shape = groups_[group].shape;
   std::vector<std::shared_ptr<NodeMemory>> all(static_cast<std::size_t>(shape.ranks()));

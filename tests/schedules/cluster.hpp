@@ -21,47 +21,47 @@
 
 namespace lockstep::schedules {
 
-/// Makes the communicators of a scenario whose ranks are all in one thread, on one node or several, with heaps so that
-/// some buffers can be reached by others and some cannot.
+/// Makes the communicators of a scenario whose ranks are all in one thread, on one node or several. Heaps make some
+/// buffers accessible to other ranks, but not all.
 class Cluster {
  public:
-  /// What is as users have it, or as a test of faults needs it.
+  /// Settings that are as users have them, or as a test of faults needs them.
   struct Setting {
     std::chrono::duration<double> deadline = std::chrono::seconds(300);
-    bool short_tags = true;  ///< as short as MPI allows: then a mismatch may go unnoticed
+    bool short_tags = true;  ///< tags are as short as MPI allows, so that a mismatch may remain undetected
   };
   Cluster(const check::Scenario& scenario, const Setting& setting);
 
-  /// This rank's communicator of a group; does not wait for the others.
+  /// Makes this rank's communicator of a group; does not wait for the others.
   std::unique_ptr<Communicator> make(std::size_t group, int rank, Progress& progress);
-  /// From now on the rank's process counts as ended.
+  /// Marks the rank's process as ended.
   void kill(int rank) { is_dead_[static_cast<std::size_t>(rank)] = true; }
-  /// By how many operations of a communicator some rank was ahead of another, as far as they send messages.
+  /// Returns by how many operations of a communicator one rank was ahead of another, counting those that send messages.
   [[nodiscard]] std::uint64_t most_ahead() const;
-  /// The rank of the world that is rank `member` of a group.
+  /// Returns the world rank of rank `member` of a group.
   [[nodiscard]] int world_rank(std::size_t group, int member) const {
     return scenario_.groups[group].members[static_cast<std::size_t>(member)];
   }
-  /// On which group's communicator an error was noticed, as its host's name tells; nothing if it does not say.
+  /// Returns the group on whose communicator an error was detected, from its host name; nothing if it is unknown.
   static std::optional<std::size_t> group_of(const Error& error);
-  /// Whether the rank of the world has made its communicator of this group.
+  /// Returns whether the world rank has made its communicator of this group.
   [[nodiscard]] bool has_joined(std::size_t group, int rank) const {
     const std::vector<int>& joined = groups_[group].joined;
     return std::find(joined.begin(), joined.end(), rank) != joined.end();
   }
 
  private:
-  /// What the ranks of a group share.
+  /// The data that the ranks of a group share.
   struct Shared {
     ClusterShape shape;
     backends::PlanOptions options;
     std::shared_ptr<backends::Mailboxes> boxes;
     std::shared_ptr<FickleMedium::Traffic> traffic;
     std::vector<std::shared_ptr<NodeMemory>> memories;  ///< by rank of the group; null without shared memory
-    std::vector<std::shared_ptr<NodeMemory>> words;     ///< of the control channel
+    std::vector<std::shared_ptr<NodeMemory>> words;     ///< memory of the control channel
     std::shared_ptr<backends::LocalPosts> posts;
-    std::vector<int> joined;  ///< ranks of the world
-    std::uint64_t seed = 0;   ///< of what its messages do
+    std::vector<int> joined;  ///< world ranks
+    std::uint64_t seed = 0;   ///< seed of the behavior of its messages
   };
   static std::string host_name(int node, std::size_t group);
   void share(std::size_t group);

@@ -14,7 +14,7 @@
 namespace lockstep::schedules {
 namespace {
 
-/// Without a round, a request, a communicator that nothing is done on; with smaller numbers.
+/// Returns scenarios without a round, a request, or an unused communicator, or with smaller numbers.
 std::vector<check::Scenario> smaller(const check::Scenario& scenario) {
   std::vector<check::Scenario> all;
   const auto add = [&](const auto& change) {
@@ -42,7 +42,7 @@ WithoutSlotRule::WithoutSlotRule() { backends::seams::keeps_slot_rule = false; }
 WithoutSlotRule::~WithoutSlotRule() { backends::seams::keeps_slot_rule = true; }
 
 Outcome run(const check::Scenario& scenario, std::uint64_t seed) {
-  // So long that ranks whose peers are slow ask them what they call, or short, so that they do not.
+  // A yield is long enough that ranks with slow peers ask them what they call, or so short that they do not.
   constexpr std::chrono::microseconds times_of_a_yield[] = {std::chrono::microseconds(50),
                                                             std::chrono::milliseconds(25)};
   Scheduler scheduler(seed, {.yield = times_of_a_yield[seed % std::size(times_of_a_yield)]});
@@ -52,7 +52,7 @@ Outcome run(const check::Scenario& scenario, std::uint64_t seed) {
   try {
     scheduler.run();
   } catch (const std::exception& error) {
-    // Fibers that have not ended hold what they use, and are never gone on with.
+    // Fibers that have not ended hold their resources, and never continue.
     (void)ranks.release();
     return {error.what(), scheduler.trace()};
   }

@@ -12,22 +12,22 @@
 namespace lockstep::schedules {
 
 struct Outcome {
-  std::optional<std::string> failure;  ///< nothing: every element of every result was right
+  std::optional<std::string> failure;  ///< nothing: every element of every result was correct
   std::uint64_t trace = 0;             ///< equal for equal runs
-  std::uint64_t most_ahead = 0;        ///< as Cluster::most_ahead
+  std::uint64_t most_ahead = 0;        ///< see Cluster::most_ahead
 };
 
-/// Runs all ranks of a scenario in this thread. @param seed  decides who goes on when
+/// Runs all ranks of a scenario in this thread. @param seed  decides which rank continues when
 Outcome run(const check::Scenario& scenario, std::uint64_t seed);
 
-/// Leaves out of a scenario what it fails without, as far as that goes.
-/// @param fails  whether a scenario still does
+/// Removes everything from a scenario that is not needed for its failure.
+/// @param fails  returns whether a scenario still fails
 check::Scenario shrunk(check::Scenario scenario, const std::function<bool(const check::Scenario&)>& fails);
 
-/// Tries `count` scenarios, a schedule each. @return the first failure, in words, shrunk to its shortest form
+/// Runs `count` scenarios, with one schedule each. @return the description of the first failure, in its shortest form
 std::optional<std::string> explore(std::uint64_t first_seed, std::uint64_t count, const check::Limits& limits);
 
-/// For as long as it lives, slots are opened without regard to who still uses them.
+/// During the scope, slots are opened without regard to ranks that still use them.
 class WithoutSlotRule {
  public:
   WithoutSlotRule();
@@ -36,7 +36,7 @@ class WithoutSlotRule {
   ~WithoutSlotRule();
 
  private:
-  [[maybe_unused]] LeftBehind left_behind_;  // by the runs that go wrong
+  [[maybe_unused]] LeftBehind left_behind_;  // for the runs that fail
 };
 
 }  // namespace lockstep::schedules

@@ -15,12 +15,12 @@
 namespace lockstep::schedules {
 namespace {
 
-/// How a rank ended.
+/// The way in which a rank ended.
 struct End {
-  bool is_over = false;              ///< it did not stop in the middle
-  std::optional<Error> error;        ///< of lockstep's
-  std::size_t group = 0;             ///< on which communicator
-  std::optional<std::string> wrong;  ///< whatever must not happen
+  bool is_over = false;              ///< false: it stopped in the middle
+  std::optional<Error> error;        ///< error from lockstep
+  std::size_t group = 0;             ///< group of its communicator
+  std::optional<std::string> wrong;  ///< description of anything that must not happen
 };
 
 class ProgramError : public std::runtime_error {
@@ -35,7 +35,7 @@ bool has_part_in(const check::Scenario& scenario, const check::Request& request,
          check::takes_part(request, static_cast<int>(member - members.begin()));
 }
 
-/// What a rank does that is at fault by what it calls.
+/// Returns whether the fault of the rank is in its calls.
 bool calls_otherwise(FaultKind kind) {
   return kind == FaultKind::calls_something_else || kind == FaultKind::names_another_root;
 }
@@ -43,7 +43,7 @@ bool calls_otherwise(FaultKind kind) {
 DType other_dtype(DType dtype) { return dtype == DType::int32 ? DType::float32 : DType::int32; }
 
 void call_something_else(check::Request& request, unsigned how) {
-  // In an all_to_all_v with a longer part the next one moves: it has other values, which its receiver may well take.
+  // In an all_to_all_v a longer part shifts the next one, whose values differ but may be valid for its receiver.
   const std::size_t first = request.kind == CollectiveKind::all_to_all_v ? 1 : 0;
   switch (first + how % ((is_message(request.kind) ? 2 : 3) - first)) {
     case 0: ++request.count; break;
@@ -55,8 +55,8 @@ void call_something_else(check::Request& request, unsigned how) {
   }
 }
 
-/// The request that the rank at fault takes otherwise than the others. Never one of no elements: a call that moves
-/// nothing is a call that is left out, and one of equal signature in its place cannot be told from it.
+/// Returns the request that the rank at fault takes differently. It always has elements, because a call that moves
+/// nothing is equivalent to a call that is left out, and cannot be told from another one with the same signature.
 const check::Request* request_at_fault(const check::Scenario& scenario, const Fault& fault) {
   std::vector<const check::Request*> candidates;
   const bool by_root = fault.kind == FaultKind::names_another_root;
@@ -69,7 +69,8 @@ const check::Request* request_at_fault(const check::Scenario& scenario, const Fa
   return candidates[fault.when % candidates.size()];
 }
 
-/// Whether the ranks of a group cannot tell the two apart: parts may be of the same lengths where counts differ.
+/// Returns whether the ranks of a group cannot distinguish the two; parts may have the same lengths although counts
+/// differ.
 bool call_the_same(const check::Request& a, const check::Request& b, int size) {
   if (a.kind != b.kind || a.dtype != b.dtype || a.root != b.root || !has_part_counts(a.kind)) return false;
   for (int from = 0; from < size; ++from)
@@ -78,7 +79,7 @@ bool call_the_same(const check::Request& a, const check::Request& b, int size) {
   return true;
 }
 
-/// The scenario as the rank takes it that is at fault.
+/// Returns the scenario as the rank at fault takes it.
 check::Scenario altered(const check::Scenario& scenario, const Fault& fault, const check::Request* odd) {
   check::Scenario result = scenario;
   for (std::size_t round = 0; odd != nullptr && round < result.rounds.size(); ++round)
@@ -96,7 +97,7 @@ check::Scenario altered(const check::Scenario& scenario, const Fault& fault, con
   return result;
 }
 
-/// A run with a fault, and what came of it.
+/// A run with a fault, and its outcome.
 class Trial {
  public:
   Trial(const check::Scenario& scenario, const Fault& fault, std::uint64_t seed)
@@ -104,7 +105,7 @@ class Trial {
         fault_(fault),
         odd_(request_at_fault(scenario, fault)),
         altered_(altered(scenario, fault, odd_)),
-        // A rank that is slow has not stopped: the deadline comes when nobody has anything to do.
+        // A slow rank has not stopped, so the deadline passes only when no rank has anything to do.
         scheduler_(seed, {.yield = std::chrono::microseconds(1), .idle = std::chrono::milliseconds(1)}),
         ends_(static_cast<std::size_t>(scenario.ranks)),
         ranks_(std::make_unique<Ranks>(
@@ -117,7 +118,7 @@ class Trial {
     try {
       scheduler_.run();
     } catch (const Stuck& stuck) {
-      (void)ranks_.release();  // fibers that have not ended hold what they use
+      (void)ranks_.release();  // fibers that have not ended hold their resources
       return stuck.what();
     }
     std::optional<std::string> verdict = complaint();
@@ -128,8 +129,8 @@ class Trial {
     return verdict;
   }
 
-  bool has_failed = false;  ///< some rank has
-  bool is_traced = false;   ///< and who is at fault had to be found
+  bool has_failed = false;  ///< whether any rank has failed
+  bool is_traced = false;   ///< whether the rank at fault had to be found
   bool is_noticed_late = false;
 
  private:
@@ -184,18 +185,18 @@ class Trial {
     }
     if (fault_.kind == FaultKind::stops && first_ && !is_right_about_who_stopped(*first_))
       return "the first error accuses another rank than the one that stopped:" + all_ends();
-    // An exchange between two ranks is compared by these two alone, when the message comes.
+    // An exchange between two ranks is compared only by these two, when the message arrives.
     if (odd_ != nullptr && !is_message(odd_->kind) && !is_noticed()) return "nobody notices:" + all_ends();
     return std::nullopt;
   }
 
-  /// Whether the first error is of the rank at fault, or names it as far as it can be known.
+  /// Returns whether the first error is that of the rank at fault, or names it as far as that is possible.
   [[nodiscard]] bool is_noticed() const {
     if (!first_) return false;
     const End& end = ends_[static_cast<std::size_t>(*first_)];
     return *first_ == fault_.rank || names_fault(end) || !can_be_asked(end);
   }
-  /// Whether it is that of the deadline, as happens where a rank is as good as stopped.
+  /// Returns whether it is a timeout, which happens if a rank has effectively stopped.
   [[nodiscard]] bool is_late() const {
     return odd_ != nullptr && first_ && ends_[static_cast<std::size_t>(*first_)].error->code() != ErrorCode::mismatch;
   }
@@ -208,7 +209,7 @@ class Trial {
     const End& end = ends_[static_cast<std::size_t>(rank)];
     return !can_be_asked(end) || (end.error->context().peers.size() == 1 && names_fault(end));
   }
-  /// Who has not made its communicator of a group yet can be asked nothing there.
+  /// A rank that has not made its communicator of a group yet cannot be asked there.
   [[nodiscard]] bool can_be_asked(const End& end) const {
     const std::vector<int>& peers = end.error->context().peers;
     return std::all_of(peers.begin(), peers.end(), [&](int peer) {
@@ -226,14 +227,14 @@ class Trial {
     return text;
   }
 
-  /// From the ranks that a rank's error names to those that theirs name.
+  /// Follows the ranks that a rank's error names to those that their errors name.
   bool leads_to_fault(int rank, std::vector<char>& seen) const {
     const End& end = ends_[static_cast<std::size_t>(rank)];
     if (std::exchange(seen[static_cast<std::size_t>(rank)], char{1}) != 0 || !end.error) return false;
     const auto leads = [&](int named) { return named == fault_.rank || leads_to_fault(named, seen); };
     for (const int peer : end.error->context().peers)
       if (peer >= 0 && leads(ranks_->cluster.world_rank(end.group, peer))) return true;
-    // Who fails before it has made its communicator of a group can tell nobody there.
+    // A rank that fails before it has made its communicator of a group cannot notify any rank there.
     const check::Members& members = scenario_.groups[end.group].members;
     return std::any_of(members.begin(), members.end(),
                        [&](int member) { return !ranks_->cluster.has_joined(end.group, member) && leads(member); });
@@ -248,7 +249,7 @@ class Trial {
   unsigned pauses_ = 0;
   bool has_stopped_ = false;
   bool has_thrown_ = false;
-  std::optional<int> first_;  // who ended by an Error that is no consequence, before all others
+  std::optional<int> first_;  // the first rank that ended by an Error that is not a consequence
   std::unique_ptr<Ranks> ranks_;
 };
 

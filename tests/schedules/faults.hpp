@@ -9,37 +9,36 @@
 
 namespace lockstep::schedules {
 
-/// What a rank does wrong.
+/// The fault of a rank.
 enum class FaultKind {
-  stops,                 ///< is never heard of again, though it lives
-  throws,                ///< an exception goes through its program, which then ends
+  stops,                 ///< never continues, although its process is alive
+  throws,                ///< its program ends with an exception
   dies,                  ///< its process ends
   aborts,                ///< calls Communicator::abort on all its communicators
-  calls_something_else,  ///< submits one operation otherwise than the others
-  names_another_root     ///< gives one operation another root than the others
+  calls_something_else,  ///< submits one operation differently from the others
+  names_another_root     ///< gives one operation a different root from the others
 };
 
 struct Fault {
   FaultKind kind;
   int rank;
-  unsigned when;  ///< at which of its pauses, or which of its requests
+  unsigned when;  ///< at which of its pauses, or in which of its requests
 };
 
 Fault draw_fault(const check::Scenario& scenario, std::uint64_t seed);
 std::string describe(const Fault& fault);
 
 struct FaultTally {
-  std::uint64_t failed = 0;  ///< of how many scenarios some rank ended by an Error
-  std::uint64_t traced = 0;  ///< and of how many every Error had to lead to the rank at fault
-  std::uint64_t late = 0;    ///< in how many a rank called something else, which was noticed at the deadline only
+  std::uint64_t failed = 0;  ///< number of scenarios in which some rank ended by an Error
+  std::uint64_t traced = 0;  ///< number of those in which every Error had to lead to the rank at fault
+  std::uint64_t late = 0;    ///< number of scenarios in which a wrong call was detected only at the deadline
 };
 
-/// Tries `count` scenarios, a fault and a schedule each. What is asked of them: no rank has a wrong result; every rank
-/// ends, well or by an Error; who follows the blame, from the ranks that an Error names to those that their own Errors
-/// name, arrives at the rank at fault; where a rank stops, the first Error names that rank and no other; and where a
-/// rank calls something else, some rank ends by an Error before the deadline, and the first is of that rank or names
-/// it.
-/// @return the first that did not end as it should, in words
+/// Runs `count` scenarios, with one fault and one schedule each, and checks the following. No rank has a wrong result.
+/// Every rank ends, normally or by an Error. The chain of blame, from the ranks that an Error names to those that their
+/// own Errors name, leads to the rank at fault. If a rank stops, the first Error names only that rank. If a rank calls
+/// something else, some rank ends by an Error before the deadline, and the first such Error is that rank's or names it.
+/// @return the description of the first scenario that violates this
 std::optional<std::string> explore_faults(std::uint64_t first_seed, std::uint64_t count, const check::Limits& limits,
                                           FaultTally& tally);
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-/// Ranks that stop, throw, die, abort or call something else, at any moment of any schedule.
+/// Tests ranks that stop, throw, die, abort or call something else, at any moment of any schedule.
 namespace lockstep::schedules {
 namespace {
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t stack_bytes = 256 * 1024;
 
-/// Stacks are used again: a run makes a few fibers, and there are a million runs.
+/// Stacks are reused, because a run makes a few fibers, and there are a million runs.
 std::vector<std::unique_ptr<std::byte[]>>& spare_stacks() {
   static std::vector<std::unique_ptr<std::byte[]>> stacks;
   return stacks;

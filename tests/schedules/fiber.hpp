@@ -9,7 +9,7 @@
 
 namespace lockstep::schedules {
 
-/// A function that can be left in the middle and gone on with later, all in one thread.
+/// A function that can be suspended and resumed, all in one thread.
 class Fiber {
  public:
   explicit Fiber(std::function<void()> body);
@@ -17,9 +17,9 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber();
 
-  /// Goes on until the function leaves or returns. What it throws must not leave it. @pre !done()
+  /// Runs until the function leaves or returns. No exception may escape from it. @pre !done()
   void resume();
-  /// Goes back to whoever resumed it. @pre called from inside
+  /// Returns to the caller of resume(). @pre called from inside
   void leave();
   [[nodiscard]] bool done() const { return done_; }
 
@@ -32,12 +32,12 @@ class Fiber {
   ucontext_t here_{};
   ucontext_t there_{};
   bool done_ = false;
-  /// The C++ runtime counts exceptions by thread; a fiber takes its own with it.
+  /// The C++ runtime counts exceptions by thread, so a fiber saves and restores its own.
   struct Exceptions {
     void* caught = nullptr;
     unsigned int uncaught = 0;
   } exceptions_;
-  // The address sanitizer's.
+  // These belong to the address sanitizer.
   [[maybe_unused]] void* fake_stack_ = nullptr;
   [[maybe_unused]] const void* outer_stack_ = nullptr;
   [[maybe_unused]] std::size_t outer_stack_bytes_ = 0;

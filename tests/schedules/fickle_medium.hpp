@@ -11,23 +11,23 @@
 
 namespace lockstep::schedules {
 
-/// Messages that do all that MPI allows: a send completes eagerly, when its data have been copied away, or only when it
-/// has been received; whatever is complete may look incomplete for a while, so that messages of different tags overtake
-/// each other; and a tag has as few bits as MPI promises.
+/// A medium whose messages do everything that MPI allows. A send completes eagerly, when its data have been copied, or
+/// only when it has been received. A complete message may look incomplete for a while, so that messages with different
+/// tags overtake each other. A tag has only as many bits as MPI guarantees.
 class FickleMedium final : public backends::Medium {
  public:
-  /// Of all ranks.
+  /// The state that all ranks share.
   struct Traffic {
     explicit Traffic(int ranks) : newest(static_cast<std::size_t>(ranks)) {}
 
-    /// Copies of what was sent eagerly, which may be received after the sender has gone.
+    /// Copies of data that were sent eagerly, which may be received after the sender has gone.
     std::vector<std::unique_ptr<std::byte[]>> copies;
-    std::vector<std::uint64_t> newest;  ///< the last operation in which each rank has sent or awaited a message
-    std::uint64_t most_ahead = 0;       ///< by how many operations one of them was ahead of another
+    std::vector<std::uint64_t> newest;  ///< for each rank, the last operation in which it has sent or awaited a message
+    std::uint64_t most_ahead = 0;       ///< the most operations by which one rank was ahead of another
   };
 
-  /// @param traffic     lives as long as the boxes
-  /// @param short_tags  as short as MPI allows, or as Open MPI's
+  /// @param traffic     lives as long as the mailboxes
+  /// @param short_tags  tags are as short as MPI allows; otherwise as long as Open MPI's
   FickleMedium(std::shared_ptr<backends::Mailboxes> boxes, std::shared_ptr<Traffic> traffic, Rank me, int channels,
                std::uint64_t seed, bool short_tags);
 
@@ -39,9 +39,9 @@ class FickleMedium final : public backends::Medium {
  private:
   struct Message {
     bool used = false;
-    bool eager = false;  ///< is complete, whether it has been received or not
+    bool eager = false;  ///< complete, whether it has been received or not
     Ticket inner;
-    int looks_incomplete = 0;  ///< so often
+    int looks_incomplete = 0;  ///< how many more times it looks incomplete
   };
   Ticket take_message(Ticket inner, bool eager);
   [[nodiscard]] backends::MessageTag shortened(const backends::MessageTag& tag) const;
@@ -52,7 +52,7 @@ class FickleMedium final : public backends::Medium {
   Rank me_;
   std::shared_ptr<Traffic> traffic_;
   std::mt19937_64 random_;
-  std::uint64_t eager_of_4_;  ///< of its sends so many are
+  std::uint64_t eager_of_4_;  ///< how many of 4 sends are eager
   backends::TagBits bits_;
   std::vector<Message> messages_;
 };

@@ -7,8 +7,8 @@
 
 namespace lockstep::schedules {
 
-/// As long as it lives, the address sanitizer takes nothing that is allocated for leaked: a rank that is made to stop
-/// for good leaves behind what it holds, as its process would.
+/// During the scope, the address sanitizer does not report allocations as leaks, because a rank that stops for good
+/// leaves its memory behind, as its process would.
 class LeftBehind {
  public:
 #if defined(__SANITIZE_ADDRESS__)

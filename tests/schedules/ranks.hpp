@@ -11,10 +11,10 @@
 
 namespace lockstep::schedules {
 
-/// Everything that ranks have, so that all of it lives until the last has ended.
+/// The resources of all ranks, which live until the last rank has ended.
 struct Ranks {
-  /// @param of      the scenario as a rank takes it
-  /// @param before  what a rank does first whenever it pauses; may be empty
+  /// @param of      returns the scenario as a rank takes it
+  /// @param before  called whenever a rank pauses; may be empty
   Ranks(const check::Scenario& scenario, const Cluster::Setting& setting, Scheduler& scheduler,
         const std::function<const check::Scenario&(int rank)>& of, const std::function<void(int rank)>& before)
       : cluster(scenario, setting) {

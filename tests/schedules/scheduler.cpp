@@ -67,7 +67,7 @@ void Scheduler::draw_quantum() { quantum_ = 1 + random_() % (2 * mean_quantum_);
 
 bool Scheduler::is_worth_a_turn(std::size_t rank) const { return !has_ended(rank) && idle_[rank] < yields_until_idle; }
 
-/// Those that have not just said often enough that they have nothing to do; all, if everybody has.
+/// Returns the ranks that have not recently been idle too often; all ranks if every rank has.
 std::vector<std::size_t> Scheduler::worth_a_turn() {
   std::vector<std::size_t> able;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
@@ -106,7 +106,7 @@ void Scheduler::stop() {
   is_stopped_[current_] = true;
   note_progress();
   ranks_[current_]->leave();
-  std::abort();  // nobody resumes it
+  std::abort();  // it is never resumed
 }
 
 void Scheduler::yield() {

@@ -15,42 +15,42 @@
 
 namespace lockstep::schedules {
 
-/// All ranks wait and nothing will end that.
+/// Thrown if all ranks wait and nothing will end that.
 class Stuck : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Runs ranks in one thread and decides, by a seed, who goes on and for how far. Is their clock as well: time passes
+/// Runs ranks in one thread. A seed decides which rank continues, and for how long. It is also their clock: time passes
 /// only while they wait.
 class Scheduler final : public TimeSource {
  public:
   /// How much time passes.
   struct Pace {
-    std::chrono::microseconds yield{50};  ///< as a rank gives way
-    std::chrono::microseconds idle{0};    ///< as all ranks have had nothing to do for long
+    std::chrono::microseconds yield{50};  ///< when a rank yields
+    std::chrono::microseconds idle{0};    ///< when all ranks have been idle for long
   };
   Scheduler(std::uint64_t seed, const Pace& pace);
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
   ~Scheduler() override;
 
-  /// One more rank. @pre run() has not been called
+  /// Adds a rank. @pre run() has not been called
   void add(std::function<void()> body);
-  /// Until all have ended, or one has thrown: then rethrows, and the others are never gone on with.
-  /// @throws Stuck if nothing ends any more
+  /// Runs until all ranks have ended, or one has thrown. In that case it rethrows, and the others never continue.
+  /// @throws Stuck if no rank can end any more
   void run();
 
-  /// A rank has ended something: whoever waited may have something to do.
+  /// Notes that a rank has completed something, so that a rank that waited may have work.
   void note_progress() {
     patience_ = 0;
     std::fill(idle_.begin(), idle_.end(), 0);
   }
-  /// Another rank may go on here.
+  /// Allows another rank to continue here.
   void preempt();
-  /// The rank that calls this is never gone on with.
+  /// Stops the calling rank for good.
   [[noreturn]] void stop();
-  /// The number of everything that was decided: equal for equal runs.
+  /// Returns a hash of all decisions; equal runs have equal ones.
   [[nodiscard]] std::uint64_t trace() const { return trace_; }
 
   [[nodiscard]] Clock::time_point now() override { return now_; }
@@ -75,10 +75,10 @@ class Scheduler final : public TimeSource {
   std::vector<std::uint64_t> priorities_;
   std::vector<std::unique_ptr<Fiber>> ranks_;
   std::vector<bool> is_stopped_;
-  std::vector<int> idle_;  ///< how often each has yielded since something happened
+  std::vector<int> idle_;  ///< how often each rank has yielded since the last progress
   std::size_t current_ = 0;
   std::uint64_t quantum_ = 0;
-  int patience_ = 0;  ///< how often all have been idle since something ended
+  int patience_ = 0;  ///< how often all ranks have been idle since the last progress
   Clock::time_point now_{};
   std::uint64_t trace_ = 0;
   std::exception_ptr error_;

@@ -7,8 +7,8 @@
 
 #include "schedules/explorer.hpp"
 
-/// All ranks of a cluster in one thread; a seed decides who goes on, and for how far, after every step of a plan.
-/// LOCKSTEP_SCHEDULES says how many schedules, LOCKSTEP_FIRST_SCHEDULE which is the first.
+/// Runs all ranks of a cluster in one thread. A seed decides which rank continues, and for how long, after every step
+/// of a plan. LOCKSTEP_SCHEDULES is the number of schedules, LOCKSTEP_FIRST_SCHEDULE the first one.
 namespace lockstep::schedules {
 namespace {
 
@@ -31,8 +31,8 @@ TEST(Schedules, AreRepeatedExactlyByTheirSeed) {
   EXPECT_NE(run(scenario, 1).trace, run(scenario, 2).trace);
 }
 
-/// Tags of 15 bits have 3 for the number of the operation at most: a rank further ahead than they count is no rank that
-/// does something else.
+/// Tags of 15 bits have at most 3 bits for the number of the operation. A rank that is further ahead than they can
+/// count must not be mistaken for one that calls something else.
 TEST(Schedules, LetARankBeFarAheadWithShortTags) {
   constexpr int operations = 40;
   std::uint64_t most_ahead = 0;
@@ -49,7 +49,7 @@ TEST(Schedules, LetARankBeFarAheadWithShortTags) {
   EXPECT_GT(most_ahead, 32U);
 }
 
-/// What the rule for slots is for, and that this would find it missing.
+/// Shows the purpose of the slot rule, and that these tests detect its absence.
 TEST(Schedules, FindThatASlotIsOpenedTooEarly) {
   const WithoutSlotRule mistake;
   const auto failure = explore(0, 3000, {.min_ranks = 3});

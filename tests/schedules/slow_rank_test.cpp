@@ -6,14 +6,14 @@
 
 #include "backends/local.hpp"
 
-/// The shortest successions in which a rank that is slow would lose what others show it, were slots opened too early.
+/// Tests the shortest successions in which a slow rank would lose data of others if slots were opened too early.
 namespace lockstep::backends {
 namespace {
 
 constexpr int ranks = 3;
 constexpr int in_a_row = 4;
 
-/// All ranks of a node in one thread, so that the test decides who goes on.
+/// All ranks of a node in one thread, so that the test decides which rank continues.
 struct Node {
   Node() {
     const auto group = make_local_group(ranks);
@@ -47,7 +47,7 @@ TEST(SlowRank, FindsTheFirstSumsThoughTheOthersHaveGoneOn) {
                                            : node[rank].all_reduce(one(value), one(value), ReduceOp::sum));
     }
   };
-  submit(2, 0, false);  // and is not polled again for long
+  submit(2, 0, false);  // rank 2 is then not polled for long
   submit(0, 0, false);
   submit(1, 0, false);
   for (const int rank : {0, 1}) {

@@ -15,8 +15,8 @@
 #include "backends/local.hpp"
 #include "comm/progress_thread.hpp"
 
-/// The scenarios of comm-check with a thread for each rank, for the thread sanitizer and for schedules that a machine
-/// makes by itself.
+/// Runs the scenarios of comm-check with a thread for each rank, for the thread sanitizer and for the machine's own
+/// schedules.
 namespace lockstep::backends {
 namespace {
 
@@ -24,7 +24,7 @@ using collectives::Algorithm;
 
 enum class Helper { none, progress_thread };
 
-/// The communicators of a scenario: the first rank to come makes what a group shares.
+/// The communicators of a scenario. The first rank to come makes the data that a group shares.
 class Groups {
  public:
   explicit Groups(const check::Scenario& scenario) : scenario_(scenario) {}
@@ -60,7 +60,7 @@ class Groups {
   std::map<std::size_t, std::shared_ptr<LocalGroup>> made_;
 };
 
-/// @return what went wrong on some rank, or an empty text
+/// @return the failure of some rank, or an empty text
 std::string run(const check::Scenario& scenario, Helper helper) {
   Groups groups(scenario);
   std::vector<std::string> failures(static_cast<std::size_t>(scenario.ranks));

@@ -18,7 +18,7 @@
 
 namespace lockstep::testing_support {
 
-/// Asks every 10 ms until the answer is yes. @return whether it was before the time was over
+/// Asks every 10 ms until the answer is yes. @return false if that took too long
 template <typename Question>
 bool becomes_true(std::chrono::duration<double> within, const Question& question) {
   const auto end = std::chrono::steady_clock::now() + within;
@@ -29,7 +29,7 @@ bool becomes_true(std::chrono::duration<double> within, const Question& question
   return true;
 }
 
-/// A command that runs beside the test, in a process group of its own, as a shell starts it on a terminal.
+/// A command that runs beside the test in its own process group, as if a shell had started it on a terminal.
 class BackgroundJob {
  public:
   /// @param output  a file for both streams
@@ -52,7 +52,7 @@ class BackgroundJob {
   BackgroundJob(const BackgroundJob&) = delete;
   BackgroundJob& operator=(const BackgroundJob&) = delete;
 
-  /// To all its processes, as Ctrl-C sends SIGINT, but for those that have a process group of their own.
+  /// Sends a signal to all its processes, as Ctrl-C does, except to those in another process group.
   void send(int signal) const { kill(-pid_, signal); }
 
   [[nodiscard]] bool has_ended() {
@@ -62,7 +62,7 @@ class BackgroundJob {
     }
     return exit_code_.has_value();
   }
-  /// Once it has ended.
+  /// Returns the exit code. @pre it has ended
   [[nodiscard]] int exit_code() const { return exit_code_.value(); }
 
  private:
@@ -70,12 +70,12 @@ class BackgroundJob {
   std::optional<int> exit_code_;
 };
 
-/// All processes of the machine whose command line begins with `program` and contains `marker`.
+/// Returns all processes of the machine whose command line begins with `program` and contains `marker`.
 inline std::vector<pid_t> processes(const std::string& program, const std::string& marker) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
-    std::ostringstream line;  // which stays empty where the process ends meanwhile; a bare iterator would throw then
+    std::ostringstream line;  // it stays empty if the process ends meanwhile; a bare iterator would throw
     line << std::ifstream(entry.path() / "cmdline").rdbuf();
     const std::string words = line.str();
     if (pid > 0 && words.starts_with(program) && words.find(marker) != std::string::npos) found.push_back(pid);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// main() of tests that run under mpiexec: every rank runs every test; rank 0 reports, the others only what failed.
+// main() of tests that run under mpiexec. Every rank runs every test; rank 0 reports everything, the others only
+// failures.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -38,7 +39,7 @@ int main(int argc, char** argv) {
     listeners.Append(new FailureWithRank(rank));
   }
   const int verdict = lockstep::testing_support::verdict(RUN_ALL_TESTS());
-  // A rank that failed may have left its peers in the middle of something: do not wait for them.
+  // The test does not wait for other ranks after a failure, because they may be waiting for this one.
   if (verdict == 1) MPI_Abort(MPI_COMM_WORLD, 1);
   MPI_Finalize();
   return verdict;

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// The ranks of a cluster, all on one thread. Who waits lets the others go on; where nobody can, the clock does, so
-/// that a deadline of minutes is over at once.
+/// All ranks of a cluster on one thread. A rank that waits lets the others run. If none can progress, the clock
+/// advances, so a deadline of minutes passes at once.
 class OneThread final : public TimeSource {
  public:
   explicit OneThread(const ClusterShape& shape, const backends::PlanOptions& options = {},
@@ -34,7 +34,7 @@ class OneThread final : public TimeSource {
   [[nodiscard]] int size() const { return static_cast<int>(communicators.size()); }
 
   [[nodiscard]] Clock::time_point now() override { return now_; }
-  /// So much time passes without anybody being polled.
+  /// Lets time pass without polling any rank.
   void pass(std::chrono::nanoseconds time) { now_ += time; }
   void yield() override {
     bool moved = false;
@@ -47,10 +47,10 @@ class OneThread final : public TimeSource {
     return slept;
   }
 
-  std::vector<std::unique_ptr<Progress>> progresses;  // by rank, as the others
+  std::vector<std::unique_ptr<Progress>> progresses;  // by rank, like the following
   std::vector<std::unique_ptr<Communicator>> communicators;
-  std::vector<bool> polled;       ///< false: the rank does not go on while others wait
-  std::chrono::nanoseconds step;  ///< by which the clock goes on where nobody moves
+  std::vector<bool> polled;       ///< false: the rank does not progress while others wait
+  std::chrono::nanoseconds step;  ///< how far the clock advances if no rank progresses
 
  private:
   Clock::time_point now_;

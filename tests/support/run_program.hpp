@@ -13,7 +13,7 @@ namespace lockstep::testing_support {
 
 struct ProgramResult {
   int exit_code = -1;
-  std::string output;  ///< standard output; with `2>&1` in the command, both
+  std::string output;  ///< standard output, and standard error if the command has `2>&1`
 };
 
 /// Runs a shell command to its end.
@@ -30,14 +30,14 @@ inline ProgramResult run_program(const std::string& command) {
   return result;
 }
 
-/// How often `part` occurs in `text`.
+/// Returns how often `part` occurs in `text`.
 inline int occurrences(const std::string& text, const std::string& part) {
   int count = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
   return count;
 }
 
-/// Its words with a space behind each: without the breaks that fit lines to a terminal.
+/// Joins the words, with a space after each, so that line breaks for a terminal do not matter.
 inline std::string in_one_line(const std::string& text) {
   std::istringstream words(text);
   std::string line;
@@ -45,14 +45,14 @@ inline std::string in_one_line(const std::string& text) {
   return line;
 }
 
-/// Whether this launcher is Open MPI's.
+/// Returns whether this launcher is Open MPI's.
 inline bool is_open_mpi(const std::string& mpiexec) {
   const std::string version = run_program(mpiexec + " --version 2>&1").output;
   return occurrences(version, "Open MPI") + occurrences(version, "OpenRTE") + occurrences(version, "PRTE") > 0;
 }
 
-/// What tells this launcher to let the other ranks live when one has died; empty where nothing does. MPICH's has
-/// -disable-auto-cleanup, and kills them all the same some milliseconds later.
+/// Returns the flag that makes this launcher keep the other ranks alive when one has died; empty if there is none.
+/// MPICH's -disable-auto-cleanup does not help, because all ranks are still killed some milliseconds later.
 inline std::string recovery_flag(const std::string& mpiexec) {
   return is_open_mpi(mpiexec) ? " --enable-recovery" : "";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases that end in every way there is; verdict_test runs some of them at a time.
+// Test cases with every kind of result; verdict_test runs some of them at a time.
 #include <gtest/gtest.h>
 
 #include "support/verdict.hpp"

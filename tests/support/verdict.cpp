@@ -33,7 +33,7 @@ void for_each_case(const Function& function) {
   }
 }
 
-/// The message of the case's LOCKSTEP_SKIP.
+/// Returns the message of the case's LOCKSTEP_SKIP.
 std::string why_skipped(const testing::TestInfo& test) {
   for (int i = 0; i < test.result()->total_part_count(); ++i) {
     if (test.result()->GetTestPartResult(i).skipped()) return test.result()->GetTestPartResult(i).message();
@@ -41,7 +41,7 @@ std::string why_skipped(const testing::TestInfo& test) {
   return "";
 }
 
-/// The word in brackets that LOCKSTEP_SKIP puts into the message.
+/// Returns the word in brackets that LOCKSTEP_SKIP puts into the message.
 std::string reason_of(const std::string& message) {
   const auto begin = message.find('[');
   const auto end = message.find(']');

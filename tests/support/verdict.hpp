@@ -3,31 +3,32 @@
 
 #include <gtest/gtest.h>
 
-/// Leaves the rest of a test out for a reason of these: `LOCKSTEP_SKIP(gpu) << "there is none here"`. Where the
-/// environment variable LOCKSTEP_REQUIRE, a comma-separated list, names the reason, the test fails instead.
-/// - gpu: there is no GPU; no_gpu: there is one, and the test is about having none
-/// - cuda: kernels for GPUs are not built
-/// - namespaces: hosts cannot be made of namespaces here
-/// - mnist: MNIST's files are not there; device: a device file is not there
-/// - memory: it takes more memory than one may take unasked
-/// - mpi: the MPI library's launcher cannot do it; threads: the MPI library allows more threads than the test can use
-/// - winograd: oneDNN has no Winograd's convolutions for this processor
-/// - bfloat16: oneDNN has no kernels of bfloat16 for this processor
-/// - ranks: it says nothing at this number of ranks
+/// Skips the rest of a test for one of the reasons below: `LOCKSTEP_SKIP(gpu) << "there is none here"`. If the
+/// environment variable LOCKSTEP_REQUIRE, a comma-separated list, contains the reason, the test fails instead.
+/// - gpu: there is no GPU; no_gpu: there is one, but the test is about having none
+/// - cuda: the kernels for GPUs are not built
+/// - namespaces: this machine does not allow hosts made of namespaces
+/// - mnist: the files of MNIST are missing; device: a device file is missing
+/// - memory: the test needs more memory than tests may use by default
+/// - mpi: the MPI library's launcher does not support it; threads: the MPI library allows more threads than the test
+///   can use
+/// - winograd: oneDNN has no Winograd convolutions for this processor
+/// - bfloat16: oneDNN has no bfloat16 kernels for this processor
+/// - ranks: the test has no meaning with this number of ranks
 #define LOCKSTEP_SKIP(reason) GTEST_SKIP() << "[" #reason "] "
 
 namespace lockstep::testing_support {
 
-/// What CTest takes for "skipped".
+/// The exit code that CTest counts as "skipped".
 inline constexpr int all_skipped = 77;
 
-/// Of an executable that several CTest entries share, keeps the cases that are defined in the files that the argument
-/// `--files=a.cpp,b.cpp` names. To be called after InitGoogleTest; a `--gtest_filter` goes before it.
-/// @throws std::runtime_error where the files hold no case
+/// Keeps only the cases that are defined in the files of the argument `--files=a.cpp,b.cpp`, in an executable that
+/// several CTest entries share. It is called after InitGoogleTest; a `--gtest_filter` takes precedence.
+/// @throws std::runtime_error if the files contain no case
 void select_files(int argc, char** argv);
 
-/// What the process shall return: 1 where a case failed, was left out for a reason that LOCKSTEP_REQUIRE names or by
-/// other means than LOCKSTEP_SKIP, or where none ran; `all_skipped` where all were left out; else 0.
+/// Returns the exit code of the process. It is 1 if a case failed, if one was skipped for a reason in LOCKSTEP_REQUIRE
+/// or without LOCKSTEP_SKIP, or if none ran; `all_skipped` if all were skipped; otherwise 0.
 /// @param failed  what RUN_ALL_TESTS returned
 int verdict(int failed);
 

@@ -10,7 +10,7 @@
 namespace lockstep::testing_support {
 namespace {
 
-/// What CTest sees of these cases of the probe.
+/// Returns the exit code that CTest sees for these cases of the probe.
 int exit_code(const std::string& filter, const std::string& required = "") {
   return run_program("LOCKSTEP_REQUIRE=" + required + " " + LOCKSTEP_PROBE + " --gtest_filter='" + filter + "' 2>&1")
       .exit_code;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// After the first steps, training allocates nothing: every call of operator new in the process is counted, but for
-// those out of oneDNN's own code, which allocates whenever it runs a primitive.
+// After the first steps, training allocates nothing. Every call of operator new in the process is counted, except those
+// from oneDNN's code, which allocates whenever it runs a primitive.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, con
       world, {.method = backends::parse_method(algorithm), .wait = {.spins_before_yield = 0}, .compress = compress});
   {
     const data::DatasetPair data = testing_support::small_digits(200, 50, 16);
-    // 20 steps of 10 samples; small buckets, so that several all-reduces are under way.
+    // There are 20 steps of 10 samples, with small buckets, so that several all-reduces are under way.
     TrainerOptions options = cut;
     options.precision = precision;
     options.epochs = 2;
@@ -86,7 +86,7 @@ void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, con
 
 TEST(Allocation, TheCounterCounts) {
   const long before = allocations;
-  ::operator delete(::operator new(1));  // no new-expression, which a compiler may leave out
+  ::operator delete(::operator new(1));  // a compiler may elide a new expression, but not this call
   EXPECT_GT(allocations, before);
 }
 

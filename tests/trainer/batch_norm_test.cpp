@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model with batch norm on several ranks: each normalizes by its own samples, so that what a step adds up, and what
-// evaluation uses, are those of as many small batches, which every rank computes by itself here.
+// Trains a model with batch norm on several ranks. Each rank normalizes by its own samples, so the sums of a step and
+// the statistics for evaluation are those of several small batches, which every rank computes by itself here.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t seed = 5;
 constexpr double rate = 0.1;
 
-/// Rank r's samples, of which it has r + 2.
+/// The samples of rank r, which has r + 2 of them.
 struct Share {
   Share(const nn::Graph& network, int rank)
       : samples(rank + 2),
@@ -59,7 +59,8 @@ struct Expected {
   std::vector<double> state;
 };
 
-/// The sum of the shares' gradients, divided by the number of samples, and the mean of their statistics by samples.
+/// Returns the sum of the shares' gradients, divided by the number of samples, and the mean of their statistics,
+/// weighted by samples.
 Expected of_small_batches(const nn::Graph& network, int ranks, std::int64_t all_samples) {
   Expected expected;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -98,7 +99,7 @@ TEST(BatchNorm, OnSeveralRanksIsThatOfAsManySmallBatches) {
   world.close();
 }
 
-/// A process that has the whole batch.
+/// A single process with the whole batch.
 template <typename Real>
 struct Whole {
   Whole(const nn::Graph& graph, ops::Ops& ops, const nn::SgdOptions& sgd)
@@ -130,7 +131,7 @@ void expect_close(const Buffer& actual, const std::vector<Real>& expected, doubl
     ASSERT_NEAR(values[i], expected[i], bound * std::max(1.0, largest)) << what << ", element " << i;
 }
 
-/// Ranks' shares of 11 samples differ, and with more than two ranks the last one has none.
+/// The ranks' shares of 11 samples differ; with more than two ranks the last one has none.
 template <typename Real>
 void expect_synchronized_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<ops::Ops> ops, int steps, double bound) {
   constexpr std::int64_t all = 11;
@@ -144,7 +145,7 @@ void expect_synchronized_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<o
     Whole<Real> whole(network, *ops, sgd);
     const std::int64_t dealt = world.size() > 2 ? world.size() - 1 : world.size();
     const std::int64_t rank = std::min<std::int64_t>(world.rank().value, dealt);
-    const std::int64_t first = all * rank * rank / (dealt * dealt);  // the later, the more
+    const std::int64_t first = all * rank * rank / (dealt * dealt);  // later ranks have more samples
     const std::int64_t end = rank < dealt ? all * (rank + 1) * (rank + 1) / (dealt * dealt) : first;
     for (int step = 0; step < steps; ++step) {
       const std::vector<double> drawn = nn::wavy(all * nn::image_elements(network), step);

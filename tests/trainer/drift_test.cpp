@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank whose weights become others while it trains, as those of a faulty update do.
+// Tests a rank whose weights change during training, as those of a faulty update would.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 namespace lockstep::trainer {
 namespace {
 
-/// A run in which a weight of the last rank changes after the fourth step.
+/// Runs a training in which a weight of the last rank changes after the fourth step.
 std::optional<Error> error_of_run(const World& world, TrainerOptions options) {
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   std::optional<Error> error;
@@ -41,7 +41,8 @@ std::optional<Error> error_of_run(const World& world, TrainerOptions options) {
   return error;
 }
 
-/// With zero a rank's weights are the others' again after each step, so that one changes just before the comparison.
+/// With zero, a rank's weights are overwritten by the owners' after each step, so the weight changes just before the
+/// comparison.
 TEST(Drift, IsFoundByAllRanksWithTheTrainingStep) {
   World world;
   for (const TrainerOptions& options : {TrainerOptions{}, TrainerOptions{.shards = 6}, TrainerOptions{.zero = true},

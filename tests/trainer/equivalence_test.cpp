@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step is the same step on any number of ranks: total batch 100, and in the last step 3 samples for up to 4 ranks.
+// One step gives the same result on any number of ranks: the total batch is 100, and the last step has 3 samples for up
+// to 4 ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,13 +20,13 @@
 namespace lockstep::trainer {
 namespace {
 
-constexpr int epoch = 20;  // in steps
+constexpr int epoch = 20;  // unit: steps
 
 struct Record {
   std::vector<double> losses;
-  std::vector<std::vector<double>> gradients;  // per recorded step, flat
-  std::vector<std::vector<double>> states;     // weights, velocity and averages after each step that is recorded
-  Trainer::Evaluation evaluation;              // at the end
+  std::vector<std::vector<double>> gradients;  // for each recorded step, flat
+  std::vector<std::vector<double>> states;     // weights, momentum buffers and EMA weights after each recorded step
+  Trainer::Evaluation evaluation;              // after the last step
 };
 
 std::vector<double> as_doubles(const Buffer& buffer) {
@@ -41,13 +42,13 @@ struct Case {
   DType precision;
   ops::Ops& ops;
   const data::DatasetPair& data;
-  int gradient_steps;  // for how many steps gradients are recorded
-  int accumulate = 1;  // micro-batches, where there are several ranks
+  int gradient_steps;  // number of steps for which gradients are recorded
+  int accumulate = 1;  // number of micro-batches, if there are several ranks
   double clip_norm = 0;
   double ema = 0;
-  nn::Graph (*network)(const nn::DataSpec&) = nullptr;  // else lenet
-  bool zero = false;                                    // each rank updates its part, where there are several
-  int state_steps = 0;                                  // for how many steps weights and the like are recorded
+  nn::Graph (*network)(const nn::DataSpec&) = nullptr;  // null: lenet
+  bool zero = false;                                    // whether each rank updates its part, if there are several
+  int state_steps = 0;  // number of steps for which weights and optimizer state are recorded
   Bytes bucket{64 << 10};
   nn::SgdOptions sgd = {.momentum = 0.9, .weight_decay = 1e-4};
   int steps = epoch;
@@ -66,7 +67,7 @@ nn::Graph with_dropout(const nn::DataSpec& data) {
   return graph;
 }
 
-/// Without a ReLU or a max-pool, of whose near ties rounding decides: from there on runs drift apart.
+/// Has no ReLU or max-pool, in which rounding would decide near ties, after which the runs drift apart.
 nn::Graph smooth(const nn::DataSpec& data) {
   nn::Graph graph("smooth");
   graph.input(data.at("images"));
@@ -81,7 +82,7 @@ nn::Graph smooth(const nn::DataSpec& data) {
   return graph;
 }
 
-/// Weights, velocity and averages of a snapshot.
+/// Returns weights, momentum buffers and EMA weights of a snapshot.
 std::vector<std::vector<double>> states_of(Snapshot snapshot, DType precision) {
   std::vector<std::vector<double>> states;
   for (std::vector<std::byte>* part : {&snapshot.weights, &snapshot.velocity, &snapshot.averages}) {
@@ -130,7 +131,7 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
   return record;
 }
 
-/// The largest difference of a tensor's elements, relative to its largest element, over all tensors.
+/// Returns the largest difference of a tensor's elements, relative to its largest element, over all tensors.
 double worst_difference(const Layout& layout, const std::vector<double>& a, const std::vector<double>& b) {
   double worst = 0;
   for (const TensorSlot& slot : layout.tensors()) {
@@ -156,7 +157,7 @@ void expect_same_on_any_number_of_ranks(const World& world, const Case& c, const
   const std::optional<Record> alone = train_on(world, 1, c, &layout);
   for (int ranks = 2; ranks <= world.size(); ++ranks) {
     const std::optional<Record> together = train_on(world, ranks, c, &layout);
-    if (!alone) continue;  // rank 0 holds the single process's record and is in every group
+    if (!alone) continue;  // rank 0 has the single process's record and is in every group
     for (std::size_t step = 0; step < alone->losses.size(); ++step) {
       EXPECT_LE(std::abs(together->losses[step] - alone->losses[step]), bounds.loss * std::abs(alone->losses[step]))
           << ranks << " ranks, step " << step;
@@ -174,15 +175,15 @@ void expect_same_on_any_number_of_ranks(const World& world, const Case& c, const
 
 TEST(Equivalence, Float64OnTheReferenceOps) {
   World world;
-  // 1,903 samples: the 20th step has 3, so that the last of 4 ranks has none.
+  // With 1,903 samples, the 20th step has 3, so the last of 4 ranks has none.
   const data::DatasetPair data = testing_support::small_digits(1903, 50, 12);
   const auto ops = ops::make_reference_ops();
   expect_same_on_any_number_of_ranks(world, {DType::float64, *ops, data, epoch}, {1e-12, 1e-12});
   world.close();
 }
 
-/// Micro-batches, of which ranks have 3 and the single process has 1: their shares of 34, 33, … samples are cut
-/// unevenly, and in the last step some have none.
+/// Ranks have 3 micro-batches, the single process has 1. The ranks' shares of 34, 33, … samples are split unevenly, and
+/// in the last step some micro-batches are empty.
 TEST(Equivalence, OfMicroBatchesClippingAveragesAndDropoutInFloat64) {
   World world;
   const data::DatasetPair data = testing_support::small_digits(1903, 50, 12);
@@ -204,8 +205,8 @@ TEST(Equivalence, OfMicroBatchesClippingAveragesAndDropoutInFloat64) {
   world.close();
 }
 
-/// Each rank updates its part: of buckets of one tensor each, of which biases are too short for a part on every rank,
-/// and of large ones; parameter groups end within parts.
+/// Each rank updates its part. Buckets hold one tensor each, and biases are too short for a part on every rank, or
+/// buckets are large; parameter groups end within parts.
 TEST(Equivalence, OfOwnedPartsInFloat64) {
   World world;
   const data::DatasetPair data = testing_support::small_digits(1903, 50, 12);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks whose seeds would give them different weights: they get rank 0's, or hear who differs.
+// Ranks whose seeds would give them different weights get rank 0's weights, or an error that names the ranks.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace {
 
 class InitialParameters : public testing::Test {
  protected:
-  /// On the last rank from another seed.
+  /// Makes a replica; the last rank's has another seed.
   Replica make(InitialValues how) {
     const std::uint64_t seed = is_odd() ? 2 : 1;
     const nn::DataSpec data = nn::DataSpec::of_images(1, 8, 8, 10);

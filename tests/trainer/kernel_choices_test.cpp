@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels are computed by belongs to a run: ranks agree about it, and who goes on from a snapshot computes alike.
+// Kernel choices belong to a run: ranks agree about them, and a run that continues from a snapshot computes alike.
 #include <gtest/gtest.h>
 
 #include <exception>
@@ -22,7 +22,7 @@ constexpr std::int64_t batch = 24;
 
 nn::Graph lenet() { return nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10)); }
 
-/// Other algorithms than the rule's for the second convolution, which has 32 channels of 6×6.
+/// Returns algorithms other than the rule's for the second convolution, which has 32 channels of 6×6.
 ops::Choices other_than_the_rule() {
   const auto ops = ops::make_onednn_ops(1);
   const ops::Convolution convolution{.out_channels = 64, .padding = 1};
@@ -35,7 +35,7 @@ ops::Choices other_than_the_rule() {
   return choices;
 }
 
-/// Rank's part of a run, among threads as ranks. @return each rank's error, or nothing
+/// Runs each rank's part of a run on a thread. @return each rank's error, or nothing
 std::vector<std::string> on_ranks(int ranks, const std::function<void(ProcessGroup&)>& body) {
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   std::vector<std::string> errors(static_cast<std::size_t>(ranks));
@@ -64,7 +64,7 @@ struct How {
   int lanes = 1;
 };
 
-/// Goes on from `snapshot` where it is not the beginning, and leaves the end there.
+/// Continues from `snapshot` unless it is empty, and stores the final state there.
 std::string run_stage(int ranks, const How& how, int steps, Snapshot& snapshot) {
   const data::DatasetPair data = testing_support::small_digits(96, 10, 12);
   const Snapshot begin = snapshot;
@@ -76,7 +76,7 @@ std::string run_stage(int ranks, const How& how, int steps, Snapshot& snapshot) 
                Trainer trainer(
                    group, *ops, lenet(), data,
                    {.epochs = 2, .batch = {batch}, .sgd = {.momentum = 0.9}, .shards = how.shards, .lanes = how.lanes});
-               // Only rank 0 has to have it.
+               // Only rank 0 needs the snapshot.
                if (begin.steps > 0) trainer.restore(group.rank() == Rank{0} ? begin : Snapshot{});
                (void)trainer.train_steps(steps);
                const Snapshot end = trainer.snapshot();
@@ -113,7 +113,7 @@ TEST_F(KernelChoices, OfASnapshotAreThoseOfWhoGoesOn) {
     Snapshot snapshot;
     ASSERT_EQ(run_stage(1, {choices_}, 1, snapshot), "");
     EXPECT_EQ(snapshot.kernel_choices, choices_.text());
-    // Who goes on has measured nothing, and has two lanes, all of which have to change.
+    // The run that continues has measured nothing, and has two lanes, all of which must change.
     ASSERT_EQ(run_stage(ranks, {.lanes = 2}, 2, snapshot), "");
     EXPECT_EQ(snapshot.weights, undisturbed.weights) << ranks;
     EXPECT_EQ(snapshot.kernel_choices, choices_.text());

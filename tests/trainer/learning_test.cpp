@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models with targets of their own, on the data that is drawn for them.
+// Trains models with several kinds of targets on synthetic data.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Task {
   const char* model;
   data::DatasetPair (*draw)(const data::SyntheticOptions&);
   std::int64_t steps;
-  double part;  ///< of the first losses that the last ones are at most
+  double part;  ///< the bound of the last losses, as a fraction of the first ones
 
   friend void PrintTo(const Task& task, std::ostream* out) { *out << task.model; }
 };
@@ -29,7 +29,7 @@ class LossRecorder final : public Listener {
  public:
   void step(const observe::StepEvent& event) override { losses.push_back(event.loss); }
   void epoch(const observe::EpochEvent& /*event*/) override {}
-  /// Of ten steps.
+  /// Returns the mean of ten steps' losses.
   [[nodiscard]] double mean_from(std::size_t first) const {
     double sum = 0;
     for (std::size_t i = first; i < first + 10; ++i) sum += losses.at(i) / 10;

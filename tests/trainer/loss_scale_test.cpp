@@ -21,7 +21,7 @@ TEST(LossScale, HalvesWhereSomethingIsNotFiniteAndDoublesAfterAWhile) {
   EXPECT_EQ(scale.factor(), 16);
   scale.update(true);
   scale.update(true);
-  scale.update(false);  // and counts anew
+  scale.update(false);  // it also restarts the count
   EXPECT_EQ(scale.factor(), 8);
   for (int step = 0; step < 2; ++step) scale.update(true);
   EXPECT_EQ(scale.factor(), 8);
@@ -46,7 +46,7 @@ TEST(LossScale, RefusesWhatCannotBe) {
   EXPECT_THROW(LossScale({.initial = 1, .interval = 0}), Error);
 }
 
-/// What a short run in float32 comes to.
+/// The result of a short run in float32.
 struct Trained {
   Snapshot snapshot;
   Trainer::Result result;
@@ -78,7 +78,7 @@ TEST(LossScale, ThatOverflowsSkipsUpdatesUntilItFits) {
   EXPECT_EQ(run.snapshot.loss_scale, expected);
 }
 
-/// Steps that are skipped change nothing, so that the others are those of a run without a scale.
+/// Skipped steps change nothing, so the other steps are those of a run without a scale.
 TEST(LossScale, ChangesNoBitOfTheUpdatesThatAreMade) {
   const Trained plain = train({}, 6);
   const Trained scaled = train({.initial = 1024, .interval = 2}, 6);

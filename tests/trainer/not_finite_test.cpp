@@ -26,7 +26,7 @@ constexpr std::size_t side = 8;
 template <typename Real>
 constexpr DType precision = std::is_same_v<Real, float> ? DType::float32 : DType::float64;
 
-/// A sample on each rank, every pixel of this value.
+/// Takes a step with one sample on each rank, every pixel of which is `pixel`.
 template <typename Real>
 Error error_of_step(Replica& replica, std::size_t pixels, Real pixel, std::int32_t label) {
   std::vector<Real> image(pixels, pixel);
@@ -40,8 +40,7 @@ Error error_of_step(Replica& replica, std::size_t pixels, Real pixel, std::int32
   return {ErrorCode::unsupported, "nothing was thrown"};
 }
 
-/// What all ranks say of a step in which ranks 1 and 2 have images that are not numbers. Their weights stay as they
-/// are.
+/// Returns the error of all ranks in a step in which the images of ranks 1 and 2 are NaNs. Their weights do not change.
 template <typename Real>
 Error error_of_ranks(const World& world, ops::Ops& ops, bool zero = false) {
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
@@ -79,7 +78,7 @@ TEST(NotFinite, EveryRankNamesTheRanksWithTheirHostsAndTensorsAndKeepsItsWeights
   world.close();
 }
 
-/// oneDNN's ReLU makes zeros of what are not numbers, so that the loss does not show them.
+/// oneDNN's ReLU turns NaNs into zeros, so the loss does not show them.
 TEST(NotFinite, IsFoundBehindARelu) {
   World world;
   const auto ops = ops::make_onednn_ops(1);
@@ -89,14 +88,14 @@ TEST(NotFinite, IsFoundBehindARelu) {
   world.close();
 }
 
-/// The class of the smallest of as many weights.
+/// Returns the class with the smallest of `classes` weights.
 std::int32_t least_likely(const Snapshot& snapshot, std::size_t classes) {
   std::vector<double> weights(classes);
   std::memcpy(weights.data(), snapshot.weights.data(), classes * sizeof(double));
   return static_cast<std::int32_t>(std::min_element(weights.begin(), weights.end()) - weights.begin());
 }
 
-/// Logits so far from each other that their difference is infinite; what softmax makes of them is 0 and 1.
+/// The difference of the logits is infinite, so their softmax is 0 and 1.
 TEST(NotFinite, ALossWhoseGradientsAreFiniteNamesTheRanksWhoseOwnItIs) {
   World world;
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training in bfloat16 and float16, emulated or by kernels that store bfloat16, with weights in float32.
+// Tests training in bfloat16 and float16, emulated or with native bfloat16 kernels, and with weights in float32.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 namespace lockstep::trainer {
 namespace {
 
-constexpr std::int64_t image_side = 20;  // of images
+constexpr std::int64_t image_side = 20;  // extent of the images
 
 using HalfFormat = std::optional<DType>;
 
@@ -36,7 +36,7 @@ std::unique_ptr<ops::Ops> ops_storing(HalfFormat half, ops::Halves by) {
 constexpr ops::Halves native = ops::Halves::native;
 bool has_native() { return ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist; }
 
-/// A residual block, as of ResNets, behind a first convolution. The loss's gradients are multiplied by the coefficient.
+/// Makes a ResNet block after a first convolution. The coefficient multiplies the loss's gradients.
 nn::Graph residual_net(double coefficient = 1) {
   const nn::DataSpec data = nn::DataSpec::of_images(1, image_side, image_side, 10);
   nn::Graph graph("small");
@@ -58,7 +58,7 @@ nn::Graph residual_net(double coefficient = 1) {
   return graph;
 }
 
-/// One rank, to be trained step by step.
+/// One rank that trains step by step.
 class OneRank {
  public:
   OneRank(HalfFormat half, const TrainerOptions& options, double coefficient = 1, std::int64_t samples = 100,
@@ -86,7 +86,7 @@ std::vector<float> as_floats(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-/// How many have bits that bfloat16 lacks.
+/// Returns how many values have bits that bfloat16 lacks.
 std::int64_t beyond_bfloat16(const std::vector<float>& values) {
   return std::count_if(values.begin(), values.end(),
                        [](float x) { return (std::bit_cast<std::uint32_t>(x) & 0xffffU) != 0; });
@@ -133,11 +133,12 @@ TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
   for (const auto& [half, unit] : {std::pair(DType::bfloat16, 0x1p-8), std::pair(DType::float16, 0x1p-11)}) {
     const double far = relative_distance(velocity(half), exact);
     EXPECT_GT(far, unit / 8) << name(half) << ": nothing was rounded";
-    EXPECT_LT(far, unit * 32) << name(half);  // where signs before a ReLU, or the largest of a window, are others
+    EXPECT_LT(far, unit * 32) << name(half);  // signs before a ReLU, or the maximum of a window, may differ
   }
 }
 
-/// Sums are in another order, and what lies between batch norm and a sum behind it is stored nowhere in either.
+/// The results differ because sums have another order, and because native kernels do not store the value between a
+/// batch norm and a sum that follows it.
 TEST(Precision, StepsOfKernelsThatStoreItAreNear) {
   if (!has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   const auto velocity = [](HalfFormat half, ops::Halves by) {
@@ -157,7 +158,7 @@ TEST(Precision, WeightsAndVelocitiesKeepTheirBits) {
   run->train_steps(3);
   const Snapshot snapshot = run->snapshot();
   for (const auto* part : {&snapshot.weights, &snapshot.velocity, &snapshot.state}) {
-    const std::vector<float> values = as_floats(*part);  // some of them padding
+    const std::vector<float> values = as_floats(*part);  // some are padding
     EXPECT_GT(10 * beyond_bfloat16(values), 4 * static_cast<std::int64_t>(values.size()));
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run reports, how its learning rate falls, when it evaluates, and how it is stopped.
+// Tests the reports of a run, its learning rate, its evaluations, and how it is stopped.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct Small {
   ~Small() { groups[0].close(); }
 };
 
-/// A program that does other things between its steps.
+/// The program does other work between its steps.
 TEST(TrainSteps, ReportTheSpeedOfTheStepsAlone) {
   Small run;
   Recorder recorder;
@@ -66,13 +66,12 @@ TEST(TrainSteps, ReportTheSpeedOfTheStepsAlone) {
   ASSERT_EQ(recorder.steps.size(), 2U);
   for (const observe::StepEvent& event : recorder.steps) {
     EXPECT_TRUE(std::isfinite(event.images_per_second));
-    // Two steps in the time that is left beside the pauses, or less.
+    // Two steps take at most the time that remains without the pauses.
     EXPECT_GE(event.images_per_second, 2 * 20 / (seconds - 0.4)) << "in " << seconds << " s";
   }
 }
 
-/// The ninth step is the last of one run, where a cosine's rate is almost nothing, and comes before the middle of the
-/// other.
+/// The ninth step is the last of one run, where a cosine's rate is almost zero, but in the first half of the other.
 TEST(TrainSteps, LetTheRateFallToTheEndOfTheSteps) {
   Small run;
   const auto largest_change = [&](std::int64_t steps) {
@@ -158,7 +157,8 @@ TEST(WarmUp, ThatIsAsLongAsTheRunIsRefused) {
   }
 }
 
-/// Trains on as many threads as ranks. @param during  called on each rank after each step, with rank and steps so far
+/// Trains on threads as ranks. @param during  called on each rank after each step, with the rank and the number of
+/// steps
 std::vector<Trainer::Result> run_on(int ranks, std::vector<std::atomic<int>>& stops,
                                     const std::function<void(int, std::size_t)>& during) {
   const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
@@ -185,7 +185,7 @@ std::vector<Trainer::Result> run_on(int ranks, std::vector<std::atomic<int>>& st
   return results;
 }
 
-/// Ranks that disagreed about the last step would wait for each other for ever.
+/// Ranks that disagreed about the last step would wait for each other forever.
 TEST(Stop, OfOneRankEndsAllAfterTheSameStep) {
   std::vector<std::atomic<int>> stops(3);
   const auto results = run_on(3, stops, [&](int rank, std::size_t step) {
@@ -202,7 +202,7 @@ TEST(Stop, OfOneRankEndsAllAfterTheSameStep) {
 TEST(Stop, WithinAnEvaluationGivesItUp) {
   std::vector<std::atomic<int>> stops(2);
   const auto results = run_on(2, stops, [&](int rank, std::size_t event) {
-    if (rank == 0 && event == 102) stops[0] = SIGUSR1;  // of 5 batches the second
+    if (rank == 0 && event == 102) stops[0] = SIGUSR1;  // the second of 5 batches
   });
   for (const Trainer::Result& result : results) {
     EXPECT_EQ(result.stopped_by, SIGUSR1);

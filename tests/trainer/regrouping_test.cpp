@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who trains changes at step boundaries, 4 → 3 → 2 → 4 ranks; the loss goes on as if nothing had happened.
+// The number of ranks changes at step boundaries, 4 → 3 → 2 → 4; the loss continues as if it had not changed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,7 +44,7 @@ void run_stage(const World& world, const Stage& stage, const data::DatasetPair& 
                      .sgd = {.momentum = 0.9},
                      .ema = 0.75,
                      .zero = stage.zero});
-    // Whether there is something to go on from is rank 0's to know; a rank that comes back has only an old snapshot.
+    // Only rank 0 has to have the current snapshot; a rank that returns has an old one.
     if (stage.resume) trainer.restore(snapshot);
     for (int step = 0; step < stage.steps; ++step) {
       EXPECT_EQ(trainer.train_steps(1), 1);
@@ -69,7 +69,7 @@ void expect_close(const std::vector<double>& losses, const std::vector<double>& 
 TEST(GroupOfRanks, ChangesAtStepBoundariesWithoutATrace) {
   World world;
   ASSERT_EQ(world.size(), 4);
-  // 7 steps an epoch, so that stages begin and end inside epochs and one crosses from an epoch to the next.
+  // An epoch has 7 steps, so stages begin and end inside epochs, and one crosses from an epoch to the next.
   const data::DatasetPair data = testing_support::small_digits(400, 50, 12);
   std::vector<double> undisturbed;
   Snapshot scratch;
@@ -108,7 +108,7 @@ TEST(GroupOfRanks, GoesOnWithAndWithoutOwnedPartsInTurn) {
   world.close();
 }
 
-/// One rank has all parts, and computes the same bits.
+/// A single rank owns all parts, and computes the same bits.
 TEST(GroupOfRanks, SnapshotsAreTheSameBytesWithAndWithoutOwnedParts) {
   World world;
   const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
@@ -125,7 +125,7 @@ TEST(GroupOfRanks, SnapshotsAreTheSameBytesWithAndWithoutOwnedParts) {
     EXPECT_EQ(with.averages, without.averages);
   };
   expect_equal();
-  // What several ranks go on from is what they save, with and without.
+  // Several ranks save the same state that they restored, with and without owned parts.
   for (const bool zero : {true, false}) run_stage(world, {4, 0, true, zero}, data, without, losses);
   expect_equal();
   world.close();
@@ -133,7 +133,7 @@ TEST(GroupOfRanks, SnapshotsAreTheSameBytesWithAndWithoutOwnedParts) {
 
 constexpr TrainerOptions of_20{.precision = DType::float64, .batch = {20}};
 
-/// Restores the snapshot on all ranks. @return what every rank says; the trainer goes on as if it had not been asked
+/// Restores the snapshot on all ranks. @return the error of every rank; the trainer's state does not change
 Error refusal(Trainer& trainer, const Snapshot& snapshot) {
   const Snapshot before = trainer.snapshot();
   std::optional<Error> error;

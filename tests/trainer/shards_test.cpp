@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With shards a run makes the same bits on any number of ranks, here threads, and in any number of lanes.
+// With shards, a run gives the same bits on any number of ranks, here threads, and in any number of lanes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,14 +57,14 @@ const std::vector<Net> nets{{"lenet", [](const nn::DataSpec& data) { return nn::
 using MakeOps = std::unique_ptr<ops::Ops> (*)();
 std::unique_ptr<ops::Ops> one_thread_of_onednn() { return ops::make_onednn_ops(1); }
 
-/// What rank 0 has in the end, and the losses.
+/// Rank 0's final state, and the losses.
 struct Outcome {
   Snapshot snapshot;
   std::vector<double> losses;
 };
 
-/// Runs two epochs of 61 samples on threads as ranks. In each one's last step there are 13 samples, or 1, where seven
-/// shards are empty.
+/// Runs two epochs of 61 samples on threads as ranks, so that the last step of each epoch has 13 samples. With 49
+/// samples it has 1, and seven shards are empty.
 Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops, std::int64_t samples = 61) {
   const data::DatasetPair data = testing_support::small_digits(samples, 10, 12);
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
@@ -108,7 +108,7 @@ void expect_same(const Outcome& one, const Outcome& other) {
   EXPECT_EQ(one.snapshot.state, other.snapshot.state);
 }
 
-/// On 1 to 8 ranks as on one, with the option as given, by one library.
+/// Expects the same results on 1 to 8 ranks, with the given options and compute library.
 void expect_same_on_all(const Net& net, const TrainerOptions& options, MakeOps ops) {
   const Outcome alone = run(net, 1, options, ops);
   ASSERT_GT(alone.losses.size(), 3U);
@@ -136,7 +136,7 @@ std::unique_ptr<ops::Ops> native_bfloat16() {
   return ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native);
 }
 
-/// As kernels that store it compute.
+/// Tests native bfloat16 kernels.
 TEST(Shards, MakeTheSameBitsInBFloat16) {
   if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
     LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
@@ -191,7 +191,7 @@ TEST(Shards, MakeTheSameBitsInBfloat16) {
   EXPECT_NE(run(nets.back(), 1, options, one_thread_of_onednn).snapshot.weights, alone.snapshot.weights);
 }
 
-/// Without batch norm the sum is the same sum, but for rounding.
+/// Without batch norm the sums are the same except for rounding.
 TEST(Shards, ChangeNothingButTheOrderOfAddition) {
   const TrainerOptions without{.precision = DType::float64};
   TrainerOptions with = without;
@@ -204,7 +204,7 @@ TEST(Shards, ChangeNothingButTheOrderOfAddition) {
   EXPECT_NE(plain.snapshot.weights, cut.snapshot.weights) << "the order of addition does not matter for these data";
 }
 
-/// As on nodes with other processors: here one rank is to do without Winograd's convolutions.
+/// Nodes may have different processors; here one rank must not use Winograd's convolutions.
 TEST(Shards, NeedRanksThatComputeAlike) {
   const data::DatasetPair data = testing_support::small_digits(30, 10, 12);
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(2, {.wait = {.spins_before_yield = 0}});
@@ -231,7 +231,7 @@ TEST(Shards, NeedRanksThatComputeAlike) {
   EXPECT_NE(messages[1].find("exact"), std::string::npos) << messages[1];
 }
 
-/// What goes wrong in one lane is an error of the rank, after which it can go on.
+/// An error in one lane is an error of the rank, which can continue afterwards.
 TEST(Shards, InLanesFailAsARankDoes) {
   const auto ops = ops::make_onednn_ops(1);
   nn::Model model(nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10)), *ops,
@@ -246,7 +246,7 @@ TEST(Shards, InLanesFailAsARankDoes) {
   model.initialize(1);
   const std::vector<float> images(4 * 144, 0.5F);
   nn::NoPeers alone;
-  for (const int label : {10, 3}) {  // of the second shard, which is the second lane's
+  for (const int label : {10, 3}) {  // a label of the second shard, which is in the second lane
     const std::vector<std::int32_t> labels{1, 2, 3, label};
     const void* inputs[] = {images.data(), labels.data()};
     const auto step = [&] { return model.train({.samples = 4, .inputs = inputs}, {.samples = 4}, alone).loss; };

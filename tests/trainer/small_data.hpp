@@ -8,7 +8,7 @@
 
 namespace lockstep::testing_support {
 
-/// The middle `side` × `side` pixels of each image: the same task, computed faster.
+/// Returns the middle `side` × `side` pixels of each image: the same task, but faster.
 inline data::Images middle(const data::Images& whole, std::int64_t side) {
   data::Images part = whole;
   part.shape.height = part.shape.width = side;

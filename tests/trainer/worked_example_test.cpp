@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worked example of docs/worked-example.md: one small step, cut every way it can be, worked out by hand.
+// Tests the worked example of docs/worked-example.md: one small step, split in every possible way and computed by hand.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -27,7 +27,7 @@ constexpr int ranks = 3;
 constexpr int micro_batches = 2;
 constexpr double rate = 1;
 
-/// y = w·x, and of each sample that counts the binary cross-entropy of y against its target.
+/// Makes the graph y = w·x with the binary cross-entropy of y and its target, for each sample that counts.
 Graph example() {
   Graph graph("example");
   const int x = graph.input({.name = "x", .extent = {1, 1, 1}});
@@ -38,22 +38,22 @@ Graph example() {
   return graph;
 }
 
-/// Of a step, by sample.
+/// The data of a step, by sample.
 struct Samples {
   std::vector<double> x;
   std::vector<double> target;
   std::vector<double> counts;
 };
 
-/// What one rank does and comes to.
+/// The record and the results of one rank.
 struct WorkedOutcome {
   std::vector<std::string> listing;
-  std::vector<double> sums;  // of its nodes of the tree
+  std::vector<double> sums;  // sums of its nodes of the tree
   double normalizer = 0;
-  double weight = 0;  // after the update
+  double weight = 0;  // the weight after the update
 };
 
-/// Writes down what each item is, and what a rank brings, and goes on as the ranks do together.
+/// Records each item and the rank's contributions, and then does what the ranks do together.
 class Member final : public Peers {
  public:
   Member(ProcessGroup& group, DataParallel& gradients) : group_(group), gradients_(gradients) {}
@@ -139,7 +139,7 @@ WorkedOutcome take_step(ProcessGroup& group, const Samples& samples) {
   return {listing.lines, peers.sums, model.numbers().weights.front(), *weight};
 }
 
-/// Of all ranks.
+/// Takes a step on all ranks.
 std::vector<WorkedOutcome> take_step(const Samples& samples) {
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   std::vector<WorkedOutcome> outcomes(ranks);
@@ -154,7 +154,7 @@ std::vector<WorkedOutcome> take_step(const Samples& samples) {
   return outcomes;
 }
 
-/// What the page has between the lines ```rank R and ```.
+/// Returns the lines of the page between ```rank R and ```.
 std::vector<std::string> listing_on_the_page(int rank) {
   std::ifstream page(LOCKSTEP_SOURCE_DIR "/docs/worked-example.md");
   std::vector<std::string> lines;
@@ -165,13 +165,13 @@ std::vector<std::string> listing_on_the_page(int rank) {
     } else if (inside && line == "```") {
       break;
     } else if (inside) {
-      lines.push_back(line.substr(0, line.find("  ")));  // without the remark behind it
+      lines.push_back(line.substr(0, line.find("  ")));  // without the remark after it
     }
   }
   return lines;
 }
 
-/// Positives, and all that counts, on rank 1 alone: shard 2.
+/// Only shard 2, on rank 1, has positives and samples that count.
 const Samples seven{.x = {1, 2, 3, 4, 8, 16, 5}, .target = {0, 0, 0, 0, 1, 1, 0}, .counts = {0, 0, 0, 0, 1, 1, 0}};
 
 TEST(WorkedExample, IsAsThePageSays) {
@@ -188,7 +188,7 @@ TEST(WorkedExample, IsAsThePageSays) {
   EXPECT_EQ(outcomes[2].sums, Sums{0}) << "shard 3, of whose micro-batches one is empty";
 }
 
-/// The step of ten samples before it, in which everything counts.
+/// Before it, a step of ten samples is taken, in which every sample counts.
 TEST(WorkedExample, OfTenSamplesAddsUpByHand) {
   Samples ten;
   for (const double x : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {

@@ -7,41 +7,42 @@
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/models.hpp"
 
-/// What several of the models are made of. Names of residual networks are torchvision's.
+/// Blocks that several of the models are made of. Names in residual networks are torchvision's.
 namespace lockstep::nn::models {
 
-/// Whether "images" are those of small data sets, as of CIFAR: less than 64 pixels high or wide. Networks made for
-/// photographs halve their images five times, which leaves little of such; they skip the first halvings then.
+/// Whether "images" are small, as in CIFAR: less than 64 pixels high or wide. Networks for photographs halve their
+/// images five times, which leaves too little of small ones, so they skip the first halvings then.
 [[nodiscard]] bool small_images(const DataSpec& data);
 
-/// A convolution without bias, which the normalization behind it would take away again, and with padding that keeps the
-/// extent at stride 1.
+/// A convolution with padding that keeps the extent at stride 1. It has no bias, because the normalization after it
+/// would remove the bias again.
 [[nodiscard]] Convolution without_bias(std::int64_t out_channels, std::int64_t kernel, std::int64_t stride = 1);
 
-/// "<name>.conv<number>" and "<name>.bn<number>". @return the value that they give
+/// Adds "<name>.conv<number>" and "<name>.bn<number>". @return the index of their output
 int add_normalized(Graph& graph, const std::string& name, int number, const Convolution& convolution);
 
-/// Ends a residual block: what was made last plus `in`, the block's input, which takes a 1×1 convolution with
-/// batch norm ("<name>.downsample") of that stride where the shapes differ; then ReLU.
+/// Ends a residual block: adds `in`, the block's input, to the last value, then applies ReLU. If the shapes differ,
+/// `in` first passes a 1×1 convolution of that stride with batch norm ("<name>.downsample").
 void add_shortcut(Graph& graph, const std::string& name, int in, std::int64_t stride);
 
-/// A residual block of two 3×3 convolutions.
+/// Adds a residual block of two 3×3 convolutions.
 void add_basic_block(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t stride);
 
-/// "images" and the beginning of a residual network: a convolution to 64 channels, for `small` ones 3×3, which keeps
-/// their extent, else 7×7 of stride 2 and a max pool, which leave a quarter of height and width.
+/// Adds "images" and the beginning of a residual network with 64 channels. If `small`, it is a 3×3 convolution, which
+/// keeps the extent; otherwise it is a 7×7 convolution of stride 2 and a max pool, which reduce height and width to a
+/// quarter.
 void add_residual_stem(Graph& graph, const DataSpec& data, bool small);
 
-/// "<name>.<first>" and so on: a 3×3 convolution that keeps height and width, or halves them with stride 2, batch norm
-/// and ReLU. @return the value that they give
+/// Adds "<name>.<first>" and the following: a 3×3 convolution that keeps height and width, or halves them with stride
+/// 2, batch norm, and ReLU. @return the index of their output
 int add_conv_block(Graph& graph, const std::string& name, int first, std::int64_t channels, std::int64_t stride = 1);
-/// Two of them, of which the first has the stride.
+/// Adds two such blocks; the first one has the stride.
 int add_two_blocks(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t stride = 1);
 
-/// @throws Error{invalid_argument} unless "images" have a multiple of so many rows, and of so many columns
+/// @throws Error{invalid_argument} unless the height of "images" is a multiple of `rows` and the width one of `columns`
 void require_multiple(const DataSpec& data, const std::string& model, std::int64_t rows, std::int64_t columns);
 
-/// Ends a classifier: the mean of each channel, the linear layer "fc" and the loss.
+/// Ends a classifier: adds the mean of each channel, the linear layer "fc" and the loss.
 void add_residual_head(Graph& graph, const DataSpec& data);
 
 }  // namespace lockstep::nn::models

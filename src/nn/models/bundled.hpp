@@ -5,8 +5,8 @@
 
 #include "lockstep/nn/models.hpp"
 
-/// A file for each model that comes with lockstep: `some-model.cpp` defines `ModelEntry some_model()`, and is found by
-/// its name.
+/// Returns the models that come with lockstep. Each has a file `some-model.cpp` that defines `ModelEntry some_model()`;
+/// the build finds it by its name.
 namespace lockstep::nn::models {
 
 std::vector<ModelEntry> bundled();

@@ -8,9 +8,9 @@
 namespace lockstep::nn::models {
 namespace {
 
-/// Reads a line of text: convolutions, whose columns become the steps of a sequence, an LSTM in both directions, and
-/// what each step says by CTC, with the blank behind the classes. A step is 4 pixels wide; "steps" says how many of
-/// them each image has, "targets" what is to be read, and "target_lengths" how much that is.
+/// A network that reads a line of text: convolutions, whose columns become the steps of a sequence, a bidirectional
+/// LSTM, a linear layer at each step, and CTC loss, whose blank comes after the classes. A step is 4 pixels wide.
+/// "steps" has the number of steps of each image, "targets" the text, and "target_lengths" the length of the text.
 /// @source Shi, Bai, Yao: "An End-to-End Trainable Neural Network for Image-based Sequence Recognition", TPAMI 2017
 Graph make_crnn(const DataSpec& data) {
   require_multiple(data, "crnn", 8, 4);
@@ -22,12 +22,12 @@ Graph make_crnn(const DataSpec& data) {
   graph.add("pool2", MaxPool{});
   add_conv_block(graph, "conv3", 0, 64);
   const int columns = graph.add("pool3", MaxPool{.kernel = {2, 1}, .stride = {2, 1}});
-  // Channels and rows of a column are the features of its step.
+  // The channels and rows of a column are the features of its step.
   const ops::Shape shape = graph.shape(columns);
   const int sequence = graph.add("sequence", Reshape{.channels = shape.channels * shape.height, .width = shape.width});
   const int steps = graph.input(data.at("steps"));
   graph.add("lstm", Lstm{.hidden = 64, .bidirectional = true}, {sequence, steps});
-  // The same linear layer at each step.
+  // The 1×1 convolution applies the same linear layer to each step.
   const int logits = graph.add("fc", Convolution{.out_channels = data.classes + 1, .kernel = 1});
   const int targets = graph.input(data.at("targets"));
   const int target_lengths = graph.input(data.at("target_lengths"));

@@ -9,21 +9,21 @@
 namespace lockstep::nn::models {
 namespace {
 
-/// What a scale says of its cells: (4 edges + whether there is an object + classes) × 1 × cells.
+/// Adds the output of a scale for its cells: (4 edges + objectness + classes) × 1 × cells.
 int add_cells(Graph& graph, const std::string& name, int features, std::int64_t classes) {
   const int each = graph.add(name, Convolution{.out_channels = 5 + classes, .kernel = 1}, {features});
   const ops::Shape shape = graph.shape(each);
   return graph.add(name + ".cells", Reshape{.channels = 5 + classes, .width = shape.height * shape.width});
 }
 
-/// "<name>": the coarser scale, at the finer one's extent, beside that one.
+/// Adds "<name>": the coarser scale, resized to the finer one's extent and concatenated with it.
 int add_merge(Graph& graph, const std::string& name, int coarse, int fine, std::int64_t channels) {
   const int up = graph.add(name + ".up", Resize{.scale = 2}, {coarse});
   graph.add(name + ".concat", Concat{}, {up, fine});
   return add_conv_block(graph, name, 0, channels);
 }
 
-/// @param cells  what cells of all scales say
+/// @param cells  the outputs for the cells of all scales
 void add_losses(Graph& graph, const DataSpec& data, int cells) {
   const int labels = graph.input(data.at("labels"));
   const int objects = graph.input(data.at("objects"));
@@ -34,15 +34,16 @@ void add_losses(Graph& graph, const DataSpec& data, int cells) {
   graph.loss("detection", BinaryCrossEntropy{.positive_weight = 10}, {found, objects}, 1, Normalizer::weight);
   const int edges = graph.add("edges", Slice{.begin = 0, .end = 4}, {cells});
   graph.loss("overlap", Giou{}, {edges, boxes, objects}, 1, Normalizer::weight);
-  // Boxes that do not meet learn little from their overlap. Of cells without an object zeros are compared.
+  // Boxes that do not intersect learn little from their overlap. For cells without an object, zeros are compared.
   const int counted = graph.add("edges.counted", Multiply{}, {edges, objects});
   graph.loss("distance", SmoothL1{.beta = 0.5}, {counted, boxes}, 0.25);
 }
 
-/// A detector of one stage without anchors, small: a backbone of strides 4, 8 and 16, a neck that brings the coarse
-/// scales to the finer ones, a head for each. Each cell says of which class its object is, whether there is one, and
-/// where its edges are, from the cell's middle on, in cells. Targets are for the cells of all scales, the finest first:
-/// "labels" (−100: none), "objects" (1 or 0) and "boxes" (left, top, right, bottom, else zeros).
+/// A small one-stage detector without anchors: a backbone with strides 4, 8 and 16, a neck that merges the coarse
+/// scales into the finer ones, and a head for each scale. Each cell predicts the class of its object, whether there is
+/// an object, and the distances of the object's edges from the cell's center, in cells. Targets are for the cells of
+/// all scales, the finest first: "labels" (−100: none), "objects" (1 or 0) and "boxes" (left, top, right, bottom; zeros
+/// without an object).
 /// @source Tian et al., "FCOS: Fully Convolutional One-Stage Object Detection", ICCV 2019
 Graph make_detector(const DataSpec& data) {
   require_multiple(data, "detector", 16, 16);

@@ -8,8 +8,8 @@
 namespace lockstep::nn::models {
 namespace {
 
-/// conv 32 – pool – conv 64 – pool – fc 128 – fc `classes`: 3×3 kernels with padding 1, ReLU after both convolutions
-/// and the first linear layer, 2×2 max pools.
+/// The layers are conv 32 – pool – conv 64 – pool – fc 128 – fc `classes`. Convolutions have 3×3 kernels with padding
+/// 1, pools are 2×2 max pools, and ReLU follows both convolutions and the first linear layer.
 Graph make_lenet(const DataSpec& data) {
   const auto& [channels, height, width] = data.at("images").extent;
   if (std::min(height, width) < 4) {

@@ -9,15 +9,15 @@ namespace {
 
 constexpr Pointwise relu6{.kind = Pointwise::Kind::relu6};
 
-/// "<name>.0" to "<name>.2": a convolution, batch norm, ReLU6.
+/// Adds "<name>.0" to "<name>.2": a convolution, batch norm, ReLU6.
 void add_activated(Graph& graph, const std::string& name, const Convolution& convolution) {
   graph.add(name + ".0", convolution);
   graph.add(name + ".1", BatchNorm{});
   graph.add(name + ".2", relu6);
 }
 
-/// An inverted residual: 1×1 to `expansion` times as many channels, 3×3 of each channel by itself, 1×1 to few channels
-/// and no activation; plus its input where that has the same shape.
+/// Adds an inverted residual: 1×1 to `expansion` times as many channels, 3×3 depthwise, 1×1 to `out` channels without
+/// activation. The input is added if it has the same shape.
 void add_inverted_residual(Graph& graph, const std::string& name, std::int64_t expansion, std::int64_t out,
                            std::int64_t stride) {
   const int in = graph.last();
@@ -34,8 +34,8 @@ void add_inverted_residual(Graph& graph, const std::string& name, std::int64_t e
 }
 
 /// torchvision's MobileNet V2 of width 1: a stem, 17 inverted residuals, 1×1 to 1280 channels, mean, dropout, linear.
-/// It halves height and width five times; images of less than 64 pixels are not halved by the stem and the next of
-/// them.
+/// It halves height and width five times. For images of less than 64 pixels, the stem and the first halving after it
+/// keep the extent.
 /// @source Sandler et al.: MobileNetV2: Inverted residuals and linear bottlenecks, CVPR 2018, table 2
 Graph make_mobilenet_v2(const DataSpec& data) {
   struct Stage {
@@ -73,7 +73,7 @@ ModelEntry mobilenet_v2() {
                        .batch = 128,
                        .decay = Decay::cosine,
                        .warmup_epochs = 1.5},
-          .example = DataSpec::of_images(3, 9, 9, 10)};  // the least of which 2×2 reach the last stage
+          .example = DataSpec::of_images(3, 9, 9, 10)};  // the smallest images that leave 2×2 for the last stage
 }
 
 }  // namespace lockstep::nn::models

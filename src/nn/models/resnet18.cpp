@@ -8,8 +8,8 @@ namespace lockstep::nn::models {
 namespace {
 
 /// The residual network of 18 layers: a stem, then four stages of two basic blocks with 64, 128, 256 and 512 channels,
-/// each stage but the first halving height and width, mean, linear. Images of less than 64 pixels get the stem that is
-/// usual on CIFAR, a 3×3 convolution; others torchvision's.
+/// mean, linear. Each stage but the first halves height and width. Images of less than 64 pixels get the stem that is
+/// usual on CIFAR, a 3×3 convolution; others get torchvision's.
 /// @source He, Zhang, Ren, Sun: Deep residual learning for image recognition, CVPR 2016, table 1
 Graph make_resnet18(const DataSpec& data) {
   Graph graph("resnet18");
@@ -37,7 +37,7 @@ ModelEntry resnet18() {
                        .batch = 128,
                        .decay = Decay::cosine,
                        .warmup_epochs = 1.5},
-          .example = DataSpec::of_images(3, 9, 9, 10)};  // the least of which 2×2 reach the last stage
+          .example = DataSpec::of_images(3, 9, 9, 10)};  // the smallest images that leave 2×2 for the last stage
 }
 
 }  // namespace lockstep::nn::models

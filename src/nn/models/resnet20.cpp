@@ -9,8 +9,8 @@ namespace lockstep::nn::models {
 namespace {
 
 /// The residual network of 20 layers for small images: 3×3 convolution, then three stages of three basic blocks with
-/// 16, 32 and 64 channels, global average pool, linear. Where a block changes the shape its shortcut is a 1×1
-/// convolution with batch norm (option B).
+/// 16, 32 and 64 channels, global average pool, linear. If a block changes the shape, its shortcut is a 1×1 convolution
+/// with batch norm (option B).
 /// @source He, Zhang, Ren, Sun: Deep residual learning for image recognition, CVPR 2016, section 4.2
 Graph make_resnet20(const DataSpec& data) {
   const auto& [channels, height, width] = data.at("images").extent;

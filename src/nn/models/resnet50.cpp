@@ -7,7 +7,7 @@
 namespace lockstep::nn::models {
 namespace {
 
-/// 1×1 to `channels`, 3×3 with the stride (torchvision's place for it), 1×1 to four times as many.
+/// Adds a bottleneck block: 1×1 to `channels`, 3×3 with the stride (as in torchvision), 1×1 to four times as many.
 void add_bottleneck(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t stride) {
   const int in = graph.last();
   add_normalized(graph, name, 1, without_bias(channels, 1));
@@ -18,9 +18,9 @@ void add_bottleneck(Graph& graph, const std::string& name, std::int64_t channels
   add_shortcut(graph, name, in, stride);
 }
 
-/// The residual network of 50 layers as torchvision's, whatever the images: 7×7 convolution and max pool, which leave a
-/// quarter of height and width, then stages of 3, 4, 6 and 3 bottleneck blocks with 256, 512, 1024 and 2048 channels,
-/// each stage but the first halving height and width, mean, linear.
+/// torchvision's residual network of 50 layers, for images of any size: 7×7 convolution and max pool, which reduce
+/// height and width to a quarter, then stages of 3, 4, 6 and 3 bottleneck blocks with 256, 512, 1024 and 2048 channels,
+/// mean, linear. Each stage but the first halves height and width.
 /// @source He, Zhang, Ren, Sun: Deep residual learning for image recognition, CVPR 2016, table 1
 Graph make_resnet50(const DataSpec& data) {
   Graph graph("resnet50");
@@ -49,7 +49,7 @@ ModelEntry resnet50() {
                        .batch = 256,
                        .decay = Decay::cosine,
                        .warmup_epochs = 4.5},
-          .example = DataSpec::of_images(3, 33, 33, 10)};  // the least of which 2×2 reach the last stage
+          .example = DataSpec::of_images(3, 33, 33, 10)};  // the smallest images that leave 2×2 for the last stage
 }
 
 }  // namespace lockstep::nn::models

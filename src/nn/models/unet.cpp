@@ -8,16 +8,17 @@
 namespace lockstep::nn::models {
 namespace {
 
-/// "<name>.up": twice the extent of what was made last; beside it what the encoder had there; then two blocks.
+/// Adds a decoder level: "<name>.up" doubles the extent of the last value, the encoder's value of that extent is
+/// concatenated, and two blocks follow.
 int add_decoder(Graph& graph, const std::string& name, int skipped, std::int64_t channels) {
   const int up = graph.add(name + ".up", TransposedConvolution{.out_channels = channels, .kernel = 2, .stride = 2});
   graph.add(name + ".concat", Concat{}, {skipped, up});
   return add_two_blocks(graph, name, channels);
 }
 
-/// An encoder of three levels, a decoder, and skips from one to the other, which says for each pixel what it shows:
-/// "labels", and "masks", a plane of ones and zeros for each of them. Padded convolutions with batch norm, and a
-/// quarter of the paper's channels or less.
+/// A segmentation network: an encoder of three levels, a decoder, and skip connections between them. Targets are
+/// "labels", the class of each pixel, and "masks", a plane of ones and zeros for each class. Convolutions have padding
+/// and batch norm, and a quarter of the paper's channels or less.
 /// @source Ronneberger, Fischer, Brox: U-Net, MICCAI 2015; for the dice loss Milletari et al., "V-Net", 3DV 2016
 Graph make_unet(const DataSpec& data) {
   require_multiple(data, "unet", 8, 8);

@@ -9,7 +9,7 @@
 namespace lockstep::nn::models {
 namespace {
 
-/// Eight 3×3 convolutions with bias, batch norm and ReLU, and five 2×2 max pools between them.
+/// Adds eight 3×3 convolutions with bias, batch norm and ReLU, and five 2×2 max pools between them.
 void add_vgg_features(Graph& graph) {
   int layer = 0;
   const auto name = [&layer] { return "features." + std::to_string(layer++); };
@@ -24,9 +24,9 @@ void add_vgg_features(Graph& graph) {
   }
 }
 
-/// The network of 11 layers as torchvision's vgg11_bn: its features, means of 7×7 windows, and two hidden layers of
-/// 4096 with dropout. Of images of less than 64 pixels 1×1 is left, and hidden layers of 512 suffice, as usual on
-/// CIFAR.
+/// torchvision's vgg11_bn, the network of 11 layers: its features, an adaptive average pool to 7×7, and two hidden
+/// layers of 4096 with dropout. For images of less than 64 pixels, the pool leaves 1×1 and hidden layers of 512
+/// suffice, as usual on CIFAR.
 /// @source Simonyan, Zisserman: Very deep convolutional networks for large-scale image recognition, ICLR 2015, table 1
 Graph make_vgg11_bn(const DataSpec& data) {
   const auto& [channels, height, width] = data.at("images").extent;

@@ -10,7 +10,7 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// The result lies like the first summand.
+/// The result has the format of the first summand.
 class AddKernel final : public Kernel {
  public:
   AddKernel(const ContextPtr& context, const Format& a, const Format& b, bool relu)
@@ -45,7 +45,8 @@ class AddKernel final : public Kernel {
     void* first = call.input_gradients[0];
     void* second = call.input_gradients[1];
     if (relu_) {
-      // Straight into the first summand's gradient where there is one: the output's own need not be written then.
+      // The mask writes directly to the first summand's gradient if there is one, so the output's gradient is not
+      // written.
       void* masked = first != nullptr ? first : call.output_gradient;
       relu_backward_.run(call.output, gradient, masked);
       gradient = masked;

@@ -14,7 +14,7 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// Both inputs in the format of the first.
+/// Returns the formats of the inputs; both have the format of the first.
 std::vector<Format> inputs_of(const BatchNorm& shape, std::span<const Format> in) {
   if (!shape.residual) return {in[0]};
   return {in[0], to_desc(in[0]) == to_desc(in[1]) ? in[1] : in[0]};
@@ -28,8 +28,8 @@ int team_size() {
   return size;
 }
 
-/// Groups of channels are worked on in turn, so that a group's second pass finds in caches what its first has brought
-/// there. The team's members have images of their own. T is what elements are stored as.
+/// Works on one chunk of channel groups after the other, so that a chunk's second pass finds its data in the caches.
+/// Each member of the team has its own images. T is the element type in memory.
 template <typename T>
 class BatchNormKernel final : public Kernel {
  public:
@@ -93,7 +93,7 @@ class BatchNormKernel final : public Kernel {
  private:
   [[nodiscard]] Groups all() const { return {0, layout_.groups}; }
 
-  /// As few groups as are read in long runs.
+  /// Calls `body` with chunks of groups that are as small as possible, but still read in long runs.
   template <typename Body>
   void for_each_chunk(const Body& body) const {
     constexpr std::int64_t long_run = 1024;
@@ -110,7 +110,7 @@ class BatchNormKernel final : public Kernel {
                                groups.end},
            member);
     };
-    on_team([&of_member](int member, int members) { of_member(member, members); });  // small enough not to be allocated
+    on_team([&of_member](int member, int members) { of_member(member, members); });  // small: nothing is allocated
   }
 
   void sum_values(const Arguments& call, const Groups& groups) {
@@ -129,8 +129,8 @@ class BatchNormKernel final : public Kernel {
     });
   }
 
-  /// Of what lies before the activation. That is left in the output's gradient where the next pass would have to read
-  /// more than that to find it again.
+  /// Sums the gradients before the activation. That gradient overwrites the output's gradient if the next pass would
+  /// otherwise have to read more tensors to compute it again.
   void sum_gradients(const Arguments& call, const Groups& groups) {
     const auto* x = static_cast<const T*>(call.inputs[0]);
     channels_.set_thresholds(call, groups);

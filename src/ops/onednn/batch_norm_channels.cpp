@@ -108,7 +108,8 @@ kernels::BackwardCoefficients BatchNormChannels::backward_coefficients(const Arg
   return {mean(call), coefficient(scale), coefficient(slope), coefficient(intercept)};
 }
 
-/// y = (x − mean)·γ·istd + β, as a line over x. In double, so that the result is rounded only once. @return istd
+/// Computes y = (x − mean)·γ·istd + β as a line over x, in double, so that the result is rounded only once. @return
+/// istd
 double BatchNormChannels::set_line(const Arguments& call, const Statistics& moments, double* line,
                                    std::int64_t c) const {
   const double istd = 1 / std::sqrt(moments.variance + shape_.epsilon);
@@ -119,24 +120,24 @@ double BatchNormChannels::set_line(const Arguments& call, const Statistics& mome
   return istd;
 }
 
-/// From the sums of a channel.
+/// Computes a channel's moments from its sums.
 Moments BatchNormChannels::own_moments(std::int64_t c) {
   const double average = sum(c) / values();
-  // In double the difference of two squares of float32 values keeps what it needs.
+  // In double, the difference of two sums of squares of float32 values is precise enough.
   return {values(), average, std::max(product(c) - values() * average * average, 0.0)};
 }
 
-/// Updates the running statistics.
+/// Computes a channel's statistics of the batch and updates the running ones.
 BatchNormChannels::Statistics BatchNormChannels::batch_statistics(const Arguments& call, std::int64_t c) {
   const Moments all = shape_.synchronized ? merged_moments(call.parts, channels_, c) : own_moments(c);
   const double variance = all.squares / all.count;
   update(static_cast<float*>(call.state[0])[c], all.mean);
-  // A single value has no unbiased variance; its biased one, 0, is used.
+  // A single value has no unbiased variance, so its biased variance, 0, is used.
   update(static_cast<float*>(call.state[1])[c], all.count > 1 ? variance * all.count / (all.count - 1) : variance);
   return {all.mean, variance};
 }
 
-/// dx = γ·istd·(g − Σg/m − x̂·Σ(g·x̂)/m) with x̂ = (x − mean)·istd, as coefficients of g and x.
+/// Computes dx = γ·istd·(g − Σg/m − x̂·Σ(g·x̂)/m) with x̂ = (x − mean)·istd, as coefficients of g and x.
 void BatchNormChannels::backward_channel(const Arguments& call, std::int64_t c) {
   const auto istd = static_cast<double>(saved(call, inverse_deviation)[c]);
   const double factor = static_cast<double>(static_cast<const float*>(call.parameters[0])[c]) * istd;

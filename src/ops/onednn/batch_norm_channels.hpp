@@ -9,47 +9,47 @@
 
 namespace lockstep::ops::onednn {
 
-/// Some groups of channels, as of `kernels::ChannelLayout`.
+/// A range of groups of channels, as in `kernels::ChannelLayout`.
 struct Groups {
   std::int64_t begin;
   std::int64_t end;
 };
 
-/// What batch norm computes of each channel, once its sums over the batch are there: in float64, whatever its elements
-/// are stored as.
+/// The per-channel part of batch norm, after the sums over the batch. It computes in float64, whatever type the
+/// elements have.
 ///
-/// Saved for backward, of each channel, fill-up included: what x is multiplied by and what is added, in double, then
-/// mean and inverse standard deviation.
+/// It saves for backward, for each channel, padding included: the factor and the summand of x in double, then the mean
+/// and the inverse standard deviation.
 class BatchNormChannels {
  public:
-  /// @param channels  without a block's fill-up
-  /// @param members   of the team, each of which has sums of its own
+  /// @param channels  number of channels without padding
+  /// @param members   size of the team; each member has its own sums
   BatchNormChannels(const BatchNorm& shape, const kernels::ChannelLayout& layout, std::int64_t channels, int members);
 
   [[nodiscard]] Bytes saved_bytes() const;
   [[nodiscard]] double* sums_of(int member) { return sums_.data() + 2 * member * layout_.channels(); }
   [[nodiscard]] double* products_of(int member) { return sums_of(member) + layout_.channels(); }
-  /// What the team's members have found becomes the first one's, in their order.
+  /// Adds the sums of all members of the team, in their order, to those of the first one.
   void add_up(const Groups& groups);
 
-  /// The call's part for other ranks, of what has been summed: count, mean and squares of values.
+  /// Writes this rank's local statistics to the call's part: count, mean and squares of the values.
   void set_part(const Arguments& call);
-  /// And sum, product and count of gradients.
+  /// Writes this rank's local statistics of gradients to the call's part: sum, product and count.
   void set_backward_part(const Arguments& call);
 
-  /// Makes what is saved all zero, beyond the last channel too.
+  /// Zeros everything that is saved, padding included.
   void clear_saved(const Arguments& call) const;
-  /// By the batch's statistics; updates the running ones.
+  /// Sets the line from the batch's statistics, and updates the running ones.
   void set_batch_line(const Arguments& call, const Groups& groups);
-  /// By the running statistics.
+  /// Sets the line from the running statistics.
   void set_running_line(const Arguments& call);
   [[nodiscard]] kernels::ForwardCoefficients batch_line(const Arguments& call) const;
   [[nodiscard]] kernels::ForwardCoefficients running_line() const;
 
   [[nodiscard]] const float* mean(const Arguments& call) const { return saved(call, mean_row); }
-  /// Of what goes into a ReLU, from what is saved.
+  /// Computes the thresholds of the activation's input from what is saved.
   void set_thresholds(const Arguments& call, const Groups& groups);
-  /// What the gradient behind the activation is masked by: the output, where something was added to it, else
+  /// Returns the mask of the gradient before the activation: the output if there is a residual, otherwise the
   /// thresholds.
   template <typename T>
   [[nodiscard]] kernels::Mask<T> mask(const Arguments& call) {
@@ -58,14 +58,14 @@ class BatchNormChannels {
     if (shape_.residual) return {.output = static_cast<const T*>(call.output), .six = six};
     return {.direction = coefficient(direction), .from = coefficient(from), .to = coefficient(to), .six = six};
   }
-  /// Parameters' gradients, and the coefficients of the input's.
+  /// Computes the parameters' gradients and the coefficients of the input's gradient.
   void backward(const Arguments& call, const Groups& groups);
   [[nodiscard]] kernels::BackwardCoefficients backward_coefficients(const Arguments& call);
 
   [[nodiscard]] bool is_clipped() const { return shape_.activation != Activation::none; }
 
  private:
-  // Rows of what is saved, and of `coefficients_`.
+  // These are the rows of what is saved, and of `coefficients_`.
   static constexpr std::int64_t mean_row = 0;
   static constexpr std::int64_t inverse_deviation = 1;
   static constexpr std::int64_t scale = 1;
@@ -89,25 +89,25 @@ class BatchNormChannels {
   void backward_channel(const Arguments& call, std::int64_t c);
   void update(float& running, double batch) const;
 
-  /// A row of floats behind the line.
+  /// Returns a row of floats, which come after the line.
   [[nodiscard]] float* saved(const Arguments& call, std::int64_t row) const {
     return reinterpret_cast<float*>(static_cast<double*>(call.saved) + 2 * layout_.channels()) +
            row * layout_.channels();
   }
-  /// One row of per-channel values; zero beyond the last channel, which keeps a block's fill-up zero.
+  /// Returns one row of per-channel values. It is zero for padding channels, which keeps the padding zero.
   [[nodiscard]] float* coefficient(std::int64_t row) { return coefficients_.data() + row * layout_.channels(); }
   [[nodiscard]] double sum(std::int64_t c) { return sums_of(0)[c]; }
   [[nodiscard]] double product(std::int64_t c) { return products_of(0)[c]; }
   [[nodiscard]] kernels::Clip clip() const;
-  /// Values that a channel's statistics are taken over.
+  /// Returns the number of values of which a channel's statistics are computed.
   [[nodiscard]] double values() const { return static_cast<double>(layout_.images * layout_.positions); }
 
   BatchNorm shape_;
   kernels::ChannelLayout layout_;
   std::int64_t channels_;
   int members_;
-  std::vector<double> running_line_;  ///< zero beyond the last channel, which keeps a block's fill-up zero
-  std::vector<double> sums_;          ///< of each member: of a channel's values, then of their products
+  std::vector<double> running_line_;  ///< zero for padding channels, which keeps the padding zero
+  std::vector<double> sums_;          ///< for each member: sums of each channel's values, then of their products
   std::vector<float> coefficients_;
 };
 

@@ -8,9 +8,9 @@
 
 namespace lockstep::ops::onednn {
 
-/// How channels lie, if that is known to loops of our own: NCHW, NHWC or in blocks of 8 or 16.
+/// Returns the layout of the channels if lockstep's own loops support it: NCHW, NHWC, or blocks of 8 or 16.
 std::optional<Tag> channel_tag(const Format& format);
-/// The same as extents. @throws Error{unsupported} if it is not known
+/// Returns that layout as extents. @throws Error{unsupported} if it is not supported
 kernels::ChannelLayout channel_layout(const Format& format);
 
 }  // namespace lockstep::ops::onednn

@@ -9,14 +9,14 @@
 
 namespace lockstep::ops::onednn {
 
-/// What all operators of one Ops share.
+/// The state that all operators of one Ops share.
 struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  bool exact = false;    ///< no algorithm that trades accuracy for speed
-  Choices choices;       ///< what kernels are made by
-  Workspace scratchpad;  ///< of the primitive that runs
-  Workspace reordered;   ///< one tensor in the layout that the running primitive wants
+  bool exact = false;    ///< whether algorithms that trade accuracy for speed are excluded
+  Choices choices;       ///< the choices for kernels
+  Workspace scratchpad;  ///< scratchpad of the primitive that runs
+  Workspace reordered;   ///< one tensor in the layout of the running primitive
 };
 
 using ContextPtr = std::shared_ptr<Context>;

@@ -15,15 +15,15 @@ namespace {
 using Windowed =
     WindowedKernel<dnnl::convolution_forward, dnnl::convolution_backward_data, dnnl::convolution_backward_weights>;
 
-/// What oneDNN is asked for, of each pass.
+/// The oneDNN algorithm that is requested for each pass.
 struct Wanted {
   dnnl::algorithm forward;
   dnnl::algorithm backward_data;
   dnnl::algorithm backward_weights;
 };
 
-/// Direct or Winograd where nobody has measured: a rule that all ranks follow alike. oneDNN 2.6.3 on one AMD Zen 5
-/// core, 3×3, batch 64, µs forward / backward data / backward weights:
+/// The rule between direct and Winograd for operators without measurements; all ranks follow it alike. oneDNN 2.6.3 on
+/// one AMD Zen 5 core, 3×3, batch 64, µs forward / backward data / backward weights:
 ///
 ///                     Winograd               direct
 ///   1 → 32, 28×28     1108 / 1204 /  940      171 / 1693 /  164
@@ -32,16 +32,16 @@ struct Wanted {
 ///   32 → 32, 16×16     757 /  750 /  969     1113 / 1097 / 1140
 ///   64 → 64, 8×8       570 /  558 /  827     1083 / 1072 / 1195
 ///
-/// and on one Xeon core (Emerald Rapids), forward / both backward:
+/// On one Xeon core (Emerald Rapids), µs forward / both backward:
 ///
 ///   32 → 32, 16×16    1260 / 2430                    1530 / 3220
 ///   64 → 64, 8×8       960 / 1850                    1460 / 3130
 ///
-/// Winograd's results are 3.5 (32 channels) to 4.5 (64) times as far from the exact ones, 6.8e-7 relative L2 against
-/// 1.5e-7. With it in all passes ResNet-20's gradients are off by 1.4e-6 (median over tensors), LeNet's by 3.4e-7,
-/// where PyTorch's float32 is off by 9.0e-7 and 2.5e-7; no tensor's by more than 2.4 times PyTorch's. Without it that
-/// is 7.6e-7 and 2.4e-7. `convolution_auto` takes it from batches of 16 on, but for one input channel too. An image's
-/// result does not depend on the batch it is in, with either.
+/// Winograd's results are 3.5 (32 channels) to 4.5 (64 channels) times as far from the exact ones: 6.8e-7 relative L2
+/// against 1.5e-7. With Winograd in all passes, ResNet-20's gradients are off by 1.4e-6 (median over tensors) and
+/// LeNet's by 3.4e-7. PyTorch's float32 gradients are off by 9.0e-7 and 2.5e-7; no tensor's error exceeds 2.4 times
+/// PyTorch's. Without Winograd the errors are 7.6e-7 and 2.4e-7. `convolution_auto` selects it from batches of 16 on,
+/// but also for a single input channel. With either algorithm, an image's result does not depend on its batch.
 Wanted by_rule(const Format& in, const Convolution& shape, bool exact) {
   const bool faster = in.shape.channels >= 32 && shape.out_channels >= 32 && shape.kernel == 3 && shape.stride == 1 &&
                       shape.dilation == 1 && shape.groups == 1;
@@ -77,7 +77,7 @@ std::unique_ptr<Windowed> make_by(const Wanted& wanted, const Convolution& shape
                       .relu = shape.activation == Activation::relu});
 }
 
-/// Null where oneDNN has no kernel.
+/// Returns null if oneDNN has no kernel.
 std::unique_ptr<Windowed> try_by(const Algorithms& chosen, const Convolution& shape, const ContextPtr& context,
                                  const Format& in) {
   try {
@@ -87,7 +87,7 @@ std::unique_ptr<Windowed> try_by(const Algorithms& chosen, const Convolution& sh
   }
 }
 
-/// What computes it in truth.
+/// Returns the algorithms that the kernel actually uses.
 Algorithms algorithms_of(const Windowed& kernel) {
   const auto of = [](const std::string& name) {
     return name.find("wino") == std::string::npos ? Algorithm::direct : Algorithm::winograd;
@@ -96,7 +96,7 @@ Algorithms algorithms_of(const Windowed& kernel) {
   return {of(names[0]), of(names[1]), of(names[2])};
 }
 
-/// Whether neighbors cannot tell them apart.
+/// Returns whether the kernels have the same input and output formats.
 bool has_same_formats(const Traits& one, const Traits& other) {
   return to_desc(one.inputs[0]) == to_desc(other.inputs[0]) && to_desc(one.output) == to_desc(other.output);
 }
@@ -104,7 +104,7 @@ bool has_same_formats(const Traits& one, const Traits& other) {
 }  // namespace
 
 std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
-  if (in[0].dtype != DType::float32) return make_by(by_choice({}), shape, context, in[0]);  // there are no others
+  if (in[0].dtype != DType::float32) return make_by(by_choice({}), shape, context, in[0]);  // direct only
   const Algorithms* chosen = context->choices.find(key_of(shape, in), in[0].shape.batch);
   if (chosen == nullptr) return make_by(by_rule(in[0], shape, context->exact), shape, context, in[0]);
   auto kernel = try_by(*chosen, shape, context, in[0]);

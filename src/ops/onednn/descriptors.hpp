@@ -6,19 +6,20 @@
 
 #include "ops/onednn/format.hpp"
 
-/// What oneDNN 2 and 3 spell differently, and all of it: how the descriptor of a primitive is made, and three
-/// smaller things. The other files give a primitive's options in version 3's order and know no version. All functions
-/// throw dnnl::error where oneDNN has no kernel for what is asked.
+/// Wraps all differences between the interfaces of oneDNN 2 and 3: how the descriptor of a primitive is made, and three
+/// smaller ones. The other files pass a primitive's options in version 3's order and do not depend on the version. All
+/// functions throw dnnl::error if oneDNN has no kernel for the request.
 namespace lockstep::ops::onednn {
 
-/// What the descriptor of a primitive takes beside its options.
+/// The parameters of a primitive's descriptor other than its options.
 struct Setting {
   const dnnl::engine& engine;
   dnnl::primitive_attr attributes;
-  std::string_view passed_over = {};  ///< how the names of kernels begin that must not be taken
+  std::string_view passed_over = {};  ///< kernels whose names begin so are not used; empty: all may be used
 };
 
-/// Goes on to the first kernel that may be taken. Version 2 needs the options for that, so it is done while they live.
+/// Advances to the first kernel that may be used. Version 2 needs the options for that, so it happens while they are
+/// alive.
 template <typename PrimitiveDesc>
 PrimitiveDesc with_kernel(PrimitiveDesc desc, const Setting& setting) {
   const std::string_view name = setting.passed_over;
@@ -30,7 +31,7 @@ PrimitiveDesc with_kernel(PrimitiveDesc desc, const Setting& setting) {
 
 #if DNNL_VERSION_MAJOR >= 3
 
-// With dilation.
+// The pooling primitives of version 3 support dilation.
 using PoolingForward = dnnl::pooling_forward;
 using PoolingBackward = dnnl::pooling_backward;
 
@@ -55,7 +56,8 @@ inline dnnl::memory::data_type type_of(const Desc& desc) { return desc.get_data_
 using PoolingForward = dnnl::pooling_v2_forward;
 using PoolingBackward = dnnl::pooling_v2_backward;
 
-/// Version 2 gathers the options in an object first. They are version 3's, less those that the specializations drop.
+/// Version 2 collects the options in an object first. They are version 3's options, except those that the
+/// specializations drop.
 template <typename Primitive>
 struct Gathered {
   template <typename... Options>

@@ -8,8 +8,8 @@
 
 namespace lockstep::ops::onednn {
 
-/// Any operator on no samples, which oneDNN has no kernels for: gradients of parameters are zero, state stays. The
-/// result is of the first input's dtype.
+/// Makes a kernel for any operator on an empty batch, for which oneDNN has no kernels. Gradients of parameters are
+/// zero, and state is unchanged. The result has the first input's dtype.
 std::unique_ptr<Kernel> make_empty_batch(std::span<const Format> inputs, const Signature& signature);
 
 }  // namespace lockstep::ops::onednn

@@ -9,7 +9,7 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// Batch norm's loops, over formats as they come, of elements that are stored as T. Saved: each channel's scale.
+/// Uses batch norm's loops on the format of the input. T is the element type in memory. It saves each channel's scale.
 template <typename T>
 class FrozenBatchNormKernel final : public Kernel {
  public:
@@ -60,7 +60,7 @@ class FrozenBatchNormKernel final : public Kernel {
   double epsilon_;
   std::int64_t channels_;
   kernels::ChannelLayout layout_;
-  std::vector<double> scales_;  ///< zero beyond the last channel, as the shifts, which keeps a block's fill-up zero
+  std::vector<double> scales_;  ///< zero for padding channels, like the shifts, which keeps the padding zero
   std::vector<double> shifts_;
   std::vector<double> zeros_;
 };

@@ -9,7 +9,7 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// Whether oneDNN may use these instructions.
+/// Returns whether oneDNN may use these instructions.
 bool may_use(dnnl_cpu_isa_t isa) {
   const auto bits = static_cast<unsigned>(isa);
   return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & bits) == bits;

@@ -9,9 +9,9 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// Weights in the layout of the activations, so that both are walked in step. Left to choose (`any`), oneDNN 2.6.3
-/// blocks 128×64×7×7 weights over the outputs, and the reorder alone takes ten times as long as the product. From the
-/// plain layout to this one it takes 0.07 ms, the product 0.2 ms.
+/// Describes weights in the layout of the activations, so that a kernel reads both in the same order. With `any`,
+/// oneDNN 2.6.3 blocks 128×64×7×7 weights over the outputs, and the reorder alone takes ten times as long as the
+/// product. From the plain layout to this one the reorder takes 0.07 ms, the product 0.2 ms.
 Desc weights_like(const Desc& src, const Dims& dims, DType dtype) {
   for (const Tag tag : {Tag::abcd, Tag::acdb, Tag::aBcd16b, Tag::aBcd8b}) {
     if (dims.size() == 4 && src == describe(dims_of(src), tag, dtype_of(src))) return describe(dims, tag, dtype);
@@ -19,14 +19,15 @@ Desc weights_like(const Desc& src, const Dims& dims, DType dtype) {
   return describe(dims, Tag::any, dtype);
 }
 
-/// Images of one pixel, whose channels lie side by side in every layout that pads none.
+/// Returns whether each image is one pixel, whose channels are contiguous in every layout without padding.
 bool is_matrix(const Format& in) {
   return in.shape.height == 1 && in.shape.width == 1 && channel_tag(in) &&
          in.bytes == Format::plain(in.shape, in.dtype).bytes;
 }
 
-/// How the activation is wanted. As it lies, blocked, the weights have to follow it: copies for the forward pass and
-/// for both backward passes. Plain, it is copied and its gradient is. bfloat16 weights are copies in any case.
+/// Returns the format in which the activation is read. If it stays blocked, the weights are copied to its layout, for
+/// the forward pass and for both backward passes. If it becomes plain, it is copied, and so is its gradient. bfloat16
+/// weights are copied in any case.
 Format input_of_linear(const Format& in, const Linear& linear) {
   const bool fewer = 2 * in.shape.batch < 3 * linear.out_features;
   return fewer && !is_matrix(in) && in.dtype == DType::float32 ? Format::plain(in.shape, in.dtype) : in;
@@ -34,7 +35,7 @@ Format input_of_linear(const Format& in, const Linear& linear) {
 
 class LinearKernel final : public Kernel {
  public:
-  /// @param in  as `input_of_linear` says
+  /// @param in  the format that `input_of_linear` returned
   LinearKernel(const ContextPtr& context, const Format& in, const Linear& linear)
       : Kernel({.inputs = {in},
                 .output = Format::plain({in.shape.batch, linear.out_features, 1, 1}, in.dtype),

@@ -15,19 +15,19 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// What both factors of a product have to be: the one that has the result's extents, and the other.
+/// The formats of both factors of a product: `large` has the result's extents.
 struct Factors {
   std::size_t large = 0;
   Format large_format;
   Format other;
-  bool gate = false;  ///< the other has one row and one column, and the large one more
+  bool gate = false;  ///< whether the other factor has one row and one column, and the large one more
 
   [[nodiscard]] std::vector<Format> inputs() const {
     return large == 0 ? std::vector{large_format, other} : std::vector{other, large_format};
   }
 };
 
-/// Of equal factors, or of one and its gate; the gate lies as the large one does.
+/// Returns the formats of equal factors, or of a factor and its gate, which gets the layout of the large factor.
 /// @param large  index of the factor that has the result's extents
 Factors factors_of(std::span<const Format> in, std::size_t large) {
   const Format& first = in[large];
@@ -38,7 +38,8 @@ Factors factors_of(std::span<const Format> in, std::size_t large) {
           to_format(describe(dims_of(other), tag, first.dtype), other), true};
 }
 
-/// oneDNN multiplies; a gate's gradient, a sum over positions, is one of batch norm's sums where channels lie together.
+/// oneDNN multiplies. A gate's gradient is a sum over positions, for which batch norm's kernel is used if channels are
+/// contiguous.
 class MultiplyKernel final : public Kernel {
  public:
   MultiplyKernel(const ContextPtr& context, const Factors& factors)
@@ -81,7 +82,7 @@ class MultiplyKernel final : public Kernel {
     product_.run({{DNNL_ARG_SRC_0, large}, {DNNL_ARG_SRC_1, other}, {DNNL_ARG_DST, out}});
   }
 
-  /// Image by image Σ dy·x of each channel, a block's fill-up, which is zero, included.
+  /// Computes Σ dy·x of each channel, image by image. Padding channels, which are zero, are included.
   void sum_gate(const float* x, const float* dy, float* gradient) {
     if (layout_.lanes == 1) {
       for (std::int64_t plane = 0; plane < layout_.images * layout_.groups; ++plane) {
@@ -111,14 +112,14 @@ class MultiplyKernel final : public Kernel {
 
 }  // namespace
 
-/// What is broadcast otherwise is rare, and its gradient no sum that there is a kernel for: the reference's.
+/// Other broadcasts are rare, and their gradients are sums without a fast kernel, so the reference's kernel is used.
 std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context, std::span<const Format> in) {
   const Shape out = product.signature(std::array{in[0].shape, in[1].shape}).output;
   for (const std::size_t large : {0U, 1U}) {
     const Shape gate{out.batch, out.channels, 1, 1};
     const Shape& other = in[1 - large].shape;
     if (in[large].shape != out || (other != out && other != gate)) continue;
-    // A gate's gradient is summed by loops over float32.
+    // The loops that sum a gate's gradient support float32 only.
     if (other == out || in[large].dtype == DType::float32)
       return std::make_unique<MultiplyKernel>(context, factors_of(in, large));
   }

@@ -19,14 +19,14 @@
 #include "ops/sgd.hpp"
 #include "ops/squares.hpp"
 
-// Of libgomp, whose header belongs to one compiler only.
+// This function is libgomp's; its header works with one compiler only.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace lockstep::ops {
 
 namespace {
 
-/// oneDNN's exceptions as ours: it has no kernel for what was asked.
+/// Translates oneDNN's exceptions to Error: it has no kernel for the request.
 template <typename Make>
 auto translated(const std::string& what, const Make& make) {
   try {
@@ -43,7 +43,7 @@ std::string version_text() {
   return text;
 }
 
-/// From one layout to another.
+/// Converts from one layout to another.
 class Reorder final : public Kernel {
  public:
   Reorder(const onednn::ContextPtr& context, const Format& from, const Format& to)
@@ -151,13 +151,13 @@ class OneDnnOps final : public Ops {
     }
   }
 
-  /// Null where the reference's is to be taken.
+  /// Returns null if the reference's kernel is to be used.
   std::unique_ptr<Kernel> make_own(const Operator& op, std::span<const Format> inputs, const Signature& signature) {
     const auto of_kind = [&](const auto& kind) -> std::unique_ptr<Kernel> {
       if constexpr (requires { onednn::make(kind, context_, inputs); }) {
         if (inputs[0].shape.batch > 0)
           return translated(kind.text(), [&] { return onednn::make(kind, context_, inputs); });
-        // A rank without samples takes part in what the others measure.
+        // A rank without samples still takes part in the exchange of statistics.
         if constexpr (requires { kind.synchronized; }) return nullptr;
         return onednn::make_empty_batch(inputs, signature);
       }
@@ -166,9 +166,9 @@ class OneDnnOps final : public Ops {
     return std::visit(of_kind, op);
   }
 
-  std::unique_ptr<Ops> reference_;  ///< of operators that oneDNN has no kernels for
+  std::unique_ptr<Ops> reference_;  ///< for operators without oneDNN kernels
   onednn::ContextPtr context_;
-  std::optional<bool> has_winograd_;  ///< once it has been asked for
+  std::optional<bool> has_winograd_;  ///< empty until it is first queried
   SumOfSquares squares_;
 };
 

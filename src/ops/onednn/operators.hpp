@@ -8,10 +8,10 @@
 #include "lockstep/ops/ops.hpp"
 #include "ops/onednn/context.hpp"
 
-/// One file per family of operators. Where there is none, the reference's kernel is taken. Batches are not empty here:
-/// `empty_batch.hpp` stands in for those. Inputs are all float32, or all bfloat16, and so is the result; parameters and
-/// their gradients are float32. All throw dnnl::error where oneDNN has no kernel for what is asked, or
-/// Error{unsupported} where the reference had to be taken and has none either.
+/// There is one file per family of operators. Kinds without an overload use the reference's kernel. Batches are not
+/// empty here; `empty_batch.hpp` handles those. Inputs and the result are either all float32 or all bfloat16;
+/// parameters and their gradients are float32. All throw dnnl::error if oneDNN has no kernel for the request, or
+/// Error{unsupported} if the reference's kernel is needed and does not exist either.
 namespace lockstep::ops::onednn {
 
 std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in);
@@ -28,9 +28,9 @@ std::unique_ptr<Kernel> make(const Pointwise& function, const ContextPtr& contex
 std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, const ContextPtr& context, std::span<const Format> in);
 
-/// As `Ops::candidates`.
+/// Implements `Ops::candidates`.
 std::vector<Algorithms> candidates(const Convolution& shape, const ContextPtr& context, std::span<const Format> in);
-/// Whether oneDNN has Winograd's algorithm for this processor.
+/// Returns whether oneDNN has Winograd's algorithm for this processor.
 bool has_winograd(const ContextPtr& context);
 
 }  // namespace lockstep::ops::onednn

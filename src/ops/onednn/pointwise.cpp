@@ -8,14 +8,14 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// oneDNN's name for a function and its derivative.
+/// oneDNN's algorithms for a function and its derivative.
 struct Eltwise {
   dnnl::algorithm forward;
-  dnnl::algorithm backward;  ///< with the same coefficients
+  dnnl::algorithm backward;  ///< has the same coefficients
   float alpha = 0;
   float beta = 0;
 
-  /// Whether the derivative is one of the result, so that the argument need not be kept.
+  /// Returns whether the derivative is a function of the result, so that the argument need not be kept.
   [[nodiscard]] bool by_output() const { return forward != backward; }
 };
 
@@ -27,7 +27,7 @@ Eltwise eltwise_of(const Pointwise& op) {
     case leaky_relu: return {eltwise_relu, eltwise_relu_use_dst_for_bwd, static_cast<float>(op.slope)};
     case silu: return {eltwise_swish, eltwise_swish, 1};
     case hard_swish:
-      return {eltwise_hardswish, eltwise_hardswish, 1.0F / 6, 0.5F};  // oneDNN 2 has no others and reads neither
+      return {eltwise_hardswish, eltwise_hardswish, 1.0F / 6, 0.5F};  // oneDNN 2 ignores the coefficients
     case sigmoid: return {eltwise_logistic, eltwise_logistic_use_dst_for_bwd};
     case tanh: return {eltwise_tanh, eltwise_tanh_use_dst_for_bwd};
     case gelu: return {eltwise_gelu_erf, eltwise_gelu_erf};

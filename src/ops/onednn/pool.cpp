@@ -20,7 +20,7 @@ class PoolKernel final : public Kernel {
   template <typename Kind>
   PoolKernel(const ContextPtr& context, dnnl::algorithm algorithm, const Format& in, const Kind& pool, bool relu)
       : relu_(relu), stride_(dims_of(pool.stride)), kernel_(dims_of(pool.kernel)), padding_(dims_of(pool.padding)) {
-    // Where windows overlap, each of their gradients would be rounded when it is added.
+    // In windows that overlap, a sum of gradients would be rounded at each addition.
     const bool overlap = stride_[0] < kernel_[0] || stride_[1] < kernel_[1];
     if (overlap && in.dtype != DType::float32) throw dnnl::error(dnnl_unimplemented, "sums are not float32");
     const Shape out = pool.signature(std::span(&in.shape, 1)).output;
@@ -32,7 +32,7 @@ class PoolKernel final : public Kernel {
     const ForwardDesc training = make(dnnl::prop_kind::forward_training);
     set({.inputs = {in},
          .output = to_format(training.dst_desc(), out),
-         // Which element of each window was the largest; nothing for averages.
+         // The workspace holds the position of each window's largest element; it is empty for averages.
          .saved = {static_cast<std::int64_t>(training.workspace_desc().get_size())},
          .backward_reads_inputs = false,
          .backward_reads_output = relu});
@@ -96,7 +96,7 @@ class PoolKernel final : public Kernel {
   ReluBackward relu_backward_;
 };
 
-/// The largest of windows beside each other, of channels in blocks: loops of our own.
+/// Max pool with windows that do not overlap, over channels in blocks, by lockstep's own loops.
 class BlockedMaxPoolKernel final : public Kernel {
  public:
   BlockedMaxPoolKernel(const Format& in, const MaxPool& pool) {
@@ -104,7 +104,7 @@ class BlockedMaxPoolKernel final : public Kernel {
     const Format out = to_format(describe(dims_of(out_shape), *channel_tag(in)), out_shape);
     set({.inputs = {in},
          .output = out,
-         .saved = {out.bytes.value / size_of(DType::float32)},  // places, a byte each
+         .saved = {out.bytes.value / size_of(DType::float32)},  // one byte for each position
          .backward_reads_inputs = false,
          .backward_reads_output = false});
     const kernels::ChannelLayout layout = channel_layout(in);
@@ -137,7 +137,7 @@ class BlockedMaxPoolKernel final : public Kernel {
   }
 
  private:
-  /// Some of the planes, and where the first begins.
+  /// A range of planes, and the offsets of its first elements.
   struct Part {
     kernels::PoolGrid grid;
     std::int64_t in;
@@ -157,7 +157,7 @@ class BlockedMaxPoolKernel final : public Kernel {
       kernels::max_pool(part.grid, static_cast<const float*>(call.inputs[0]) + part.in,
                         static_cast<float*>(call.output) + part.out, places == nullptr ? nullptr : places + part.out);
     };
-    on_team(std::ref(pool));  // what it captures is too much for a std::function that allocates nothing
+    on_team(std::ref(pool));  // std::ref, because std::function would allocate for these captures
   }
 
   kernels::PoolGrid grid_{};
@@ -188,7 +188,7 @@ std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, const ContextPtr& 
     const Pair each{shape.height / pool.height, shape.width / pool.width};
     return make(AveragePool{.kernel = each, .stride = each}, context, in);
   }
-  return make_reference_ops()->make(pool, in);  // windows of different sizes
+  return make_reference_ops()->make(pool, in);  // windows have different sizes
 }
 
 }  // namespace lockstep::ops::onednn

@@ -42,7 +42,7 @@ Primitive::Primitive(ContextPtr context, dnnl::primitive primitive, const Desc& 
 }
 
 void Primitive::run(std::initializer_list<Binding> bindings) {
-  // oneDNN's memory takes plain void*, also for what the primitive only reads.
+  // oneDNN's memory objects take void*, even for memory that the primitive only reads.
   for (const Binding& b : bindings) bind(b.index, const_cast<void*>(b.data));
   bind(DNNL_ARG_SCRATCHPAD, context_->scratchpad.data());
   check(dnnl_primitive_execute(primitive_.get(), context_->stream.get(), static_cast<int>(arguments_.size()),
@@ -77,7 +77,7 @@ void ReluForward::run(const void* input, void* output) {
 }
 
 ReluBackward::ReluBackward(const ContextPtr& context, const Desc& desc) {
-  // "use_dst": the sign of the output tells what the sign of the input would, and the input need not be kept.
+  // With "use_dst" the sign of the output replaces that of the input, so the input need not be kept.
   const auto algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
   const auto forward = make_desc<dnnl::eltwise_forward>(Setting{context->engine, attributes()},
                                                         dnnl::prop_kind::forward_training, algorithm, desc, desc, 0.0F);

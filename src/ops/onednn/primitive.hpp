@@ -11,7 +11,7 @@
 
 namespace lockstep::ops::onednn {
 
-/// Attributes of every primitive: scratchpads are ours, so that nothing is allocated during a call.
+/// Returns the attributes of every primitive. The caller provides the scratchpads, so that a call does not allocate.
 /// @param relu  whether a ReLU follows the primitive's own arithmetic
 dnnl::primitive_attr attributes(bool relu = false);
 
@@ -31,7 +31,7 @@ class Primitive {
   Primitive(ContextPtr context, dnnl::primitive primitive, const Desc& scratchpad,
             std::initializer_list<Argument> arguments);
 
-  /// @throws Error{device} if oneDNN refuses
+  /// Runs the primitive with the pointers of this call. @throws Error{device} if oneDNN fails
   void run(std::initializer_list<Binding> bindings);
   /// oneDNN's name for the kernel.
   [[nodiscard]] std::string kernel() const;
@@ -43,7 +43,8 @@ class Primitive {
   ContextPtr context_;
   dnnl::primitive primitive_;
   std::vector<dnnl::memory> memories_;
-  // The C interface's arguments: dnnl::primitive::execute would build a map and a vector at every call.
+  // These are the arguments for the C interface, because dnnl::primitive::execute would build a map and a vector at
+  // every call.
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 

@@ -8,7 +8,7 @@ namespace lockstep::ops::onednn {
 /// Copies a tensor from one layout to another: DNNL_ARG_FROM → DNNL_ARG_TO.
 Primitive make_reorder(const ContextPtr& context, const Desc& from, const Desc& to);
 
-/// A tensor that the caller keeps in one layout and a primitive wants in another. Where the two are equal nothing is
+/// A tensor that the caller keeps in one layout and a primitive needs in another. If the two are equal, nothing is
 /// copied; otherwise the copy lives in the context's workspace until the next reorder.
 class Reordered {
  public:
@@ -17,9 +17,9 @@ class Reordered {
   /// @param inner  the primitive's layout
   Reordered(const ContextPtr& context, const Desc& outer, const Desc& inner);
 
-  /// Copies the caller's tensor in; where the primitive finds it.
+  /// Copies the caller's tensor in. @return the address for the primitive
   const void* load(const void* outer);
-  /// Where the primitive is to write what `store` then copies out.
+  /// Returns the address to which the primitive writes what `store` then copies out.
   [[nodiscard]] void* target(void* outer) const;
   void store(void* outer);
 

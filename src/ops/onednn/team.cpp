@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/onednn/team.hpp"
 
-// Of libgomp, by what its own compiler makes of `#pragma omp parallel`: other compilers would bring a runtime, and a
-// team, of their own.
+// These are the functions of libgomp that gcc calls for `#pragma omp parallel`. Other compilers would bring their own
+// runtime, with a team of its own.
 extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned members, unsigned flags);
 extern "C" int omp_get_thread_num();
 extern "C" int omp_get_num_threads();

@@ -5,8 +5,8 @@
 
 namespace lockstep::ops::onednn {
 
-/// Calls `body(member, members)` on each member of the team of threads that oneDNN's own primitives run on, and waits
-/// for all. It throws nothing.
+/// Calls `body(member, members)` on each thread of the team on which oneDNN's primitives run, and waits for all. It
+/// does not throw.
 void on_team(const std::function<void(int member, int members)>& body);
 
 }  // namespace lockstep::ops::onednn

@@ -7,8 +7,8 @@ namespace lockstep::ops::onednn {
 
 namespace {
 
-/// oneDNN's deconvolution. Its weights are out × in, or groups × out × in, so that PyTorch's are those transposed. Its
-/// padding at the end is less by what is added there, so it can be negative.
+/// Makes oneDNN's deconvolution. Its weights are out × in, or groups × out × in, so PyTorch's are transposed. Its end
+/// padding is reduced by the output padding and can be negative.
 std::unique_ptr<Kernel> make_deconvolution(const TransposedConvolution& shape, const ContextPtr& context,
                                            const Format& in) {
   using Windowed = WindowedKernel<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
@@ -36,7 +36,7 @@ std::unique_ptr<Kernel> make_deconvolution(const TransposedConvolution& shape, c
 
 std::unique_ptr<Kernel> make(const TransposedConvolution& shape, const ContextPtr& context,
                              std::span<const Format> in) {
-  // oneDNN adds less at the end than the stride, however far apart a window's elements are.
+  // oneDNN supports only an output padding smaller than the stride, whatever the dilation.
   const bool adds_more =
       shape.output_padding.height >= shape.stride.height || shape.output_padding.width >= shape.stride.width;
   return adds_more ? make_reference_ops()->make(shape, in) : make_deconvolution(shape, context, in[0]);

@@ -15,26 +15,26 @@
 
 namespace lockstep::ops::onednn {
 
-/// What a convolution and a transposed one have alike.
+/// The options that a convolution and a transposed convolution share.
 struct WindowedOptions {
   Shape out;
   dnnl::algorithm forward = dnnl::algorithm::undef;
   dnnl::algorithm backward_data = dnnl::algorithm::undef;
   dnnl::algorithm backward_weights = dnnl::algorithm::undef;
-  std::string_view passed_over = {};  ///< as of `Setting`
+  std::string_view passed_over = {};  ///< see `Setting`
   Dims stride = {};
   Dims dilation = {};  ///< 0: none
   Dims padding = {};
   Dims end_padding = {};
-  Dims weights = {};              ///< as oneDNN counts them: with groups in front if there are several
-  Tag plain_weights = Tag::oihw;  ///< how ours lie
+  Dims weights = {};              ///< in oneDNN's order, with groups in front if there are several
+  Tag plain_weights = Tag::oihw;  ///< the layout of lockstep's weights
   bool bias = true;
   bool relu = false;
 };
 
-/// How much slower than the best a kernel must be expected to be, in steps of magnitude. oneDNN's "ref" takes a hundred
-/// to a thousand times as long as others; its product of matrices, of plain values, five to forty for groups, one after
-/// the other, and two to ten else.
+/// Returns the expected slowness of a kernel, as a power of ten relative to the best. oneDNN's "ref" takes a hundred to
+/// a thousand times as long as others. Its matrix product of plain values takes five to forty times as long for groups,
+/// which it computes one after the other, and otherwise two to ten times as long.
 inline constexpr int slowness_of_reference = 10;
 inline int slowness_of(std::string_view kernel) {
   if (kernel.starts_with("ref")) return slowness_of_reference;
@@ -42,11 +42,11 @@ inline int slowness_of(std::string_view kernel) {
   return product ? 1 : 0;
 }
 
-/// A kernel of weights that windows are multiplied by: oneDNN's convolution or deconvolution.
+/// A kernel that multiplies windows by weights: oneDNN's convolution or deconvolution.
 ///
-/// It takes its input as it lies where oneDNN has kernels for that; else it asks for the format that oneDNN likes best,
-/// and if there are none even then, for the plain one. (Of groups that do not fill vectors, and of blocks that are
-/// partly padding, oneDNN has reference kernels only.)
+/// It keeps the format of its input if oneDNN has kernels for it. Otherwise it uses the format that oneDNN prefers, and
+/// if there are no kernels for that either, the plain one. (For groups that do not fill vectors, and for blocks with
+/// padding, oneDNN has reference kernels only.)
 template <typename Forward, typename BackwardData, typename BackwardWeights>
 class WindowedKernel final : public Kernel {
  public:
@@ -65,7 +65,7 @@ class WindowedKernel final : public Kernel {
     return pass != Pass::backward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
   }
 
-  /// oneDNN's names of what computes forward, backward data and backward weights.
+  /// Returns oneDNN's names of the kernels for forward, backward data and backward weights.
   [[nodiscard]] std::array<std::string, 3> kernels() const {
     return {forward_.kernel(), backward_data_.kernel(), backward_weights_.kernel()};
   }
@@ -98,7 +98,7 @@ class WindowedKernel final : public Kernel {
     typename BackwardWeights::primitive_desc backward_weights;
   };
 
-  /// What is tried, input and output, the best first.
+  /// Returns the pairs of input and output formats to try, the best first.
   [[nodiscard]] std::vector<std::pair<Desc, Desc>> candidates(const Format& in) const {
     const auto both = [&](Tag tag) {
       return std::pair{describe(dims_of(in.shape), tag, in.dtype), describe(dims_of(options_.out), tag, in.dtype)};
@@ -123,21 +123,21 @@ class WindowedKernel final : public Kernel {
       if (least == 0) break;
     }
     if (!best) throw dnnl::error(dnnl_unimplemented, "there is no kernel in any format");
-    // Those of float32 take a hundredth of the time.
+    // float32 kernels take a hundredth of the time.
     if (in.dtype != DType::float32 && least >= slowness_of_reference)
       throw dnnl::error(dnnl_unimplemented, "there is only a reference kernel");
     return *best;
   }
 
   [[nodiscard]] int slowness_of(const Descs& descs, const Format& in) const {
-    // Of images, gradients are not asked for.
+    // The gradient of images is not needed.
     constexpr std::int64_t channels_of_images = 4;
     const bool image = in.native == nullptr && in.shape.channels <= channels_of_images;
     const auto slowness = [](const auto& desc) { return onednn::slowness_of(desc.impl_info_str()); };
     return slowness(descs.forward) + slowness(descs.backward_weights) + (image ? 0 : slowness(descs.backward_data));
   }
 
-  /// Nothing where oneDNN has no kernel.
+  /// Returns nothing if oneDNN has no kernel.
   [[nodiscard]] std::optional<Descs> try_descs(const Desc& src, const Desc& dst) const {
     try {
       return make_descs(src, dst);
@@ -152,7 +152,7 @@ class WindowedKernel final : public Kernel {
     const Dims& left = options_.padding;
     const Dims& right = options_.end_padding;
     const Desc any = describe(options_.weights, Tag::any, dtype_of(src_wanted));
-    const Desc any_gradient = describe(options_.weights, Tag::any);  // float32, whatever is multiplied
+    const Desc any_gradient = describe(options_.weights, Tag::any);  // float32, whatever type the factors have
     const auto make_forward = [&](const auto&... bias) {
       return make_desc<Forward>(setting(options_.relu), dnnl::prop_kind::forward_training, options_.forward, src_wanted,
                                 any, bias..., dst_wanted, stride, dilation, left, right);
@@ -208,14 +208,15 @@ class WindowedKernel final : public Kernel {
   ReluBackward relu_backward_;
 };
 
-/// out × in × height × width; of several groups groups × …, each side's channels of one.
+/// Returns out × in × height × width. With several groups it is groups × …, with the channels of one group on each
+/// side.
 inline Dims weight_dims(std::int64_t groups, std::int64_t out_channels, std::int64_t in_channels, const Pair& kernel) {
   if (groups == 1) return {out_channels, in_channels, kernel.height, kernel.width};
   return {groups, out_channels / groups, in_channels / groups, kernel.height, kernel.width};
 }
 
-/// oneDNN's 1×1 kernels gather a strided image in scratch memory. Where channels do not fill their vectors, those of
-/// 2.6.3 for AVX2 write beyond what they asked for.
+/// Returns the beginning of the names of faulty kernels, or nothing. oneDNN's 1×1 kernels gather a strided image in
+/// scratch memory. If the channels do not fill their vectors, those of 2.6.3 for AVX2 write beyond that memory.
 inline std::string_view faulty_kernels(const Pair& stride, std::int64_t groups, std::int64_t in_channels,
                                        std::int64_t out_channels) {
   const bool faulty = stride != 1 && (in_channels / groups % 8 != 0 || out_channels / groups % 8 != 0);

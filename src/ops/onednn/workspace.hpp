@@ -8,8 +8,8 @@
 
 namespace lockstep::ops::onednn {
 
-/// Memory for the duration of one call, shared by all operators of one Ops: they run one after another.
-/// Operators reserve at construction; a larger reservation may move it, so its address is asked for at each call.
+/// Memory for the duration of one call. All operators of one Ops share it, because they run one after another.
+/// Operators reserve at construction; a larger reservation may move it, so its address is queried at each call.
 class Workspace {
  public:
   void reserve(std::size_t bytes);

@@ -6,7 +6,7 @@ namespace lockstep::ops {
 
 namespace {
 
-/// Each element of the result is read and written; the same the other way round.
+/// Returns the signature of a copy: forward and backward each read and write every element of the result.
 Signature copied(const Shape& out) {
   return {.output = out, .forward = {0, 2 * out.count()}, .backward = {0, 2 * out.count()}};
 }
@@ -42,7 +42,7 @@ Signature Slice::signature(std::span<const Shape> inputs) const {
                                            ", " + std::to_string(along));
   along = end - begin;
   Signature signature = copied(shape_of(inputs[0].batch, extents));
-  signature.backward.elements = signature.output.count() + inputs[0].count();  // zeros for the others
+  signature.backward.elements = signature.output.count() + inputs[0].count();  // zeros are written, too
   return signature;
 }
 

@@ -11,8 +11,8 @@ Signature BatchNorm::signature(std::span<const Shape> inputs) const {
   if (residual) require(in == inputs[1], "cannot add activations of " + ops::text(in) + " and " + ops::text(inputs[1]));
   const std::vector<std::int64_t> channels{in.channels};
   const std::int64_t sum = residual ? in.count() : 0;
-  // Forward: two sums, then scaled and shifted. Backward: two sums, then three terms. Without a residual it finds the
-  // activation's sign by the input.
+  // Forward makes two sums, then scales and shifts. Backward makes two sums, then three terms. Without a residual,
+  // backward finds the activation's sign from the input.
   return {
       .output = in,
       .parameters = {{.name = "weight", .shape = channels, .value = 1}, {.name = "bias", .shape = channels}},

@@ -11,7 +11,8 @@ Signature CrossEntropy::signature(std::span<const Shape> inputs) const {
   require(inputs[1] == labels, "logits of " + ops::text(logits) + " need a label for each position, " +
                                    ops::text(labels) + " in all, not " + ops::text(inputs[1]));
   require_classes(label_smoothing, class_weights, logits.channels);
-  // Of each logit a comparison, a difference, an exponential and a sum; again all but the first for its gradient.
+  // Each logit costs a comparison, a difference, an exponential and a sum; its gradient costs all but the comparison
+  // again.
   return {.output = {1, 3, 1, 1},
           .forward = {4 * logits.count(), logits.count() + labels.count()},
           .backward = {5 * logits.count(), 2 * logits.count() + labels.count()},

@@ -18,7 +18,7 @@ Signature Ctc::signature(std::span<const Shape> inputs) const {
                                                           ops::text(inputs[3]));
   require(blank >= 0 && blank < logits.channels, "blank is " + std::to_string(blank) + "; there are " +
                                                      std::to_string(logits.channels) + " classes, numbered from 0");
-  // A softmax; of each step and each of the targets' states, two sums of three exponentials.
+  // The cost is a softmax and, for each step and each state of the targets, two sums of three exponentials.
   constexpr std::int64_t per_state = 10;
   const std::int64_t states = logits.batch * logits.width * (2 * targets.width + 1);
   const std::vector<Content> contents{Content::real, Content::integer, Content::integer, Content::integer};

@@ -11,7 +11,7 @@ Signature Dice::signature(std::span<const Shape> inputs) const {
   require_targets(inputs, 1, "dice");
   require(epsilon > 0 && std::isfinite(epsilon),
           "epsilon is " + std::to_string(epsilon) + "; it must be finite and positive");
-  // A sigmoid of three operations, a product, and three sums.
+  // An element costs a sigmoid of three operations, a product, and three sums.
   return loss_of(inputs, 7);
 }
 

@@ -8,7 +8,7 @@ Signature Dropout::signature(std::span<const Shape> inputs) const {
   require(probability >= 0 && probability < 1,
           "probability is " + std::to_string(probability) + "; it must be in 0 … 1, 1 excluded");
   const std::int64_t count = inputs[0].count();
-  // Some ten operations make an element's random number.
+  // The random number of an element costs about ten operations.
   return {.output = inputs[0], .forward = {11 * count, 2 * count}, .backward = {11 * count, 2 * count}};
 }
 

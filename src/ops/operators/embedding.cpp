@@ -19,7 +19,7 @@ Signature Embedding::signature(std::span<const Shape> inputs) const {
           "padding_index is " + std::to_string(padding_index.value_or(0)) + "; it must lie between 0 and " +
               std::to_string(entries - 1) + ", the last entry");
   const Shape out{in.batch, features, 1, in.width};
-  // Of the table at most what results come from is read, and all of its gradient written.
+  // Forward reads at most as much of the table as there are results. Backward writes the whole gradient of the table.
   return {.output = out,
           .parameters = {{.name = "weight", .shape = {entries, features}, .spread = std::numbers::sqrt3}},
           .forward = {0, in.count() + 2 * out.count()},

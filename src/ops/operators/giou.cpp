@@ -12,7 +12,7 @@ Signature Giou::signature(std::span<const Shape> inputs) const {
                                        " channels; there must be 4: x1, y1, x2, y2");
   require(epsilon > 0 && std::isfinite(epsilon),
           "epsilon is " + std::to_string(epsilon) + "; it must be finite and positive");
-  // About 32 operations a box, which has four elements.
+  // A box has four elements and costs about 32 operations.
   return loss_of(inputs, 8);
 }
 

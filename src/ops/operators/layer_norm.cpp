@@ -5,8 +5,8 @@ namespace lockstep::ops {
 
 namespace {
 
-/// Forward: two sums, then scaled and shifted. Backward: two sums for the parameters and two for the input, then three
-/// terms.
+/// Forward makes two sums, then scales and shifts. Backward makes two sums for the parameters and two for the input,
+/// then three terms.
 Signature normalized(const Shape& in, const std::vector<std::int64_t>& affine) {
   const OwnedTensor weight{.name = "weight", .shape = affine, .value = 1};
   return {.output = in,

@@ -44,9 +44,9 @@ Signature Lstm::signature(std::span<const Shape> inputs) const {
   if (inputs.size() == 2) signature.inputs = {Content::real, Content::integer};
   std::int64_t weights = 0;
   for (const OwnedTensor& parameter : signature.parameters) weights += parameter.count();
-  // Of each gate a multiplication and an addition for each feature and hidden state, two biases and a function; then
-  // the cell's three operations, a function of it, and its product. In backward the weights' products, those that go
-  // back in time, and some 30 operations on gates and cells; apart from it those that go to the input.
+  // Each gate costs a multiplication and an addition for each feature and hidden state, two biases and a function. The
+  // cell costs three operations, a function, and a product. Backward costs the products for the weights, those that go
+  // back in time, and about 30 operations on gates and cells. The products for the input are counted separately.
   const std::int64_t rows = in.batch * in.width * directions * lstm_gates * hidden;
   const std::int64_t results = signature.output.count();
   const std::int64_t moved = in.count() + weights + results;

@@ -20,7 +20,7 @@ Signature Multiply::signature(std::span<const Shape> inputs) const {
               "; apart from the batch, extents have to be equal or 1");
   const Shape out{a.batch, std::max(a.channels, b.channels), std::max(a.height, b.height), std::max(a.width, b.width)};
   const std::int64_t factors = a.count() + b.count();
-  // Backward: a product for each gradient; where it is smaller than the result, a sum too.
+  // Backward costs a product for each gradient, and a sum for a factor that is smaller than the result.
   const std::int64_t sums = (a == out ? 0 : out.count()) + (b == out ? 0 : out.count());
   return {.output = out,
           .forward = {out.count(), factors + out.count()},

@@ -7,7 +7,7 @@ namespace lockstep::ops {
 
 namespace {
 
-/// Operations on each element, an exponential or the like counted as one.
+/// The operations per element. An exponential or a similar function counts as one.
 struct PointwiseKind {
   const char* name;
   std::int64_t forward;

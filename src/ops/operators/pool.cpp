@@ -5,7 +5,7 @@ namespace lockstep::ops {
 
 namespace {
 
-/// As in PyTorch: every window has an element that is not padding.
+/// As in PyTorch, every window must have an element that is not padding.
 void check_padding_of_pool(const Windows& windows) {
   const auto& [kernel, stride, padding, dilation] = windows;
   require(2 * padding.height <= kernel.height && 2 * padding.width <= kernel.width,
@@ -28,7 +28,7 @@ std::string text_of_pool(const char* name, const Windows& windows) {
   return name + text(windows) + (windows.padding == 0 ? "" : ", padding " + text(windows.padding));
 }
 
-/// Of all adaptive windows along one axis.
+/// Returns the sum of the sizes of all adaptive windows along one axis.
 std::int64_t adaptive_elements(std::int64_t windows, std::int64_t extent) {
   std::int64_t elements = 0;
   for (std::int64_t i = 0; i < windows; ++i) {

@@ -19,7 +19,7 @@ Signature Resize::signature(std::span<const Shape> inputs) const {
     out.width = width;
   }
   require(!align_corners || mode == Interpolation::bilinear, "align_corners is for mode bilinear only");
-  // Three sums of two weighted values for each element.
+  // Each element costs three sums of two weighted values.
   const std::int64_t flops = mode == Interpolation::bilinear ? 9 * out.count() : 0;
   const std::int64_t moved = inputs[0].count() + out.count();
   return {.output = out,

@@ -9,7 +9,7 @@ Signature SoftCrossEntropy::signature(std::span<const Shape> inputs) const {
   require(inputs[1] == inputs[0], "logits of " + ops::text(inputs[0]) + " need targets alike, not " +
                                       ops::text(inputs[1]) + "; labels are for cross-entropy");
   require_classes(label_smoothing, class_weights, inputs[0].channels);
-  // Of each logit a comparison, a difference, an exponential and a sum; of its target a product and a sum.
+  // Each logit costs a comparison, a difference, an exponential and a sum; its target costs a product and a sum.
   return loss_of(inputs, 6);
 }
 

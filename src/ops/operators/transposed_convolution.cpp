@@ -47,7 +47,7 @@ Signature TransposedConvolution::signature(std::span<const Shape> inputs) const 
   const std::int64_t each = out_channels / groups * kernel.area();
   const OwnedTensor weights{.name = "weight",
                             .shape = {in.channels, out_channels / groups, kernel.height, kernel.width}};
-  // The fan-in is what PyTorch takes for one: that of the convolution the other way.
+  // As in PyTorch, the fan-in is that of the convolution in the other direction.
   return product(in, spread_out(in, *this), weights, bias, activation, {.products = in.count() * each, .fan_in = each});
 }
 

@@ -7,7 +7,7 @@
 
 namespace lockstep::ops::reference {
 
-/// Applies it in place. A NaN stays a NaN, so that a loss that diverged is seen.
+/// Applies the activation in place. A NaN stays a NaN, so that a diverged loss is visible.
 template <typename T>
 void activate(Activation activation, T* values, std::int64_t count) {
   if (activation == Activation::none) return;
@@ -16,13 +16,13 @@ void activate(Activation activation, T* values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] > T{6} ? T{6} : values[i];
 }
 
-/// Whether the gradient passes where this comes out of the activation, or went into it.
+/// Returns whether the gradient passes the activation. The value may be its input or its output.
 template <typename T>
 bool passes(Activation activation, T value) {
   return value > T{0} && !(activation == Activation::relu6 && value >= T{6});
 }
 
-/// Turns the gradient behind the activation into the one before it, in place.
+/// Turns the gradient of the activation's output into that of its input, in place.
 template <typename T>
 void activate_backward(Activation activation, const T* output, T* gradient, std::int64_t count) {
   if (activation == Activation::none) return;

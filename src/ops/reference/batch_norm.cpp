@@ -16,9 +16,9 @@ std::vector<Format> inputs_of(const BatchNorm& shape, const Format& in) {
   return {in};
 }
 
-/// y = activation(γ·x̂ + β + residual) with x̂ = (x − mean)·istd per channel. Backward finds the sign of what goes into
-/// the activation by the result where there is a residual, and computes it again by the input where there is none.
-/// Saved: mean and inverse standard deviation of each channel.
+/// Computes y = activation(γ·x̂ + β + residual) with x̂ = (x − mean)·istd per channel. With a residual, backward finds
+/// the sign of the activation's input from the result; without one, it computes that input again from x. Saved are the
+/// mean and the inverse standard deviation of each channel.
 template <typename T>
 class BatchNormKernel final : public Kernel {
  public:
@@ -94,9 +94,9 @@ class BatchNormKernel final : public Kernel {
   struct Statistics {
     double count;
     T mean;
-    T variance;  ///< biased
+    T variance;  ///< the biased variance
   };
-  /// What a channel's values become before anything is added to them.
+  /// The line that is applied to a channel's values before the residual is added.
   struct Line {
     T mean;
     T istd;
@@ -104,10 +104,10 @@ class BatchNormKernel final : public Kernel {
     T beta;
     [[nodiscard]] T at(T x) const { return gamma * ((x - mean) * istd) + beta; }
   };
-  /// Of a channel's gradients.
+  /// The sums over a channel's gradients.
   struct Sums {
     T dy;
-    T dy_x;  ///< times the normalized values
+    T dy_x;  ///< sum of the products with the normalized values
   };
 
   void normalize(const Arguments& call, std::int64_t c, T mean, T istd) const {
@@ -120,7 +120,7 @@ class BatchNormKernel final : public Kernel {
     for_each(c, [&](std::int64_t i) { y[i] += residual[i]; });
   }
 
-  /// In place.
+  /// Computes, in place, the gradient before the activation.
   T* gradient_before_activation(const Arguments& call) const {
     T* dy = static_cast<T*>(call.output_gradient);
     if (const T* second = static_cast<const T*>(call.second_output_gradient); second != nullptr)
@@ -201,7 +201,7 @@ class BatchNormKernel final : public Kernel {
 
   void update_running(const Arguments& call, std::int64_t c, const Statistics& s) const {
     const T momentum = static_cast<T>(shape_.momentum);
-    // One sample has no unbiased variance; its biased one, 0, is used.
+    // One value has no unbiased variance, so its biased variance, 0, is used.
     const T unbiased = s.variance * static_cast<T>(s.count) / static_cast<T>(s.count > 1 ? s.count - 1 : 1);
     T& mean = static_cast<T*>(call.state[0])[c];
     T& variance = static_cast<T*>(call.state[1])[c];
@@ -220,7 +220,7 @@ class BatchNormKernel final : public Kernel {
   }
 
   [[nodiscard]] std::int64_t channels() const { return out_.shape.channels; }
-  /// Values that a channel's statistics are taken over.
+  /// Returns the number of values of which a channel's statistics are computed.
   [[nodiscard]] std::int64_t samples() const { return out_.shape.batch * out_.shape.height * out_.shape.width; }
 
   BatchNorm shape_;

@@ -9,8 +9,8 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// log(1 + e) of e in [0, 1]: 2·artanh(e ÷ (2 + e)), whose series has terms that fall to a ninth each. Unlike the
-/// library's, a vector can hold it.
+/// Returns log(1 + e) for e in [0, 1] as 2·artanh(e ÷ (2 + e)), whose series has terms that shrink by a factor of at
+/// least 9. Unlike the library's function, it can be vectorized.
 template <typename T>
 T log_of_one_and(T e) {
   constexpr int terms = sizeof(T) == sizeof(float) ? 8 : 17;
@@ -21,8 +21,8 @@ T log_of_one_and(T e) {
   return T{2} * ratio * sum;
 }
 
-/// With softplus(x) = log(1 + eˣ) = max(x, 0) + log(1 + e^−|x|), in which no exponential overflows:
-/// p·t·softplus(−x) + (1 − t)·softplus(x).
+/// The loss is p·t·softplus(−x) + (1 − t)·softplus(x), where softplus(x) = log(1 + eˣ) = max(x, 0) + log(1 + e^−|x|),
+/// in which no exponential overflows.
 template <typename T>
 struct BinaryCrossEntropyAt {
   static constexpr bool judges = true;

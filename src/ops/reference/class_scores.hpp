@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-/// What losses over classes are made of.
+/// Helpers for losses over classes.
 namespace lockstep::ops::reference {
 
-/// Numbers of all classes at one position: those of neighboring classes are `stride` apart.
+/// The scores of all classes at one position. Those of neighboring classes are `stride` apart.
 template <typename T>
 struct Scores {
   const T* first;
@@ -18,7 +18,7 @@ struct Scores {
 
   T operator[](std::int64_t c) const { return first[c * stride]; }
 
-  /// The first of equals.
+  /// Returns the class with the largest score; the first one if there are several.
   [[nodiscard]] std::int64_t largest() const {
     std::int64_t largest = 0;
     for (std::int64_t c = 1; c < classes; ++c) {
@@ -26,7 +26,7 @@ struct Scores {
     }
     return largest;
   }
-  /// Shifted by the largest, no exponential overflows.
+  /// Returns Σ exp(score − shift). With the largest score as shift, no exponential overflows.
   [[nodiscard]] T sum_of_exponentials(T shift) const {
     T sum = 0;
     for (std::int64_t c = 0; c < classes; ++c) sum += std::exp((*this)[c] - shift);
@@ -34,7 +34,7 @@ struct Scores {
   }
 };
 
-/// What each class counts, and the part of a target that is spread over all of them.
+/// The weight of each class, and the part of a target that label smoothing spreads over all classes.
 template <typename T>
 class ClassShares {
  public:
@@ -48,9 +48,9 @@ class ClassShares {
   }
 
   [[nodiscard]] double weight(std::int64_t c) const { return weights_[static_cast<std::size_t>(c)]; }
-  /// The weight of what is not spread.
+  /// Returns the class's weight of the part of a target that is not spread.
   [[nodiscard]] double own(std::int64_t c) const { return own_ * weight(c); }
-  /// What every target has of the class.
+  /// Returns the class's weight of the part of every target that is spread.
   [[nodiscard]] T spread(std::int64_t c) const { return spread_[static_cast<std::size_t>(c)]; }
   [[nodiscard]] double spread_total() const { return spread_total_; }
 

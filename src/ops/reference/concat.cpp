@@ -11,11 +11,11 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Pieces that lie side by side in every block of a larger array; those of one kind are together in an array of their
-/// own. In bytes, so that one copy serves both precisions.
+/// Copies between a larger array, each block of which contains one piece, and an array of these pieces alone. It counts
+/// in bytes, so that one copy serves both precisions.
 class Pieces {
  public:
-  /// @param whole, piece  shapes that differ along the axis only  @param begin  where the piece begins there
+  /// @param whole, piece  shapes that differ along the axis only  @param begin  where the piece begins along the axis
   Pieces(const Format& whole, const Format& piece, Axis axis, std::int64_t begin)
       : blocks_(static_cast<std::size_t>(whole.shape.count() / run_of(whole.shape, axis))),
         block_(bytes_of(whole, run_of(whole.shape, axis))),

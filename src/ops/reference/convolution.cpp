@@ -11,7 +11,7 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Convolution of one group of one image at a time, as a product of its weights with its unrolled windows.
+/// Computes a convolution one group of one image at a time, as a product of the weights with the unrolled windows.
 template <typename T>
 class ConvolutionKernel final : public Kernel {
  public:

@@ -59,7 +59,7 @@ class CrossEntropyKernel final : public Kernel {
     *static_cast<LossSums*>(call.output) = loss_sums;
   }
 
-  /// softmax − target, times the gradient of the loss and what the target's parts weigh.
+  /// Computes (softmax − target) times the gradient of the loss and the weights of the target's parts.
   void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     const T factor = static_cast<T>(*static_cast<const double*>(call.output_gradient));
@@ -97,7 +97,7 @@ class CrossEntropyKernel final : public Kernel {
     }
   }
 
-  /// What all parts of a label's target weigh together.
+  /// Returns the total weight of all parts of a label's target.
   [[nodiscard]] double mass_of(std::int32_t label) const { return shares_.own(label) + shares_.spread_total(); }
 
   [[nodiscard]] double loss_of_spread(const Scores<T>& logits, T shift, T log_sum) const {

@@ -17,15 +17,15 @@ namespace {
 
 constexpr double impossible = -std::numeric_limits<double>::infinity();
 
-/// log(eᵃ + eᵇ + eᶜ)
+/// Returns log(eᵃ + eᵇ + eᶜ).
 double log_add(double a, double b, double c) {
   if (b > a) std::swap(a, b);
   if (c > a) std::swap(a, c);
-  if (a == impossible) return a + b + c;  // NaN, if there is one
+  if (a == impossible) return a + b + c;  // NaN if one of them is a NaN
   return a + std::log(1 + std::exp(b - a) + std::exp(c - a));
 }
 
-/// One sample, whose targets have states between them: blank, target, blank, …, target, blank.
+/// One sample. Its targets are expanded to states: blank, target, blank, …, target, blank.
 struct Transcript {
   const std::int32_t* targets;
   std::int64_t states;
@@ -33,13 +33,13 @@ struct Transcript {
   std::int32_t blank;
 
   [[nodiscard]] std::int32_t label(std::int64_t state) const { return state % 2 == 0 ? blank : targets[state / 2]; }
-  /// Whether a path may go from the state before the last to this one: over a blank between two different targets.
+  /// Returns whether a path may skip the state before this one: a blank between two different targets.
   [[nodiscard]] bool skips_to(std::int64_t state) const {
     return state % 2 == 1 && state >= 3 && label(state) != label(state - 2);
   }
 };
 
-/// One sample after the other, in double, in logarithms.
+/// Computes one sample after the other, in double, with logarithms of probabilities.
 template <typename T>
 class CtcKernel final : public Kernel {
  public:
@@ -71,7 +71,7 @@ class CtcKernel final : public Kernel {
     *static_cast<LossSums*>(call.output) = loss_sums;
   }
 
-  /// softmax − how probable each class is at each step among the paths that become the targets.
+  /// Computes softmax − the probability of each class at each step among the paths that yield the targets.
   void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     const double factor = factor_of(call);
@@ -94,7 +94,7 @@ class CtcKernel final : public Kernel {
   }
 
  private:
-  /// Index of a sample's logit.
+  /// Returns the index of a sample's logit.
   [[nodiscard]] std::int64_t at(std::int64_t label, std::int64_t step) const { return label * logits_.width + step; }
   [[nodiscard]] const T* logits_of(const Arguments& call, std::int64_t n) const {
     return static_cast<const T*>(call.inputs[0]) + n * logits_.channels * logits_.width;
@@ -152,7 +152,7 @@ class CtcKernel final : public Kernel {
     }
   }
 
-  /// Whether the likeliest class at each step, without repetitions and blanks, makes the targets.
+  /// Returns whether the likeliest class at each step, without repetitions and blanks, yields the targets.
   [[nodiscard]] bool reads_right(const Transcript& sample) const {
     std::int64_t read = 0;
     std::int64_t last = sample.blank;
@@ -167,7 +167,7 @@ class CtcKernel final : public Kernel {
     return read == sample.states / 2;
   }
 
-  /// The first of equals.
+  /// Returns the likeliest class of a step; the first one if there are several.
   [[nodiscard]] std::int64_t likeliest(std::int64_t step) const {
     std::int64_t best = 0;
     for (std::int64_t c = 1; c < logits_.channels; ++c) {
@@ -177,7 +177,8 @@ class CtcKernel final : public Kernel {
     return best;
   }
 
-  /// Of all paths. `prefix(state, step)`: of their beginnings that are there at the step, which is in it.
+  /// Returns the log probability of all paths. `prefix(state, step)` is that of their beginnings up to and including
+  /// this step in this state.
   double log_probability(const Transcript& sample) {
     if (sample.steps == 0) return sample.states == 1 ? 0 : impossible;
     for (std::int64_t s = 0; s < sample.states; ++s) prefix(s, 0) = s < 2 ? emission(sample, s, 0) : impossible;
@@ -194,15 +195,15 @@ class CtcKernel final : public Kernel {
                    impossible);
   }
 
-  /// Sets how probable each class is at each step among all paths. `suffixes_`: of the ends of paths, from the step
-  /// after, which is in them.
+  /// Sets the probability of each class at each step among all paths. `suffixes_` has the log probability of the ends
+  /// of paths, from the following step on, which is included.
   void occupy(const Transcript& sample, double whole) {
     std::fill(occupancy_.begin(), occupancy_.end(), 0.0);
     for (std::int64_t t = sample.steps - 1; t >= 0; --t) {
       for (std::int64_t s = 0; s < sample.states; ++s) {
         const double ends = t == sample.steps - 1 ? (s >= sample.states - 2 ? 0 : impossible) : after(sample, s);
         occupancy_[static_cast<std::size_t>(at(sample.label(s), t))] += std::exp(prefix(s, t) + ends - whole);
-        // Only this state and those behind it are looked at by states that follow.
+        // A state reads only its own suffix and later ones, so the following states do not need this one.
         suffixes_[static_cast<std::size_t>(s)] = ends;
       }
       for (std::int64_t s = 0; s < sample.states; ++s) suffixes_[static_cast<std::size_t>(s)] += emission(sample, s, t);
@@ -217,10 +218,10 @@ class CtcKernel final : public Kernel {
 
   Ctc loss_;
   Shape logits_;
-  std::int64_t longest_;  ///< targets
-  // Of one sample:
-  std::vector<double> softmax_;    ///< its logarithm, `at`
-  std::vector<double> occupancy_;  ///< `at`
+  std::int64_t longest_;  ///< the most targets of a sample
+  // These are for one sample.
+  std::vector<double> softmax_;    ///< logarithm of the softmax, indexed by `at`
+  std::vector<double> occupancy_;  ///< indexed by `at`
   std::vector<double> prefixes_;   ///< steps × states
   std::vector<double> suffixes_;   ///< states
   std::vector<double> sums_;       ///< steps

@@ -8,7 +8,7 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Saved: what is divided of each sample and channel, and by what.
+/// Saved are the dividend and the divisor of each sample and channel.
 template <typename T>
 class DiceKernel final : public Kernel {
  public:
@@ -24,7 +24,7 @@ class DiceKernel final : public Kernel {
   void forward(const Arguments& call) override { sum_up(call, static_cast<Ratio*>(call.saved)); }
   void infer(const Arguments& call) override { sum_up(call, nullptr); }
 
-  /// Of n ÷ d, which is subtracted: n' ÷ d − n·d' ÷ d².
+  /// The loss subtracts n ÷ d, whose gradient is n' ÷ d − n·d' ÷ d².
   void backward(const Arguments& call) override {
     const auto factor = static_cast<T>(factor_of(call));
     T* of_logits = static_cast<T*>(call.input_gradients[0]);

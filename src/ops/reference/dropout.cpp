@@ -8,7 +8,7 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Each element's number is a hash of where it is, so that backward makes the mask once more instead of reading one.
+/// An element's random number is a hash of its position, so backward computes the mask again instead of reading it.
 template <typename T>
 class DropoutKernel final : public Kernel {
  public:
@@ -30,7 +30,7 @@ class DropoutKernel final : public Kernel {
   }
 
  private:
-  /// Of one sample of the step, whoever has it.
+  /// Returns the key of one sample of the step, which does not depend on the rank that has the sample.
   [[nodiscard]] std::uint64_t key_of(const RngKey& rng_key, std::int64_t sample) const {
     std::uint64_t key = split_mix::mix(rng_key.seed + split_mix::golden_ratio);
     for (const auto part : {static_cast<std::uint64_t>(rng_key.step), dropout_.key,
@@ -54,7 +54,7 @@ class DropoutKernel final : public Kernel {
 
   Dropout dropout_;
   std::int64_t samples_;
-  std::int64_t sample_;  // elements of one
+  std::int64_t sample_;  // elements of one sample
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace lockstep::ops::reference {
 
-/// Predictions x, targets t of the same shape, and weights or none. `At<T>` is one element's: `loss(x, t)`, its
-/// derivatives `by_prediction(x, t)` and `by_target(x, t)`, and `right(x, t)` if `judges`.
+/// A loss of predictions x, targets t of the same shape, and optional weights. `At<T>` defines it for one element:
+/// `loss(x, t)`, its derivatives `by_prediction(x, t)` and `by_target(x, t)`, and `right(x, t)` if `judges`.
 template <typename T, template <typename> typename At>
 class ElementwiseLoss final : public Kernel {
  public:
@@ -40,7 +40,7 @@ class ElementwiseLoss final : public Kernel {
   }
 
  private:
-  /// Σ weight · f(x, t).
+  /// Returns Σ weight · f(x, t).
   template <typename F>
   double sum(const Arguments& call, const F& f) const {
     const T* x = static_cast<const T*>(call.inputs[0]);
@@ -50,7 +50,7 @@ class ElementwiseLoss final : public Kernel {
     return sum_of(count_, [=](std::int64_t i) { return scaled(weights[i], f(x[i], t[i])); });
   }
 
-  /// An input's gradient: factor · weight · f(x, t).
+  /// Writes an input's gradient: factor · weight · f(x, t).
   template <typename F>
   void each(const Arguments& call, std::size_t input, const T* weights, T factor, const F& f) const {
     T* gradient = static_cast<T*>(call.input_gradients[input]);

@@ -11,8 +11,8 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Gradients of a token that occurs often are many: they are summed in double, entry by entry, for which positions are
-/// sorted by their tokens first.
+/// A frequent token has many gradients, so they are summed in double, entry by entry. For that, positions are first
+/// sorted by their tokens.
 template <typename T>
 class EmbeddingKernel final : public Kernel {
  public:
@@ -58,7 +58,7 @@ class EmbeddingKernel final : public Kernel {
   static constexpr DType dtype_of() { return sizeof(T) == sizeof(float) ? DType::float32 : DType::float64; }
   static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
   [[nodiscard]] std::int64_t features() const { return embedding_.features; }
-  /// Where the first feature of position `i` of all samples' lies; the others are `steps_` apart.
+  /// Returns the index of the first feature of position `i` among all samples; the other features are `steps_` apart.
   [[nodiscard]] std::int64_t first_of(std::int64_t i) const { return i / steps_ * features() * steps_ + i % steps_; }
 
   void check(std::int32_t token, std::int64_t i) const {
@@ -69,7 +69,7 @@ class EmbeddingKernel final : public Kernel {
                                                  " entries, numbered from 0");
   }
 
-  /// Positions in ascending order of their tokens; those of entry e end before ends_[e].
+  /// Sorts the positions by their tokens in ascending order; those of entry e end before ends_[e].
   void sort(const std::int32_t* tokens) {
     std::fill(ends_.begin(), ends_.end(), 0);
     const std::int64_t count = batch_ * steps_;
@@ -78,7 +78,7 @@ class EmbeddingKernel final : public Kernel {
       ++ends_[size(tokens[i]) + 1];
     }
     for (std::size_t e = 1; e < ends_.size(); ++e) ends_[e] += ends_[e - 1];
-    // Each entry's begin moves to its end as its positions are put down.
+    // The beginning of each entry moves to its end while its positions are written.
     for (std::int64_t i = 0; i < count; ++i) sorted_[size(ends_[size(tokens[i])]++)] = i;
   }
 

@@ -7,8 +7,8 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// y = x·scale + shift per channel, both in double, so that the result is rounded only once.
-/// Saved: each channel's scale; the state itself may not be at hand in backward.
+/// Computes y = x·scale + shift per channel, both in double, so that the result is rounded only once. Saved is each
+/// channel's scale, because backward may not have the state.
 template <typename T>
 class FrozenBatchNormKernel final : public Kernel {
  public:

@@ -6,8 +6,8 @@
 namespace lockstep::ops::reference {
 namespace {
 
-/// An array for each row, and a loop over columns that is not unrolled before the compiler has made vectors of it: so
-/// sums stay in registers, and are added in the order that is written here.
+/// Each row has an array, and the loop over columns is not unrolled before the compiler vectorizes it. So the sums stay
+/// in registers and are added in the order written here.
 template <typename T>
 LOCKSTEP_INLINE void multiply_tile_of(const T* const* rows, std::int64_t stride, std::int64_t inner,
                                       const T* __restrict panel, T* __restrict sums) {

@@ -8,7 +8,7 @@
 
 namespace lockstep::ops::reference {
 
-/// A matrix in somebody else's memory; a transposed view swaps the strides.
+/// A view of a matrix; a transposed view swaps the strides.
 template <typename T>
 struct Matrix {
   T* data;
@@ -23,17 +23,19 @@ struct Matrix {
   }
 };
 
-/// Rows of A and columns of B that are multiplied at a time: a vector's worth of columns.
+/// The rows of A and columns of B that are multiplied at a time. The columns fill a vector.
 inline constexpr std::int64_t tile_rows = 4;
 template <typename T>
 inline constexpr std::int64_t tile_columns = 64 / sizeof(T);
 
-/// sums (tile_rows × tile_columns) = Σ rows[·][k · stride] · panel[k · tile_columns + ·] over k < inner, ascending.
+/// Computes sums (tile_rows × tile_columns) = Σ rows[·][k · stride] · panel[k · tile_columns + ·] over k < inner,
+/// ascending.
 void multiply_tile(const float* const* rows, std::int64_t stride, std::int64_t inner, const float* panel, float* sums);
 void multiply_tile(const double* const* rows, std::int64_t stride, std::int64_t inner, const double* panel,
                    double* sums);
 
-/// C += A·B, tile by tile. Each element adds its products in ascending order of the inner index, whatever its tile.
+/// Computes C += A·B, tile by tile. Each element adds its products in ascending order of the inner index, whatever its
+/// tile.
 /// @cost 2·rows·columns·inner operations
 template <typename T>
 class Gemm {

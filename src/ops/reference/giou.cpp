@@ -10,12 +10,12 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-using Box = std::array<double, 4>;  // x1, y1, x2, y2: along axis k from k to k + 2
+using Box = std::array<double, 4>;  // x1, y1, x2, y2: elements k and k + 2 are the ends along axis k
 
-/// What the loss of two boxes is made of.
+/// The areas that the loss of two boxes consists of.
 struct Areas {
-  std::array<double, 2> inner{};  ///< extents of what both cover, or of the gap, then negative
-  std::array<double, 2> outer{};  ///< extents of the smallest box around both
+  std::array<double, 2> inner{};  ///< extents of the intersection; negative if there is a gap
+  std::array<double, 2> outer{};  ///< extents of the smallest box that contains both
   bool overlapping;
   double common;
   double united;
@@ -40,14 +40,14 @@ struct Areas {
   [[nodiscard]] double loss() const { return 1 - common / united_divisor + (hull - united) / hull_divisor; }
 };
 
-/// Which of two the larger is; of equals each is by half.
+/// Returns the derivative of max(a, b) by a; it is 0.5 for equal values.
 double is_larger(double a, double b) { return a == b ? 0.5 : static_cast<double>(a > b); }
 
-/// Of the loss, by the coordinates of `a`.
+/// Returns the gradient of the loss with respect to the coordinates of `a`.
 Box gradient_of(const Areas& areas, const Box& a, const Box& b) {
   const double by_united =
       (areas.united > 0 ? areas.common / areas.united_divisor / areas.united_divisor : 0) - 1 / areas.hull_divisor;
-  // What both cover is not in the union twice.
+  // The intersection is in both boxes, but counts only once in the union.
   const double by_common = -1 / areas.united_divisor - by_united;
   const double by_hull =
       (areas.hull > 0 ? 1 - (areas.hull - areas.united) / areas.hull_divisor : 1.0) / areas.hull_divisor;
@@ -63,7 +63,7 @@ Box gradient_of(const Areas& areas, const Box& a, const Box& b) {
   return gradient;
 }
 
-/// Each box in double.
+/// Computes each box in double.
 template <typename T>
 class GiouKernel final : public Kernel {
  public:

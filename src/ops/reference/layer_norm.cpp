@@ -11,8 +11,8 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Over the channels of each position: neighbors in memory are normalized side by side, in two passes and in double.
-/// Saved: means, then inverse deviations, of each sample's positions.
+/// Normalizes over the channels of each position. Adjacent positions are processed side by side, in two passes and in
+/// double. Saved are the means, then the inverse deviations, of each sample's positions.
 template <typename T>
 class ChannelNormKernel final : public Kernel {
  public:
@@ -48,7 +48,7 @@ class ChannelNormKernel final : public Kernel {
   }
 
  private:
-  /// Of each position of a sample.
+  /// The moments of each position of a sample.
   struct MomentRows {
     double* mean;
     double* inverse_deviation;
@@ -92,8 +92,8 @@ class ChannelNormKernel final : public Kernel {
       of.inverse_deviation[i] = 1 / std::sqrt(squares[i] / channels + epsilon_);
   }
 
-  /// Of a sample: to the parameters' gradients; and for its input's, Σg and Σ g·x̂ over the channels of each position,
-  /// with g = dy·weight and the normalized x̂.
+  /// Adds a sample's part to the parameters' gradients. For the input's gradient it computes Σg and Σ g·x̂ over the
+  /// channels of each position, with g = dy·weight and the normalized x̂.
   void add_sums(const Arguments& call, std::int64_t n) {
     const MomentRows of = moments(call.saved, n);
     double* sum_g = scratch_.data();
@@ -114,7 +114,7 @@ class ChannelNormKernel final : public Kernel {
     }
   }
 
-  /// dx = (g − Σg/C − x̂·Σ(g·x̂)/C) ÷ deviation
+  /// Computes dx = (g − Σg/C − x̂·Σ(g·x̂)/C) ÷ deviation.
   void backward_input(const Arguments& call, std::int64_t n) const {
     const MomentRows of = moments(call.saved, n);
     const double* sum_g = scratch_.data();
@@ -142,8 +142,8 @@ class ChannelNormKernel final : public Kernel {
   double epsilon_;
   Shape in_;
   std::int64_t positions_;
-  std::vector<double> scratch_;    ///< two rows of a sample's positions
-  std::vector<double> gradients_;  ///< of weights, then of biases
+  std::vector<double> scratch_;    ///< two rows, each of one value per position
+  std::vector<double> gradients_;  ///< those of weights, then those of biases
 };
 
 }  // namespace

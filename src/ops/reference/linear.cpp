@@ -10,7 +10,7 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Y = activation(X·Wᵀ + b) with X: batch × features, W: out × features.
+/// Computes Y = activation(X·Wᵀ + b) with X: batch × features, W: out × features.
 template <typename T>
 class LinearKernel final : public Kernel {
  public:

@@ -10,10 +10,10 @@
 #include "lockstep/ops/ops.hpp"
 #include "ops/reference/sums.hpp"
 
-/// What the losses' kernels have in common.
+/// Helpers for the kernels of losses.
 namespace lockstep::ops::reference {
 
-/// Of a loss that reads its inputs again in backward.
+/// Returns the traits of a loss that reads its inputs again in backward.
 inline Traits loss_traits(std::span<const Format> in, Bytes saved = {}) {
   return {.inputs = {in.begin(), in.end()},
           .output = Format::plain({1, 3, 1, 1}, DType::float64),
@@ -21,29 +21,29 @@ inline Traits loss_traits(std::span<const Format> in, Bytes saved = {}) {
           .backward_reads_output = false};
 }
 
-/// As `make_for`, for kernels that are made of all their inputs.
+/// Like `make_for`, for kernels whose constructors take all inputs.
 template <template <typename> typename Implementation, typename Kind>
 std::unique_ptr<Kernel> make_loss_for(std::span<const Format> in, const Kind& loss) {
   if (in[0].dtype == DType::float32) return std::make_unique<Implementation<float>>(in, loss);
   return std::make_unique<Implementation<double>>(in, loss);
 }
 
-/// What weighs nothing gives nothing, even if it is not a number.
+/// A value with scale zero contributes zero, even if it is a NaN.
 template <typename T>
 T scaled(T scale, T value) {
   return scale == T{0} ? T{0} : scale * value;
 }
 
-/// What all gradients of a call are multiplied by.
+/// Returns the factor of all gradients of a call.
 inline double factor_of(const Arguments& call) { return *static_cast<const double*>(call.output_gradient); }
 
-/// The third input, or null where there is none.
+/// Returns the third input, or null if there is none.
 template <typename T>
 const T* weights_of(const Arguments& call) {
   return call.inputs.size() < 3 ? nullptr : static_cast<const T*>(call.inputs[2]);
 }
 
-/// Their sum, or how many there would be.
+/// Returns the sum of the weights, or their number if there is no input of weights.
 template <typename T>
 double total_weight(const Arguments& call, std::int64_t count) {
   if (call.inputs.size() < 3) return static_cast<double>(count);

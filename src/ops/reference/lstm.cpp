@@ -12,9 +12,9 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Works on copies in which a step's samples lie together, T×N×features, one direction after the other.
-/// Saved of each direction: gates, T×N×4·hidden, and cells, T×N×hidden. What lies beyond a sample's length is zero
-/// where it is read.
+/// Works on copies in which a step's samples are contiguous, T×N×features, one direction after the other. Saved for
+/// each direction are the gates, T×N×4·hidden, and the cells, T×N×hidden. Elements beyond a sample's length are zero
+/// wherever they are read.
 template <typename T>
 class LstmKernel final : public Kernel {
  public:
@@ -60,7 +60,7 @@ class LstmKernel final : public Kernel {
   static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
   [[nodiscard]] std::int64_t steps() const { return in_.width; }
   [[nodiscard]] std::int64_t rows() const { return in_.width * in_.batch; }
-  /// The step that is k-th in a direction.
+  /// Returns the step that is the k-th in a direction.
   [[nodiscard]] std::int64_t step(std::int64_t direction, std::int64_t k) const {
     return direction == 0 ? k : steps() - 1 - k;
   }
@@ -80,7 +80,7 @@ class LstmKernel final : public Kernel {
     return by_row(parameter(call, direction, 1), 4 * hidden_, hidden_);
   }
 
-  /// N×all×T, of which `count` features from `first` on, to T×N×count.
+  /// Copies `count` features from `first` on of an N×all×T array to T×N×count.
   void gather(const T* from, std::int64_t all, std::int64_t first, std::int64_t count, T* to) const {
     for (std::int64_t n = 0; n < in_.batch; ++n) {
       for (std::int64_t t = 0; t < steps(); ++t) {
@@ -91,7 +91,7 @@ class LstmKernel final : public Kernel {
     }
   }
 
-  /// The other way round.
+  /// Copies in the other direction.
   void scatter(const T* from, std::int64_t all, std::int64_t first, std::int64_t count, T* to) const {
     for (std::int64_t n = 0; n < in_.batch; ++n) {
       for (std::int64_t c = 0; c < count; ++c) {
@@ -131,7 +131,7 @@ class LstmKernel final : public Kernel {
     }
   }
 
-  /// @param gates  the sums but for what comes from the step before
+  /// @param gates  the sums without the terms from the step before
   void through_time(const Arguments& call, std::int64_t d, T* gates, T* cells) {
     for (std::int64_t k = 0; k < steps(); ++k) {
       const std::int64_t row = step(d, k) * in_.batch;
@@ -154,7 +154,7 @@ class LstmKernel final : public Kernel {
     }
   }
 
-  /// Writes the sums' gradients to `scratch_`, T×N×4·hidden.
+  /// Writes the gradients of the sums to `scratch_`, T×N×4·hidden.
   void back_through_time(const Arguments& call, std::int64_t d) {
     const T* gates = static_cast<const T*>(call.saved) + 5 * d * rows() * hidden_;
     const T* cells = gates + 4 * rows() * hidden_;
@@ -187,7 +187,8 @@ class LstmKernel final : public Kernel {
     std::fill_n(gradient(0), 4 * hidden_ * in_.channels, T{0});
     gemm_.add_product(d_gates.transposed(), by_row<const T>(xs_.data(), rows(), in_.channels),
                       by_row(gradient(0), 4 * hidden_, in_.channels));
-    // A step's gradients meet the states of the step before it, which is the one above or below.
+    // The gradients of a step are multiplied by the states of the step before it, which is one row of samples above or
+    // below.
     const std::int64_t pairs = rows() - in_.batch;
     const std::int64_t shift = in_.batch * hidden_;
     const T* of_gates = scratch_.data() + (d == 0 ? 4 * shift : 0);
@@ -209,11 +210,11 @@ class LstmKernel final : public Kernel {
   std::vector<std::int32_t> lengths_;
   std::vector<T> xs_;
   std::vector<T> dxs_;
-  std::vector<T> states_;  ///< of the direction at hand, as the following
+  std::vector<T> states_;  ///< like the following, for the current direction
   std::vector<T> d_states_;
   std::vector<T> d_cells_;
-  std::vector<T> zeros_;    ///< a cell before the first
-  std::vector<T> scratch_;  ///< gates and cells where none are saved, gates' gradients in backward
+  std::vector<T> zeros_;    ///< the cell before the first step
+  std::vector<T> scratch_;  ///< gates and cells if none are saved; gradients of the gates in backward
   std::vector<double> sums_;
   Gemm<T> gemm_;
 };

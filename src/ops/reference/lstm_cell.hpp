@@ -11,7 +11,8 @@ T sigmoid_of(T x) {
   return T{1} / (T{1} + std::exp(-x));
 }
 
-/// The cell of one sample at one step. Pointers are to `hidden` values, those to gates to i, f, g and o, each so many.
+/// The cell of one sample at one step. Pointers are to `hidden` values; those to gates are to i, f, g and o, `hidden`
+/// values each.
 template <typename T>
 struct LstmCell {
   std::int64_t hidden;
@@ -32,8 +33,9 @@ struct LstmCell {
     }
   }
 
-  /// @param d_state  gradient of the state  @param d_cell  of the cell, from the step after; then of the cell before
-  /// @param d_gates  overwritten with those of the sums
+  /// @param d_state  gradient of the state  @param d_cell  gradient of the cell from the step after; overwritten with
+  ///        that of the cell before
+  /// @param d_gates  overwritten with the gradients of the sums
   void backward(const T* gates, const T* before, const T* cell, const T* d_state, T* d_cell, T* d_gates) const {
     for (std::int64_t j = 0; j < hidden; ++j) {
       const T i = gates[j];

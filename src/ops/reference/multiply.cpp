@@ -11,19 +11,19 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// One axis of a sample's result, or several in one, and how far apart its elements are in each factor: 0 where the
-/// factor has only one.
+/// One or several axes of a sample's result, and the distance between its elements in each factor: 0 if the factor has
+/// only one element along it.
 struct Loop {
   std::int64_t extent = 1;
   std::array<std::int64_t, 2> steps{};
 };
 
-/// The axes of a result, the innermost last; those that can be walked in one are one, so that it is long.
+/// The axes of a result, the innermost last. Axes that can be combined are one loop, so that the inner loop is long.
 using Loops = std::array<Loop, 3>;
 
 Loops loops_of(const Shape& out, std::span<const Format> in) {
   Loops loops;
-  std::size_t first = loops.size();  // of those that there are
+  std::size_t first = loops.size();  // index of the first loop that is used
   std::array<std::int64_t, 2> strides{1, 1};
   for (std::size_t k = loops.size(); k-- > 0;) {
     Loop loop{.extent = sample_extents(out)[k]};
@@ -114,7 +114,8 @@ class MultiplyKernel final : public Kernel {
       sums[i] += static_cast<double>(dy[i]) * static_cast<double>(factor[i * step]);
   }
 
-  /// Calls `f(first index in the result, in the first factor, in the second)` for each innermost row of a sample.
+  /// Calls `f(first index in the result, in the first factor, in the second factor)` for each innermost row of a
+  /// sample.
   template <typename F>
   void for_each_row(const F& f) const {
     std::int64_t o = 0;
@@ -130,8 +131,8 @@ class MultiplyKernel final : public Kernel {
 
   Loops loops_;
   Shape out_;
-  std::array<std::int64_t, 2> counts_{};       ///< elements of a sample of each factor
-  std::array<std::vector<double>, 2> sums_{};  ///< of the gradient of one that is smaller than the result, else empty
+  std::array<std::int64_t, 2> counts_{};       ///< elements of each factor in one sample
+  std::array<std::vector<double>, 2> sums_{};  ///< of gradients of factors smaller than the result
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "lockstep/ops/ops.hpp"
 
-/// Plain loops over plain NCHW arrays, one file per family of operators.
+/// These kernels are plain loops over plain NCHW arrays. There is one file per family of operators.
 namespace lockstep::ops::reference {
 
 std::unique_ptr<Kernel> make(const Convolution& shape, std::span<const Format> in);
@@ -42,13 +42,13 @@ std::unique_ptr<Kernel> make(const Ctc& loss, std::span<const Format> in);
 
 inline std::unique_ptr<Kernel> make(const Custom& custom, std::span<const Format> in) { return custom.of->make(in); }
 
-/// The result that follows from one input.
+/// Returns the format of the result of an operator with one input.
 template <typename Kind>
 Format output_of(const Kind& op, const Format& in) {
   return Format::plain(op.signature(std::span(&in.shape, 1)).output, in.dtype);
 }
 
-/// Implementation<float> or Implementation<double>, by the dtype of the first input. @pre it is one of these
+/// Makes Implementation<float> or Implementation<double>, by the dtype of the first input. @pre it is one of these
 template <template <typename> typename Implementation, typename Kind>
 std::unique_ptr<Kernel> make_for(std::span<const Format> in, const Kind& op) {
   if (in[0].dtype == DType::float32) return std::make_unique<Implementation<float>>(in[0], op);

@@ -29,7 +29,7 @@ class ReshapeKernel final : public Kernel {
   }
 };
 
-/// Writes a result row by row, from elements that are some step apart.
+/// Writes a result row by row, from elements that are a fixed step apart.
 template <typename T>
 class Permutation {
  public:
@@ -61,7 +61,7 @@ class Permutation {
   }
 
   Shape out_;
-  Extents steps_{};  ///< between elements of the input that are neighbors in the result, axis by axis
+  Extents steps_{};  ///< for each axis: distance in the input between neighbors in the result
 };
 
 std::array<Axis, 3> inverse_of(const std::array<Axis, 3>& order) {

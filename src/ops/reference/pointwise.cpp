@@ -8,8 +8,8 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-// Each function of T: its value and its derivative, of the result where `by_output` says so, else of the argument. A
-// NaN stays a NaN, so that a loss that diverged is seen.
+// Each function of T has its value and its derivative. The derivative takes the result if `by_output`, otherwise the
+// argument. A NaN stays a NaN, so that a diverged loss is visible.
 
 template <typename T>
 struct Relu6Function {
@@ -20,7 +20,7 @@ struct Relu6Function {
 
 template <typename T>
 struct LeakyReluFunction {
-  static constexpr bool by_output = true;  // the result has the argument's sign: the slope is not negative
+  static constexpr bool by_output = true;  // the result has the argument's sign, because the slope is not negative
   T slope;
   T value(T x) const { return x > T{0} ? x : slope * x; }
   T derivative(T y) const { return y > T{0} ? T{1} : slope; }
@@ -82,7 +82,7 @@ struct GeluTanhFunction {
   static T tanh_of(T x) { return std::tanh(scale * (x + cubic * x * x * x)); }
 };
 
-/// Calls `f` with the function, once and not for each element.
+/// Calls `f` with the function, once instead of for each element.
 template <typename T, typename F>
 auto with_function(const Pointwise& op, const F& f) {
   using enum Pointwise::Kind;

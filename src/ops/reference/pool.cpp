@@ -11,7 +11,7 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// What each window has of one axis, without padding.
+/// Returns each window's range along one axis, without padding.
 std::vector<Stretch> stretches(std::int64_t windows, std::int64_t extent, std::int64_t kernel, std::int64_t stride,
                                std::int64_t padding) {
   std::vector<Stretch> result;
@@ -28,7 +28,7 @@ std::vector<Stretch> adaptive_stretches(std::int64_t windows, std::int64_t exten
   return result;
 }
 
-/// Every window is the same in all planes: some rows, some columns.
+/// The windows of a pool: the product of ranges of rows and of columns, which are the same in all planes.
 class PoolWindows {
  public:
   template <typename Kind>
@@ -42,7 +42,7 @@ class PoolWindows {
         columns_(adaptive_stretches(pool.width, in.width)) {}
 
   struct Window {
-    std::int64_t first;  ///< index of its first element
+    std::int64_t first;  ///< index of the window's first element
     std::int64_t rows;
     std::int64_t columns;
   };
@@ -116,7 +116,7 @@ class MaxPoolKernel final : public Kernel {
   Activation activation_;
 };
 
-/// Sums are taken in double: a window can be a whole image.
+/// Sums are computed in double, because a window can be a whole image.
 template <typename T>
 class AveragePoolKernel final : public Kernel {
  public:
@@ -160,7 +160,7 @@ class AveragePoolKernel final : public Kernel {
   }
 
   PoolWindows windows_;
-  std::int64_t divisor_;  ///< 0: each window's own size
+  std::int64_t divisor_;  ///< 0: each window is divided by its own size
 };
 
 }  // namespace

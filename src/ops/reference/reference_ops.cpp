@@ -27,7 +27,7 @@ class ReferenceOps final : public Ops {
     throw Error(ErrorCode::unsupported, "the reference operators know plain formats only");
   }
 
-  /// Each operator has one loop.
+  /// There are no alternatives, because each operator has one loop.
   [[nodiscard]] std::vector<Algorithms> candidates(const Operator& /*op*/,
                                                    std::span<const Format> /*inputs*/) override {
     return {};
@@ -57,7 +57,7 @@ class ReferenceOps final : public Ops {
   }
 
  private:
-  /// Whoever has other formats is told by the kernel's traits that it takes plain ones.
+  /// The kernel takes plain formats, and its traits say so to callers with other formats.
   std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
                                       const Signature& /*signature*/, DType reals) override {
     std::vector<Format> plain;

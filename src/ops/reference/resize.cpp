@@ -12,8 +12,8 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Where along one axis each element of a result comes from. In float32 whatever the values are, as in PyTorch: a
-/// product that is rounded to below a whole number takes the element before.
+/// Returns the source of each element of a result along one axis. It is computed in float32 for all dtypes, as in
+/// PyTorch: a product that is rounded to below a whole number takes the element before.
 std::vector<std::int64_t> nearest_of(std::int64_t in, std::int64_t out) {
   std::vector<std::int64_t> sources(static_cast<std::size_t>(out));
   const float scale = static_cast<float>(in) / static_cast<float>(out);
@@ -24,7 +24,7 @@ std::vector<std::int64_t> nearest_of(std::int64_t in, std::int64_t out) {
   return sources;
 }
 
-/// (1 − share)·in[first] + share·in[second].
+/// An interpolated value is (1 − share)·in[first] + share·in[second].
 template <typename T>
 struct Between {
   std::int64_t first;
@@ -95,7 +95,7 @@ class NearestKernel final : public Kernel {
   std::vector<std::int64_t> columns_;
 };
 
-/// Between rows first, which is a loop without gathers, then between columns.
+/// Interpolates between rows first, which is a loop without gathers, then between columns.
 template <typename T>
 class BilinearKernel final : public Kernel {
  public:
@@ -152,7 +152,7 @@ class BilinearKernel final : public Kernel {
   Shape out_;
   std::vector<Between<T>> rows_;
   std::vector<Between<T>> columns_;
-  std::vector<T> row_;  ///< of the input's width: what lies between two of its rows, or is to be shared by them
+  std::vector<T> row_;  ///< a row of the input's width between two input rows, or its gradient
 };
 
 }  // namespace

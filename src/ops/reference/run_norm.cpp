@@ -12,13 +12,13 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// What values are normalized by, in double: saved for backward as it is.
+/// The mean and scale by which values are normalized, in double. It is saved for backward as it is.
 struct Standardization {
   double mean;
   double inverse_deviation;
 };
 
-/// In two passes, the second over differences from the mean, so that nothing cancels.
+/// Uses two passes, the second over differences from the mean, so that there is no cancellation.
 template <typename T>
 Standardization standardization_of(const T* values, std::int64_t count, double epsilon) {
   const double mean = sum(values, count) / static_cast<double>(count);
@@ -29,7 +29,7 @@ Standardization standardization_of(const T* values, std::int64_t count, double e
   return {mean, 1 / std::sqrt(squares / static_cast<double>(count) + epsilon)};
 }
 
-/// In double between reading and writing. Saved: each run's standardization.
+/// Computes in double between reading and writing. Saved is each run's standardization.
 template <typename T>
 class RunNormKernel final : public Kernel {
  public:
@@ -121,7 +121,7 @@ class RunNormKernel final : public Kernel {
             sum_of(runs_.columns, [&](std::int64_t i) { return g(i) * normal(x[i], moments); })};
   }
 
-  /// dx = (g − Σg/m − x̂·Σ(g·x̂)/m) ÷ deviation, over m elements.
+  /// Computes dx = (g − Σg/m − x̂·Σ(g·x̂)/m) ÷ deviation, over m elements.
   void backward_input(const T* x, const T* dy, const Standardization& moments, const T* weight, const Sums& sums,
                       T* dx) const {
     const double mean_g = sums.g / static_cast<double>(runs_.length());
@@ -141,14 +141,14 @@ class RunNormKernel final : public Kernel {
     return (static_cast<double>(x) - moments.mean) * moments.inverse_deviation;
   }
 
-  /// Calls `f` with how far apart the weights of neighbors in a row are, known at compile time.
+  /// Calls `f` with the distance between the weights of neighbors in a row, known at compile time.
   template <typename F>
   void with_step(const F& f) const {
     runs_.weights_of_elements ? f(std::integral_constant<std::int64_t, 1>{})
                               : f(std::integral_constant<std::int64_t, 0>{});
   }
 
-  /// A run's weights (0) or biases (1).
+  /// Returns a run's weights (0) or biases (1).
   [[nodiscard]] const T* weights(const Arguments& call, std::size_t parameter, std::int64_t run) const {
     return static_cast<const T*>(call.parameters[parameter]) + run % runs_.of_sample * weights_of_run();
   }

@@ -8,8 +8,8 @@
 
 namespace lockstep::ops::reference {
 
-/// Runs of neighboring elements that are normalized together, so many in a sample. Each has rows, and each row its own
-/// weight; or each element has, and then there is one row.
+/// Runs of adjacent elements that are normalized together; a sample has `of_sample` runs. Each row of a run has its own
+/// weight. With `weights_of_elements` a run is one row, and each of its elements has its own weight.
 struct Runs {
   std::int64_t of_sample = 1;
   std::int64_t rows = 1;
@@ -20,7 +20,7 @@ struct Runs {
   [[nodiscard]] std::int64_t length() const { return rows * columns; }
 };
 
-/// (x − mean) ÷ √(variance + epsilon) · weight + bias of each run.
+/// Makes a kernel that computes (x − mean) ÷ √(variance + epsilon) · weight + bias of each run.
 std::unique_ptr<Kernel> make_run_norm(const Runs& runs, std::span<const Format> in);
 
 }  // namespace lockstep::ops::reference

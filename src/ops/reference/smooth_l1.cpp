@@ -12,7 +12,7 @@ template <typename T>
 struct SmoothL1At {
   static constexpr bool judges = false;
   T beta;
-  T slope;  ///< of the gradient where the loss is a parabola; 0 where there is none
+  T slope;  ///< slope of the gradient in the parabola; 0 if beta is 0
 
   explicit SmoothL1At(const SmoothL1& loss)
       : beta(static_cast<T>(loss.beta)), slope(static_cast<T>(loss.beta > 0 ? 1 / loss.beta : 0)) {}
@@ -22,7 +22,7 @@ struct SmoothL1At {
     const T distance = std::abs(x - t);
     return distance < beta ? half * slope * distance * distance : distance - half * beta;
   }
-  /// At a difference of 0 it is 0 without a parabola too. NaN stays NaN.
+  /// Without a parabola the derivative at a difference of 0 is 0, too. A NaN stays a NaN.
   [[nodiscard]] T by_prediction(T x, T t) const {
     const T difference = x - t;
     if (difference >= beta && difference > T{0}) return T{1};

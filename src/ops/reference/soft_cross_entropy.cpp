@@ -9,7 +9,7 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// Σ target · weight · −log softmax at each position. Exponentials are summed in T, the loss in double.
+/// Computes Σ target · weight · −log softmax at each position. Exponentials are summed in T, the loss in double.
 template <typename T>
 class SoftCrossEntropyKernel final : public Kernel {
  public:
@@ -56,7 +56,7 @@ class SoftCrossEntropyKernel final : public Kernel {
  private:
   [[nodiscard]] double weight() const { return static_cast<double>(logits_.batch * positions_); }
 
-  /// What a class's −log softmax is multiplied by.
+  /// Returns the factor of a class's −log softmax.
   [[nodiscard]] double share(const Scores<T>& targets, std::int64_t c) const {
     return shares_.own(c) * static_cast<double>(targets[c]) + static_cast<double>(shares_.spread(c));
   }

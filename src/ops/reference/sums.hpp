@@ -5,7 +5,7 @@
 
 namespace lockstep::ops::reference {
 
-/// Sums of `term(i)` for i < count in double, several side by side, so that they can be made in vectors.
+/// Sums `term(i)` for i < count in double, as several partial sums, so that the loop is vectorized.
 template <typename Term>
 double sum_of(std::int64_t count, const Term& term) {
   constexpr std::int64_t lanes = 8;

@@ -11,7 +11,7 @@ namespace lockstep::ops::reference {
 
 namespace {
 
-/// The convolution that leads from the result to the input, backwards: one group of one image at a time.
+/// Computes the backward pass of the convolution that maps the result to the input, one group of one image at a time.
 template <typename T>
 class TransposedConvolutionKernel final : public Kernel {
  public:

@@ -11,13 +11,13 @@
 
 namespace lockstep::ops::reference {
 
-/// The windows of one image as a matrix ("im2col"): row (channel, ky, kx) holds what that weight meets at every
-/// position of the window, zero where it meets padding.
+/// The windows of one image as a matrix ("im2col"): row (channel, ky, kx) holds the elements that this weight is
+/// multiplied by at every position of the window, and zeros for padding.
 template <typename T>
 class Unrolled {
  public:
-  /// @param image      its channels, height and width
-  /// @param positions  of windows: height and width. Those that are beyond an image's end meet padding only
+  /// @param image      channels, height and width of the image
+  /// @param positions  number of window positions: height and width. Those beyond the image's end cover padding only
   Unrolled(const Shape& image, const Shape& positions, const Windows& windows)
       : image_(image),
         height_(positions.height),
@@ -30,7 +30,7 @@ class Unrolled {
   [[nodiscard]] std::int64_t image_size() const { return image_.channels * image_.height * image_.width; }
 
   [[nodiscard]] Matrix<const T> matrix() const { return {elements_.data(), rows(), columns(), columns()}; }
-  /// All zeros, to be added to.
+  /// Zeros the matrix and returns it, so that a product can be added.
   Matrix<T> cleared() {
     std::fill(elements_.begin(), elements_.end(), T{0});
     return {elements_.data(), rows(), columns(), columns()};
@@ -41,7 +41,7 @@ class Unrolled {
     visit([&](std::int64_t unrolled, std::int64_t pixel) { elements[unrolled] = image[pixel]; });
   }
 
-  /// Overwrites each pixel with the sum of the elements that come from it.
+  /// Overwrites each pixel with the sum of the matrix elements that come from it.
   void roll(T* image) const {
     const T* elements = elements_.data();
     std::fill_n(image, image_size(), T{0});
@@ -49,7 +49,7 @@ class Unrolled {
   }
 
  private:
-  /// Positions o whose pixel o·stride + shift lies inside the image, along one axis.
+  /// The range of positions o whose pixel o·stride + shift is inside the image, along one axis.
   struct Range {
     std::int64_t begin;
     std::int64_t end;
@@ -61,7 +61,7 @@ class Unrolled {
     return {begin, std::min(end, positions), shift};
   }
 
-  /// Calls `f(index in the matrix, index in the image)` for every pair that padding does not cut off.
+  /// Calls `f(index in the matrix, index in the image)` for every pair that is not padding.
   template <typename F>
   void visit(const F& f) const {
     const auto& [kernel, stride, padding, dilation] = shape_;
@@ -86,7 +86,7 @@ class Unrolled {
   std::vector<T> elements_;
 };
 
-/// Matrix number `index` of equal ones that lie one behind the other.
+/// Returns matrix number `index` of consecutive matrices of equal size.
 template <typename U>
 Matrix<U> matrix_at(U* all, std::int64_t index, std::int64_t rows, std::int64_t columns) {
   return {all + index * rows * columns, rows, columns, columns};
@@ -109,7 +109,7 @@ void add_to_channels(T* images, const Shape& shape, const T* bias) {
   }
 }
 
-/// Overwrites `sums` with those of each channel over all images, in double.
+/// Overwrites `sums` with each channel's sum over all images, computed in double.
 template <typename T>
 void sum_channels(const T* images, const Shape& shape, T* sums) {
   const std::int64_t positions = shape.height * shape.width;

@@ -20,7 +20,7 @@
 namespace lockstep::comm_bench {
 namespace {
 
-/// Reduces rightly, writes its name down, and may then do harm or take its time.
+/// Reduces correctly, records its name, and may then cause an error or a delay.
 class Scripted : public Contender {
  public:
   using Then = std::function<void(const Collective&, int call)>;
@@ -121,7 +121,7 @@ TEST_F(Measure, CountsFromTheCommonStartAndNotFromARanksOwn) {
   EXPECT_EQ(starts.size(), 3U);
 }
 
-/// One rank that finds another clock elsewhere.
+/// One rank that finds a different clock on the other machine.
 class RanksOfTwoMachines : public Ranks {
  public:
   [[nodiscard]] int size() const override { return 2; }

@@ -96,7 +96,7 @@ PredictionQuestion question(int nodes, int ranks_per_node) {
                         .prices = {.messages = messages, .shared_memory = {5e-7, 1e-10, 1e-10}}}};
 }
 
-/// What is printed is what a program on that cluster would choose.
+/// The printed choice is the one that a program on that cluster would make.
 TEST(Prediction, MarksWhatAutoWouldChoose) {
   for (const std::int64_t bytes : {4, 1 << 20, 100 << 20}) {
     PredictionQuestion q = question(128, 8);

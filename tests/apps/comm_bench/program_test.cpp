@@ -37,7 +37,7 @@ class CommBench : public testing::Test {
       std::filesystem::temp_directory_path() / ("lockstep-comm-bench-" + std::to_string(getpid()));
 };
 
-/// Checks a result on its own terms; `factor` is bus ÷ algorithm bandwidth.
+/// Checks that a result is consistent; `factor` is bus ÷ algorithm bandwidth.
 void expect_sound(const nlohmann::json& r, const std::string& op, int ranks, double factor) {
   EXPECT_EQ(r.at("op"), op);
   EXPECT_EQ(r.at("ranks"), ranks);

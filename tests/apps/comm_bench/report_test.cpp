@@ -31,7 +31,7 @@ TEST(Report, ALineShowsTimesAndBandwidths) {
   EXPECT_EQ(line.substr(line.size() - 4), " ok\n");
 }
 
-/// Rows stand below their headings, too.
+/// Rows are also aligned with their headings.
 TEST(Report, LinesFitEightyColumns) {
   Measurement m = measurement(0);
   m.algorithm = "hierarchical-recursive-doubling";

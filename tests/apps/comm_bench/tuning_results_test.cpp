@@ -32,7 +32,7 @@ TEST(Settings, OfALargeBufferAllRunDifferently) {
 }
 
 TEST(Settings, BeyondTheNumberOfBlocksAreLeftOut) {
-  // With 4 ranks a block is 4 segments: two blocks of 32 KiB segments, one of any longer ones.
+  // With 4 ranks a block is 4 segments, so there are two blocks of 32 KiB segments, and one of any longer segments.
   const auto settings = settings_of(CollectiveKind::all_reduce, {Algorithm::ring}, shape, {200 << 10});
   EXPECT_EQ(settings, (std::vector<Choice>{ring, {Algorithm::ring, {32 << 10}, 2}}));
 }

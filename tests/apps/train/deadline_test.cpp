@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --timeout holds from the start of MPI to its end: a rank that does not come ends the run, and is named with what for.
+// --timeout applies from the start of MPI to its end. A rank that does not answer ends the run and is named, together
+// with the operation that waited for it.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -17,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// A command line for two ranks, and another for rank 1; killed if it has not ended by itself.
+/// Runs two ranks with one command line and rank 1 with another; kills the job if it does not end by itself.
 ProgramResult run_with_odd_rank(const std::string& most, const std::string& odd) {
   const std::string train = std::string(" -np 1 ") + LOCKSTEP_TRAIN + ' ';
   return testing_support::run_program("timeout -s KILL 60 " + std::string(LOCKSTEP_MPIEXEC) + train + most + " :" +
@@ -58,7 +59,7 @@ std::map<std::string, std::string> environment_of(pid_t process) {
   return environment;
 }
 
-/// The process that is rank 1, as soon as there is one.
+/// Returns the process that is rank 1, as soon as there is one.
 pid_t second_rank(const std::string& marker) {
   pid_t found = 0;
   testing_support::becomes_true(10s, [&] {
@@ -73,7 +74,7 @@ pid_t second_rank(const std::string& marker) {
 
 class ARankThatIsStopped : public testing::TestWithParam<int> {};
 
-/// In the start of MPI, later in that of the run, and in training.
+/// The rank is stopped while MPI starts, later in the start of the run, or in training.
 TEST_P(ARankThatIsStopped, EndsTheRunAndIsNamed) {
   const SmallDigits digits;
   const std::string output = digits.path("output.txt");

@@ -18,7 +18,7 @@ TEST(Failure, BatchLargerThanTheDataSet) {
 
 TEST(Failure, GradientsThatAreNotFiniteNameTheStepAndEveryRankWhoseOwnTheyWere) {
   const SmallDigits digits;
-  // The first update takes every weight beyond float32.
+  // The first update makes every weight too large for float32.
   const auto result = run_train(2, digits.arguments() + " --batch 16 --lr 1e38 --weight-decay 1e38 --epochs 3");
   expect_refused(
       result, 1,
@@ -37,7 +37,7 @@ TEST(Failure, OutputThatCannotBeWrittenIsKnownBeforeTraining) {
   }
 }
 
-/// Two ranks with one command line, and a third with another.
+/// Runs two ranks with one command line, and a third with another.
 ProgramResult run_unequal(const std::string& most, const std::string& odd) {
   const auto command = [](const std::string& arguments) { return LOCKSTEP_TRAIN + arguments; };
   return testing_support::run_program(std::string(LOCKSTEP_MPIEXEC) + " -np 2 " + command(most) + " : -np 1 " +

@@ -109,7 +109,7 @@ TEST(InputFiles, OneLabelFarFromTheOthersIsTakenForDamage) {
                            " has a label 255 (first of image 17), which makes 256 classes, but only 11 of them"});
 }
 
-/// Two ranks, each with files of its own.
+/// Trains on two ranks, each with its own files.
 testing_support::ProgramResult train_with(const SmallDigits& one, const SmallDigits& other) {
   return testing_support::run_program(train_command(1, one.arguments() + " --steps 1 --batch 8") + " : -np 1 " +
                                       LOCKSTEP_TRAIN + other.arguments() + " --steps 1 --batch 8 2>&1");
@@ -153,8 +153,8 @@ TEST(InputFiles, CifarIsTrainedOn) {
       << result.output;
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take terabytes of addresses
-/// One process with so many kilobytes of addresses.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose address spaces are terabytes
+/// Runs one process with a limited address space, in kilobytes.
 ProgramResult train_within(int kilobytes, const std::string& arguments) {
   return testing_support::run_program("ulimit -v " + std::to_string(kilobytes) + "; " + LOCKSTEP_TRAIN + arguments +
                                       " 2>&1");
@@ -170,7 +170,7 @@ TEST(Memory, ThatABatchLacksIsSaidWithWhatAskedForIt) {
 TEST(Memory, ThatAFileLacksIsSaidWithItsName) {
   const SmallDigits digits;
   data::write_plain(digits.file("train-images-idx3-ubyte"), data::idx_bytes({1'000'000'000, 8, 8}, ""));
-  std::filesystem::resize_file(digits.file("train-images-idx3-ubyte"), 16 + 64'000'000'000);  // all but its head a hole
+  std::filesystem::resize_file(digits.file("train-images-idx3-ubyte"), 16 + 64'000'000'000);  // data are a hole
   const auto result = train_within(1'000'000, digits.arguments() + " --steps 1 --threads 1");
   expect_refused(result, 1,
                  {digits.path("train-images-idx3-ubyte") +

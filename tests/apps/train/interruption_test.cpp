@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that is cut short. mpiexec is told to let the other ranks live when one dies, so that what ends them is train.
+// Tests a run that is interrupted. mpiexec is told to keep the other ranks alive when one dies, so that train itself
+// ends them.
 #include <csignal>
 #include <optional>
 
@@ -17,11 +18,11 @@ using testing_support::BackgroundJob;
 using testing_support::becomes_true;
 using testing_support::processes;
 
-/// Ranks that would train for hours; the metrics file's name marks their processes.
+/// Ranks that would train for hours; the name of the metrics file marks their processes.
 class Interruption : public testing::Test {
  protected:
-  /// @param launcher  and its arguments, or nothing
-  /// @param data  options that choose it; none: a few images, so that an epoch takes milliseconds
+  /// @param launcher  the launcher and its arguments, or nothing
+  /// @param data  options that choose the data; none: a few images, so that an epoch takes milliseconds
   void start(const std::string& launcher, std::size_t ranks, const std::string& data = {}) {
     job_.emplace(launcher + LOCKSTEP_TRAIN + (data.empty() ? digits_.arguments() : data) +
                      " --batch 12 --epochs 10000000 --log-every 1 --metrics " + metrics_,
@@ -35,7 +36,7 @@ class Interruption : public testing::Test {
     if (flag.empty()) LOCKSTEP_SKIP(mpi) << LOCKSTEP_MPIEXEC << " lets no rank outlive another";
     start(LOCKSTEP_MPIEXEC + flag + " -np 3 ", 3);
   }
-  /// Kills a rank; the others must say which one has gone, end, and be no more than they were.
+  /// Kills a rank. The others must name it and end, and no process may remain.
   void expect_to_be_named(int rank) {
     const std::vector<pid_t> ranks = alive();
     kill(ranks.at(static_cast<std::size_t>(rank)), SIGKILL);
@@ -46,7 +47,7 @@ class Interruption : public testing::Test {
     EXPECT_EQ(occurrences(output(), "train: rank " + std::to_string(rank) + ' '), 0) << output();
   }
 
-  /// The processes of train, by rank as they were started.
+  /// Returns the processes of train, by rank, which is the order of their start.
   [[nodiscard]] std::vector<pid_t> alive() const {
     std::vector<pid_t> pids = processes(LOCKSTEP_TRAIN, metrics_);
     std::sort(pids.begin(), pids.end());
@@ -80,7 +81,7 @@ void expect_stopped(const std::string& output, const std::filesystem::path& metr
   EXPECT_EQ(occurrences(output, " waiting for gradients"), 1) << output;
   EXPECT_EQ(occurrences(output, "lockstep:"), 0) << "everything was closed\n" << output;
   EXPECT_TRUE(data::read_all(metrics).ends_with('\n'));
-  const auto end = read_metrics(metrics).back();  // each line is parsed
+  const auto end = read_metrics(metrics).back();  // reading parses each line
   EXPECT_EQ(end.at("event"), "end");
   EXPECT_EQ(end.at("outcome"), "stopped");
   EXPECT_EQ(end.at("signal"), signal);
@@ -110,8 +111,8 @@ TEST_F(Interruption, ASignalToOneRankStopsAll) {
   expect_stopped(output(), metrics(), "SIGUSR1");
 }
 
-/// Open MPI sends the ranks SIGTERM after the time-out, kills them after another, and returns 1 whatever they do.
-/// Meanwhile it forwards nothing, so that a rank that prints more than a terminal holds waits for it.
+/// Open MPI sends the ranks SIGTERM after the time-out, kills them after another, and returns 1 in any case. Meanwhile
+/// it forwards no output, so a rank that prints more than a terminal buffers must wait.
 TEST_F(Interruption, CtrlCOnTheLauncherStillGetsASummary) {
   if (!testing_support::is_open_mpi(LOCKSTEP_MPIEXEC))
     LOCKSTEP_SKIP(mpi) << "each launcher treats Ctrl-C in its own way";

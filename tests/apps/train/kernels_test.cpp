@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --kernels: what is measured once is in a file, and all ranks compute by it.
+// Tests --kernels: measured choices are stored in a file, and all ranks use them.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -20,7 +20,7 @@ std::string contents(const std::string& path) {
 
 using testing_support::in_one_line;
 
-/// The word that follows these in the output, wherever its lines are broken.
+/// Returns the word after these words in the output, wherever its lines are broken.
 std::string word_after(const std::string& words, const std::string& output) {
   const std::string line = in_one_line(output);
   const std::size_t at = line.find(words);
@@ -58,7 +58,7 @@ TEST_F(KernelsOfTheProgram, AreMeasuredOnceAndTheSameOnAnyRanks) {
   for (const char* what : {"hash ", "weights sha256 "})
     EXPECT_EQ(word_after(what, alone.output), word_after(what, first.output)) << what;
 
-  // Without shards a rank's part is another leaf.
+  // Without shards a rank's part is a leaf of another size.
   const auto ranks = run_train(2, with_file(""));
   EXPECT_EQ(occurrences(in_one_line(ranks.output), "1 operators (0 known, 1 measured"), 1) << ranks.output;
   EXPECT_NE(contents(file_).find("\n12 "), std::string::npos) << contents(file_);
@@ -66,7 +66,7 @@ TEST_F(KernelsOfTheProgram, AreMeasuredOnceAndTheSameOnAnyRanks) {
   EXPECT_NE(contents(file_), written);
 }
 
-/// The file's word for the forward pass of the shard's convolution, exchanged for the other one.
+/// Exchanges the algorithm in the file for the forward pass of the shard's convolution.
 bool turn_forward(std::string& text) {
   const std::size_t word = text.find("\n6 ") + 3;
   const bool is_direct = text.compare(word, 6, "direct") == 0;

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-/// Apart from `train_program.hpp`, since this takes longer to compile than most tests that start train.
+/// This is separate from `train_program.hpp`, because it takes longer to compile than most tests that run train.
 namespace lockstep::train {
 
-/// The lines of a metrics file.
+/// Returns the lines of a metrics file.
 inline std::vector<nlohmann::json> read_metrics(const std::filesystem::path& path) {
   std::vector<nlohmann::json> events;
   std::ifstream file(path);

@@ -21,7 +21,7 @@ std::vector<nlohmann::json> of_kind(const std::vector<nlohmann::json>& events, c
   return found;
 }
 
-/// Two epochs of six steps, reported every second step.
+/// Trains two epochs of six steps, with a report every second step.
 class Metrics : public testing::Test {
  protected:
   void SetUp() override {
@@ -89,7 +89,7 @@ TEST_F(Metrics, EpochsHoldLossesAccuracyAndSpeed) {
   }
 }
 
-/// What steps say of speed is of all ranks, too: the time of their windows fits into the epoch's.
+/// The speed in a step's event is that of all ranks, so the time of its steps fits into the epoch's.
 TEST_F(Metrics, StepsTakeNoLongerThanTheirEpoch) {
   const auto steps = of_kind(events_, "step");
   for (const auto& epoch : of_kind(events_, "epoch")) {

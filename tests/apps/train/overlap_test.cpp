@@ -19,7 +19,7 @@ struct Event {
   [[nodiscard]] bool is_bucket() const { return track == "communication" && name.starts_with("bucket "); }
 };
 
-/// The spans of each rank, in the order in which they were recorded.
+/// Returns the spans of each rank in the order in which they were recorded.
 std::map<int, std::vector<Event>> read_trace(const std::filesystem::path& path) {
   const auto trace = nlohmann::json::parse(data::read_all(path));
   std::map<std::pair<int, int>, std::string> tracks;
@@ -44,7 +44,8 @@ struct Step {
   double backward_end_us = 0;
 };
 
-/// A step's backward lasts from the first span "backward …" after a forward to the last before the next forward.
+/// A step's backward pass lasts from the first span "backward …" after a forward to the last one before the next
+/// forward.
 std::vector<Step> steps_of(const std::vector<Event>& events) {
   std::vector<Step> steps;
   bool open = false;
@@ -65,8 +66,8 @@ bool has_bucket_within(const std::vector<Event>& events, const Step& step) {
   });
 }
 
-// Without overlap no bucket ever completes before backward ends. With it most do, but how many depends on whether the
-// two ranks have the processors at the same time; so one step of twenty is enough as proof, and robust.
+// Without overlap no bucket completes before backward ends. With it most do, but their number depends on whether the
+// two ranks have the processors at the same time. So one step of twenty suffices as proof, which makes the test robust.
 TEST(Overlap, ABucketIsReducedWhileBackwardGoesOn) {
   const data::TemporaryDirectory directory;
   const auto path = directory.path() / "trace.json";
@@ -85,7 +86,7 @@ TEST(Overlap, ABucketIsReducedWhileBackwardGoesOn) {
   }
 }
 
-/// By which algorithms the buckets of a short run on two ranks of one node were summed.
+/// Returns the algorithms that reduced the buckets of a short run on two ranks of one node.
 std::set<std::string> algorithms_of_buckets(const std::string& arguments) {
   const data::TemporaryDirectory directory;
   const auto path = directory.path() / "trace.json";

@@ -11,7 +11,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Runs, and returns the last epoch's event. @param digits  lends its folder for the metrics
+/// Trains and returns the last epoch's event. @param digits  provides its folder for the metrics
 nlohmann::json last_epoch(const SmallDigits& digits, int ranks, const std::string& arguments) {
   const std::string path = digits.path("metrics.json");
   const auto result = run_train(ranks, arguments + " --metrics " + path);
@@ -40,7 +40,7 @@ TEST(Run, WithoutATerminalThereAreOnlyPlainLines) {
   EXPECT_EQ(result.output.find_first_of("\r\x1b"), std::string::npos) << result.output;
 }
 
-/// After 30 steps about half of the test images are classified correctly; a tenth is guessed.
+/// After 30 steps about half of the test images are classified correctly; guessing gives a tenth.
 TEST(Run, LeNetLearnsDrawnDigitsAtAnyNumberOfRanks) {
   const SmallDigits digits;
   const auto accuracy = [&](int ranks, const std::string& rate) {
@@ -56,7 +56,7 @@ TEST(Run, ResNet20TakesDrawnColorImages) {
   EXPECT_GT(epoch.at("train_loss").get<double>(), 0);
 }
 
-/// What losses are divided by is summed over the ranks, each of which has other targets.
+/// The normalizers of the losses are summed over the ranks, each of which has different targets.
 TEST(Run, ADetectorsLossesAreTheSameOnTwoRanks) {
   const SmallDigits digits;
   const std::string arguments = "--model detector --dataset synthetic-boxes --sync-bn --batch 9 --steps 2";
@@ -72,7 +72,7 @@ TEST(Run, AloneNeedsNoLauncher) {
   EXPECT_EQ(result.output.find("1 rank on 1 node\n"), 0U) << result.output;
 }
 
-/// With gradients in 16 bits on the wire, too.
+/// The options include 16-bit gradients on the wire.
 TEST(Run, OwnedPartsOfTheUpdateTakeLessMemory) {
   const SmallDigits digits;
   const auto bytes = [&](const std::string& arguments) {
@@ -118,7 +118,7 @@ TEST(Run, HeaderConfirmsWhatWasAskedFor) {
       << without.output;
 }
 
-/// The number of steps of the warm-up, as the header says it.
+/// The header shows the number of steps of the warm-up.
 TEST(Run, WarmUpDoesNotDependOnTheLengthOfTheRun) {
   const SmallDigits digits;
   const auto expect_warmup = [&](const std::string& arguments, const std::string& text) {
@@ -126,7 +126,7 @@ TEST(Run, WarmUpDoesNotDependOnTheLengthOfTheRun) {
     ASSERT_EQ(result.exit_code, 0) << result.output;
     EXPECT_EQ(occurrences(result.output, "\nlearning rate 0.05" + text + "\n"), 1) << arguments << result.output;
   };
-  // 24 steps an epoch; lenet's warm-up is 0.15 of one.
+  // An epoch has 24 steps; lenet's warm-up is 0.15 epochs.
   expect_warmup("--epochs 1", " after a linear warm-up over 3 steps, then cosine decay to 0 at step 24");
   expect_warmup("--epochs 4", " after a linear warm-up over 3 steps, then cosine decay to 0 at step 96");
   expect_warmup("--epochs 2 --warmup 1.5", " after a linear warm-up over 36 steps, then cosine decay to 0 at step 48");
@@ -165,7 +165,7 @@ TEST(Run, AModelThatCannotTakeTheDataIsRefusedWithTheOnesThatCan) {
       {"--model detector cannot be trained on --dataset synthetic-digits; use --model lenet, mobilenet-v2, "});
 }
 
-/// A FIFO that nobody writes to: the ranks wait for data as long as the test wants.
+/// Nothing writes to the FIFO, so the ranks wait for data as long as the test wants.
 TEST(Run, ShowsWhatItWaitsForWithinFiveSeconds) {
   const SmallDigits digits;
   std::filesystem::remove(digits.file("t10k-labels-idx1-ubyte"));
@@ -198,7 +198,7 @@ TEST(Run, InFloat64OnTheReferenceRanksDoNotMatter) {
   const SmallDigits digits;
   const std::string arguments = digits.arguments() + " --precision float64 --batch 20 --epochs 1";
   const auto alone = last_epoch(digits, 1, arguments);
-  for (const int ranks : {2, 3}) {  // 3 ranks have 10 or 11 of the 32 test images: each must count once all the same
+  for (const int ranks : {2, 3}) {  // 3 ranks have 10 or 11 of the 32 test images; each must count once
     const auto together = last_epoch(digits, ranks, arguments);
     for (const char* loss : {"train_loss", "val_loss"}) {
       EXPECT_NEAR(together.at(loss).get<double>() / alone.at(loss).get<double>(), 1, 1e-12) << ranks << ' ' << loss;
@@ -260,7 +260,7 @@ TEST(Run, EveryAlgorithmGivesTheSameLossButForRounding) {
   for (const auto& [algorithm, loss] : losses) EXPECT_NEAR(loss / losses.at("ring"), 1, 1e-4) << algorithm;
 }
 
-/// Who moves the messages does not change what is added, nor in which order.
+/// A progress thread does not change which gradients are reduced, nor in which order.
 TEST(Run, AProgressThreadGivesTheSameLossToTheLastBit) {
   const SmallDigits digits;
   const std::string arguments =

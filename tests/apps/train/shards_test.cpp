@@ -13,7 +13,7 @@ std::string last_line(const std::string& text) {
   return text.substr(text.rfind('\n', end - 1) + 1, end - text.rfind('\n', end - 1) - 1);
 }
 
-/// Trains and returns the weights' digest, which the last line and the metrics must agree on.
+/// Trains and returns the weights' digest, which must be the same in the last line and in the metrics.
 std::string digest(const SmallDigits& digits, int ranks, const std::string& arguments) {
   const std::string path = digits.path("metrics.json");
   std::filesystem::remove(path);
@@ -36,7 +36,7 @@ TEST(Checksum, IsSha256OfTheElements) {
   for (const TensorSlot& slot : layout.tensors())
     for (std::int64_t i = 0; i < slot.count.value; ++i)
       flat[static_cast<std::size_t>(slot.offset.value + i)] = static_cast<std::uint8_t>(text[next++]);
-  // FIPS 180-4's example.
+  // This is the example of FIPS 180-4.
   EXPECT_EQ(sha256(layout, {flat.data(), layout.count(), DType::uint8}),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }

@@ -10,7 +10,7 @@
 #include "data/idx_files.hpp"
 #include "support/run_program.hpp"
 
-/// `train` as its user meets it: a command under mpiexec.
+/// Runs `train` as a user does: a command under mpiexec.
 namespace lockstep::train {
 
 using testing_support::occurrences;
@@ -25,14 +25,14 @@ inline ProgramResult run_train(int ranks, const std::string& arguments) {
   return testing_support::run_program(train_command(ranks, arguments) + " 2>&1");
 }
 
-/// Expects one report, from one rank, that holds all these parts.
+/// Expects one report, from one rank, that contains all these parts.
 inline void expect_refused(const ProgramResult& result, int exit_code, const std::vector<std::string>& parts) {
   EXPECT_EQ(result.exit_code, exit_code) << result.output;
   EXPECT_EQ(occurrences(result.output, "train: "), 1) << result.output;
   for (const std::string& part : parts) EXPECT_EQ(occurrences(result.output, part), 1) << part << '\n' << result.output;
 }
 
-/// A folder with a few images in MNIST's format, so that a run takes a moment; the folder is removed at the end.
+/// A folder with a few images in MNIST's format, so that a run is short. The folder is removed at the end.
 class SmallDigits {
  public:
   static constexpr std::uint32_t train_size = 96;
@@ -46,7 +46,7 @@ class SmallDigits {
 
   [[nodiscard]] std::filesystem::path file(const std::string& name) const { return directory_.path() / name; }
   [[nodiscard]] std::string path(const std::string& name) const { return file(name).string(); }
-  /// Chooses these images, in the manner of a command line.
+  /// Returns the options that select these images.
   [[nodiscard]] std::string arguments() const { return " --dataset mnist --data-dir " + directory_.path().string(); }
 
   void write_images(const std::string& part, std::uint32_t count) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command lines are parsed in this process; what becomes of a mistake and of --help under mpiexec is shown by one each.
+// Command lines are parsed in this process. One test each shows the effect of a mistake and of --help under mpiexec.
 #include <algorithm>
 #include <random>
 #include <regex>
@@ -27,7 +27,7 @@ CommandLine parse(const std::string& arguments) {
   return parse_options(static_cast<int>(pointers.size()), pointers.data());
 }
 
-/// Expects a refusal that holds each of these parts once.
+/// Expects a refusal that contains each of these parts once.
 void expect_mistake(const std::string& arguments, const std::vector<std::string>& parts) {
   try {
     (void)parse(arguments);
@@ -40,7 +40,7 @@ void expect_mistake(const std::string& arguments, const std::vector<std::string>
 struct Mistake {
   std::string name;
   std::string arguments;
-  std::vector<std::string> parts;  ///< of the message
+  std::vector<std::string> parts;  ///< parts of the message
 };
 
 class UsageMistake : public testing::TestWithParam<Mistake> {};

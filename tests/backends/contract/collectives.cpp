@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each operation once, on all operands.
+// Checks each operation once, on all operands.
 #include <gtest/gtest.h>
 
 #include "backends/contract/checks.hpp"
@@ -66,7 +66,7 @@ void check_reduce_scatter(Communicator& c, const Memory& memory, DType dtype, Re
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
-/// Away from the root there is no output, or one that must stay as it is.
+/// On ranks other than the root there is no output, or one that must not change.
 void check_reduce(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, std::int64_t count, Rank root,
                   bool in_place) {
   const bool is_root = c.rank() == root;
@@ -91,7 +91,7 @@ void check_reduce(Communicator& c, const Memory& memory, DType dtype, ReduceOp o
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
-/// Every root with each placement, and every operator with each of them.
+/// Checks every root with each placement, and every operator with each placement.
 void check_reduces(Communicator& c, const Memory& memory, DType dtype, std::int64_t count) {
   int root = 0;
   for (const bool in_place : {true, false}) {

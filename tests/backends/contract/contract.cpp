@@ -39,7 +39,7 @@ void check_every_operation(Communicator& c, const Memory& memory) {
   c.barrier().wait();
 }
 
-/// Input and output lie differently to the width of a vector, and on every rank otherwise.
+/// Input and output have different alignments relative to the width of a vector, which also differ between ranks.
 void check_unaligned(Communicator& c, const Memory& memory) {
   for (const DType dtype : {DType::uint8, DType::bfloat16, DType::float32}) {
     for (const std::int64_t count : {31, 65, 1009, 9001}) {
@@ -56,7 +56,7 @@ void check_unaligned(Communicator& c, const Memory& memory) {
   }
 }
 
-/// What has no elements needs no memory.
+/// Operands without elements need no memory.
 void check_nothing(Communicator& c) {
   const MemoryKind kind = c.capabilities().host_memory ? MemoryKind::host : MemoryKind::device;
   for (const DType dtype : all_dtypes) {
@@ -76,7 +76,7 @@ void check_nothing(Communicator& c) {
   }
 }
 
-/// A rank that stalls holds the others up, before it submits and between submitting and waiting, and harms nothing.
+/// A rank that stalls before it submits, or between submitting and waiting, delays the others but causes no error.
 void check_a_rank_that_stalls(Communicator& c, const Memory& memory) {
   const auto stall = [&](int rank) {
     if (c.rank().value == rank) std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -93,7 +93,7 @@ void check_a_rank_that_stalls(Communicator& c, const Memory& memory) {
     ASSERT_EQ(values.get(i), reduced(c.size(), i, 6, ReduceOp::sum)) << label_of(c, DType::int32, values.count());
 }
 
-/// Longer than every segment and not a multiple of any.
+/// The buffers are longer than every segment and not a multiple of any.
 void check_long_buffers(Communicator& c, const Memory& memory) {
   for (const bool in_place : {true, false}) {
     check_all_reduce(c, memory, DType::float32, ReduceOp::sum, 200'003, in_place);
@@ -107,7 +107,7 @@ void check_long_buffers(Communicator& c, const Memory& memory) {
   check_long_parts(c, memory);
 }
 
-/// Many operations under way at once, waited for in another order than they were submitted in.
+/// Many operations are under way at once, and are waited for in a different order than they were submitted in.
 void check_many_at_once(Communicator& c, const Memory& memory) {
   constexpr int operations = 24;
   std::vector<Values> buffers;
@@ -132,7 +132,7 @@ void check_back_to_back(Communicator& c, const Memory& memory, int operations) {
   for (int k = 0; k < operations; ++k) check_all_reduce(c, memory, DType::int32, ReduceOp::sum, k % 40, k % 2 == 0, k);
 }
 
-/// Refused before anything is sent: the communicator goes on working.
+/// These calls are refused before anything is sent, so the communicator still works.
 void check_refusals_of_reduce_and_all_to_all(Communicator& c, const Memory& memory) {
   const auto expect_refused = [](const auto& call) {
     try {
@@ -153,7 +153,7 @@ void check_refusals_of_reduce_and_all_to_all(Communicator& c, const Memory& memo
   if (p > 1) expect_refused([&] { (void)c.all_to_all(slice(first, {0}, {p + 1}), slice(second, {0}, {p + 1})); });
   expect_refused([&] { (void)c.reduce(first, second, ReduceOp::sum, {p}); });
   expect_refused([&] { (void)c.reduce(first, second, ReduceOp::sum, {-1}); });
-  // Each rank as its own root, since elsewhere nobody looks at the output.
+  // Each rank uses itself as the root, because the output is checked only there.
   expect_refused([&] { (void)c.reduce(first, slice(second, {0}, {1}), ReduceOp::sum, c.rank()); });
   expect_refused([&] { (void)c.reduce(first, slice(whole, {1}, {2 * p}), ReduceOp::sum, c.rank()); });
 }
@@ -200,7 +200,7 @@ void check_refusals(Communicator& c, const Memory& memory) {
   check_all_reduce(c, memory, DType::float32, ReduceOp::sum, 10, true);
 }
 
-/// What an average of whole numbers has to be in a dtype.
+/// Returns the expected average of integers in a dtype.
 double average_of(DType dtype, int sum, int ranks) {
   const bool is_wide = dtype == DType::float64;
   const double quotient = is_wide ? double(sum) / ranks : double(float(sum) / float(ranks));
@@ -235,7 +235,7 @@ void check_averages(Communicator& c, const Memory& memory) {
   }
 }
 
-/// A program's own vectors, as they are.
+/// Checks vectors that belong to the program.
 void check_spans(Communicator& c) {
   if (!c.capabilities().host_memory) return;
   std::vector<double> values = {1, 2.5, -3};

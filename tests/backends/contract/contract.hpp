@@ -5,7 +5,8 @@
 
 namespace lockstep::contract {
 
-/// What every communicator must do, whatever stands behind it; the test of each back end calls this. Closes it.
+/// Checks what every communicator must do, whatever its back end; the test of each back end calls this. Closes the
+/// communicator.
 void check_all(Communicator& c, const Memory& memory = host_memory());
 
 }  // namespace lockstep::contract

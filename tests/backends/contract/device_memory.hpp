@@ -6,7 +6,7 @@
 
 namespace lockstep::contract {
 
-/// The contract's buffers in the memory of the GPU that is selected.
+/// Puts the contract's buffers into the memory of the selected GPU.
 class DeviceMemory : public Memory {
  public:
   [[nodiscard]] Allocation allocate(Bytes bytes) const override { return allocate_device(bytes); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduces of more leaves than ranks, or their refusal.
+// Checks all-reduces with more leaves than ranks, or their refusal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace lockstep::contract {
 namespace {
 
-/// A rank's sum of the leaves below a node.
+/// Returns a rank's sum of the leaves below a node.
 int sum_below(const LeafNode& node, std::int64_t element, ReduceOp op) {
   int sum = input_of(node.first, element, 7, op);
   for (int leaf = node.first + 1; leaf < node.first + node.leaves; ++leaf) {
@@ -33,7 +33,7 @@ void check_leaves(Communicator& c, const Memory& memory, DType dtype, ReduceOp o
     for (std::size_t sum = 0; sum < nodes.size(); ++sum)
       for (std::int64_t i = 0; i < count; ++i)
         in.set(static_cast<std::int64_t>(sum) * stride + i, sum_below(nodes[sum], i, op));
-    (void)in.buffer();  // brings what was set to the memory
+    (void)in.buffer();  // copies the values that were set to the memory
   };
   fill();
   Values& out = in_place ? in : apart;
@@ -64,7 +64,7 @@ void check_leaves(Communicator& c, const Memory& memory, DType dtype, ReduceOp o
 
 void check_refusals_of_leaves(Communicator& c, const Memory& memory) {
   constexpr std::int64_t count = 8;
-  const int leaves = 3 * c.size();  // two sums a rank, at least on some
+  const int leaves = 3 * c.size();  // at least some ranks have two sums
   Values values(memory, DType::float32, 4 * count);
   const Buffer first = slice(values.buffer(), {0}, {count});
   const auto expect = [&](const Leaves& how, const Buffer& out, ReduceOp op, const char* why) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts that differ in length.
+// Checks parts of different lengths.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -11,7 +11,7 @@
 namespace lockstep::contract {
 namespace {
 
-/// Counts of parts, and where the parts begin.
+/// The counts of parts, and where the parts begin.
 struct Lengths {
   std::vector<Count> counts;
   std::vector<std::int64_t> begin;
@@ -26,7 +26,7 @@ struct Lengths {
   [[nodiscard]] std::int64_t at(int rank) const { return begin[static_cast<std::size_t>(rank)]; }
 };
 
-/// Some as long as `longest`, some empty, some of other lengths.
+/// Returns a length: `longest`, zero, or another one.
 std::int64_t length_of(std::int64_t longest, int number, int pattern) {
   switch ((number * 3 + pattern) % 5) {
     case 0: return longest;
@@ -76,7 +76,7 @@ void check_reduce_scatter_v(Communicator& c, const Memory& memory, DType dtype, 
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
-/// Rank i sends rank j a part of a length that depends on both.
+/// Rank i sends rank j a part whose length depends on both.
 void check_all_to_all_v(Communicator& c, const Memory& memory, DType dtype, std::int64_t longest, int pattern) {
   const int me = c.rank().value;
   const auto length = [&](int from, int to) { return length_of(longest, from * 7 + to * 2, pattern); };
@@ -101,7 +101,7 @@ void check_all_to_all_v(Communicator& c, const Memory& memory, DType dtype, std:
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
-/// The same call again finds what it needs; another one with the same sum of counts must not.
+/// The same call again may reuse its resources; a different one with the same sum of counts must not.
 void check_lengths_in_turn(Communicator& c, const Memory& memory) {
   Lengths ascending;
   Lengths descending;
@@ -129,7 +129,7 @@ void check_parts_of_different_lengths(Communicator& c, const Memory& memory) {
       }
       check_all_to_all_v(c, memory, dtype, longest, pattern);
     }
-  for (int only = 0; only < c.size(); ++only) {  // all but one have nothing
+  for (int only = 0; only < c.size(); ++only) {  // only one rank has elements
     Lengths parts;
     for (int rank = 0; rank < c.size(); ++rank) parts.add(rank == only ? 41 : 0);
     check_all_gather_v(c, memory, DType::int32, parts, false);
@@ -186,7 +186,7 @@ void check_refusals_of_counts(Communicator& c, const Memory& memory) {
   message_of([&] { (void)c.all_to_all_v(whole, right, whole, right); });
   if (p > 1) {
     message_of([&] { (void)c.all_gather_v(slice(whole, {c.rank().value == 0 ? 1 : 0}, {2}), whole, right); });
-    // The caller's own part: what goes out must come in.
+    // The caller's part for itself must have the same length when sent and when received.
     std::vector<Count> shifted = right;
     shifted[static_cast<std::size_t>(c.rank().value)] = {1};
     shifted[static_cast<std::size_t>((c.rank().value + 1) % p)] = {3};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between two ranks, by themselves and in groups.
+// Checks messages between two ranks, alone and in groups.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -10,7 +10,8 @@
 
 namespace lockstep::contract {
 
-/// Several from every rank to every other one and to itself, among operations of all, in another order on each rank.
+/// Sends several messages from every rank to every rank, itself included, between collectives, in a different order on
+/// each rank.
 void check_messages(Communicator& c, const Memory& memory) {
   constexpr int each = 3;
   std::vector<Values> outgoing;
@@ -54,7 +55,7 @@ void check_messages(Communicator& c, const Memory& memory) {
   for (std::int64_t i = 0; i < sums.count(); ++i) ASSERT_EQ(sums.get(i), reduced(c.size(), i, 7, ReduceOp::sum));
 }
 
-/// Every dtype, each rank to the next one; prepared, more often than a short tag can count.
+/// Each rank sends every dtype to the next rank, with prepared operations, more often than a short tag can count.
 void check_messages_in_a_ring(Communicator& c, const Memory& memory) {
   const Rank next{(c.rank().value + 1) % c.size()};
   const Rank previous{(c.rank().value + c.size() - 1) % c.size()};
@@ -91,7 +92,7 @@ void check_refusals_of_messages(Communicator& c, const Memory& memory) {
   EXPECT_THROW((void)c.recv({nullptr, {4}, DType::float32, values.buffer().kind}, {0}), Error);
 }
 
-/// A message to each neighbor, one from each, and a sum, submitted as one; on a few ranks nothing but the sum.
+/// Submits a message to each neighbor, one from each, and a sum as one group; with few ranks only the sum.
 void check_groups(Communicator& c, const Memory& memory) {
   const Rank next{(c.rank().value + 1) % c.size()};
   const Rank previous{(c.rank().value + c.size() - 1) % c.size()};
@@ -112,7 +113,7 @@ void check_groups(Communicator& c, const Memory& memory) {
     for (std::int64_t i = 0; i < 900; ++i) ASSERT_EQ(from_previous.get(i), value_of(previous.value, i, repetition));
     for (std::int64_t i = 0; i < 50; ++i)
       ASSERT_EQ(sums.get(i), reduced(c.size(), i, repetition + 1, ReduceOp::sum)) << label_of(c, DType::float32, 50);
-    // Had any member been submitted, the next repetition's messages would meet it.
+    // If any member had been submitted, the next repetition's messages would match it.
     try {
       (void)c.group({{.kind = CollectiveKind::send, .in = out, .root = next},
                      {.kind = CollectiveKind::recv, .out = in, .root = previous},

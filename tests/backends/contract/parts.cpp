@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank has a part for each of the others.
+// Checks operations in which one rank has a part for each of the others.
 #include <gtest/gtest.h>
 
 #include "backends/contract/checks.hpp"
@@ -9,7 +9,7 @@
 namespace lockstep::contract {
 namespace {
 
-/// Away from the root there is no output, or one that must stay as it is.
+/// On ranks other than the root there is no output, or one that must not change.
 void check_gather(Communicator& c, const Memory& memory, DType dtype, std::int64_t part, Rank root, bool in_place) {
   const bool is_root = c.rank() == root;
   const std::int64_t mine = part * c.rank().value;
@@ -52,7 +52,7 @@ void check_scatter(Communicator& c, const Memory& memory, DType dtype, std::int6
 
 }  // namespace
 
-/// Every dtype and count with roots by turns, and every root.
+/// Checks every dtype and count with the roots in turn, and every root.
 void check_gathers_and_scatters(Communicator& c, const Memory& memory) {
   int turn = 0;
   for (const bool in_place : {true, false}) {
@@ -68,7 +68,7 @@ void check_gathers_and_scatters(Communicator& c, const Memory& memory) {
   }
 }
 
-/// Longer than every segment and not a multiple of any.
+/// The parts are longer than every segment and not a multiple of any.
 void check_long_parts(Communicator& c, const Memory& memory) {
   check_gather(c, memory, DType::float32, 70'001, {c.size() - 1}, true);
   check_gather(c, memory, DType::uint8, 100'003, {0}, false);
@@ -76,7 +76,7 @@ void check_long_parts(Communicator& c, const Memory& memory) {
   check_scatter(c, memory, DType::uint8, 100'003, {0}, true);
 }
 
-/// What the call is refused for. @return its message
+/// Expects the call to be refused. @return the message
 template <typename Call>
 std::string refused(const Call& call) {
   try {
@@ -89,7 +89,7 @@ std::string refused(const Call& call) {
   return {};
 }
 
-/// Each rank as its own root, since elsewhere nobody looks at the larger buffer.
+/// Each rank uses itself as the root, because the larger buffer is checked only there.
 void check_refusals_of_gather_and_scatter(Communicator& c, const Memory& memory) {
   const int p = c.size();
   Values values(memory, DType::float32, 6 * p + 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that are prepared once and started often.
+// Checks operations that are prepared once and started often.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -11,7 +11,7 @@
 namespace lockstep::contract {
 namespace {
 
-/// Some ranks start a prepared operation where others submit the same one; each time on new data.
+/// Some ranks start a prepared operation while others submit the same one, each time with new data.
 void check_prepared_all_reduces(Communicator& c, const Memory& memory) {
   constexpr std::int64_t counts[] = {1, 40, 3001};
   for (const std::int64_t count : counts) {
@@ -37,7 +37,8 @@ void check_prepared_all_reduces(Communicator& c, const Memory& memory) {
   }
 }
 
-/// More than may be in flight, each started again as soon as it has ended, though others before it may not have.
+/// More operations are prepared than may be in flight. Each starts again as soon as it has ended, even if earlier ones
+/// have not.
 void check_many_prepared(Communicator& c, const Memory& memory) {
   constexpr int operations = 9;
   std::vector<Values> buffers;
@@ -62,7 +63,7 @@ void check_many_prepared(Communicator& c, const Memory& memory) {
   }
 }
 
-/// Every operation, by its value.
+/// Checks the result of every operation.
 void check_prepared_operations(Communicator& c, const Memory& memory) {
   const std::int64_t p = c.size();
   constexpr std::int64_t part = 5;
@@ -110,7 +111,7 @@ void check_prepared_operations(Communicator& c, const Memory& memory) {
   };
   Prepared prepared =
       c.prepare({.kind = Kind::reduce_then, .in = large.buffer(), .out = other.buffer(), .function = &*add_two});
-  add_two.reset();  // it has been kept
+  add_two.reset();  // the communicator has kept a copy
   for (std::int64_t i = 0; i < part * p; ++i) large.set(i, value_of(c.rank().value, i, 0));
   (void)large.buffer();
   prepared.start();
@@ -118,7 +119,8 @@ void check_prepared_operations(Communicator& c, const Memory& memory) {
   for (std::int64_t i = 0; i < part * p; ++i) ASSERT_EQ(other.get(i), reduced(c.size(), i, 0, ReduceOp::sum) + 2);
 }
 
-/// What is wrong is said when it is prepared; a second start before the end is refused, and harms nothing.
+/// Invalid arguments are refused when an operation is prepared. A second start before the end is refused and has no
+/// effect.
 void check_refusals_of_prepared(Communicator& c, const Memory& memory) {
   const auto code_of = [](const auto& call) {
     try {

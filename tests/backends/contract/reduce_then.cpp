@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce_then: what the function that it calls is given, and when.
+// Checks the arguments and the time of the calls that reduce_then makes.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 namespace lockstep::contract {
 namespace {
 
-/// What the caller has in the output of a reduce_then.
+/// Returns the caller's initial value in the output of a reduce_then.
 int held_before(Rank rank, std::int64_t i) { return static_cast<int>((rank.value + i) % 3); }
 
-/// Adds one to each sum, and watches what it is given.
+/// Adds one to each sum, and checks its arguments.
 struct AddsOne {
   AddsOne(Rank me_in, std::int64_t count, bool in_place_in)
       : me(me_in), in_place(in_place_in), calls(static_cast<std::size_t>(count)) {}
@@ -32,7 +32,7 @@ struct AddsOne {
 
   Rank me;
   bool in_place;
-  std::vector<std::int32_t> calls;  // for each element
+  std::vector<std::int32_t> calls;  // number of calls for each element
   int wrong = 0;
 };
 
@@ -58,7 +58,7 @@ void check_reduce_then(Communicator& c, const Memory& memory, DType dtype, Reduc
     ASSERT_EQ(adds_one.calls[static_cast<std::size_t>(i)], 1) << label_of(c, dtype, count) << " element " << i;
 }
 
-/// Several under way, among other operations: sums come in another order on every rank.
+/// Several operations are under way, among others, so sums arrive in a different order on every rank.
 void check_reduce_thens_at_once(Communicator& c, const Memory& memory) {
   constexpr int operations = 12;
   std::vector<Values> buffers;
@@ -82,7 +82,7 @@ void check_reduce_thens_at_once(Communicator& c, const Memory& memory) {
   }
 }
 
-/// The function is gone when the operation runs: it must have been kept.
+/// The function is destroyed before the operation runs, so the communicator must keep a copy.
 void check_reduce_then_keeps_its_function(Communicator& c, const Memory& memory) {
   Values values(memory, DType::float64, 50);
   for (std::int64_t i = 0; i < 50; ++i) values.set(i, 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The operands of the contract suite: inputs are small integers, so every sum is exact in every dtype and any order of
-// addition.
+// The operands of the contract suite. Inputs are small integers, so every sum is exact in every dtype and in any order
+// of addition.
 
 #include <gtest/gtest.h>
 
@@ -25,16 +25,16 @@ inline constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::in
                                        DType::uint8,   DType::float16, DType::bfloat16};
 inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
-/// Where the suite's buffers live: in host memory, unless a back end's test says otherwise.
+/// The memory of the suite's buffers: host memory, unless a back end's test overrides it.
 class Memory {
  public:
   virtual ~Memory() = default;
   [[nodiscard]] virtual Allocation allocate(Bytes bytes) const { return allocate_host(bytes); }
-  /// Copies between this memory and the host's.
+  /// Copies between this memory and host memory.
   virtual void copy(void* to, const void* from, Bytes bytes) const {
     std::memcpy(to, from, static_cast<std::size_t>(bytes.value));
   }
-  /// Whether operations on it take so long that fewer of them must do.
+  /// Returns whether operations on this memory are slow, so that fewer of them are tested.
   [[nodiscard]] virtual bool is_slow() const { return false; }
 };
 
@@ -43,8 +43,9 @@ inline const Memory& host_memory() {
   return memory;
 }
 
-/// Every operator with every dtype on up to 2 ranks. Beyond, where ranks share cores and each operation takes longer,
-/// every operator with float32, and with each other dtype one of them: who adds what does not depend on the dtype.
+/// Up to 2 ranks, every operator is tested with every dtype. With more ranks, which share cores and are slower, every
+/// operator is tested with float32, and one operator with each other dtype, because the plan of additions does not
+/// depend on the dtype.
 inline bool takes_all(const Communicator& c, const Memory& memory, DType dtype) {
   return dtype == DType::float32 || (c.size() <= 2 && !memory.is_slow());
 }
@@ -53,20 +54,20 @@ inline std::span<const ReduceOp> ops_for(const Communicator& c, const Memory& me
   return takes_all(c, memory, dtype) ? all : all.subspan(static_cast<std::size_t>(dtype) % all.size(), 1);
 }
 
-/// A value in 0 … 6 that changes with rank, element and repetition.
+/// Returns a value in 0 … 6 that depends on rank, element and repetition.
 inline int value_of(int rank, std::int64_t element, int repetition) {
   return static_cast<int>(
       (static_cast<std::int64_t>(rank) * 5 + element * 3 + static_cast<std::int64_t>(repetition) * 11) % 7);
 }
 
-/// What a rank brings to a reduction. A product's factors are mostly 1, so that it fits into a uint8.
+/// Returns a rank's input to a reduction. A product's factors are mostly 1, so that it fits into a uint8.
 inline int input_of(int rank, std::int64_t element, int repetition, ReduceOp op) {
   const int value = value_of(rank, element, repetition);
   if (op != ReduceOp::product) return value;
   return value == 1 || value == 2 ? value + 1 : 1;
 }
 
-/// What all ranks' inputs come to, from the beginning.
+/// Returns the reduction of all ranks' inputs, computed from its definition.
 inline int reduced_by_definition(int ranks, std::int64_t element, int repetition, ReduceOp op) {
   int result = input_of(0, element, repetition, op);
   for (int rank = 1; rank < ranks; ++rank) {
@@ -79,7 +80,8 @@ inline int reduced_by_definition(int ranks, std::int64_t element, int repetition
   return result;
 }
 
-/// The same; it repeats itself every 7 elements, and nearly every call is for the next element of one operation.
+/// Returns the same from a cache. The values have a period of 7 elements, and nearly every call is for the next element
+/// of the same operation.
 inline int reduced(int ranks, std::int64_t element, int repetition, ReduceOp op) {
   struct Period {
     int ranks;
@@ -96,7 +98,7 @@ inline int reduced(int ranks, std::int64_t element, int repetition, ReduceOp op)
   return last.results[static_cast<std::size_t>(element) % last.results.size()];
 }
 
-/// Small integers as elements of a dtype, at any alignment.
+/// Writes small integers as elements of a dtype, at any alignment.
 inline void encode(std::span<const double> values, DType dtype, std::byte* data) {
   kernels::with_type(dtype, [&](auto type) {
     using T = decltype(type);
@@ -127,7 +129,7 @@ inline void decode(const std::byte* data, DType dtype, std::span<double> values)
   });
 }
 
-/// Element i of host memory.
+/// Writes element i in host memory.
 inline void store(void* data, DType dtype, std::int64_t i, double value) {
   encode(std::span(&value, 1), dtype, static_cast<std::byte*>(data) + i * size_of(dtype));
 }
@@ -137,11 +139,11 @@ inline double load(const void* data, DType dtype, std::int64_t i) {
   return value;
 }
 
-/// Elements of a dtype, read and written as small integers through a copy on the host. They are not aligned to more
-/// than an element, those of a byte lie at odd addresses, and have a guard behind them that no operation may touch.
+/// Elements of a dtype, read and written as small integers through a copy on the host. They are aligned to an element
+/// only; those of one byte are at odd addresses. A guard follows them, which no operation may overwrite.
 class Values {
  public:
-  /// @param skipped  elements between the memory's beginning, which is aligned, and the first
+  /// @param skipped  elements between the memory's aligned beginning and the first element
   Values(const Memory& memory, DType dtype, std::int64_t count, std::int64_t skipped = 1)
       : memory_(&memory),
         dtype_(dtype),
@@ -150,7 +152,7 @@ class Values {
         allocation_(memory.allocate({static_cast<std::int64_t>(host_.size())})),
         values_(static_cast<std::size_t>(count), not_written) {}
 
-  /// The elements as last set.
+  /// Returns the elements as last set.
   [[nodiscard]] Buffer buffer() {
     if (!up_to_date_) {
       encode(values_, dtype_, first());
@@ -190,15 +192,15 @@ class Values {
   std::int64_t skipped_;
   std::vector<std::byte> host_;
   Allocation allocation_;
-  std::vector<double> values_;  // what the host's copy has
-  bool up_to_date_ = false;     // the memory has what was set
-  bool changed_ = false;        // the memory may have more than the host's copy
+  std::vector<double> values_;  // values of the host's copy
+  bool up_to_date_ = false;     // whether the memory has the values that were set
+  bool changed_ = false;        // whether the memory may be newer than the host's copy
 };
 
 inline std::vector<std::int64_t> interesting_counts(int ranks) { return {0, 1, ranks - 1, ranks, ranks + 1, 1009}; }
 
-/// The same for every dtype on up to 2 ranks; beyond, for others than float32, one that leaves ranks without elements
-/// and one that is cut into segments.
+/// Returns the same counts for every dtype on up to 2 ranks. With more ranks, dtypes other than float32 get one count
+/// that leaves ranks without elements and one that is split into segments.
 inline std::vector<std::int64_t> counts_for(const Communicator& c, const Memory& memory, DType dtype) {
   if (takes_all(c, memory, dtype)) return interesting_counts(c.size());
   return {c.size() - 1, 1009};

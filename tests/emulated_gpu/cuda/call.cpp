@@ -14,7 +14,7 @@ thread_local int selected_gpu = 0;
 thread_local int host_functions = 0;
 thread_local int number_of_thread = -1;
 
-/// No two threads of a process have the same one.
+/// Returns a number that no other thread of the process has.
 int this_threads_number() {
   static int threads = 0;
   if (number_of_thread < 0) number_of_thread = threads++;
@@ -63,7 +63,7 @@ Call::Call(const char* name, Capturing capturing) : lock_(device_lock()) {
   }
   DeviceState& device = state_of(current_gpu());
   if (const auto injected = injected_fault(name)) {
-    const bool is_lost = *injected == "lost";  // as one that has fallen off the bus
+    const bool is_lost = *injected == "lost";  // like a GPU that has fallen off the bus
     const cudaError_t error = error_named(*injected);
     if (!is_lost && !is_sticky(error)) {
       error_ = error;
@@ -81,7 +81,7 @@ Call::Call(const char* name, Capturing capturing) : lock_(device_lock()) {
 }
 
 cudaError_t Call::result(cudaError_t code) {
-  // @source CUDA C++ Programming Guide 13.0, error checking: that work is not done yet is no error.
+  // @source CUDA C++ Programming Guide 13.0, error checking: cudaErrorNotReady is not an error.
   if (code != cudaSuccess && code != cudaErrorNotReady) set_last_error(code);
   return code;
 }

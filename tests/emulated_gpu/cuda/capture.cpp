@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which calls a capture takes, refuses, and is ended by.
+// Decides which calls a capture accepts, which ones it refuses, and which ones end it.
 // @source CUDA C++ Programming Guide 13.0, CUDA graphs, stream capture; CUDA Runtime API, cudaStreamBeginCapture,
 // cudaThreadExchangeStreamCaptureMode
 #include "emulated_gpu/cuda/capture.hpp"
@@ -20,7 +20,7 @@ bool disturbs(const Capture& capture) {
   return mode_of_thread == cudaStreamCaptureModeGlobal && capture.mode == cudaStreamCaptureModeGlobal;
 }
 
-/// Whether everything that the streams have is before what the origin has.
+/// Returns whether everything in the streams comes before the last work of the origin.
 bool is_joined(const Capture& capture) {
   std::set<const GraphNode*> before;
   std::vector<const GraphNode*> open(capture.origin->captured_tail.begin(), capture.origin->captured_tail.end());
@@ -33,7 +33,7 @@ bool is_joined(const Capture& capture) {
                      [&](const auto& node) { return before.count(node.get()) != 0; });
 }
 
-/// Its streams are as they were before.
+/// Ends a capture. Its streams are no longer captured.
 void end(Capture& capture) {
   for (CUstream_st* stream : std::exchange(capture.streams, {})) {
     stream->captured_tail.clear();

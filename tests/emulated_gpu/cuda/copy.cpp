@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and fills. What of them waits for the host is that of CUDA Runtime API, API synchronization behavior, and
-// where that says "may", the seed decides.
+// Copies and fills. They wait for the host as CUDA Runtime API, API synchronization behavior, says; where it says
+// "may", the seed decides.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace emulated_gpu {
 namespace {
 
-/// Rows of bytes; one row where it is not two-dimensional.
+/// Rows of bytes; a region that is not two-dimensional is one row.
 struct Region {
   const void* address = nullptr;
   std::size_t pitch = 0;
@@ -29,12 +29,12 @@ Side side_of(const void* address) {
   return Side::pageable;
 }
 
-/// Bytes that are next, at most a few pieces for a whole row.
+/// Returns the size of the next piece; a row has only a few pieces.
 std::size_t piece_of(std::size_t bytes, Random& random) {
   return std::max<std::size_t>(1, bytes / (1 + random.below(4)));
 }
 
-/// Keeps the host away from pinned memory until it has waited. @pre not null where it is pinned
+/// Forbids the host access to pinned memory until it has waited. @return null if it is not pinned
 std::shared_ptr<Landing> landing_at(const void* address, std::size_t bytes, const char* what) {
   if (bytes == 0 || side_of(address) != Side::pinned) return nullptr;
   const Block* block = Memory::instance().find(address);
@@ -111,7 +111,7 @@ class Fill : public Task {
   std::shared_ptr<Landing> landing_;
 };
 
-/// Whether the kind says of each side what it is.
+/// Returns whether the kind matches both sides.
 bool fits(cudaMemcpyKind kind, Side to, Side from) {
   const auto host = [](Side side) { return side != Side::device; };
   const auto device = [](Side side) { return side == Side::device || side == Side::managed || side == Side::pinned; };
@@ -132,8 +132,8 @@ std::vector<std::byte> rows_of(Region from, std::size_t width, std::size_t heigh
   return rows;
 }
 
-/// Where it may: what is read of pageable memory is read at once, later, or while the host waits; what is written there
-/// is written later or while the host waits.
+/// Copies asynchronously if it may. Pageable memory is read at once, later, or while the host waits; it is written
+/// later or while the host waits.
 cudaError_t copy_async(Call& call, Region to, Region from, std::size_t width, std::size_t height, cudaMemcpyKind kind,
                        cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
@@ -155,7 +155,7 @@ cudaError_t copy_async(Call& call, Region to, Region from, std::size_t width, st
   return error == cudaSuccess && waits && !stream->capture ? call.wait_for(stream->tail, stream->gpu) : error;
 }
 
-/// Of the legacy stream, and waited for unless both sides are the device's.
+/// Copies in the legacy stream, and waits unless both sides are on the device.
 cudaError_t copy_now(Call& call, Region to, Region from, std::size_t width, std::size_t height, cudaMemcpyKind kind) {
   const cudaError_t error = copy_async(call, to, from, width, height, kind, cudaStreamLegacy);
   const bool on_device = side_of(to.address) == Side::device && side_of(from.address) == Side::device;

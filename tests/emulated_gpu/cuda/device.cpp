@@ -15,7 +15,7 @@ const Device* find_description(int gpu) {
   return gpu >= 0 && static_cast<std::size_t>(gpu) < all.size() ? &all[static_cast<std::size_t>(gpu)] : nullptr;
 }
 
-/// "GPU-" or "MIG-" and 32 hexadecimal digits in groups.
+/// Parses "GPU-" or "MIG-" and 32 hexadecimal digits in groups.
 cudaUUID_t uuid_of(const Device& device) {
   cudaUUID_t uuid{};
   std::string digits;
@@ -70,7 +70,7 @@ cudaDeviceProp properties_of(const Device& device) {
   return p;
 }
 
-/// The attributes that stand among the properties; −1 for those that do not.
+/// Returns an attribute that is also a property; −1 for others.
 int attribute_of(const cudaDeviceProp& p, cudaDeviceAttr attribute) {
   switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock: return p.maxThreadsPerBlock;
@@ -102,7 +102,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
   const std::scoped_lock lock(device_lock());
   const Runtime& runtime = Runtime::instance();
   *count = static_cast<int>(runtime.devices.size());
-  // @source CUDA Compatibility, minor version compatibility: a driver of the runtime's major version is enough.
+  // @source CUDA Compatibility, minor version compatibility: a driver with the runtime's major version suffices.
   if (runtime.machine.driver / 1000 < CUDART_VERSION / 1000) {
     *count = 0;
     return Call::result(cudaErrorInsufficientDriver);

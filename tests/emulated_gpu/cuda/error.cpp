@@ -15,7 +15,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 struct ErrorText {
   cudaError_t code;
   const char* name;
-  const char* text;  ///< null: the name has to do
+  const char* text;  ///< null: use the name
 };
 
 #define EMULATED_GPU_ERROR(code, text) \
@@ -195,7 +195,7 @@ bool is_sticky(cudaError_t error) {
   }
 }
 
-/// One that a failed device leaves behind is there for ever.
+/// Returns the thread's last error. The error of a failed device is permanent.
 cudaError_t last_error_of_thread(bool forget) {
   const std::scoped_lock lock(device_lock());
   const Runtime& runtime = Runtime::instance();

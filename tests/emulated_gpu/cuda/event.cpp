@@ -7,7 +7,7 @@ extern "C" {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   EMULATED_GPU_CALL("cudaEventCreateWithFlags");
-  constexpr unsigned known = cudaEventBlockingSync | cudaEventDisableTiming;  // no events between processes
+  constexpr unsigned known = cudaEventBlockingSync | cudaEventDisableTiming;  // no interprocess events
   if (event == nullptr || (flags & ~known) != 0) return Call::result(cudaErrorInvalidValue);
   auto* made = new CUevent_st;
   made->gpu = current_gpu();
@@ -42,7 +42,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream, unsigned int flags) {
-  if (flags != cudaEventRecordDefault) return Call::result(cudaErrorInvalidValue);  // no others are emulated
+  if (flags != cudaEventRecordDefault) return Call::result(cudaErrorInvalidValue);  // other flags are not emulated
   return cudaEventRecord(handle, stream);
 }
 

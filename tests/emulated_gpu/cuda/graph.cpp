@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that were captured: what is in them, and their launches.
+// Captured graphs: their contents and their launches.
 #include <algorithm>
 #include <map>
 
 #include "emulated_gpu/cuda/runtime.hpp"
 
-/// A graph as it was when it was instantiated, or last updated.
+/// A graph in the state of its instantiation or its last update.
 struct CUgraphExec_st {
   struct Item {
     cudaGraphNodeType kind;
     emulated_gpu::Recipe recipe;
-    std::vector<std::size_t> after;  ///< items before it
+    std::vector<std::size_t> after;  ///< indices of the items that it depends on
     int gpu;
     cudaGraphNode_t node;
   };
   std::vector<Item> items;
-  emulated_gpu::NodePtr last;  ///< the end of its last launch: they follow each other
+  emulated_gpu::NodePtr last;  ///< the end of its last launch, because launches follow each other
 };
 
 namespace emulated_gpu {
@@ -35,7 +35,7 @@ std::vector<CUgraphExec_st::Item> items_of(const CUgraph_st& graph) {
 }
 
 cudaError_t launch(CUgraphExec_st& exec, CUstream_st& stream) {
-  // A graph within a graph is not emulated.
+  // Graphs within graphs are not emulated.
   if (stream.capture) return break_capture(stream, cudaErrorNotSupported);
   if (const cudaError_t error = refuse_legacy_in_capture(stream); error != cudaSuccess) return error;
   Engine& engine = Engine::instance();
@@ -54,7 +54,7 @@ cudaError_t launch(CUgraphExec_st& exec, CUstream_st& stream) {
   return cudaSuccess;
 }
 
-/// Whether the items differ in nothing but what they do.
+/// Compares two lists of items, which may differ only in their actions.
 cudaGraphExecUpdateResult compare(const std::vector<CUgraphExec_st::Item>& old,
                                   const std::vector<CUgraphExec_st::Item>& now, cudaGraphNode_t* culprit) {
   if (old.size() != now.size()) return cudaGraphExecUpdateErrorTopologyChanged;
@@ -145,7 +145,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   EMULATED_GPU_CALL("cudaGraphExecDestroy");
   if (exec == nullptr) return Call::result(cudaErrorInvalidValue);
-  delete exec;  // what was launched goes on
+  delete exec;  // launched work continues
   return cudaSuccess;
 }
 

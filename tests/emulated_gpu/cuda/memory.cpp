@@ -7,7 +7,7 @@
 namespace emulated_gpu {
 namespace {
 
-/// Allocating and freeing may wait for the GPU, and freeing does.
+/// Allocating and freeing may wait for the GPU; freeing always does.
 /// @source CUDA C++ Programming Guide 13.0, implicit synchronization
 bool waits_for_the_gpu() { return Engine::instance().random().one_in(2); }
 
@@ -29,7 +29,7 @@ cudaError_t allocate(Call& call, void** address, std::size_t bytes, MemoryType t
   return cudaSuccess;
 }
 
-/// The live allocation that begins there.
+/// Returns the live allocation that begins at this address, or null.
 Block* find_start(const void* address, bool is_pinned) {
   Block* block = Memory::instance().find(address);
   if (block == nullptr || block->base != address || !block->live) return nullptr;
@@ -50,7 +50,7 @@ cudaError_t free_block(Call& call, void* address, bool is_pinned) {
   return error;
 }
 
-/// Allocates or frees where the stream has got to it.
+/// Allocates or frees when the stream reaches it.
 class PoolTask : public Task {
  public:
   PoolTask(Block& block, bool frees) : block_(&block), frees_(frees) {}
@@ -116,7 +116,7 @@ cudaError_t cudaMallocAsync(void** address, size_t bytes, cudaStream_t handle) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return Call::result(cudaErrorInvalidResourceHandle);
   if (address == nullptr) return Call::result(cudaErrorInvalidValue);
-  // An allocation of a graph is another one at each launch; that is not emulated.
+  // An allocation in a graph would be a new one at each launch, which is not emulated.
   if (stream->capture) return Call::result(break_capture(*stream, cudaErrorNotSupported));
   *address = nullptr;
   if (bytes == 0) return cudaSuccess;

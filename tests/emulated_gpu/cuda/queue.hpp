@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How a library beside the runtime (NCCL's, the kernels) puts work on a stream.
+// How libraries other than the runtime (NCCL and the kernels) put work on a stream.
 
 #include <cuda_runtime_api.h>
 
@@ -12,18 +12,18 @@
 
 namespace emulated_gpu {
 
-/// The lock under which everything of this process's GPUs happens. Recursive.
+/// Returns the lock that guards all GPUs of this process. It is recursive.
 std::recursive_mutex& device_lock();
 
-/// Puts on the stream, behind what it has, what `recipe` makes; or, while the stream is captured, into the graph.
-/// @param kind  of the node in a graph: cudaGraphNodeTypeKernel, …
-/// @return as any call of the runtime: cudaErrorInvalidResourceHandle for a stream that there is not, a sticky error, …
+/// Puts the task that `recipe` makes on the stream, after its other work, or into the graph if the stream is captured.
+/// @param kind  kind of the node in a graph: cudaGraphNodeTypeKernel, …
+/// @return as any call of the runtime: cudaErrorInvalidResourceHandle for an unknown stream, a sticky error, …
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType kind, Recipe recipe);
 
-/// Lets the GPUs do something, if they like. Called by whatever polls.
+/// Gives the GPUs an opportunity to make progress. Every function that polls calls it.
 void let_the_gpus_work();
 
-/// The GPU that the calling thread has selected, by its number in the machine's description, and what tells it apart.
+/// The GPU that the calling thread has selected: its number in the machine's description, and its identifiers.
 struct DeviceIdentity {
   int number = 0;
   std::string uuid;        ///< "GPU-…" or "MIG-…"

@@ -9,7 +9,7 @@ namespace {
 constexpr int least_priority = 0;
 constexpr int greatest_priority = -5;
 
-/// Behind all that the stream has; nothing comes behind it.
+/// Returns a node after all work of the stream; no other work depends on it.
 NodePtr end_of(const CUstream_st& stream) {
   return stream.is_legacy ? Engine::instance().add(nullptr, order_behind(stream), stream.gpu) : stream.tail;
 }
@@ -65,7 +65,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   Runtime& runtime = Runtime::instance();
   if (runtime.streams.count(handle) == 0) return Call::result(cudaErrorInvalidResourceHandle);
   if (handle->capture) break_capture(*handle, cudaErrorStreamCaptureInvalidated);
-  // What it still has to do is done, and the legacy stream and the device wait for it.
+  // The stream's remaining work is still done, and the legacy stream and the device wait for it.
   DeviceState& device = state_of(handle->gpu);
   device.last_of_destroyed = Engine::instance().add(nullptr, {device.last_of_destroyed, handle->tail}, handle->gpu);
   if ((handle->flags & cudaStreamNonBlocking) == 0) {
@@ -102,7 +102,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
   CUstream_st* stream = find_stream(handle);
   CUevent_st* event = find_event(event_handle);
   if (stream == nullptr || event == nullptr) return Call::result(cudaErrorInvalidResourceHandle);
-  if (flags != cudaEventWaitDefault) return Call::result(cudaErrorInvalidValue);  // no others are emulated
+  if (flags != cudaEventWaitDefault) return Call::result(cudaErrorInvalidValue);  // other flags are not emulated
   if (stream->capture || event->capture) return Call::result(capture_wait(*stream, *event));
   if (event->is_recorded) mark(*stream, {event->node});
   return cudaSuccess;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the emulation finds: programs that a real GPU might run for years, each ended with a sentence. And that a seed
-// repeats what it did.
+// Tests the violations that the emulation detects. A real GPU might run such a program for years, but the emulation
+// ends it with a message. They also test that a seed repeats a run.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ struct Memories {
   cudaEvent_t event = nullptr;
 };
 
-/// Each test is a process, since most end theirs; with the order that it names.
+/// Each test is a process, because most tests end theirs. The parameter is the order.
 class Order : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -77,7 +77,7 @@ TEST_P(Violations, TheHostReadsPinnedMemoryBeforeItHasWaitedForTheCopy) {
       {
         const Memories m;
         expect_success(cudaMemcpyAsync(m.pinned, m.device, bytes, cudaMemcpyDefault, m.stream));
-        expect_success(cudaEventRecord(m.event, m.other));  // of another stream
+        expect_success(cudaEventRecord(m.event, m.other));  // it was recorded in another stream
         expect_success(cudaEventSynchronize(m.event));
         std::exit(m.pinned[0] > 0 ? 1 : 2);
       },
@@ -147,12 +147,12 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Copies on two streams, some of them in order; and what the GPU did when, as it says itself.
+/// Runs copies on two streams, some of them ordered. @return the trace that the GPU writes
 std::string trace_of_seed(int seed) {
   const std::filesystem::path path = "trace-of-a-seed";  // the same for the process that the test starts
   setenv("EMULATED_GPU_SEED", std::to_string(seed).c_str(), 1);
   setenv("EMULATED_GPU_TRACE", path.c_str(), 1);
-  setenv("EMULATED_GPU_LULL_MS", "60000", 1);  // nothing goes on by the clock
+  setenv("EMULATED_GPU_LULL_MS", "60000", 1);  // so that no progress depends on the clock
   EXPECT_EXIT(
       {
         const Memories m;
@@ -196,7 +196,7 @@ TEST(Faults, AreOfTheCallTheyName) {
   set_faults("");
 }
 
-/// Three GPUs, of which the last is cut in two.
+/// Three GPUs; the last one has two instances.
 constexpr const char* three_gpus = R"({"gpus": [
   {"name": "A", "uuid": "GPU-0a000000-0000-0000-0000-000000000000", "pci": "0000:1b:00.0", "memory_mib": 64},
   {"name": "A", "uuid": "GPU-0b000000-0000-0000-0000-000000000000", "pci": "0000:1c:00.0", "memory_mib": 64},

@@ -15,9 +15,9 @@ namespace emulated_gpu {
 class Node {
  public:
   std::unique_ptr<Task> task;
-  std::vector<NodePtr> after;  // what is not done of it
+  std::vector<NodePtr> after;  // dependencies that are not done
   std::vector<std::shared_ptr<Landing>>
-      landings;  // its own and those of all before it, as far as the host waits for them
+      landings;  // its own and those of its dependencies, as far as the host waits for them
   int gpu = 0;
   std::uint64_t number = 0;  // in the order in which they were added
   bool started = false;
@@ -29,9 +29,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int long_lulls = 50;  // as long as so many ordinary ones
+constexpr int long_lulls = 50;  // as many ordinary lulls
 
-/// For how long nothing may move, where something could, until the GPUs go on by themselves.
+/// Returns how long nothing may move, although something could, before the GPUs continue by themselves.
 std::chrono::milliseconds lull_of_process() {
   const char* text = std::getenv("EMULATED_GPU_LULL_MS");
   return std::chrono::milliseconds(text == nullptr ? 2 : std::atoi(text));
@@ -42,7 +42,7 @@ std::uint64_t seed_of_process() {
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
-/// Ranks that are processes draw different numbers.
+/// Returns the rank, so that ranks that are processes draw different numbers.
 std::uint64_t rank_of_process() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
     if (const char* text = std::getenv(name)) return std::strtoull(text, nullptr, 10);
@@ -110,7 +110,7 @@ bool Engine::is_ready(const Node& node) const {
   return !waits && may_start(node);
 }
 
-/// Those that could go on, in the order in which they were added.
+/// Returns the nodes that are ready, in the order in which they were added.
 std::vector<Node*> Engine::ready_ones() {
   std::vector<Node*> ready;
   for (const NodePtr& node : pending_)
@@ -118,7 +118,7 @@ std::vector<Node*> Engine::ready_ones() {
   return ready;
 }
 
-/// Of the targets, and of what comes before them.
+/// Returns the ready nodes among the targets and their dependencies.
 std::vector<Node*> Engine::ready_ones_before(std::vector<const Node*> targets) {
   std::set<const Node*> wanted;
   while (!targets.empty()) {
@@ -133,7 +133,7 @@ std::vector<Node*> Engine::ready_ones_before(std::vector<const Node*> targets) {
   return ready;
 }
 
-/// What other ranks may wait for.
+/// Returns the ready nodes for which other ranks may wait.
 std::vector<Node*> Engine::ready_for_others() {
   std::vector<const Node*> targets;
   for (const NodePtr& node : pending_)
@@ -141,8 +141,8 @@ std::vector<Node*> Engine::ready_for_others() {
   return ready_ones_before(std::move(targets));
 }
 
-/// Where kernels fill the GPU, none starts beside one of those that wait for other ranks; and these start in the order
-/// in which they were launched, as far as nothing else holds them back.
+/// If kernels fill the GPU, none starts beside one that waits for other ranks. The latter start in the order in which
+/// they were launched, unless their dependencies delay them.
 bool Engine::may_start(const Node& node) const {
   if (!kernels_fill_the_gpu_ || node.started || !node.task || !node.task->is_kernel()) return true;
   for (const NodePtr& other : pending_) {
@@ -176,7 +176,7 @@ void Engine::remove_done() {
   std::erase_if(pending_, [](const NodePtr& node) { return node->done; });
 }
 
-/// Steps a random one of those until one has moved; whoever could not is no candidate any more.
+/// Steps random candidates until one has moved. A candidate that could not move is removed.
 bool Engine::step_one_of(std::vector<Node*>& candidates) {
   while (!candidates.empty()) {
     const auto which = static_cast<std::ptrdiff_t>(random_.below(candidates.size()));
@@ -187,7 +187,7 @@ bool Engine::step_one_of(std::vector<Node*>& candidates) {
   return false;
 }
 
-/// What other ranks wait for goes on in any order: a network does not look at when the host calls.
+/// Steps the nodes for which other ranks wait, in any order, because a network does not depend on the host's calls.
 bool Engine::step_started() {
   bool moved = false;
   for (std::size_t i = 0; i < pending_.size(); ++i) {
@@ -209,7 +209,8 @@ void Engine::work() {
   remove_done();
 }
 
-/// A step on the way to what the host waits for; beside it others, if the order is not late.
+/// Makes a step towards the node for which the host waits. Unless the order is late, other nodes may be stepped as
+/// well.
 void Engine::drive_towards(const Node& target) {
   const bool only_what_must = order_ == Order::late || (order_ == Order::mixed && random_.one_in(2));
   std::vector<Node*> ready = only_what_must ? ready_ones_before({&target}) : ready_ones();
@@ -255,7 +256,7 @@ void Engine::wait(const NodePtr& node, const std::function<bool()>& stop) {
   }
 }
 
-/// One that is ready, without the lock: it may wait for the host. @return whether there was one
+/// Runs a ready host function without the lock, because it may wait for the host. @return whether there was one
 bool Engine::run_host_function() {
   std::unique_lock lock(lock_);
   const auto is_ready = [](const NodePtr& node) {
@@ -277,7 +278,7 @@ bool Engine::run_host_function() {
 }
 
 void Engine::run_background() {
-  std::thread([this] {  // those wait for the host, and the GPUs do not wait for them
+  std::thread([this] {  // host functions wait for the host, and the GPUs do not wait for them
     const auto is_one = [](const NodePtr& node) { return !node->started && node->task && node->task->host_function(); };
     for (;;) {
       std::unique_lock lock(lock_);
@@ -302,7 +303,8 @@ void Engine::run_background() {
   }
 }
 
-/// What nobody else waits for stays undone while the host may still say that it has forgotten to.
+/// Steps nodes after a lull. Nodes for which no other rank waits stay pending for longer, because the host may still
+/// show that it has forgotten to wait for them.
 bool Engine::drive_after_a_lull() {
   const auto lull = Clock::now() - last_move_;
   if (lull < lull_) return false;

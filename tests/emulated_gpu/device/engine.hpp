@@ -15,40 +15,41 @@
 
 namespace emulated_gpu {
 
-/// A task and what has to be done before it. Null stands for what is done.
+/// A task with its dependencies. Null stands for a node that is done.
 class Node;
 using NodePtr = std::shared_ptr<Node>;
 
-/// When GPUs do what they may: as soon as they can; as late as they can, only what the host waits for; at random.
+/// When GPUs make optional progress: as early as possible, as late as possible, with only the work for which the host
+/// waits, or at random.
 enum class Order { early, late, mixed };
 
-/// All GPUs of a process: nodes, each of which becomes ready when those before it are done, and the choice of the one
-/// that goes on next, which is the seed's. Streams, events and graphs are ways to say what comes before what.
+/// Executes the work of all GPUs of a process. A node becomes ready when its dependencies are done, and the seed
+/// chooses which ready node continues. Streams, events and graphs define dependencies.
 ///
-/// The host drives it, in each call of the runtime; and where nothing has moved for a while, a thread does: what other
-/// ranks may be waiting for, and after a longer while everything.
+/// The host drives the engine in each call of the runtime. If nothing has moved for a while, a thread drives it: first
+/// the nodes for which other ranks may wait, and after a longer time everything.
 class Engine {
  public:
   static Engine& instance();
 
-  /// Everything of this process's GPUs happens under it.
+  /// Returns the lock that guards everything on this process's GPUs.
   std::recursive_mutex& lock() { return lock_; }
   Random& random() { return random_; }
   [[nodiscard]] Order order() const { return order_; }
 
-  /// @param task  null: a point in the order, at which nothing is done
+  /// @param task  null: the node only marks a point in the order
   NodePtr add(std::unique_ptr<Task> task, std::vector<NodePtr> after, int gpu);
   [[nodiscard]] static bool is_done(const NodePtr& node);
-  /// When a node was done; @pre is_done
+  /// Returns when a node was done. @pre is_done
   [[nodiscard]] static std::chrono::steady_clock::time_point done_at(const NodePtr& node);
 
-  /// The GPUs do something, if they like. To be called in each call of the runtime.
+  /// Lets the GPUs make progress if the order says so. Each call of the runtime calls it.
   void work();
-  /// As if the host had waited for the node. @return whether it is done; then the host may touch what it has brought
+  /// Behaves as if the host had waited for the node. @return whether it is done; then the host may access its results
   bool look(const NodePtr& node);
-  /// Waits until the node is done, or `stop` says that it never will be.
+  /// Waits until the node is done, or until `stop` returns that it never will be.
   void wait(const NodePtr& node, const std::function<bool()>& stop);
-  /// No node of this GPU goes on.
+  /// Stops all nodes of this GPU.
   void lose(int gpu);
 
  private:

@@ -6,12 +6,12 @@
 
 namespace emulated_gpu {
 
-/// What EMULATED_GPU_FAULTS says of this call of `call`, which counts as one of them: the name of the error that it is
-/// to return. The variable is a list as "cudaEventRecord:3:cudaErrorUnknown,ncclSend:1:ncclSystemError"; a call may be
-/// "async" (ncclCommGetAsyncError's news). "…:3+:…" is the third call and all after it. Thread-safe.
+/// Counts this call of `call`, and returns the name of the error that EMULATED_GPU_FAULTS wants it to return. The
+/// variable is a list such as "cudaEventRecord:3:cudaErrorUnknown,ncclSend:1:ncclSystemError"; "async" stands for the
+/// result of ncclCommGetAsyncError. "…:3+:…" is the third call and all later ones. Thread-safe.
 std::optional<std::string> injected_fault(const std::string& call);
 
-/// As if the variable's list had been this one from the start; counts begin anew.
+/// Replaces the variable's list and resets the counts.
 void set_faults(const std::string& list);
 
 }  // namespace emulated_gpu

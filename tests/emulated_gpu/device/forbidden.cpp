@@ -19,7 +19,7 @@ namespace {
 constexpr std::uintptr_t page_bytes = 4096;
 constexpr greg_t trap_flag = 0x100;
 
-/// Taken by the handler too; who holds it touches no memory that could fault.
+/// A lock that the signal handler also takes. Its holder accesses no memory that could fault.
 class SpinLock {
  public:
   void lock() {
@@ -39,7 +39,7 @@ struct Range {
 struct Forbidden {
   SpinLock lock;
   std::multimap<std::uintptr_t, Range> ranges;
-  std::map<std::uintptr_t, int> pages;  // how many ranges touch each
+  std::map<std::uintptr_t, int> pages;  // number of ranges that touch each page
 };
 
 Forbidden& forbidden() {
@@ -51,7 +51,7 @@ struct sigaction before_segv;
 struct sigaction before_trap;
 void (*explain_other)(const std::byte*, bool) = nullptr;
 
-/// Pages that this thread's instruction has open.
+/// The pages that this thread's instruction has opened.
 struct Stepped {
   std::array<std::uintptr_t, 4> pages;
   std::size_t count;
@@ -70,7 +70,7 @@ void for_each_page(const std::byte* address, std::size_t bytes, Visit visit) {
   for (std::uintptr_t page = page_of(begin); page < begin + bytes; page += page_bytes) visit(page);
 }
 
-/// Why the host may not touch this byte; empty where it may.
+/// Returns why the host may not access this byte; empty if it may.
 std::string why_not(std::uintptr_t address) {
   for (const auto& [begin, range] : forbidden().ranges)
     if (address >= begin && address < begin + range.bytes) return range.why;
@@ -80,7 +80,7 @@ std::string why_not(std::uintptr_t address) {
 void pass_on(const struct sigaction& before, int signal, siginfo_t* info, void* context) {
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(signal);
-  ::signal(signal, SIG_DFL);  // and the instruction faults again
+  ::signal(signal, SIG_DFL);  // the instruction then faults again
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {

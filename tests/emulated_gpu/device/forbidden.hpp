@@ -4,20 +4,20 @@
 #include <cstddef>
 #include <string>
 
-/// Bytes of pinned memory that the host must leave alone for now, and the handler of the faults by which touching them
-/// shows. Pages are what can be closed; an access to other bytes of such a page goes through, by a single step with the
-/// page open.
+/// Ranges of pinned memory that the host must not access for now, and the handler of the faults that detect such
+/// accesses. Protection works by pages; an access to other bytes of such a page succeeds by a single step with the page
+/// open.
 namespace emulated_gpu {
 
 void forbid_range(const std::byte* address, std::size_t bytes, const std::string& why);
-/// Undoes one forbid_range of the same range.
+/// Reverts one forbid_range of the same range.
 void allow_range(const std::byte* address, std::size_t bytes);
-/// All pages, for the time in which kernels run.
+/// Opens all pages while kernels run.
 void open_forbidden();
 void close_forbidden();
 
-/// From now on, explains faults: a forbidden byte is a violation; anything else `explain` is asked about first, and
-/// then whoever handled faults before.
+/// Explains faults from now on. An access to a forbidden byte is a violation; for other faults, `explain` is called
+/// first, and then the previous fault handler.
 void watch_faults(void (*explain)(const std::byte* address, bool is_write));
 
 }  // namespace emulated_gpu

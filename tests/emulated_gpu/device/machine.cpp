@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A GPU of the file with its instances.
+/// A GPU of the file with its MIG instances.
 struct Physical {
   Device device;
   std::vector<std::string> instances;
@@ -46,7 +46,7 @@ Device instance_of(const Physical& gpu, const std::string& uuid) {
   return device;
 }
 
-/// What a program that was shown the whole GPU gets: the GPU, or its first instance.
+/// Returns the device for a program that may use the whole GPU: the GPU itself, or its first instance.
 Device whole(const Physical& gpu) {
   return gpu.instances.empty() ? gpu.device : instance_of(gpu, gpu.instances.front());
 }
@@ -59,7 +59,7 @@ std::optional<Device> find_device(const std::vector<Physical>& gpus, std::string
       if (instance == entry) found.push_back(instance_of(gpu, instance));
   }
   if (entry.starts_with("GPU-") || entry.starts_with("MIG-"))
-    return found.size() == 1 ? std::optional(found.front()) : std::nullopt;  // a prefix has to be of one GPU only
+    return found.size() == 1 ? std::optional(found.front()) : std::nullopt;  // a prefix must match exactly one GPU
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
   if (error != std::errc() || end != entry.data() + entry.size() || index >= gpus.size()) return std::nullopt;
@@ -75,14 +75,14 @@ std::vector<Device> visible_devices(const std::vector<Physical>& gpus, const cha
     for (std::string_view rest = visible; !rest.empty();) {
       const auto comma = rest.find(',');
       const auto device = find_device(gpus, rest.substr(0, comma));
-      if (!device) break;                                // what follows an invalid entry is not seen
-      if (!seen.insert(device->uuid).second) return {};  // twice the same: none at all
+      if (!device) break;                                // entries after an invalid one are ignored
+      if (!seen.insert(device->uuid).second) return {};  // duplicates make all devices invisible
       all.push_back(*device);
       rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
     }
   }
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (all[i].uuid.starts_with("MIG-")) return {all[i]};  // a process has one instance and nothing beside it
+    if (all[i].uuid.starts_with("MIG-")) return {all[i]};  // a process has only one instance and no other device
   return all;
 }
 

@@ -7,7 +7,7 @@
 
 namespace emulated_gpu {
 
-/// A GPU, or an instance of one (MIG), as a description file has it.
+/// A GPU, or an instance of one (MIG), as described in a file.
 struct Device {
   std::string name = "emulated GPU";
   std::string uuid;  ///< "GPU-…" or "MIG-…"
@@ -24,10 +24,11 @@ struct Machine {
   std::vector<Device> devices;
 };
 
-/// That of EMULATED_GPU_MACHINE as CUDA_VISIBLE_DEVICES shows it; without devices where the first is not set.
-/// @throws std::runtime_error that names the file and what is wrong with it
+/// Returns the machine of EMULATED_GPU_MACHINE, limited by CUDA_VISIBLE_DEVICES; it has no devices if the former is not
+/// set.
+/// @throws std::runtime_error that names the file and the error in it
 Machine read_machine();
-/// What a process sees of the file's text. @param visible  CUDA_VISIBLE_DEVICES; nullptr where it is not set
+/// Returns the devices of the file's text that a process sees. @param visible  CUDA_VISIBLE_DEVICES; nullptr if not set
 /// @source CUDA C++ Programming Guide 13.0, environment variables, CUDA_VISIBLE_DEVICES; NVIDIA Multi-Instance GPU User
 ///         Guide, CUDA device enumeration: one instance at most
 Machine parse_machine(const std::string& text, const char* visible);

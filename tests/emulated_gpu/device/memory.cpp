@@ -13,7 +13,7 @@
 namespace emulated_gpu {
 namespace {
 
-constexpr std::size_t arena_bytes = std::size_t{1} << 40;  // of addresses
+constexpr std::size_t arena_bytes = std::size_t{1} << 40;  // size of the address range
 constexpr std::size_t page = 4096;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
@@ -76,7 +76,7 @@ bool Memory::Arena::holds(const void* address) const {
 Block& Memory::allocate(MemoryType type, int gpu, std::size_t bytes) {
   Arena& arena = arena_of(type);
   const std::size_t offset = arena.used;
-  arena.used += round_up(bytes) + page;  // one that is nobody's between two
+  arena.used += round_up(bytes) + page;  // an unused page separates two allocations
   if (arena.used > arena_bytes) violation("the emulation has given out all its addresses");
   std::memset(arena.views + offset, 0xff, bytes);
   Block block{.base = arena.program + offset, .bytes = bytes, .type = type, .gpu = gpu, .number = ++allocations_};

@@ -5,7 +5,7 @@
 
 namespace emulated_gpu {
 
-/// Draws that a seed repeats, on any machine.
+/// Random numbers that a seed repeats on every machine.
 /// @source Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014 (SplitMix64)
 class Random {
  public:
@@ -17,9 +17,9 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
     return z ^ (z >> 31);
   }
-  /// One of 0, …, n − 1. @pre n > 0
+  /// Returns one of 0, …, n − 1. @pre n > 0
   std::uint64_t below(std::uint64_t n) { return draw() % n; }
-  /// True once in n.
+  /// Returns true once in n.
   bool one_in(std::uint64_t n) { return below(n) == 0; }
 
  private:

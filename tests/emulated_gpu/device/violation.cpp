@@ -10,7 +10,7 @@
 namespace emulated_gpu {
 namespace {
 
-// By write(2): a signal handler may be the caller, on a thread that holds any lock.
+// The text is written with write(2), because the caller may be a signal handler on a thread that holds any lock.
 void write_text(const std::string& text) {
   if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(violation_status);
 }

@@ -5,8 +5,8 @@
 
 namespace emulated_gpu {
 
-/// The program under test did what a real GPU might let pass, now and then. Ends the process, with this sentence, the
-/// seed that repeats the run and the host's stack on stderr, and exit status `violation_status`.
+/// Reports that the program did something that a real GPU might tolerate at times. Ends the process with exit status
+/// `violation_status` after writing this message, the seed that repeats the run, and the host's stack to stderr.
 [[noreturn]] void violation(const std::string& what);
 
 constexpr int violation_status = 86;

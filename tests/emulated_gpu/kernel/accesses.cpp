@@ -59,7 +59,7 @@ void check_global(const Running& thread, const MemoryAccess& access, const Block
       reinterpret_cast<std::uintptr_t>(block.base), block.bytes};
 }
 
-/// Ranges of __device__ variables, one for each program or library that has such.
+/// The ranges of __device__ variables, one for each program or library that has any.
 std::vector<std::pair<const char*, const char*>>& variables_of_gpu() {
   static std::vector<std::pair<const char*, const char*>> ranges;
   return ranges;
@@ -70,7 +70,7 @@ bool is_variable_of_gpu(const void* address) {
                              [address](const auto& range) { return address >= range.first && address < range.second; });
 }
 
-/// Whether the program, or a library of it, has been loaded there: constants may be read.
+/// Returns whether the address is in the program or in a loaded library, because constants may be read.
 bool is_static_data(const void* address) {
   auto wanted = reinterpret_cast<std::uintptr_t>(address);
   return dl_iterate_phdr(
@@ -86,7 +86,7 @@ bool is_static_data(const void* address) {
              &wanted) == 1;
 }
 
-/// Whether cudaHostRegister has pinned it.
+/// Returns whether cudaHostRegister has pinned the memory.
 bool is_registered(const MemoryAccess& access) {
   const auto* at = static_cast<const std::byte*>(access.address);
   const auto& registered = Runtime::instance().registered;
@@ -96,7 +96,7 @@ bool is_registered(const MemoryAccess& access) {
   return static_cast<std::size_t>(at - base) + access.bytes <= bytes;
 }
 
-/// Of a constant: pages that have been read once are read again.
+/// The pages of constants that were read before.
 struct ReadPages {
   std::array<std::uintptr_t, 64> pages{};
   bool knows(std::uintptr_t page) const { return pages[page % pages.size()] == page; }

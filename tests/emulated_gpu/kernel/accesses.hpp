@@ -10,19 +10,19 @@
 
 namespace emulated_gpu {
 
-/// An access of a kernel's thread to memory.
+/// A memory access of a kernel's thread.
 struct MemoryAccess {
   const void* address;
   std::size_t bytes;
   Access access;
-  bool is_aligned;    ///< has to be a multiple of its size; the size is a power of two then
+  bool is_aligned;    ///< whether the address has to be a multiple of the size, which then is a power of two
   const void* place;  ///< a return address in the kernel's code
 };
 
-/// Nothing is known any more of what may be used: memory may have been freed since. With each step of a kernel.
+/// Forgets which memory may be used, because memory may have been freed since. Each step of a kernel begins with it.
 void begin_accesses();
 
-/// Where the last accesses went, by page: allocations share none.
+/// The ranges of the last accesses, by page; allocations share no page.
 struct UsableRange {
   std::uintptr_t begin = 0;
   std::size_t bytes = 0;
@@ -30,10 +30,10 @@ struct UsableRange {
 constexpr std::size_t usable_ranges_count = 512;
 extern std::array<UsableRange, usable_ranges_count> usable_ranges;
 
-/// The rest of check_access. Ends the process if the access is wrong.
+/// Does the remaining checks of check_access. Ends the process if the access is invalid.
 void check_elsewhere(const MemoryAccess& access);
 
-/// Does nothing outside kernels: files with kernels have functions of the host, too.
+/// Checks an access. It does nothing outside kernels, because files with kernels have host functions, too.
 inline void check_access(const MemoryAccess& access) {
   const Running* thread = running;
   if (thread == nullptr) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels must not do ends the process, with the block, the thread and the line of the source.
+// A forbidden action of a kernel ends the process, with a message that names the block, the thread and the source line.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace emulated_gpu {
 namespace {
 
-/// "wrong\.cu:12" for each line that says `// wrong: <what>`.
+/// Returns "wrong\.cu:12" for the line that ends with `// wrong: <what>`.
 std::string line_of(const std::string& what) {
   std::ifstream source(LOCKSTEP_WRONG_KERNELS);
   std::string line;
@@ -35,7 +35,7 @@ void PrintTo(const Wrong& wrong, std::ostream* out) { *out << wrong.what; }
 
 std::string at(const std::string& what, const std::string& message) { return thread + line_of(what) + ": " + message; }
 
-/// Two lines of shared memory that nothing orders: which of two threads comes first is drawn.
+/// Returns the message for two unordered accesses to shared memory; which of the two threads comes first is random.
 std::string either(const std::string& what, const std::string& one, const std::string& other, const std::string& verb,
                    const std::string& others_verb) {
   const auto text = [&](const std::string& second, const std::string& its_verb, const std::string& first,

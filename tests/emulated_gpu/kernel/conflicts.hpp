@@ -14,10 +14,10 @@ namespace emulated_gpu {
 
 enum class Access : std::uint8_t { read, write, atomic };
 
-/// Who has touched each byte of shared memory since the block's last barrier, and which of it another thread may rely
-/// on: what lies before a __syncwarp of both. Votes and shuffles order nothing.
+/// Records which threads have accessed each byte of shared memory since the block's last barrier, and which accesses
+/// are ordered: those before a __syncwarp of both threads. Votes and shuffles order nothing.
 /// @source CUDA C++ Programming Guide 13.0, warp vote and warp shuffle functions, synchronization functions;
-///         Flanagan, Freund: FastTrack, PLDI 2009 (clocks of threads, of which most bytes need one)
+/// Flanagan, Freund: FastTrack, PLDI 2009 (clocks of threads; most bytes need only one)
 class Conflicts {
  public:
   /// An access that is not ordered with the new one.
@@ -28,11 +28,11 @@ class Conflicts {
   };
 
   Conflicts();
-  /// All threads of the block have met, or another block begins.
+  /// Notes that all threads of the block have met, or that another block begins.
   void meet() { ++phase_; }
-  /// These lanes have met in __syncwarp.
+  /// Notes that these lanes have met in __syncwarp.
   void meet(unsigned warp, unsigned lanes);
-  /// Notes the access. @param place  an address in the kernel's code
+  /// Records the access. @param place  an address in the kernel's code
   std::optional<Conflict> note(std::size_t offset, std::size_t bytes, Access access, unsigned thread,
                                const void* place);
 
@@ -40,7 +40,7 @@ class Conflicts {
   static constexpr std::uint16_t nobody = 0xffff;
   struct Touch {
     std::uint16_t thread = nobody;
-    std::uint32_t time = 0;  // of its own clock
+    std::uint32_t time = 0;  // in the thread's own clock
     const void* place = nullptr;
   };
   /// The last times of a warp's lanes.
@@ -48,16 +48,18 @@ class Conflicts {
     std::uint32_t lanes = 0;
     std::array<std::uint32_t, lanes_of_warp> of_lane{};
   };
-  /// Accesses of one kind since the last write. Those of two warps are never ordered: one of another warp is enough.
+  /// The accesses of one kind since the last write. Accesses of two warps are never ordered, so one of another warp
+  /// suffices.
   struct Touches {
     Touch first;
     Touch of_another_warp;
-    std::uint32_t times = 0;  // if not 0, what lanes of the first one's warp have done is in times_[times − 1]
+    std::uint32_t times = 0;  // if not 0, times_[times − 1] has the accesses of the lanes of the first one's warp
   };
-  /// Of a byte; or of a word, in the place of its first byte, as long as only all of it is touched.
+  /// The record of a byte. As long as only the whole word is accessed, the record of its first byte stands for the
+  /// word.
   struct Record {
     std::uint64_t phase = 0;
-    bool is_split = false;  // in the first one: each byte has its own
+    bool is_split = false;  // in the first one: whether each byte has its own record
     Touch write;
     Touches reads;
     Touches atomics;
@@ -74,8 +76,8 @@ class Conflicts {
   std::vector<Times> times_;
   std::uint64_t times_phase_ = 0;
   std::uint64_t phase_ = 1;
-  // clocks_[thread][lane]: what that lane of the warp did at earlier times than this one lies before what the thread
-  // does. They only grow, so they need not begin anew.
+  // clocks_[thread][lane] is the time of that lane of the warp before which its accesses are ordered before the
+  // thread's. Times only grow, so they need no reset.
   std::vector<Clock> clocks_;
 };
 

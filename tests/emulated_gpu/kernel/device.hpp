@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a .cu file finds without including it, once it is translated: each thread's place, barriers, votes, shuffles;
-// atomics and arithmetic. @source CUDA C++ Programming Guide 13.0, C++ language extensions
+// Everything that a translated .cu file uses without an include directive: each thread's indices, barriers, votes,
+// shuffles, atomics and arithmetic. @source CUDA C++ Programming Guide 13.0, C++ language extensions
 
 #include <cstddef>
 
-// What a kernel copies is checked, too.
+// The copies of a kernel are checked, too.
 extern "C" {
 void* memcpy(void* to, const void* from, std::size_t bytes) noexcept __asm__("emulated_gpu_memcpy");
 void* memmove(void* to, const void* from, std::size_t bytes) noexcept __asm__("emulated_gpu_memmove");
@@ -33,7 +33,7 @@ void* memset(void* to, int value, std::size_t bytes) noexcept __asm__("emulated_
 #define warpSize 32
 #define __launch_bounds__(...)
 
-// In each call `place` is where the kernel makes it.
+// In each call, `place` is the kernel's source location.
 
 inline void __syncthreads(const emulated_gpu::Place& place = emulated_gpu::Place::current()) {
   emulated_gpu::wait_for_block(false, "__syncthreads", place);
@@ -62,7 +62,7 @@ inline int __any_sync(unsigned mask, int predicate, const emulated_gpu::Place& p
 inline int __all_sync(unsigned mask, int predicate, const emulated_gpu::Place& place = emulated_gpu::Place::current()) {
   return emulated_gpu::vote(mask, predicate != 0, "__all_sync", place) == emulated_gpu::lanes_there_are(mask) ? 1 : 0;
 }
-/// Threads run one by one: whoever asks is alone, which is one of the answers that a GPU may give.
+/// Returns the calling lane alone, because threads run one by one; this is a result that a GPU may give.
 inline unsigned __activemask() {
   const dim3 extent = blockDim;
   const uint3 index = threadIdx;
@@ -83,8 +83,8 @@ unsigned __match_all_sync(unsigned mask, T value, int* predicate,
   return *predicate != 0 ? lanes : 0;
 }
 
-// Where translated sources put __device__ variables; the linker knows the ends, and has none where there are no
-// variables.
+// This is where translated sources put __device__ variables. The linker defines the ends, or leaves them undefined if
+// there are no variables.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern char __start_emulated_gpu_variables[];  // NOLINT: the linker's name
 [[gnu::weak, gnu::visibility("hidden")]] extern char __stop_emulated_gpu_variables[];   // NOLINT: the linker's name

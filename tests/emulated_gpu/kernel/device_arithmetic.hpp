@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Functions of numbers that the host's libraries do not have, or by other names. What is approximate on a GPU is exact
-// here. @source CUDA Math API 13.0
+// Arithmetic functions that the host's libraries lack or name differently. Functions that are approximate on a GPU are
+// exact here. @source CUDA Math API 13.0
 
 #include <bit>
 #include <cmath>

@@ -10,7 +10,7 @@ namespace emulated_gpu {
 
 inline void expect_no_error(cudaError_t code) { ASSERT_EQ(code, cudaSuccess) << cudaGetErrorString(code); }
 
-/// Memory of the GPU with these elements at first.
+/// GPU memory with these initial elements.
 template <typename T>
 class DeviceArray {
  public:
@@ -22,7 +22,7 @@ class DeviceArray {
   DeviceArray& operator=(const DeviceArray&) = delete;
   ~DeviceArray() { cudaFree(data_); }
   [[nodiscard]] T* data() const { return static_cast<T*>(data_); }
-  /// Once everything before is done.
+  /// Returns the elements once all earlier work is done.
   [[nodiscard]] std::vector<T> values() const {
     std::vector<T> host(count_);
     expect_no_error(cudaGetLastError());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Atomic functions, for the types that CUDA has them for. @source CUDA C++ Programming Guide 13.0, atomic functions
+// Atomic functions for the types that CUDA supports. @source CUDA C++ Programming Guide 13.0, atomic functions
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -25,7 +25,8 @@ T change(T* address, Change with, const void* place) {
 
 }  // namespace emulated_gpu
 
-// Not inlined: the return address is the place in the kernel. Atomics of a block and of the system are the same here.
+// The functions are not inlined, because the return address is the place in the kernel. Atomics of a block and of the
+// system are the same here.
 #define EMULATED_GPU_ATOMIC_AS(function, result, ...)                                                \
   template <emulated_gpu::OneOf<__VA_ARGS__> T>                                                      \
   __attribute__((noinline)) T function(T* address, std::type_identity_t<T> value) {                  \

@@ -47,7 +47,7 @@ __global__ void reverse_block(const int* in, int* out, int n) {
   out[i] = values[i];
 }
 
-/// A barrier in a function, which its callers all reach.
+/// Has a barrier in a function that all threads of the block call.
 template <int threads>
 __device__ double sum_of_block(double mine) {
   __shared__ double partial[threads];

@@ -42,7 +42,7 @@ class Grid : public Task {
   }
 
   KernelCall call_;
-  std::vector<std::uint64_t> left_;  // blocks
+  std::vector<std::uint64_t> left_;  // blocks that have not run
   bool has_begun_ = false;
 };
 

@@ -17,13 +17,13 @@ struct KernelCall {
   std::string kernel;  ///< "fold"
   dim3 grid;
   dim3 block;
-  std::size_t shared_bytes = 0;  ///< dynamic
-  std::function<void()> thread;  ///< what each thread runs
-  int gpu = -1;                  ///< that it runs on, and whose memory it may use; -1: any
+  std::size_t shared_bytes = 0;  ///< size of the dynamic shared memory
+  std::function<void()> thread;  ///< the function of each thread
+  int gpu = -1;                  ///< the GPU that it runs on, and whose memory it may use; -1: any
 };
 
-/// Runs the grid's blocks in the order that the random numbers choose, some with each step; each block's threads are
-/// fibers. @pre the launch fits the device
+/// Runs the grid's blocks in random order, some with each step; each block's threads are fibers. @pre the launch fits
+/// the device
 std::unique_ptr<Task> run_grid(KernelCall call);
 
 }  // namespace emulated_gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's types of 16 bits, whose functions for the host kernels use here, have the bits of lockstep's kernels.
+// NVIDIA's 16-bit types, whose host functions the kernels use here, have the same bits as lockstep's kernels.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::uint16_t to_short(T value) {
   return bits;
 }
 
-/// Each float that is next to, or halfway between, values of 16 bits, and any others.
+/// Returns the floats next to and halfway between 16-bit values, and some others.
 std::vector<float> floats_worth_rounding() {
   std::vector<float> floats;
   for (std::uint32_t high = 0; high < 65536; ++high)

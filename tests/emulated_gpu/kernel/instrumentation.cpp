@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler's thread-sanitizer instrumentation calls at each access of a translated file.
+// The compiler's thread-sanitizer instrumentation calls these functions at each access of a translated file.
 #include <cstddef>
 #include <cstring>
 
@@ -49,7 +49,7 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void** /*place*/, void* /*value*/) {}
 void __tsan_vptr_read(void** /*place*/) {}
 
-// What device.hpp has the C library's functions called.
+// device.hpp redirects the C library's functions to these.
 
 void* emulated_gpu_memcpy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) {
@@ -70,7 +70,7 @@ void* emulated_gpu_memset(void* to, int value, std::size_t bytes) {
   return std::memset(to, value, bytes);
 }
 
-// std::atomic, of the host's functions in such a file.
+// These functions implement std::atomic for host functions in such a file.
 
 #define EMULATED_GPU_CHECKED(address, size) \
   emulated_gpu::check_access(               \

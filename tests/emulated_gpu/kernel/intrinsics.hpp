@@ -8,7 +8,7 @@
 #include <cstring>
 #include <source_location>
 
-/// What device.hpp makes CUDA's functions of.
+/// The functions with which device.hpp implements CUDA's functions.
 namespace emulated_gpu {
 
 using Place = std::source_location;
@@ -21,7 +21,7 @@ dim3 grid_extent();
 void* shared_variable(const void* declaration, std::size_t bytes, std::size_t alignment, const void* place);
 void* dynamic_shared_memory();
 
-/// @param declaration  the address of something that there is one of for each declaration
+/// @param declaration  an address that is unique to the declaration
 template <typename T>
 __attribute__((noinline)) T& shared_variable(const void* declaration, std::size_t alignment = alignof(T)) {
   return *static_cast<T*>(shared_variable(declaration, sizeof(T), alignment, __builtin_return_address(0)));
@@ -31,16 +31,16 @@ T* dynamic_shared() {
   return static_cast<T*>(dynamic_shared_memory());
 }
 
-/// @return how many threads bring true
+/// @return the number of threads whose predicate is true
 unsigned wait_for_block(bool predicate, const char* function, const Place& place);
 unsigned threads_of_block();
 
 void wait_for_lanes(unsigned mask, const Place& place);
-/// @return the lanes that bring true
+/// @return the lanes whose predicate is true
 unsigned vote(unsigned mask, bool predicate, const char* function, const Place& place);
-/// The lanes of the mask that the block has.
+/// Returns the lanes of the mask that the block has.
 unsigned lanes_there_are(unsigned mask);
-/// The lanes that bring the same.
+/// Returns the lanes with the same value.
 unsigned match(unsigned mask, std::uint64_t bits, const char* function, const Place& place);
 enum class Source { lane, lane_below, lane_above, lane_across };
 std::uint64_t shuffle(unsigned mask, std::uint64_t bits, int operand, int width, Source source, const char* function,
@@ -51,10 +51,10 @@ int reduce_signed(unsigned mask, int value, Reduction how, const char* function,
 
 /// Checks an access that the compiler does not report.
 void check_read(const void* address, std::size_t bytes, const void* place);
-/// The value before. Other threads may come first.
+/// Returns the value before. Other threads may come first.
 std::uint64_t begin_atomic(const void* address, std::size_t bytes, const void* place);
 void end_atomic(void* address, std::size_t bytes, std::uint64_t after);
-/// Lets others come first, as often as not.
+/// Lets other threads run first, half of the time.
 void pause();
 [[noreturn]] void trap(const Place& place);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels may use does what CUDA's documentation says.
+// The features that kernels may use work as CUDA's documentation says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -154,8 +154,8 @@ TEST(Kernels, EachAtomicDoesItsOperation) {
   EXPECT_EQ(static_cast<int>(result[3]), -999);
   EXPECT_EQ(result[4], ~0U);
   EXPECT_EQ(result[5], 0U);
-  EXPECT_EQ(result[6], 1000U % 7);            // 0, 1, …, 6, 0, …
-  EXPECT_EQ(result[7], (7 - 1000U % 7) % 7);  // 0, 6, 5, …, 0, 6, …
+  EXPECT_EQ(result[6], 1000U % 7);            // the values are 0, 1, …, 6, 0, …
+  EXPECT_EQ(result[7], (7 - 1000U % 7) % 7);  // the values are 0, 6, 5, …, 0, 6, …
   EXPECT_EQ(std::bit_cast<float>(result[8]), 500.0F);
   EXPECT_EQ(result[9], 7U);
   EXPECT_EQ(result[10], 1000U);

@@ -9,7 +9,7 @@
 
 namespace emulated_gpu {
 
-/// What stands between <<< and >>>.
+/// The values between <<< and >>>.
 struct Configuration {
   dim3 grid;
   dim3 block;
@@ -20,20 +20,20 @@ inline Configuration configuration(dim3 grid, dim3 block, std::size_t shared_byt
   return {grid, block, shared_bytes, stream};
 }
 
-/// Puts the kernel on its stream. What is wrong with the launch is the runtime's last error afterwards.
+/// Puts the kernel on its stream. An error of the launch becomes the runtime's last error.
 void launch_kernel(KernelCall call, cudaStream_t stream);
 
-/// Tells where __device__ variables are, which only the linker of a program knows; see device.hpp.
+/// Registers the __device__ variables, whose address only the linker of a program knows; see device.hpp.
 bool add_variables_of_gpu(const char* begin, const char* end);
 
-/// From here on until it ends, each access of the thread that runs is checked.
+/// Begins the checks of each access of the thread, until it ends.
 void begin_kernel();
 
-/// @param kernel  takes the arguments as they are here; each thread gets copies
+/// @param kernel  called with the arguments as they are now; each thread gets copies
 template <typename Kernel, typename... Arguments>
 void launch(const char* name, Kernel kernel, const Configuration& how, Arguments... arguments) {
   static_assert((std::is_trivially_copyable_v<Arguments> && ...), "CUDA copies a kernel's arguments byte by byte");
-  // Not instrumented: the arguments lie in the host's memory.
+  // The lambda is not instrumented, because the arguments are in host memory.
   const auto thread = [=]() __attribute__((no_sanitize("thread"))) {
     begin_kernel();
     kernel(arguments...);

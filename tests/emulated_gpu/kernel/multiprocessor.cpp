@@ -78,7 +78,7 @@ void Multiprocessor::run(const KernelCall& call, uint3 block, Random& random) {
   }
 }
 
-/// Tells where its stack is before it hands it on.
+/// Stores where its stack is.
 struct StackOfWorker {
   using Allocator = boost::context::protected_fixedsize_stack;
   using traits_type = Allocator::traits_type;
@@ -108,7 +108,7 @@ std::unique_ptr<Multiprocessor::Worker> Multiprocessor::new_worker() {
   return made;
 }
 
-/// Most threads wait for nobody: they run one after the other without a switch.
+/// Runs threads. Most of them never wait, so they run one after the other without a switch.
 void Multiprocessor::run_threads(Worker& worker) {
   while (!runnable_.empty() && runnable_.back()->worker == nullptr) {
     Thread& thread = *runnable_.back();
@@ -146,7 +146,7 @@ void Multiprocessor::resume_next() {
   if (worker->thread == nullptr) idle_.push_back(worker);
 }
 
-/// Until somebody makes the thread runnable.
+/// Waits until another thread makes this one runnable.
 void Multiprocessor::park() {
   Worker& worker = *threads_[now_.number].worker;
   worker.caller = std::move(worker.caller).resume();
@@ -176,7 +176,7 @@ bool Multiprocessor::is_at_barrier(const Thread& thread, const Thread& other) {
          std::string_view(thread.place.file_name()) == other.place.file_name();
 }
 
-/// Nobody can go on: all must be at the same barrier.
+/// No thread can continue, so all must be at the same barrier.
 void Multiprocessor::release_block() {
   const auto end = threads_.begin() + count_;
   if (!std::all_of(threads_.begin(), end, [this](const Thread& one) { return is_at_barrier(one, threads_.front()); }))
@@ -211,7 +211,7 @@ const LaneValues& Multiprocessor::wait_for_lanes(unsigned mask, std::uint64_t va
   return values_[thread.number];
 }
 
-/// If this is the last of those in its mask, all become runnable, in any order. @return whether
+/// If this is the last of the lanes in its mask, makes all of them runnable, in any order. @return whether it is
 bool Multiprocessor::release_lanes(const Thread& last) {
   const unsigned first = last.number / lanes_of_warp * lanes_of_warp;
   std::array<Thread*, lanes_of_warp> lanes{};
@@ -231,7 +231,7 @@ bool Multiprocessor::release_lanes(const Thread& last) {
     (*lane)->waits = Wait::nothing;
     values_[(*lane)->number] = values;
   }
-  if (end - lanes.begin() == 1) return true;  // it goes on at once
+  if (end - lanes.begin() == 1) return true;  // it continues at once
   shuffle(lanes.begin(), end);
   runnable_.insert(runnable_.end(), lanes.begin(), end);
   return true;

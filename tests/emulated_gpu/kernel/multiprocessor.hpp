@@ -17,46 +17,46 @@
 
 namespace emulated_gpu {
 
-/// What the lanes of a warp have brought, by lane.
+/// The values of the lanes of a warp, by lane.
 using LaneValues = std::array<std::uint64_t, lanes_of_warp>;
 
-/// Runs blocks, one at a time and each to its end, with its threads in an order that is drawn anew after each barrier:
-/// by warps in any order, whose lanes come in order, backwards, or mixed. Used under the device's lock.
+/// Runs blocks, one at a time and each to its end. The order of its threads is drawn again after each barrier: warps
+/// are in any order, and their lanes in order, backwards, or mixed. Used under the device's lock.
 class Multiprocessor {
  public:
   static Multiprocessor& instance();
 
   void run(const KernelCall& call, uint3 block, Random& random);
 
-  // For the thread that runs, from inside:
+  // The following functions are for the running thread of the kernel.
 
   void begin_kernel() { running = &now_; }
-  /// Waits for all threads of the block. @return how many of them bring true
+  /// Waits for all threads of the block. @return the number of threads whose predicate is true
   unsigned wait_for_block(bool predicate, const char* function, const std::source_location& place);
-  /// Waits for the lanes of the mask that the block has, and gives each what all bring. @param orders  what they did
-  /// before is seen by what they do afterwards
+  /// Waits for the lanes of the mask that the block has, and gives each the values of all. @param orders  whether
+  /// memory accesses before it are ordered before those after it
   const LaneValues& wait_for_lanes(unsigned mask, std::uint64_t value, bool orders, const char* function,
                                    const std::source_location& place);
-  /// Now and then: lets other threads go first.
+  /// Lets other threads go first at times.
   void may_be_overtaken();
-  /// Which lanes of the running thread's warp the block has.
+  /// Returns which lanes of the running thread's warp the block has.
   [[nodiscard]] unsigned lanes_of_its_warp() const;
   SharedMemory& shared() { return shared_; }
   Conflicts& conflicts() { return conflicts_; }
 
-  /// Ends the process. @param line  of the source
+  /// Ends the process. @param line  the source line
   [[noreturn]] void violate(const std::string& what, const std::string& line) const;
-  /// "(17, 0, 0)"
+  /// Returns a text such as "(17, 0, 0)".
   [[nodiscard]] std::string index_of(unsigned thread) const;
 
  private:
   enum class Wait : std::uint8_t { nothing, block, lanes };
   struct Thread;
-  /// A stack on which threads run, one after the other; a thread that waits keeps it.
+  /// A stack on which threads run one after the other; a thread that waits keeps it.
   struct Worker {
-    boost::context::fiber fiber;   // where it goes on
-    boost::context::fiber caller;  // where the multiprocessor goes on
-    Thread* thread = nullptr;      // that it runs
+    boost::context::fiber fiber;   // where the worker continues
+    boost::context::fiber caller;  // where the multiprocessor continues
+    Thread* thread = nullptr;      // the thread that it runs
     std::uintptr_t stack = 0;
     std::size_t stack_bytes = 0;
   };
@@ -69,7 +69,7 @@ class Multiprocessor {
     bool orders = false;
     unsigned mask = 0;
     std::uint64_t value = 0;
-    const char* function = "";  // that it waits in
+    const char* function = "";  // the function in which it waits
     std::source_location place;
   };
 
@@ -79,7 +79,8 @@ class Multiprocessor {
   template <typename Iterator>
   void shuffle(Iterator begin, Iterator end);
   std::unique_ptr<Worker> new_worker();
-  // Not inlined: the next time that a worker gets here it may be on another thread of the host, with other variables.
+  // It is not inlined, because a worker may be on another host thread when it returns here, with other thread-local
+  // variables.
   [[gnu::noinline]] void run_threads(Worker& worker);
   void switch_to(Thread& thread, Worker& worker);
   void resume_next();
@@ -94,15 +95,15 @@ class Multiprocessor {
 
   const KernelCall* call_ = nullptr;
   Random* random_ = nullptr;
-  unsigned count_ = 0;  // threads of the block
+  unsigned count_ = 0;  // number of threads of the block
   unsigned done_ = 0;
   unsigned predicates_ = 0;
   Running now_;
   std::vector<Thread> threads_;
   std::vector<LaneValues> values_;  // by thread
-  std::vector<uint3> indices_;      // by thread, of blocks of this extent
-  std::vector<unsigned> warps_;     // in the order drawn last
-  std::vector<Thread*> runnable_;   // the last is next
+  std::vector<uint3> indices_;      // by thread, for blocks of this extent
+  std::vector<unsigned> warps_;     // in the order that was drawn last
+  std::vector<Thread*> runnable_;   // the last one is next
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;
   SharedMemory shared_;

@@ -11,24 +11,25 @@ namespace emulated_gpu {
 
 constexpr unsigned lanes_of_warp = 32;
 
-/// The thread of a kernel that a thread of the host runs.
+/// The kernel's thread that a host thread runs.
 struct Running {
   uint3 thread{};
   uint3 block{};
   dim3 block_extent;
   dim3 grid_extent;
   int gpu = -1;
-  unsigned number = 0;  ///< of the thread in its block
+  unsigned number = 0;  ///< number of the thread in its block
   std::uintptr_t stack = 0;
   std::size_t stack_bytes = 0;
 
   [[nodiscard]] unsigned lane() const { return number % lanes_of_warp; }
 };
 
-/// Null outside kernels, and wherever the emulation's own code runs for one: it touches what a kernel must not.
+/// It is null outside kernels, and while the emulation's own code runs for one, because that accesses memory that a
+/// kernel must not.
 extern constinit thread_local Running* running;
 
-/// The emulation's own code until the end of the scope.
+/// Marks the emulation's own code until the end of the scope.
 class InEmulation {
  public:
   InEmulation() : before_(std::exchange(running, nullptr)) {}

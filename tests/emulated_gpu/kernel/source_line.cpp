@@ -12,7 +12,7 @@
 namespace emulated_gpu {
 namespace {
 
-/// The file that an address of code was loaded from, and where the address is in it.
+/// The file from which code at an address was loaded, and the offset in the file.
 struct PlaceInFile {
   std::uintptr_t address;
   std::string file;

@@ -6,8 +6,8 @@
 
 namespace emulated_gpu {
 
-/// "canonical_fold.cu:23" for the call before this return address, by the program's debug information; the address
-/// where there is none. Starts binutils' addr2line, so it is for a program's last words.
+/// Returns "canonical_fold.cu:23" for the call before this return address, from the program's debug information; the
+/// address if there is none. It runs binutils' addr2line, so it is only for a program's last message.
 std::string source_line(const void* return_address);
 std::string source_line(const std::source_location& place);
 

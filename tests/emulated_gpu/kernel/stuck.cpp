@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a block's threads will never go on.
+// Explains why a block's threads can never continue.
 #include <algorithm>
 #include <sstream>
 

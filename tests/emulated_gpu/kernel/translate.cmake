@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# emulated_cuda_sources(kernels a.cu b.cu …) has the files translated for g++; ${kernels} is what a target compiles in
-# their place, and it is linked with emulated_gpu. To be called where that target is made.
+# emulated_cuda_sources(kernels a.cu b.cu …) translates the files for g++. A target compiles ${kernels} instead of them,
+# and links emulated_gpu. It is called where that target is made.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(emulated_gpu_translator ${CMAKE_CURRENT_LIST_DIR}/translate.py)
 
@@ -14,7 +14,7 @@ function(emulated_cuda_sources result)
     set(to ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
     add_custom_command(OUTPUT ${to} DEPENDS ${from} ${emulated_gpu_translator}
       COMMAND Python3::Interpreter ${emulated_gpu_translator} ${from} ${to} COMMENT "Translating ${source}" VERBATIM)
-    # The thread sanitizer's instrumentation calls us at each access; its library is not linked.
+    # The thread sanitizer's instrumentation calls the emulation at each access; the sanitizer's library is not linked.
     set_source_files_properties(${to} PROPERTIES INCLUDE_DIRECTORIES ${folder} SKIP_UNITY_BUILD_INCLUSION ON
       SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
       "-fsanitize=thread;-O1;-g1;$<$<CXX_COMPILER_ID:GNU>:--param=tsan-instrument-func-entry-exit=0>")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the translation of .cu files makes of them, and what it refuses.
+// Tests the translation of .cu files, and what it refuses.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,7 +17,7 @@ class Translation : public testing::Test {
   Translation() { std::filesystem::create_directories(folder_); }
   ~Translation() override { std::filesystem::remove_all(folder_); }
 
-  /// Of the text from its second line on, which is the source's first; or what it is refused with.
+  /// Returns the translation of the text from the second line on, which is the source's first, or the error.
   std::string translate(const std::string& text) {
     std::ofstream(folder_ / "a.cu") << text;
     const auto result = lockstep::testing_support::run_program(LOCKSTEP_TRANSLATOR " '" + (folder_ / "a.cu").string() +

@@ -5,9 +5,9 @@
 
 namespace emulated_gpu::wrong {
 
-// Kernels of which each does one thing wrong, in the line that says so: // wrong: <what>.
+// Each of these kernels does one thing wrong, in the line with the comment: // wrong: <what>.
 
-/// The kernels that take some memory, by name; each launched with 64 threads.
+/// The kernels that take some memory, by name; each is launched with 64 threads.
 struct Kernel {
   const char* what;
   void (*launch)(float* memory, cudaStream_t stream);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Operations and whole steps in graphs, and the example of it as users have it.
+# These tests cover operations and whole steps in graphs, and the example of it that users have.
 emulated_program(capture_test MAIN lockstep_test_main SOURCES capture_test.cpp step_capture_test.cpp)
 emulated_test(capture PROGRAM capture_test SEEDS 0 1 2 PROCESSORS 1)
-if(LOCKSTEP_HAS_CUDA_COMPILER)  # the same on a real GPU
+if(LOCKSTEP_HAS_CUDA_COMPILER)  # the same tests on a real GPU
   lockstep_test(capture_test ALONE SOURCES capture_test.cpp step_capture_test.cpp DEPENDS ddp backends_nccl LINKS CUDA::cudart
     LABELS gpu)
 endif()

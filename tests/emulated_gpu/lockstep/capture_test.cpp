@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that go into a graph: what is refused, what a Work is good for, and that replays do what they should. One
-// rank. Labeled gpu too: nothing here is particular to the emulation.
+// Tests operations that are captured into a graph: what is refused, how their Work behaves, and that replays are
+// correct. There is one rank. The test is also labeled gpu, because nothing here depends on the emulation.
 // @source NCCL User Guide, Using NCCL with CUDA Graphs; CUDA Runtime API, cudaStreamBeginCapture
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ NcclGroup alone() {
           }};
 }
 
-/// What the call throws, or that it throws nothing.
+/// Returns the error that the call throws, or that it throws nothing.
 std::string thrown_by(const std::function<void()>& call, ErrorCode code = ErrorCode::invalid_argument) {
   try {
     call();

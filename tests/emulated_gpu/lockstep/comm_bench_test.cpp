@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// comm-bench on emulated GPUs: it says nothing about speed, but every way through the program is gone.
+// Runs comm-bench on emulated GPUs. The speed has no meaning, but every path through the program is tested.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of every communicator, kept by NCCL's between processes.
+// Tests that NCCL's communicator keeps the contract between processes.
 #include "backends/contract/contract.hpp"
 
 #include <gtest/gtest.h>

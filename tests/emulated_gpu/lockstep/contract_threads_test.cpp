@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of every communicator, kept by NCCL's between threads of one process, each with a GPU of its own.
+// Tests that NCCL's communicator keeps the contract between threads of one process, each with its own GPU.
 #include <gtest/gtest.h>
 
 #include "backends/contract/contract.hpp"

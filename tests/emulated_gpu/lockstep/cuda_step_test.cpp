@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/cuda_step.cu, of the very source that users get: the same weights on any number of ranks, whether its steps
-// are queued one by one or one of them is captured, with the all-reduce, and replayed.
+// Tests examples/cuda_step.cu from the source that users get. The weights are the same on any number of ranks, whether
+// its steps are queued one by one or one of them is captured, with the all-reduce, and replayed.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -13,7 +13,7 @@ namespace lockstep::testing_support {
 namespace {
 
 TEST(CudaStep, TrainsToTheSameBitsOnAnyNumberOfRanksAsAGraphOrNot) {
-  std::set<std::string> results;  // from "loss" on
+  std::set<std::string> results;  // the text from "loss" on
   for (const int ranks : {1, 2, 4}) {
     for (const char* manner : {"", "--eager "}) {
       const ProgramResult result = run_program(std::string(LOCKSTEP_MPIEXEC) + " -n " + std::to_string(ranks) + " " +

@@ -136,7 +136,7 @@ void DrawnOperation::apply(std::vector<Contents>& of_rank) const {
     const Region r = input_of(member);
     inputs.push_back(r.slot < 0 ? Operand() : cut(memory(member, r.slot), r.begin, r.bytes));
   }
-  Operand joined;  // the sum, or everything one behind the other
+  Operand joined;  // the sum, or all inputs concatenated
   if (is_reduction(kind)) {
     joined = inputs[0];
     for (std::size_t k = 1; k < inputs.size(); ++k)

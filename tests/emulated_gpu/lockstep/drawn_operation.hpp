@@ -10,41 +10,41 @@
 
 namespace lockstep::on_emulated_gpus {
 
-/// A slot is memory of equal length on every rank, which operations take for an operand.
+/// A slot is memory of the same length on every rank, which operations use as an operand.
 inline constexpr std::int64_t slot_bytes = 3072;
 using Contents = std::vector<std::vector<unsigned char>>;  // by slot
 
 /// A part of a slot.
 struct Region {
-  int slot = -1;  ///< none where nothing is
+  int slot = -1;  ///< -1: no memory
   std::int64_t begin = 0;
   std::int64_t bytes = 0;
 };
 
-/// A collective of a communicator, drawn alike on every rank: of whole numbers, whose sums are the same in any order.
+/// A collective that is drawn alike on every rank. It uses integers, whose sums are the same in any order.
 struct DrawnOperation {
   std::vector<int> members;
   CollectiveKind kind = CollectiveKind::barrier;
   DType dtype = DType::int32;
   ReduceOp op = ReduceOp::sum;
-  int root = 0;            ///< of a message, who sends it
-  int to = 0;              ///< of a message
-  std::int64_t count = 0;  ///< elements of the buffer, or of each part
+  int root = 0;            ///< root, or the sender of a message
+  int to = 0;              ///< receiver of a message
+  std::int64_t count = 0;  ///< elements of the buffer or of each part
   std::int64_t offset = 0;
   int in = 0;
-  int out = 0;  ///< the same slot as `in` where the operation is in place
-  /// Elements that go from one member to another; one row where all ranks have the same parts.
+  int out = 0;  ///< equal to `in` if the operation is in place
+  /// Elements that one member sends to another; one row if all ranks have the same parts.
   std::vector<std::vector<Count>> parts;
 
   [[nodiscard]] int size() const { return static_cast<int>(members.size()); }
-  /// The place of a rank among the members, or -1.
+  /// Returns the position of a rank among the members, or -1.
   [[nodiscard]] int place_of(int rank) const;
   [[nodiscard]] bool takes_part(int member) const;
   [[nodiscard]] Region input_of(int member) const;
   [[nodiscard]] Region output_of(int member) const;
-  /// What the member submits, by the memory of its slots. @param received  keeps what it is to receive
+  /// Returns what the member submits, with the memory of its slots. @param received  keeps the received counts
   [[nodiscard]] Collective collective(int member, const std::vector<void*>& slots, std::vector<Count>& received) const;
-  /// What it makes of the ranks' contents.
+  /// Applies the operation to the ranks' contents.
   void apply(std::vector<Contents>& of_rank) const;
   [[nodiscard]] std::string describe() const;
 
@@ -55,7 +55,7 @@ struct DrawnOperation {
   [[nodiscard]] std::int64_t elements_of_all() const;
 };
 
-/// @param slots  two different ones that it may use
+/// @param slots  two different slots that it may use
 DrawnOperation draw_operation(std::mt19937_64& random, const std::vector<int>& members, int in, int out);
 
 }  // namespace lockstep::on_emulated_gpus

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures of one rank end the operations of all, by an error that says whose fault it was, and in time. Ranks are
-// threads.
+// A failure of one rank ends the operations of all, in time, with an error that names the rank. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -26,12 +25,12 @@ using namespace std::chrono_literals;
 constexpr int ranks = 3;
 constexpr int culprit = 1;
 using Seconds = std::chrono::duration<double>;
-constexpr Seconds deadline = 1s;   ///< of the tests that let it pass
-constexpr Seconds far_away = 60s;  ///< of those in which nobody is to wait for it
-/// What others are told without waiting for the deadline, on a machine that is busy with other things.
+constexpr Seconds deadline = 1s;   ///< for tests that reach it
+constexpr Seconds far_away = 60s;  ///< for tests that must not reach it
+/// The time in which others are notified without waiting for the deadline, on a busy machine.
 constexpr double soon = 10;
 
-/// One rank with a communicator and memory, which stays when it has failed: GPUs may still be at work with it.
+/// One rank with a communicator and memory. It stays after a failure, because GPUs may still be using its memory.
 class Rank3 {
  public:
   Rank3(Ranks& all, NcclAlgorithm algorithm, Checked checked, Seconds patience)
@@ -55,7 +54,7 @@ class Rank3 {
 
 class Failure : public testing::TestWithParam<NcclAlgorithm> {
  protected:
-  /// Each rank adds up once, and then does this. @return how that ended, by rank
+  /// Each rank makes one all-reduce, and then calls the body. @return the outcome, by rank
   static std::vector<Outcome> run(const std::function<void(Ranks&, Rank3&)>& body, Checked checked = Checked::no,
                                   Seconds patience = far_away) {
     std::vector<Outcome> outcomes(ranks);
@@ -82,7 +81,7 @@ TEST_P(Failure, ARankThatNeverSubmitsIsNamedAtTheDeadline) {
   std::atomic<int> given_up = 0;
   const auto outcomes = run(
       [&](Ranks& all, Rank3& me) {
-        // It comes when the others have gone, however slowly this machine lets them poll.
+        // It comes after the others have given up, however slowly this machine lets them poll.
         const auto end = Clock::now() + std::chrono::seconds(20);
         while (all.rank() == culprit && given_up < ranks - 1 && Clock::now() < end)
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -94,7 +93,7 @@ TEST_P(Failure, ARankThatNeverSubmitsIsNamedAtTheDeadline) {
         }
       },
       Checked::no, deadline);
-  expect_all_name_the_culprit(outcomes, 20);  // of which it takes 1.2 deadlines where it can poll
+  expect_all_name_the_culprit(outcomes, 20);  // it takes 1.2 deadlines if ranks can poll
   EXPECT_TRUE(outcomes[0].failed_by(ErrorCode::timeout) || outcomes[2].failed_by(ErrorCode::timeout)) << outcomes[0];
 }
 
@@ -150,7 +149,7 @@ TEST_P(Failure, AnotherCallIsAMismatchOnAllWhereRanksCompare) {
   }
 }
 
-/// Whoever waits behind a stream is not late.
+/// A rank whose operation waits behind a stream is not late.
 TEST_P(Failure, TimeInWhichTheStreamHoldsTheOperationBackDoesNotCount) {
   auto until = Clock::now() + std::chrono::hours(1);
   const auto outcomes = run(
@@ -171,7 +170,7 @@ TEST_P(Failure, TimeInWhichTheStreamHoldsTheOperationBackDoesNotCount) {
   }
 }
 
-/// Later operations throw the same, on all.
+/// Later operations throw the same error, on all ranks.
 TEST_P(Failure, PoisonsTheCommunicator) {
   const auto outcomes = run([](Ranks& all, Rank3& me) {
     if (all.rank() == culprit) me.communicator().abort("enough");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Process groups on GPUs: what goes to NCCL and what to the host, groups split from groups, and DataParallel with its
-// values in device memory, whose sums in tree order have the bits of those on the host.
+// Tests process groups on GPUs: which operations go to NCCL and which to the host, groups that are split from groups,
+// and DataParallel with values in device memory, whose sums in tree order have the same bits as on the host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class Groups : public testing::Test {
   void TearDown() override { world_.close(); }
   const World& world() { return world_; }
 
-  /// The sum of 1 + rank on the group's GPUs, as each rank gets it.
+  /// Returns the sum of 1 + rank on the group's GPUs, as this rank gets it.
   static float sum_of_ranks(ProcessGroup& group) {
     const contract::DeviceMemory memory;
     const Allocation values = group.allocate({4});
@@ -91,7 +91,7 @@ TEST_F(Groups, HaveAProgressThreadIfAsked) {
   group.close();
 }
 
-/// Parameters of uneven lengths, in buckets so small that there are several.
+/// Returns parameters of uneven lengths; buckets are so small that there are several.
 Layout layout() {
   Layout layout;
   for (const std::int64_t length : {400, 3, 1001, 64, 2000})
@@ -101,12 +101,12 @@ Layout layout() {
 constexpr int parameters = 5;
 constexpr DataParallelOptions small_buckets{.bucket = {4096}};
 
-/// What a rank's gradients are in a step: of both signs and seven orders of magnitude.
+/// Returns a rank's gradients in a step: of both signs and over seven orders of magnitude.
 std::vector<float> gradients_of(int rank, int step, std::int64_t count) {
   return stated_order::input_of(rank + 16 * step, count);
 }
 
-/// Zeros what lies between the parameters, where there is nothing of use.
+/// Zeros the gaps between the parameters, whose contents have no meaning.
 void clear_gaps(const DataParallel& model, std::vector<float>& flat) {
   std::vector<float> kept(flat.size());
   for (int parameter = 0; parameter < parameters; ++parameter) {
@@ -117,7 +117,7 @@ void clear_gaps(const DataParallel& model, std::vector<float>& flat) {
   flat = kept;
 }
 
-/// One rank's training of values by plain steps, whose gradients come on a stream, or several.
+/// Trains one rank's values by plain steps; the gradients come on one or several streams.
 /// @return the sums of each step, with zeros between the parameters
 std::vector<float> train(ProcessGroup& group, int steps, int streams_of_gradients) {
   DataParallel model(group, layout(), DType::float32, small_buckets);
@@ -163,8 +163,8 @@ TEST_F(Groups, TrainToTheBitsOfTheHostInTreeOrder) {
       const auto begin = sums.begin() + step * count;
       for (std::vector<float>& input : inputs)
         for (std::int64_t i = 0; i < count; ++i)
-          if (begin[i] == 0) input[static_cast<std::size_t>(i)] = 0;  // a gap, as sums of these numbers are not
-      // Buckets begin and end where they like: the order over the ranks is the same in each.
+          if (begin[i] == 0) input[static_cast<std::size_t>(i)] = 0;  // a gap; no sum is exactly zero
+      // Buckets may begin and end anywhere, because the order over the ranks is the same in each.
       EXPECT_EQ(stated_order::bits({begin, begin + count}), stated_order::bits(stated_order::canonical_sums(inputs)))
           << "step " << step;
       std::vector<float> on_host = inputs[static_cast<std::size_t>(group.rank().value)];
@@ -176,7 +176,7 @@ TEST_F(Groups, TrainToTheBitsOfTheHostInTreeOrder) {
   }
 }
 
-/// The program's own tensors, in device memory: through DataParallel's memory, and back.
+/// The program's own tensors are in device memory. They pass through DataParallel's memory and back.
 TEST_F(Groups, TrainTheProgramsOwnTensors) {
   ProcessGroup group(world(), on_gpus("tree-order"));
   const contract::DeviceMemory memory;
@@ -198,7 +198,7 @@ TEST_F(Groups, TrainTheProgramsOwnTensors) {
       std::memcpy(pinned.data(), mine.data(), mine.size() * sizeof(float));
       copy_bytes(gradient.data, pinned.data(), gradient.bytes(), stream.queue());
       model.ready(parameter, stream.queue());
-      stream.synchronize();  // the pinned memory goes
+      stream.synchronize();  // the pinned memory is freed
     }
     model.finish(1);
     for (const Parameter& tensor : tensors) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each call of CUDA and NCCL fails in turn: whoever made it throws an error that names it, everybody else a
-// consequence, and nobody hangs. Ranks are threads.
+// Each call of CUDA and NCCL fails in turn. The rank that made it throws an error that names it, the others throw a
+// consequence, and no rank hangs. Ranks are threads.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,9 +30,9 @@ using backends::NcclAlgorithm;
 using namespace std::chrono_literals;
 
 constexpr int ranks = 2;
-constexpr double in_time = 6;  ///< seconds; a rank that nobody tells anything would take till the deadline
+constexpr double in_time = 6;  ///< unit: seconds; a rank that is not notified would take until the deadline
 
-/// What a rank does with a GPU. It stays when it has failed: GPUs may still be at work with its memory.
+/// A rank's work with a GPU. It stays after a failure, because GPUs may still be using its memory.
 class Job {
  public:
   void run(Ranks& all, NcclAlgorithm algorithm) {
@@ -66,10 +66,10 @@ class Job {
   std::vector<Work> works_;
 };
 
-/// What becomes of a case in a process of its own.
+/// The outcome of a case that runs in its own process.
 enum class Verdict { right, wrong, nothing_happened, hangs };
 
-/// @param check  returns whether the fault was met; what it finds wrong fails the test
+/// @param check  returns whether the fault occurred; what it finds wrong fails the test
 Verdict in_a_process(const std::function<bool()>& check) {
   std::fflush(nullptr);
   const pid_t child = fork();
@@ -90,7 +90,7 @@ Verdict in_a_process(const std::function<bool()>& check) {
   return WIFEXITED(status) && WEXITSTATUS(status) <= 2 ? static_cast<Verdict>(WEXITSTATUS(status)) : Verdict::wrong;
 }
 
-/// The how manieth calls are to fail.
+/// Returns the numbers of the calls that fail.
 std::vector<int> numbers() {
   if (number_of_process("LOCKSTEP_EVERY_FAULT", 0) == 0) return {1, 2, 5, 13};
   std::vector<int> all(60);
@@ -119,15 +119,15 @@ std::vector<Outcome> outcomes_with(const std::string& faults, NcclAlgorithm algo
 struct Fault {
   const char* call;
   const char* error;
-  const char* named_as = call;  ///< how the message names the call
+  const char* named_as = call;  ///< the name of the call in the message
 };
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.call; }
 
 class InjectedFault : public testing::TestWithParam<std::tuple<NcclAlgorithm, Fault>> {};
 
-/// @return whether it was met
+/// @return whether the fault occurred
 bool check_fault(const std::string& text, NcclAlgorithm algorithm, const Fault& fault) {
-  const bool is_of_nccl = std::string_view(fault.call).starts_with("nccl");  // has a text of its own for each error
+  const bool is_of_nccl = std::string_view(fault.call).starts_with("nccl");  // NCCL has its own text for each error
   int causes = 0;
   int failures = 0;
   for (const Outcome& outcome : outcomes_with(text, algorithm)) {
@@ -136,7 +136,7 @@ bool check_fault(const std::string& text, NcclAlgorithm algorithm, const Fault& 
     if (!outcome.error || outcome.is_consequence() || outcome.error->is_on_every_rank()) continue;
     ++causes;
     const std::string what = outcome.error->what();
-    if (!is_of_nccl && what.find("from nccl") != std::string::npos) continue;  // NCCL's own call
+    if (!is_of_nccl && what.find("from nccl") != std::string::npos) continue;  // the call is NCCL's own
     if (!is_of_nccl) {
       EXPECT_NE(what.find(fault.error), std::string::npos) << what;
     }
@@ -153,7 +153,7 @@ TEST_P(InjectedFault, IsNamedByWhoMetItAndHeardOfByAll) {
     const std::string text = std::string(fault.call) + ":" + std::to_string(number) + ":" + fault.error;
     SCOPED_TRACE(text);
     const Verdict verdict = in_a_process([&, &by = algorithm, &of = fault] { return check_fault(text, by, of); });
-    if (verdict == Verdict::nothing_happened) break;  // so many calls there are not
+    if (verdict == Verdict::nothing_happened) break;  // there are not so many calls
     ASSERT_EQ(verdict, Verdict::right);
     ++met;
   }
@@ -226,7 +226,7 @@ TEST(AsynchronousError, EndsAllRanksByOneCause) {
   }
 }
 
-/// Of the device itself, or of a kernel on it: no call succeeds afterwards.
+/// The device itself, or a kernel on it, has failed: no call succeeds afterwards.
 class DeviceThatIsGone : public testing::TestWithParam<const char*> {};
 
 TEST_P(DeviceThatIsGone, EndsAllRanks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that is killed in an operation on GPUs: the others are told who it was, whether NCCL notices or not.
+// A rank is killed in an operation on GPUs. The others get an error that names it, whether NCCL notices or not.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

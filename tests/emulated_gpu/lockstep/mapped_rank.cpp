@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mapped_rank [--show LIST:LIST:…] [--bind CPU:CPU:…]   under mpiexec: makes groups on GPUs, and says in a line which
-// GPU they use, "rank 1: GPU 4 0000:9d:00.0 GPU-9d000000-…", or why there is no group. Each list is
-// CUDA_VISIBLE_DEVICES of the local rank in its place, each number the processor that it runs on.
+// mapped_rank [--show LIST:LIST:…] [--bind CPU:CPU:…]   runs under mpiexec. It makes groups on GPUs and prints a line
+// with the GPU they use, such as "rank 1: GPU 4 0000:9d:00.0 GPU-9d000000-…", or why there is no group. Each list is
+// CUDA_VISIBLE_DEVICES of the local rank at its position, each number the processor that it runs on.
 #include <cuda_runtime.h>
 #include <sched.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ namespace {
 
 using namespace lockstep;
 
-/// Not that on the host: Open MPI 5 may number in another order there.
+/// Returns the rank in the job. The rank on the host is not used, because Open MPI 5 may number in another order there.
 int world_rank() {
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
     if (const char* value = std::getenv(variable)) return std::atoi(value);
@@ -60,7 +60,7 @@ void add_up(ProcessGroup& group) {
   group.communicator().all_reduce(values, values, ReduceOp::sum).wait();
 }
 
-/// @return the GPU of a group, of what is split from it, and of its further communicators
+/// @return the GPU of a group, of its subgroups, and of its further communicators
 int gpu_of_groups(const World& world) {
   const WaitPolicy wait{.spins_before_yield = 0};
   ProcessGroup on_host(world, {.wait = wait});
@@ -87,7 +87,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-/// In one piece, among those of other ranks.
+/// Prints a line in one piece, because other ranks print as well.
 void say(const World& world, const std::string& words) {
   const std::string line = "rank " + std::to_string(world.rank().value) + ": " + words + '\n';
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::exit(EXIT_FAILURE);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Which rank gets which GPU.
+# These tests cover the assignment of GPUs to ranks.
 emulated_program(mapped_rank SOURCES mapped_rank.cpp)
 emulated_program(topo SOURCES $<TARGET_OBJECTS:topo> $<TARGET_OBJECTS:lockstep_app_common> LINKS Boost::program_options)
 file(READ ${LOCKSTEP_EMULATED_MACHINE} machine)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank gets which GPU, as launchers show GPUs and bind processes; and that `topo` shows the same.
+// Tests the assignment of GPUs to ranks for the ways in which launchers show GPUs and bind processes, and that `topo`
+// shows the same.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -21,14 +22,15 @@ struct Job {
   std::string machine = "eight_gpus";
   std::string environment;
   std::string arguments;
-  std::string places;  ///< hwloc's description of the machine, where it is not that of the GPUs
-  std::string shell;   ///< what a shell of each rank does before
+  std::string places;  ///< hwloc's description of the machine, if it is not that of the GPUs
+  std::string shell;   ///< commands that the shell of each rank runs before
 };
 
 std::string output_of(const Job& job, const std::string& program) {
   const std::string machines = LOCKSTEP_MACHINES "/";
   const std::string places = job.places.empty() ? job.machine : job.places;
-  // The launcher is to see the machine that there is: Open MPI 5's starts nothing on one whose cores it may not use.
+  // The launcher must see the real machine, because Open MPI 5's starts nothing on a machine whose cores it may not
+  // use.
   const ProgramResult result =
       run_program("env EMULATED_GPU_MACHINE=" + machines + job.machine + ".json " + job.environment + ' ' +
                   LOCKSTEP_MPIEXEC + " -n " + std::to_string(job.ranks) + " sh -c 'export HWLOC_XMLFILE=" + machines +
@@ -37,7 +39,7 @@ std::string output_of(const Job& job, const std::string& program) {
   return result.output;
 }
 
-/// What each rank said, by rank.
+/// Returns the words of each rank, by rank.
 std::vector<std::string> said(const Job& job) {
   const std::string output = output_of(job, LOCKSTEP_MAPPED_RANK);
   std::vector<std::string> words;
@@ -50,7 +52,7 @@ std::vector<std::string> said(const Job& job) {
   return words;
 }
 
-/// The GPU of each rank, as "index bus".
+/// Returns the GPU of each rank as "index bus".
 std::vector<std::string> mapping(const Job& job) {
   std::vector<std::string> gpus;
   for (const std::string& words : said(job))
@@ -89,7 +91,7 @@ TEST(Mapping, TakesTheOneThatTheLauncherShowsEachRank) {
       << "the second makes way";
 }
 
-/// An even and an odd processor, of different packages in the description.
+/// Returns an even and an odd processor, which are on different packages in the description.
 std::vector<int> processors_of_both_packages() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -116,7 +118,7 @@ TEST(Mapping, PrefersGpusNearTheProcessorsOfARank) {
   EXPECT_EQ(mapping(reversed), (Gpus{"0 df", "2 61", "1 d1"}));
   Job unknown = crossed;
   unknown.ranks = 2;
-  unknown.places = "mig";  // where six of them are not
+  unknown.places = "mig";  // six of them are not in that description
   unknown.environment += " CUDA_VISIBLE_DEVICES=1,2";
   EXPECT_EQ(mapping(unknown), (Gpus{"0 43", "1 52"}));
 }
@@ -153,7 +155,7 @@ TEST(Mapping, RefusesWhereARankSeesNone) {
   expect_refusal({.ranks = 2, .arguments = "--show 0:-1"}, {"no group on GPUs"});
 }
 
-/// Each rank sees one GPU, from the last to the first, as where a cgroup leaves it no other; hwloc sees all of them.
+/// Each rank sees one GPU, from the last to the first, as in a cgroup that hides the others; hwloc sees all of them.
 Job in_cgroups(int ranks) {
   return {.ranks = ranks,
           .environment = "CUDA_VISIBLE_DEVICES=0",
@@ -166,7 +168,7 @@ TEST(Mapping, TakesTheOneThatACgroupLeavesEachRank) {
   EXPECT_EQ(mapping(in_cgroups(3)), (Gpus{"0 df", "0 d1", "0 c3"}));
 }
 
-/// What `topo` says, as "index bus".
+/// Returns the GPUs that `topo` prints, as "index bus".
 Gpus shown_by_topo(Job job) {
   job.arguments = "--json";
   const auto cluster = nlohmann::json::parse(output_of(job, LOCKSTEP_TOPO));

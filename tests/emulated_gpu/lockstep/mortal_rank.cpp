@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mortal_rank FOLDER METHOD SECONDS MILLISECONDS   under mpiexec: all ranks add up again and again, with a deadline of
-// so many seconds; the last one submits an all_reduce, and kills itself so many milliseconds later. It writes
-// FOLDER/death, the others write FOLDER/<rank>: nanoseconds of the clock that all processes of a host read, and how it
-// ended.
+// mortal_rank FOLDER METHOD SECONDS MILLISECONDS   runs under mpiexec. All ranks reduce repeatedly, with a deadline of
+// SECONDS; the last one submits an all_reduce, and kills itself MILLISECONDS later. It writes FOLDER/death, the others
+// write FOLDER/<rank>: nanoseconds of the clock that all processes of a host read, and the outcome.
 #include <unistd.h>
 
 #include <chrono>
@@ -20,14 +19,14 @@ namespace {
 using namespace lockstep;
 using namespace std::chrono_literals;
 
-/// Whole or not at all, as others see it.
+/// Writes a file atomically for its readers.
 void write_down(const std::filesystem::path& file, const std::string& words) {
   const std::filesystem::path draft = file.string() + ".draft";
   std::ofstream(draft) << Clock::now().time_since_epoch() / 1ns << ' ' << words << std::flush;
   std::filesystem::rename(draft, file);
 }
 
-/// Ends without MPI's consent, which the dead cannot give, and not before all have written: a rank that has ended too
+/// Ends without MPI_Finalize, in which a dead rank cannot take part, after all have written. A rank that ended earlier
 /// would be named as well.
 [[noreturn]] void end_together(const std::filesystem::path& folder, int survivors) {
   for (int rank = 0; rank < survivors; ++rank)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups on GPUs whose ranks cannot load NCCL, or load versions that differ. The other version is a library that has
-// the emulation's functions and a version of its own (FAKE_NCCL_VERSION). backends.nccl_library_test tries the loading.
+// Tests groups on GPUs whose ranks cannot load NCCL, or load different versions. The other version is a library with
+// the emulation's functions and a version of its own (FAKE_NCCL_VERSION). backends.nccl_library_test covers loading.
 #include <gtest/gtest.h>
 #include <nccl.h>
 
@@ -23,14 +23,14 @@ class NcclOfAGroup : public testing::Test {
   const World& world() { return world_; }
   [[nodiscard]] bool is_last() const { return world_.rank().value + 1 == world_.size(); }
 
-  /// The last rank, which has loaded no NCCL yet, is to take this one.
+  /// Makes the last rank, which has not loaded NCCL yet, load this library.
   void last_rank_takes(const char* file, const char* version) {
     if (!is_last()) return;
     setenv("LOCKSTEP_NCCL_LIBRARY", file, 1);
     setenv("FAKE_NCCL_VERSION", version, 1);
   }
 
-  /// What the group's construction throws, on every rank.
+  /// Expects that constructing the group throws this error on every rank.
   void expect_refusal(ErrorCode code, std::initializer_list<std::string> parts) {
     try {
       ProcessGroup group(world(), {.device = Device::cuda});
@@ -52,7 +52,7 @@ std::string version_of_header() {
   return std::to_string(NCCL_MAJOR) + "." + std::to_string(NCCL_MINOR) + "." + std::to_string(NCCL_PATCH);
 }
 
-// In this order each test can follow the one before: a rank that was refused tries again.
+// The tests may run in this order, because a rank that was refused tries again.
 
 TEST_F(NcclOfAGroup, ThatOneRankCannotLoadIsNamedOnAllRanks) {
   last_rank_takes("/nonexistent/libnccl.so.2", "");
@@ -72,7 +72,7 @@ TEST_F(NcclOfAGroup, OfTwoVersionsIsAMismatchThatNamesThem) {
                  {"rank " + std::to_string(world().size() - 1) + " on ", "NCCL 2.27.3", version_of_header()});
 }
 
-/// By itself, with that version on all ranks.
+/// This test runs alone, with that version on all ranks.
 TEST_F(NcclOfAGroup, ThatHasKnownFaultsIsUsedAndRankZeroIsTold) {
   ASSERT_EQ(backends::nccl_version(), "2.28.5");
   std::vector<std::string> notices;

@@ -13,14 +13,14 @@
 
 namespace lockstep::on_emulated_gpus {
 
-/// How a rank's part in something ended, and after how long.
+/// The outcome of a rank's call, and its duration.
 struct Outcome {
   std::optional<Error> error;
   double seconds = 0;
 
   [[nodiscard]] bool failed_by(ErrorCode code) const { return error && error->code() == code; }
   [[nodiscard]] bool is_consequence() const { return error && error->is_consequence(); }
-  /// Whether the error tells that it is about this rank: by its peers, or because it is that rank's own.
+  /// Returns whether the error names this rank, among its peers or as the rank that threw it.
   [[nodiscard]] bool names(int rank) const {
     if (!error) return false;
     const auto& peers = error->context().peers;
@@ -32,7 +32,7 @@ inline std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
   return out << "after " << outcome.seconds << " s: " << (outcome.error ? outcome.error->what() : "all went well");
 }
 
-/// What the call comes to. What is thrown and no Error goes on.
+/// Calls a function and returns its outcome. Exceptions other than Error are passed on.
 template <typename Call>
 Outcome outcome_of(const Call& call) {
   const auto begin = Clock::now();

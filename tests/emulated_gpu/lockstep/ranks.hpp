@@ -11,10 +11,10 @@
 /// Ranks on emulated GPUs, one each: threads of this process, or the processes of the test.
 namespace lockstep::on_emulated_gpus {
 
-/// What a communicator is made with beside its options. All tell each other of failures.
-enum class Checked { no, yes };  ///< whether ranks compare what they call
+/// A property of a communicator in addition to its options. All communicators notify their peers of failures.
+enum class Checked { no, yes };  ///< whether ranks compare their calls
 
-/// One rank, as what makes communicators.
+/// One rank, which makes communicators together with the others.
 class Ranks {
  public:
   Ranks() = default;
@@ -25,20 +25,21 @@ class Ranks {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
   [[nodiscard]] virtual int gpu() const = 0;
-  /// A communicator of these ranks, in this order; nullptr where this one is not among them. Collective over all ranks.
+  /// Makes a communicator of these ranks, in this order; nullptr if this rank is not among them. Collective over all
+  /// ranks.
   virtual std::unique_ptr<Communicator> make(const std::vector<int>& members, Progress& progress,
                                              backends::NcclOptions options = {}, Checked checked = Checked::no) = 0;
-  /// Of all.
+  /// Makes a communicator of all ranks.
   std::unique_ptr<Communicator> make(Progress& progress, const backends::NcclOptions& options = {},
                                      Checked checked = Checked::no);
-  /// Returns when all have called it.
+  /// Returns when all ranks have called it.
   virtual void meet() = 0;
 };
 
-/// Runs the body on each of so many threads, and reports what any of them throws as a failure of the test.
+/// Runs the body on `ranks` threads; an exception on any of them fails the test.
 void on_threads(int ranks, const std::function<void(Ranks&)>& body);
 
-/// The processes of the test's MPI.
+/// The MPI processes of the test.
 class Processes : public Ranks {
  public:
   [[nodiscard]] int rank() const override { return world_.rank().value; }
@@ -55,11 +56,11 @@ class Processes : public Ranks {
   World world_;
 };
 
-/// NCCL's own algorithm that this process is to test, as a process has one: LOCKSTEP_NCCL_ALGORITHM, "ring", "tree" or
-/// unset.
+/// Returns the NCCL algorithm that this process tests, because a process has only one: LOCKSTEP_NCCL_ALGORITHM, "ring",
+/// "tree" or unset.
 backends::NcclAlgorithm algorithm_of_process();
 
-/// A number from the environment. Where LOCKSTEP_… is not set, `otherwise`.
+/// Returns a number from the environment variable, or `otherwise` if it is not set.
 int number_of_process(const char* variable, int otherwise);
 
 }  // namespace lockstep::on_emulated_gpus

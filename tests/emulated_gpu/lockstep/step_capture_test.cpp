@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of a DataParallel that the host only queues, one by one or as a graph. One rank; examples/cuda_step.cu has
-// more.
+// Tests steps of a DataParallel that the host only queues, one by one or as a graph. There is one rank;
+// examples/cuda_step.cu covers several.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ constexpr int parameters = 3;
 constexpr std::int64_t elements = 100;
 constexpr std::size_t bytes = elements * sizeof(float);
 
-/// With a progress thread, and without.
+/// The parameter is whether there is a progress thread.
 class StepCapture : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -76,7 +76,7 @@ class StepCapture : public testing::TestWithParam<bool> {
   ProcessGroup& group() { return *group_; }
   cudaStream_t stream() { return static_cast<cudaStream_t>(stream_->queue().native()); }
 
-  /// Gradients from memory of the host, which stands for a batch, and what becomes of them into `sums_`.
+  /// Copies gradients from host memory, which stands for a batch, and copies their sums to `sums_`.
   void queue_step(DataParallel& model) {
     for (int parameter = parameters - 1; parameter >= 0; --parameter) {
       copy_bytes(model.gradient(parameter).data, source_.data(), {bytes}, stream_->queue());
@@ -139,7 +139,7 @@ class StepCapture : public testing::TestWithParam<bool> {
     expect_sums(7);
   }
 
-  /// Of its own memory, in several buckets.
+  /// Makes a DataParallel with its own memory and several buckets.
   DataParallel make_model() {
     Layout layout;
     for (int parameter = 0; parameter < parameters; ++parameter) layout.add(std::to_string(parameter), {elements});
@@ -147,7 +147,7 @@ class StepCapture : public testing::TestWithParam<bool> {
     model.synchronize();
     return model;
   }
-  /// Of the program's own tensors.
+  /// Makes a DataParallel of the program's own tensors.
   DataParallel make_model_of(const Allocation& values, const Allocation& gradients) {
     std::vector<Parameter> all;
     for (int parameter = 0; parameter < parameters; ++parameter) {

@@ -46,15 +46,15 @@ class Submitted {
   bool has_been_waited_for_ = false;
 };
 
-/// Something that has used a slot: on a stream, or an operation.
+/// A use of a slot, on a stream or by an operation.
 struct Access {
   bool writes = false;
   int stream = -1;
-  std::shared_ptr<Event> event;  // behind it on the stream
+  std::shared_ptr<Event> event;  // comes after the use on the stream
   std::shared_ptr<Submitted> operation;
 };
 
-/// What was copied out, and is to be right when the copy has been waited for.
+/// Data that were copied out, which must be correct once the copy has been waited for.
 struct Reading {
   Allocation host;
   std::vector<unsigned char> expected;
@@ -97,7 +97,7 @@ class Program {
     }
     finish();
   }
-  /// Lets the other ranks fail too.
+  /// Lets the other ranks fail, too.
   void abandon() {
     for (const auto& c : communicators_)
       if (c) c->abort("this rank's part of the test has failed");
@@ -117,7 +117,7 @@ class Program {
   [[nodiscard]] Queue queue(int stream) const { return streams_[static_cast<std::size_t>(stream)].queue(); }
   int draw_stream() { return static_cast<int>(own_() % streams); }
 
-  /// Without blocking in CUDA: other operations of this rank may have to be moved.
+  /// Waits without blocking in CUDA, because other operations of this rank may need progress.
   void wait_on_host(const Access& access) {
     if (access.operation) return access.operation->wait();
     while (!access.event->reached()) {
@@ -126,7 +126,7 @@ class Program {
     }
   }
 
-  /// What uses the slot next comes after what has used it. @param stream  -1: on the host
+  /// Orders the next use of the slot after its earlier uses. @param stream  -1: on the host
   void order(int slot, bool writes, int stream) {
     for (Access& access : accesses_[static_cast<std::size_t>(slot)]) {
       if (!writes && !access.writes) continue;
@@ -188,7 +188,7 @@ class Program {
     note_on_stream(slot, false, stream);
   }
 
-  /// One operation, one of before once more, or several as a group, of which each has slots of its own.
+  /// Submits one operation, repeats an earlier one, or submits several as a group, each of which has its own slots.
   void communicate() {
     const std::size_t group = common_() % groups_.size();
     std::vector<DrawnOperation> drawn;
@@ -258,7 +258,7 @@ class Program {
     }
   }
 
-  /// Prepared on some ranks; then it is started again by what was prepared.
+  /// Starts an operation. On some ranks it is prepared, and later starts use the prepared operation.
   std::shared_ptr<Submitted> start(Communicator& c, std::size_t number, const Collective& collective) {
     if (!prepared_.contains(number) && own_() % 2 == 0) return std::make_shared<Submitted>(c.start(collective));
     if (!prepared_.contains(number)) prepared_.emplace(number, Kept{c.prepare(collective), nullptr});
@@ -269,7 +269,7 @@ class Program {
     return kept.started;
   }
 
-  /// What a program does between its calls.
+  /// Does what a program may do between its calls.
   void rest() {
     switch (own_() % 6) {
       case 0: progress_.poll(); break;
@@ -313,7 +313,7 @@ class Program {
   };
 
   Ranks& ranks_;
-  std::mt19937_64 common_;  // draws the same on every rank
+  std::mt19937_64 common_;  // draws the same numbers on every rank
   std::mt19937_64 own_;
   Progress progress_{{.spins_before_yield = 0}};
   std::vector<std::vector<int>> groups_;
@@ -343,7 +343,7 @@ void run_succession(Ranks& ranks, std::uint64_t seed, backends::NcclAlgorithm al
   } catch (const std::exception& error) {
     ADD_FAILURE() << "seed " << seed << ", rank " << ranks.rank() << ": " << error.what();
     program->abandon();
-    static_cast<void>(program.release());  // GPUs may still be at work with its memory
+    static_cast<void>(program.release());  // GPUs may still be using its memory
   }
   ranks.meet();
 }

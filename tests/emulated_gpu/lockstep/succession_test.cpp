@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawn programs on processes as ranks. LOCKSTEP_SUCCESSIONS says how many, LOCKSTEP_FIRST_SUCCESSION which is the
+// Runs random programs on processes as ranks. LOCKSTEP_SUCCESSIONS is their number, LOCKSTEP_FIRST_SUCCESSION the
 // first.
 #include "emulated_gpu/lockstep/succession.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same on threads as ranks.
+// Runs random programs on threads as ranks.
 #include <gtest/gtest.h>
 
 #include "emulated_gpu/lockstep/succession.hpp"

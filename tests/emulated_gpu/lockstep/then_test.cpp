@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work::then: copy in → all_reduce → copy out, again and again, while the host waits for nothing. Ranks are threads.
+// Tests Work::then: copy in → all_reduce → copy out, repeatedly, while the host waits for nothing. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -28,7 +28,7 @@ float sum_of(int round, std::int64_t i) {
 }
 float* floats(const Allocation& memory) { return static_cast<float*>(memory.data()); }
 
-/// One rank: a buffer on the GPU that every round uses again, and pinned memory for each round's values and results.
+/// One rank: a buffer on the GPU that every round reuses, and pinned memory for each round's values and results.
 class Chain {
  public:
   Chain(Ranks& all, NcclAlgorithm algorithm)
@@ -41,10 +41,10 @@ class Chain {
       for (std::int64_t i = 0; i < count; ++i) floats(values_.back())[i] = brought(rank_, round, i);
     }
   }
-  /// On one stream, which is ordered after each result, or on two that take turns.
+  /// Runs on one stream, which is ordered after each result, or on two that alternate.
   void run(int streams) {
     std::vector<Stream> all(static_cast<std::size_t>(streams));
-    std::vector<Event> free(all.size());  // when a stream needs the buffers no more
+    std::vector<Event> free(all.size());  // a stream needs the buffers no more after this event
     for (int round = 0; round < rounds; ++round) {
       const auto number = static_cast<std::size_t>(round % streams);
       const Queue queue = all[number].queue();
@@ -96,7 +96,7 @@ class Then : public testing::TestWithParam<NcclAlgorithm> {
 TEST_P(Then, OrdersOneStreamAfterEachResult) { run(1); }
 TEST_P(Then, OrdersStreamsThatTakeTurns) { run(2); }
 
-/// What another stream gets before then() does not wait for the result; what it gets after that does.
+/// Work that another stream gets before then() does not wait for the result; later work does.
 TEST_P(Then, OrdersAnotherStreamThanTheOperationCameFrom) {
   on_threads(ranks, [&](Ranks& all) {
     Progress progress({.spins_before_yield = 0});
@@ -115,7 +115,7 @@ TEST_P(Then, OrdersAnotherStreamThanTheOperationCameFrom) {
     after.synchronize();
     for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(floats(result)[i], sum_of(0, i)) << "element " << i;
     before.synchronize();
-    work.then(before.queue());  // it has ended
+    work.then(before.queue());  // the operation has ended
     work.wait();
     c->close();
   });

@@ -23,7 +23,7 @@ namespace {
 
 using Bytes8 = std::vector<std::byte>;
 
-/// What threads show each other, one exchange after the other: the n-th of each rank belongs together.
+/// Exchanges data between threads, one exchange after the other; the n-th exchanges of all ranks belong together.
 class Table {
  public:
   explicit Table(int ranks) : ranks_(static_cast<std::size_t>(ranks)), shown_(ranks_) {}
@@ -39,7 +39,7 @@ class Table {
     news_.notify_all();
     return number;
   }
-  /// Nothing until all have shown theirs.
+  /// Returns nothing until all ranks have contributed.
   std::optional<std::vector<Bytes8>> look(std::size_t number) {
     const std::scoped_lock lock(mutex_);
     const Round& round = rounds_[number];
@@ -65,7 +65,7 @@ class Table {
   std::vector<std::size_t> shown_;  // by rank
 };
 
-/// Where the members of one communicator meet.
+/// The data that the members of one communicator share.
 struct Meeting {
   explicit Meeting(int ranks)
       : table(ranks),
@@ -102,13 +102,13 @@ class Signatures : public Exchange {
   Bytes8 all_;
 };
 
-/// What all threads of a test share.
+/// The data that all threads of a test share.
 class Cluster {
  public:
   explicit Cluster(int ranks) : ranks_(ranks), table_(ranks) {}
   [[nodiscard]] int ranks() const { return ranks_; }
   Table& table() { return table_; }
-  /// The `number`-th communicator's.
+  /// Returns the meeting of the `number`-th communicator.
   std::shared_ptr<Meeting> meeting(std::size_t number, int size) {
     const std::scoped_lock lock(mutex_);
     auto& meeting = meetings_[number];

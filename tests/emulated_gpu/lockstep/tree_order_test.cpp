@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums in tree order on GPUs have the bits of those on the host, with elements that arithmetic goes wrong on, if on
-// any.
+// Sums in tree order on GPUs have the same bits as on the host, even for elements that are most likely to reveal errors
+// of arithmetic.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -62,7 +62,8 @@ class TreeOrder : public testing::Test {
     SCOPED_TRACE(std::string(name(dtype)) + " " + std::string(name(op)) + " of " + std::to_string(count));
     const kernels::RankedInputs inputs(ranks(), {count}, dtype, random_);
     const std::vector<char> expected = inputs.canonical_sum(op);
-    // Between hosts the operands of a sum may be exchanged, which shows where two NaNs meet or zeros of either sign.
+    // Between hosts the operands of a sum may be exchanged, which is visible if two NaNs or zeros of different signs
+    // meet.
     const bool is_integer = dtype == DType::int32 || dtype == DType::int64 || dtype == DType::uint8;
     if (processes_.world().shape().nodes() == 1 || is_integer) {
       EXPECT_TRUE(on_host(inputs, op) == expected);
@@ -104,7 +105,7 @@ TEST_F(TreeOrder, HasThemOfOrdinaryNumbersWhereverTheRanksAre) {
   }
 }
 
-/// A buffer that is longer than the ranks' scratch together. LOCKSTEP_LONG_BUFFERS=1 asks for it.
+/// The buffer is longer than the scratch of all ranks together. LOCKSTEP_LONG_BUFFERS=1 enables the test.
 TEST_F(TreeOrder, HasThemInSeveralBlocks) {
   if (number_of_process("LOCKSTEP_LONG_BUFFERS", 0) == 0)
     LOCKSTEP_SKIP(memory) << "takes minutes; LOCKSTEP_LONG_BUFFERS=1 asks for it";

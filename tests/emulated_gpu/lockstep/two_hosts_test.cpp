@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tests of this folder on two hosts, each with GPUs of its own: skipped where hosts cannot be made.
+// Runs the tests of this folder on two hosts, each with its own GPUs. They are skipped if hosts cannot be made.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 namespace lockstep::testing_support {
 namespace {
 
-/// What this process was told, for processes on hosts that the launcher tells nothing.
+/// Returns this process's variables for processes on hosts, to which the launcher does not pass them.
 std::string told() {
   std::string all;
   for (const char* variable : {"EMULATED_GPU_SEED", "LOCKSTEP_NCCL_ALGORITHM", "LOCKSTEP_SUCCESSIONS"})
@@ -18,7 +18,7 @@ std::string told() {
   return all;
 }
 
-/// Each host has its own machine file, by its name.
+/// Each host has its own machine file, named after it.
 ProgramResult on_two_hosts(int per_host, const std::string& command) {
   return run_program(script("run " + std::to_string(per_host) + " sh -c '" + told() +
                             "EMULATED_GPU_MACHINE=" LOCKSTEP_MACHINES "/$(hostname).json exec " + command + "' 2>&1"));

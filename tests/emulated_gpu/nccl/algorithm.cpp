@@ -14,7 +14,7 @@ std::string in_lower_case(std::string_view text) {
   return lower;
 }
 
-/// Cuts the part before the first `separator` off.
+/// Removes the part before the first `separator` and returns it.
 std::string_view cut(std::string_view& rest, char separator) {
   const std::size_t end = rest.find(separator);
   const std::string_view part = rest.substr(0, end);

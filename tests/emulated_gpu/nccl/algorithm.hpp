@@ -5,14 +5,15 @@
 
 namespace emulated_gpu {
 
-/// Which of NCCL's two algorithms that are emulated a function may take.
+/// Which of NCCL's two emulated algorithms a function may use.
 struct Algorithms {
   bool ring = true;
   bool tree = true;
 };
 
-/// What a value of NCCL_ALGO leaves to `function`, in lower case as there: "allreduce", "broadcast". Lists for single
-/// functions come behind one for all; "^" leaves out what it names. Other algorithms than ring and tree do not count.
+/// Returns the algorithms that a value of NCCL_ALGO allows for `function`, in lower case: "allreduce", "broadcast".
+/// Lists for single functions come after one for all; "^" excludes what it names. Algorithms other than ring and tree
+/// are ignored.
 /// @source NCCL 2.28 User Guide, environment variables, NCCL_ALGO
 Algorithms allowed_algorithms(std::string_view value, std::string_view function);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What communicators are asked, how they end, and what does not concern one.
+// Functions that query communicators or end them, and functions without a communicator.
 #include <vector>
 
 #include "emulated_gpu/device/faults.hpp"
@@ -32,7 +32,7 @@ Communicator& check_alive(ncclComm_t handle) {
 }
 
 void retire(ncclComm_t handle) {
-  static auto* retired = new std::vector<std::unique_ptr<ncclComm>>;  // found by who looks for leaks
+  static auto* retired = new std::vector<std::unique_ptr<ncclComm>>;  // reachable for leak checkers
   handle->communicator.reset();
   const std::scoped_lock lock(device_lock());
   retired->emplace_back(handle);

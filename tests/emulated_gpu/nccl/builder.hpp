@@ -17,7 +17,7 @@ inline const void* offset(const void* address, std::size_t bytes) {
 }
 inline void* offset(void* address, std::size_t bytes) { return static_cast<std::byte*>(address) + bytes; }
 
-/// A call under check, and then under construction.
+/// A call that is checked first and then constructed.
 class Builder {
  public:
   Builder(const char* name, ncclComm_t handle, ncclDataType_t type) : handle_(handle) {
@@ -41,7 +41,7 @@ class Builder {
       refuse_it(exchange_.name + ": invalid root " + std::to_string(root));
     sign(static_cast<std::uint64_t>(root));
   }
-  /// Memory of this communicator's GPU, as NCCL_CHECK_POINTERS has NCCL look for.
+  /// Checks that the memory belongs to this communicator's GPU, as NCCL does with NCCL_CHECK_POINTERS.
   void check_pointer(const void* address, std::size_t bytes, const char* which) {
     if (!is_good() || bytes == 0) return;
     const std::scoped_lock lock(device_lock());
@@ -51,7 +51,7 @@ class Builder {
     if (block->type == MemoryType::device && block->gpu != communicator().device.number)
       refuse_it(exchange_.name + ": " + which + " is allocated on device " + std::to_string(block->gpu));
   }
-  /// One place is the other one, or they have nothing in common.
+  /// Checks that both buffers are the same, or that they do not overlap.
   void check_overlap(const void* in, std::size_t in_bytes, const void* out, std::size_t out_bytes, bool in_place) {
     if (!is_good() || in_place || in_bytes == 0 || out_bytes == 0) return;
     const auto* a = static_cast<const std::byte*>(in);
@@ -59,7 +59,7 @@ class Builder {
     if (std::less<>()(a, b + out_bytes) && std::less<>()(b, a + in_bytes))
       refuse_it(exchange_.name + ": sendbuff and recvbuff overlap, and this is not in place");
   }
-  /// @param function  as NCCL_ALGO names it
+  /// @param function  its name in NCCL_ALGO
   void check_algorithm(const char* function) {
     if (is_good() && ranks() > 1 && !communicator().has_ring_for(function))
       result_ = communicator().fail(ncclInvalidUsage, exchange_.name + ": no algorithm is left by NCCL_ALGO");
@@ -67,7 +67,7 @@ class Builder {
 
   void refuse_it(const std::string& why) { result_ = communicator().fail(ncclInvalidArgument, why); }
 
-  /// Rank `peer` gets it; where that is this one, it is copied if the places differ.
+  /// Sends to rank `peer`. If that is this rank, the data are copied unless the addresses are equal.
   void send(int peer, const void* from, std::size_t bytes) { exchange_.out.push_back({peer, from, bytes}); }
   void receive(int peer, void* to, std::size_t bytes) { exchange_.in.push_back({peer, to, bytes}); }
 

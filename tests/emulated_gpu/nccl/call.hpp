@@ -7,14 +7,14 @@
 
 namespace emulated_gpu {
 
-/// The error that an entry point is to fail with because the test wants it; ncclSuccess otherwise.
+/// Returns the error with which an entry point must fail because the test injects it; ncclSuccess otherwise.
 ncclResult_t injected_nccl_error(const char* call);
-/// Last words without a communicator, of this thread. @return code
+/// Records an error message of this thread, without a communicator. @return code
 ncclResult_t refuse(ncclResult_t code, const std::string& why);
 const std::string& last_refusal();
-/// Whether the communicator takes a call now: not while it is busy, or after an error. A violation if it is gone.
+/// Checks that the communicator accepts a call now: it is neither busy nor failed. A violation if it is gone.
 ncclResult_t check_ready(ncclComm_t handle);
-/// The same for an operation: nor after the communicator was finalized or revoked.
+/// Does the same for an operation, which is also refused after the communicator was finalized or revoked.
 ncclResult_t check_usable(ncclComm_t handle);
 
 #define EMULATED_NCCL_CALL(name) \

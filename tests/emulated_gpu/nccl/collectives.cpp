@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives that NCCL has algorithms for: what each rank sends, receives and adds.
+// The collectives for which NCCL has algorithms: what each rank sends, receives and reduces.
 #include "emulated_gpu/device/violation.hpp"
 #include "emulated_gpu/nccl/builder.hpp"
 #include "emulated_gpu/nccl/reduction.hpp"
@@ -9,9 +9,9 @@ namespace {
 
 bool is_eight_bit_float(ncclDataType_t type) { return type == ncclFloat8e4m3 || type == ncclFloat8e5m2; }
 
-/// With the operator checked. Nothing: the call is refused.
+/// Returns the reduction after checking the operator; nothing if the call is refused.
 std::optional<Reduction> reduction_for(Builder& call, ncclRedOp_t op, ncclDataType_t type) {
-  call.sign(static_cast<std::uint64_t>(std::min(op, ncclNumOps)));  // handles of own operators are each rank's
+  call.sign(static_cast<std::uint64_t>(std::min(op, ncclNumOps)));  // handles of custom operators differ between ranks
   if (!call.is_good()) return std::nullopt;
   if (is_eight_bit_float(type)) violation(call.exchange().name + " of 8-bit floating-point values is not emulated");
   const auto reduction = find_reduction(op, type, call.communicator());

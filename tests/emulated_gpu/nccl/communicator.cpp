@@ -20,19 +20,21 @@ std::uint64_t seed_of_ranks() {
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
-/// Whether communicators hear of a peer that has died; with every other seed, unless the environment says.
+/// Returns whether communicators notice the death of a peer: with every other seed, unless the environment overrides
+/// it.
 bool hears_of_deaths() {
   const char* text = std::getenv("EMULATED_NCCL_NOTICES");
   return text == nullptr ? seed_of_ranks() % 2 == 0 : std::string_view(text) != "0";
 }
 
-/// NCCL takes the tree for small buffers, and what is small no document says: nothing, everything, or between.
+/// Returns the size below which the tree is used. NCCL uses it for small buffers, but no document says which are small:
+/// none, all, or some.
 std::size_t draw_size_of_trees() {
   constexpr std::array<std::size_t, 4> sizes{0, 1024, 16384, std::size_t{1} << 40};
   return sizes[Random(seed_of_ranks()).below(sizes.size())];
 }
 
-/// What a rank brings to the meeting.
+/// Returns a rank's contribution to the meeting.
 std::string introduce(const Communicator& communicator) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -53,7 +55,7 @@ Peer read_introduction(const std::string& text) {
   return peer;
 }
 
-/// As NCCL prints bus ids: "0000:1b:00.0" is 1b000.
+/// Formats bus ids as NCCL does: "0000:1b:00.0" becomes 1b000.
 std::string short_bus_id(const std::string& id) {
   std::string digits;
   for (const char c : id)
@@ -130,7 +132,7 @@ bool Communicator::connect(const std::vector<int>& wanted) {
   for (const int peer : wanted) {
     auto& connection = connections_[static_cast<std::size_t>(peer)];
     if (peer == rank || connection) continue;
-    // On the way: others have the time to do what they should not.
+    // The delay gives other ranks time for forbidden actions.
     std::this_thread::sleep_for(std::chrono::microseconds(random_.one_in(2) ? 0 : random_.below(5000)));
     const Peer& other = peers[static_cast<std::size_t>(peer)];
     const bool is_same_host = other.host == peers[static_cast<std::size_t>(rank)].host;
@@ -226,7 +228,7 @@ void Communicator::revoke() {
   is_interrupted_ = true;
   stop_tasks();
   wait_for_jobs();
-  stop_tasks();  // what a job has put on a stream meanwhile
+  stop_tasks();  // includes work that a job has put on a stream meanwhile
   is_interrupted_ = false;
   result_ = ncclSuccess;
 }
@@ -241,7 +243,7 @@ void Communicator::wait_for_jobs() {
   news_.wait(lock, [this] { return !is_working_; });
 }
 
-/// Without calls that would count as the host's: where it waits, the GPUs' own thread goes on.
+/// Waits without calls that would count as the host's. Meanwhile, the GPUs' own thread continues.
 void Communicator::wait_for_tasks() {
   for (;;) {
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What communicators promise while they are made, used and ended; and what they never promised.
+// Tests what communicators promise while they are made, used and ended, and what they never promised.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void start(Rank& rank, const ncclUniqueId& id, bool blocking = false) {
   check(ncclCommInitRankConfig(&rank.comm, rank.ranks, id, rank.rank, &config));
 }
 
-/// All ranks have made the connections that an all-reduce takes.
+/// Makes all ranks connect, as an all-reduce needs it.
 void connect_all(const Rank& rank) {
   const DeviceValues<float> values(std::vector<float>(count, 1));
   check(all_reduce(rank, values));
@@ -97,7 +97,8 @@ TEST(Making, RefusesARankThatThereIsNot) {
   EXPECT_EQ(ncclCommInitRank(&comm, 2, ncclUniqueId{}, 0), ncclInvalidArgument);
 }
 
-/// Until both ask for the connection nothing comes to the stream: what is recorded there before is recorded too early.
+/// Until both ranks request the connection, no work reaches the stream, so an event that is recorded before is recorded
+/// too early.
 TEST(Connections, AreMadeAfterTheCallHasReturned) {
   std::atomic<bool> may_come = false;
   on_ranks(2, false, [&](const Rank& rank) {

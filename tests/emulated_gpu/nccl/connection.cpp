@@ -25,7 +25,7 @@ struct Caller {
   auto operator<=>(const Caller&) const = default;
 };
 
-/// Takes the calls for all ranks of this process, and keeps each until its rank asks for it.
+/// Accepts connections for all ranks of this process, and keeps each until its rank requests it.
 class Switchboard {
  public:
   Switchboard() : listener_(listen_anywhere()) {
@@ -70,7 +70,7 @@ Switchboard& switchboard() {
   return *board;
 }
 
-/// What the caller has to offer, and what the other one says to it.
+/// The medium that the caller offers and the other side accepts.
 enum class Medium : char { memory, socket };
 
 bool may_share_memory() {
@@ -160,7 +160,7 @@ std::ptrdiff_t Connection::receive(std::byte* to, std::size_t bytes) {
   if (received < 0) broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
   if (received == 0) broken_ = true;
   if (!memory_ || !broken_) return received;
-  // What it wrote before it went may have come since we looked.
+  // Data that the peer wrote before it left may have arrived since the last read.
   const std::size_t last = memory_->in().read(to, bytes);
   broken_ = last == 0;
   return static_cast<std::ptrdiff_t>(last);

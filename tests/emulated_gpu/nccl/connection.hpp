@@ -12,24 +12,24 @@
 
 namespace emulated_gpu {
 
-/// Bytes in order between two ranks of a communicator, without waiting: through memory that they share, if there is
-/// any. Then the socket only tells whether the peer is there.
+/// An ordered stream of bytes between two ranks of a communicator, without waiting. It uses memory that they share, if
+/// there is any; then the socket only shows whether the peer is alive.
 class Connection {
  public:
   explicit Connection(Socket socket, std::unique_ptr<SharedRings> memory = nullptr)
       : socket_(std::move(socket)), memory_(std::move(memory)) {}
 
-  /// Takes note of bytes that are to be sent. @pre can_take
+  /// Queues bytes to send. @pre can_take
   void put(const std::byte* data, std::size_t bytes);
   [[nodiscard]] bool can_take() const { return out_.size() - sent_ < most_unsent; }
-  /// Bytes that have come and not been taken; valid until the next move().
+  /// Returns the number of received bytes that were not taken; valid until the next move().
   [[nodiscard]] std::size_t available() const { return in_.size() - taken_; }
   [[nodiscard]] const std::byte* front() const { return in_.data() + taken_; }
   void take(std::size_t bytes) { taken_ += bytes; }
-  /// Sends and receives what can be. @return whether anything was
+  /// Sends and receives as much as possible. @return whether anything moved
   bool move();
   [[nodiscard]] bool all_sent() const { return sent_ == out_.size(); }
-  /// Whether the peer is gone. What it had sent is there still.
+  /// Returns whether the peer is gone. The data that it had sent are still available.
   [[nodiscard]] bool is_broken() const { return broken_; }
   [[nodiscard]] bool shares_memory() const { return memory_ != nullptr; }
 
@@ -39,7 +39,7 @@ class Connection {
 
   bool send_some();
   bool receive_some();
-  /// As recv and send do: 0 where the peer has gone, −1 where nothing can be done now. They note what has gone wrong.
+  /// Like recv and send: returns 0 if the peer has gone, −1 if nothing can be done now. They record failures.
   std::ptrdiff_t receive(std::byte* to, std::size_t bytes);
   std::ptrdiff_t send(const std::byte* from, std::size_t bytes);
 
@@ -52,12 +52,12 @@ class Connection {
   bool broken_ = false;
 };
 
-/// Where the ranks of this process are reached by their peers.
+/// Returns the address at which peers reach the ranks of this process.
 sockaddr_in address_for_peers();
-/// The connection of two ranks, made when both ask for it: the lower one calls, the other one is called.
+/// Connects two ranks when both request it: the lower one connects, the other one accepts.
 /// @param name          of the communicator
-/// @param is_same_host  on both sides: the lower one offers memory, unless its NCCL_SHM_DISABLE is 1
-/// @return null if `stop` said so
+/// @param is_same_host  the same on both sides: the lower rank offers memory, unless its NCCL_SHM_DISABLE is 1
+/// @return null if `stop` returned true
 std::unique_ptr<Connection> connect_pair(std::uint64_t name, int me, int peer, const sockaddr_in& address_of_peer,
                                          bool is_same_host, const std::function<bool()>& stop);
 

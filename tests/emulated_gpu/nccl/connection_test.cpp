@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What connects two ranks: memory on one host, unless NCCL_SHM_DISABLE says otherwise, and a socket between hosts.
+// Tests the connection of two ranks: memory on one host, unless NCCL_SHM_DISABLE is set, and a socket between hosts.
 #include "emulated_gpu/nccl/connection.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ std::vector<std::byte> drawn(std::size_t bytes, Random& random) {
   return values;
 }
 
-/// Moves all of it, in pieces of any size, with both sides at work in any order.
+/// Transfers all values, in pieces of any size, with both sides progressing in any order.
 std::vector<std::byte> carried(const std::vector<std::byte>& values, Connection& from, Connection& to, Random& random) {
   std::vector<std::byte> arrived;
   std::size_t put = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How communicators come to be: by an id, or out of another one.
+// Creates communicators: from an id, or from another communicator.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -22,13 +22,13 @@ bool is_valid(const ncclConfig_t* config) {
          (config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking == 0 || config->blocking == 1);
 }
 
-/// NCCL_COMM_BLOCKING counts for more than what the program asks for.
+/// Returns whether a communicator is blocking; NCCL_COMM_BLOCKING overrides the program's configuration.
 bool is_blocking(const ncclConfig_t* config, bool unless_set = true) {
   if (const char* text = std::getenv("NCCL_COMM_BLOCKING")) return std::string_view(text) != "0";
   return config == nullptr || config->blocking == NCCL_CONFIG_UNDEF_INT ? unless_set : config->blocking != 0;
 }
 
-/// The handle is there at once; its communicator is when all ranks have met.
+/// Makes a communicator. The handle exists at once, the communicator when all ranks have met.
 ncclResult_t make(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank, const ncclConfig_t* config) {
   if (handle == nullptr || ranks < 1 || rank < 0 || rank >= ranks || !is_id(id))
     return refuse_in_group(refuse(ncclInvalidArgument, "invalid rank, number of ranks or id"));
@@ -39,7 +39,7 @@ ncclResult_t make(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int ran
   if (communicator->device.uuid.empty())
     return refuse_in_group(refuse(ncclUnhandledCudaError, "no CUDA-capable device is detected"));
   *handle = new ncclComm{communicator};
-  // One that blocks and fails is gone; the other one is there to be aborted.
+  // A blocking communicator that fails is deleted; a nonblocking one remains, to be aborted.
   return add_to_group(communicator, [communicator, id, handle] {
     const ncclResult_t result = communicator->join(id, "all");
     if (result != ncclSuccess && communicator->blocking) delete std::exchange(*handle, nullptr);
@@ -47,11 +47,11 @@ ncclResult_t make(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int ran
   });
 }
 
-/// @return nothing if that cannot be found out any more
+/// @return nothing if it cannot be determined any more
 std::optional<std::set<std::pair<int, int>>> members_of_color(Communicator& parent, int color, int key) {
   const auto all = parent.meet_again("split", std::to_string(color) + " " + std::to_string(key));
   if (!all) return std::nullopt;
-  std::set<std::pair<int, int>> members;  // key, rank of the parent
+  std::set<std::pair<int, int>> members;  // pairs of key and rank of the parent
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
     std::istringstream words((*all)[rank]);
     int its_color = 0;
@@ -68,7 +68,7 @@ std::shared_ptr<Communicator> child_of(const Communicator& parent, const ncclCon
   return child;
 }
 
-/// The handle is there when its communicator is: while the parent is busy there is none.
+/// Splits a communicator. The handle exists only when its communicator does, which is not while the parent is busy.
 ncclResult_t split(const std::shared_ptr<Communicator>& parent, const std::shared_ptr<Communicator>& child, int color,
                    int key, ncclComm_t* part) {
   const auto members = members_of_color(*parent, color, key);
@@ -156,7 +156,7 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* ranks, int count, ncclComm_t
   if (handle == nullptr || ranks == nullptr || count < 1 || rest == nullptr || !is_valid(config))
     return refuse(ncclInvalidArgument, "ncclCommShrink: invalid argument");
   const std::set<int> excluded(ranks, ranks + count);
-  // An error is what ranks are left out for.
+  // Errors are allowed, because they are the reason to exclude ranks.
   const ncclResult_t ready = check_ready(handle);
   const std::shared_ptr<Communicator> parent = handle->communicator;
   if (ready != ncclSuccess && (flags != NCCL_SHRINK_ABORT || parent->state() == ncclInProgress)) return ready;

@@ -13,7 +13,7 @@
 namespace emulated_gpu {
 namespace {
 
-// What arithmetic is done in.
+// The type of the arithmetic.
 template <typename T>
 struct Arithmetic {
   using Type = T;
@@ -27,7 +27,7 @@ struct Arithmetic<__nv_bfloat16> {
   using Type = float;
 };
 
-/// Integers wrap round.
+/// Makes integers wrap around.
 template <typename T>
 auto wrapping(T value) {
   if constexpr (std::is_integral_v<T>) {
@@ -37,7 +37,7 @@ auto wrapping(T value) {
   }
 }
 
-/// As NCCL's kernels: a NaN loses against a number.
+/// Returns the larger value, as NCCL's kernels do: a NaN loses to a number.
 /// @source NCCL 2.28.9, src/device/reduce_kernel.h, FuncMinMax
 template <typename T>
 T larger(T x, T y) {
@@ -91,7 +91,7 @@ T ring_sum(const std::vector<const std::byte*>& all, std::size_t i, const Reduct
   return sum;
 }
 
-/// Rank r has children 2r + 1 and 2r + 2, and adds what they send to its own.
+/// Rank r has children 2r + 1 and 2r + 2, and adds their sums to its own value.
 template <typename T>
 T tree_sum(const std::vector<const std::byte*>& all, std::size_t i, const Reduction& reduction, std::size_t rank) {
   T sum = input<T>(all[rank], i, reduction);
@@ -100,7 +100,7 @@ T tree_sum(const std::vector<const std::byte*>& all, std::size_t i, const Reduct
   return sum;
 }
 
-/// Averages of T as sums, where NCCL makes them so.
+/// Replaces averages of T by sums, as NCCL does.
 template <typename T>
 Reduction resolve(Reduction reduction, std::size_t ranks) {
   if (reduction.op != ncclAvg || std::is_integral_v<T>) return reduction;

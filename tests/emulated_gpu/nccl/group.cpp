@@ -11,11 +11,11 @@
 namespace emulated_gpu {
 namespace {
 
-/// What one communicator is to do for a group.
+/// The work of one communicator in a group.
 struct Launch {
   std::shared_ptr<Communicator> communicator;
   std::vector<Exchange> exchanges;
-  Exchange messages;  // all sends and receives: at once, and after the others
+  Exchange messages;  // all sends and receives: they run together, after the others
   std::vector<cudaStream_t> streams;
 };
 
@@ -25,14 +25,14 @@ struct Group {
   std::vector<Launch> launches;
   std::vector<std::pair<std::shared_ptr<Communicator>, std::function<ncclResult_t()>>> others;
 
-  /// NCCL takes no group of communicators of which some block and some do not.
+  /// Returns whether some communicators block and others do not, which NCCL refuses in a group.
   [[nodiscard]] bool is_mixed() const {
     int blocking = 0;
     for (const Launch& launch : launches) blocking += launch.communicator->blocking ? 1 : 0;
     for (const auto& [communicator, job] : others) blocking += communicator->blocking ? 1 : 0;
     return blocking > 0 && blocking < static_cast<int>(launches.size() + others.size());
   }
-  /// Those of the first that has any.
+  /// Returns the error message of the first communicator that has one.
   [[nodiscard]] std::string last_words() const {
     std::string words;
     for (const auto& [communicator, job] : others)
@@ -52,7 +52,8 @@ Launch& launch_of(const std::shared_ptr<Communicator>& communicator) {
   return group.launches.back();
 }
 
-/// While one lives, the calling thread has selected another GPU: a null stream is the communicator's GPU's.
+/// Selects another GPU for the calling thread during the scope, so that a null stream is that of the communicator's
+/// GPU.
 class OnGpu {
  public:
   explicit OnGpu(int gpu) : before_(std::exchange(current_gpu(), gpu)) {}
@@ -64,7 +65,7 @@ class OnGpu {
   int before_;
 };
 
-/// What comes on `after` is behind what `before` has.
+/// Orders later work on `after` after the current work on `before`.
 cudaError_t order(cudaStream_t before, cudaStream_t after) {
   cudaEvent_t event = nullptr;
   cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
@@ -75,7 +76,7 @@ cudaError_t order(cudaStream_t before, cudaStream_t after) {
   return error;
 }
 
-/// The first stream gets the kernel, behind what all have, and all come behind it.
+/// Puts the kernel on the first stream, after the work of all streams, and orders all streams after it.
 cudaError_t put_on_streams(const Launch& launch) {
   const cudaStream_t first = launch.streams.front();
   cudaError_t error = cudaSuccess;
@@ -108,7 +109,7 @@ ncclResult_t start(Launch launch) {
   });
 }
 
-/// Of several communicators each by a thread of its own, since they wait for each other.
+/// Runs the jobs of several communicators on a thread each, because they wait for each other.
 ncclResult_t run_all(std::vector<std::function<ncclResult_t()>> jobs) {
   if (jobs.size() == 1) return jobs.front()();
   std::vector<ncclResult_t> results(jobs.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages, and the collectives that NCCL makes of messages, for which it asks no algorithm.
+// Messages, and the collectives that NCCL implements with messages, for which it selects no algorithm.
 #include "emulated_gpu/nccl/builder.hpp"
 
 using emulated_gpu::Builder;

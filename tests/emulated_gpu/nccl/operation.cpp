@@ -11,14 +11,14 @@
 namespace emulated_gpu {
 namespace {
 
-/// What comes before the bytes of a transfer.
+/// The header before the bytes of a transfer.
 struct Frame {
   std::uint64_t signature;
   std::uint64_t bytes;
   bool operator==(const Frame&) const = default;
 };
 
-/// How much of something goes on at once.
+/// Returns the number of bytes that are processed at once.
 std::size_t piece_of(std::size_t bytes, Random& random) {
   return std::min<std::size_t>(std::max<std::size_t>(bytes / (1 + random.below(3)), 1), std::size_t{128} << 10);
 }
@@ -42,7 +42,7 @@ class Run {
     for (std::size_t i = 0; i < what_.out.size(); ++i) moved = send(i, random) || moved;
     if (what_.sum && summed_ < what_.sum->count) moved = add_up(random) || moved;
     if (is_summed()) {
-      std::set<int> behind;  // peers that have not sent all of an earlier one
+      std::set<int> behind;  // peers that have not completed an earlier transfer
       for (std::size_t i = 0; i < what_.in.size(); ++i) {
         if (behind.count(what_.in[i].peer) == 0) moved = receive(i, random) || moved;
         if (!in_is_over(i)) behind.insert(what_.in[i].peer);
@@ -80,7 +80,7 @@ class Run {
     return moved;
   }
 
-  /// Whether it still has to bring or to take something.
+  /// Returns whether the peer still has data to send or to receive.
   [[nodiscard]] bool needs(int peer) const {
     for (std::size_t i = 0; i < what_.out.size(); ++i)
       if (what_.out[i].peer == peer && !(out_is_over(i) && communicator_->connection(peer).all_sent())) return true;
@@ -89,7 +89,7 @@ class Run {
     return !is_summed();
   }
 
-  /// To each peer in order: nothing of a later one before an earlier one is over.
+  /// Sends to each peer in order: a later transfer starts when the earlier ones are over.
   bool send(std::size_t i, Random& random) {
     const Outgoing& out = what_.out[i];
     if (out_is_over(i)) return false;
@@ -109,14 +109,14 @@ class Run {
     return true;
   }
 
-  /// No less than one, where values are to be multiplied.
+  /// Rounds down to whole values, but at least one, if values are scaled.
   [[nodiscard]] std::size_t whole_values(std::size_t bytes) const {
     if (!what_.scaling || bytes == 0) return bytes;
     const std::size_t element = size_of(what_.scaling->type);
     return std::max(bytes / element, std::size_t{1}) * element;
   }
 
-  /// This rank's values as they go to all. Good until the next call.
+  /// Returns this rank's values as they are sent to all. Valid until the next call.
   const std::byte* brought(const void* from, std::size_t bytes) {
     const std::byte* values = Memory::instance().view(from, bytes, what_.name);
     if (!what_.scaling) return values;
@@ -129,7 +129,7 @@ class Run {
     return scaled_.data();
   }
 
-  /// The matching receive is the one to itself of the same number.
+  /// Copies to this rank itself; the matching receive is the one from itself with the same number.
   bool copy_to_self(std::size_t i, Random& random) {
     const auto is_to_self = [this](const auto& transfer) { return is_self(transfer.peer); };
     const auto number =
@@ -137,7 +137,7 @@ class Run {
     std::size_t to = 0;
     for (std::ptrdiff_t seen = 0; to < what_.in.size(); ++to)
       if (is_self(what_.in[to].peer) && seen++ == number) break;
-    if (to == what_.in.size() || what_.in[to].bytes != what_.out[i].bytes) return false;  // for ever
+    if (to == what_.in.size() || what_.in[to].bytes != what_.out[i].bytes) return false;  // it never completes
     out_frames_[i] = true;
     const std::size_t bytes = std::min(piece_of(what_.out[i].bytes, random), what_.out[i].bytes - sent_[i]);
     if (bytes > 0) {
@@ -149,7 +149,8 @@ class Run {
     return bytes > 0;
   }
 
-  /// Whether the frame that is expected next from the peer has come. Another one means that it calls something else.
+  /// Returns whether the expected frame has arrived from the peer. A different frame means that the peer calls
+  /// something else.
   bool takes_frame(int peer, std::size_t bytes) {
     Connection& connection = communicator_->connection(peer);
     Frame frame{};
@@ -176,7 +177,7 @@ class Run {
     return true;
   }
 
-  /// As many elements as have come from everybody, and as have been sent: the result may take their place.
+  /// Reduces as many elements as all ranks have received and sent, because the result may replace them.
   bool add_up(Random& random) {
     const Sum& sum = *what_.sum;
     const std::size_t element = size_of(sum.type);
@@ -215,7 +216,7 @@ class Run {
   std::vector<bool> in_frames_;
   std::vector<bool> sum_frames_;
   std::vector<std::byte> scaled_;
-  std::size_t summed_ = 0;  // elements
+  std::size_t summed_ = 0;  // unit: elements
 };
 
 class Operation : public Task {
@@ -245,7 +246,7 @@ class Operation : public Task {
   [[nodiscard]] bool fills_the_gpu() const override { return true; }
 
  private:
-  /// What an abort leaves behind is not to be used.
+  /// Overwrites the results of an aborted operation, because they must not be used.
   static void spoil(const Exchange& exchange) {
     const auto fill = [](const void* address, std::size_t bytes) {
       const Block* block = Memory::instance().find(address);

@@ -24,7 +24,7 @@ struct Incoming {
   std::size_t bytes;
 };
 
-/// What all ranks bring to `to`, this one `own`; the others' comes from them.
+/// A reduction to `to`. `own` is this rank's input; the inputs of the others arrive from them.
 struct Sum {
   const void* own;
   void* to;
@@ -34,24 +34,24 @@ struct Sum {
   SumOrder order;
 };
 
-/// What this rank does with its values before it sends or adds them.
+/// The factor by which this rank multiplies its values before it sends or reduces them.
 struct Scaling {
   ncclDataType_t type;
   Reduction reduction;
 };
 
-/// One collective, or all messages of a group. Where it sends to itself it copies.
+/// One collective, or all messages of a group. Transfers to itself are copies.
 struct Exchange {
-  std::string name;             ///< "ncclAllReduce"
-  std::uint64_t signature = 0;  ///< of the call; what a peer calls differently never arrives
-  std::vector<Outgoing> out;    ///< to each peer in order
-  std::vector<Incoming> in;     ///< from each peer in order
+  std::string name;             ///< such as "ncclAllReduce"
+  std::uint64_t signature = 0;  ///< signature of the call; data of a peer whose call differs never arrive
+  std::vector<Outgoing> out;    ///< to each peer, in order
+  std::vector<Incoming> in;     ///< from each peer, in order
   std::optional<Scaling> scaling;
-  std::optional<Sum> sum;  ///< of frames that come before those of `in`
+  std::optional<Sum> sum;  ///< its frames come before those of `in`
   [[nodiscard]] std::vector<int> peers(int ranks) const;
 };
 
-/// A kernel of NCCL's: exchanges, one after the other.
+/// Makes a kernel of NCCL's, which runs the exchanges one after the other.
 std::unique_ptr<Task> run_exchanges(std::shared_ptr<Communicator> communicator, std::vector<Exchange> exchanges);
 
 }  // namespace emulated_gpu

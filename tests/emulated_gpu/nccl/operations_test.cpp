@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of NCCL with every type, in place and not, on several numbers of ranks.
+// Tests every operation of NCCL with every type, in place and out of place, on several numbers of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t count = 137;
 
-/// What rank `rank` brings at place i: one or two, so that products of eight are exact in all types that can be.
+/// Returns the value of rank `rank` at index i: one or two, so that products of eight are exact in all types that
+/// support them.
 std::int64_t brought(int rank, std::size_t i) { return 1 + (static_cast<std::int64_t>(i) + rank) % 2; }
 
 std::int64_t reduced(int ranks, std::size_t i, ncclRedOp_t op) {
@@ -28,7 +29,7 @@ std::int64_t reduced(int ranks, std::size_t i, ncclRedOp_t op) {
   return result;
 }
 
-/// The operations of one rank with one type.
+/// Runs the operations of one rank with one type.
 template <typename T>
 class Operations {
  public:
@@ -58,7 +59,7 @@ class Operations {
     for (std::size_t i = first; i < first + n; ++i) values.push_back(from_integer<T>(reduced(rank_.ranks, i, op)));
     return values;
   }
-  /// The values of all ranks, one after the other.
+  /// Returns the concatenated values of all ranks.
   [[nodiscard]] std::vector<T> gathered() const {
     std::vector<T> values;
     for (int rank = 0; rank < rank_.ranks; ++rank)
@@ -85,7 +86,7 @@ class Operations {
     expect(in.get(), sum(count, op), "all-reduce in place");
   }
 
-  /// Of as many as there are ranks, but one more on rank 0: what an average of integers cuts off.
+  /// Averages the number of ranks, plus one on rank 0, because an average of integers truncates.
   void average() {
     DeviceValues<T> values(std::vector<T>(count, from_integer<T>(rank_.ranks + (rank_.rank == 0 ? 1 : 0))));
     check(ncclAllReduce(values.data(), values.data(), count, type, ncclAvg, rank_.comm, rank_.stream));
@@ -150,7 +151,7 @@ class Operations {
     expect(both.get(), gathered(), "all-gather in place");
   }
 
-  /// Round, and to itself.
+  /// Sends messages around the ring, and to itself.
   void messages() {
     DeviceValues<T> in(own(count));
     DeviceValues<T> out(count);
@@ -226,14 +227,14 @@ TEST(Operations, OfOneCommunicatorTakeTurnsThoughStreamsDiffer) {
   });
 }
 
-/// Both ways: the group is behind what either stream has, and either stream goes on behind the group.
+/// The group comes after the work of both streams, and both streams continue after the group.
 TEST(Operations, OfAGroupComeBehindAllOfItsStreams) {
   on_ranks(2, true, [](const Rank& rank) {
     cudaStream_t second = nullptr;
     check(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
     DeviceValues<std::int32_t> a(count);
     DeviceValues<std::int32_t> b(count);
-    for (int turn = 1; turn <= 8; ++turn) {  // with connections from the second on, when nothing takes long any more
+    for (int turn = 1; turn <= 8; ++turn) {  // connections exist from the second turn on, when everything is fast
       check(cudaMemsetAsync(a.data(), turn, count * sizeof(std::int32_t), rank.stream));
       check(cudaMemsetAsync(b.data(), 16 * rank.rank + turn, count * sizeof(std::int32_t), second));
       check(ncclGroupStart());
@@ -270,7 +271,7 @@ TEST(Operations, InAGraphAreDoneAtEachLaunch) {
   });
 }
 
-/// One thread with the communicators of four GPUs, on null streams.
+/// One thread has the communicators of four GPUs, on null streams.
 TEST(Operations, OfSeveralGpusAreOneThreadsGroup) {
   constexpr int gpus = 4;
   ncclComm_t comms[gpus] = {};

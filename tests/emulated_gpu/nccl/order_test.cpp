@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order the emulated NCCL adds: by a ring or a tree, as it is told, which differ from each other and from the
-// canonical order, so that a claim about the order of a sum can fail. Ranks are threads.
+// Tests the order in which the emulated NCCL adds: by a ring or a tree, as requested. The two differ from each other
+// and from the canonical order, so that a claim about the order of a sum can fail. Ranks are threads.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
@@ -23,7 +23,7 @@ constexpr std::size_t bytes = count * sizeof(float);
 
 using Values = std::vector<float>;
 
-/// Of very different sizes, so that sums show the order.
+/// Returns values of very different magnitudes, so that sums show the order.
 std::vector<Values> inputs_of(int ranks) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> mantissa(-1, 1);
@@ -37,7 +37,7 @@ std::vector<Values> inputs_of(int ranks) {
 void check(cudaError_t code) { ASSERT_EQ(code, cudaSuccess) << cudaGetErrorString(code); }
 void check(ncclResult_t code) { ASSERT_EQ(code, ncclSuccess) << ncclGetErrorString(code); }
 
-/// What a rank has after the all-reduce.
+/// Returns a rank's result of the all-reduce.
 Values sum_on(int rank, int ranks, const ncclUniqueId& id, Values values) {
   check(cudaSetDevice(rank));
   ncclComm_t communicator = nullptr;
@@ -57,7 +57,7 @@ Values sum_on(int rank, int ranks, const ncclUniqueId& id, Values values) {
   return values;
 }
 
-/// The sums of all ranks. @param algorithm  NCCL_ALGO
+/// Returns the sums on all ranks. @param algorithm  value of NCCL_ALGO
 std::vector<Values> sums(const std::vector<Values>& inputs, const char* algorithm) {
   setenv("NCCL_ALGO", algorithm, 1);
   const int ranks = static_cast<int>(inputs.size());
@@ -76,7 +76,7 @@ std::vector<Values> sums(const std::vector<Values>& inputs, const char* algorith
   return results;
 }
 
-/// ((0 + 1) + (2 + 3)) + …
+/// Returns ((0 + 1) + (2 + 3)) + …
 float canonical(const std::vector<Values>& inputs, std::size_t element, std::size_t first, std::size_t leaves) {
   if (leaves == 1) return inputs[first][element];
   std::size_t left = 1;
@@ -105,7 +105,8 @@ TEST_P(SumOrders, AreThoseOfARingAndOfATreeAndNotTheCanonicalOne) {
 
 INSTANTIATE_TEST_SUITE_P(, SumOrders, testing::Values(4, 5, 8), testing::PrintToStringParamName());
 
-/// Three ranks: a ring that begins at rank b adds b, b + 1, b + 2; the tree's root adds its two children to its own.
+/// With three ranks, a ring that begins at rank b adds b, b + 1, b + 2; the root of the tree adds its two children to
+/// its own value.
 TEST(Fold, GoesRoundTheRingFromAnotherRankInEachStep) {
   const float a = 1e8F;
   const float b = -1e8F;

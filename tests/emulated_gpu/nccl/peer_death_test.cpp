@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank whose process ends in the middle: NCCL may tell the others, and may not.
+// The process of a rank ends in the middle. NCCL may notify the others or not.
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -48,7 +48,7 @@ void reduce_once(const Rank& rank, const DeviceValues<float>& values) {
   check(ncclAllReduce(values.data(), values.data(), count, ncclFloat32, ncclSum, rank.comm, rank.stream));
 }
 
-/// Rank 1, in a process that a test below starts.
+/// Runs rank 1, in a process that a test below starts.
 TEST(MortalRank, DISABLED_DiesAfterItsFirstOperation) {
   const Rank rank = join(from_text(std::getenv(id_variable)), 1);
   const DeviceValues<float> values(std::vector<float>(count, 1));
@@ -75,7 +75,7 @@ class PeerDeath : public testing::Test {
     check(cudaStreamSynchronize(rank_.stream));
   }
 
-  /// One operation with rank 1, which is dead afterwards, and one without it.
+  /// Runs one operation with rank 1, which then dies, and one without it.
   void outlive(const DeviceValues<float>& values) {
     reduce_once(rank_, values);
     rank_.finish();

@@ -17,14 +17,14 @@
 #include <type_traits>
 #include <vector>
 
-/// Ranks of NCCL as threads of a test, each with a GPU of its own.
+/// Ranks of NCCL as threads of a test, each with its own GPU.
 namespace emulated_gpu::nccl_test {
 
 inline void check(cudaError_t code) {
   if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
 }
 
-/// @throws std::runtime_error unless it is success or goes on in the background
+/// @throws std::runtime_error unless the result is success or in progress
 inline void check(ncclResult_t code) {
   if (code == ncclSuccess || code == ncclInProgress) return;
   throw std::runtime_error(std::string(ncclGetErrorString(code)) + ": " + ncclGetLastError(nullptr));
@@ -36,7 +36,7 @@ inline ncclResult_t state_of(ncclComm_t comm) {
   return state;
 }
 
-/// Polls until it is so. @throws std::runtime_error after a minute
+/// Polls until the condition is true. @throws std::runtime_error after a minute
 inline void wait_until(const std::function<bool()>& is_so) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!is_so()) {
@@ -45,7 +45,7 @@ inline void wait_until(const std::function<bool()>& is_so) {
   }
 }
 
-/// Whether it stays so for as long as an emulation takes that would be wrong.
+/// Returns whether the condition stays true for as long as a wrong emulation would need to violate it.
 inline bool stays(const std::function<bool()>& so) {
   for (int look = 0; look < 100; ++look) {
     if (!so()) return false;
@@ -54,7 +54,7 @@ inline bool stays(const std::function<bool()>& so) {
   return true;
 }
 
-/// Until the communicator is ready for the next call. @return what has come of the last one
+/// Waits until the communicator is ready for the next call. @return the result of the last call
 inline ncclResult_t settle(ncclComm_t comm) {
   wait_until([comm] { return state_of(comm) != ncclInProgress; });
   return state_of(comm);
@@ -72,8 +72,8 @@ inline ncclUniqueId new_id() {
   return id;
 }
 
-/// Makes each rank's thread do it, on a GPU of its own. A rank that fails ends the test's process: others may wait for
-/// it for ever.
+/// Runs the body on a thread for each rank, with its own GPU. A rank that fails ends the test's process, because others
+/// may wait for it forever.
 inline void on_threads(int ranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -96,14 +96,14 @@ struct Rank {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
 
-  /// Until the stream has done what has been called, also where that comes to the stream late.
+  /// Waits until the stream has done all calls, even if their work reaches the stream late.
   void finish() const {
     check(settle(comm));
     check(cudaStreamSynchronize(stream));
   }
 };
 
-/// The same with a communicator of all, which is destroyed afterwards unless the body has taken it.
+/// Does the same with a communicator of all ranks, which is destroyed afterwards unless the body has taken it.
 inline void on_ranks(int ranks, bool blocking, const std::function<void(Rank&)>& body) {
   const ncclUniqueId id = new_id();
   on_threads(ranks, [&](int number) {

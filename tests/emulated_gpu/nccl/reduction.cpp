@@ -17,7 +17,7 @@ struct OwnOperator {
   Reduction reduction;
 };
 
-/// By their handles. Under the device's lock.
+/// Returns the custom operators by their handles. It needs the device's lock.
 std::map<int, OwnOperator>& own_operators() {
   static auto* all = new std::map<int, OwnOperator>;
   return *all;

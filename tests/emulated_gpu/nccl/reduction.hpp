@@ -11,8 +11,8 @@ namespace emulated_gpu {
 
 class Communicator;
 
-/// NCCL's own operators, and those that ncclRedOpCreatePreMulSum has made for this communicator and type and nobody has
-/// destroyed.
+/// Finds one of NCCL's own operators, or one that ncclRedOpCreatePreMulSum has made for this communicator and type and
+/// that was not destroyed.
 std::optional<Reduction> find_reduction(ncclRedOp_t op, ncclDataType_t type, const Communicator& communicator);
 
 }  // namespace emulated_gpu

@@ -46,13 +46,13 @@ std::optional<std::string> receive_text(const Socket& socket, const std::functio
   return text;
 }
 
-/// Those who have come to one meeting.
+/// The ranks that have come to one meeting.
 struct Meeting {
   std::map<int, Socket> sockets;
   std::map<int, std::string> texts;
 };
 
-/// The thread behind the port: who has come is kept until all have.
+/// The thread that serves the port. It keeps the ranks that have come until all have.
 class Root {
  public:
   Root() : listener_(listen_anywhere()), address_(address_of(listener_)) {
@@ -69,7 +69,7 @@ class Root {
   }
 
   void welcome(Socket guest) {
-    std::int32_t who[2];  // rank, ranks
+    std::int32_t who[2];  // rank and number of ranks
     if (!receive_all(guest, who, sizeof who, never)) return;
     const auto where = receive_text(guest, never);
     const auto text = where ? receive_text(guest, never) : std::nullopt;
@@ -78,7 +78,7 @@ class Root {
     meeting.sockets[who[0]] = std::move(guest);
     meeting.texts[who[0]] = *text;
     if (static_cast<int>(meeting.texts.size()) < who[1]) return;
-    // Rank 0 last: its process may be this one, and end when it has its answer.
+    // Rank 0 is last, because its process may be this one and may end when it has its answer.
     for (auto socket = meeting.sockets.rbegin(); socket != meeting.sockets.rend(); ++socket) {
       for (const auto& [rank, its_text] : meeting.texts) send_text(socket->second, its_text, never);
     }

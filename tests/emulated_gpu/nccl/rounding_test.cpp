@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order sums are made, which NCCL_ALGO decides and no document promises more of.
+// Tests the order of sums, which NCCL_ALGO determines; no document promises more about it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t count = 1000;
 
-/// For the communicators that are made while it lives.
+/// Sets NCCL_ALGO for the communicators that are made in the scope.
 class AlgorithmSetting {
  public:
   explicit AlgorithmSetting(const char* value) { setenv("NCCL_ALGO", value, 1); }
@@ -21,7 +21,7 @@ class AlgorithmSetting {
   ~AlgorithmSetting() { unsetenv("NCCL_ALGO"); }
 };
 
-/// Values the sum of which depends on the order, in all types.
+/// Returns values whose sum depends on the order, in all types.
 template <typename T>
 T brought(int rank, std::size_t i) {
   std::uint64_t bits = (i * 64 + static_cast<std::uint64_t>(rank) + 1) * 0x9e3779b97f4a7c15U;
@@ -35,7 +35,7 @@ T add(T a, T b) {
   return static_cast<T>(static_cast<float>(a) + static_cast<float>(b));
 }
 
-/// Left to right, from rank `first` on.
+/// Adds from left to right, from rank `first` on.
 template <typename T>
 T sum_from(int first, int ranks, std::size_t i) {
   T sum = brought<T>(first, i);
@@ -48,7 +48,7 @@ bool is_same(const std::vector<T>& a, const std::vector<T>& b) {
   return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-/// What all ranks get, which is the same.
+/// Returns the result, which is the same on all ranks.
 template <typename T>
 std::vector<T> all_reduced(const char* algorithm, int ranks) {
   const AlgorithmSetting setting(algorithm);
@@ -75,7 +75,7 @@ void expect_orders(int ranks) {
   EXPECT_FALSE(is_same(ring, canonical));
   EXPECT_FALSE(is_same(tree, canonical));
   EXPECT_TRUE(is_same(ring, all_reduced<T>("Ring", ranks)));
-  std::set<int> needed;  // ranks at which it must have begun somewhere
+  std::set<int> needed;  // ranks at which the ring must have begun for some element
   for (std::size_t i = 0; i < count; ++i) {
     std::set<int> possible;
     for (int first = 0; first < ranks; ++first)

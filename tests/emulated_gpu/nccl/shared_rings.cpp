@@ -46,7 +46,7 @@ std::size_t Ring::read(std::byte* to, std::size_t bytes) {
   return bytes;
 }
 
-/// A file without a name: nothing is left behind, however its processes end.
+/// The memory is a file without a name, so nothing remains, however its processes end.
 std::unique_ptr<SharedRings> SharedRings::make() {
   const int file = memfd_create("emulated NCCL", MFD_CLOEXEC);
   if (file < 0) return nullptr;

@@ -21,7 +21,7 @@
 namespace emulated_gpu {
 namespace {
 
-constexpr int look_around_milliseconds = 20;  // how often `stop` is asked
+constexpr int look_around_milliseconds = 20;  // how often `stop` is called
 
 bool is_wanted(const ifaddrs& interface, std::string_view prefix, bool loopback) {
   if (interface.ifa_addr == nullptr || interface.ifa_addr->sa_family != AF_INET) return false;
@@ -36,7 +36,7 @@ in_addr own_address() {
   ifaddrs* all = nullptr;
   in_addr found{htonl(INADDR_LOOPBACK)};
   if (getifaddrs(&all) != 0) return found;
-  for (const bool loopback : {true, false}) {  // the last that is found counts: others before the loopback
+  for (const bool loopback : {true, false}) {  // the last match counts: the loopback is the last resort
     for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
       if (!is_wanted(*i, prefix, loopback)) continue;
       found = reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr;
@@ -53,7 +53,7 @@ void set_options(int handle) {
   fcntl(handle, F_SETFL, fcntl(handle, F_GETFL) | O_NONBLOCK);
 }
 
-/// Waits until the socket can do what is asked, for a little while.
+/// Waits briefly until the socket is ready.
 void wait_a_little(int handle, short what) {
   pollfd entry{handle, what, 0};
   poll(&entry, 1, look_around_milliseconds);

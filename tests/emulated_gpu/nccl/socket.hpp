@@ -11,7 +11,7 @@
 
 namespace emulated_gpu {
 
-/// A TCP socket that is closed with it.
+/// A TCP socket, which the destructor closes.
 class Socket {
  public:
   Socket() = default;
@@ -34,15 +34,16 @@ class Socket {
 
 /// Listens on a port of the system's choice, on all interfaces.
 Socket listen_anywhere();
-/// Waits for the next who connects. Not open if that failed.
+/// Waits for the next connection. The result is not open if that failed.
 Socket accept_from(const Socket& listener);
-/// Where others reach it: by the interface that NCCL_SOCKET_IFNAME names, else the first that is not the loopback, else
-/// that. The environment of NCCL's User Guide; its lists and exclusions are not emulated.
+/// Returns the address at which others reach it: that of the interface in NCCL_SOCKET_IFNAME, otherwise of the first
+/// one that is not the loopback, otherwise of the loopback. The variable is documented in NCCL's User Guide; its lists
+/// and exclusions are not emulated.
 sockaddr_in address_of(const Socket& listener);
-/// Tries until somebody listens there or `stop` says so; then the socket is not open.
+/// Tries until a process listens there or `stop` returns true; then the socket is not open.
 Socket connect_to(const sockaddr_in& address, const std::function<bool()>& stop);
 
-/// All of it, waiting. @return whether it could be, before the peer or `stop` ended it
+/// Transfers all bytes, and waits for it. @return false if the peer or `stop` ended it
 bool send_all(const Socket& socket, const void* data, std::size_t bytes, const std::function<bool()>& stop);
 bool receive_all(const Socket& socket, void* data, std::size_t bytes, const std::function<bool()>& stop);
 

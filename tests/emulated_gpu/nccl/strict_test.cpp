@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where NCCL is stricter than programs may expect: calls that it refuses, and what a refusal leaves behind.
+// Tests where NCCL is stricter than programs may expect: calls that it refuses, and the state after a refusal.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ ncclResult_t sum_up(const Rank& rank, const DeviceValues<float>& values) {
   return ncclAllReduce(values.data(), values.data(), count, ncclFloat32, ncclSum, rank.comm, rank.stream);
 }
 
-/// A communicator that waits for a rank which never comes.
+/// Returns a rank whose communicator waits for another rank that never comes.
 Rank waiting_rank() {
   Rank rank{.rank = 0, .ranks = 2};
   ncclConfig_t config = configuration(false);
@@ -143,7 +143,7 @@ TEST(Operator, OfOnesOwnMultipliesFirst) {
     float factor = rank.rank == 0 ? 2.0F : 10.0F;
     ncclRedOp_t op{};
     check(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, rank.comm));
-    factor = 0;  // was read already
+    factor = 0;  // the factor was read already
     const DeviceValues<float> values(std::vector<float>(count, 1));
     check(ncclAllReduce(values.data(), values.data(), count, ncclFloat32, op, rank.comm, rank.stream));
     rank.finish();
@@ -172,7 +172,7 @@ TEST(Operator, WithAFactorOnTheDeviceReadsItWhenItRuns) {
   });
 }
 
-/// A third of the largest value of each is what three ranks add up, and not all of it, of which a third is taken.
+/// Three ranks add up a third of each value, instead of the values, so the sum does not overflow.
 TEST(Average, OfFloatingPointValuesDoesNotOverflow) {
   on_ranks(3, true, [](const Rank& rank) {
     constexpr float most = std::numeric_limits<float>::max();
@@ -236,7 +236,7 @@ TEST(AlltoAll, HandsEachRankItsPart) {
 
 class Algorithms : public testing::TestWithParam<std::pair<const char*, bool>> {};
 
-/// Whether a broadcast finds an algorithm.
+/// Tests whether a broadcast finds an algorithm.
 TEST_P(Algorithms, AreThoseThatTheListLeaves) {
   setenv("NCCL_ALGO", GetParam().first, 1);
   on_ranks(2, true, [](const Rank& rank) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators out of others: by color, and of those that are left when a rank has failed.
+// Tests communicators that are made from others: by color, and from the remaining ranks after a rank has failed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -46,7 +46,7 @@ TEST(Revoking, EndsWhatIsUnderWayAndLeavesARest) {
     const DeviceValues<float> values(std::vector<float>(count, 1));
     check(sum_up(rank, values));
     rank.finish();
-    if (rank.rank == 2) {  // takes no part any more
+    if (rank.rank == 2) {  // it no longer takes part
       check(ncclCommAbort(std::exchange(rank.comm, nullptr)));
       return;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ends a capture, and what does not. Graphs that come of captures: graph_test.cpp.
+// Tests what ends a capture, and what does not. graph_test.cpp tests the captured graphs.
 #include <vector>
 
 #include "emulated_gpu/semantics/graph.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 class CudaCapture : public Gpu {};
 
-/// Fills 64 bytes, which belongs to no capture but the stream's own.
+/// Fills 64 bytes, which belong to no capture but the stream's own.
 class Filling {
  public:
   [[nodiscard]] cudaError_t put(cudaStream_t stream) const { return cudaMemsetAsync(memory_.data(), 1, 64, stream); }
@@ -19,7 +19,8 @@ class Filling {
   Array<unsigned char> memory_ = Array<unsigned char>(64);
 };
 
-/// The capture of the stream has been invalidated, and its end says so; then the stream is as any other.
+/// Expects that the stream's capture was invalidated, that its end returns this, and that the stream is usable
+/// afterwards.
 /// @source CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Invalidation
 void expect_invalidated(const Stream& stream, const Filling& filling) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -33,7 +34,7 @@ void expect_invalidated(const Stream& stream, const Filling& filling) {
   expect_usable(stream);
 }
 
-// CUDA Runtime API, Stream Management: cudaStreamBeginCapture may not be of the legacy stream
+// CUDA Runtime API, Stream Management: cudaStreamBeginCapture is not allowed for the legacy stream
 TEST_F(CudaCapture, IsNotOfTheLegacyStream) {
   EXPECT_NE(cudaStreamBeginCapture(cudaStreamLegacy, cudaStreamCaptureModeRelaxed), cudaSuccess);
   EXPECT_NE(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed), cudaSuccess);
@@ -41,7 +42,7 @@ TEST_F(CudaCapture, IsNotOfTheLegacyStream) {
   expect_usable(nullptr);
 }
 
-// CUDA Runtime API, Stream Management: cudaStreamBeginCapture of a stream that is being captured
+// CUDA Runtime API, Stream Management: cudaStreamBeginCapture is not allowed for a stream that is being captured
 TEST_F(CudaCapture, IsNotBegunTwice) {
   const Stream stream;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
@@ -50,7 +51,7 @@ TEST_F(CudaCapture, IsNotBegunTwice) {
   expect_usable(stream);
 }
 
-// CUDA Runtime API, Stream Management: cudaStreamEndCapture of a stream that is not being captured
+// CUDA Runtime API, Stream Management: cudaStreamEndCapture is not allowed for a stream that is not being captured
 TEST_F(CudaCapture, IsNotEndedBeforeItIsBegun) {
   const Stream stream;
   cudaGraph_t graph = nullptr;
@@ -59,7 +60,8 @@ TEST_F(CudaCapture, IsNotEndedBeforeItIsBegun) {
   expect_usable(stream);
 }
 
-// CUDA Runtime API, Stream Management: cudaStreamEndCapture from the thread that began it, unless the mode is relaxed
+// CUDA Runtime API, Stream Management: cudaStreamEndCapture must be called by the thread that began the capture, unless
+// the mode is relaxed
 TEST_F(CudaCapture, IsEndedByTheThreadThatBeganIt) {
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
     const Stream stream;
@@ -82,8 +84,8 @@ TEST_F(CudaCapture, IsEndedByTheThreadThatBeganIt) {
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
-// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: no synchronization
-// or query of a stream that is being captured
+// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: a stream that is
+// being captured may be neither synchronized nor queried
 TEST_F(CudaCapture, IsInvalidatedBySynchronization) {
   const Filling filling;
   for (const auto mode :
@@ -98,7 +100,8 @@ TEST_F(CudaCapture, IsInvalidatedBySynchronization) {
   }
 }
 
-// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: nor of the device
+// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: the device may not
+// be synchronized, either
 TEST_F(CudaCapture, IsInvalidatedBySynchronizationOfTheDevice) {
   const Filling filling;
   const Stream stream;
@@ -107,8 +110,8 @@ TEST_F(CudaCapture, IsInvalidatedBySynchronizationOfTheDevice) {
   expect_invalidated(stream, filling);
 }
 
-// CUDA Runtime API, Data types, cudaErrorCapturedEvent; and cudaThreadExchangeStreamCaptureMode: in the relaxed mode
-// too
+// CUDA Runtime API, Data types, cudaErrorCapturedEvent; cudaThreadExchangeStreamCaptureMode: this also holds in the
+// relaxed mode
 TEST_F(CudaCapture, HasEventsThatAreNotLookedAt) {
   const Stream stream;
   const Event event;
@@ -123,7 +126,7 @@ TEST_F(CudaCapture, HasEventsThatAreNotLookedAt) {
   }
 }
 
-// CUDA Runtime API, Stream Management: cudaThreadExchangeStreamCaptureMode, cudaMalloc in strict modes
+// CUDA Runtime API, Stream Management: cudaThreadExchangeStreamCaptureMode: strict modes do not allow cudaMalloc
 TEST_F(CudaCapture, IsInvalidatedByAllocationUnlessRelaxed) {
   const Filling filling;
   void* memory = nullptr;
@@ -140,7 +143,8 @@ TEST_F(CudaCapture, IsInvalidatedByAllocationUnlessRelaxed) {
   EXPECT_EQ(cudaFree(memory), cudaSuccess);
 }
 
-// CUDA Runtime API, Stream Management: cudaThreadExchangeStreamCaptureMode, of other threads the global mode only
+// CUDA Runtime API, Stream Management: cudaThreadExchangeStreamCaptureMode: only the global mode restricts other
+// threads
 TEST_F(CudaCapture, IsInvalidatedByAllocationOfOtherThreadsIfGlobal) {
   const Filling filling;
   const auto allocate_on_another_thread = [] {
@@ -164,7 +168,7 @@ TEST_F(CudaCapture, IsInvalidatedByAllocationOfOtherThreadsIfGlobal) {
   }
 }
 
-// CUDA Runtime API, Stream Management: cudaThreadExchangeStreamCaptureMode lets a thread do what a capture forbids
+// CUDA Runtime API, Stream Management: cudaThreadExchangeStreamCaptureMode allows a thread what a capture forbids
 TEST_F(CudaCapture, IsNotInvalidatedByWhatAThreadIsLet) {
   const Stream stream;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
@@ -179,8 +183,8 @@ TEST_F(CudaCapture, IsNotInvalidatedByWhatAThreadIsLet) {
   EXPECT_EQ(cudaFree(memory), cudaSuccess);
 }
 
-// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: no use of the
-// legacy stream while a blocking stream is captured
+// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: the legacy stream
+// may not be used while a blocking stream is captured
 TEST_F(CudaCapture, OfABlockingStreamIsInvalidatedByUseOfTheLegacyStream) {
   const Filling filling;
   const Stream stream;
@@ -189,7 +193,7 @@ TEST_F(CudaCapture, OfABlockingStreamIsInvalidatedByUseOfTheLegacyStream) {
   expect_invalidated(stream, filling);
 }
 
-// … but while one that does not block is.
+// The legacy stream may be used while a non-blocking stream is captured.
 TEST_F(CudaCapture, OfANonBlockingStreamIsNotDisturbedByUseOfTheLegacyStream) {
   const Filling filling;
   const Stream stream(cudaStreamNonBlocking);
@@ -198,8 +202,8 @@ TEST_F(CudaCapture, OfANonBlockingStreamIsNotDisturbedByUseOfTheLegacyStream) {
   check(cudaGraphDestroy(end_of_capture(stream)));
 }
 
-// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: hence no
-// synchronous copy, which is the legacy stream's
+// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Prohibited and Unhandled Operations: synchronous copies
+// are not allowed, because they use the legacy stream
 TEST_F(CudaCapture, OfABlockingStreamIsInvalidatedByASynchronousCopy) {
   const Filling filling;
   const Stream stream;
@@ -237,7 +241,7 @@ TEST_F(CudaCapture, IsNotMergedWithAnother) {
   expect_usable(second);
 }
 
-/// Has `other` join the capture of `stream`, with work of its own.
+/// Makes `other` join the capture of `stream`, with work of its own.
 void fork(const Stream& stream, const Stream& other, const Event& event, const Filling& filling) {
   check(cudaEventRecord(event, stream));
   check(cudaStreamWaitEvent(other, event, 0));
@@ -275,7 +279,8 @@ TEST_F(CudaCapture, IsEndedInTheStreamInWhichItWasBegun) {
   expect_usable(other);
 }
 
-// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Invalidation: all streams of it, until it is ended
+// CUDA C++ Programming Guide 13.0, CUDA Graphs, Stream Capture, Invalidation: all streams of a capture are invalid
+// until it is ended
 TEST_F(CudaCapture, IsInvalidInEveryStreamThatHasJoined) {
   const Filling filling;
   const Stream stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// half and bfloat16 on the device, to the bit, against their definitions in IEEE 754.
+// Compares half and bfloat16 on the device bit by bit with their definitions in IEEE 754.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -22,7 +22,7 @@ struct Format {
   [[nodiscard]] std::uint16_t infinity() const {
     return static_cast<std::uint16_t>(((1 << exponent_bits) - 1) << fraction_bits);
   }
-  /// Of bits without a sign; infinity as the power of two that it stands in the place of.
+  /// Returns the value of bits without a sign; infinity is the power of two that its bits would otherwise stand for.
   [[nodiscard]] double magnitude(std::uint16_t bits) const {
     const int exponent = bits >> fraction_bits;
     const int fraction = bits & ((1 << fraction_bits) - 1);
@@ -46,7 +46,8 @@ struct Rounding {
   }
 };
 
-/// Every value of the format, each middle between two neighbors, which goes to the even one, and what is next to it.
+/// Returns every value of the format, each middle between two neighbors, which rounds to the even one, and the floats
+/// next to it.
 Rounding all_roundings(const Format& format) {
   Rounding all;
   for (std::uint16_t bits = 0; bits < format.infinity(); ++bits) {
@@ -117,7 +118,7 @@ TEST_F(CudaConversion, ToBfloat16IsToTheNearest) { expect_nearest(bfloat16, laun
 // CUDA Math API, Bfloat16 Precision Conversion and Data Movement: __bfloat162float
 TEST_F(CudaConversion, FromBfloat16IsExact) { expect_exact(bfloat16, launch_from_bfloat16); }
 
-// CUDA Math API, Half and Bfloat16 Precision Conversion: of what is not a number
+// CUDA Math API, Half and Bfloat16 Precision Conversion: a NaN stays a NaN
 TEST_F(CudaConversion, OfNoNumberIsNone) {
   const std::vector<float> nan = {std::numeric_limits<float>::quiet_NaN()};
   EXPECT_TRUE(std::isnan(widened(narrowed(nan, launch_to_half), launch_from_half)[0]));
@@ -126,7 +127,8 @@ TEST_F(CudaConversion, OfNoNumberIsNone) {
 
 // CUDA Math API, Half Arithmetic Functions: __hadd is rounded once, to the nearest even
 TEST_F(CudaConversion, SumsOfHalvesAreToTheNearest) {
-  // 1 + 2⁻¹¹ lies in the middle, 1 + 2⁻¹⁰ is next; 65504 is the largest, and 16 more is the middle to infinity.
+  // 1 + 2⁻¹¹ is the middle between 1 and its successor 1 + 2⁻¹⁰; 65504 is the largest number, and 16 more is the middle
+  // to infinity.
   const std::vector<std::uint16_t> a = {0x3c00, 0x3c01, 0x3c00, 0x7bff, 0x7bff, 0x0001};
   const std::vector<std::uint16_t> b = {0x1000, 0x1000, 0x1001, 0x4c00, 0x4bff, 0x0001};
   const std::vector<std::uint16_t> expected = {0x3c00, 0x3c02, 0x3c01, 0x7c00, 0x7bff, 0x0002};

@@ -36,7 +36,7 @@ std::string pci_id_of(int gpu) {
   return text.data();
 }
 
-// CUDA C++ Programming Guide 13.0, Compute Capabilities, Technical Specifications: the same of each since 5.0
+// CUDA C++ Programming Guide 13.0, Compute Capabilities, Technical Specifications: these are the same for all since 5.0
 TEST_F(CudaDevice, HasWhatEveryComputeCapabilityHas) {
   for (int gpu = 0; gpu < gpu_count(); ++gpu) {
     const cudaDeviceProp properties = properties_of(gpu);
@@ -54,7 +54,7 @@ TEST_F(CudaDevice, HasWhatEveryComputeCapabilityHas) {
   }
 }
 
-// CUDA Runtime API, Device Management: cudaDeviceGetAttribute tells what cudaGetDeviceProperties does
+// CUDA Runtime API, Device Management: cudaDeviceGetAttribute returns the same as cudaGetDeviceProperties
 TEST_F(CudaDevice, HasAttributesThatAreItsProperties) {
   for (int gpu = 0; gpu < gpu_count(); ++gpu) {
     const cudaDeviceProp properties = properties_of(gpu);
@@ -71,7 +71,7 @@ TEST_F(CudaDevice, HasAttributesThatAreItsProperties) {
   }
 }
 
-// CUDA C++ Programming Guide 13.0, Unified Virtual Address Space: of every 64-bit process
+// CUDA C++ Programming Guide 13.0, Unified Virtual Address Space: every 64-bit process has one
 TEST_F(CudaDevice, SharesOneAddressSpaceWithTheHost) {
   for (int gpu = 0; gpu < gpu_count(); ++gpu) EXPECT_EQ(properties_of(gpu).unifiedAddressing, 1);
 }
@@ -82,7 +82,7 @@ TEST_F(CudaDevice, IsFoundByItsPciId) {
     const std::string id = pci_id_of(gpu);
     int found = -1;
     ASSERT_EQ(cudaDeviceGetByPCIBusId(&found, id.c_str()), cudaSuccess) << id;
-    // Instances of one GPU have one id.
+    // Instances of one GPU have the same id.
     EXPECT_EQ(pci_id_of(found), id);
     EXPECT_EQ(std::stoi(id.substr(id.find(':') + 1), nullptr, 16), properties_of(gpu).pciBusID) << id;
   }
@@ -138,7 +138,7 @@ TEST_F(CudaDevices, IsSelectedByEachThreadForItself) {
   EXPECT_EQ(selected(), 1);
 }
 
-// CUDA C++ Programming Guide 13.0, Multi-Device System, Device Selection: memory is of the device that was selected
+// CUDA C++ Programming Guide 13.0, Multi-Device System, Device Selection: memory belongs to the selected device
 TEST_F(CudaDevices, HasTheMemoryThatIsAllocatedWhileItIsSelected) {
   check(cudaSetDevice(1));
   const Array<int> memory(4);
@@ -147,7 +147,7 @@ TEST_F(CudaDevices, HasTheMemoryThatIsAllocatedWhileItIsSelected) {
   EXPECT_EQ(attributes.device, 1);
 }
 
-// CUDA C++ Programming Guide 13.0, Multi-Device System, Peer-to-Peer Memory Copy: addresses tell the devices
+// CUDA C++ Programming Guide 13.0, Multi-Device System, Peer-to-Peer Memory Copy: addresses identify the devices
 TEST_F(CudaDevices, CopyToEachOther) {
   const Array<int> here(std::vector<int>{1, 2, 3, 4});
   check(cudaSetDevice(1));
@@ -181,7 +181,8 @@ TEST_F(CudaDevices, TakeCopiesAndFillsForStreamsOfOthers) {
   EXPECT_EQ(memory.values(), std::vector<int>(4, 0x01010101));
 }
 
-// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: each has its own default stream
+// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: each device has its own default
+// stream
 TEST_F(CudaDevices, HaveDefaultStreamsOfTheirOwn) {
   Gate gate(cudaStreamLegacy);
   EXPECT_TRUE(stays_busy(cudaStreamLegacy));

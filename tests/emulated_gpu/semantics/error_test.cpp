@@ -21,7 +21,7 @@ TEST_F(CudaError, IsForgottenByGetAndNotByPeek) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-// CUDA Runtime API, Error Handling: cudaGetLastError tells of the last call that failed, whatever succeeded since
+// CUDA Runtime API, Error Handling: cudaGetLastError returns the last error, even if later calls succeeded
 TEST_F(CudaError, OutlivesCallsThatSucceed) {
   fail();
   int gpu = -1;
@@ -30,7 +30,7 @@ TEST_F(CudaError, OutlivesCallsThatSucceed) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidDevice);
 }
 
-// CUDA Runtime API, Error Handling: cudaGetLastError is of the host thread
+// CUDA Runtime API, Error Handling: cudaGetLastError belongs to the host thread
 TEST_F(CudaError, IsOfOneThread) {
   fail();
   cudaError_t of_another = cudaErrorUnknown;
@@ -39,7 +39,7 @@ TEST_F(CudaError, IsOfOneThread) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidDevice);
 }
 
-// CUDA C++ Programming Guide 13.0, Error Checking: cudaErrorNotReady is no error, and not reported as one
+// CUDA C++ Programming Guide 13.0, Error Checking: cudaErrorNotReady is not an error, and not reported as one
 TEST_F(CudaError, IsNotThatSomethingIsNotReady) {
   const Stream stream;
   const Event event;
@@ -62,14 +62,14 @@ TEST_F(CudaError, HasANameAndAText) {
   EXPECT_NE(std::string(cudaGetErrorString(cudaErrorMemoryAllocation)), cudaGetErrorString(cudaErrorInvalidDevice));
 }
 
-// CUDA Runtime API, Error Handling: cudaGetErrorName, cudaGetErrorString of a code that there is not
+// CUDA Runtime API, Error Handling: cudaGetErrorName, cudaGetErrorString of an unknown code
 TEST_F(CudaError, IsUnrecognizedWhereThereIsNoSuchCode) {
   const auto none = static_cast<cudaError_t>(998);
   EXPECT_EQ(std::string(cudaGetErrorName(none)), "unrecognized error code");
   EXPECT_EQ(std::string(cudaGetErrorString(none)), "unrecognized error code");
 }
 
-// CUDA Runtime API, Data types: cudaErrorInvalidResourceHandle, of handles that are none
+// CUDA Runtime API, Data types: cudaErrorInvalidResourceHandle, for invalid handles
 TEST_F(CudaError, ComesOfNoEvent) {
   const Stream stream;
   EXPECT_EQ(cudaEventRecord(nullptr, stream), cudaErrorInvalidResourceHandle);
@@ -80,7 +80,7 @@ TEST_F(CudaError, ComesOfNoEvent) {
   EXPECT_NE(cudaStreamDestroy(nullptr), cudaSuccess);
 }
 
-// CUDA Runtime API, Stream Management, Event Management and Memory Management: flags that there are not
+// CUDA Runtime API, Stream Management, Event Management and Memory Management: unknown flags are refused
 TEST_F(CudaError, ComesOfUnknownFlags) {
   cudaStream_t stream = nullptr;
   EXPECT_EQ(cudaStreamCreateWithFlags(&stream, 0x80), cudaErrorInvalidValue);

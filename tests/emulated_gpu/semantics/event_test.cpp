@@ -9,7 +9,7 @@ namespace {
 class CudaEvent : public Gpu {};
 class CudaEvents : public TwoGpus {};
 
-// CUDA Runtime API, Event Management: cudaEventRecord, before the first of which an event stands for no work
+// CUDA Runtime API, Event Management: cudaEventRecord; before the first one, an event is complete
 TEST_F(CudaEvent, IsCompleteBeforeItIsRecorded) {
   const Event event;
   EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
@@ -19,7 +19,7 @@ TEST_F(CudaEvent, IsCompleteBeforeItIsRecorded) {
   EXPECT_TRUE(becomes_ready(stream));
 }
 
-// CUDA Runtime API, Event Management: cudaEventRecord captures what the stream has then, and nothing later
+// CUDA Runtime API, Event Management: cudaEventRecord captures the current work of the stream, but no later work
 TEST_F(CudaEvent, StandsForWhatTheStreamHadThen) {
   const Stream stream;
   const Event before;
@@ -51,7 +51,7 @@ TEST_F(CudaEvent, StandsForWhatWasRecordedLast) {
   EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
 }
 
-// CUDA Runtime API, Stream Management: cudaStreamWaitEvent holds back what is queued later, and not what was before
+// CUDA Runtime API, Stream Management: cudaStreamWaitEvent delays work that is queued later, but no earlier work
 TEST_F(CudaEvent, HoldsBackWhatIsQueuedBehindTheWait) {
   const Array<int> memory(1);
   const Pinned<int> seen(1);
@@ -72,8 +72,8 @@ TEST_F(CudaEvent, HoldsBackWhatIsQueuedBehindTheWait) {
   EXPECT_EQ(seen[0], 0x01010101);
 }
 
-// CUDA Runtime API, Event Management: a wait is for what was captured at the time of the call; cudaEventRecord later
-// does not move it, be it to less …
+// CUDA Runtime API, Event Management: a wait refers to the work that was captured at the time of the call; a later
+// cudaEventRecord does not change it to less
 TEST_F(CudaEvent, IsWaitedForAsItWasAtTheTimeOfTheCall) {
   const Stream held;
   const Stream waiting;
@@ -89,7 +89,7 @@ TEST_F(CudaEvent, IsWaitedForAsItWasAtTheTimeOfTheCall) {
   EXPECT_TRUE(becomes_ready(waiting));
 }
 
-// … or to more.
+// A later cudaEventRecord does not change the wait to more, either.
 TEST_F(CudaEvent, IsNotWaitedForAsItIsRecordedLater) {
   const Stream held;
   const Stream waiting;
@@ -103,7 +103,7 @@ TEST_F(CudaEvent, IsNotWaitedForAsItIsRecordedLater) {
   gate.open();
 }
 
-// CUDA Runtime API, Event Management: cudaEventDestroy does not wait; and the wait for what it stood for goes on
+// CUDA Runtime API, Event Management: cudaEventDestroy does not wait, and pending waits for the event continue
 TEST_F(CudaEvent, IsWaitedForAfterItIsDestroyed) {
   const Stream held;
   const Stream waiting;
@@ -139,7 +139,8 @@ TEST_F(CudaEvent, OrdersStreamsThroughOthers) {
   EXPECT_EQ(std::vector<int>(seen.data(), seen.data() + (1 << 12)), ones);
 }
 
-// CUDA Runtime API, Stream synchronization behavior: an event in the legacy stream is behind what blocking streams have
+// CUDA Runtime API, Stream synchronization behavior: an event in the legacy stream comes after the work of blocking
+// streams
 TEST_F(CudaEvent, OfTheLegacyStreamStandsForBlockingOnesToo) {
   const Stream stream;
   const Event event;
@@ -165,7 +166,7 @@ TEST_F(CudaEvent, TellsTheTimeBetweenTwo) {
   EXPECT_GE(milliseconds, 0);
 }
 
-// CUDA Runtime API, Event Management: cudaEventElapsedTime of events of which one is not complete
+// CUDA Runtime API, Event Management: cudaEventElapsedTime fails if one of the events is not complete
 TEST_F(CudaEvent, TellsNoTimeBeforeItIsComplete) {
   const Stream stream;
   const Event begin;
@@ -180,7 +181,7 @@ TEST_F(CudaEvent, TellsNoTimeBeforeItIsComplete) {
   EXPECT_EQ(cudaEventElapsedTime(&milliseconds, begin, end), cudaSuccess);
 }
 
-// CUDA Runtime API, Event Management: cudaEventElapsedTime of an event without a time, or never recorded
+// CUDA Runtime API, Event Management: cudaEventElapsedTime fails for an event without timing, or one never recorded
 TEST_F(CudaEvent, TellsNoTimeThatItDoesNotHave) {
   const Event timed;
   const Event untimed(cudaEventDisableTiming);
@@ -196,7 +197,7 @@ TEST_F(CudaEvent, TellsNoTimeThatItDoesNotHave) {
 }
 
 // CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: waits, queries and synchronization
-// go across devices
+// work across devices
 TEST_F(CudaEvents, OrderStreamsOfDifferentDevices) {
   const Array<int> here(std::vector<int>(1 << 12, 1));
   const Stream first;
@@ -219,7 +220,8 @@ TEST_F(CudaEvents, OrderStreamsOfDifferentDevices) {
   EXPECT_EQ(there.values(), std::vector<int>(1 << 12, 0x02020202));
 }
 
-// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: no record across devices
+// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: events are not recorded across
+// devices
 TEST_F(CudaEvents, AreRecordedInStreamsOfTheirDevice) {
   const Stream stream;
   check(cudaSetDevice(1));
@@ -227,7 +229,8 @@ TEST_F(CudaEvents, AreRecordedInStreamsOfTheirDevice) {
   EXPECT_EQ(cudaEventRecord(event, stream), cudaErrorInvalidResourceHandle);
 }
 
-// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: no elapsed time across devices
+// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: there is no elapsed time across
+// devices
 TEST_F(CudaEvents, TellNoTimeBetweenDevices) {
   const Event here;
   check(cudaEventRecord(here, nullptr));

@@ -11,7 +11,7 @@
 
 namespace emulated_gpu::semantics {
 
-/// Whatever state the capture is in.
+/// Ends the stream's capture, whatever its state.
 inline void leave_capture(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
   if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) check(cudaGraphDestroy(graph));
@@ -24,7 +24,7 @@ inline cudaGraph_t end_of_capture(cudaStream_t stream) {
   return graph;
 }
 
-/// It is not being captured, and does what is queued.
+/// Expects that the stream is not captured and does queued work.
 inline void expect_usable(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
   EXPECT_EQ(cudaStreamIsCapturing(stream, &status), cudaSuccess);
@@ -35,10 +35,10 @@ inline void expect_usable(cudaStream_t stream) {
   EXPECT_EQ(memory.values(), std::vector<int>{0x01010101});
 }
 
-/// Captured from a stream.
+/// A graph that is captured from a stream.
 class Graph {
  public:
-  /// @param body  puts on the stream what the graph is to hold
+  /// @param body  puts the graph's work on the stream
   template <typename Body>
   Graph(cudaStream_t stream, const Body& body, cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal) {
     check(cudaStreamBeginCapture(stream, mode));
@@ -68,7 +68,7 @@ class Graph {
   cudaGraph_t graph_ = nullptr;
 };
 
-/// Of a graph, which may be destroyed afterwards.
+/// An executable of a graph, which may be destroyed afterwards.
 class Executable {
  public:
   explicit Executable(cudaGraph_t graph) { check(cudaGraphInstantiate(&executable_, graph, 0)); }

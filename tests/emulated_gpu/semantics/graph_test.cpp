@@ -24,7 +24,7 @@ void put_copy(const Array<int>& to, const Array<int>& from, cudaStream_t stream)
 }
 std::vector<int> filled(int byte) { return std::vector<int>(16, 0x01010101 * byte); }
 
-// CUDA Runtime API, Stream Management: cudaStreamBeginCapture, under which nothing is executed
+// CUDA Runtime API, Stream Management: cudaStreamBeginCapture; captured work is not executed
 TEST_F(CudaGraph, DoesNothingUntilItIsLaunched) {
   const Array<int> memory(16);
   const Stream stream;
@@ -76,7 +76,7 @@ TEST_F(CudaGraph, HasANodeForEachOperation) {
             (Types{{cudaGraphNodeTypeMemset, 2}, {cudaGraphNodeTypeMemcpy, 1}, {cudaGraphNodeTypeHost, 1}}));
 }
 
-// CUDA Runtime API, Graph Management: a capture of nothing is a graph without nodes, which can be launched
+// CUDA Runtime API, Graph Management: an empty capture is a graph without nodes, which can be launched
 TEST_F(CudaGraph, MayBeEmpty) {
   const Stream stream;
   const Graph graph(stream, [] {});
@@ -114,7 +114,7 @@ TEST_F(CudaGraph, ForksAndJoinsByEvents) {
   EXPECT_EQ(first.values(), filled(1));
 }
 
-// CUDA Runtime API, Graph Management: cudaGraphLaunch is behind what the stream has, and what follows is behind it
+// CUDA Runtime API, Graph Management: cudaGraphLaunch comes after the work of the stream, and later work comes after it
 TEST_F(CudaGraph, IsLaunchedInTheOrderOfTheStream) {
   const Array<int> from(16);
   const Array<int> to(16);
@@ -132,7 +132,8 @@ TEST_F(CudaGraph, IsLaunchedInTheOrderOfTheStream) {
   }
 }
 
-// CUDA Runtime API, Graph Management: cudaGraphLaunch is behind earlier launches of the same, in whatever stream
+// CUDA Runtime API, Graph Management: cudaGraphLaunch comes after earlier launches of the same executable, in any
+// stream
 TEST_F(CudaGraph, IsExecutedOnceAtATime) {
   const Array<int> memory(16);
   const Stream first(cudaStreamNonBlocking);
@@ -149,7 +150,7 @@ TEST_F(CudaGraph, IsExecutedOnceAtATime) {
   EXPECT_EQ(memory.values(), filled(1));
 }
 
-// CUDA Driver API, Graph Management: cuGraphExecDestroy frees an executable that is in flight when it is done
+// CUDA Driver API, Graph Management: cuGraphExecDestroy frees an executable that is in flight after it is done
 TEST_F(CudaGraph, GoesOnWhereItIsDestroyedMeanwhile) {
   const Array<int> memory(16);
   const Stream stream(cudaStreamNonBlocking);
@@ -164,7 +165,7 @@ TEST_F(CudaGraph, GoesOnWhereItIsDestroyedMeanwhile) {
   EXPECT_EQ(memory.values(), filled(1));
 }
 
-// CUDA Runtime API, Graph Management: cudaGraphInstantiate makes an executable of its own, twice if so wanted
+// CUDA Runtime API, Graph Management: cudaGraphInstantiate makes an independent executable, more than once if requested
 TEST_F(CudaGraph, IsInstantiatedAndThenNotNeeded) {
   const Array<int> memory(16);
   const Stream stream;
@@ -194,7 +195,7 @@ TEST_F(CudaGraph, CallsHostFunctionsInEveryLaunch) {
   EXPECT_EQ(calls, 5);
 }
 
-// CUDA C++ Programming Guide 13.0, CUDA Graphs: what a graph reads is read when it is executed, not when it is captured
+// CUDA C++ Programming Guide 13.0, CUDA Graphs: a graph reads memory when it is executed, not when it is captured
 TEST_F(CudaGraph, ReadsPinnedMemoryInEveryLaunch) {
   const Pinned<int> from(16);
   const Pinned<int> to(16);
@@ -214,7 +215,7 @@ TEST_F(CudaGraph, ReadsPinnedMemoryInEveryLaunch) {
 }
 
 // CUDA Runtime API, Graph Management: cudaGraphExecUpdate of parameters; CUDA C++ Programming Guide 13.0, Updating
-// Instantiated Graphs: later launches have them, and earlier ones do not
+// Instantiated Graphs: it affects later launches, but not earlier ones
 TEST_F(CudaGraph, IsUpdatedForLaterLaunches) {
   const Array<int> first(16);
   const Array<int> second(16);
@@ -250,7 +251,7 @@ cudaGraphExecUpdateResult refusal_of(const Graph& graph, const Graph& update) {
   return info.result;
 }
 
-// CUDA Runtime API, Graph Management: cudaGraphExecUpdate of another number of nodes, type or dependency
+// CUDA Runtime API, Graph Management: cudaGraphExecUpdate fails for another number of nodes, type or dependency
 TEST_F(CudaGraph, IsNotUpdatedToAnother) {
   const Array<int> first(16);
   const Array<int> second(16);

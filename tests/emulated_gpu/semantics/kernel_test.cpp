@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels do, and what launches refuse. Conversions: conversion_test.cpp.
+// Tests what kernels do, and which launches are refused. conversion_test.cpp tests conversions.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -21,7 +21,7 @@ std::vector<int> numbers(int count) {
   return all;
 }
 
-/// What each of `count` gives.
+/// Returns the function's values for 0 … count − 1.
 template <typename T, typename Function>
 std::vector<T> made_by(int count, const Function& function) {
   std::vector<T> all;
@@ -39,8 +39,8 @@ TEST_F(CudaKernel, Adds) {
   EXPECT_EQ(sum.values(), made_by<int>(1000, [](int i) { return i + 5; }));
 }
 
-// CUDA C++ Programming Guide 13.0, Asynchronous Concurrent Execution: launches are asynchronous, and in their stream's
-// order
+// CUDA C++ Programming Guide 13.0, Asynchronous Concurrent Execution: launches are asynchronous, and in the order of
+// their stream
 TEST_F(CudaKernel, IsLaunchedIntoAStream) {
   const Array<int> memory(16);
   const Array<int> seen(16);
@@ -84,7 +84,7 @@ TEST_F(CudaKernel, AddsByShuffles) {
   EXPECT_EQ(sums.values(), (std::vector<int>{8128, 24512, 40896}));
 }
 
-// CUDA C++ Programming Guide 13.0, Memory Fence Functions: the example of a sum by the block that is last
+// CUDA C++ Programming Guide 13.0, Memory Fence Functions: the example of a sum by the last block
 TEST_F(CudaKernel, AddsInTheBlockThatIsLast) {
   const Array<int> from(numbers(5 * block_of_sums));
   const Array<int> sums(5);
@@ -95,7 +95,7 @@ TEST_F(CudaKernel, AddsInTheBlockThatIsLast) {
   EXPECT_EQ(sum.values(), std::vector<int>{640 * 639 / 2});
 }
 
-// CUDA C++ Programming Guide 13.0, __shared__: an extern array has the size that the launch gives
+// CUDA C++ Programming Guide 13.0, __shared__: an extern array has the size that the launch specifies
 TEST_F(CudaKernel, HasDynamicSharedMemory) {
   for (const int count : {1, 33, 1000}) {
     const Array<int> values(numbers(count));
@@ -159,7 +159,7 @@ TEST_F(CudaKernel, Votes) {
   EXPECT_EQ(count.values(), std::vector<int>(block_of_votes, 20));
 }
 
-// CUDA C++ Programming Guide 13.0, Atomic Functions: each reads, changes and writes without another between
+// CUDA C++ Programming Guide 13.0, Atomic Functions: each one reads, changes and writes without interruption
 TEST_F(CudaKernel, ChangesMemoryAtomically) {
   constexpr int blocks = 3;
   constexpr int threads = 100;
@@ -196,7 +196,7 @@ TEST_F(CudaKernel, ChangesMemoryAtomically) {
   EXPECT_EQ(add_long.values()[0], static_cast<unsigned long long>(all) << 40);
 }
 
-// CUDA C++ Programming Guide 13.0, Atomic Functions: of shared memory
+// CUDA C++ Programming Guide 13.0, Atomic Functions: they also work in shared memory
 TEST_F(CudaKernel, ChangesSharedMemoryAtomically) {
   const Array<int> values(numbers(1000));
   const Array<int> counts(bins);
@@ -225,8 +225,8 @@ TEST_F(CudaKernel, ReadsAndWritesVectors) {
   }
 }
 
-// CUDA Runtime API, Data types, cudaErrorInvalidConfiguration; and CUDA C++ Programming Guide 13.0, Error Checking: a
-// launch that is refused does nothing, and later ones do
+// CUDA Runtime API, Data types, cudaErrorInvalidConfiguration; CUDA C++ Programming Guide 13.0, Error Checking: a
+// launch that is refused does nothing, but later ones work
 TEST_F(CudaKernel, IsNotLaunchedWithWhatTheDeviceDoesNotHave) {
   const Array<int> count(1);
   const Stream stream;
@@ -243,7 +243,7 @@ TEST_F(CudaKernel, IsNotLaunchedWithWhatTheDeviceDoesNotHave) {
   EXPECT_EQ(count.values()[0], 1024);
 }
 
-// CUDA C++ Programming Guide 13.0, __shared__ and Shared Memory: above 48 KB a kernel has to ask for more first
+// CUDA C++ Programming Guide 13.0, __shared__ and Shared Memory: a kernel must request more than 48 KB first
 TEST_F(CudaKernel, HasNoMoreThan48KbUnlessItAsks) {
   const Array<int> count(1);
   const Stream stream;
@@ -269,7 +269,8 @@ TEST_F(CudaKernel, IsCapturedAndUpdated) {
   EXPECT_EQ(second.values(), made_by<int>(300, [](int i) { return i < 100 ? 2 : 0; }));
 }
 
-// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: not into another device's stream
+// CUDA C++ Programming Guide 13.0, Multi-Device System, Stream and Event Behavior: a kernel is not launched into
+// another device's stream
 TEST_F(CudaKernels, AreNotLaunchedIntoStreamsOfOtherDevices) {
   const Array<int> memory(16);
   const Stream stream;

@@ -35,7 +35,7 @@ __global__ void write_places(int* to) {
   to[place] = is_within ? static_cast<int>(place) : -1;
 }
 
-/// Of all threads of the block, in the first.
+/// Returns the sum of all threads of the block, in the first thread.
 __device__ int sum_of_block(int mine) {
   __shared__ int parts[block_of_sums];
   const int me = static_cast<int>(threadIdx.x);

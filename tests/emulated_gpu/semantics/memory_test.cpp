@@ -23,7 +23,8 @@ cudaPointerAttributes attributes_of(const void* address) {
   return attributes;
 }
 
-// CUDA C++ Programming Guide 13.0, Device Memory Accesses, Size and Alignment Requirement: at least 256 bytes
+// CUDA C++ Programming Guide 13.0, Device Memory Accesses, Size and Alignment Requirement: memory is aligned to at
+// least 256 bytes
 TEST_F(CudaMemory, IsAlignedFor256Bytes) {
   for (const std::size_t bytes : {1, 3, 255, 257, 5000}) {
     const Array<Byte> memory(bytes);
@@ -35,13 +36,13 @@ TEST_F(CudaMemory, IsAlignedFor256Bytes) {
   }
 }
 
-// CUDA Runtime API, Memory Management: cudaFree and cudaFreeHost of no address do nothing
+// CUDA Runtime API, Memory Management: cudaFree and cudaFreeHost of a null pointer do nothing
 TEST_F(CudaMemory, OfNoAddressIsFreedToNoEffect) {
   EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
   EXPECT_EQ(cudaFreeHost(nullptr), cudaSuccess);
 }
 
-// CUDA Runtime API, Memory Management: cudaFree a second time is an error
+// CUDA Runtime API, Memory Management: a second cudaFree is an error
 TEST_F(CudaMemory, IsNotFreedTwice) {
   void* address = nullptr;
   check(cudaMalloc(&address, 1024));
@@ -51,14 +52,14 @@ TEST_F(CudaMemory, IsNotFreedTwice) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 
-// CUDA Runtime API, Memory Management: cudaFree takes what an allocation has returned
+// CUDA Runtime API, Memory Management: cudaFree accepts only addresses that an allocation has returned
 TEST_F(CudaMemory, IsNotFreedByAnAddressThatWasNotReturned) {
   const Array<Byte> memory(1024);
   EXPECT_NE(cudaFree(memory.data() + 256), cudaSuccess);
   EXPECT_EQ(memory.values(), std::vector<Byte>(1024));
 }
 
-// CUDA Runtime API, Memory Management: cudaMallocManaged of nothing
+// CUDA Runtime API, Memory Management: cudaMallocManaged of zero bytes fails
 TEST_F(CudaMemory, IsNotManagedWithoutSize) {
   void* address = nullptr;
   EXPECT_EQ(cudaMallocManaged(&address, 0, cudaMemAttachGlobal), cudaErrorInvalidValue);
@@ -73,7 +74,7 @@ TEST_F(CudaMemory, HasATotalOfWhichSomeIsFree) {
   EXPECT_LE(free, total);
 }
 
-// CUDA Runtime API, Data types, cudaErrorMemoryAllocation: the call has failed, and nothing else will
+// CUDA Runtime API, Data types, cudaErrorMemoryAllocation: only this call fails
 TEST_F(CudaMemory, ThatIsNotThereIsAnErrorOfThatCallOnly) {
   std::size_t free = 0;
   std::size_t total = 0;
@@ -141,8 +142,8 @@ TEST_F(CudaMemory, IsFilledWithBytes) {
   EXPECT_EQ(memory.values(), (std::vector<Byte>{0, 0xa7, 0xa7, 0xa7, 0}));
 }
 
-// CUDA Runtime API, API synchronization behavior: synchronous copies from device to host have completed on return; and
-// Stream synchronization behavior, legacy default stream: behind what blocking streams have
+// CUDA Runtime API, API synchronization behavior: synchronous copies from device to host have completed on return;
+// Stream synchronization behavior, legacy default stream: they come after the work of blocking streams
 TEST_F(CudaMemory, IsOnTheHostWhenASynchronousCopyReturns) {
   const Array<Byte> memory(1 << 16);
   const Stream stream;
@@ -156,7 +157,7 @@ TEST_F(CudaMemory, IsOnTheHostWhenASynchronousCopyReturns) {
   EXPECT_EQ(memory.values(), std::vector<Byte>(1 << 16, 3));
 }
 
-// CUDA Runtime API, API synchronization behavior: the host may change what a synchronous copy has read
+// CUDA Runtime API, API synchronization behavior: the host may change memory that a synchronous copy has read
 TEST_F(CudaMemory, IsReadWhenASynchronousCopyReturns) {
   const Array<Byte> memory(1 << 16);
   std::vector<Byte> pageable(1 << 16, 1);
@@ -170,7 +171,8 @@ TEST_F(CudaMemory, IsReadWhenASynchronousCopyReturns) {
   EXPECT_EQ(memory.values(), std::vector<Byte>(1 << 16, 3));
 }
 
-// CUDA Runtime API, API synchronization behavior: no copy within the device and no fill of its memory waits on the host
+// CUDA Runtime API, API synchronization behavior: the host does not wait for copies within the device and fills of its
+// memory
 TEST_F(CudaMemory, OfTheDeviceIsCopiedAndFilledWithoutTheHostWaiting) {
   const Array<Byte> from(std::vector<Byte>(100, 1));
   const Array<Byte> to(100);
@@ -185,7 +187,7 @@ TEST_F(CudaMemory, OfTheDeviceIsCopiedAndFilledWithoutTheHostWaiting) {
   EXPECT_EQ(to.values(), expected);
 }
 
-// CUDA Runtime API, API synchronization behavior: copies from host to host are synchronous even where they need not be
+// CUDA Runtime API, API synchronization behavior: copies from host to host are always synchronous
 TEST_F(CudaMemory, OfTheHostIsCopiedOnReturn) {
   const Stream stream;
   const std::vector<int> pageable = {1, 2, 3};
@@ -215,7 +217,7 @@ TEST_F(CudaMemory, IsCopiedToPinnedMemoryWithoutTheHostWaiting) {
   EXPECT_EQ(pinned[2], 3);
 }
 
-// CUDA Runtime API, Memory Management: cudaMemcpy2D, rows of `width` bytes that lie `pitch` bytes apart
+// CUDA Runtime API, Memory Management: cudaMemcpy2D copies rows of `width` bytes that are `pitch` bytes apart
 TEST_F(CudaMemory, IsCopiedByRows) {
   const std::vector<Byte> from = {1, 2, 3, 0, 0, 4, 5, 6, 0, 0};
   const Array<Byte> rows(8);
@@ -228,15 +230,15 @@ TEST_F(CudaMemory, IsCopiedByRows) {
   EXPECT_EQ(std::vector<Byte>(to.data(), to.data() + 6), (std::vector<Byte>{1, 2, 3, 4, 5, 6}));
 }
 
-// CUDA Runtime API, Memory Management: cudaMemcpy2D of rows wider than their pitch
+// CUDA Runtime API, Memory Management: cudaMemcpy2D refuses rows wider than their pitch
 TEST_F(CudaMemory, IsNotCopiedByRowsThatOverlap) {
   const Array<Byte> rows(8);
   std::vector<Byte> to(8);
   EXPECT_NE(cudaMemcpy2D(to.data(), 3, rows.data(), 3, 4, 2, cudaMemcpyDeviceToHost), cudaSuccess);
 }
 
-// CUDA C++ Programming Guide 13.0, Stream Ordered Memory Allocator: memory is there from the allocation on, and to the
-// free, in the order of the stream
+// CUDA C++ Programming Guide 13.0, Stream Ordered Memory Allocator: memory exists from the allocation to the free, in
+// the order of the stream
 TEST_F(CudaMemory, IsAllocatedAndFreedInTheOrderOfAStream) {
   const Pinned<Byte> to(64);
   const Stream stream;
@@ -250,7 +252,7 @@ TEST_F(CudaMemory, IsAllocatedAndFreedInTheOrderOfAStream) {
   EXPECT_EQ(to[63], 7);
 }
 
-// CUDA C++ Programming Guide 13.0, Stream Ordered Memory Allocator: other streams use it behind an event
+// CUDA C++ Programming Guide 13.0, Stream Ordered Memory Allocator: other streams use the memory after an event
 TEST_F(CudaMemory, OfAStreamIsUsedByAnotherBehindAnEvent) {
   const Stream first;
   const Stream second;
@@ -270,7 +272,7 @@ TEST_F(CudaMemory, OfAStreamIsUsedByAnotherBehindAnEvent) {
   EXPECT_EQ(to[63], 9);
 }
 
-// CUDA Runtime API, Memory Management: cudaFree takes what cudaMallocAsync has returned, once all accesses are done
+// CUDA Runtime API, Memory Management: cudaFree accepts memory of cudaMallocAsync once all accesses are done
 TEST_F(CudaMemory, OfAStreamIsFreedWithoutOne) {
   const Stream stream;
   void* memory = nullptr;

@@ -29,7 +29,7 @@ inline ncclUniqueId new_id() {
   return id;
 }
 
-/// What has become of what a communicator that does not block was told last.
+/// Returns the final result of the last call of a nonblocking communicator.
 inline ncclResult_t outcome(ncclComm_t communicator) {
   ncclResult_t state = ncclInProgress;
   becomes_true([&] { return ncclCommGetAsyncError(communicator, &state) != ncclSuccess || state != ncclInProgress; });
@@ -38,7 +38,7 @@ inline ncclResult_t outcome(ncclComm_t communicator) {
 
 enum class Calls { block, do_not_block };
 
-/// Of the selected device.
+/// A communicator on the selected device.
 class Communicator {
  public:
   Communicator(int ranks, const ncclUniqueId& id, int rank, Calls calls = Calls::block) {
@@ -54,11 +54,11 @@ class Communicator {
   }
   operator ncclComm_t() const { return communicator_; }  // NOLINT: as a handle, it goes into every call
 
-  /// What the call returned is success, or becomes it.
+  /// Waits until a call that has returned this result succeeds.
   void complete(ncclResult_t result, const std::source_location& where = std::source_location::current()) const {
     check(result == ncclInProgress ? outcome(communicator_) : result, where);
   }
-  /// As the User Guide has it: ncclCommFinalize, then ncclCommDestroy. To be called by all ranks.
+  /// Closes the communicator as the User Guide says: ncclCommFinalize, then ncclCommDestroy. All ranks call it.
   void close() {
     complete(ncclCommFinalize(communicator_));
     check(ncclCommDestroy(std::exchange(communicator_, nullptr)));
@@ -69,7 +69,8 @@ class Communicator {
   ncclComm_t communicator_ = nullptr;
 };
 
-/// On a thread for each rank, which has selected the device of that number. @throws what one of them has thrown
+/// Calls the function on a thread for each rank, which has selected the device of that number. @throws the exception of
+/// one of them
 template <typename Function>
 void on_ranks(int ranks, const Function& function) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL on several GPUs, a thread each.
+// Tests NCCL on several GPUs, with a thread each.
 #include <atomic>
 #include <bit>
 #include <memory>
@@ -16,7 +16,7 @@ class NcclRanks : public TwoGpus {};
 
 constexpr std::size_t elements = 1000;
 
-/// What a rank brings: no two elements of all ranks are the same.
+/// Returns a rank's input; no two elements of all ranks are the same.
 std::vector<int> input_of(int rank) {
   std::vector<int> values;
   for (std::size_t i = 0; i < elements; ++i) values.push_back(10000 * rank + static_cast<int>(i));
@@ -30,9 +30,9 @@ std::vector<int> of_all(const Function& function) {
   return values;
 }
 
-/// What a rank has. Memory is allocated before it has a communicator and freed afterwards: while a rank waits for
-/// another on the GPU, whatever may wait for the GPUs in that other one's thread, as cudaFree does, could wait for
-/// ever.
+/// A rank's resources. Memory is allocated before the rank has a communicator and freed afterwards. While a rank waits
+/// for another on the GPU, a call in that other thread that may wait for the GPUs, such as cudaFree, could wait
+/// forever.
 class Rank {
  public:
   Rank(int ranks, const ncclUniqueId& id, int its_rank, Calls calls)
@@ -45,7 +45,7 @@ class Rank {
     check(cudaMemcpy(in.data(), values.data(), values.size() * sizeof(int), cudaMemcpyHostToDevice));
     check(cudaMemset(out.data(), 0, out.bytes()));
   }
-  /// Of the legacy stream, which is behind the rank's.
+  /// Copies in the legacy stream, which comes after the rank's stream.
   static std::vector<int> get(const int* from, std::size_t count = elements) {
     std::vector<int> values(count);
     check(cudaMemcpy(values.data(), from, count * sizeof(int), cudaMemcpyDeviceToHost));
@@ -63,7 +63,7 @@ class Rank {
   Communicator communicator;
 };
 
-/// On every rank, once with each kind of communicator.
+/// Calls the function on every rank, once with each kind of communicator.
 template <typename Function>
 void with_ranks(const Function& function) {
   const int ranks = ranks_to_try();
@@ -77,7 +77,7 @@ void with_ranks(const Function& function) {
   }
 }
 
-// NCCL User Guide, Collective Operations: AllReduce, with each operator; In-place Operations: same address
+// NCCL User Guide, Collective Operations: AllReduce, with each operator; In-place Operations: the same address
 TEST_F(NcclRanks, ReduceToAll) {
   with_ranks([](const Rank& me, int ranks) {
     const auto expect = [&](ncclRedOp_t op, const std::vector<int>& expected) {
@@ -110,7 +110,7 @@ TEST_F(NcclRanks, MultiplyAndAverage) {
   });
 }
 
-// NCCL User Guide, Collective Operations: Reduce and Broadcast, of each root
+// NCCL User Guide, Collective Operations: Reduce and Broadcast, with each root
 TEST_F(NcclRanks, ReduceToOneAndBroadcast) {
   with_ranks([](const Rank& me, int ranks) {
     int* in = me.in.data();
@@ -138,7 +138,7 @@ std::vector<int> inputs_of_all(int ranks) {
   return all;
 }
 
-// NCCL User Guide, Collective Operations: AllGather; In-place Operations: from the rank's place in what is received
+// NCCL User Guide, Collective Operations: AllGather; In-place Operations: from the rank's place in the receive buffer
 TEST_F(NcclRanks, Gather) {
   with_ranks([](const Rank& me, int ranks) {
     me.set(input_of(me.rank));
@@ -153,7 +153,7 @@ TEST_F(NcclRanks, Gather) {
   });
 }
 
-// NCCL User Guide, Collective Operations: ReduceScatter; In-place Operations: to the rank's place in what is sent
+// NCCL User Guide, Collective Operations: ReduceScatter; In-place Operations: to the rank's place in the send buffer
 TEST_F(NcclRanks, ReduceAndScatter) {
   with_ranks([](const Rank& me, int ranks) {
     me.set(inputs_of_all(ranks));
@@ -233,7 +233,7 @@ TEST_F(NcclRanks, AreDrivenByOneThread) {
   for (const ncclComm_t communicator : communicators) EXPECT_EQ(ncclCommDestroy(communicator), ncclSuccess);
 }
 
-/// Nobody goes on before all have come.
+/// A meeting that no rank leaves before all have come.
 class Meeting {
  public:
   explicit Meeting(int ranks) : ranks_(ranks) {}
@@ -247,7 +247,7 @@ class Meeting {
   std::atomic<int> arrived_ = 0;
 };
 
-// NCCL User Guide, Collective Operations: an operation is over when every rank has called it
+// NCCL User Guide, Collective Operations: an operation ends only after every rank has called it
 TEST_F(NcclRanks, WaitForEachOther) {
   const int ranks = ranks_to_try();
   const ncclUniqueId id = new_id();
@@ -270,7 +270,7 @@ TEST_F(NcclRanks, WaitForEachOther) {
   });
 }
 
-// NCCL User Guide, Error handling and communicator abort: ncclCommAbort ends what waits on the device
+// NCCL User Guide, Error handling and communicator abort: ncclCommAbort ends operations that wait on the device
 TEST_F(NcclRanks, AreAbortedWhileAnOperationWaits) {
   const int ranks = ranks_to_try();
   const ncclUniqueId id = new_id();
@@ -290,7 +290,7 @@ TEST_F(NcclRanks, AreAbortedWhileAnOperationWaits) {
   });
 }
 
-// NCCL User Guide, Using NCCL with CUDA Graphs: an operation that was captured is done by all ranks in each launch
+// NCCL User Guide, Using NCCL with CUDA Graphs: all ranks execute a captured operation in each launch
 TEST_F(NcclRanks, AreCapturedAndReplayed) {
   with_ranks([](const Rank& me, int ranks) {
     const auto reduce = [&] { me.all_reduce(me.in.data(), me.out.data(), ncclSum); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL on one GPU. More ranks: nccl_ranks_test.cpp.
+// Tests NCCL on one GPU. nccl_ranks_test.cpp tests several ranks.
 #include "emulated_gpu/semantics/nccl.hpp"
 
 #include <cstdint>
@@ -60,7 +60,7 @@ TEST_F(NcclAlone, KnowsItsPlace) {
 }
 
 // NCCL User Guide, Creating a communicator with options; Fault Tolerance: with blocking = 0 a call may return
-// ncclInProgress, and ncclCommGetAsyncError tells what becomes of it
+// ncclInProgress, and ncclCommGetAsyncError returns the final result
 TEST_F(NcclAlone, MayAnswerBeforeItIsDone) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -81,7 +81,7 @@ TEST_F(NcclAlone, MayAnswerBeforeItIsDone) {
   communicator.close();
 }
 
-// NCCL User Guide, Communicator Creation and Management Functions: ncclCommGetAsyncError where nothing is wrong
+// NCCL User Guide, Communicator Creation and Management Functions: ncclCommGetAsyncError without an error
 TEST_F(NcclAlone, HasNoErrorWhereNoneHasOccurred) {
   Communicator communicator(1, new_id(), 0);
   ncclResult_t state = ncclInternalError;
@@ -90,7 +90,7 @@ TEST_F(NcclAlone, HasNoErrorWhereNoneHasOccurred) {
   communicator.close();
 }
 
-// NCCL User Guide, Collective Operations: AllReduce, of each type and operator; In-place Operations
+// NCCL User Guide, Collective Operations: AllReduce, with each type and operator; In-place Operations
 TEST_F(NcclAlone, KeepsWhatItReduces) {
   Communicator communicator(1, new_id(), 0);
   const Stream stream;
@@ -109,7 +109,7 @@ TEST_F(NcclAlone, KeepsWhatItReduces) {
   communicator.close();
 }
 
-// NCCL User Guide, Collective Operations: each of them with one rank is a copy, in place none
+// NCCL User Guide, Collective Operations: with one rank each of them is a copy, or nothing if in place
 TEST_F(NcclAlone, CopiesByEachCollective) {
   Communicator communicator(1, new_id(), 0);
   const Stream stream;
@@ -149,7 +149,8 @@ TEST_F(NcclAlone, IsInTheOrderOfTheStream) {
   communicator.close();
 }
 
-// NCCL User Guide, Group Calls, Aggregated Operations: what is called in a group is done once it has ended; groups nest
+// NCCL User Guide, Group Calls, Aggregated Operations: the calls of a group are executed when it ends; groups may be
+// nested
 TEST_F(NcclAlone, DoesAllOfAGroup) {
   Communicator communicator(1, new_id(), 0);
   const Array<unsigned char> from(ones());
@@ -167,10 +168,10 @@ TEST_F(NcclAlone, DoesAllOfAGroup) {
   communicator.close();
 }
 
-// NCCL User Guide, Group Calls: ncclGroupEnd ends what ncclGroupStart has begun
+// NCCL User Guide, Group Calls: ncclGroupEnd requires an ncclGroupStart
 TEST_F(NcclAlone, EndsNoGroupThatWasNotBegun) { EXPECT_NE(ncclGroupEnd(), ncclSuccess); }
 
-// NCCL User Guide, Point-to-point communication: a send and a receive in one group, each of the k-th with the k-th
+// NCCL User Guide, Point-to-point communication: in one group, the k-th send matches the k-th receive
 TEST_F(NcclAlone, SendsToItselfInAGroup) {
   Communicator communicator(1, new_id(), 0);
   const Array<int> from(std::vector<int>{1, 2, 3, 4});
@@ -186,7 +187,7 @@ TEST_F(NcclAlone, SendsToItselfInAGroup) {
   communicator.close();
 }
 
-// NCCL User Guide, Creating more communicators: ncclCommSplit, and NULL for NCCL_SPLIT_NOCOLOR
+// NCCL User Guide, Creating more communicators: ncclCommSplit returns NULL for NCCL_SPLIT_NOCOLOR
 TEST_F(NcclAlone, IsSplit) {
   Communicator communicator(1, new_id(), 0);
   ncclComm_t none = communicator;
@@ -264,7 +265,7 @@ TEST_F(NcclAlone, IsAbortedWhileItWaitsForOthers) {
   EXPECT_EQ(ncclCommAbort(handle), ncclSuccess);
 }
 
-// NCCL User Guide, Creating a Communicator: a device is one rank of a communicator only; NCCL 2.28 says so
+// NCCL User Guide, Creating a Communicator: a device is only one rank of a communicator; NCCL 2.28 reports it
 TEST_F(NcclAlone, IsNotTwoRanks) {
   const ncclUniqueId id = new_id();
   std::vector<ncclResult_t> results(2, ncclSuccess);
@@ -289,7 +290,7 @@ TEST_F(NcclAlone, HasAWordForEveryResult) {
   EXPECT_EQ(all.count(""), 0U);
 }
 
-// NCCL User Guide, Types, ncclResult_t: ncclInvalidArgument of ranks that there are not
+// NCCL User Guide, Types, ncclResult_t: ncclInvalidArgument for invalid ranks
 TEST_F(NcclAlone, IsNotARankThatThereIsNot) {
   const ncclUniqueId id = new_id();
   ncclComm_t communicator = nullptr;
@@ -299,7 +300,8 @@ TEST_F(NcclAlone, IsNotARankThatThereIsNot) {
   EXPECT_EQ(ncclCommInitRank(nullptr, 1, id, 0), ncclInvalidArgument);
 }
 
-// NCCL User Guide, Types, ncclResult_t; Error handling and communicator abort: ncclInvalidArgument is that call's alone
+// NCCL User Guide, Types, ncclResult_t; Error handling and communicator abort: ncclInvalidArgument affects only that
+// call
 TEST_F(NcclAlone, GoesOnAfterAnInvalidArgument) {
   Communicator communicator(1, new_id(), 0);
   const Array<unsigned char> from(ones());
@@ -327,7 +329,8 @@ TEST_F(NcclAlone, GoesOnAfterAnInvalidArgument) {
   communicator.close();
 }
 
-// NCCL User Guide, Communicator Creation and Management Functions: to destroy or abort none is no error
+// NCCL User Guide, Communicator Creation and Management Functions: destroying or aborting a null communicator is no
+// error
 TEST_F(NcclAlone, OfNoneIsDestroyedToNoEffect) {
   EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);
   EXPECT_EQ(ncclCommAbort(nullptr), ncclSuccess);

@@ -10,7 +10,7 @@ namespace {
 
 class CudaStream : public Gpu {};
 
-/// Whether work of `later` waits for what `earlier` has.
+/// Whether the work of `later` waits for that of `earlier`.
 enum class Order { waits, does_not };
 void expect_order(cudaStream_t earlier, cudaStream_t later, Order order) {
   const Array<int> memory(16);
@@ -42,7 +42,7 @@ TEST_F(CudaStream, IsInOrder) {
   for (std::size_t i = 0; i < 1000 * rounds; ++i) ASSERT_EQ(seen[i], 0x01010101 * static_cast<int>(i / 1000)) << i;
 }
 
-// CUDA C++ Programming Guide 13.0, Streams: no order between streams
+// CUDA C++ Programming Guide 13.0, Streams: streams are not ordered with each other
 TEST_F(CudaStream, DoesNotWaitForOthers) {
   const Stream first;
   const Stream second;
@@ -74,14 +74,16 @@ TEST_F(CudaStream, ThatBlocksWaitsForTheLegacyOne) {
   expect_order(nullptr, stream, Order::waits);
 }
 
-// CUDA Runtime API, Stream synchronization behavior: non-blocking streams and the legacy stream do not wait
+// CUDA Runtime API, Stream synchronization behavior: non-blocking streams and the legacy stream do not wait for each
+// other
 TEST_F(CudaStream, ThatDoesNotBlockAndTheLegacyOneDoNotWait) {
   const Stream stream(cudaStreamNonBlocking);
   expect_order(stream, cudaStreamLegacy, Order::does_not);
   expect_order(cudaStreamLegacy, stream, Order::does_not);
 }
 
-// CUDA Runtime API, Stream synchronization behavior: the example of a kernel in the legacy stream between two of others
+// CUDA Runtime API, Stream synchronization behavior: the example of a kernel in the legacy stream between two in other
+// streams
 TEST_F(CudaStream, OrdersOthersByTheLegacyOneBetween) {
   const Stream first;
   const Stream second;
@@ -95,13 +97,13 @@ TEST_F(CudaStream, OrdersOthersByTheLegacyOneBetween) {
   EXPECT_EQ(memory.values(), std::vector<int>(16, 0x02020202));
 }
 
-// CUDA Runtime API, Stream synchronization behavior: the per-thread stream blocks as those that are created do
+// CUDA Runtime API, Stream synchronization behavior: the per-thread stream is a blocking stream
 TEST_F(CudaStream, OfAThreadAndTheLegacyOneWaitForEachOther) {
   expect_order(cudaStreamPerThread, cudaStreamLegacy, Order::waits);
   expect_order(cudaStreamLegacy, cudaStreamPerThread, Order::waits);
 }
 
-// CUDA Runtime API, Stream synchronization behavior: each thread has a per-thread stream of its own
+// CUDA Runtime API, Stream synchronization behavior: each thread has its own per-thread stream
 TEST_F(CudaStream, OfAThreadIsNotThatOfAnother) {
   const Array<int> memory(16);
   Gate gate(cudaStreamPerThread);
@@ -143,7 +145,7 @@ TEST_F(CudaStream, TellsItsFlags) {
   }
 }
 
-// CUDA Runtime API, Stream Management: cudaStreamDestroy returns at once, and the work is done
+// CUDA Runtime API, Stream Management: cudaStreamDestroy returns at once, and the work is still done
 TEST_F(CudaStream, DoesItsWorkAfterItIsDestroyed) {
   const Array<int> memory(16);
   for (const unsigned flags : {cudaStreamDefault, cudaStreamNonBlocking}) {
@@ -160,7 +162,7 @@ TEST_F(CudaStream, DoesItsWorkAfterItIsDestroyed) {
   }
 }
 
-// CUDA Runtime API, Device Management: cudaDeviceSynchronize waits for all streams, destroyed ones too
+// CUDA Runtime API, Device Management: cudaDeviceSynchronize waits for all streams, including destroyed ones
 TEST_F(CudaStream, IsWaitedForWithTheDevice) {
   const Array<int> memory(16);
   const Array<int> other_memory(16);
@@ -182,7 +184,7 @@ TEST_F(CudaStream, IsWaitedForWithTheDevice) {
 
 struct HostCall {
   std::atomic<int>* calls;
-  int* seen;  ///< what the stream has brought before
+  int* seen;  ///< the value that the stream has copied before
   int value = -1;
   int place = -1;
 };
@@ -193,8 +195,8 @@ void CUDART_CB note_call(void* data) {
   call->place = (*call->calls)++;
 }
 
-// CUDA Runtime API, Execution Control: cudaLaunchHostFunc is called after what was queued before, of which the host
-// sees the effect as after synchronizing an event
+// CUDA Runtime API, Execution Control: the function of cudaLaunchHostFunc is called after all earlier work, whose
+// effects the host sees as after synchronizing an event
 TEST_F(CudaStream, CallsHostFunctionsInOrder) {
   const Stream stream;
   const Array<int> memory(1);
@@ -215,7 +217,7 @@ TEST_F(CudaStream, CallsHostFunctionsInOrder) {
   }
 }
 
-// CUDA Runtime API, Execution Control: what is queued behind cudaLaunchHostFunc waits for the function
+// CUDA Runtime API, Execution Control: work that is queued after cudaLaunchHostFunc waits for the function
 TEST_F(CudaStream, WaitsForHostFunctions) {
   const Stream stream;
   const Pinned<int> from(1);
@@ -228,7 +230,7 @@ TEST_F(CudaStream, WaitsForHostFunctions) {
   EXPECT_EQ(memory.values(), std::vector<int>{2});
 }
 
-// CUDA Runtime API, Execution Control: cudaLaunchHostFunc of no function
+// CUDA Runtime API, Execution Control: cudaLaunchHostFunc of a null function fails
 TEST_F(CudaStream, CallsNoFunctionThatThereIsNot) {
   const Stream stream;
   EXPECT_EQ(cudaLaunchHostFunc(stream, nullptr, nullptr), cudaErrorInvalidValue);

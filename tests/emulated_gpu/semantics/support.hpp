@@ -20,18 +20,18 @@
 
 #include "support/verdict.hpp"
 
-/// What the documentation of CUDA and NCCL says, as tests that hold on a real GPU as well as on an emulated one. They
-/// call nothing but the two libraries' public functions.
+/// Statements of the documentation of CUDA and NCCL as tests, which pass on a real GPU as well as on an emulated one.
+/// They call only the public functions of the two libraries.
 namespace emulated_gpu::semantics {
 
-/// Of a call that the test is not about. @throws std::runtime_error unless it has succeeded
+/// Checks a call that the test is not about. @throws std::runtime_error unless it has succeeded
 inline void check(cudaError_t error, const std::source_location& where = std::source_location::current()) {
   if (error == cudaSuccess) return;
   throw std::runtime_error(std::string(where.file_name()) + ":" + std::to_string(where.line()) + ": " +
                            cudaGetErrorName(error));
 }
 
-/// 0 where there is none, for whatever reason.
+/// Returns the number of GPUs; 0 if there are none, for whatever reason.
 inline int gpu_count() {
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
@@ -89,7 +89,7 @@ class Array {
   [[nodiscard]] T* data() const { return data_; }
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::size_t bytes() const { return count_ * sizeof(T); }
-  /// @pre what writes them is done, or in a stream that the legacy stream waits for
+  /// @pre the work that writes them is done, or is in a stream for which the legacy stream waits
   [[nodiscard]] std::vector<T> values() const {
     std::vector<T> values(count_);
     check(cudaMemcpy(values.data(), data_, bytes(), cudaMemcpyDeviceToHost));
@@ -123,9 +123,9 @@ class Pinned {
   T* data_ = nullptr;
 };
 
-/// Holds a stream back until it is opened, by a host function that waits: so "not yet" can be observed without a clock.
-/// Host functions of other streams may wait behind it (cudaLaunchHostFunc), hence one gate at a time; and whatever may
-/// wait for the whole device, such as cudaMalloc, is called before it.
+/// Holds a stream back until it is opened, with a host function that waits, so that "not yet" is observed without a
+/// clock. Host functions of other streams may wait behind it (cudaLaunchHostFunc), so there is one gate at a time.
+/// Calls that may wait for the whole device, such as cudaMalloc, are made before it.
 class Gate {
  public:
   explicit Gate(cudaStream_t stream) { check(cudaLaunchHostFunc(stream, &Gate::wait, new Shared(shared_))); }
@@ -155,7 +155,7 @@ class Gate {
   Shared shared_ = std::make_shared<State>();
 };
 
-/// Polls, with a deadline that only a failing test meets.
+/// Polls with a deadline that only a failing test reaches.
 template <typename Condition>
 bool becomes_true(const Condition& condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -171,7 +171,7 @@ inline bool becomes_ready(cudaStream_t stream) {
 inline bool becomes_complete(cudaEvent_t event) {
   return becomes_true([event] { return cudaEventQuery(event) == cudaSuccess; });
 }
-/// Behind a closed gate: however often one asks.
+/// Returns whether the stream stays busy behind a closed gate.
 inline bool stays_busy(cudaStream_t stream) {
   for (int i = 0; i < 100; ++i)
     if (cudaStreamQuery(stream) != cudaErrorNotReady) return false;
@@ -183,10 +183,10 @@ inline bool stays_incomplete(cudaEvent_t event) {
   return true;
 }
 
-/// Needs a GPU. Begins on device 0 without an error, and ends with all work done.
+/// A fixture that needs a GPU. It begins on device 0 without an error, and ends with all work done.
 class Gpu : public testing::Test {
  protected:
-  /// A kernel that is loaded when it is first launched may wait for the device, and a gate may be closed then.
+  /// A kernel that is loaded at its first launch may wait for the device while a gate is closed.
   /// @source CUDA C++ Programming Guide 13.0, Lazy Loading, "Concurrent execution"
   static void SetUpTestSuite() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
   void SetUp() override {
@@ -203,7 +203,7 @@ class Gpu : public testing::Test {
   }
 };
 
-/// Needs two of them.
+/// A fixture that needs two GPUs.
 class TwoGpus : public Gpu {
  protected:
   void SetUp() override {
@@ -212,7 +212,7 @@ class TwoGpus : public Gpu {
   }
 };
 
-/// Runs it on a thread of its own, which is over on return.
+/// Runs a function on a thread of its own, which has ended on return.
 template <typename Function>
 void on_another_thread(const Function& function) {
   std::thread(function).join();

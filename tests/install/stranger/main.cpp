@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints what a program sees of the lockstep that it is linked with. It names what calls CUDA and NCCL, so that this is
-// linked too.
+// Prints what a program sees of the lockstep that it is linked with. It names functions that call CUDA and NCCL, so
+// that these are linked, too.
 #include <cstdio>
 #include <exception>
 #include <string>
 
 #include "lockstep/base/version.hpp"
 
-// No header of these is installed: a program gets there through ProcessGroup, which would need MPI to have begun.
+// The headers of these functions are not installed. A program would reach them through ProcessGroup, which needs MPI.
 namespace lockstep {
 std::string why_no_gpu();
 namespace backends {

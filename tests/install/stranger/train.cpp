@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// train with a model of somebody else's.
+// Runs train with an external model.
 #include <lockstep/train.hpp>
 
 int main(int argc, char** argv) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Stands in for src/backends/plan/seams.hpp in tests of schedules.
+// Replaces src/backends/plan/seams.hpp in tests of schedules.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace lockstep::backends::seams {
 
-/// What happens between two steps; set by the scheduler for as long as it runs.
+/// Called between two steps; the scheduler sets it while it runs.
 inline void (*on_preempt)() = nullptr;
 inline void preempt() {
   if (on_preempt != nullptr) on_preempt();
 }
 
-/// Taken away by the test that shows what it is for.
+/// The test that shows the purpose of the rule sets it to false.
 inline bool keeps_slot_rule = true;
 
 inline constexpr std::int64_t guard_bytes = 64;
