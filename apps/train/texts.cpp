@@ -55,7 +55,7 @@ std::string header_text(const Options& options, const RunDescription& run, const
       options.model + " on " + options.dataset + " (" + std::to_string(data.train->size()) + " training and " +
           std::to_string(data.test->size()) + " test samples, " + std::to_string(data.train->classes()) +
           " classes), " + count_of(run.ranks, "rank") + " of " + count_of(run.threads, "thread"),
-      "batch " + std::to_string(options.trainer.batch.value) + " in all, seed " + std::to_string(options.trainer.seed) +
+      "global batch " + std::to_string(options.trainer.batch.value) + ", seed " + std::to_string(options.trainer.seed) +
           ", " + options.ops + " in " + std::string(options.precision.name) +
           (run.emulation.empty() ? "" : " (emulated " + run.emulation + ")"),
       gradients_text(options),
