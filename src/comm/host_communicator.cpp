@@ -109,9 +109,10 @@ void HostCommunicator::wait_for_leavers() {
 }
 
 Work HostCommunicator::submit(const Collective& collective) {
-  check_thread(name(collective.kind));
+  const std::string_view operation_name = name(collective.kind);
+  check_thread(operation_name);
   const Progress::Exclusive exclusive(*progress_);
-  check_usable(name(collective.kind));
+  check_usable(operation_name);
   std::shared_ptr<HostOperation> operation = told_to(collective);
   enqueue(*operation);
   return {std::move(operation), *progress_};
@@ -151,21 +152,31 @@ void HostCommunicator::enqueue(HostOperation& operation) {
     if (takes_turn) {
       note_call(operation);
       start_next();
+      publish_calls();
     } else {
       on_behalf_of(operation, [&] { operation.begin({}); });
     }
   } catch (...) {
+    publish_calls();
     fail(current_exception_of(rank().value, options_.hostname));
   }
 }
 
 /// Notes the call and gives it the next index. The order of submission is the same on all ranks.
 void HostCommunicator::note_call(HostOperation& operation) {
-  operation.follow(chain_, submitted_);
-  const Signature& call = operation.signature();
+  const Signature call = operation.follow(chain_, submitted_);
   chain_ = call.hash;
   calls_[submitted_++ % remembered] = call;
-  if (options_.control) options_.control->note_call({call.call, call.hash});
+}
+
+/// Shows other ranks the calls that they cannot see yet. A call is published after its operation has sent its first
+/// messages, so that the peers, which get its signature with these, do not wait for it.
+void HostCommunicator::publish_calls() {
+  if (!options_.control) return;
+  for (; published_ < submitted_; ++published_) {
+    const Signature& call = calls_[published_ % remembered];
+    options_.control->note_call({call.call, call.hash});
+  }
 }
 
 const HostOperation* HostCommunicator::first_under_way() const {

@@ -113,6 +113,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   [[nodiscard]] std::shared_ptr<HostOperation> told_to(const Collective& collective);
   void enqueue(HostOperation& operation);
   void note_call(HostOperation& operation);
+  void publish_calls();
   void wait_for_leavers();
   template <typename Action>
   void for_all_under_way(const Action& action) {
@@ -153,7 +154,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
   // Two ranks can compare their calls if they are at most this many operations apart.
   static constexpr std::size_t remembered = 256;
   std::array<Signature, remembered> calls_{};
-  std::uint64_t chain_ = 0;  // hash of the last call
+  std::uint64_t published_ = 0;  // how many of these calls other ranks can see
+  std::uint64_t chain_ = 0;      // hash of the last call
   Clock::time_point last_heed_;
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;

@@ -52,10 +52,12 @@ class HostOperation : public Operation {
   [[nodiscard]] const Signature& signature() const { return signature_; }
   /// Returns its index among the operations of its communicator, from 0; messages have none.
   [[nodiscard]] std::uint64_t number() const { return number_; }
-  /// Sets the index and chains the signature. @param before  the hash of the operation before this one
-  void follow(std::uint64_t before, std::uint64_t number) {
-    signature_ = chained(call_, before);
+  /// Sets the index, chains the signature and returns it. @param before  the hash of the operation before this one
+  Signature follow(std::uint64_t before, std::uint64_t number) {
+    const Signature signature = chained(call_, before);
+    signature_ = signature;
     number_ = number;
+    return signature;
   }
   /// Returns its kind, label and size, for error messages.
   [[nodiscard]] ErrorContext identity() const;
