@@ -28,7 +28,7 @@ struct Text {
 struct Word {
   std::vector<std::string_view> words;
   bool several = false;
-  std::string implied = {};  ///< what the option means without a value, which then needs a '=': --help=man
+  std::string implied = {};  ///< what the option means without a value
 };
 /// A whole number.
 struct Whole {
