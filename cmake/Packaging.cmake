@@ -6,7 +6,7 @@ get_property(lockstep_rooms GLOBAL PROPERTY LOCKSTEP_ROOMS)
 
 if(LOCKSTEP_SHARED)
   get_property(lockstep_links GLOBAL PROPERTY LOCKSTEP_LINKS)
-  list(FILTER lockstep_links EXCLUDE REGEX "BUILD_INTERFACE|nlohmann_json|Boost::headers")  # only headers
+  list(FILTER lockstep_links EXCLUDE REGEX "BUILD_INTERFACE|nlohmann_json")  # only headers
   list(REMOVE_DUPLICATES lockstep_links)
   set(lockstep_objects ${lockstep_rooms})
   if(LOCKSTEP_HAS_CUDA)  # CUDA's runtime is in that library, not in its objects

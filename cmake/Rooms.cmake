@@ -46,7 +46,7 @@ function(lockstep_room name)
     target_link_libraries(lockstep_${name} PUBLIC lockstep::${room})
   endforeach()
   # Of a library that is only headers nothing is left to link for those who use an installed room.
-  list(TRANSFORM ARG_LINKS REPLACE "^nlohmann_json::.*|^Boost::headers$" "$<BUILD_INTERFACE:\\0>")
+  list(TRANSFORM ARG_LINKS REPLACE "^nlohmann_json::.*" "$<BUILD_INTERFACE:\\0>")
   target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_flags> ${ARG_LINKS})
   if(ARG_INTERNAL)
     return()

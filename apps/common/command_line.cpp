@@ -2,6 +2,8 @@
 #include "apps/common/command_line.hpp"
 
 #include <algorithm>
+#include <boost/program_options.hpp>
+#include <cctype>
 #include <sstream>
 
 #include "base/nearest.hpp"
@@ -11,114 +13,115 @@
 namespace lockstep {
 namespace {
 
-/// Reads options in order, from one command line or one configuration file.
+namespace po = boost::program_options;
+
+/// Reads options in order, from one command line or one configuration file. Names are spelled as the user typed them.
 class Reader {
  public:
   Reader(const Program& program, OptionValues& values) : program_(program), values_(values) {}
 
-  void command_line(std::span<const char* const> words);
+  void command_line(int argc, const char* const* argv);
   void configuration_file(const std::string& path);
 
  private:
-  struct Spelled {
-    std::string dashes;
-    std::string name;  ///< as the user wrote it
-    std::optional<std::string> value;
-  };
-
-  static Spelled spelled(std::string_view word);
-  /// Returns an option's row. @throws UsageError for an unknown option, with advice
-  const Option& row(const Spelled& option, const std::string& place) const;
-  const ForeignOption* foreign(const std::string& name) const;
-  [[noreturn]] void refuse_unknown(const Spelled& option, const std::string& place) const;
-  /// @param next  the word after it, or null
-  /// @return whether the next word is its value
-  bool option(Spelled option, const char* next, const std::string& place);
+  /// Finds what a name means: `alias` is our option, or else there is an answer, or neither.
+  ForeignOption lookup(std::string name) const;
+  [[noreturn]] void refuse_unknown(const std::string& name, const std::string& place) const;
+  void option(const std::string& name, const std::optional<std::string>& value, const std::string& place);
+  /// Describes the rows to Boost, which splits the command line by them.
+  po::options_description described() const;
+  /// Gives the first word the spelling that Boost knows, which calls this before it splits the word.
+  std::vector<po::option> respell(std::vector<std::string>& words) const;
   void line(std::string text, const std::string& place);
 
   const Program& program_;
   OptionValues& values_;
 };
 
-Reader::Spelled Reader::spelled(std::string_view word) {
-  const std::size_t dashes = word.starts_with("--") ? 2 : word.starts_with('-') ? 1 : 0;
-  const std::size_t equals = word.find('=');
-  Spelled option{std::string(word.substr(0, dashes)), std::string(word.substr(dashes, equals - dashes)), {}};
-  if (equals != std::string_view::npos) option.value = word.substr(equals + 1);
-  return option;
+ForeignOption Reader::lookup(std::string name) const {
+  if (name.starts_with("--")) name.erase(0, 2);
+  std::replace(name.begin(), name.end(), '_', '-');
+  const std::string last = name.substr(name.rfind('.') + 1);  // LearningRate.base_lr is known as base_lr
+  for (const std::string& key : {name, last}) {
+    if (const Option* row = find_option(program_, key)) return {row->name, row->name, {}};
+    for (const ForeignOption& other : program_.foreign) {
+      if (other.spelling == key) return other;
+    }
+  }
+  return {};
 }
 
-const ForeignOption* Reader::foreign(const std::string& name) const {
-  const auto found = std::find_if(program_.foreign.begin(), program_.foreign.end(),
-                                  [&](const ForeignOption& option) { return option.spelling == name; });
-  return found == program_.foreign.end() ? nullptr : &*found;
-}
-
-void Reader::refuse_unknown(const Spelled& option, const std::string& place) const {
+void Reader::refuse_unknown(const std::string& name, const std::string& place) const {
   std::vector<std::string_view> names;
   for (const OptionGroup& group : program_.groups) {
     for (const Option& known : group.options) names.push_back(known.name);
   }
-  const std::string meant = did_you_mean(option.name, names, option.dashes);
-  throw UsageError("there is no option '" + option.dashes + echo(option.name) + "'" + place +
-                   (meant.empty() ? ";" : meant) + " --help lists all");
+  const std::string dashes = name.starts_with("--") ? "--" : name.starts_with('-') ? "-" : "";
+  const std::string meant = did_you_mean(name.substr(dashes.size()), names, dashes);
+  throw UsageError("there is no option '" + echo(name) + "'" + place + (meant.empty() ? ";" : meant) +
+                   " --help lists all");
 }
 
-const Option& Reader::row(const Spelled& option, const std::string& place) const {
-  std::string name = option.name;
-  std::replace(name.begin(), name.end(), '_', '-');
-  const std::string typed = option.dashes == "-" ? "-" + name : name;
-  if (const Option* known = option.dashes == "-" ? nullptr : find_option(program_, name)) return *known;
-  const ForeignOption* other = foreign(typed);
-  const std::size_t dot = name.rfind('.');  // a nested key such as LearningRate.base_lr is known by its last part
-  if (other == nullptr && dot != std::string::npos) {
-    const std::string last = name.substr(dot + 1);
-    if (const Option* known = find_option(program_, last)) return *known;
-    other = foreign(last);
+void Reader::option(const std::string& name, const std::optional<std::string>& value, const std::string& place) {
+  const ForeignOption meant = lookup(name);
+  if (!meant.answer.empty()) throw UsageError(echo(name) + place + ": " + std::string(meant.answer));
+  if (meant.alias.empty()) refuse_unknown(name, place);
+  const Option& row = *find_option(program_, meant.alias);
+  const auto* word = std::get_if<Word>(&row.domain);
+  const std::string implied = std::holds_alternative<Switch>(row.domain) ? "yes" : word != nullptr ? word->implied : "";
+  if (!value && implied.empty()) {
+    throw UsageError("--" + row.name + " needs a value: " + range_text(row.domain) + "; --help explains it");
   }
-  if (other == nullptr) refuse_unknown(option, place);
-  if (!other->alias.empty()) return *find_option(program_, other->alias);
-  throw UsageError(option.dashes + echo(option.name) + place + ": " + std::string(other->answer));
+  if (!values_.give(row.name, parse_value(row, value.value_or(implied), place))) {
+    throw UsageError("'--" + row.name + "' is given more than once" + place + "; leave one of them");
+  }
 }
 
-bool Reader::option(Spelled option, const char* next, const std::string& place) {
-  const Option& known = row(option, place);
-  const auto* word = std::get_if<Word>(&known.domain);
-  bool takes_next = false;
-  if (!option.value && word != nullptr && !word->implied.empty()) {
-    option.value = word->implied;
-  } else if (!option.value && std::holds_alternative<Switch>(known.domain)) {
-    takes_next = next != nullptr && *next != '-';
-    option.value = takes_next ? next : "yes";
-  } else if (!option.value) {
-    takes_next = next != nullptr && std::string_view(next).substr(0, 2) != "--";
-    if (!takes_next) {
-      throw UsageError("--" + known.name + " needs a value: " + range_text(known.domain) + "; --help explains it");
+po::options_description Reader::described() const {
+  po::options_description rows;
+  for (const OptionGroup& group : program_.groups) {
+    for (const Option& row : group.options) {
+      // To Boost any value may be missing, because it takes the next option for the value of one that needs it.
+      rows.add_options()(row.name.c_str(), po::value<std::string>()->implicit_value(""));
     }
-    option.value = next;
   }
-  if (!values_.give(known.name, parse_value(known, *option.value, place))) {
-    throw UsageError("'--" + known.name + "' is given more than once" + place + "; leave one of them");
-  }
-  return takes_next;
+  rows.add_options()("opts,opt", po::value<std::vector<std::string>>()->multitoken()->zero_tokens());
+  return rows;
 }
 
-void Reader::command_line(std::span<const char* const> words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string_view word = words[i];
-    const char* next = i + 1 < words.size() ? words[i + 1] : nullptr;
-    if (word == "-o" || word == "--opt" || word == "--opts") {  // syntax: -o name=value name=value …
-      if (next == nullptr || !spelled(next).value) throw UsageError("-o needs name=value, and more of them");
-      for (; i + 1 < words.size() && *words[i + 1] != '-' && spelled(words[i + 1]).value; ++i) {
-        option(spelled(words[i + 1]), nullptr, "");
+std::vector<po::option> Reader::respell(std::vector<std::string>& words) const {
+  std::string& word = words.front();
+  if (word == "-c") word = "--config";
+  if (word == "-h") word = "--help";
+  if (word == "-o") word = "--opts";
+  const std::size_t end = std::min(word.find('='), word.size());
+  const std::string_view ours = word.starts_with('-') ? lookup(word.substr(0, end)).alias : "";
+  if (!ours.empty()) word.replace(0, end, "--" + std::string(ours));
+  // To Boost only what begins with "--" is an option. A "-" before a digit is a sign.
+  if (word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0) word.insert(0, "--");
+  return {};
+}
+
+void Reader::command_line(int argc, const char* const* argv) {
+  namespace style = po::command_line_style;
+  const po::options_description rows = described();
+  po::command_line_parser parser(argc, argv);
+  parser.options(rows).style(style::allow_long | style::long_allow_adjacent | style::long_allow_next);
+  parser.allow_unregistered().extra_style_parser([this](auto& words) { return respell(words); });
+  try {
+    for (const po::option& given : parser.run().options) {
+      const std::optional value = given.value.empty() ? std::nullopt : std::optional(given.value.front());
+      if (given.string_key == "opts") {  // -o name=value name=value …
+        if (!value) throw UsageError("-o needs name=value, and more of them");
+        for (const std::string& one : given.value) line(one, "");
+      } else if (given.string_key.empty()) {
+        throw UsageError("'" + echo(*value) + "' belongs to no option; options start with '--'");
+      } else {
+        option((given.string_key.starts_with('-') ? "" : "--") + given.string_key, value, "");
       }
-    } else if (word.size() > 1 && word.starts_with('-')) {
-      Spelled given = spelled(word);
-      if (word == "-c" || word == "-h") given = {"--", word == "-c" ? "config" : "help", {}};
-      i += option(given, next, "") ? 1 : 0;
-    } else {
-      throw UsageError("'" + echo(word) + "' belongs to no option; options start with '--'");
     }
+  } catch (const po::error_with_option_name& error) {  // There is nothing behind the '=' of this option.
+    option(error.get_option_name(), "", "");
   }
 }
 
@@ -162,7 +165,7 @@ void Reader::line(std::string text, const std::string& place) {
     throw UsageError("invalid line '" + echo(text) + "'" + place + "; a line must be 'name = value' or 'name: value'");
   }
   if (name == "config") throw UsageError("'config'" + place + ": a configuration file cannot name another one");
-  option({"", name, unquoted(value)}, nullptr, place);
+  option(name, unquoted(value), place);
 }
 
 void Reader::configuration_file(const std::string& path) {
@@ -184,7 +187,7 @@ void Reader::configuration_file(const std::string& path) {
 
 OptionValues read_command_line(int argc, const char* const* argv, const Program& program) {
   OptionValues values(program);
-  if (argc > 1) Reader(program, values).command_line({argv + 1, static_cast<std::size_t>(argc - 1)});
+  Reader(program, values).command_line(argc, argv);
   if (!values.has("config")) return values;
   OptionValues in_file(program);
   Reader(program, in_file).configuration_file(values.get<std::string>("config"));

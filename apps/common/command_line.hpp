@@ -28,7 +28,7 @@ struct Text {
 struct Word {
   std::vector<std::string_view> words;
   bool several = false;
-  std::string implied = {};  ///< the meaning of the option without a value; a value then needs a '=': --help=man
+  std::string implied = {};  ///< what the option means without a value
 };
 /// An integer.
 struct Whole {

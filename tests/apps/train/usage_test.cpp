@@ -131,6 +131,18 @@ const Mistake mistakes[] = {
     {"OptionTwiceByTwoNames", "--lr 1 --learning_rate 1", {"'--lr' is given more than once"}},
     {"OverrideWithoutValue", "-o", {"-o needs name=value"}},
     {"OverrideThatIsOutOfRange", "-o epoch=0", {"--epochs 0: it must be "}},
+    {"OverrideThatIsNoAssignment", "-o epoch", {"invalid line 'epoch'", "'name = value'"}},
+    {"OverrideByTwoNames", "-o epoch=1 max_epochs=2", {"'--epochs' is given more than once"}},
+    {"EmptyValueByAnotherName", "--learning_rate=", {"--lr '': it must be a number above 0"}},
+    {"EmptyValueOfASwitch", "--check=", {"--check '': it must be yes or no"}},
+    {"EmptyValueOfANameThatWouldBeSubstituted", "--%option%=", {"no option '--%option%'"}},
+    {"UnknownOptionThatWouldBeSubstituted", "--%original_token% --%value%=1", {"no option '--%original_token%'"}},
+    {"FirstOfTwoMistakes", "--batch many --bacth 3", {"--batch many: it must be "}},
+    {"OptionBehindTwoDashes", "-- --check", {"'--check' belongs to no option"}},
+    {"OneDash", "-lr 1", {"no option '-lr'"}},
+    {"OneDashBehindASwitch", "--sync-bn -np 2", {"-np: processes are started by mpirun or srun"}},
+    {"OneDashBehindAnOption", "--metrics -np 2", {"--metrics needs a value: the name of a file"}},
+    {"WordBehindAValue", "--epochs=3 5", {"'5' belongs to no option"}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Train, UsageMistake, testing::ValuesIn(mistakes),
@@ -340,6 +352,9 @@ TEST(Foreign, OptionsAreEachThereOnceAndTheirAnswersNameOptionsThatThereAre) {
 TEST(Foreign, OptionsAreUnderstoodOrAnswered) {
   EXPECT_EQ(parse("--learning_rate 0.5").options.trainer.schedule.peak, 0.5);
   EXPECT_EQ(parse("--iters 9 --num_workers 2 --use-sync-bn").options.trainer.steps, 9);
+  EXPECT_EQ(parse("--Optimizer.base_lr=0.5 --seed 3").options.trainer.schedule.peak, 0.5);
+  EXPECT_FALSE(parse("--use-sync-bn no --nesterov").options.trainer.sync_batch_norm);
+  EXPECT_EQ(parse("--metrics=-m -o seed=4 epoch=2 --iters 9").options.trainer.epochs, 2);
   expect_mistake("--resume exp/last.pt", {"--resume: lockstep has no checkpoints yet"});
   expect_mistake("--weights=", {"--weights: lockstep has no pretrained weights"});
   expect_mistake("--save_dir out", {"--save_dir: lockstep has no checkpoints yet"});
