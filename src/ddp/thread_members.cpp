@@ -9,6 +9,7 @@
 #include "backends/local.hpp"
 #include "backends/make_communicator.hpp"
 #include "backends/selection_file.hpp"
+#include "base/deadline.hpp"
 #include "ddp/members.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -50,6 +51,7 @@ class Meeting {
 };
 
 void check(const GroupOptions& options) {
+  require_deadline(options.deadline);
   backends::check_compression({.method = options.method, .compress = options.compress});
   if (backends::selection_of(options.method) == nullptr) {
     throw Error(ErrorCode::unsupported,

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -193,6 +195,11 @@ TEST(ProcessGroup, RefusesWhatCannotBe) {
   EXPECT_NE(refusal({.method = backends::parse_method("tree-order"), .compress = backends::WireFormat::float16})
                 .find("leave one of them"),
             std::string::npos);
+  for (const double seconds : {0.0, -1.0, std::nan(""), 1e10}) {
+    const std::string message = refusal({.deadline = std::chrono::duration<double>(seconds)});
+    EXPECT_NE(message.find("a deadline of "), std::string::npos) << message;
+    EXPECT_NE(message.find("set GroupOptions::deadline"), std::string::npos) << message;
+  }
   if (gpu_count() > 0) return;  // a group on GPUs would be possible
   const std::string message = refusal({.device = Device::cuda});
   EXPECT_TRUE(message.find("cpu only") != std::string::npos || message.find(why_no_gpu()) != std::string::npos)

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/platform/mpi/mpi_family.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -70,6 +71,7 @@ void check_running() {
 }  // namespace
 
 MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
+  require_deadline(deadline);
   await_start(theirs, deadline);
   auto handle = std::make_unique<MpiGroup::Handle>();
   handle->node_files = std::make_shared<NodeFiles>();

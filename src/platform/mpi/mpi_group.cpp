@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/deadline.hpp"
 #include "base/hash.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -88,6 +89,7 @@ const ClusterShape& MpiGroup::shape() const { return members_->shape; }
 
 void MpiGroup::set_deadline(std::chrono::duration<double> deadline) {
   static_cast<void>(handle());  // refuses a closed group
+  require_deadline(deadline);
   handle_->deadline = deadline;
 }
 

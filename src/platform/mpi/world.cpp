@@ -16,6 +16,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/deadline.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
@@ -81,7 +82,9 @@ bool start_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdog) {
   return already == 0;
 }
 
+/// Also checks the deadline, because it comes before MPI is initialized.
 std::shared_ptr<Watchdog> make_watchdog(const WorldOptions& options) {
+  require_deadline(options.deadline);
   return options.on_stuck ? std::make_shared<Watchdog>(options.deadline, options.on_stuck) : nullptr;
 }
 

@@ -63,6 +63,7 @@ class MpiGroup {
 
   /// Sets how long each collective step of this group, and of groups made from it later, waits for its ranks. It does
   /// not communicate; ranks may have different deadlines, and the first one that passes counts.
+  /// @throws Error{invalid_argument} unless it is positive and at most 10⁹ s
   void set_deadline(std::chrono::duration<double> deadline);
 
   /// Makes a new communicator of the same ranks. Collective. @throws Error{timeout}, Error{transport}
