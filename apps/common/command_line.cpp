@@ -11,6 +11,9 @@
 namespace lockstep {
 namespace {
 
+/// A wrong file may have any number of mistakes; no more than these are reported.
+constexpr int most_mistakes = 20;
+
 /// Takes options as they come, for one command line or one configuration file.
 class Reader {
  public:
@@ -35,10 +38,48 @@ class Reader {
   /// @return whether the next word is its value
   bool option(Spelled option, const char* next, const std::string& place);
   void line(std::string text, const std::string& place);
+  void take_words(std::span<const char* const> words);
+  void take_lines(const std::string& text, const std::string& path);
+  /// Runs `take`, which may call `keep_mistake`. @throws UsageError with a line for each mistake
+  template <typename Take>
+  void report_together(Take take);
+  /// @return whether there was no mistake
+  template <typename Take>
+  bool keep_mistake(Take take);
+  void add(const UsageError& mistake);
 
   const Program& program_;
   OptionValues& values_;
+  std::string mistakes_;
+  int number_of_mistakes_ = 0;
 };
+
+void Reader::add(const UsageError& mistake) {
+  if (++number_of_mistakes_ > most_mistakes) return;
+  mistakes_ += (mistakes_.empty() ? "" : "\n  ") + std::string(mistake.what());
+  if (number_of_mistakes_ == most_mistakes) mistakes_ += "\n  and perhaps more";
+}
+
+template <typename Take>
+void Reader::report_together(Take take) {
+  try {
+    take();
+  } catch (const UsageError& mistake) {
+    add(mistake);
+  }
+  if (!mistakes_.empty()) throw UsageError(mistakes_);
+}
+
+template <typename Take>
+bool Reader::keep_mistake(Take take) {
+  try {
+    take();
+    return true;
+  } catch (const UsageError& mistake) {
+    add(mistake);
+    return false;
+  }
+}
 
 Reader::Spelled Reader::spelled(std::string_view word) {
   const std::size_t dashes = word.starts_with("--") ? 2 : word.starts_with('-') ? 1 : 0;
@@ -104,21 +145,30 @@ bool Reader::option(Spelled option, const char* next, const std::string& place) 
 }
 
 void Reader::command_line(std::span<const char* const> words) {
+  report_together([&] { take_words(words); });
+}
+
+void Reader::take_words(std::span<const char* const> words) {
+  const auto is_value = [&](std::size_t i) { return i < words.size() && *words[i] != '-'; };
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
     const char* next = i + 1 < words.size() ? words[i + 1] : nullptr;
-    if (word == "-o" || word == "--opt" || word == "--opts") {  // -o name=value name=value …
-      if (next == nullptr || !spelled(next).value) throw UsageError("-o needs name=value, and more of them");
-      for (; i + 1 < words.size() && *words[i + 1] != '-' && spelled(words[i + 1]).value; ++i) {
-        option(spelled(words[i + 1]), nullptr, "");
+    const bool is_right = keep_mistake([&] {
+      if (word == "-o" || word == "--opt" || word == "--opts") {  // -o name=value name=value …
+        if (next == nullptr || !spelled(next).value) throw UsageError("-o needs name=value, and more of them");
+        for (; is_value(i + 1) && spelled(words[i + 1]).value; ++i) {
+          keep_mistake([&] { option(spelled(words[i + 1]), nullptr, ""); });
+        }
+      } else if (word.size() > 1 && word.starts_with('-')) {
+        Spelled given = spelled(word);
+        if (word == "-c" || word == "-h") given = {"--", word == "-c" ? "config" : "help", {}};
+        i += option(given, next, "") ? 1 : 0;
+      } else {
+        throw UsageError("'" + echo(word) + "' belongs to no option; options start with '--'");
       }
-    } else if (word.size() > 1 && word.starts_with('-')) {
-      Spelled given = spelled(word);
-      if (word == "-c" || word == "-h") given = {"--", word == "-c" ? "config" : "help", {}};
-      i += option(given, next, "") ? 1 : 0;
-    } else {
-      throw UsageError("'" + echo(word) + "' belongs to no option; options start with '--'");
-    }
+    });
+    if (is_right) continue;
+    while (is_value(i + 1)) ++i;  // the values of what is wrong
   }
 }
 
@@ -162,7 +212,7 @@ void Reader::line(std::string text, const std::string& place) {
     throw UsageError("invalid line '" + echo(text) + "'" + place + "; a line must be 'name = value' or 'name: value'");
   }
   if (name == "config") throw UsageError("'config'" + place + ": a configuration file cannot name another one");
-  option({"", name, unquoted(value)}, nullptr, place);
+  keep_mistake([&] { option({"", name, unquoted(value)}, nullptr, place); });
 }
 
 void Reader::configuration_file(const std::string& path) {
@@ -173,6 +223,10 @@ void Reader::configuration_file(const std::string& path) {
     throw UsageError("--config " + echo(path) + ": the file cannot be read: " + error.message());
   }
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // a byte order mark
+  report_together([&] { take_lines(text, path); });
+}
+
+void Reader::take_lines(const std::string& text, const std::string& path) {
   std::istringstream lines(text);
   int number = 0;
   for (std::string one; std::getline(lines, one);) {

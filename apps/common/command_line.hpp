@@ -128,7 +128,7 @@ std::string range_text(const Domain& domain);
 /// `name = value` or `name: value`, with `#` before a comment; the command line goes before the file. Options are
 /// written out in full, with '_' or '-'; `-o name=value …` gives some as a configuration file would. A word that
 /// belongs to no option is refused.
-/// @throws UsageError that names option, value, range and place
+/// @throws UsageError with a line for each mistake, which names option, value, range and place
 OptionValues read_command_line(int argc, const char* const* argv, const Program& program);
 
 /// The value that the text stands for. @throws UsageError "--option value: it must be …"
