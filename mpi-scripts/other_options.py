@@ -91,9 +91,12 @@ def answer(train, typed, conf):
     text = result.stderr.strip()
     if result.returncode != 2 or not text:
         sys.exit(f"{' '.join(argv)}: ended with {result.returncode}, not 2: {result.stdout}{result.stderr}")
-    if f"no option '{MARK}'" in text:
+    mistakes = text.splitlines()
+    if f"no option '{MARK}'" in mistakes[-1]:
+        mistakes.pop()
+    if not mistakes:
         return "taken"
-    return text.removeprefix("train: ").replace(conf, "CONF").replace("|", "\\|")
+    return " ".join(mistakes).removeprefix("train: ").replace(conf, "CONF").replace("|", "\\|")
 
 
 def page(train):

@@ -15,6 +15,9 @@ namespace {
 
 namespace po = boost::program_options;
 
+/// The report of a wrong file or command line ends after this many mistakes.
+constexpr int most_mistakes = 20;
+
 /// Reads options in order, from one command line or one configuration file. Names are spelled as the user typed them.
 class Reader {
  public:
@@ -33,10 +36,34 @@ class Reader {
   /// Gives the first word the spelling that Boost knows, which calls this before it splits the word.
   std::vector<po::option> respell(std::vector<std::string>& words) const;
   void line(std::string text, const std::string& place);
+  /// Keeps the mistake that `read` throws, for `report_mistakes`. @return whether there was none
+  template <typename Read>
+  bool keep_mistake(const Read& read);
+  /// @throws UsageError with a line for each mistake
+  void report_mistakes() const;
 
   const Program& program_;
   OptionValues& values_;
+  std::string mistakes_;
+  int number_of_mistakes_ = 0;
 };
+
+template <typename Read>
+bool Reader::keep_mistake(const Read& read) {
+  try {
+    read();
+    return true;
+  } catch (const UsageError& mistake) {
+    if (++number_of_mistakes_ <= most_mistakes)
+      mistakes_ += (mistakes_.empty() ? "" : "\n  ") + std::string(mistake.what());
+    if (number_of_mistakes_ == most_mistakes) mistakes_ += "\n  and perhaps more";
+    return false;
+  }
+}
+
+void Reader::report_mistakes() const {
+  if (!mistakes_.empty()) throw UsageError(mistakes_);
+}
 
 ForeignOption Reader::lookup(std::string name) const {
   if (name.starts_with("--")) name.erase(0, 2);
@@ -109,20 +136,25 @@ void Reader::command_line(int argc, const char* const* argv) {
   parser.options(rows).style(style::allow_long | style::long_allow_adjacent | style::long_allow_next);
   parser.allow_unregistered().extra_style_parser([this](auto& words) { return respell(words); });
   try {
+    bool is_right = true;
     for (const po::option& given : parser.run().options) {
       const std::optional value = given.value.empty() ? std::nullopt : std::optional(given.value.front());
-      if (given.string_key == "opts") {  // -o name=value name=value …
-        if (!value) throw UsageError("-o needs name=value, and more of them");
-        for (const std::string& one : given.value) line(one, "");
-      } else if (given.string_key.empty()) {
-        throw UsageError("'" + echo(*value) + "' belongs to no option; options start with '--'");
-      } else {
-        option((given.string_key.starts_with('-') ? "" : "--") + given.string_key, value, "");
-      }
+      if (given.string_key.empty() && !is_right) continue;  // the value of an option that is wrong
+      is_right = keep_mistake([&] {
+        if (given.string_key == "opts") {  // -o name=value name=value …
+          if (!value) throw UsageError("-o needs name=value, and more of them");
+          for (const std::string& one : given.value) keep_mistake([&] { line(one, ""); });
+        } else if (given.string_key.empty()) {
+          throw UsageError("'" + echo(*value) + "' belongs to no option; options start with '--'");
+        } else {
+          option((given.string_key.starts_with('-') ? "" : "--") + given.string_key, value, "");
+        }
+      });
     }
   } catch (const po::error_with_option_name& error) {  // There is nothing behind the '=' of this option.
-    option(error.get_option_name(), "", "");
+    keep_mistake([&] { option(error.get_option_name(), "", ""); });
   }
+  report_mistakes();
 }
 
 std::string trimmed(std::string_view text) {
@@ -165,7 +197,7 @@ void Reader::line(std::string text, const std::string& place) {
     throw UsageError("invalid line '" + echo(text) + "'" + place + "; a line must be 'name = value' or 'name: value'");
   }
   if (name == "config") throw UsageError("'config'" + place + ": a configuration file cannot name another one");
-  option(name, unquoted(value), place);
+  keep_mistake([&] { option(name, unquoted(value), place); });
 }
 
 void Reader::configuration_file(const std::string& path) {
@@ -179,8 +211,10 @@ void Reader::configuration_file(const std::string& path) {
   std::istringstream lines(text);
   int number = 0;
   for (std::string one; std::getline(lines, one);) {
-    line(one, " in " + echo(path, 400) + ", line " + std::to_string(++number));
+    const std::string place = " in " + echo(path, 400) + ", line " + std::to_string(++number);
+    if (!keep_mistake([&] { line(one, place); })) break;  // It may be a file of another kind.
   }
+  report_mistakes();
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ std::string range_text(const Domain& domain);
 /// Reads the command line and, if it has `--config FILE` (or -c FILE), that file. The file has lines `name = value` or
 /// `name: value`, with `#` before a comment; the command line overrides the file. Options are written in full, with '_'
 /// or '-'; `-o name=value …` gives some as in a configuration file. A word that belongs to no option is rejected.
-/// @throws UsageError that names option, value, range and place
+/// @throws UsageError with a line for each mistake, which names option, value, range and place
 OptionValues read_command_line(int argc, const char* const* argv, const Program& program);
 
 /// Parses the value of an option. @throws UsageError "--option value: it must be …"

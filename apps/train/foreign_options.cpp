@@ -37,7 +37,7 @@ constexpr std::string_view perrank_answer =
     "its meaning differs between programs; use --batch N, the global batch: samples of a step over all ranks together";
 constexpr std::string_view data_answer =
     "use --dataset NAME and, where it is read from files, --data-dir DIR; lockstep reads the formats of MNIST and "
-    "CIFAR-10";
+    "CIFAR-10. A data set of your own is added in C++ (examples/own_model.cpp)";
 constexpr std::string_view cfg_answer =
     "lockstep has no model files; use --model NAME. A model of your own is added in C++ (examples/own_model.cpp)";
 constexpr std::string_view hyp_answer =
@@ -373,7 +373,7 @@ constexpr ForeignOption rows[] = {
     {"tb-log-dir", {}, plots_answer},
     {"log-tensorboard", {}, plots_answer},
     {"entity", {}, plots_answer},
-    {"project", {}, plots_answer},
+    {"project", {}, dirs_answer},
     {"upload-dataset", {}, plots_answer},
     {"bbox-interval", {}, plots_answer},
     {"artifact-alias", {}, plots_answer},
@@ -444,6 +444,7 @@ constexpr ForeignOption rows[] = {
     {"image-weights", {}, augment_answer},
     {"multi-scale", {}, augment_answer},
     {"mosaic", {}, augment_answer},
+    {"close-mosaic", {}, augment_answer},
     {"mixup", {}, augment_answer},
     {"copy-paste", {}, augment_answer},
     {"hsv-h", {}, augment_answer},

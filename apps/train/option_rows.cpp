@@ -34,7 +34,8 @@ OptionGroup data_options(const Registry& registry) {
             .otherwise = registry.dataset},
            {.name = "data-dir",
             .domain = Text{"DIR"},
-            .help = "folder with the files of the data set; mnist and cifar10 need it",
+            .help = "folder with the files of the data set: for mnist the four IDX files, which may end in .gz, for "
+                    "cifar10 the six files of the binary version, which mpi-scripts/cifar10.py also makes of images",
             .of_each_rank = true},
            {.name = "model",
             .domain = one_of(registry.models.names()),
@@ -70,7 +71,7 @@ OptionGroup training_options() {
         .default_text = "by model"},
        {.name = "lr",
         .domain = Real{.min = 0, .max = 1e38, .above_min = true},
-        .help = "peak learning rate",
+        .help = "peak learning rate; it then decays as the header of the run says",
         .default_text = "by model"},
        {.name = "warmup",
         .domain = Real{.min = 0, .max = 1e9},
@@ -95,7 +96,8 @@ OptionGroup training_options() {
         .otherwise = "off"},
        {.name = "ema",
         .domain = Real{.min = 0, .max = 1, .zero = "off", .below_max = true},
-        .help = "keep an exponential moving average of the weights with decay X, such as 0.999, and evaluate with it",
+        .help = "keep an exponential moving average of the weights with decay X, and evaluate with it; it spans about "
+                "1/(1-X) steps: 0.99 for runs of hundreds of steps, 0.999 for thousands",
         .otherwise = "off"},
        {.name = "accumulate",
         .domain = Whole{1, 65536},
@@ -112,10 +114,10 @@ OptionGroup computation_options() {
   return {"Computation",
           {{.name = "device",
             .domain = one_of(devices),
-            .help = "device to train on",
+            .help = "device to train on; cuda is not available yet",
             .otherwise = "cpu",
-            .advice = "every rank finds its own device, so its number is not given: start one rank per device, as "
-                      "mpirun -np 2 does"},
+            .advice = "train computes on CPUs only so far, and takes no device numbers: leave it out, and start "
+                      "ranks by mpirun -np N"},
            {.name = "ops",
             .domain = one_of(op_libraries),
             .help = "compute library of the layers",
@@ -225,7 +227,8 @@ OptionGroup report_options() {
             .of_each_rank = true},
            {.name = "metrics",
             .domain = Text{"FILE"},
-            .help = "append one JSON line per event to FILE",
+            .help = "append one JSON object per line to FILE: start, step (loss, learning_rate), epoch (train_loss, "
+                    "val_loss, val_accuracy) and end",
             .of_each_rank = true},
            {.name = "trace",
             .domain = Text{"FILE"},
@@ -249,8 +252,8 @@ Program describe_train(const std::string& name, const Registry& registry) {
   general.options.push_back(
       {.name = "config",
        .domain = Text{"FILE"},
-       .help =
-           "read options from FILE, one 'name = value' or 'name: value' per line; the command line takes precedence",
+       .help = "read options from FILE, one 'name = value' or 'name: value' per line, with '#' before a comment; the "
+               "command line takes precedence",
        .of_each_rank = true});
   return {
       .name = name,
@@ -259,6 +262,8 @@ Program describe_train(const std::string& name, const Registry& registry) {
       .groups = {data_options(registry), training_options(), computation_options(), communication_options(),
                  report_options(), std::move(general)},
       .notes =
+          "Accuracy is that of the classes: of images, of pixels (unet), of the cells that have an object "
+          "(detector), or of whole words (crnn). There are no mAP and no checkpoints yet.\n\n"
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
           "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
           "'-'. Unless said otherwise, ranks must have the same options; they compare them before they start.\n\n"

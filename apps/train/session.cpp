@@ -245,8 +245,14 @@ observe::RunLength length_of(const trainer::TrainerOptions& options, const data:
 
 /// Returns the warm-up in steps of this data set. The model's default is shortened if the run is too short for it; a
 /// warm-up that the user gave is used as it is.
+/// @throws UsageError on every rank
 std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
   const std::int64_t steps = nn::warmup_steps(options.warmup_epochs, run.steps_per_epoch);
+  if (options.warmup_given && steps >= run.steps) {
+    throw UsageError("--warmup: a warm-up over " + std::to_string(steps) + " steps must end within the run's " +
+                     std::to_string(run.steps) + " steps: shorten it, or train for longer; --warmup is in epochs, of " +
+                     std::to_string(run.steps_per_epoch) + " steps each");
+  }
   return options.warmup_given ? steps : std::min(steps, run.steps / 2);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <variant>
 
@@ -47,6 +48,16 @@ std::string batch_norm_text(const Options& options, const nn::Graph& graph) {
          "'s own samples of a step";
 }
 
+/// A warning where the moving average still holds much of the initial weights at the end of the run; else empty.
+std::string ema_text(double decay, std::int64_t steps) {
+  const double initial = decay > 0 ? std::pow(decay, static_cast<double>(steps)) : 0;
+  if (initial < 0.05) return "";
+  return format("--ema %g is too slow for a run of %s: ", decay, count_of(steps, "step").c_str()) +
+         format("at its end, the initial weights still make up %.0f %% of the average that is evaluated; ",
+                100 * initial) +
+         "lower --ema, or train for longer";
+}
+
 }  // namespace
 
 std::string header_text(const Options& options, const RunDescription& run, const data::DatasetPair& data,
@@ -61,6 +72,7 @@ std::string header_text(const Options& options, const RunDescription& run, const
       gradients_text(options),
       "learning rate " + to_text(options.trainer.schedule, run.steps),
       batch_norm_text(options, graph),
+      ema_text(options.trainer.ema, run.steps),
       run.kernels};
   std::string text;
   for (const std::string& line : lines) text += line.empty() ? "" : wrapped(line, columns);

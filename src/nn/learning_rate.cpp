@@ -55,7 +55,8 @@ std::string to_text(const LearningRateSchedule& schedule, std::int64_t total_ste
   std::ostringstream text;
   text << schedule.peak;
   if (schedule.warmup_steps > 0) {
-    text << " after a linear warm-up over " << schedule.warmup_steps << " steps";
+    text << " after a linear warm-up over " << schedule.warmup_steps
+         << (schedule.warmup_steps == 1 ? " step" : " steps");
   }
   switch (schedule.decay) {
     case Decay::constant: text << ", constant"; break;

@@ -45,6 +45,7 @@ void MetricsFile::write(const StepEvent& event) {
                   {"epoch", event.epoch},
                   {"step", event.step},
                   {"loss", event.loss},
+                  {"learning_rate", event.learning_rate},
                   {"images_per_second", event.images_per_second}});
 }
 

@@ -113,7 +113,7 @@ void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
 void ProgressDisplay::tick(Clock::time_point now) {
   if (!is_due(now, terminal_tick_seconds)) return;
   const double seconds = seconds_between(since_, now);
-  if (options_.terminal && seconds < terminal_tick_seconds) return;  // the line on the terminal is up to date
+  if (seconds < terminal_tick_seconds) return;  // the activity has just begun, or its next line comes soon
   show(under_way_ + format(": %.0f s so far", seconds), now);
 }
 

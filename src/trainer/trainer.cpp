@@ -190,9 +190,11 @@ void Trainer::report_step() {
   }
   if (step_ % options_.log_every != 0) return;
   if (listener_ != nullptr) {
+    const std::int64_t global_step = (epoch_ - 1) * steps_per_epoch() + step_ - 1;
     listener_->step({.epoch = epoch_,
                      .step = step_,
                      .loss = last_loss_,
+                     .learning_rate = nn::learning_rate(options_.schedule, global_step, total_steps()),
                      .images_per_second = static_cast<double>(window_samples_) / window_seconds_});
   }
   window_seconds_ = 0;

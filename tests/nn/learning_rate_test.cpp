@@ -58,6 +58,7 @@ TEST(LearningRateSchedule, IsPutIntoWords) {
             "0.05 after a linear warm-up over 14 steps, then cosine decay to 0 at step 282");
   EXPECT_EQ(to_text({.peak = 0.5, .decay = Decay::step}, 80), "0.5, divided by 10 at 1/2 and at 3/4 of 80 steps");
   EXPECT_EQ(to_text({.peak = 0.25}, 80), "0.25, constant");
+  EXPECT_EQ(to_text({.peak = 0.25, .warmup_steps = 1}, 80), "0.25 after a linear warm-up over 1 step, constant");
 }
 
 TEST(LearningRateSchedule, RefusesWhatHasNoMeaning) {

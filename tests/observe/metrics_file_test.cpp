@@ -49,8 +49,10 @@ TEST(MetricsFile, WritesByWhichChoicesKernelsAreMadeWhereThereAreAny) {
 }
 
 TEST(MetricsFile, WritesAStep) {
-  EXPECT_EQ(written(StepEvent{.epoch = 1, .step = 50, .loss = 0.25, .images_per_second = 1000.5}),
-            json::parse(R"({"event":"step","epoch":1,"step":50,"loss":0.25,"images_per_second":1000.5})"));
+  EXPECT_EQ(
+      written(StepEvent{.epoch = 1, .step = 50, .loss = 0.25, .learning_rate = 0.125, .images_per_second = 1000.5}),
+      json::parse(
+          R"({"event":"step","epoch":1,"step":50,"loss":0.25,"learning_rate":0.125,"images_per_second":1000.5})"));
 }
 
 TEST(MetricsFile, WritesAnEpoch) {

@@ -97,6 +97,7 @@ TEST(ProgressDisplay, PlainLinesKeepTheirInterval) {
   const std::string text = shown.out.str();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);  // the first step, and a line 5 s later
   EXPECT_NE(text.find("step 51/100"), std::string::npos) << text;
+  EXPECT_EQ(text.find("so far"), std::string::npos) << text;
   EXPECT_EQ(text.find('\r'), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }

@@ -66,6 +66,7 @@ TEST(TrainSteps, ReportTheSpeedOfTheStepsAlone) {
   ASSERT_EQ(recorder.steps.size(), 2U);
   for (const observe::StepEvent& event : recorder.steps) {
     EXPECT_TRUE(std::isfinite(event.images_per_second));
+    EXPECT_GT(event.learning_rate, 0);
     // Two steps take at most the time that remains without the pauses.
     EXPECT_GE(event.images_per_second, 2 * 20 / (seconds - 0.4)) << "in " << seconds << " s";
   }

@@ -50,6 +50,7 @@ struct StepEvent {
   std::int64_t epoch = 0;        ///< from 1
   std::int64_t step = 0;         ///< step of the epoch, from 1
   double loss = 0;               ///< mean over the samples of all ranks
+  double learning_rate = 0;      ///< rate of this step's update
   double images_per_second = 0;  ///< throughput over all ranks
 };
 

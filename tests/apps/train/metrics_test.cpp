@@ -65,7 +65,8 @@ TEST_F(Metrics, StartSaysWhatIsRun) {
 TEST_F(Metrics, StepsCountFromOneInEachEpoch) {
   const auto steps = of_kind(events_, "step");
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    EXPECT_EQ(fields(steps[i]), (std::set<std::string>{"event", "epoch", "step", "loss", "images_per_second"}));
+    EXPECT_EQ(fields(steps[i]),
+              (std::set<std::string>{"event", "epoch", "step", "loss", "learning_rate", "images_per_second"}));
     EXPECT_EQ(steps[i].at("epoch"), 1 + i / 3);
     EXPECT_EQ(steps[i].at("step"), 2 + 2 * (i % 3));
     EXPECT_GT(steps[i].at("loss").get<double>(), 0);

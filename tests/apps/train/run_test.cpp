@@ -111,7 +111,11 @@ TEST(Run, HeaderConfirmsWhatWasAskedFor) {
                            "\nbatch norm synchronized: over all samples of a step (--sync-bn)\n"}) {
     EXPECT_EQ(occurrences(synchronized.output, part), 1) << part << synchronized.output;
   }
+  const std::string long_average = "\n--ema 0.999 is too slow for a run of 1 step: ";
+  const auto averaged = run_train(1, common + " --ema 0.999");
+  EXPECT_EQ(occurrences(averaged.output, long_average), 1) << averaged.output;
   const auto by_rank = run_train(1, common);
+  EXPECT_EQ(occurrences(by_rank.output, long_average), 0) << by_rank.output;
   EXPECT_EQ(occurrences(by_rank.output, "\nbatch norm over each rank's own samples of a step\n"), 1) << by_rank.output;
   const auto without = run_train(1, digits.arguments() + " --batch 16 --steps 1 --sync-bn");
   EXPECT_EQ(occurrences(without.output, "\n--sync-bn changes nothing: the model has no batch norm\n"), 1)
@@ -132,8 +136,8 @@ TEST(Run, WarmUpDoesNotDependOnTheLengthOfTheRun) {
   expect_warmup("--epochs 2 --warmup 1.5", " after a linear warm-up over 36 steps, then cosine decay to 0 at step 48");
   expect_warmup("--epochs 1 --warmup 0", ", then cosine decay to 0 at step 24");
   expect_warmup("--steps 4", " after a linear warm-up over 2 steps, then cosine decay to 0 at step 4");
-  expect_refused(run_train(2, digits.arguments() + " --batch 4 --epochs 1 --warmup 1"), 1,
-                 {"a warm-up over 24 steps must end within the run's 24 steps"});
+  expect_refused(run_train(2, digits.arguments() + " --batch 4 --epochs 1 --warmup 1"), 2,
+                 {"--warmup: a warm-up over 24 steps must end within the run's 24 steps"});
 }
 
 TEST(Run, EvaluatesAsOftenAsAskedFor) {

@@ -127,7 +127,10 @@ const Mistake mistakes[] = {
     {"NegativeDeadline", "--timeout -1", {"--timeout -1: "}},
     {"DeadlineThatIsNotANumber", "--timeout nan", {"--timeout nan: "}},
     {"EndlessDeadline", "--timeout inf", {"--timeout inf: "}},
-    {"NumbersOfDevices", "--device 2,3", {"--device 2,3: ", "cpu|cuda", "start one rank per device"}},
+    {"NumbersOfDevices", "--device 2,3", {"--device 2,3: ", "cpu|cuda", "takes no device numbers"}},
+    {"SeveralMistakes",
+     "--data a.yaml --device 2,3 --epochs 3 --imgsz 64 640 --bacth 2 b --resume",
+     {"--data: ", "\n  --device 2,3: ", "\n  --imgsz: ", "\n  there is no option '--bacth'", "\n  --resume: "}},
     {"OptionTwiceByTwoNames", "--lr 1 --learning_rate 1", {"'--lr' is given more than once"}},
     {"OverrideWithoutValue", "-o", {"-o needs name=value"}},
     {"OverrideThatIsOutOfRange", "-o epoch=0", {"--epochs 0: it must be "}},
@@ -191,8 +194,10 @@ TEST(Configuration, OfAnyBytesIsTakenOrRefusedBriefly) {
     try {
       (void)parse("--config " + file);
     } catch (const UsageError& error) {
-      EXPECT_LT(std::string(error.what()).size(), 1000U) << error.what();
-      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      std::istringstream lines(error.what());
+      int count = 0;
+      for (std::string line; std::getline(lines, line); ++count) EXPECT_LT(line.size(), 1000U) << line;
+      EXPECT_LE(count, 6) << "a line for each of the file's\n" << error.what();
     }
   }
 }
@@ -298,6 +303,13 @@ TEST(Configuration, AMistakeInTheFileNamesTheFile) {
   expect_mistake("--config " + file, {"invalid line '%invalid_line%'" + in_file});
   data::write_plain(file, "seed = 1\nseed = 1\n");
   expect_mistake("--config " + file, {"'--seed' is given more than once" + in_file + ", line 2"});
+  data::write_plain(file, "lrf: 0.1\nlr: many\nmosaic: 1.0\n");
+  expect_mistake("--config " + file, {"lrf" + in_file + ", line 1: ", "\n  --lr many" + in_file + ", line 2: ",
+                                      "\n  mosaic" + in_file + ", line 3: "});
+  std::string many;
+  for (int i = 0; i < 30; ++i) many += "resume = yes\n";
+  data::write_plain(file, many);
+  expect_mistake("--config " + file, {", line 20: ", "\n  and perhaps more"});
   data::write_plain(file, "config = other.conf\n");
   expect_mistake("--config " + file, {"a configuration file cannot name another one"});
   data::write_plain(file, "model = lennet\n");
