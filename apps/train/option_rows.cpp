@@ -270,7 +270,7 @@ Program describe_train(const std::string& name, const Registry& registry) {
           "SIGINT, SIGTERM and SIGUSR1 stop the run at the end of a step, with exit code 3. A second signal, or one "
           "before training has begun, ends the program at once. mpirun passes SIGUSR1 on; after a Ctrl-C or SIGTERM "
           "it sends the ranks SIGTERM in a second, kills them after another, and returns 1: mpirun --mca "
-          "odls_base_sigkill_timeout SECONDS makes both longer.",
+          "odls_base_sigkill_timeout SECONDS makes both longer. Under Slurm use scancel --signal=USR1 JOBID.",
       .foreign = foreign_options()};
 }
 

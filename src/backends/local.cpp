@@ -43,7 +43,7 @@ class LocalGroup {
     }
     const Channel& channel = channels_[number];
     auto control = std::make_shared<ControlChannel>(
-        ControlChannel::Member{rank, shape_.ranks(), std::move(host), shape_.ranks_on(shape_.node_of_rank[me])},
+        ControlChannel::Member{rank, shape_.ranks(), std::move(host), shape_.ranks_on(shape_.node_of_rank[me]), {}},
         channel.words[me], shape_.nodes() > 1 ? std::make_unique<LocalPost>(channel.posts, rank) : nullptr);
     const std::string different = differences(settings, channel.settings, rank, channel.first);
     if (different.empty()) return control;

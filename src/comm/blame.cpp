@@ -4,29 +4,31 @@
 #include <algorithm>
 #include <utility>
 
+#include "platform/mpi/rank_names.hpp"
+
 namespace lockstep::backends {
 namespace {
 
-/// Returns text such as "rank 1 does not" or "ranks 1, 2 do not".
-std::string those(const std::vector<int>& ranks, const char* one, const char* several) {
-  std::string list;
-  for (const int rank : ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
-  return ranks.size() == 1 ? "rank " + list + one : "ranks " + list + several;
+/// Returns text such as "rank 1 on host2 does not" or "ranks 1 on host2, 2 on host2 do not".
+std::string those(const std::vector<int>& ranks, const ControlChannel& control, const char* one, const char* several) {
+  return rank_names(ranks, [&control](int rank) { return control.host_of(rank); }) +
+         (ranks.size() == 1 ? one : several);
 }
 
 }  // namespace
 
-std::string Blame::Verdict::text() const {
+std::string Blame::Verdict::text(const ControlChannel& control) const {
   if (culprits().empty()) return {};
   if (!silent.empty()) {
-    return those(silent, " does not answer: has its process been stopped, or is it busy with something else?",
-                 " do not answer: have their processes been stopped, or are they busy with something else?");
+    return those(silent, control,
+                 " does not answer: has its process been killed or stopped, or is it busy with something else?",
+                 " do not answer: have their processes been killed or stopped, or are they busy with something else?");
   }
   if (!absent.empty()) {
-    return those(absent, " answers, but has not submitted this operation",
+    return those(absent, control, " answers, but has not submitted this operation",
                  " answer, but have not submitted this operation");
   }
-  return those(busy, " answers, but is still busy with another operation",
+  return those(busy, control, " answers, but is still busy with another operation",
                " answer, but are still busy with other operations");
 }
 

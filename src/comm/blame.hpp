@@ -28,8 +28,8 @@ class Blame {
       if (!silent.empty()) return silent;
       return absent.empty() ? busy : absent;
     }
-    /// Returns text such as "rank 3 does not answer: …"; empty if there are no culprits.
-    [[nodiscard]] std::string text() const;
+    /// Returns text such as "rank 3 on host2 does not answer: …"; empty if there are no culprits.
+    [[nodiscard]] std::string text(const ControlChannel& control) const;
     [[nodiscard]] bool is_busy_alone() const { return silent.empty() && absent.empty() && !busy.empty(); }
   };
 

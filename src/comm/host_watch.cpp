@@ -251,7 +251,7 @@ void HostCommunicator::check_silence(const HostOperation& operation, Clock::dura
         .naming_also(awaited());
   }
   context.peers = verdict.culprits();
-  throw Error(ErrorCode::timeout, text + verdict.text(), context);
+  throw Error(ErrorCode::timeout, text + verdict.text(*options_.control), context);
 }
 
 void HostCommunicator::poison(std::exception_ptr error) noexcept {

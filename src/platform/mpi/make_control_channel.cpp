@@ -96,7 +96,7 @@ class MpiPost final : public ControlChannel::Post {
 
 std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape) {
   const int node = shape.node_of_rank[static_cast<std::size_t>(group.rank().value)];
-  ControlChannel::Member member{group.rank(), group.size(), group.host(), shape.ranks_on(node)};
+  ControlChannel::Member member{group.rank(), group.size(), group.host(), shape.ranks_on(node), group.hosts()};
   std::optional<MpiGroup> node_group = group.split(node, group.rank().value);
   std::string why_not;
   const NodeMemoryOptions options{.control_bytes = ControlChannel::control_bytes};

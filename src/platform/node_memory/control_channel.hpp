@@ -63,6 +63,7 @@ class ControlChannel {
     int ranks = 1;
     std::string host;
     std::vector<int> node;
+    std::vector<std::string> hosts;  ///< by rank; empty where they are unknown
   };
 
   /// The call of a rank for its operation of this number. The code that compares calls defines the other two words.
@@ -94,6 +95,10 @@ class ControlChannel {
   ~ControlChannel();
 
   [[nodiscard]] Rank rank() const { return member_.rank; }
+  /// Returns the name of a rank's host, or an empty text if it is unknown.
+  [[nodiscard]] std::string host_of(int rank) const {
+    return member_.hosts.empty() ? std::string() : member_.hosts[static_cast<std::size_t>(rank)];
+  }
 
   /// Raises the alarm for all ranks. It writes to memory and does not communicate, so any thread may call it, unless
   /// another thread closes the channel meanwhile. Only the first alarm of this rank counts.
