@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training loop needs beside gradients: gradient accumulation, sums of metrics, an early stop, and saving on
-// rank 0.
+// What a training loop needs beside gradients: gradient accumulation, gradient clipping, sums of metrics, an early
+// stop, and saving on rank 0.
 //   mpirun -np 3 training_extras
 // prints: step 0: 577 wrong
-// prints: step 160: 0 wrong
+// prints: step 160: 16 wrong
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <lockstep/lockstep.hpp>
@@ -39,15 +41,20 @@ int main() {
         parallel.ready(0);
         parallel.finish(1);
       };
+      // guide extras: begin
       {
         const auto no_sync = parallel.no_sync();  // gradient accumulation: nothing is sent
         for (int part : {0, 1, 2}) backward(part);
       }
-      backward(3);  // sends the gradients of all four quarters
-      for (int k : {0, 1, 2}) m.weight[k] -= 0.125 * m.gradient[k];
+      backward(3);         // sends the gradients of all four quarters
+      double squares = 0;  // gradient clipping: all ranks have the same sums, so each computes the same norm
+      for (double g : m.gradient) squares += g * g;
+      const double rate = 0.125 * std::min(1.0, 1000 / std::sqrt(squares));
+      for (int k : {0, 1, 2}) m.weight[k] -= rate * m.gradient[k];
       const int all_wrong = group.sum(wrong);  // a metric over all ranks
       if (step % 160 == 0 && group.is_root()) std::printf("step %d: %d wrong\n", step, all_wrong);
       is_perfect = agree(group, wrong == 0);  // early stop: all ranks leave the loop at the same step
+      // guide extras: end
     }
     bool is_saved = true;  // by rank 0; the others hear how it went
     if (group.is_root())

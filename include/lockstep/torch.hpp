@@ -26,7 +26,7 @@
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
-/// After `using namespace lockstep`, the name `torch` is ambiguous. Write `::torch` for libtorch's namespace.
+/// After `using namespace lockstep`, the name `torch` is ambiguous. Put two colons before it for libtorch's namespace.
 namespace lockstep::torch {
 
 /// Options of a DistributedDataParallel. They must be the same on all ranks, except for the observer.

@@ -112,7 +112,7 @@ void DataParallel::State::end_step() {
 void DataParallel::State::check_parameter(int parameter) const {
   if (parameter < 0 || static_cast<std::size_t>(parameter) >= is_ready.size()) {
     throw refusal("there is no parameter " + std::to_string(parameter) + ": there are " +
-                  std::to_string(is_ready.size()));
+                  std::to_string(is_ready.size()) + ", numbered from 0 in the order of layout()");
   }
   if (is_ready[static_cast<std::size_t>(parameter)] == 0) return;
   const std::string& name = tensors.layout().at(parameter).name;

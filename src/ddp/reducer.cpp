@@ -75,8 +75,9 @@ void Reducer::check_agreement(std::uint64_t own_hash) {
   throw Error(
       ErrorCode::mismatch,
       "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
-      "same size of buckets, dtype, shards, compare_every and way to share the update? Here are " +
-          std::to_string(layout_->tensors().size()) + " tensors in " + std::to_string(buckets_.size()) + " buckets",
+      "same size of buckets, dtype, shards, compare_every and way to share the update? Rank " +
+          std::to_string(communicator_->rank().value) + " has " + std::to_string(layout_->tensors().size()) +
+          " tensors with " + std::to_string(layout_->count().value) + " elements",
       {.operation = "bucket plan",
        .rank = communicator_->rank().value,
        .peers = others,

@@ -165,7 +165,8 @@ TEST(DataParallel, NamesWhatIsOutOfOrder) {
     model.synchronize();
     model.ready(1);
     EXPECT_NE(message_of([&] { model.ready(1); }).find("'conv.bias' became ready twice"), std::string::npos);
-    EXPECT_NE(message_of([&] { model.ready(3); }).find("there is no parameter 3"), std::string::npos);
+    EXPECT_NE(message_of([&] { model.ready(3); }).find("no parameter 3: there are 3, numbered from 0"),
+              std::string::npos);
     EXPECT_NE(message_of([&] { (void)model.finish(-1); }).find("the weight -1"), std::string::npos);
     EXPECT_NE(message_of([&] { (void)model.finish(std::nan("")); }).find("not negative"), std::string::npos);
     EXPECT_EQ(model.finish(1).unused, (std::vector<int>{0, 2})) << "refused calls have left no trace";

@@ -59,7 +59,8 @@ def hold(root, document, write):
         if code == block["code"]:
             continue
         if write:
-            mended = mended.replace(block["fence"] + block["code"], block["fence"] + code)
+            head, tail = (slice(0, block.start("code") - block.start()), slice(block.end("code") - block.start(), None))
+            mended = mended.replace(block[0], block[0][head] + code + block[0][tail])
         else:
             yield f"{where}: this is not what {source['path']} has; shown_code.py --write replaces it by\n{code}"
     if mended != text:

@@ -70,6 +70,11 @@ class ShownCode(unittest.TestCase):
         self.assertEqual(self.run_on(SHOWN.replace("last", "lost") + "end\n", "", "--write")[0], 0)
         self.assertEqual(self.readme, SHOWN + "end\n")
 
+    def test_code_is_written_into_empty_blocks_and_no_others(self):
+        empty = SHOWN.replace("first();\nlast();\n", "")
+        self.assertEqual(self.run_on(empty + OTHER + OTHER.replace("other();\n", ""), "", "--write")[0], 0)
+        self.assertEqual(self.readme, SHOWN + OTHER + OTHER)
+
 
 if __name__ == "__main__":
     unittest.main()

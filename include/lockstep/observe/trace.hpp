@@ -25,6 +25,7 @@ struct TraceOptions {
 /// Keeps the spans of one rank in memory until the run ends and they are written.
 class TraceRecorder : public Observer {
  public:
+  /// Records spans of the rank, and by the origin of times, that the options name.
   explicit TraceRecorder(TraceOptions options) : options_(std::move(options)) {}
 
   /// May be called from several threads.

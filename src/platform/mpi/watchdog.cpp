@@ -84,7 +84,9 @@ std::string Watchdog::complaint(const Call& call) const {
   const std::string who = (number ? "rank " + std::to_string(*number) + " on " : "a process on ") + host_name();
   const std::string stopped = stopped_neighbors();
   return who + ": " + call.name + " has not returned after " + seconds.data() + ", so another process of the job " +
-         (call.name == "MPI_Init" ? "has not started, or is stopped or dead" : "is stopped or dead") +
+         (call.name == "MPI_Init" ? "has not started, or is stopped or dead"
+                                  : "is stopped or dead, or has not come to this call: does every rank make the same "
+                                    "groups, and does none leave its function early?") +
          (stopped.empty() ? "" : ": " + stopped);
 }
 

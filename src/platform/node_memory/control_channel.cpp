@@ -97,7 +97,8 @@ Error ControlChannel::closed_after(std::uint64_t closing, std::uint64_t operatio
   return Error(ErrorCode::mismatch,
                "rank " + std::to_string(who) + " closed the communicator after " +
                    std::to_string(closing >> rank_bits) + " operations; this rank has submitted " +
-                   std::to_string(operations),
+                   std::to_string(operations) +
+                   ": do all ranks run the same number of steps, and does none leave its function early?",
                {.rank = member_.rank.value, .host = member_.host, .peers = {who}});
 }
 
