@@ -224,6 +224,18 @@ void Cases::gradients() {
     expect_message(text, {"'weight' came twice in one step", "finish() after each backward()", "rank "});
     model.finish();
   });
+  check("the loss of one model that goes through another, as a GAN's generator has it", [&] {
+    Linear judge(LinearOptions(4, 1).bias(false));
+    DistributedDataParallel model(group_, judge);
+    for (int step = 0; step < 3; ++step) {
+      judge->zero_grad();
+      model.forward(input(step)).sum().backward();
+      model.finish();
+      expect_gradient(judge, mean(step));
+      const auto scope = model.no_sync();
+      model.forward(input(step)).sum().backward();
+    }
+  });
 }
 
 void Cases::accumulation() {
@@ -422,6 +434,10 @@ void Cases::modules() {
     net->weight.set_requires_grad(false);
     net->bias.set_requires_grad(false);
     expect_message(message_of([&] { DistributedDataParallel(group_, net); }), {"no parameters"});
+    Layers mixed;
+    mixed->second->to(torch::kBFloat16);
+    expect_message(message_of([&] { DistributedDataParallel(group_, mixed); }, true),
+                   {"'second.weight' is BFloat16 and 'scale' is Float", "use autocast"});
     Embedding sparse(EmbeddingOptions(5, 2).sparse(true));
     DistributedDataParallel model(group_, sparse);
     const auto lookup = torch::tensor({1, 2}, torch::kLong);

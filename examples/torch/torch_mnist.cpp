@@ -11,11 +11,17 @@
 
 namespace data = torch::data;
 
-/// This rank's part of a data set, in batches.
-auto make_loader(const char* folder, data::datasets::MNIST::Mode mode, const lockstep::ProcessGroup& group) {
-  auto images = data::datasets::MNIST(folder, mode).map(data::transforms::Normalize<>(0.1307, 0.3081));
+auto load(const char* folder, data::datasets::MNIST::Mode mode) {
+  return data::datasets::MNIST(folder, mode)
+      .map(data::transforms::Normalize<>(0.1307, 0.3081))
+      .map(data::transforms::Stack<>());
+}
+
+/// Loads this rank's part of a data set in batches. The sampler shuffles by the epoch, so each epoch makes a loader.
+auto make_loader(const auto& images, const lockstep::ProcessGroup& group, int epoch) {
   data::samplers::DistributedRandomSampler sampler(*images.size(), group.size(), group.rank().value, false);
-  return data::make_data_loader(std::move(images).map(data::transforms::Stack<>()), std::move(sampler), 32);
+  sampler.set_epoch(epoch);
+  return data::make_data_loader(images, sampler, 32);
 }
 
 int main(int argc, char** argv) {
@@ -23,8 +29,8 @@ int main(int argc, char** argv) {
   return lockstep::run([&](lockstep::World& world) {
     lockstep::ProcessGroup group(world);
     torch::set_num_threads(1);  // each rank has a processor
-    const auto loader = make_loader(argv[1], data::datasets::MNIST::Mode::kTrain, group);
-    const auto tests = make_loader(argv[1], data::datasets::MNIST::Mode::kTest, group);
+    const auto images = load(argv[1], data::datasets::MNIST::Mode::kTrain);
+    const auto tests = make_loader(load(argv[1], data::datasets::MNIST::Mode::kTest), group, 0);
     // README: begin
     using namespace torch::nn;
     Sequential net(Conv2d(1, 16, 5), ReLU(), MaxPool2d(2), Conv2d(16, 32, 5), ReLU(), MaxPool2d(2), Flatten(),
@@ -32,6 +38,7 @@ int main(int argc, char** argv) {
     lockstep::torch::DistributedDataParallel model(group, net);  // all ranks have rank 0's weights now
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.02).momentum(0.9));
     for (int epoch = 1; epoch <= (argc > 2 ? std::atoi(argv[2]) : 2); ++epoch) {
+      const auto loader = make_loader(images, group, epoch);  // The loader copies its sampler.
       for (auto& batch : *loader) {
         optimizer.zero_grad();
         CrossEntropyLoss(CrossEntropyLossOptions().reduction(torch::kSum))(model.forward(batch.data),

@@ -223,6 +223,7 @@ class Replica {
   void make_parallel() {
     std::vector<Parameter> parameters;
     for (const Slot& slot : slots_) {
+      if (slot.home.scalar_type() != slots_[0].home.scalar_type()) throw of_another_type(slot);
       Buffer value{slot.home.data_ptr(), {slot.home.numel()}, dtype_of(slot.home.scalar_type())};
       parameters.push_back({slot.name, value, {}});
     }
@@ -268,8 +269,8 @@ class Replica {
       throw refusal(
           ErrorCode::invalid_argument,
           "the gradient of '" + slot.name +
-              "' came twice in one step: call finish() after each backward(), or no_sync() before all but the "
-              "last",
+              "' came twice in one step: call finish() after each backward(), or no_sync() before all but the last "
+              "and around the backward() of another model's loss",
           slot.name);
     }
     const ::at::NoGradGuard no_grad;
@@ -314,6 +315,18 @@ class Replica {
     }
   }
 
+  [[nodiscard]] Error of_another_type(const Slot& slot) const {
+    const auto text = [](const Slot& which) {
+      return "'" + which.name + "' is " + ::c10::toString(which.home.scalar_type());
+    };
+    return refusal(ErrorCode::invalid_argument,
+                   text(slot) + " and " + text(slots_[0]) +
+                       ": parameters that need gradients have to be of one type; for mixed precision keep them in "
+                       "Float and use autocast",
+                   slot.name)
+        .on_every_rank();
+  }
+
   [[nodiscard]] Error unused(const std::vector<int>& parameters) const {
     std::string names;
     constexpr std::size_t shown = 8;
@@ -322,8 +335,8 @@ class Replica {
     if (parameters.size() > shown) names += " and " + std::to_string(parameters.size() - shown) + " more";
     return refusal(ErrorCode::invalid_argument,
                    "no rank has come to a gradient of " + names +
-                       ": call backward() before finish(), let the loss depend on these parameters, or set "
-                       "DistributedOptions::allow_unused")
+                       ": call backward() before finish(), let the loss depend on these parameters, freeze them "
+                       "before DistributedDataParallel is made, or set DistributedOptions::allow_unused")
         .on_every_rank();
   }
 

@@ -69,7 +69,9 @@ void HostCommunicator::close() {
   if (closed_) return;
   check_usable("close");
   if (const HostOperation* const first = first_under_way()) {
-    throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
+    throw Error(ErrorCode::invalid_argument,
+                "close() while an operation is under way: wait for its Work first; "
+                "DataParallel::finish() waits for buckets",
                 first->context());
   }
   if (!options_.control) {

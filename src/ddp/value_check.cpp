@@ -104,8 +104,8 @@ void ValueCheck::require_equal(ProcessGroup& group, const Layout& layout, std::s
       text_of(odd) + " from " + (2 * odd.size() < ranks ? "the others" : "rank 0") + ". Before step " +
       std::to_string(step) +
       " a rank made another update than the others, or none. Look for a gradient tensor that was replaced without "
-      "telling ready(), for options of the optimizer that differ, and for values that only some ranks write; with "
-      "compare_every = 0 nothing is compared";
+      "telling ready(), for options of the optimizer that differ, and for values that only some ranks write or load "
+      "from a checkpoint; with compare_every = 0 nothing is compared";
   throw Error(ErrorCode::mismatch, message,
               {.operation = "comparison of values",
                .step = step,

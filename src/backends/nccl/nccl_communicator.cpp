@@ -122,7 +122,9 @@ void NcclCommunicator::close() {
   progress();  // operations that only a stream has waited for may have ended without the host's knowledge
   if (poison_) std::rethrow_exception(poison_);
   if (!under_way_.empty()) {
-    throw Error(ErrorCode::invalid_argument, "close() while an operation is under way: wait for its Work first",
+    throw Error(ErrorCode::invalid_argument,
+                "close() while an operation is under way: wait for its Work first; "
+                "DataParallel::finish() waits for buckets",
                 under_way_.front()->context());
   }
   try {
