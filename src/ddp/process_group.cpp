@@ -151,7 +151,7 @@ Communicator& ProcessGroup::control() {
 }
 
 void ProcessGroup::reduce(Buffer elements, ReduceOp op) {
-  control().all_reduce(elements, elements, op, Queue::host(), op == ReduceOp::max ? "group.max" : "group.sum").wait();
+  control().all_reduce(elements, elements, op, Queue::host(), "group." + std::string(name(op))).wait();
 }
 
 void ProcessGroup::broadcast(Buffer elements, Rank root) {
