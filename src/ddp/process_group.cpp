@@ -89,6 +89,7 @@ struct ProcessGroup::State final : OpenGroup {
   }
 
   void close() override {
+    members->check_may_close();
     if (engine.use_count() == 1) engine->thread.reset();  // otherwise other groups of this engine still use the thread
     communicator->close();
     if (control) control->close();

@@ -179,7 +179,7 @@ class ProcessGroup {
   void abort(std::string_view why) noexcept;
 
   /// Ends the group. Collective; no operation may be under way. Calling it again does nothing.
-  /// @throws Error{invalid_argument} if an operation is under way; Error{transport}
+  /// @throws Error{invalid_argument} if an operation is under way, or MPI is finalized already; Error{transport}
   void close();
 
   /// The object that advances this rank's operations.
