@@ -22,7 +22,14 @@ namespace lockstep {
 /// @param deadline  how long to wait for all ranks to call this
 /// @throws as MpiGroup::adopt
 inline MpiGroup adopt_group(MPI_Comm communicator, std::chrono::duration<double> deadline = std::chrono::seconds(300)) {
-  return MpiGroup::adopt(static_cast<std::int64_t>(MPI_Comm_c2f(communicator)), LOCKSTEP_MPI_FAMILY, deadline);
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  // Before MPI_Init and after MPI_Finalize, MPI_Comm_c2f would end the job. MpiGroup::adopt throws an error instead.
+  const bool is_running = initialized != 0 && finalized == 0;
+  const std::int64_t handle = is_running ? static_cast<std::int64_t>(MPI_Comm_c2f(communicator)) : 0;
+  return MpiGroup::adopt(handle, LOCKSTEP_MPI_FAMILY, deadline);
 }
 
 /// Makes a ProcessGroup of the ranks of `communicator`, on the terms of `adopt_group`: what lockstep sends meets none

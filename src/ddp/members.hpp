@@ -31,6 +31,8 @@ class Members {
                                          const GroupOptions& options) = 0;
   /// Closes the members. Collective.
   virtual void close() = 0;
+  /// Checks that what the ranks communicate by still exists; it does not communicate. @throws Error{invalid_argument}
+  virtual void check_may_close() const {}
 };
 
 /// Makes a group of the given members.

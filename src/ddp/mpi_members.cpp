@@ -79,6 +79,12 @@ class MpiMembers : public Members {
     return part ? members_of(*std::move(part), options, gpu_) : nullptr;
   }
 
+  void check_may_close() const override {
+    if (group_.closed() || !mpi_has_ended()) return;
+    throw Error(ErrorCode::invalid_argument, "close() after MPI_Finalize: close the group before MPI_Finalize",
+                {.rank = group_.rank().value, .host = group_.host()});
+  }
+
   void close() override { group_.close(); }
 
  private:

@@ -89,6 +89,7 @@ struct ProcessGroup::State final : OpenGroup {
   }
 
   void close() override {
+    members->check_may_close();
     if (engine.use_count() == 1) engine->thread.reset();  // otherwise other groups of this engine still use the thread
     communicator->close();
     if (control) control->close();
@@ -151,7 +152,7 @@ Communicator& ProcessGroup::control() {
 }
 
 void ProcessGroup::reduce(Buffer elements, ReduceOp op) {
-  control().all_reduce(elements, elements, op, Queue::host(), op == ReduceOp::max ? "group.max" : "group.sum").wait();
+  control().all_reduce(elements, elements, op, Queue::host(), "group." + std::string(name(op))).wait();
 }
 
 void ProcessGroup::broadcast(Buffer elements, Rank root) {

@@ -101,6 +101,9 @@ TEST(ProcessGroup, SumsAndComparesNumbersOfAnyType) {
     EXPECT_EQ(group.max(-1.0 - rank), -1);
     EXPECT_EQ(group.max(rank == 0 ? ~std::uint64_t{0} : std::uint64_t{5}), ~std::uint64_t{0});
     EXPECT_EQ(group.max(std::uint64_t{7} + static_cast<std::uint64_t>(rank)), 6U + static_cast<unsigned>(ranks));
+    EXPECT_EQ(group.min(rank - 7), -7);
+    EXPECT_EQ(group.min(-1.0 - rank), -ranks);
+    EXPECT_EQ(group.min(rank == 0 ? ~std::uint64_t{0} : std::uint64_t{5}), ranks == 1 ? ~std::uint64_t{0} : 5U);
     std::vector<float> list = {1, static_cast<float>(rank)};
     group.sum(list);
     EXPECT_EQ(list, (std::vector<float>{static_cast<float>(ranks), static_cast<float>(triangle(ranks - 1))}));

@@ -133,6 +133,13 @@ class ProcessGroup {
   }
   /// Overwrites each element on all ranks with the largest of the ranks'.
   void max(Buffer elements) { reduce(elements, ReduceOp::max); }
+  /// Returns the smallest of all ranks' values.
+  template <Number T>
+  T min(T value) {
+    return reduce(value, ReduceOp::min);
+  }
+  /// Overwrites each element on all ranks with the smallest of the ranks'.
+  void min(Buffer elements) { reduce(elements, ReduceOp::min); }
   /// Returns the root's value: a number, a bool or an enumerator.
   template <typename T>
   requires Number<T> || std::same_as<T, bool> || std::is_enum_v<T> T broadcast(T value, Rank root = {0}) {
@@ -172,7 +179,7 @@ class ProcessGroup {
   void abort(std::string_view why) noexcept;
 
   /// Ends the group. Collective; no operation may be under way. Calling it again does nothing.
-  /// @throws Error{invalid_argument} if an operation is under way; Error{transport}
+  /// @throws Error{invalid_argument} if an operation is under way, or MPI is finalized already; Error{transport}
   void close();
 
   /// The object that advances this rank's operations.
@@ -189,8 +196,8 @@ class ProcessGroup {
   template <Number T>
   T reduce(T value, ReduceOp op) {
     if constexpr (std::unsigned_integral<T> && sizeof(T) == 8) {
-      // Unsigned values travel as signed ones. Flipping the highest bits keeps their order, which `max` needs.
-      const std::uint64_t shift = op == ReduceOp::max ? std::uint64_t{1} << 63 : 0;
+      // Unsigned values travel as signed ones. Flipping the highest bits keeps their order, which `max` and `min` need.
+      const std::uint64_t shift = op != ReduceOp::sum ? std::uint64_t{1} << 63 : 0;
       auto carried = static_cast<std::int64_t>(value ^ shift);
       reduce(Buffer(carried), op);
       return static_cast<T>(carried) ^ shift;
