@@ -83,11 +83,15 @@ std::string Watchdog::complaint(const Call& call) const {
   const auto number = process_number(read_environment());
   const std::string who = (number ? "rank " + std::to_string(*number) + " on " : "a process on ") + host_name();
   const std::string stopped = stopped_neighbors();
+  std::string cause = call.name == "MPI_Init" ? "has not started, or is stopped or dead"
+                                              : "is stopped or dead, or has not come to this call";
+  if (!stopped.empty()) {
+    cause += ": " + stopped;
+  } else if (call.name != "MPI_Init") {
+    cause += ": does every rank make the same groups, and does none leave its function early?";
+  }
   return who + ": " + call.name + " has not returned after " + seconds.data() + ", so another process of the job " +
-         (call.name == "MPI_Init" ? "has not started, or is stopped or dead"
-                                  : "is stopped or dead, or has not come to this call: does every rank make the same "
-                                    "groups, and does none leave its function early?") +
-         (stopped.empty() ? "" : ": " + stopped);
+         cause;
 }
 
 BlockingCall::BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call) : watchdog_(std::move(watchdog)) {
