@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "platform/mpi/rank_names.hpp"
+#include "base/rank_names.hpp"
 
 namespace lockstep::backends {
 namespace {

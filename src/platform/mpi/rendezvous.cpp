@@ -12,10 +12,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/rank_names.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/rank_names.hpp"
 #include "platform/mpi/rendezvous_message.hpp"
 
 namespace lockstep {

@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "base/rank_names.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/rank_names.hpp"
 
 namespace lockstep {
 namespace {
