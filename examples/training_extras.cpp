@@ -36,20 +36,15 @@ int main() {
     for (int step = 0; !is_perfect && step < 1000; ++step) {
       m.gradient.assign(3, 0);
       int wrong = 0;
-      const auto backward = [&](int part) {  // of a quarter of this rank's samples
+      // guide extras: begin
+      for (int part : {0, 1, 2, 3}) {                     // gradient accumulation over quarters of this rank's samples
+        const auto no_sync = parallel.no_sync(part < 3);  // only the last quarter sends, namely the gradients of all
         wrong += m.backward(group.rank().value + part * group.size(), 4 * group.size());
         parallel.ready(0);
         parallel.finish(1);
-      };
-      // guide extras: begin
-      {
-        const auto no_sync = parallel.no_sync();  // gradient accumulation: nothing is sent
-        for (int part : {0, 1, 2}) backward(part);
       }
-      backward(3);         // sends the gradients of all four quarters
-      double squares = 0;  // gradient clipping: all ranks have the same sums, so each computes the same norm
-      for (double g : m.gradient) squares += g * g;
-      const double rate = 0.125 * std::min(1.0, 1000 / std::sqrt(squares));
+      // gradient clipping: all ranks have the same sums, so each computes the same norm
+      const double rate = 0.125 * std::min(1.0, 1000 / std::hypot(m.gradient[0], m.gradient[1], m.gradient[2]));
       for (int k : {0, 1, 2}) m.weight[k] -= rate * m.gradient[k];
       const int all_wrong = group.sum(wrong);  // a metric over all ranks
       if (step % 160 == 0 && group.is_root()) std::printf("step %d: %d wrong\n", step, all_wrong);
@@ -57,9 +52,8 @@ int main() {
       // guide extras: end
     }
     bool is_saved = true;  // by rank 0; the others hear how it went
-    if (group.is_root())
-      is_saved =
-          !!(std::ofstream("weights.txt") << m.weight[0] << ' ' << m.weight[1] << ' ' << m.weight[2] << std::flush);
+    const auto& w = m.weight;
+    if (group.is_root()) is_saved = !!(std::ofstream("weights.txt") << w[0] << ' ' << w[1] << ' ' << w[2] << std::endl);
     if (!agree(group, is_saved)) throw lockstep::Error(lockstep::ErrorCode::io, "no weights.txt").on_every_rank();
   });
 }

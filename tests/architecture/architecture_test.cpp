@@ -83,6 +83,15 @@ TEST(Architecture, AModelIsOneFileOfLessThanEightyLines) {
   EXPECT_GT(models, 1);
 }
 
+/// The guides promise short programs: all that a loop needs beside gradients, and a libtorch module on MNIST.
+TEST(Architecture, ShortExamplesHaveLessThanSixtyLines) {
+  for (const char* path : {"examples/training_extras.cpp", "examples/torch/torch_mnist.cpp"}) {
+    const std::string text = text_of(repository / path);
+    ASSERT_FALSE(text.empty()) << path;
+    EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 60) << path;
+  }
+}
+
 TEST(Literals, AreFoundWithoutCommentsAndPutTogether) {
   EXPECT_EQ(string_literals("f(\"one\" // \"not\"\n  \" and\", 'x', \"two\\\"\") /* \"nor\" */ + 1'000 + \"\""),
             (std::vector<std::string>{"one and", "two\\\"", ""}));

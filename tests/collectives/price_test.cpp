@@ -32,8 +32,8 @@ TEST(Price, OfDividingAllReducesIsTheFormula) {
     }
 }
 
-/// Of the minimum time of 5, a message occupies the ports for only 1. If the number of ranks is not a power of two, the
-/// ranks that have folded in others begin later, and their messages meet others in the ports.
+/// A message takes at least 5 and occupies the ports for only 1 of it. If the number of ranks is not a power of two,
+/// the ranks that have folded in others begin later, and their messages meet others in the ports.
 TEST(Price, OfLargerRadicesIsTheFormulaForPowersOfTwoWhereAddingIsFree) {
   constexpr Rates waiting{.alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .wire_seconds = 4};
   constexpr CostModel links{.local = {5, 0.25, 4}, .remote = {5, 0.25, 4}};

@@ -190,7 +190,7 @@ LossTrial make_ctc(const Ctc& loss, const std::vector<std::int32_t>& targets, st
 }
 
 TEST(Ctc, CountsPaths) {
-  // Of 3⁴ equally likely paths, 10 become "1": those with 1 to 4 repetitions and blanks around them.
+  // 10 of the 3⁴ equally likely paths become "1": those with 1 to 4 repetitions and blanks around them.
   EXPECT_NEAR(make_ctc({}, {1, -1}, 1, 4).run(Pass::forward).loss, std::log(81.0 / 10), 1e-6);
   EXPECT_NEAR(make_ctc({}, {1, 1}, 2, 3).run(Pass::forward).loss, std::log(27.0 / 1), 1e-6);
   EXPECT_NEAR(make_ctc({.blank = 2}, {9}, 0, 2).run(Pass::forward).loss, std::log(9.0), 1e-6);
