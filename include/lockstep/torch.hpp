@@ -230,6 +230,7 @@ class Replica {
     DataParallelOptions options;
     options.bucket = options_.bucket;
     options.compare_every = options_.compare_every;
+    options.allow_unused = true;  // finish() reports them itself, in the terms of libtorch
     options.observer = options_.observer;
     parallel_ = std::make_shared<DataParallel>(*group_, std::move(parameters), options);
     for (std::size_t i = 0; i < slots_.size(); ++i) {

@@ -42,7 +42,8 @@ void DataParallel::State::join(ProcessGroup& other) {
                   ddp::BucketOptions{.size = options.bucket,
                                      .first = first_bucket(options.bucket),
                                      .parts = options.share_update ? group->size() : 0},
-                  Leaves{options.shards, tensors.layout().count()}, options.observer, options.compare_every);
+                  Leaves{options.shards, tensors.layout().count()}, options.observer,
+                  std::vector<std::int64_t>{options.compare_every, options.allow_unused ? 1 : 0});
   values.begin_anew();
 }
 
@@ -185,8 +186,23 @@ DataParallel::Step DataParallel::State::take(std::span<double> sums, const Findi
     finite.exchange(group->control(), finding.numbers);
   if (is_to_look) result.not_finite = finite.of_sums();
   values.require_equal(*group, tensors.layout(), tally.digest(),
-                       step - 1);  // last, so that its error leaves no partial state
+                       step - 1);  // the checks come last, so that their errors leave no partial state
+  require_gradients(result);
   return result;
+}
+
+void DataParallel::State::require_gradients(const Step& result) const {
+  if (options.allow_unused || result.unused.empty() || result.weight == 0) return;
+  constexpr std::size_t shown = 8;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(shown, result.unused.size()); ++i)
+    names += (i == 0 ? "'" : ", '") + tensors.layout().at(result.unused[i]).name + "'";
+  if (result.unused.size() > shown) names += " and " + std::to_string(result.unused.size() - shown) + " more";
+  throw refusal("no rank made the gradient of " + names + " ready in step " + std::to_string(step - 1) +
+                    ": call ready() for each parameter before finish(), or set DataParallelOptions::allow_unused if "
+                    "the model leaves parameters unused",
+                tensors.layout().at(result.unused.front()).name)
+      .on_every_rank();
 }
 
 }  // namespace lockstep

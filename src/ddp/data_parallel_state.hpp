@@ -57,6 +57,8 @@ struct DataParallel::State {
   void check_parameter(int parameter) const;
   void check_sharing() const;
   void check_sharding() const;
+  /// @throws Error{invalid_argument} on every rank if the step has samples and a parameter has no gradient
+  void require_gradients(const Step& result) const;
   /// Returns how many sums of gradients this rank contributes.
   [[nodiscard]] int sums() const;
   void send(int parameter);

@@ -29,7 +29,7 @@ std::vector<LayoutPart> owned_of(const std::vector<Bucket>& buckets, const Layou
 }  // namespace
 
 Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
-                 const Leaves& leaves, Observer* observer, std::int64_t compare_every)
+                 const Leaves& leaves, Observer* observer, const std::vector<std::int64_t>& settings)
     : communicator_(&communicator),
       layout_(&layout),
       gradients_(gradients),
@@ -45,11 +45,11 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
     pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
     labels_.push_back("bucket " + std::to_string(b) + " (" + tensor_range(layout, buckets_[b]) + ")");
   }
-  Fnv1a settings;
-  for (const std::int64_t setting : {static_cast<std::int64_t>(hash(layout, gradients.dtype, buckets_)),
-                                     static_cast<std::int64_t>(leaves.total), compare_every})
-    settings.add(setting);
-  check_agreement(settings.value());
+  Fnv1a all;
+  all.add(static_cast<std::int64_t>(hash(layout, gradients.dtype, buckets_)));
+  all.add(static_cast<std::int64_t>(leaves.total));
+  for (const std::int64_t setting : settings) all.add(setting);
+  check_agreement(all.value());
 }
 
 /// Drops the operations that have ended. The program has waited for the queue, but the host need not have polled since.
@@ -75,7 +75,7 @@ void Reducer::check_agreement(std::uint64_t own_hash) {
   throw Error(
       ErrorCode::mismatch,
       "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
-      "same size of buckets, dtype, shards, compare_every and way to share the update? Rank " +
+      "same size of buckets, dtype, shards, compare_every, allow_unused and way to share the update? Rank " +
           std::to_string(communicator_->rank().value) + " has " + std::to_string(layout_->tensors().size()) +
           " tensors with " + std::to_string(layout_->count().value) + " elements",
       {.operation = "bucket plan",

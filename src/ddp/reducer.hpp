@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>
@@ -21,10 +22,10 @@ class Reducer {
   /// @param gradients  flat, of `layout`
   /// @param leaves     the leaves that ranks contribute to each sum; by default each rank contributes one gradient
   /// @param observer   gets the span "wait for gradients" on the track "compute"; may be null
-  /// @param compare_every  steps between comparisons of values; the ranks have to agree on it
+  /// @param settings   more numbers that have to be equal on all ranks
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or buckets. Collective.
   Reducer(Communicator& communicator, const Layout& layout, Buffer gradients, const BucketOptions& options,
-          const Leaves& leaves = {}, Observer* observer = nullptr, std::int64_t compare_every = 0);
+          const Leaves& leaves = {}, Observer* observer = nullptr, const std::vector<std::int64_t>& settings = {});
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
   /// Does not wait for other ranks.

@@ -77,6 +77,32 @@ TEST(DataParallel, TakesNothingOfAParameterThatARankSkipped) {
   });
 }
 
+TEST(DataParallel, NamesOnEveryRankTheParametersThatNoRankMadeReady) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, {.bucket = {256}});
+    model.synchronize();
+    const std::string none = "nothing was thrown";
+    const auto step = [&](double weight, int last_ready) {
+      for (int parameter = 0; parameter <= last_ready; ++parameter) {
+        write(model.gradient(parameter), group.rank().value, parameter);
+        model.ready(parameter);
+      }
+      return message_of([&] { (void)model.finish(weight); });
+    };
+    EXPECT_EQ(step(1, 2), none);
+    const std::string message = step(1, 0);
+    EXPECT_NE(message.find("no rank made the gradient of 'conv.bias', 'fc.weight' ready in step 2"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("rank " + std::to_string(group.rank().value) + " on " + group.host()), std::string::npos)
+        << message;
+    EXPECT_EQ(step(0, -1), none) << "a step without samples has no gradients";
+    // One rank's gradient suffices.
+    EXPECT_EQ(step(1, group.rank().value == group.size() - 1 ? 2 : 0), none);
+    EXPECT_EQ(step(1, 2), none) << "the error has left a complete step behind";
+    expect_sums(model, group.size(), everybody);
+  });
+}
+
 TEST(DataParallel, AddsUpWeightsAndNumbersOfUnequalShares) {
   on_every_rank([](ProcessGroup& group) {
     DataParallel model(group, layout(), DType::float32, small_buckets);
@@ -152,7 +178,7 @@ TEST(DataParallel, GoesOnWithAnotherGroup) {
     expect_sums(model, part->size(), everybody);
     model.ready(0);
     EXPECT_NE(message_of([&] { model.rebind(group); }).find("between steps"), std::string::npos);
-    (void)model.finish(1);
+    (void)model.finish(0);
     part->close();
   });
 }

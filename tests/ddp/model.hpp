@@ -11,7 +11,8 @@
 namespace lockstep::ddp::testing_support {
 
 inline constexpr int parameters = 3;
-inline constexpr DataParallelOptions small_buckets{.bucket = {256}};
+/// Most tests need no gradients of all parameters.
+inline constexpr DataParallelOptions small_buckets{.bucket = {256}, .allow_unused = true};
 
 inline Layout layout() {
   Layout layout;

@@ -15,7 +15,8 @@ namespace {
 
 using namespace testing_support;
 
-constexpr DataParallelOptions scattered{.bucket = {256}, .check_finite = true, .share_update = true};
+constexpr DataParallelOptions scattered{
+    .bucket = {256}, .check_finite = true, .share_update = true, .allow_unused = true};
 
 void scattered_backward(DataParallel& model, int rank) {
   for (int parameter = parameters - 1; parameter >= 0; --parameter) {
@@ -52,7 +53,8 @@ constexpr std::int64_t bucket_bytes[] = {1, 256, 1 << 20};
 TEST(Scatter, EveryElementHasOneOwnerAndRankZeroHasMost) {
   on_every_rank([](ProcessGroup& group) {
     for (const std::int64_t bytes : bucket_bytes) {
-      DataParallel model(group, layout(), DType::float32, {.bucket = {bytes}, .share_update = true});
+      DataParallel model(group, layout(), DType::float32,
+                         {.bucket = {bytes}, .share_update = true, .allow_unused = true});
       std::int64_t end = -1;
       for (const LayoutPart& part : model.owned()) {
         EXPECT_GT(part.offset.value, end) << "ascending, with something between";
@@ -75,7 +77,7 @@ TEST(Scatter, SumsWhatARankOwnsAndGathersTheRestStepAfterStep) {
   on_every_rank([](ProcessGroup& group) {
     for (const std::int64_t bytes : bucket_bytes) {
       DataParallel model(group, layout(), DType::float32,
-                         {.bucket = {bytes}, .check_finite = true, .share_update = true});
+                         {.bucket = {bytes}, .check_finite = true, .share_update = true, .allow_unused = true});
       model.synchronize();
       for (int step = 0; step < 3; ++step) {
         scattered_backward(model, group.rank().value);

@@ -17,7 +17,9 @@ namespace {
 
 using namespace testing_support;
 
-DataParallelOptions compared_every(std::int64_t steps) { return {.bucket = {256}, .compare_every = steps}; }
+DataParallelOptions compared_every(std::int64_t steps) {
+  return {.bucket = {256}, .compare_every = steps, .allow_unused = true};
+}
 
 /// Takes a step that decreases all values, by the same amount on each rank.
 void step(DataParallel& model) {
@@ -141,7 +143,8 @@ TEST(ValueCheck, BeginsAnewWithAnotherGroup) {
 
 TEST(ValueCheck, ComparesWhatAllRanksHaveGatheredWhereUpdatesAreShared) {
   on_every_rank([](ProcessGroup& group) {
-    DataParallel model(group, layout(), DType::float32, {.bucket = {256}, .share_update = true, .compare_every = 1});
+    DataParallel model(group, layout(), DType::float32,
+                       {.bucket = {256}, .share_update = true, .compare_every = 1, .allow_unused = true});
     model.synchronize();
     for (int i = 0; i < 3; ++i) {
       for (int parameter = 0; parameter < parameters; ++parameter) model.ready(parameter);

@@ -56,6 +56,9 @@ struct DataParallelOptions {
   ///        compares: less than 0.1 % of 100 steps that each read and write values, gradients and optimizer state a
   ///        dozen times
   std::int64_t compare_every = 100;
+  /// Whether a step may leave a parameter without a gradient on every rank. By default finish() reports it, because the
+  /// usual cause is a forgotten `ready`, after which the parameter would not be trained. finish_on() always reports it.
+  bool allow_unused = false;
   Observer* observer = nullptr;  ///< receives the span "wait for gradients" on the track "compute"; must outlive this
 };
 
@@ -143,7 +146,7 @@ class DataParallel {
   /// The results of one finish(), the same on all ranks.
   struct Step {
     double weight = 0;                  ///< sum over ranks
-    std::vector<int> unused;            ///< parameters that no rank made ready; their gradients are zero
+    std::vector<int> unused;            ///< parameters that no rank made ready, ascending; their gradients are zero
     std::vector<NotFinite> not_finite;  ///< in the order of the ranks; filled if the options say so
   };
   /// Numbers that the program computes from the sums of gradients, for instance the sum of their squares.
@@ -161,7 +164,9 @@ class DataParallel {
   /// @throws Error{invalid_argument} for a weight that is negative or NaN, or if synchronize() was not called;
   ///         Error{mismatch} on every rank, after the reduction, if a comparison of
   ///         `DataParallelOptions::compare_every` fails: it names the first tensor whose values differ, the step, and
-  ///         the ranks that differ from the majority (or, in a tie, from rank 0); Error{transport | timeout | mismatch}
+  ///         the ranks that differ from the majority (or, in a tie, from rank 0); Error{invalid_argument} on every
+  ///         rank, after the reduction, that names the parameters that no rank made ready, unless `allow_unused` is set
+  ///         or the sum of the weights is 0; Error{transport | timeout | mismatch}
   /// @cost  one all-reduce of 8 bytes for each parameter and number, at the same time as the last buckets; then, if
   ///        each rank has the sums of another part, one more of `finding` and, if gradients are checked, of 8 bytes for
   ///        each parameter
