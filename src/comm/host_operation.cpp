@@ -2,6 +2,7 @@
 #include "comm/host_operation.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "comm/host_communicator.hpp"
 #include "kernels/divide.hpp"
@@ -31,6 +32,11 @@ void HostOperation::complete() {
 }
 
 void HostOperation::poll() noexcept { owner_->poll(*this); }
+
+std::string HostOperation::description() const {
+  return std::string(name(kind_)) + (label_.empty() ? "" : " '" + label_ + "'") + " on rank " +
+         std::to_string(owner_->rank().value);
+}
 
 ErrorContext HostOperation::identity() const {
   return {.operation = std::string(name(kind_)), .label = label_, .bytes = bytes_.value};

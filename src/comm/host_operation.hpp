@@ -91,6 +91,7 @@ class HostOperation : public Operation {
 
   bool order_after(Queue /*queue*/) override { return false; }
   void poll() noexcept override;
+  [[nodiscard]] std::string description() const override;
   /// Sets the communicator that polls it.
   void belong_to(HostCommunicator& owner) { owner_ = &owner; }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <string>
 
 namespace lockstep {
 namespace {
@@ -18,7 +19,8 @@ Work::~Work() {
   if (!operation_ || has_ended() || std::uncaught_exceptions() > 0) return;
   const Progress::Exclusive exclusive(*progress_);
   if (!progress_->unreported()) {
-    progress_->say("a Work was destroyed before it was waited for; its buffers stay in use");
+    progress_->say("the Work of " + operation_->description() +
+                   " was destroyed before it was waited for; its buffers stay in use: call wait() first");
   }
 }
 

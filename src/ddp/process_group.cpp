@@ -37,6 +37,11 @@ GroupOptions plain(GroupOptions options) {
   return options;
 }
 
+GroupOptions with_notice_of(const World& world, GroupOptions options) {
+  if (!options.notice) options.notice = world.notice();
+  return options;
+}
+
 }  // namespace
 
 struct ProcessGroup::State final : OpenGroup {
@@ -51,6 +56,8 @@ struct ProcessGroup::State final : OpenGroup {
     reach->add(*communicator);
     if (open_groups) open_groups->add(*this);
   }
+  State(const World& world, const GroupOptions& options_in)
+      : State(ddp::members_of(world.group().dup(), options_in), options_in, world.open_groups()) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -118,8 +125,7 @@ ProcessGroup ddp::group_of(std::unique_ptr<Members> members, GroupOptions option
 }
 
 ProcessGroup::ProcessGroup(const World& world, GroupOptions options)
-    : state_(std::make_unique<State>(ddp::members_of(world.group().dup(), options), std::move(options),
-                                     world.open_groups())) {}
+    : state_(std::make_unique<State>(world, with_notice_of(world, std::move(options)))) {}
 
 ProcessGroup::ProcessGroup(MpiGroup group, GroupOptions options)
     : state_(std::make_unique<State>(ddp::members_of(std::move(group), options), std::move(options))) {}

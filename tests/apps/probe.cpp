@@ -66,6 +66,13 @@ void behave(World& world, const std::string& manner) {
     lockstep::ProcessGroup group(world);
     if (!second) (void)group.communicator().barrier();
   }
+  if (manner == "dropped") {
+    lockstep::ProcessGroup group(world);
+    if (!second) (void)group.communicator().barrier();
+    barrier(world.group());  // rank 1 begins its operation later, so that rank 0's is still under way
+    if (second) group.communicator().barrier().wait();
+    group.communicator().barrier().wait();
+  }
   if (manner == "pending" && !second) pending.emplace(outside->communicator().barrier());
   if (manner == "alone" || manner == "deaf" || manner == "foreign" || manner == "number") fail_alone(world, manner);
   if ((manner == "late" || manner == "never") && second) {

@@ -93,6 +93,14 @@ TEST(Run, AnOperationThatIsUnderWayAtTheEndIsAnError) {
   }
 }
 
+TEST(Run, PrintsTheNoticesOfGroups) {
+  const auto result = probe("dropped");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(result.output,
+            "apps_probe: the Work of barrier on rank 0 was destroyed before it was waited for; its buffers stay in "
+            "use: call wait() first\n");
+}
+
 TEST(Run, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(probe_alone("", "print").output, "printed\n");
   const auto result = probe_alone("", "print", "2>&1 >/dev/full");

@@ -267,7 +267,7 @@ TEST(ProcessGroup, GivesNoticeOfWhatIsDestroyedTooEarly) {
   }
   // Rank 1 is notified when it closes, and adds no notice to rank 0's.
   ASSERT_EQ(notices.size(), 2U);
-  EXPECT_NE(notices[0].find("a Work was destroyed"), std::string::npos) << notices[0];
+  EXPECT_NE(notices[0].find("the Work of all_reduce on rank 0 was destroyed"), std::string::npos) << notices[0];
   EXPECT_TRUE(notices[1].starts_with("rank 0: a communicator")) << notices[1];
   EXPECT_NE(notices[1].find("destroyed without close()"), std::string::npos) << notices[1];
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "lockstep/base/queue.hpp"
@@ -25,6 +26,8 @@ class Operation {
   /// Advances this operation, if that is possible without polling the rank's other operations; failures are kept in it.
   /// @pre state() is `pending`
   virtual void poll() noexcept {}
+  /// Names the operation and its rank in messages.
+  [[nodiscard]] virtual std::string description() const { return "an operation"; }
 
   /// The state. A thread that sees that the operation has ended sees its result as well.
   [[nodiscard]] State state() const { return state_.load(std::memory_order_acquire); }

@@ -51,7 +51,8 @@ struct GroupOptions {
   Observer* observer = nullptr;  ///< is told of each operation of `communicator()` that ends; outlives the group
   /// Receives notices, which are no errors; the library itself does not print. When the group is made, a notice says
   /// that ranks of a node cannot share memory. Later, on the group's thread, a notice says that a Work or a
-  /// communicator was destroyed too early. It must outlive the group.
+  /// communicator was destroyed too early. It must outlive the group. Null: the notices of a group of a World go to
+  /// `WorldOptions::notice`, and so are printed in a program that uses `run`; those of other groups are dropped.
   std::function<void(std::string_view)> notice = nullptr;
   /// The format to which float32 is rounded while it travels, in reductions of `communicator()`. Empty: not rounded.
   std::optional<backends::WireFormat> compress = std::nullopt;

@@ -239,6 +239,11 @@ ErrorContext NcclOperation::context() const {
           .bytes = std::max(collective_.in.bytes(), collective_.out.bytes()).value};
 }
 
+std::string NcclOperation::description() const {
+  return std::string(name(collective_.kind)) + (label_.empty() ? "" : " '" + label_ + "'") + " on rank " +
+         std::to_string(owner_->rank().value);
+}
+
 Span NcclOperation::span() const {
   return {.track = "communication",
           .name = label_.empty() ? name(collective_.kind) : std::string_view(label_),

@@ -64,6 +64,7 @@ class NcclOperation : public Operation {
   /// Returns whether the comparison of this call is done, see CallCheck. @throws Error{mismatch}
   [[nodiscard]] bool is_compared(CallCheck& check) { return check.poll(collective_.kind, counts_); }
   [[nodiscard]] ErrorContext context() const;
+  [[nodiscard]] std::string description() const override;
   [[nodiscard]] Span span() const;
 
   bool order_after(Queue queue) override;

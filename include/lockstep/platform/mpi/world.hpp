@@ -103,6 +103,8 @@ class World {
 
   /// Each group registers here when it is made, so that it can be closed before MPI ends.
   [[nodiscard]] const std::shared_ptr<OpenGroups>& open_groups() const { return open_groups_; }
+  /// `WorldOptions::notice`, which also receives the notices of groups that have none of their own. May be null.
+  [[nodiscard]] const std::function<void(std::string_view)>& notice() const { return notice_; }
 
  private:
   std::shared_ptr<OpenGroups> open_groups_;
