@@ -13,11 +13,16 @@ namespace lockstep {
 /// Returns the options that must be the same on all ranks, with their values and defaults. Real numbers are exact.
 std::vector<Setting> settings_to_compare(const OptionValues& values);
 
+/// Collective.
+/// @param mistake  what is wrong with this rank's input; empty if it is valid
+/// @throws UsageError on every rank if a rank has a mistake. It names the ranks, unless all have the same mistake
+void require_no_mistake(const World& world, const std::string& mistake);
+
 /// Compares the command lines of all ranks. Each rank calls it first of all, even if its own command line is invalid,
 /// because the others would wait for it. Collective.
 /// @param mistake   what is wrong with this rank's command line; empty if it is valid
 /// @param settings  the options to compare, unless it is invalid
-/// @throws UsageError if all ranks have the same mistake; otherwise as require_equal
+/// @throws as require_no_mistake and require_equal
 void require_same_command_line(const World& world, const std::string& mistake, const std::vector<Setting>& settings);
 
 }  // namespace lockstep

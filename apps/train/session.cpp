@@ -12,6 +12,7 @@
 
 #include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
+#include "apps/common/same_options.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
 #include "apps/train/checksum.hpp"
@@ -228,8 +229,7 @@ nn::Graph make_graph(const World& world, const Options& options, const nn::Model
   } catch (const UsageError& error) {
     mistake = error.what();
   }
-  require_equal(world.group(), {{"a mistake in its model and data:", mistake.empty() ? "none" : mistake}});
-  if (!mistake.empty()) throw UsageError(mistake);
+  require_no_mistake(world, mistake);
   return *std::move(graph);
 }
 
