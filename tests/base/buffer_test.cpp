@@ -22,6 +22,7 @@ TEST(Buffer, IsMadeOfASpanOfElements) {
   EXPECT_EQ(all.data, numbers);
   EXPECT_EQ(all.count, Count{3});
   EXPECT_EQ(all.dtype, DType::int64);
+  static_assert(dtype_of<long long>() == DType::int64);  // NOLINT(google-runtime-int): it may be another type
   const ConstBuffer read = std::span<const std::int64_t>(numbers).first(2);
   EXPECT_EQ(read.count, Count{2});
   EXPECT_EQ(read.dtype, DType::int64);

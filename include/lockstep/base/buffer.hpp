@@ -45,14 +45,15 @@ constexpr std::int64_t size_of(DType dtype) {
 /// The C++ types of elements. The standard library's 16-bit types of C++23 are elements too, where it has them.
 template <typename T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
-    std::same_as<T, std::int64_t> || std::same_as<T, std::uint8_t> || is_half<T>;
+                  (std::signed_integral<T> && sizeof(T) == sizeof(std::int64_t)) ||
+                  std::same_as<T, std::uint8_t> || is_half<T>;
 /// The dtype of such a type.
 template <Element T>
 constexpr DType dtype_of() {
   if constexpr (std::same_as<T, float>) return DType::float32;
   if constexpr (std::same_as<T, double>) return DType::float64;
   if constexpr (std::same_as<T, std::int32_t>) return DType::int32;
-  if constexpr (std::same_as<T, std::int64_t>) return DType::int64;
+  if constexpr (std::signed_integral<T>) return DType::int64;  // long and long long may both have 64 bits
   if constexpr (std::same_as<T, std::uint8_t>) return DType::uint8;
   return std::same_as<T, float16> || is_std_float16<T> ? DType::float16 : DType::bfloat16;
 }
