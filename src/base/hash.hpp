@@ -29,6 +29,14 @@ class Fnv1a {
   std::uint64_t value_ = 0xcbf29ce484222325ULL;
 };
 
+/// Returns the hash of a sequence from the hash of what precedes its last value. For one of the two, different values
+/// of the other give different results. Every operation computes this, so it is one multiplication.
+inline std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
+  constexpr std::uint64_t factor = 0x9e3779b97f4a7c15ULL;  // 2⁶⁴ / golden ratio, odd
+  const std::uint64_t product = (hash ^ value) * factor;
+  return product ^ product >> 32U;
+}
+
 /// Returns a fingerprint of many bytes, about as fast as memory delivers them. It is no defense against malice. Every
 /// change within eight consecutive bytes changes it; any other change does so with a probability of 1 − 2⁻⁶⁴.
 inline std::uint64_t hash_of(std::span<const std::byte> bytes) {

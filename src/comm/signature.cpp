@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/split_mix.hpp"
+#include "base/hash.hpp"
 
 namespace lockstep {
 namespace {
@@ -15,17 +15,13 @@ namespace {
 constexpr unsigned root_shift = 12;
 constexpr std::uint64_t root_mask = 0xfff;
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  return split_mix::mix((hash ^ value) + split_mix::golden_ratio);
-}
-
 /// Returns whether all ranks pass the same per-rank counts. In an all_to_all_v each rank passes its own.
 bool has_common_parts(CollectiveKind kind) { return has_part_counts(kind) && kind != CollectiveKind::all_to_all_v; }
 
 std::uint64_t hash_of_parts(const Collective& c) {
   std::uint64_t hash = 0;
   if (has_common_parts(c.kind))
-    for (const Count part : c.parts) hash = mix(hash, static_cast<std::uint64_t>(part.value));
+    for (const Count part : c.parts) hash = combine(hash, static_cast<std::uint64_t>(part.value));
   return hash;
 }
 
@@ -96,17 +92,17 @@ std::string who_calls_what(const Party& party) {
 Signature signature_of(const Collective& collective) {
   Signature result{.call = pack(collective)};
   const Rank root = is_message(collective.kind) ? Rank{0} : collective.root;
-  result.hash = mix(mix(0, result.call), static_cast<std::uint64_t>(root.value));
+  result.hash = combine(combine(0, result.call), static_cast<std::uint64_t>(root.value));
   if (collective.leaves.total > 0) {
-    result.hash = mix(result.hash, static_cast<std::uint64_t>(collective.leaves.total));
-    result.hash = mix(result.hash, static_cast<std::uint64_t>(collective.leaves.stride.value));
+    result.hash = combine(result.hash, static_cast<std::uint64_t>(collective.leaves.total));
+    result.hash = combine(result.hash, static_cast<std::uint64_t>(collective.leaves.stride.value));
   }
-  if (has_common_parts(collective.kind)) result.hash = mix(result.hash, hash_of_parts(collective));
+  if (has_common_parts(collective.kind)) result.hash = combine(result.hash, hash_of_parts(collective));
   for (std::string_view rest = collective.label; !rest.empty();) {
     std::uint64_t word = 0;
     const std::size_t length = std::min(rest.size(), sizeof word);
     std::memcpy(&word, rest.data(), length);
-    result.hash = mix(result.hash, word);
+    result.hash = combine(result.hash, word);
     rest.remove_prefix(length);
   }
   return result;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/collective.hpp"
 
@@ -27,8 +28,7 @@ Signature signature_of(const Collective& collective);
 /// @param before  the chained hash of the previous call; 0 for the first call
 /// @cost  two simple instructions and a multiplication
 inline Signature chained(const Signature& call, std::uint64_t before) {
-  const std::uint64_t product = (call.hash ^ before) * 0x9e3779b97f4a7c15ULL;
-  return {call.call, product ^ product >> 32U};
+  return {call.call, combine(call.hash, before)};
 }
 
 /// Returns the kind of a call; for a message between two ranks it is `send` on both sides.
