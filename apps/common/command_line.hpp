@@ -3,19 +3,22 @@
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "apps/common/run_app.hpp"
 
-/// A program's options are rows of a table. The command line and the configuration file are checked against it, and
-/// --help, the man page, the documentation and shell completion are generated from it (apps/common/help.hpp).
+/// A program's options are rows of a table. The command line and the configuration file are checked against it and
+/// stored by it, ranks are compared by it, and --help, the man page, the documentation and shell completion are
+/// generated from it (apps/common/help.hpp).
 namespace lockstep {
 
 /// A yes-or-no option; no value means yes.
@@ -46,6 +49,10 @@ struct Real {
 };
 using Domain = std::variant<Switch, Text, Word, Whole, Real>;
 
+/// The checked value of an option.
+using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
+class OptionValues;
+
 struct Option {
   std::string name;  ///< without dashes
   Domain domain;
@@ -54,7 +61,38 @@ struct Option {
   std::string default_text = {};  ///< description of a default that depends on something else
   bool of_each_rank = false;      ///< whether ranks may have different values
   std::string advice = {};        ///< ends the message about an invalid value
+  /// Writes the value to where the program reads it; not called if there is neither a value nor a default.
+  std::function<void(const OptionValue&)> store = {};
+  /// Returns what is wrong with the value beside the values of other options; empty if nothing is. Called after all
+  /// values have been stored.
+  std::function<std::string(const OptionValues&)> conflict = {};
 };
+
+/// Returns a `store` that assigns the value to `target`, which must outlive the row.
+template <typename Target>
+auto into(Target& target) {
+  return [&target](const OptionValue& value) {
+    if constexpr (std::is_same_v<Target, bool> || std::is_same_v<Target, double> ||
+                  std::is_same_v<Target, std::string>) {
+      target = std::get<Target>(value);
+    } else {
+      target = static_cast<Target>(std::get<std::int64_t>(value));
+    }
+  };
+}
+/// Returns a `store` that assigns to `target` what `convert` makes of the value.
+template <typename Target, typename Result, typename Value>
+auto into(Target& target, Result (*convert)(Value)) {
+  using Held = std::remove_cvref_t<Value>;
+  using Stored = std::conditional_t<std::is_same_v<Held, std::string_view>, std::string, Held>;
+  return [&target, convert](const OptionValue& value) { target = convert(std::get<Stored>(value)); };
+}
+
+/// Returns the domain of the words of a list.
+template <typename List>
+Word one_of(const List& words, bool several = false) {
+  return {std::vector<std::string_view>(std::begin(words), std::end(words)), several};
+}
 
 /// Options under one heading.
 struct OptionGroup {
@@ -79,9 +117,6 @@ struct Program {
   std::span<const ForeignOption> foreign = {};  ///< in any order
 };
 
-/// The checked value of an option.
-using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
-
 /// The values of a program's options: the given value of each, or its default.
 class OptionValues {
  public:
@@ -96,6 +131,8 @@ class OptionValues {
   [[nodiscard]] T get(std::string_view name) const;
   /// Sets the default of an option whose row only describes it, because it depends on other options.
   void default_to(const std::string& name, OptionValue value) { defaults_.insert_or_assign(name, std::move(value)); }
+  /// Stores all values by their rows. @throws UsageError with a line for each conflict
+  void store() const;
   /// Returns every option that must be the same on all ranks, as "--lr" and its value with all digits, options without
   /// a value included. A text that is long or not printable is shown by its beginning and a hash.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> of_all_ranks() const;

@@ -171,6 +171,23 @@ template std::int64_t OptionValues::get<std::int64_t>(std::string_view) const;
 template double OptionValues::get<double>(std::string_view) const;
 template std::string OptionValues::get<std::string>(std::string_view) const;
 
+void OptionValues::store() const {
+  const auto for_each_row = [this](const auto& call) {
+    for (const OptionGroup& group : program_->groups)
+      for (const Option& option : group.options) call(option);
+  };
+  for_each_row([this](const Option& option) {
+    const std::optional<OptionValue> value = option.store ? find(option.name) : std::nullopt;
+    if (value) option.store(*value);
+  });
+  std::string conflicts;
+  for_each_row([&](const Option& option) {
+    const std::string conflict = option.conflict ? option.conflict(*this) : "";
+    if (!conflict.empty()) conflicts += (conflicts.empty() ? "" : "\n  ") + conflict;
+  });
+  if (!conflicts.empty()) throw UsageError(conflicts);
+}
+
 void OptionValues::add(const OptionValues& others) { given_.insert(others.given_.begin(), others.given_.end()); }
 
 std::vector<std::pair<std::string, std::string>> OptionValues::of_all_ranks() const {

@@ -4,13 +4,24 @@
 #include <string>
 
 #include "apps/common/command_line.hpp"
-#include "lockstep/train.hpp"
+#include "apps/train/options.hpp"
 
+/// The options of `train`, one row each: everything that an option is, and where its value goes.
 namespace lockstep::train {
 
-/// Returns the options of `train`, one row each.
+OptionGroup data_options(Options& o, const Registry& registry);
+OptionGroup training_options(Options& o);
+OptionGroup computation_options(Options& o);
+OptionGroup communication_options(Options& o);
+OptionGroup report_options(Options& o);
+
+/// Returns what is wrong with an option that divides a batch into more parts than it has samples; empty if nothing is.
+std::string too_many_parts(const std::string& option, int parts, const Options& o);
+
+/// Returns all options.
 /// @param name      the program's name, for its texts
 /// @param registry  the models and data sets for --model and --dataset; outlives the result
-Program describe_train(const std::string& name, const Registry& registry);
+/// @param options   receives the values (`OptionValues::store`); outlives the result
+Program describe_train(const std::string& name, const Registry& registry, Options& options);
 
 }  // namespace lockstep::train

@@ -327,7 +327,8 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "Exit codes: 0 "), 1) << result.output;
   const Registry registry;
-  const Program program = describe_train("train", registry);
+  Options options;
+  const Program program = describe_train("train", registry, options);
   for (const OptionGroup& group : program.groups) {
     for (const Option& option : group.options) {
       EXPECT_EQ(occurrences(result.output, "\n  --" + option.name + ' ') +
@@ -340,7 +341,8 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
 
 TEST(Foreign, OptionsAreEachThereOnceAndTheirAnswersNameOptionsThatThereAre) {
   const Registry registry;
-  const Program program = describe_train("train", registry);
+  Options options;
+  const Program program = describe_train("train", registry, options);
   std::set<std::string_view> spellings;
   for (const ForeignOption& foreign : program.foreign) {
     EXPECT_TRUE(spellings.insert(foreign.spelling).second) << foreign.spelling << " is there twice";

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of the data, the model, the training and its computation.
+#include "apps/train/option_rows.hpp"
+
+#include <array>
+#include <limits>
+
+#include "apps/train/precision.hpp"
+#include "lockstep/nn/model.hpp"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::array<std::string_view, 2> devices = {"cpu", "cuda"};
+constexpr std::array<std::string_view, 2> op_libraries = {"onednn", "reference"};
+constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
+
+InitialValues initial_of(const std::string& word) {
+  return word == "compare" ? InitialValues::compare : InitialValues::broadcast;
+}
+
+std::string conflict_of_data_dir(const OptionValues& given, const Options& o, data::Directory directory) {
+  if (given.has("data-dir") && directory == data::Directory::none) {
+    return "--data-dir has no meaning with --dataset " + o.dataset +
+           ", which the program draws by itself; did you mean --dataset mnist or cifar10?";
+  }
+  if (!given.has("data-dir") && directory == data::Directory::required)
+    return "--dataset " + o.dataset + " needs --data-dir, the folder with its files";
+  return "";
+}
+
+std::string conflict_of_device(const Options& o) {
+  if (o.device == "cpu") return "";
+  return "--device cuda: the trainer's own operators for GPUs come later. What can be had on GPUs today: ProcessGroup "
+         "and DataParallel with Device::cuda, for a program with layers of its own, and comm-bench --device cuda";
+}
+
+std::string conflict_of_kernels(const Options& o) {
+  if (o.kernels.empty() || !(o.exact || o.ops == "reference")) return "";
+  return std::string("--kernels has no meaning with --") + (o.exact ? "exact" : "ops reference") +
+         ", which leaves one way to compute each operator: leave one of the two out";
+}
+
+}  // namespace
+
+std::string too_many_parts(const std::string& option, int parts, const Options& o) {
+  if (parts <= o.trainer.batch.value) return "";
+  return option + ' ' + std::to_string(parts) + " cuts a --batch of " + std::to_string(o.trainer.batch.value) +
+         " into parts without samples; take at most that many, or a larger --batch";
+}
+
+OptionGroup data_options(Options& o, const Registry& registry) {
+  return {"Data and model",
+          {{.name = "dataset",
+            .domain = one_of(registry.datasets.names()),
+            .help = "training data set; the synthetic ones are drawn and need no files",
+            .otherwise = registry.dataset,
+            .store = into(o.dataset)},
+           {.name = "data-dir",
+            .domain = Text{"DIR"},
+            .help = "folder with the files of the data set: for mnist the four IDX files, which may end in .gz, for "
+                    "cifar10 the six files of the binary version, which mpi-scripts/cifar10.py also makes of images",
+            .of_each_rank = true,
+            .store = into(o.data_dir),
+            .conflict =
+                [&o, &registry](const OptionValues& given) {
+                  return conflict_of_data_dir(given, o, registry.datasets.directory(o.dataset));
+                }},
+           {.name = "model",
+            .domain = one_of(registry.models.names()),
+            .help = "network to train",
+            .otherwise = registry.model,
+            .store = into(o.model)},
+           {.name = "initial",
+            .domain = one_of(initial_values),
+            .help = "how all ranks get the same initial weights: broadcast rank 0's, or compare everybody's",
+            .otherwise = "broadcast",
+            .store = into(o.trainer.initial, initial_of)},
+           {.name = "freeze",
+            .domain = Text{"NAME,..."},
+            .help = "parameters not to train: full names, or prefixes up to a dot, such as layer1",
+            .store = into(o.trainer.sgd.frozen, words_of)},
+           {.name = "seed",
+            .domain = Whole{0, std::numeric_limits<std::int64_t>::max()},
+            .help = "seed of the initial weights, of the order of samples and of drawn data",
+            .otherwise = "1",
+            .store = into(o.trainer.seed)}}};
+}
+
+OptionGroup training_options(Options& o) {
+  return {
+      "Training",
+      {{.name = "epochs",
+        .domain = Whole{1, 1'000'000'000},
+        .help = "passes over the training set",
+        .default_text = "by model",
+        .store = into(o.trainer.epochs)},
+       {.name = "steps",
+        .domain = Whole{0, 1'000'000'000'000, "all"},
+        .help = "stop after N steps; the learning-rate schedule then spans these N steps",
+        .otherwise = "all",
+        .store = into(o.trainer.steps)},
+       {.name = "batch",
+        .domain = Whole{1, 1'000'000'000},
+        .help = "global batch: samples of a step, over all ranks together",
+        .default_text = "by model",
+        .store = into(o.trainer.batch.value)},
+       {.name = "lr",
+        .domain = Real{.min = 0, .max = 1e38, .above_min = true},
+        .help = "peak learning rate; it then decays as the header of the run says",
+        .default_text = "by model",
+        .store = into(o.trainer.schedule.peak)},
+       {.name = "warmup",
+        .domain = Real{.min = 0, .max = 1e9},
+        .help = "epochs, or a fraction of one, in which the learning rate grows linearly to its peak",
+        .default_text = "by model",
+        .store = into(o.warmup_epochs)},
+       {.name = "momentum",
+        .domain = Real{.min = 0, .max = 1, .below_max = true},
+        .help = "momentum of SGD",
+        .default_text = "by model",
+        .store = into(o.trainer.sgd.momentum)},
+       {.name = "nesterov",
+        .domain = Switch{},
+        .help = "use Nesterov momentum",
+        .default_text = "by model",
+        .store = into(o.trainer.sgd.nesterov),
+        .conflict =
+            [&o](const OptionValues&) {
+              return o.trainer.sgd.nesterov && o.trainer.sgd.momentum == 0 ? "--nesterov needs a momentum above 0" : "";
+            }},
+       {.name = "weight-decay",
+        .domain = Real{.min = 0, .max = 1e38},
+        .help = "L2 weight decay",
+        .default_text = "by model",
+        .store = into(o.trainer.sgd.weight_decay)},
+       {.name = "decay-vectors",
+        .domain = Switch{},
+        .help = "apply weight decay to biases and to scales and shifts of normalization, too",
+        .otherwise = "yes",
+        .store = into(o.trainer.sgd.decay_vectors)},
+       {.name = "clip-norm",
+        .domain = Real{0, 1e30, "off"},
+        .help = "clip gradients to this global L2 norm",
+        .otherwise = "off",
+        .store = into(o.trainer.clip_norm)},
+       {.name = "ema",
+        .domain = Real{.min = 0, .max = 1, .zero = "off", .below_max = true},
+        .help = "keep an exponential moving average of the weights with decay X, and evaluate with it; it spans about "
+                "1/(1-X) steps: 0.99 for runs of hundreds of steps, 0.999 for thousands",
+        .otherwise = "off",
+        .store = into(o.trainer.ema)},
+       {.name = "accumulate",
+        .domain = Whole{1, 65536},
+        .help = "micro-batches per step on each rank, with one update: saves memory",
+        .otherwise = "1",
+        .store = into(o.trainer.accumulate),
+        .conflict = [&o](const OptionValues&) { return too_many_parts("--accumulate", o.trainer.accumulate, o); }},
+       {.name = "sync-bn",
+        .domain = Switch{},
+        .help =
+            "synchronize batch normalization: mean and variance over the global batch instead of each rank's samples",
+        .otherwise = "no",
+        .store = into(o.trainer.sync_batch_norm)}}};
+}
+
+OptionGroup computation_options(Options& o) {
+  return {"Computation",
+          {{.name = "device",
+            .domain = one_of(devices),
+            .help = "device to train on; cuda is not available yet",
+            .otherwise = "cpu",
+            .advice = "train computes on CPUs only so far, and takes no device numbers: leave it out, and start "
+                      "ranks by mpirun -np N",
+            .store = into(o.device),
+            .conflict = [&o](const OptionValues&) { return conflict_of_device(o); }},
+           {.name = "ops",
+            .domain = one_of(op_libraries),
+            .help = "compute library of the layers",
+            .default_text = "onednn; reference with --precision float64",
+            .store = into(o.ops),
+            .conflict =
+                [&o](const OptionValues&) {
+                  return o.ops == "onednn" && o.precision.reals == DType::float64
+                             ? "--ops onednn does not compute in float64: leave it out, or choose --precision float32"
+                             : "";
+                }},
+           {.name = "precision",
+            .domain = one_of(precision_names()),
+            .help = "data type of activations and products; with bf16 and mixed-fp16, weights, gradients of weights "
+                    "and optimizer state stay float32",
+            .otherwise = "float32",
+            .store = into(o.precision, precision_of)},
+           {.name = "loss-scale",
+            .domain = Real{0, 1e30, "off"},
+            .help = "multiply the loss by X, and divide gradients by it in the update; steps with non-finite gradients "
+                    "are skipped and halve X, 2000 steps without one double it",
+            .default_text = "off, and such a step ends the run; 65536 with --precision mixed-fp16",
+            .store = into(o.trainer.loss_scale.initial)},
+           {.name = "exact",
+            .domain = Switch{},
+            .help = "compute convolutions directly, without Winograd transforms, which are faster and round more",
+            .otherwise = "no",
+            .store = into(o.exact)},
+           {.name = "kernels",
+            .domain = Text{"FILE"},
+            .help = "compute each convolution by the kernel that FILE lists as the fastest; what FILE lacks is "
+                    "measured first, for at most 10 s, and added",
+            .default_text = "a fixed rule",
+            .store = into(o.kernels),
+            .conflict = [&o](const OptionValues&) { return conflict_of_kernels(o); }},
+           {.name = "without-pass",
+            .domain = one_of(nn::Passes::names(), true),
+            .help = "disable optimization passes of the step",
+            .store =
+                [&o](const OptionValue& value) {
+                  for (const std::string& pass : words_of(std::get<std::string>(value)))
+                    o.trainer.passes.leave_out(pass);
+                }},
+           {.name = "threads",
+            .domain = Whole{0, 1024, "auto"},
+            .help = "compute threads of each rank; auto takes the rank's share of the processors",
+            .otherwise = "auto",
+            .of_each_rank = true,
+            .store = into(o.threads)},
+           {.name = "workers",
+            .domain = Whole{0, 256},
+            .help = "threads of each rank that prepare batches; with 0 the compute threads do so between steps",
+            .otherwise = "1",
+            .of_each_rank = true,
+            .store = into(o.trainer.workers)}}};
+}
+
+}  // namespace lockstep::train
