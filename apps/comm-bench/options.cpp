@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <string_view>
+#include <type_traits>
 
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/prediction_options.hpp"
@@ -32,107 +32,152 @@ Word names_of(const std::array<Enum, size>& values) {
   for (const Enum value : values) names.words.push_back(name(value));
   return names;
 }
-template <typename List>
-Word one_of(const List& words) {
-  return {std::vector<std::string_view>(std::begin(words), std::end(words))};
+/// @pre the word is the name of one of the values, which the option's row ensures
+template <const auto& values>
+auto value_named(const std::string& word) -> typename std::remove_cvref_t<decltype(values)>::value_type {
+  return *std::find_if(values.begin(), values.end(), [&](auto value) { return name(value) == word; });
+}
+Buffers buffers_of(const std::string& word) { return word == buffer_names[1] ? Buffers::user : Buffers::allocate; }
+Protocol protocol_of(const std::string& word) {
+  return word == protocol_names[1] ? Protocol::barrier : Protocol::common_clock;
 }
 
 constexpr std::int64_t most = 1'000'000'000;
 
-OptionGroup measuring_options() {
-  return {
-      "What is measured",
-      {{.name = "op", .domain = names_of(operations), .help = "collective operation", .otherwise = "all_reduce"},
-       {.name = "device",
-        .domain = names_of(devices),
-        .help = "where buffers are; with cuda NCCL's algorithms run",
-        .otherwise = "cpu"},
-       {.name = "min",
-        .domain = Text{"SIZE"},
-        .help = "smallest buffer in bytes; K, M and G are powers of 1024",
-        .otherwise = "4"},
-       {.name = "max", .domain = Text{"SIZE"}, .help = "largest buffer", .otherwise = "64M"},
-       {.name = "factor", .domain = Whole{2, most}, .help = "ratio of each size to the one before", .otherwise = "4"},
-       {.name = "algorithm",
-        .domain = Text{"NAME,..."},
-        .help = "algorithms, with commas between",
-        .default_text = "all of the operation's"},
-       {.name = "dtype", .domain = names_of(dtypes), .help = "data type of the elements", .otherwise = "float32"},
-       {.name = "buffers",
-        .domain = one_of(buffer_names),
-        .help = "memory of the buffers: the communicator's own, or ordinary memory",
-        .otherwise = "allocate"},
-       {.name = "prepared",
-        .domain = Switch{},
-        .help = "start a prepared operation each time; not for the algorithm mpi",
-        .otherwise = "no"}}};
+OptionGroup measuring_options(Options& o) {
+  return {"What is measured",
+          {{.name = "op",
+            .domain = names_of(operations),
+            .help = "collective operation",
+            .otherwise = "all_reduce",
+            .store = into(o.op, value_named<operations>)},
+           {.name = "device",
+            .domain = names_of(devices),
+            .help = "where buffers are; with cuda NCCL's algorithms run",
+            .otherwise = "cpu",
+            .store = into(o.device, value_named<devices>)},
+           {.name = "min",
+            .domain = Text{"SIZE"},
+            .help = "smallest buffer in bytes; K, M and G are powers of 1024",
+            .otherwise = "4",
+            .store = into(o.sizes.min, parse_size)},
+           {.name = "max",
+            .domain = Text{"SIZE"},
+            .help = "largest buffer",
+            .otherwise = "64M",
+            .store = into(o.sizes.max, parse_size)},
+           {.name = "factor",
+            .domain = Whole{2, most},
+            .help = "ratio of each size to the one before",
+            .otherwise = "4",
+            .store = into(o.sizes.factor)},
+           {.name = "algorithm",
+            .domain = Text{"NAME,..."},
+            .help = "algorithms, with commas between",
+            .default_text = "all of the operation's"},
+           {.name = "dtype",
+            .domain = names_of(dtypes),
+            .help = "data type of the elements",
+            .otherwise = "float32",
+            .store = into(o.dtype, value_named<dtypes>)},
+           {.name = "buffers",
+            .domain = one_of(buffer_names),
+            .help = "memory of the buffers: the communicator's own, or ordinary memory",
+            .otherwise = "allocate",
+            .store = into(o.buffers, buffers_of)},
+           {.name = "prepared",
+            .domain = Switch{},
+            .help = "start a prepared operation each time; not for the algorithm mpi",
+            .otherwise = "no",
+            .store = into(o.prepared)}}};
 }
 
-OptionGroup effort_options() {
+OptionGroup effort_options(Options& o) {
   return {"How it is measured",
           {{.name = "repetitions",
             .domain = Whole{0, most, "auto"},
             .help = "repetitions for each size and algorithm; auto: as many as fit into --seconds, from 5 to 1000",
-            .otherwise = "auto"},
+            .otherwise = "auto",
+            .store = into(o.repetitions)},
            {.name = "seconds",
             .domain = Real{.min = 0, .max = 1e6, .above_min = true},
             .help = "time to spend on each size and algorithm",
-            .otherwise = "0.5"},
-           {.name = "warmup", .domain = Whole{1, most}, .help = "rounds before those that count", .otherwise = "2"},
+            .otherwise = "0.5",
+            .store = into(o.seconds)},
+           {.name = "warmup",
+            .domain = Whole{1, most},
+            .help = "rounds before those that count",
+            .otherwise = "2",
+            .store = into(o.warmup)},
            {.name = "protocol",
             .domain = one_of(protocol_names),
             .help = "when the time of a repetition begins",
-            .otherwise = "common-clock"},
+            .otherwise = "common-clock",
+            .store = into(o.protocol, protocol_of)},
            {.name = "timeout",
             .domain = Real{.min = 0.001, .max = 1e7},
             .help = "seconds without progress that end the run",
             .otherwise = "300",
-            .of_each_rank = true},
-           {.name = "json", .domain = Text{"FILE"}, .help = "write the results to FILE", .of_each_rank = true}}};
+            .of_each_rank = true,
+            .store = into(o.timeout_seconds)},
+           {.name = "json",
+            .domain = Text{"FILE"},
+            .help = "write the results to FILE",
+            .of_each_rank = true,
+            .store = into(o.json)}}};
 }
 
-OptionGroup algorithm_options() {
+OptionGroup algorithm_options(Options& o) {
   return {"Settings of the algorithms",
           {{.name = "segment",
             .domain = Text{"SIZE"},
             .help = "longest message of lockstep's own algorithms",
-            .otherwise = "63K"},
+            .otherwise = "63K",
+            .store = into(o.segment, parse_size)},
            {.name = "in-flight",
             .domain = Whole{1, most},
             .help = "blocks in flight at a time in lockstep's own algorithms",
-            .otherwise = "4"},
+            .otherwise = "4",
+            .store = into(o.in_flight)},
            {.name = "radix",
             .domain = Whole{2, most},
             .help = "most ranks that exchange in one round of halving- and recursive-doubling",
-            .otherwise = "2"},
+            .otherwise = "2",
+            .store = into(o.radix)},
            {.name = "wait",
             .domain = one_of(wait_names()),
             .help = "what own algorithms do while they wait",
             .otherwise = "auto",
-            .of_each_rank = true},
+            .of_each_rank = true,
+            .store = into(o.waiting)},
            {.name = "check",
             .domain = Switch{},
             .help = "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",
-            .otherwise = "no"}}};
+            .otherwise = "no",
+            .store = into(o.check)}}};
 }
 
-OptionGroup tuning_options() {
+OptionGroup tuning_options(Options& o) {
   return {"Selection",
           {{.name = "tuning",
             .domain = Text{"FILE"},
             .help = "selection table for the algorithm auto",
             .default_text = "a cost model",
-            .of_each_rank = true},
+            .of_each_rank = true,
+            .store = into(o.tuning)},
            {.name = "tune",
             .domain = Text{"FILE"},
-            .help = "find what is fastest, and add it to the selection table in FILE"},
+            .help = "find what is fastest, and add it to the selection table in FILE",
+            .store = into(o.tune)},
            {.name = "explain",
             .domain = Switch{},
             .help = "print what is chosen for each size, and why; measure nothing",
-            .otherwise = "no"}}};
+            .otherwise = "no",
+            .store = into(o.explain)}}};
 }
 
-Program describe() {
+/// @param o  receives the values; outlives the result
+Program describe(Options& o) {
   return {
       .name = "comm-bench",
       .synopsis = "[mpirun -np RANKS] comm-bench [options]",
@@ -140,7 +185,7 @@ Program describe() {
           "Times collectives: lockstep's own algorithms beside the MPI library's blocking call (mpi) and its "
           "nonblocking one (mpi-native). auto is the own algorithm that is thought best for a size. With --device "
           "cuda it times NCCL on device memory: auto is NCCL's own choice, which a process can have or ring or tree.",
-      .groups = {measuring_options(), effort_options(), algorithm_options(), tuning_options(), prediction_options(),
+      .groups = {measuring_options(o), effort_options(o), algorithm_options(o), tuning_options(o), prediction_options(),
                  general_options()},
       .notes =
           "Every rank rewrites its whole buffer before each operation and checks the whole result after it. "
@@ -174,12 +219,6 @@ std::vector<std::string> parse_algorithms(const OptionValues& flags, CollectiveK
   return names;
 }
 
-/// @pre the word is the name of one of the values, which the option's row ensures
-template <typename Enum, std::size_t size>
-Enum enum_of(const std::string& word, const std::array<Enum, size>& values) {
-  return *std::find_if(values.begin(), values.end(), [&](Enum value) { return name(value) == word; });
-}
-
 void require(bool holds, const std::string& otherwise) {
   if (!holds) throw UsageError(otherwise);
 }
@@ -207,35 +246,15 @@ void check(const Options& o) {
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
-  const Program program = describe();
-  const OptionValues flags = read_command_line(argc, argv, program);
-  const auto text = [&](const char* option) { return flags.get<std::string>(option); };
   Options options;
+  const Program program = describe(options);
+  const OptionValues flags = read_command_line(argc, argv, program);
   options.to_print = requested_text(flags, program);
   if (!options.to_print.empty()) return options;
-  options.op = enum_of(text("op"), operations);
-  options.device = enum_of(text("device"), devices);
+  flags.store();
   if (options.device == Device::cuda) refuse_what_is_of_the_cpu(flags);
   options.algorithms = parse_algorithms(flags, options.op, options.device);
   options.algorithms_given = flags.has("algorithm");
-  options.sizes = {parse_size(text("min")), parse_size(text("max")), flags.get<int>("factor")};
-  options.dtype = enum_of(text("dtype"), dtypes);
-  options.repetitions = flags.get<int>("repetitions");
-  options.seconds = flags.get<double>("seconds");
-  options.warmup = flags.get<int>("warmup");
-  options.protocol = text("protocol") == protocol_names[1] ? Protocol::barrier : Protocol::common_clock;
-  options.prepared = flags.get<bool>("prepared");
-  options.buffers = text("buffers") == "user" ? Buffers::user : Buffers::allocate;
-  options.segment = parse_size(text("segment"));
-  options.in_flight = flags.get<int>("in-flight");
-  options.radix = flags.get<int>("radix");
-  options.waiting = text("wait");
-  options.timeout_seconds = flags.get<double>("timeout");
-  options.json = text("json");
-  options.tuning = text("tuning");
-  options.tune = text("tune");
-  options.check = flags.get<bool>("check");
-  options.explain = flags.get<bool>("explain");
   options.settings = settings_to_compare(flags);
   check(options);
   const collectives::Choice untuned{.segment = options.segment, .blocks_in_flight = options.in_flight};
