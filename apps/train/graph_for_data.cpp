@@ -42,9 +42,8 @@ std::string alternatives(const std::vector<std::string_view>& words) {
   return text;
 }
 
-}  // namespace
-
-nn::Graph graph_for_data(const Options& options, const nn::Models& models, const nn::DataSpec& data) {
+/// @throws UsageError
+nn::Graph model_for_data(const Options& options, const nn::Models& models, const nn::DataSpec& data) {
   try {
     return made(options.model, models, data);
   } catch (const Error& error) {
@@ -55,6 +54,20 @@ nn::Graph graph_for_data(const Options& options, const nn::Models& models, const
         (others.empty() ? ", and no other model of this program can" : "; use --model " + alternatives(others)) + " (" +
         error.message() + ")");
   }
+}
+
+}  // namespace
+
+nn::Graph graph_for_data(const Options& options, const nn::Models& models, const nn::DataSpec& data) {
+  nn::Graph graph = model_for_data(options, models, data);
+  for (const GraphEdit& edit : options.graph_edits) {
+    try {
+      graph = edit.apply(graph);
+    } catch (const Error& error) {
+      throw UsageError(edit.option + ": " + error.message());
+    }
+  }
+  return graph;
 }
 
 }  // namespace lockstep::train

@@ -2,17 +2,26 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "apps/train/precision.hpp"
 #include "lockstep/backends/method.hpp"
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/nn/graph.hpp"
 #include "lockstep/train.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::train {
+
+/// What an option changes in the model.
+struct GraphEdit {
+  std::string option;  ///< with its value, for messages
+  /// @throws Error that says why the model cannot be changed so
+  std::function<nn::Graph(const nn::Graph&)> apply;
+};
 
 /// The command line and the configuration file, checked as far as possible without data or other ranks.
 struct Options {
@@ -20,9 +29,10 @@ struct Options {
   std::string dataset;
   std::string data_dir;
   std::string model;
-  backends::Method method;  ///< --algorithm
-  std::string compress;     ///< one of backends::compression_names()
-  std::string tuning;       ///< the selection table for "auto"; empty: the cost model
+  std::vector<GraphEdit> graph_edits;  ///< in the order in which they are applied
+  backends::Method method;             ///< --algorithm
+  std::string compress;                ///< one of backends::compression_names()
+  std::string tuning;                  ///< the selection table for "auto"; empty: the cost model
   bool explain = false;
   bool explain_step = false;
   std::string device;

@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/nn/graph.hpp"
 
 namespace lockstep::nn {
@@ -55,6 +56,21 @@ Graph synchronize_batch_norms(const Graph& graph) {
     if (auto* norm = std::get_if<BatchNorm>(&node.op)) norm->synchronized = true;
   }
   return synchronized;
+}
+
+Graph smooth_labels(const Graph& graph, double fraction) {
+  Graph smoothed = graph;
+  bool has_classes = false;
+  for (Node& node : smoothed.nodes_) {
+    if (auto* loss = std::get_if<CrossEntropy>(&node.op)) loss->label_smoothing = fraction;
+    if (auto* loss = std::get_if<SoftCrossEntropy>(&node.op)) loss->label_smoothing = fraction;
+    has_classes |= std::holds_alternative<CrossEntropy>(node.op) || std::holds_alternative<SoftCrossEntropy>(node.op);
+  }
+  if (!has_classes) {
+    throw Error(ErrorCode::invalid_argument,
+                "the model '" + graph.name() + "' has no cross-entropy, whose labels could be smoothed");
+  }
+  return smoothed;
 }
 
 /// Removes nodes from a graph whose work other nodes take over.

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <variant>
 
 #include "lockstep/base/error.hpp"
 
@@ -33,6 +34,16 @@ int add_labels(Graph& graph) { return graph.input({"labels", {1, 1, 1}, Content:
 void add_loss(Graph& graph) {
   const int logits = graph.last();
   graph.loss("loss", CrossEntropy{}, {logits, add_labels(graph)});
+}
+
+TEST(Graph, SmoothsTheLabelsOfEveryCrossEntropy) {
+  Graph graph = graph_of(3, 1, 1);
+  add_loss(graph);
+  const Graph smoothed = smooth_labels(graph, 0.25);
+  EXPECT_EQ(std::get<CrossEntropy>(smoothed.nodes().back().op).label_smoothing, 0.25);
+  EXPECT_EQ(std::get<CrossEntropy>(graph.nodes().back().op).label_smoothing, 0);
+  EXPECT_NE(refusal_of([] { (void)smooth_labels(graph_of(1, 1, 1), 0.1); }).find("'n' has no cross-entropy"),
+            std::string::npos);
 }
 
 TEST(Graph, InfersShapes) {

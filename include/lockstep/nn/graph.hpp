@@ -133,6 +133,7 @@ class Graph {
   friend class Absorption;
   friend Graph pool_before_relu(const Graph& graph);
   friend Graph synchronize_batch_norms(const Graph& graph);
+  friend Graph smooth_labels(const Graph& graph, double fraction);
   int append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared);
   ops::Signature signature_of(const std::string& name, const ops::Operator& op, const std::vector<int>& inputs) const;
   int append_value(Value value, int input);
@@ -160,5 +161,8 @@ Graph pool_before_relu(const Graph& graph);
 Graph fuse_activations(const Graph& graph);
 /// Makes every batch norm use the statistics of the global batch (SyncBN).
 Graph synchronize_batch_norms(const Graph& graph);
+/// Sets the label smoothing of every cross-entropy to `fraction`, from 0 to 1.
+/// @throws Error{invalid_argument} if the model has none
+Graph smooth_labels(const Graph& graph, double fraction);
 
 }  // namespace lockstep::nn
