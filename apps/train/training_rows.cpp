@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of the data, the model, the training and its computation.
-#include "apps/train/option_rows.hpp"
-
 #include <array>
 #include <limits>
 
+#include "apps/train/option_rows.hpp"
 #include "apps/train/precision.hpp"
 #include "lockstep/nn/model.hpp"
 
@@ -150,6 +149,18 @@ OptionGroup training_options(Options& o) {
                 "1/(1-X) steps: 0.99 for runs of hundreds of steps, 0.999 for thousands",
         .otherwise = "off",
         .store = into(o.trainer.ema)},
+       {.name = "label-smoothing",
+        .domain = Real{0, 1, "off"},
+        .help = "spread this fraction of each label evenly over all classes; the losses that are printed include it",
+        .otherwise = "off",
+        .store =
+            [&o](const OptionValue& value) {
+              const double fraction = std::get<double>(value);
+              if (fraction == 0) return;
+              o.graph_edits.push_back({"--label-smoothing " + text_of(fraction), [fraction](const nn::Graph& graph) {
+                                         return nn::smooth_labels(graph, fraction);
+                                       }});
+            }},
        {.name = "accumulate",
         .domain = Whole{1, 65536},
         .help = "micro-batches per step on each rank, with one update: saves memory",

@@ -50,6 +50,20 @@ TEST(Run, LeNetLearnsDrawnDigitsAtAnyNumberOfRanks) {
   EXPECT_LT(accuracy(2, " --lr 1e-12"), 0.25) << "what has not learned passes too";
 }
 
+/// Against labels that are spread over all ten classes, no prediction has a loss below the logarithm of ten.
+TEST(Run, LabelSmoothingSpreadsLabelsOverAllClasses) {
+  const SmallDigits digits;
+  const auto loss = [&](const std::string& smoothing) {
+    return last_epoch(digits, 2, "--steps 30" + smoothing).at("train_loss").get<double>();
+  };
+  const double sharp = loss("");
+  EXPECT_LT(sharp, 2.2);
+  EXPECT_EQ(loss(" --label-smoothing off"), sharp);
+  EXPECT_GE(loss(" --label-smoothing 1"), 2.3025);
+  expect_refused(run_train(2, "--dataset synthetic-words --model crnn --label-smoothing 0.1"), 2,
+                 {"--label-smoothing 0.1: the model 'crnn' has no cross-entropy"});
+}
+
 TEST(Run, ResNet20TakesDrawnColorImages) {
   const SmallDigits digits;
   const auto epoch = last_epoch(digits, 2, "--model resnet20 --dataset synthetic-cifar --steps 3 --batch 16");
