@@ -595,7 +595,6 @@ constexpr ForeignOption rows[] = {
     {"run-dir", {}, dirs_answer},
     {"log-folder", {}, dirs_answer},
     {"run-path", {}, dirs_answer},
-    {"label-smoothing", {}, loss_answer},
     {"dropout", {}, loss_answer},
     {"cutoff", {}, loss_answer},
     {"cls", {}, loss_answer},
