@@ -17,8 +17,8 @@
 namespace lockstep::train {
 namespace {
 
-ops::ChoicesByConditions parsed(const std::optional<std::string>& text, const std::string& path) {
-  return text ? ops::parse_choices_file(*text, path) : ops::ChoicesByConditions();
+ops::KernelChoicesByConditions parsed(const std::optional<std::string>& text, const std::string& path) {
+  return text ? ops::parse_choices_file(*text, path) : ops::KernelChoicesByConditions();
 }
 
 /// Returns the conditions under which measured times are comparable.
@@ -48,7 +48,7 @@ nn::Chosen read_and_measure(const Options& options, const nn::Graph& graph, ops:
   nn::Chosen chosen = nn::choose_algorithms(graph, ops, choose, parsed(file.read(), options.kernels)[conditions]);
   if (chosen.measured > 0) {
     file.update([&](const std::optional<std::string>& present) {  // keeps what another job has added meanwhile
-      ops::ChoicesByConditions all = parsed(present, options.kernels);
+      ops::KernelChoicesByConditions all = parsed(present, options.kernels);
       all[conditions].add(chosen.choices);
       return ops::format_choices_file(all);
     });
@@ -71,7 +71,7 @@ std::string use_kernel_choices(const World& world, const Options& options, const
                     Phase::Seconds(nn::ChooseOptions{}.seconds));
   agree_on_rank_zero(world.group(), [&] { chosen = read_and_measure(options, graph, ops, threads, world.size()); });
   const std::string text = broadcast_string(world.group(), chosen.choices.text(), {0});
-  agree(world.group(), [&] { ops.use(ops::Choices::parse(text, options.kernels)); });
+  agree(world.group(), [&] { ops.use(ops::KernelChoices::parse(text, options.kernels)); });
   return world.rank() == Rank{0} ? line_about(options.kernels, chosen) : std::string();
 }
 

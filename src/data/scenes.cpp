@@ -19,7 +19,7 @@ Point place_of(std::size_t pixel) {
   return {static_cast<double>(pixel % scene_side), static_cast<double>(row)};
 }
 
-struct Piece {
+struct SceneObject {
   std::int32_t label;
   Color color;
   Rotation rotation;
@@ -29,41 +29,41 @@ struct Piece {
 
 /// Returns a random radius. Small, medium and large ones are equally likely, so that each scale of a detector has as
 /// much to do.
-double piece_radius(Random& random) {
+double object_radius(Random& random) {
   constexpr std::array<std::array<double, 2>, 3> ranges{{{3.5, 5.5}, {6.5, 10}, {13, 18}}};
   const auto& range = ranges[random.below(ranges.size())];
   return random.uniform(range[0], range[1]);
 }
 
-Piece random_piece(std::int32_t label, const Color& background, Random& random) {
-  Piece piece{.label = label,
-              .color = color_unlike(background, random),
-              .rotation = rotation_from_half_tangent(random.uniform(-1, 1)),
-              .center = {},
-              .radius = piece_radius(random)};
-  const double margin = 0.8 * piece.radius;
-  piece.center = {random.uniform(margin, scene_side - margin), random.uniform(margin, scene_side - margin)};
-  return piece;
+SceneObject random_object(std::int32_t label, const Color& background, Random& random) {
+  SceneObject object{.label = label,
+                     .color = color_unlike(background, random),
+                     .rotation = rotation_from_half_tangent(random.uniform(-1, 1)),
+                     .center = {},
+                     .radius = object_radius(random)};
+  const double margin = 0.8 * object.radius;
+  object.center = {random.uniform(margin, scene_side - margin), random.uniform(margin, scene_side - margin)};
+  return object;
 }
 
 /// Returns the distance in pixels from a point inside to the edge; negative outside.
-double inside(const Piece& piece, Point at) {
-  const Point p = piece.rotation(at - piece.center);
-  switch (piece.label) {
-    case 0: return piece.radius - std::sqrt(dot(p, p));
-    case 1: return inside_triangle(p, 0.6 * piece.radius);
-    case 2: return inside_square(p, 0.8 * piece.radius);
-    default: return inside_cross(p, piece.radius);
+double inside(const SceneObject& object, Point at) {
+  const Point p = object.rotation(at - object.center);
+  switch (object.label) {
+    case 0: return object.radius - std::sqrt(dot(p, p));
+    case 1: return inside_triangle(p, 0.6 * object.radius);
+    case 2: return inside_square(p, 0.8 * object.radius);
+    default: return inside_cross(p, object.radius);
   }
 }
 
-void draw_piece(const Piece& piece, std::uint8_t number, std::span<double> elements, Scene& scene) {
+void draw_object(const SceneObject& object, std::uint8_t number, std::span<double> elements, Scene& scene) {
   for (std::size_t i = 0; i < scene_pixels; ++i) {
     const Point at = place_of(i) + Point{0.5, 0.5};
-    const double share = coverage(inside(piece, at));
+    const double share = coverage(inside(object, at));
     for (std::size_t channel = 0; channel < 3; ++channel) {
       double& element = elements[channel * scene_pixels + i];
-      element = share * piece.color[channel] + (1 - share) * element;
+      element = share * object.color[channel] + (1 - share) * element;
     }
     if (share >= 0.5) scene.shown[i] = number;
   }
@@ -82,7 +82,7 @@ Scene draw_scene(std::int32_t label, Random& random, std::span<double> elements)
     scene.labels.push_back(static_cast<std::int32_t>(random.below(scene_classes)));
   scene.labels.push_back(label);
   for (std::size_t i = 0; i < scene.labels.size(); ++i)
-    draw_piece(random_piece(scene.labels[i], background, random), static_cast<std::uint8_t>(i + 1), elements, scene);
+    draw_object(random_object(scene.labels[i], background, random), static_cast<std::uint8_t>(i + 1), elements, scene);
   add_noise(elements, random.uniform(3, 15), random);
   return scene;
 }

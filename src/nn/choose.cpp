@@ -19,8 +19,8 @@
 namespace lockstep::nn {
 namespace {
 
-using ops::Algorithm;
-using ops::Algorithms;
+using ops::ConvolutionAlgorithm;
+using ops::ConvolutionAlgorithms;
 
 constexpr double least_seconds = 5e-4;  // the shortest turn, so that the resolution of the clock suffices
 constexpr int most_calls = 100;         // the most calls in a turn
@@ -32,7 +32,7 @@ struct Alternative {
   std::string key;
   const ops::Operator* op;
   std::vector<ops::Format> inputs;
-  std::vector<Algorithms> candidates;
+  std::vector<ConvolutionAlgorithms> candidates;
   bool gives_input_gradients;  // false if the input is the graph's, whose gradient is not needed
   std::int64_t flops;
 };
@@ -56,7 +56,7 @@ std::vector<Alternative> alternatives_of(const Graph& graph, ops::Ops& ops, cons
       same->gives_input_gradients |= !is_first;
       continue;
     }
-    std::vector<Algorithms> candidates = ops.candidates(node.op, inputs);
+    std::vector<ConvolutionAlgorithms> candidates = ops.candidates(node.op, inputs);
     if (candidates.size() < 2) continue;
     found.push_back({key, &node.op, std::move(inputs), std::move(candidates), !is_first,
                      ops::signature_of(node.op, shapes).forward.flops});
@@ -76,8 +76,9 @@ class Maker {
 
   /// Lets the back end choose by its rule.
   void forget() { ops_.use({}); }
-  [[nodiscard]] std::unique_ptr<ops::Kernel> make(const Alternative& of, const Algorithms& algorithms, DType dtype) {
-    ops::Choices only;
+  [[nodiscard]] std::unique_ptr<ops::Kernel> make(const Alternative& of, const ConvolutionAlgorithms& algorithms,
+                                                  DType dtype) {
+    ops::KernelChoices only;
     only.set(of.key, of.inputs[0].shape.batch, algorithms);
     ops_.use(only);
     return ops_.make(*of.op, of.inputs, dtype);
@@ -85,7 +86,7 @@ class Maker {
 
  private:
   ops::Ops& ops_;
-  ops::Choices before_;
+  ops::KernelChoices before_;
 };
 
 /// Runs the kernels of an operator on operands in the formats that all its candidates have.
@@ -140,25 +141,27 @@ class Measurement {
  public:
   Measurement(const Alternative& of, Maker& maker, const ChooseOptions& options, Clock::time_point end)
       : of_(of), rules_(options.rules), end_(end) {
-    for (const Algorithms& candidate : of.candidates) kernels_.push_back(maker.make(of, candidate, options.dtype));
+    for (const ConvolutionAlgorithms& candidate : of.candidates)
+      kernels_.push_back(maker.make(of, candidate, options.dtype));
     bench_.emplace(of, kernels_.front()->traits(), options.dtype);
     // The first forward call leaves what backward reads and does every kernel's one-time work.
     for (const auto& kernel : kernels_) bench_->run(*kernel, ops::Pass::forward, false);
   }
 
   /// Returns the fastest algorithm for each pass, or nothing if the time ran out.
-  [[nodiscard]] std::optional<Algorithms> best() {
-    Algorithms best = of_.candidates.front();
+  [[nodiscard]] std::optional<ConvolutionAlgorithms> best() {
+    ConvolutionAlgorithms best = of_.candidates.front();
     const bool is_whole =
-        decide(&Algorithms::forward, ops::Pass::forward, false, best) &&
-        decide(&Algorithms::backward_weights, ops::Pass::backward, false, best) &&
-        (!of_.gives_input_gradients || decide(&Algorithms::backward_data, ops::Pass::backward, true, best));
+        decide(&ConvolutionAlgorithms::forward, ops::Pass::forward, false, best) &&
+        decide(&ConvolutionAlgorithms::backward_weights, ops::Pass::backward, false, best) &&
+        (!of_.gives_input_gradients || decide(&ConvolutionAlgorithms::backward_data, ops::Pass::backward, true, best));
     return is_whole ? std::optional(best) : std::nullopt;
   }
 
  private:
   /// @return false if the time ran out
-  bool decide(Algorithm Algorithms::*which, ops::Pass pass, bool gives_input_gradients, Algorithms& best) {
+  bool decide(ConvolutionAlgorithm ConvolutionAlgorithms::*which, ops::Pass pass, bool gives_input_gradients,
+              ConvolutionAlgorithms& best) {
     std::vector<std::size_t> entrants{0};
     for (std::size_t i = 1; i < of_.candidates.size(); ++i)
       if (of_.candidates[i].*which != of_.candidates[0].*which) entrants.push_back(i);
@@ -196,7 +199,8 @@ class Measurement {
 
 }  // namespace
 
-Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions& options, const ops::Choices& known) {
+Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions& options,
+                         const ops::KernelChoices& known) {
   const Clock::time_point begin = Clock::now();
   const auto end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
   Maker maker(ops);
@@ -204,8 +208,8 @@ Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions&
   const Graph passed = after_passes(graph, options.passes, options.synchronized);
   Chosen chosen;
   for (const Alternative& alternative : alternatives_of(passed, ops, options)) {
-    std::optional<Algorithms> best;
-    if (const Algorithms* before = known.at(alternative.key, options.samples)) {
+    std::optional<ConvolutionAlgorithms> best;
+    if (const ConvolutionAlgorithms* before = known.at(alternative.key, options.samples)) {
       best = *before;
       ++chosen.known;
     } else {

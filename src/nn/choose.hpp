@@ -5,7 +5,7 @@
 
 #include "lockstep/nn/model.hpp"
 #include "nn/contest.hpp"
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 
 namespace lockstep::nn {
 
@@ -21,11 +21,11 @@ struct ChooseOptions {
 
 /// The result of choosing algorithms.
 struct Chosen {
-  ops::Choices choices;  ///< for the graph's operators at this batch size only
-  int known = 0;         ///< number of distinct operators whose choice was known before
-  int measured = 0;      ///< number of operators whose candidates were measured now
-  int left = 0;          ///< number of operators left to the rule because the time ran out
-  double seconds = 0;    ///< time spent measuring
+  ops::KernelChoices choices;  ///< for the graph's operators at this batch size only
+  int known = 0;               ///< number of distinct operators whose choice was known before
+  int measured = 0;            ///< number of operators whose candidates were measured now
+  int left = 0;                ///< number of operators left to the rule because the time ran out
+  double seconds = 0;          ///< time spent measuring
 };
 
 /// Measures the candidates of the operators that a graph consists of after its passes, on random values. Each pass is
@@ -34,6 +34,7 @@ struct Chosen {
 /// by its former choices afterwards.
 /// @param known  choices that are not measured again
 /// @throws as Ops::make
-Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions& options, const ops::Choices& known);
+Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions& options,
+                         const ops::KernelChoices& known);
 
 }  // namespace lockstep::nn

@@ -12,7 +12,7 @@
 #include "nn/lanes.hpp"
 #include "nn/prepared_graph.hpp"
 #include "nn/runner.hpp"
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -180,16 +180,18 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   return *entry;
 }
 
-int Model::gradient_places() const { return folds_of(passed_, shape_of(options_), lanes_->count()).places; }
+int Model::gradient_places() const {
+  return gradient_additions_of(passed_, shape_of(options_), lanes_->count()).places;
+}
 
 void Model::prepare(std::int64_t samples, bool training) { prepared(samples, training); }
 
-void Model::use(const ops::Choices& choices) {
+void Model::use(const ops::KernelChoices& choices) {
   if (choices == ops_.choices()) return;
-  const auto take = [this](const ops::Choices& taken) {
+  const auto take = [this](const ops::KernelChoices& taken) {
     for (int lane = 0; lane < lanes_->count(); ++lane) lanes_->ops(lane).use(taken);
   };
-  const ops::Choices before = ops_.choices();
+  const ops::KernelChoices before = ops_.choices();
   auto old = std::exchange(prepared_, {});
   try {
     take(choices);
@@ -204,7 +206,7 @@ void Model::use(const ops::Choices& choices) {
   }
 }
 
-const ops::Choices& Model::choices() const { return ops_.choices(); }
+const ops::KernelChoices& Model::choices() const { return ops_.choices(); }
 
 Bytes Model::activation_bytes(std::int64_t samples, bool training) {
   PreparedGraph& graph = prepared(samples, training);

@@ -34,13 +34,13 @@ std::string text_of(const ops::Format& format) {
 
 }  // namespace
 
-PlacedSteps::PlacedSteps(const Graph& graph, Schedule schedule, const Passes& passes, DType dtype)
+PlacedSteps::PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype)
     : graph_(&graph),
-      schedule_(std::move(schedule)),
+      step_plan_(std::move(plan)),
       dtype_(dtype),
       plan_(plan_memory(passes.reuse_memory
-                            ? schedule_.buffers
-                            : throughout(schedule_.buffers, static_cast<int>(schedule_.items.size())))) {}
+                            ? step_plan_.buffers
+                            : throughout(step_plan_.buffers, static_cast<int>(step_plan_.items.size())))) {}
 
 void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) const {
   const auto index = static_cast<std::size_t>(operand.index);
@@ -107,11 +107,11 @@ void PlacedSteps::place(const StepMemory& memory) {
   slots_.clear();
   items_.clear();
   clipped_.assign(memory.clipped.begin(), memory.clipped.end());
-  for (const PlannedItem& item : schedule_.items) {
+  for (const PlannedItem& item : step_plan_.items) {
     items_.push_back(std::visit(
         [&](const auto& planned) -> Item {
           if constexpr (std::is_same_v<decltype(planned), const SetFactors&>) {
-            return SetFactors{&schedule_.first_samples};
+            return SetFactors{&step_plan_.first_samples};
           } else if constexpr (std::is_same_v<decltype(planned), const Finish&>) {
             return Finish{&clipped_};
           } else if constexpr (requires { placed(planned, memory); }) {
@@ -172,7 +172,7 @@ void PlacedSteps::feed(std::span<const void* const> inputs) {
   }
 }
 
-FoldPlan folds_of(const Graph& graph, const StepShape& shape, int lanes) {
+GradientAdditions gradient_additions_of(const Graph& graph, const StepShape& shape, int lanes) {
   std::vector<int> users(graph.parameters().tensors().size());
   bool has_shared = false;
   for (const Node& node : graph.nodes())
@@ -184,13 +184,13 @@ FoldPlan folds_of(const Graph& graph, const StepShape& shape, int lanes) {
   std::vector<Share> shares;
   for (std::int64_t stream = 0; stream < streams; ++stream)
     shares.push_back(share_of(shape.own_shards.count, stream, streams));
-  return plan_folds(shape.shards, shape.own_shards, shares);
+  return plan_gradient_additions(shape.shards, shape.own_shards, shares);
 }
 
 PlacedSteps& PreparedGraph::training() {
   if (training_) return *training_;
   const Share& own = shape_.own_shards;
-  const Cut cut{.folds = folds_of(graph_, shape_, lanes_.count()),
+  const Cut cut{.additions = gradient_additions_of(graph_, shape_, lanes_.count()),
                 .micro_batches = shape_.micro_batches,
                 .lanes = static_cast<int>(std::min<std::int64_t>(lanes_.count(), own.count)),
                 .parts = shape_.parts};
@@ -204,16 +204,16 @@ PlacedSteps& PreparedGraph::training() {
       leaves.push_back({&kernels_for(part.count, lane), samples.first + part.first, shard, micro_batch, lane});
     }
   }
-  Schedule schedule = schedule_training(graph_, leaves, cut);
-  if (passes_.recompute) schedule = nn::recompute(std::move(schedule));
-  if (passes_.fuse) schedule = fold_sums(std::move(schedule));
-  if (passes_.reuse_memory) schedule = share_gradients(std::move(schedule));
-  return training_.emplace(graph_, std::move(schedule), passes_, dtype_);
+  StepPlan plan = plan_training(graph_, leaves, cut);
+  if (passes_.recompute) plan = nn::recompute(std::move(plan));
+  if (passes_.fuse) plan = fuse_sums(std::move(plan));
+  if (passes_.reuse_memory) plan = share_gradients(std::move(plan));
+  return training_.emplace(graph_, std::move(plan), passes_, dtype_);
 }
 
 PlacedSteps& PreparedGraph::evaluation() {
   if (evaluation_) return *evaluation_;
-  return evaluation_.emplace(graph_, schedule_evaluation(graph_, kernels_for(samples_, 0)), passes_, dtype_);
+  return evaluation_.emplace(graph_, plan_evaluation(graph_, kernels_for(samples_, 0)), passes_, dtype_);
 }
 
 const Kernels& PreparedGraph::kernels_for(std::int64_t samples, int lane) {

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "lockstep/nn/model.hpp"
-#include "nn/folds.hpp"
+#include "nn/gradient_additions.hpp"
 #include "nn/kernels.hpp"
 #include "nn/lanes.hpp"
-#include "nn/schedule.hpp"
 #include "nn/step.hpp"
+#include "nn/step_plan.hpp"
 
 namespace lockstep::nn {
 
@@ -35,15 +35,15 @@ struct StepMemory {
   double ema = 0;                     ///< decay of the EMA weights; 0: none
 };
 
-/// A schedule with its memory plan and, once it is placed, the list of items.
+/// A step plan with its memory plan and, once it is placed, the list of items.
 class PlacedSteps {
  public:
   /// @param dtype  type of the real inputs
-  PlacedSteps(const Graph& graph, Schedule schedule, const Passes& passes, DType dtype);
+  PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype);
 
   [[nodiscard]] const MemoryPlan& plan() const { return plan_; }
-  [[nodiscard]] std::span<const Lifetime> lifetimes() const { return schedule_.buffers; }
-  [[nodiscard]] std::span<const PlannedItem> planned() const { return schedule_.items; }
+  [[nodiscard]] std::span<const Lifetime> lifetimes() const { return step_plan_.buffers; }
+  [[nodiscard]] std::span<const PlannedItem> planned() const { return step_plan_.items; }
 
   /// Makes the list, with addresses in this memory.
   void place(const StepMemory& memory);
@@ -79,7 +79,7 @@ class PlacedSteps {
   Item placed(const PlannedGather& gather, const StepMemory& memory) const;
 
   const Graph* graph_;
-  Schedule schedule_;
+  StepPlan step_plan_;
   DType dtype_;
   MemoryPlan plan_;
   std::deque<Pointers> pointers_;
@@ -97,7 +97,7 @@ struct StepShape {
   int parts = 1;           ///< number of parts of a step whose operators exchange their local statistics
 };
 /// Plans the gradient buffers and additions of the rank's shards.
-FoldPlan folds_of(const Graph& graph, const StepShape& shape, int lanes);
+GradientAdditions gradient_additions_of(const Graph& graph, const StepShape& shape, int lanes);
 
 /// A graph prepared for one number of samples.
 class PreparedGraph {

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "nn/schedule_builder.hpp"
+#include "nn/step_plan_builder.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -48,37 +48,37 @@ std::size_t count_uses(const PlannedItem& item, int buffer) {
 }
 
 /// Returns the first item from `begin` on that uses the buffer, or the list's end.
-std::size_t find_use(const Schedule& schedule, std::size_t begin, int buffer) {
-  const auto first = schedule.items.begin() + static_cast<std::ptrdiff_t>(begin);
+std::size_t find_use(const StepPlan& plan, std::size_t begin, int buffer) {
+  const auto first = plan.items.begin() + static_cast<std::ptrdiff_t>(begin);
   const auto found =
-      std::find_if(first, schedule.items.end(), [&](const PlannedItem& item) { return count_uses(item, buffer) > 0; });
-  return static_cast<std::size_t>(found - schedule.items.begin());
+      std::find_if(first, plan.items.end(), [&](const PlannedItem& item) { return count_uses(item, buffer) > 0; });
+  return static_cast<std::size_t>(found - plan.items.begin());
 }
 
-void replace(Schedule& schedule, std::size_t begin, int buffer, int by) {
-  for (std::size_t i = begin; i < schedule.items.size(); ++i) {
-    for_each_operand(schedule.items[i], [&](Operand& operand) {
+void replace(StepPlan& plan, std::size_t begin, int buffer, int by) {
+  for (std::size_t i = begin; i < plan.items.size(); ++i) {
+    for_each_operand(plan.items[i], [&](Operand& operand) {
       if (is(operand, buffer)) operand.index = by;
     });
   }
 }
 
 /// Recomputes lifetimes: a buffer lives from the first to the last item that uses it.
-Schedule with_lifetimes(Schedule schedule) {
-  std::vector<bool> seen(schedule.buffers.size());
-  for (std::size_t i = 0; i < schedule.items.size(); ++i) {
-    for_each_operand(schedule.items[i], [&](const Operand& operand) {
+StepPlan with_lifetimes(StepPlan plan) {
+  std::vector<bool> seen(plan.buffers.size());
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    for_each_operand(plan.items[i], [&](const Operand& operand) {
       if (operand.kind != Kind::activation) return;
-      Lifetime& life = schedule.buffers[static_cast<std::size_t>(operand.index)];
+      Lifetime& life = plan.buffers[static_cast<std::size_t>(operand.index)];
       life.last = static_cast<int>(i);
       if (!seen[static_cast<std::size_t>(operand.index)]) life.first = life.last;
       seen[static_cast<std::size_t>(operand.index)] = true;
     });
   }
   for (std::size_t b = 0; b < seen.size(); ++b)
-    if (!seen[b]) schedule.buffers[b] = {};
-  hold_until_joined(schedule);
-  return schedule;
+    if (!seen[b]) plan.buffers[b] = {};
+  hold_until_joined(plan);
+  return plan;
 }
 
 bool is_backward(const PlannedItem& item) {
@@ -89,12 +89,12 @@ bool is_backward(const PlannedItem& item) {
 
 /// Returns the first item of the backward pass that reads the buffer which item `i` writes, if its memory can be used
 /// in between; otherwise the list's end.
-std::size_t gap_end(const Schedule& schedule, std::size_t i, int buffer) {
+std::size_t gap_end(const StepPlan& plan, std::size_t i, int buffer) {
   std::size_t last = i;
   for (;;) {
-    const std::size_t use = find_use(schedule, last + 1, buffer);
-    if (use == schedule.items.size()) return use;
-    if (is_backward(schedule.items[use])) return use > last + 1 ? use : schedule.items.size();
+    const std::size_t use = find_use(plan, last + 1, buffer);
+    if (use == plan.items.size()) return use;
+    if (is_backward(plan.items[use])) return use > last + 1 ? use : plan.items.size();
     last = use;
   }
 }
@@ -107,32 +107,31 @@ const PlannedRun* sum_of_gradients(const PlannedItem& item) {
 }
 
 /// Returns whether all readers of the sum that item `i` computes can take its two terms, which have no other readers.
-bool can_fold(const Schedule& schedule, std::size_t i, const PlannedRun& sum) {
+bool can_fuse(const StepPlan& plan, std::size_t i, const PlannedRun& sum) {
   for (const Operand& term : sum.inputs)
-    if (find_use(schedule, i + 1, term.index) != schedule.items.size()) return false;
+    if (find_use(plan, i + 1, term.index) != plan.items.size()) return false;
   for (std::size_t use = i;;) {
-    use = find_use(schedule, use + 1, sum.output.index);
-    if (use == schedule.items.size()) return true;
-    const auto* run = std::get_if<PlannedRun>(&schedule.items[use]);
+    use = find_use(plan, use + 1, sum.output.index);
+    if (use == plan.items.size()) return true;
+    const auto* run = std::get_if<PlannedRun>(&plan.items[use]);
     if (run == nullptr || !is(run->output_gradient, sum.output.index)) return false;
     if (!run->kernel->traits().takes_two_gradients || count_uses(*run, sum.output.index) != 1) return false;
   }
 }
 
 /// Returns the input's gradient that item `i` can write over the output's gradient, or nothing.
-Operand to_be_shared(const Schedule& schedule, std::size_t i) {
-  const auto* run = std::get_if<PlannedRun>(&schedule.items[i]);
+Operand to_be_shared(const StepPlan& plan, std::size_t i) {
+  const auto* run = std::get_if<PlannedRun>(&plan.items[i]);
   if (run == nullptr || run->pass != ops::Pass::backward || run->kernel->traits().in_place_gradient < 0) return {};
   const Operand gradient = run->input_gradients[static_cast<std::size_t>(run->kernel->traits().in_place_gradient)];
   const Operand& from = run->output_gradient;
   if (gradient.kind != Kind::activation || from.kind != Kind::activation) return {};
-  const std::vector<Lifetime>& buffers = schedule.buffers;
+  const std::vector<Lifetime>& buffers = plan.buffers;
   if (buffers[static_cast<std::size_t>(gradient.index)].bytes != buffers[static_cast<std::size_t>(from.index)].bytes)
     return {};
-  if (find_use(schedule, i + 1, from.index) != schedule.items.size()) return {};
-  for (std::size_t use = find_use(schedule, 0, gradient.index); use < i;
-       use = find_use(schedule, use + 1, gradient.index)) {
-    const auto* before = std::get_if<PlannedRun>(&schedule.items[use]);
+  if (find_use(plan, i + 1, from.index) != plan.items.size()) return {};
+  for (std::size_t use = find_use(plan, 0, gradient.index); use < i; use = find_use(plan, use + 1, gradient.index)) {
+    const auto* before = std::get_if<PlannedRun>(&plan.items[use]);
     if (before == nullptr || before->pass != ops::Pass::measure_backward || before->kernel != run->kernel) return {};
   }
   return gradient;
@@ -140,54 +139,53 @@ Operand to_be_shared(const Schedule& schedule, std::size_t i) {
 
 }  // namespace
 
-Schedule recompute(Schedule schedule) {
+StepPlan recompute(StepPlan plan) {
   // The loop starts from the end, so that a recomputation counts as a reader of its inputs.
-  for (std::size_t i = schedule.items.size(); i-- > 0;) {
-    const auto* run = std::get_if<PlannedRun>(&schedule.items[i]);
+  for (std::size_t i = plan.items.size(); i-- > 0;) {
+    const auto* run = std::get_if<PlannedRun>(&plan.items[i]);
     if (run == nullptr || run->pass != ops::Pass::forward || !run->kernel->traits().recomputable) continue;
     const int buffer = run->output.index;
-    const std::size_t reader =
-        run->output.kind == Kind::activation ? gap_end(schedule, i, buffer) : schedule.items.size();
-    if (reader == schedule.items.size()) continue;
+    const std::size_t reader = run->output.kind == Kind::activation ? gap_end(plan, i, buffer) : plan.items.size();
+    if (reader == plan.items.size()) continue;
     PlannedRun again = *run;
     again.pass = ops::Pass::recompute;
     again.label = "recompute" + again.label.substr(std::min(again.label.find(' '), again.label.size()));
     again.state.clear();
     again.part = again.parts = {};
     again.parts_count = 0;
-    again.output.index = static_cast<int>(schedule.buffers.size());
-    schedule.buffers.push_back(schedule.buffers[static_cast<std::size_t>(buffer)]);
-    replace(schedule, reader, buffer, again.output.index);
-    schedule.items.insert(schedule.items.begin() + static_cast<std::ptrdiff_t>(reader), std::move(again));
+    again.output.index = static_cast<int>(plan.buffers.size());
+    plan.buffers.push_back(plan.buffers[static_cast<std::size_t>(buffer)]);
+    replace(plan, reader, buffer, again.output.index);
+    plan.items.insert(plan.items.begin() + static_cast<std::ptrdiff_t>(reader), std::move(again));
   }
-  return with_lifetimes(std::move(schedule));
+  return with_lifetimes(std::move(plan));
 }
 
-Schedule fold_sums(Schedule schedule) {
-  for (std::size_t i = 0; i < schedule.items.size();) {
-    const PlannedRun* sum = sum_of_gradients(schedule.items[i]);
-    if (sum == nullptr || !can_fold(schedule, i, *sum)) {
+StepPlan fuse_sums(StepPlan plan) {
+  for (std::size_t i = 0; i < plan.items.size();) {
+    const PlannedRun* sum = sum_of_gradients(plan.items[i]);
+    if (sum == nullptr || !can_fuse(plan, i, *sum)) {
       ++i;
       continue;
     }
-    for (std::size_t use = find_use(schedule, i + 1, sum->output.index); use < schedule.items.size();
-         use = find_use(schedule, use + 1, sum->output.index)) {
-      auto& run = std::get<PlannedRun>(schedule.items[use]);
+    for (std::size_t use = find_use(plan, i + 1, sum->output.index); use < plan.items.size();
+         use = find_use(plan, use + 1, sum->output.index)) {
+      auto& run = std::get<PlannedRun>(plan.items[use]);
       run.output_gradient = sum->inputs[0];
       run.second_output_gradient = sum->inputs[1];
     }
-    schedule.items.erase(schedule.items.begin() + static_cast<std::ptrdiff_t>(i));
+    plan.items.erase(plan.items.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  return with_lifetimes(std::move(schedule));
+  return with_lifetimes(std::move(plan));
 }
 
-Schedule share_gradients(Schedule schedule) {
-  for (std::size_t i = 0; i < schedule.items.size(); ++i) {
-    const Operand gradient = to_be_shared(schedule, i);
+StepPlan share_gradients(StepPlan plan) {
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const Operand gradient = to_be_shared(plan, i);
     if (gradient.kind == Kind::none) continue;
-    replace(schedule, 0, gradient.index, std::get<PlannedRun>(schedule.items[i]).output_gradient.index);
+    replace(plan, 0, gradient.index, std::get<PlannedRun>(plan.items[i]).output_gradient.index);
   }
-  return with_lifetimes(std::move(schedule));
+  return with_lifetimes(std::move(plan));
 }
 
 }  // namespace lockstep::nn

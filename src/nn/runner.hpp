@@ -29,7 +29,7 @@ class Runner final : public ItemQueue {
   static void run(const Zero& item);
   void run(const Join& item);
   void run(const Ready& item) { peers_.ready(item.parameter); }
-  void run(const Progress& /*item*/) { peers_.between_operators(); }
+  void run(const Poll& /*item*/) { peers_.between_operators(); }
   void run(const SumWeights& item);
   void run(const SetFactors& item);
   void run(const Gather& item) { peers_.gather(item.own, item.all); }

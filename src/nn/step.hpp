@@ -59,8 +59,8 @@ struct Join {};
 struct Ready {
   int parameter;
 };
-/// Lets communication progress.
-struct Progress {};
+/// Polls the communication that is under way.
+struct Poll {};
 /// Sums the weights of loss terms that are normalized by weight, over ranks.
 struct SumWeights {};
 /// Sets `factors` and `rng_keys`.
@@ -91,8 +91,8 @@ struct Average {
 /// All-gathers the weights that each rank has updated.
 struct GatherParameters {};
 
-using Item = std::variant<Run, Zero, Join, Ready, Progress, SumWeights, SetFactors, Gather, Finish, Gate, Update,
-                          Average, GatherParameters>;
+using Item = std::variant<Run, Zero, Join, Ready, Poll, SumWeights, SetFactors, Gather, Finish, Gate, Update, Average,
+                          GatherParameters>;
 
 /// Takes the items of a list in order. The items live until the list has run.
 class ItemQueue {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 #include "ops/rounded_kernel.hpp"
 
 namespace lockstep::ops {
@@ -71,12 +71,13 @@ class RoundedOps final : public Ops {
     return std::make_unique<RoundedReorder>(std::move(inner), from, to, half_);
   }
 
-  [[nodiscard]] std::vector<Algorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
+  [[nodiscard]] std::vector<ConvolutionAlgorithms> candidates(const Operator& op,
+                                                              std::span<const Format> inputs) override {
     if (by_ == Halves::native) return {};
     return inner_->candidates(op, in_float32(inputs));
   }
-  void use(const Choices& choices) override { inner_->use(choices); }
-  [[nodiscard]] const Choices& choices() const override { return inner_->choices(); }
+  void use(const KernelChoices& choices) override { inner_->use(choices); }
+  [[nodiscard]] const KernelChoices& choices() const override { return inner_->choices(); }
 
   void sgd(const SgdStep& step) override { inner_->sgd(step); }
   void average(const AverageStep& step) override { inner_->average(step); }

@@ -12,7 +12,7 @@
 
 #include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 #include "trainer/resume.hpp"
 #include "trainer/shard_statistics.hpp"
 
@@ -348,11 +348,11 @@ std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
 }
 
 void Replica::compute_as(const Snapshot& snapshot) {
-  const ops::Choices before = model_.choices();
+  const ops::KernelChoices before = model_.choices();
   const std::string text = rank_zeros_text(*group_, snapshot.kernel_choices);
   std::string obstacle;
   try {
-    model_.use(ops::Choices::parse(text, "the snapshot's kernel choices"));
+    model_.use(ops::KernelChoices::parse(text, "the snapshot's kernel choices"));
   } catch (const Error& error) {
     obstacle = "was computed by algorithms that cannot be had there: " + error.message();
   }

@@ -99,7 +99,7 @@ TEST(ChooseAlgorithms, MeasuresEachOperatorOnceForItsBatch) {
 
 TEST(ChooseAlgorithms, LeavesToTheRuleWhatThereIsNoTimeFor) {
   const auto ops = ops::make_onednn_ops(1);
-  ops::Choices used;
+  ops::KernelChoices used;
   used.set("something", 1, {});
   ops->use(used);
   const Chosen chosen = choose_algorithms(small_lenet(), *ops, {.samples = 4, .seconds = 0}, {});

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests choices of algorithms as values, and the kernels that are made with them.
-#include "ops/choices.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,13 +14,14 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/graph.hpp"
+#include "ops/kernel_choices.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::ops::test {
 namespace {
 
-constexpr Algorithm direct = Algorithm::direct;
-constexpr Algorithm winograd = Algorithm::winograd;
+constexpr ConvolutionAlgorithm direct = ConvolutionAlgorithm::direct;
+constexpr ConvolutionAlgorithm winograd = ConvolutionAlgorithm::winograd;
 
 std::string key(const Convolution& convolution, const Shape& in = {8, 32, 12, 10}, DType dtype = DType::float32) {
   const Format format = Format::plain(in, dtype);
@@ -65,10 +64,10 @@ TEST(ChoicesKey, TellsApartAllThatDecidesKernelsButTheBatch) {
   EXPECT_EQ(key(c, {8, 32, 12, 10}), key(c, {9, 32, 12, 10}));
 }
 
-TEST(Choices, AreThoseOfTheNearestBatch) {
-  Choices choices;
-  const Algorithms of_8{direct, direct, winograd};
-  const Algorithms of_16{winograd, direct, direct};
+TEST(KernelChoices, AreThoseOfTheNearestBatch) {
+  KernelChoices choices;
+  const ConvolutionAlgorithms of_8{direct, direct, winograd};
+  const ConvolutionAlgorithms of_16{winograd, direct, direct};
   choices.set("a", 8, of_8);
   choices.set("a", 16, of_16);
   for (const auto& [batch, expected] :
@@ -79,23 +78,23 @@ TEST(Choices, AreThoseOfTheNearestBatch) {
   EXPECT_EQ(*choices.at("a", 16), of_16);
 }
 
-TEST(Choices, ComeBackFromTheirText) {
-  Choices choices;
+TEST(KernelChoices, ComeBackFromTheirText) {
+  KernelChoices choices;
   choices.set(key({}), 64, {winograd, direct, direct});
   choices.set(key({}), 8, {direct, winograd, direct});
   choices.set(key({.out_channels = 7}), 8, {direct, direct, winograd});
-  const Choices back = Choices::parse(choices.text(), "here");
+  const KernelChoices back = KernelChoices::parse(choices.text(), "here");
   EXPECT_EQ(back, choices);
   EXPECT_EQ(back.hash(), choices.hash());
   EXPECT_EQ(back.size(), 3U);
-  Choices other = choices;
+  KernelChoices other = choices;
   other.set(key({}), 64, {winograd, direct, winograd});
   EXPECT_NE(other.hash(), choices.hash());
-  const ChoicesByConditions file{{"one machine", choices}, {"another, 2 threads", other}};
+  const KernelChoicesByConditions file{{"one machine", choices}, {"another, 2 threads", other}};
   EXPECT_EQ(parse_choices_file(format_choices_file(file), "file"), file);
 }
 
-TEST(Choices, OfABrokenFileAreRefusedWithLineAndValue) {
+TEST(KernelChoices, OfABrokenFileAreRefusedWithLineAndValue) {
   const std::string head = "lockstep kernel choices, version 1\n# a comment\n\non this machine\n";
   const std::string line = "64 direct direct winograd convolution\n";
   const struct {
@@ -130,7 +129,7 @@ class ChosenConvolution : public testing::Test {
     const Format plain = Format::plain({batch, 3, 12, 10}, DType::float32);
     return ops.make(Convolution{.out_channels = 48, .padding = 1}, std::span(&plain, 1))->traits().output;
   }
-  std::vector<Algorithms> candidates(Ops& ops) const {
+  std::vector<ConvolutionAlgorithms> candidates(Ops& ops) const {
     const Format in = blocked(ops);
     return ops.candidates(shape_, std::span(&in, 1));
   }
@@ -138,8 +137,8 @@ class ChosenConvolution : public testing::Test {
     const Format in = blocked(ops);
     return ops.make(shape_, std::span(&in, 1));
   }
-  Choices only(const Algorithms& algorithms) const {
-    Choices choices;
+  KernelChoices only(const ConvolutionAlgorithms& algorithms) const {
+    KernelChoices choices;
     choices.set(key(shape_, {batch, 48, 12, 10}), batch, algorithms);
     return choices;
   }
@@ -148,7 +147,7 @@ class ChosenConvolution : public testing::Test {
 bool is_winograd(const std::string& kernel) { return kernel.find("wino") != std::string::npos; }
 
 /// Returns the algorithms that the kernel reports.
-Algorithms told(const Kernel& kernel) {
+ConvolutionAlgorithms told(const Kernel& kernel) {
   const auto of = [](const std::string& name) { return is_winograd(name) ? winograd : direct; };
   const std::string backward = kernel.algorithm(Pass::backward);
   const std::size_t comma = backward.find(", ");
@@ -157,18 +156,18 @@ Algorithms told(const Kernel& kernel) {
 
 TEST_F(ChosenConvolution, IsComputedByTheAlgorithmsOfEachPass) {
   const auto ops = make_onednn_ops(1);
-  const std::vector<Algorithms> found = candidates(*ops);
+  const std::vector<ConvolutionAlgorithms> found = candidates(*ops);
   if (found.empty()) LOCKSTEP_SKIP(winograd) << "oneDNN has none for this processor";
   EXPECT_EQ(told(*make(*ops)), found.front()) << "the first is the rule's";
   EXPECT_EQ(found.size(), 4U) << "and each other one differs from it in one pass";
-  for (const Algorithm forward : {direct, winograd})
-    for (const Algorithm data : {direct, winograd})
-      for (const Algorithm weights : {direct, winograd}) {
+  for (const ConvolutionAlgorithm forward : {direct, winograd})
+    for (const ConvolutionAlgorithm data : {direct, winograd})
+      for (const ConvolutionAlgorithm weights : {direct, winograd}) {
         ops->use(only({forward, data, weights}));
-        EXPECT_EQ(told(*make(*ops)), (Algorithms{forward, data, weights}));
-        EXPECT_EQ(told(*make(*ops->another())), (Algorithms{forward, data, weights})) << "on another lane";
+        EXPECT_EQ(told(*make(*ops)), (ConvolutionAlgorithms{forward, data, weights}));
+        EXPECT_EQ(told(*make(*ops->another())), (ConvolutionAlgorithms{forward, data, weights})) << "on another lane";
       }
-  for (const Algorithms& candidate : found) EXPECT_EQ(std::count(found.begin(), found.end(), candidate), 1);
+  for (const ConvolutionAlgorithms& candidate : found) EXPECT_EQ(std::count(found.begin(), found.end(), candidate), 1);
 }
 
 /// Returns the largest difference relative to the largest element.
@@ -194,7 +193,7 @@ TEST_F(ChosenConvolution, StaysAsNearToTheReferenceAsOthers) {
   };
   const Graph expected = build(*reference, DType::float64);
   Graph rule = build(*ops, DType::float32);
-  for (const Algorithms& candidate : candidates(*ops)) {
+  for (const ConvolutionAlgorithms& candidate : candidates(*ops)) {
     ops->use(only(candidate));
     Graph actual = build(*ops, DType::float32);
     EXPECT_LT(distance(actual.output(), expected.output()), 5e-5);
@@ -208,12 +207,12 @@ TEST_F(ChosenConvolution, StaysAsNearToTheReferenceAsOthers) {
 TEST_F(ChosenConvolution, IsNeverWinogradsWhereThatIsBarred) {
   const auto exact = make_onednn_ops(1, true);
   EXPECT_TRUE(candidates(*exact).empty());
-  const Choices choices = only({direct, winograd, direct});
+  const KernelChoices choices = only({direct, winograd, direct});
   const std::string message = refusal([&] { exact->use(choices); }, ErrorCode::unsupported);
   for (const std::string part : {"exact", "convolution of 48x12x10 to 32", "batch 3"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_TRUE(exact->choices().empty()) << "nothing has changed";
-  EXPECT_EQ(told(*make(*exact)), Algorithms{});
+  EXPECT_EQ(told(*make(*exact)), ConvolutionAlgorithms{});
   exact->use(only({}));  // choices without Winograd are allowed
 
   const auto reference = make_reference_ops();

@@ -19,7 +19,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 #include "ops/rows.hpp"
 #include "support/verdict.hpp"
 
@@ -220,7 +220,7 @@ TEST(Native, NoSamplesGiveGradientsOfZero) {
   EXPECT_EQ(bias_gradient, std::vector<float>(4));
 }
 
-/// Choices apply to float32 only.
+/// Kernel choices apply to float32 only.
 TEST(Native, ChoicesOfAlgorithmsDecideNothing) {
   if (!has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   const auto ops = native_ops();
@@ -228,8 +228,8 @@ TEST(Native, ChoicesOfAlgorithmsDecideNothing) {
   const Convolution convolution{.out_channels = 32, .padding = 1};
   const Format in = ops->make(convolution, std::array{plain})->traits().output;
   EXPECT_TRUE(ops->candidates(convolution, std::array{in}).empty());
-  Choices choices;
-  constexpr Algorithm winograd = Algorithm::winograd;
+  KernelChoices choices;
+  constexpr ConvolutionAlgorithm winograd = ConvolutionAlgorithm::winograd;
   for (const Format& format : {plain, in})
     choices.set(key_of(convolution, std::array{format}), 8, {winograd, winograd, winograd});
   try {

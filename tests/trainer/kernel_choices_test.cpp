@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel choices belong to a run: ranks agree about them, and a run that continues from a snapshot computes alike.
+#include "ops/kernel_choices.hpp"
+
 #include <gtest/gtest.h>
 
 #include <exception>
@@ -11,7 +13,6 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/trainer/trainer.hpp"
-#include "ops/choices.hpp"
 #include "support/verdict.hpp"
 #include "trainer/small_data.hpp"
 
@@ -23,13 +24,13 @@ constexpr std::int64_t batch = 24;
 nn::Graph lenet() { return nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10)); }
 
 /// Returns algorithms other than the rule's for the second convolution, which has 32 channels of 6×6.
-ops::Choices other_than_the_rule() {
+ops::KernelChoices other_than_the_rule() {
   const auto ops = ops::make_onednn_ops(1);
   const ops::Convolution convolution{.out_channels = 64, .padding = 1};
   const ops::Format plain = ops::Format::plain({6, 16, 6, 6}, DType::float32);
   const auto before = ops->make(ops::Convolution{.out_channels = 32, .padding = 1}, std::span(&plain, 1));
   const auto candidates = ops->candidates(convolution, std::span(&before->traits().output, 1));
-  ops::Choices choices;
+  ops::KernelChoices choices;
   if (candidates.empty()) return choices;
   choices.set(ops::key_of(convolution, std::span(&before->traits().output, 1)), 6, candidates.at(1));
   return choices;
@@ -58,7 +59,7 @@ std::vector<std::string> on_ranks(int ranks, const std::function<void(ProcessGro
 
 /// How a stage computes.
 struct How {
-  ops::Choices choices = {};
+  ops::KernelChoices choices = {};
   bool exact = false;
   int shards = 4;
   int lanes = 1;
@@ -90,7 +91,7 @@ class KernelChoices : public testing::Test {
   void SetUp() override {
     if (choices_.empty()) LOCKSTEP_SKIP(winograd) << "oneDNN has none for this processor";
   }
-  const ops::Choices choices_ = other_than_the_rule();
+  const ops::KernelChoices choices_ = other_than_the_rule();
 };
 
 TEST_F(KernelChoices, MakeOtherBitsButTheSameOnAnyRanksAndLanes) {

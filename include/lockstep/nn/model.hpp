@@ -163,9 +163,9 @@ class Model {
   void prepare(std::int64_t samples, bool training = true);
   /// Makes all existing and later kernels with other kernel choices.
   /// @throws as ops::Ops::use and ops::Ops::make; nothing changes then
-  void use(const ops::Choices& choices);
+  void use(const ops::KernelChoices& choices);
   /// The kernel choices in use.
-  [[nodiscard]] const ops::Choices& choices() const;
+  [[nodiscard]] const ops::KernelChoices& choices() const;
   /// Memory of activations and their gradients in a step, or in an evaluation.
   [[nodiscard]] Bytes activation_bytes(std::int64_t samples, bool training = true);
   /// The operators of a step, in their order, and its updates if their buffers are bound.

@@ -167,8 +167,8 @@ struct HalfKernels {
   std::string_view instructions;
 };
 
-struct Algorithms;
-class Choices;
+struct ConvolutionAlgorithms;
+class KernelChoices;
 
 /// A compute library: makes kernels. Each rank has one; one thread uses it, and kernels may use threads of their own.
 class Ops {
@@ -205,13 +205,14 @@ class Ops {
 
   /// The candidate algorithms for an operator's passes with inputs of these formats; empty if there is only one way.
   /// The first one is the rule's choice; the others differ from it in one pass and have the same formats.
-  /// @see ops/choices.hpp
-  [[nodiscard]] virtual std::vector<Algorithms> candidates(const Operator& op, std::span<const Format> inputs) = 0;
+  /// @see ops/kernel_choices.hpp
+  [[nodiscard]] virtual std::vector<ConvolutionAlgorithms> candidates(const Operator& op,
+                                                                      std::span<const Format> inputs) = 0;
   /// Sets the kernel choices for kernels that are made from now on; operators without an entry use the library's rule.
   /// @throws Error{unsupported} with the reason if a choice is not available; nothing changes then
-  virtual void use(const Choices& choices) = 0;
+  virtual void use(const KernelChoices& choices) = 0;
   /// The kernel choices in use; empty at first.
-  [[nodiscard]] virtual const Choices& choices() const = 0;
+  [[nodiscard]] virtual const KernelChoices& choices() const = 0;
 
   /// Makes the same compute library with one thread and the same choices. Call it on that thread, before kernels are
   /// made. Its kernels give the same bits as this library's with one thread.

@@ -23,8 +23,8 @@ class AddKernel final : public Kernel {
     const Desc first = to_desc(a);
     const Desc second = to_desc(b);
     same_layout_ = first == second;
-    const auto desc = make_desc<dnnl::binary>(Setting{context->engine, attributes(relu_)}, dnnl::algorithm::binary_add,
-                                              first, second, first);
+    const auto desc = make_desc<dnnl::binary>(PrimitiveParameters{context->engine, attributes(relu_)},
+                                              dnnl::algorithm::binary_add, first, second, first);
     forward_ = Primitive(context, dnnl::binary(desc), desc.scratchpad_desc(),
                          {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, first}});
     if (relu_) relu_backward_ = ReluBackward(context, first);

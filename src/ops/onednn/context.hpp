@@ -4,7 +4,7 @@
 #include <dnnl.hpp>
 #include <memory>
 
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 #include "ops/onednn/workspace.hpp"
 
 namespace lockstep::ops::onednn {
@@ -13,10 +13,10 @@ namespace lockstep::ops::onednn {
 struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  bool exact = false;    ///< whether algorithms that trade accuracy for speed are excluded
-  Choices choices;       ///< the choices for kernels
-  Workspace scratchpad;  ///< scratchpad of the primitive that runs
-  Workspace reordered;   ///< one tensor in the layout of the running primitive
+  bool exact = false;     ///< whether algorithms that trade accuracy for speed are excluded
+  KernelChoices choices;  ///< the choices for kernels
+  Workspace scratchpad;   ///< scratchpad of the primitive that runs
+  Workspace reordered;    ///< one tensor in the layout of the running primitive
 };
 
 using ContextPtr = std::shared_ptr<Context>;

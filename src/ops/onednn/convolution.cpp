@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/windowed.hpp"
 
@@ -49,10 +49,10 @@ Wanted by_rule(const Format& in, const Convolution& shape, bool exact) {
   return {each, each, each};
 }
 
-Wanted by_choice(const Algorithms& chosen) {
-  const auto asked = [](Algorithm algorithm) {
-    return algorithm == Algorithm::winograd ? dnnl::algorithm::convolution_winograd
-                                            : dnnl::algorithm::convolution_direct;
+Wanted by_choice(const ConvolutionAlgorithms& chosen) {
+  const auto asked = [](ConvolutionAlgorithm algorithm) {
+    return algorithm == ConvolutionAlgorithm::winograd ? dnnl::algorithm::convolution_winograd
+                                                       : dnnl::algorithm::convolution_direct;
   };
   return {asked(chosen.forward), asked(chosen.backward_data), asked(chosen.backward_weights)};
 }
@@ -78,8 +78,8 @@ std::unique_ptr<Windowed> make_by(const Wanted& wanted, const Convolution& shape
 }
 
 /// Returns null if oneDNN has no kernel.
-std::unique_ptr<Windowed> try_by(const Algorithms& chosen, const Convolution& shape, const ContextPtr& context,
-                                 const Format& in) {
+std::unique_ptr<Windowed> try_by(const ConvolutionAlgorithms& chosen, const Convolution& shape,
+                                 const ContextPtr& context, const Format& in) {
   try {
     return make_by(by_choice(chosen), shape, context, in);
   } catch (const dnnl::error&) {
@@ -88,9 +88,9 @@ std::unique_ptr<Windowed> try_by(const Algorithms& chosen, const Convolution& sh
 }
 
 /// Returns the algorithms that the kernel actually uses.
-Algorithms algorithms_of(const Windowed& kernel) {
+ConvolutionAlgorithms algorithms_of(const Windowed& kernel) {
   const auto of = [](const std::string& name) {
-    return name.find("wino") == std::string::npos ? Algorithm::direct : Algorithm::winograd;
+    return name.find("wino") == std::string::npos ? ConvolutionAlgorithm::direct : ConvolutionAlgorithm::winograd;
   };
   const auto names = kernel.kernels();
   return {of(names[0]), of(names[1]), of(names[2])};
@@ -105,7 +105,7 @@ bool has_same_formats(const Traits& one, const Traits& other) {
 
 std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
   if (in[0].dtype != DType::float32) return make_by(by_choice({}), shape, context, in[0]);  // direct only
-  const Algorithms* chosen = context->choices.find(key_of(shape, in), in[0].shape.batch);
+  const ConvolutionAlgorithms* chosen = context->choices.find(key_of(shape, in), in[0].shape.batch);
   if (chosen == nullptr) return make_by(by_rule(in[0], shape, context->exact), shape, context, in[0]);
   auto kernel = try_by(*chosen, shape, context, in[0]);
   if (kernel != nullptr) return kernel;
@@ -113,24 +113,27 @@ std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context
                                           ", by the algorithms that were chosen for it; leave the choices out");
 }
 
-std::vector<Algorithms> candidates(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
+std::vector<ConvolutionAlgorithms> candidates(const Convolution& shape, const ContextPtr& context,
+                                              std::span<const Format> in) {
   if (context->exact) return {};
   const auto usual = make_by(by_rule(in[0], shape, false), shape, context, in[0]);
-  const Algorithms rule = algorithms_of(*usual);
-  std::vector<Algorithms> found{rule};
-  for (Algorithm Algorithms::*pass :
-       {&Algorithms::forward, &Algorithms::backward_data, &Algorithms::backward_weights}) {
-    Algorithms other = rule;
-    other.*pass = rule.*pass == Algorithm::direct ? Algorithm::winograd : Algorithm::direct;
+  const ConvolutionAlgorithms rule = algorithms_of(*usual);
+  std::vector<ConvolutionAlgorithms> found{rule};
+  for (ConvolutionAlgorithm ConvolutionAlgorithms::*pass :
+       {&ConvolutionAlgorithms::forward, &ConvolutionAlgorithms::backward_data,
+        &ConvolutionAlgorithms::backward_weights}) {
+    ConvolutionAlgorithms other = rule;
+    other.*pass =
+        rule.*pass == ConvolutionAlgorithm::direct ? ConvolutionAlgorithm::winograd : ConvolutionAlgorithm::direct;
     const auto kernel = try_by(other, shape, context, in[0]);
     if (kernel != nullptr && algorithms_of(*kernel) == other && has_same_formats(kernel->traits(), usual->traits()))
       found.push_back(other);
   }
-  return found.size() > 1 ? found : std::vector<Algorithms>{};
+  return found.size() > 1 ? found : std::vector<ConvolutionAlgorithms>{};
 }
 
 bool has_winograd(const ContextPtr& context) {
-  constexpr Algorithm winograd = Algorithm::winograd;
+  constexpr ConvolutionAlgorithm winograd = ConvolutionAlgorithm::winograd;
   const Format in = Format::plain({1, 32, 16, 16}, DType::float32);
   return try_by({winograd, winograd, winograd}, Convolution{.out_channels = 32, .padding = 1}, context, in) != nullptr;
 }

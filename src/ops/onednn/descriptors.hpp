@@ -12,7 +12,7 @@
 namespace lockstep::ops::onednn {
 
 /// The parameters of a primitive's descriptor other than its options.
-struct Setting {
+struct PrimitiveParameters {
   const dnnl::engine& engine;
   dnnl::primitive_attr attributes;
   std::string_view passed_over = {};  ///< kernels whose names begin so are not used; empty: all may be used
@@ -21,7 +21,7 @@ struct Setting {
 /// Advances to the first kernel that may be used. Version 2 needs the options for that, so it happens while they are
 /// alive.
 template <typename PrimitiveDesc>
-PrimitiveDesc with_kernel(PrimitiveDesc desc, const Setting& setting) {
+PrimitiveDesc with_kernel(PrimitiveDesc desc, const PrimitiveParameters& setting) {
   const std::string_view name = setting.passed_over;
   while (!name.empty() && std::string_view(desc.impl_info_str()).starts_with(name)) {
     if (!desc.next_impl()) throw dnnl::error(dnnl_unimplemented, "there are only kernels that must not be taken");
@@ -36,13 +36,13 @@ using PoolingForward = dnnl::pooling_forward;
 using PoolingBackward = dnnl::pooling_backward;
 
 template <typename Primitive, typename... Options>
-auto make_desc(const Setting& setting, const Options&... options) {
+auto make_desc(const PrimitiveParameters& setting, const Options&... options) {
   return with_kernel(typename Primitive::primitive_desc(setting.engine, options..., setting.attributes), setting);
 }
 
 /// @param hint  the descriptor of the forward primitive
 template <typename Primitive, typename Hint, typename... Options>
-auto make_backward_desc(const Setting& setting, const Hint& hint, const Options&... options) {
+auto make_backward_desc(const PrimitiveParameters& setting, const Hint& hint, const Options&... options) {
   return with_kernel(typename Primitive::primitive_desc(setting.engine, options..., hint, setting.attributes), setting);
 }
 
@@ -83,14 +83,14 @@ struct Gathered<dnnl::eltwise_backward> {
 };
 
 template <typename Primitive, typename... Options>
-auto make_desc(const Setting& setting, const Options&... options) {
+auto make_desc(const PrimitiveParameters& setting, const Options&... options) {
   const auto gathered = Gathered<Primitive>::from(options...);
   return with_kernel(typename Primitive::primitive_desc(gathered, setting.attributes, setting.engine), setting);
 }
 
 /// @param hint  the descriptor of the forward primitive
 template <typename Primitive, typename Hint, typename... Options>
-auto make_backward_desc(const Setting& setting, const Hint& hint, const Options&... options) {
+auto make_backward_desc(const PrimitiveParameters& setting, const Hint& hint, const Options&... options) {
   const auto gathered = Gathered<Primitive>::from(options...);
   return with_kernel(typename Primitive::primitive_desc(gathered, setting.attributes, setting.engine, hint), setting);
 }

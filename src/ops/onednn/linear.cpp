@@ -84,8 +84,9 @@ class LinearKernel final : public Kernel {
 
   ForwardDesc make_forward(const ContextPtr& context, const Desc& src, const Desc& plain_weights, const Desc& dst) {
     const Desc weights = weights_like(src, dims_of(plain_weights), dtype_of(src));
-    ForwardDesc desc = make_desc<dnnl::inner_product_forward>(
-        Setting{context->engine, attributes(relu_)}, dnnl::prop_kind::forward_training, src, weights, bias_, dst);
+    ForwardDesc desc =
+        make_desc<dnnl::inner_product_forward>(PrimitiveParameters{context->engine, attributes(relu_)},
+                                               dnnl::prop_kind::forward_training, src, weights, bias_, dst);
     forward_weights_ = Reordered(context, plain_weights, desc.weights_desc());
     forward_ = Primitive(context, dnnl::inner_product_forward(desc), desc.scratchpad_desc(),
                          {{DNNL_ARG_SRC, desc.src_desc()},
@@ -97,7 +98,7 @@ class LinearKernel final : public Kernel {
 
   void make_backward_data(const ContextPtr& context, const ForwardDesc& hint, const Desc& plain_weights) {
     const auto desc = make_backward_desc<dnnl::inner_product_backward_data>(
-        Setting{context->engine, attributes()}, hint, hint.src_desc(),
+        PrimitiveParameters{context->engine, attributes()}, hint, hint.src_desc(),
         weights_like(hint.src_desc(), dims_of(plain_weights), dtype_of(hint.src_desc())), hint.dst_desc());
     backward_weights_in_ = Reordered(context, plain_weights, desc.weights_desc());
     backward_data_ = Primitive(context, dnnl::inner_product_backward_data(desc), desc.scratchpad_desc(),
@@ -108,7 +109,7 @@ class LinearKernel final : public Kernel {
 
   void make_backward_weights(const ContextPtr& context, const ForwardDesc& hint, const Desc& plain_weights) {
     const auto desc = make_backward_desc<dnnl::inner_product_backward_weights>(
-        Setting{context->engine, attributes()}, hint, hint.src_desc(),
+        PrimitiveParameters{context->engine, attributes()}, hint, hint.src_desc(),
         weights_like(hint.src_desc(), dims_of(plain_weights), DType::float32), bias_, hint.dst_desc());
     weight_gradient_ = Reordered(context, plain_weights, desc.diff_weights_desc());
     backward_weights_ = Primitive(context, dnnl::inner_product_backward_weights(desc), desc.scratchpad_desc(),

@@ -48,8 +48,8 @@ class MultiplyKernel final : public Kernel {
         gate_(factors.gate) {
     const Desc large = to_desc(factors.large_format);
     const Desc other = to_desc(factors.other);
-    const auto desc = make_desc<dnnl::binary>(Setting{context->engine, attributes()}, dnnl::algorithm::binary_mul,
-                                              large, other, large);
+    const auto desc = make_desc<dnnl::binary>(PrimitiveParameters{context->engine, attributes()},
+                                              dnnl::algorithm::binary_mul, large, other, large);
     product_ = Primitive(context, dnnl::binary(desc), desc.scratchpad_desc(),
                          {{DNNL_ARG_SRC_0, large}, {DNNL_ARG_SRC_1, other}, {DNNL_ARG_DST, large}});
     if (!gate_) return;

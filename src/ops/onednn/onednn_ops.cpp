@@ -9,7 +9,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 #include "ops/limits.hpp"
 #include "ops/onednn/empty_batch.hpp"
 #include "ops/onednn/half.hpp"
@@ -72,7 +72,7 @@ class OneDnnOps final : public Ops {
     context_ = std::make_shared<onednn::Context>();
     context_->exact = exact;
   }
-  OneDnnOps(int threads, bool exact, Choices choices) : OneDnnOps(threads, exact) {
+  OneDnnOps(int threads, bool exact, KernelChoices choices) : OneDnnOps(threads, exact) {
     context_->choices = std::move(choices);
   }
 
@@ -100,12 +100,13 @@ class OneDnnOps final : public Ops {
     return format.dtype == dtype ? format : onednn::stored_as(format, dtype);
   }
 
-  [[nodiscard]] std::vector<Algorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
+  [[nodiscard]] std::vector<ConvolutionAlgorithms> candidates(const Operator& op,
+                                                              std::span<const Format> inputs) override {
     const auto* convolution = std::get_if<Convolution>(&op);
     if (convolution == nullptr || inputs[0].shape.batch == 0) return {};
     return translated(convolution->text(), [&] { return onednn::candidates(*convolution, context_, inputs); });
   }
-  void use(const Choices& choices) override {
+  void use(const KernelChoices& choices) override {
     if (context_->exact) choices.refuse_winograd("what rounds more is to be left out (exact)");
     if (!has_winograd_) has_winograd_ = onednn::has_winograd(context_);
     if (!*has_winograd_) {
@@ -113,7 +114,7 @@ class OneDnnOps final : public Ops {
     }
     context_->choices = choices;
   }
-  [[nodiscard]] const Choices& choices() const override { return context_->choices; }
+  [[nodiscard]] const KernelChoices& choices() const override { return context_->choices; }
 
   void sgd(const SgdStep& step) override {
     check_sgd(step);

@@ -29,7 +29,8 @@ std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context,
 std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, const ContextPtr& context, std::span<const Format> in);
 
 /// Implements `Ops::candidates`.
-std::vector<Algorithms> candidates(const Convolution& shape, const ContextPtr& context, std::span<const Format> in);
+std::vector<ConvolutionAlgorithms> candidates(const Convolution& shape, const ContextPtr& context,
+                                              std::span<const Format> in);
 /// Returns whether oneDNN has Winograd's algorithm for this processor.
 bool has_winograd(const ContextPtr& context);
 

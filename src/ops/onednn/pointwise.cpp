@@ -45,7 +45,7 @@ class PointwiseKernel final : public Kernel {
                 .backward_reads_output = function.by_output()}),
         by_output_(function.by_output()) {
     const Desc desc = to_desc(in);
-    const Setting setting{context->engine, attributes()};
+    const PrimitiveParameters setting{context->engine, attributes()};
     const auto make = [&](dnnl::algorithm algorithm) {
       return make_desc<dnnl::eltwise_forward>(setting, dnnl::prop_kind::forward_training, algorithm, desc, desc,
                                               function.alpha, function.beta);

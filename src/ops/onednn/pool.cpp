@@ -25,7 +25,7 @@ class PoolKernel final : public Kernel {
     if (overlap && in.dtype != DType::float32) throw dnnl::error(dnnl_unimplemented, "sums are not float32");
     const Shape out = pool.signature(std::span(&in.shape, 1)).output;
     const auto make = [&](dnnl::prop_kind kind) {
-      return make_desc<PoolingForward>(Setting{context->engine, attributes()}, kind, algorithm, to_desc(in),
+      return make_desc<PoolingForward>(PrimitiveParameters{context->engine, attributes()}, kind, algorithm, to_desc(in),
                                        describe(dims_of(out), Tag::any, in.dtype), stride_, kernel_, no_dilation,
                                        padding_, padding_);
     };
@@ -42,9 +42,9 @@ class PoolKernel final : public Kernel {
     }
     training_ = make_forward(context, training);
     inference_ = make_forward(context, make(dnnl::prop_kind::forward_inference));
-    const auto desc = make_backward_desc<PoolingBackward>(Setting{context->engine, attributes()}, training, algorithm,
-                                                          training.src_desc(), training.dst_desc(), stride_, kernel_,
-                                                          no_dilation, padding_, padding_);
+    const auto desc = make_backward_desc<PoolingBackward>(PrimitiveParameters{context->engine, attributes()}, training,
+                                                          algorithm, training.src_desc(), training.dst_desc(), stride_,
+                                                          kernel_, no_dilation, padding_, padding_);
     backward_ = Primitive(context, PoolingBackward(desc), desc.scratchpad_desc(),
                           {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
                            {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()},

@@ -65,9 +65,9 @@ void Primitive::bind(int index, void* data) {
 }
 
 ReluForward::ReluForward(const ContextPtr& context, const Desc& desc) {
-  const auto forward =
-      make_desc<dnnl::eltwise_forward>(Setting{context->engine, attributes()}, dnnl::prop_kind::forward_training,
-                                       dnnl::algorithm::eltwise_relu, desc, desc, 0.0F);
+  const auto forward = make_desc<dnnl::eltwise_forward>(PrimitiveParameters{context->engine, attributes()},
+                                                        dnnl::prop_kind::forward_training,
+                                                        dnnl::algorithm::eltwise_relu, desc, desc, 0.0F);
   primitive_ = Primitive(context, dnnl::eltwise_forward(forward), forward.scratchpad_desc(),
                          {{DNNL_ARG_SRC, desc}, {DNNL_ARG_DST, desc}});
 }
@@ -79,10 +79,10 @@ void ReluForward::run(const void* input, void* output) {
 ReluBackward::ReluBackward(const ContextPtr& context, const Desc& desc) {
   // With "use_dst" the sign of the output replaces that of the input, so the input need not be kept.
   const auto algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-  const auto forward = make_desc<dnnl::eltwise_forward>(Setting{context->engine, attributes()},
+  const auto forward = make_desc<dnnl::eltwise_forward>(PrimitiveParameters{context->engine, attributes()},
                                                         dnnl::prop_kind::forward_training, algorithm, desc, desc, 0.0F);
-  const auto backward = make_backward_desc<dnnl::eltwise_backward>(Setting{context->engine, attributes()}, forward,
-                                                                   algorithm, desc, desc, desc, 0.0F);
+  const auto backward = make_backward_desc<dnnl::eltwise_backward>(PrimitiveParameters{context->engine, attributes()},
+                                                                   forward, algorithm, desc, desc, desc, 0.0F);
   primitive_ = Primitive(context, dnnl::eltwise_backward(backward), backward.scratchpad_desc(),
                          {{DNNL_ARG_DST, desc}, {DNNL_ARG_DIFF_DST, desc}, {DNNL_ARG_DIFF_SRC, desc}});
 }

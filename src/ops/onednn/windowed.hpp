@@ -21,7 +21,7 @@ struct WindowedOptions {
   dnnl::algorithm forward = dnnl::algorithm::undef;
   dnnl::algorithm backward_data = dnnl::algorithm::undef;
   dnnl::algorithm backward_weights = dnnl::algorithm::undef;
-  std::string_view passed_over = {};  ///< see `Setting`
+  std::string_view passed_over = {};  ///< see `PrimitiveParameters`
   Dims stride = {};
   Dims dilation = {};  ///< 0: none
   Dims padding = {};
@@ -192,7 +192,7 @@ class WindowedKernel final : public Kernel {
                                    {DNNL_ARG_DIFF_BIAS, weights.diff_bias_desc()}});
   }
 
-  [[nodiscard]] Setting setting(bool relu = false) const {
+  [[nodiscard]] PrimitiveParameters setting(bool relu = false) const {
     return {context_->engine, attributes(relu), options_.passed_over};
   }
   [[nodiscard]] Desc bias() const { return describe({options_.out.channels}, Tag::x); }

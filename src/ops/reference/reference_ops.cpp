@@ -5,7 +5,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 #include "ops/limits.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/sgd.hpp"
@@ -28,15 +28,15 @@ class ReferenceOps final : public Ops {
   }
 
   /// There are no alternatives, because each operator has one loop.
-  [[nodiscard]] std::vector<Algorithms> candidates(const Operator& /*op*/,
-                                                   std::span<const Format> /*inputs*/) override {
+  [[nodiscard]] std::vector<ConvolutionAlgorithms> candidates(const Operator& /*op*/,
+                                                              std::span<const Format> /*inputs*/) override {
     return {};
   }
-  void use(const Choices& choices) override {
+  void use(const KernelChoices& choices) override {
     choices.refuse_winograd("the reference operators add up products");
     choices_ = choices;
   }
-  [[nodiscard]] const Choices& choices() const override { return choices_; }
+  [[nodiscard]] const KernelChoices& choices() const override { return choices_; }
 
   void sgd(const SgdStep& step) override {
     check_sgd(step);
@@ -73,7 +73,7 @@ class ReferenceOps final : public Ops {
   }
 
   SumOfSquares squares_;
-  Choices choices_;
+  KernelChoices choices_;
 };
 
 }  // namespace

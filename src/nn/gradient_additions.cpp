@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/folds.hpp"
+#include "nn/gradient_additions.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -15,15 +15,15 @@ class Stack {
   Stack(int shards, std::int64_t first) : shards_(shards), first_(first) {}
 
   /// Adds the shard whose gradient is in `place` and that ends before `end`. @return the additions to make now
-  std::vector<Fold> push(int place, std::int64_t end) {
+  std::vector<GradientAddition> push(int place, std::int64_t end) {
     places_.push_back(place);
-    std::vector<Fold> folds;
+    std::vector<GradientAddition> additions;
     while (std::ssize(places_) > count_tree_nodes(shards_, Share{first_, end - first_})) {
       const int upper = places_.back();
       places_.pop_back();
-      folds.push_back({places_.back(), upper});
+      additions.push_back({places_.back(), upper});
     }
-    return folds;
+    return additions;
   }
   [[nodiscard]] const std::vector<int>& places() const { return places_; }
 
@@ -34,16 +34,16 @@ class Stack {
 };
 
 /// Renumbers the gradient buffers of a plan: `names` gives each one's new number.
-void rename(FoldPlan& plan, const std::vector<int>& names) {
+void rename(GradientAdditions& plan, const std::vector<int>& names) {
   const auto name = [&](int& place) { place = names[static_cast<std::size_t>(place)]; };
-  const auto name_all = [&](std::vector<Fold>& folds) {
-    for (Fold& fold : folds) {
-      name(fold.to);
-      name(fold.from);
+  const auto name_all = [&](std::vector<GradientAddition>& additions) {
+    for (GradientAddition& addition : additions) {
+      name(addition.to);
+      name(addition.from);
     }
   };
   for (int& place : plan.place) name(place);
-  for (auto& folds : plan.after) name_all(folds);
+  for (auto& additions : plan.after) name_all(additions);
   name_all(plan.last);
 }
 
@@ -59,8 +59,8 @@ std::vector<int> names_of(const std::vector<int>& first, int places) {
 
 }  // namespace
 
-FoldPlan plan_folds(int shards, const Share& own, std::span<const Share> streams) {
-  FoldPlan plan;
+GradientAdditions plan_gradient_additions(int shards, const Share& own, std::span<const Share> streams) {
+  GradientAdditions plan;
   Stack all(shards, own.first);
   for (const Share& stream : streams) {
     const std::int64_t first = own.first + stream.first;
@@ -74,8 +74,8 @@ FoldPlan plan_folds(int shards, const Share& own, std::span<const Share> streams
     }
     const std::vector<LeafNode> nodes = tree_nodes(shards, Share{first, stream.count});
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::vector<Fold> folds = all.push(stack.places()[i], nodes[i].first + nodes[i].leaves);
-      plan.last.insert(plan.last.end(), folds.begin(), folds.end());
+      const std::vector<GradientAddition> additions = all.push(stack.places()[i], nodes[i].first + nodes[i].leaves);
+      plan.last.insert(plan.last.end(), additions.begin(), additions.end());
     }
     plan.places += deepest;
   }

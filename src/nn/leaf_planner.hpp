@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/schedule_builder.hpp"
+#include "nn/step_plan_builder.hpp"
 
 namespace lockstep::nn {
 
@@ -21,15 +21,15 @@ struct UsersLeft {
 };
 
 /// Schedules what one leaf does at each node in a step.
-class LeafScheduler {
+class LeafPlanner {
  public:
   /// @param number   index of the leaf
   /// @param place    the gradient buffer of its shard
   /// @param loss_of  the loss term of each node, or −1
   /// @param users    the counts of its shard
-  LeafScheduler(const Graph& graph, const Leaf& leaf, std::size_t number, int place,
-                const std::vector<bool>& differentiable, const std::vector<int>& loss_of, UsersLeft& users,
-                ScheduleBuilder& builder)
+  LeafPlanner(const Graph& graph, const Leaf& leaf, std::size_t number, int place,
+              const std::vector<bool>& differentiable, const std::vector<int>& loss_of, UsersLeft& users,
+              StepPlanBuilder& builder)
       : graph_(&graph),
         leaf_(leaf),
         number_(number),
@@ -38,8 +38,8 @@ class LeafScheduler {
         loss_of_(&loss_of),
         users_(&users),
         builder_(&builder),
-        value_of_(graph.values().size(), ScheduleBuilder::none),
-        gradient_of_(graph.values().size(), ScheduleBuilder::none),
+        value_of_(graph.values().size(), StepPlanBuilder::none),
+        gradient_of_(graph.values().size(), StepPlanBuilder::none),
         nodes_(graph.nodes().size()) {}
 
   [[nodiscard]] const Leaf& leaf() const { return leaf_; }
@@ -62,10 +62,10 @@ class LeafScheduler {
   void add_up(std::size_t node, const Backward& backward);
 
  private:
-  /// The buffers of one node, as indices into the schedule's buffers.
+  /// The buffers of one node, as indices into the plan's buffers.
   struct Buffers {
     std::vector<int> converted;  // inputs converted to the node's format, if theirs differs
-    int saved = ScheduleBuilder::none;
+    int saved = StepPlanBuilder::none;
   };
 
   [[nodiscard]] Operand loss_sums(int term) const {
@@ -95,7 +95,7 @@ class LeafScheduler {
   const std::vector<bool>* differentiable_;
   const std::vector<int>* loss_of_;
   UsersLeft* users_;
-  ScheduleBuilder* builder_;
+  StepPlanBuilder* builder_;
   std::vector<int> value_of_;     // the buffer of each value
   std::vector<int> gradient_of_;  // the buffer of each value's gradient, summed up so far
   std::vector<Buffers> nodes_;

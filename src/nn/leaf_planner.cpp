@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/leaf_scheduler.hpp"
+#include "nn/leaf_planner.hpp"
 
 #include <utility>
 
@@ -8,7 +8,7 @@ namespace {
 
 using OperandKind = Operand::Kind;
 
-constexpr int no_buffer = ScheduleBuilder::none;
+constexpr int no_buffer = StepPlanBuilder::none;
 
 std::vector<Operand> tensors(OperandKind kind, const std::vector<int>& indices) {
   std::vector<Operand> operands;
@@ -23,18 +23,18 @@ std::size_t inputs_read_backward(const ops::Traits& traits) {
 
 }  // namespace
 
-std::vector<Operand> LeafScheduler::state(const Node& node) const {
+std::vector<Operand> LeafPlanner::state(const Node& node) const {
   std::vector<Operand> operands = tensors(OperandKind::state, node.state);
   for (Operand& operand : operands) operand.which = leaf_.shard;
   return operands;
 }
 
-Operand LeafScheduler::use_value(int value) {
+Operand LeafPlanner::use_value(int value) {
   const int input = graph_->input_of(value);
   return input >= 0 ? of_input(input) : builder_->use(value_of_[static_cast<std::size_t>(value)]);
 }
 
-void LeafScheduler::normalizer(int term) {
+void LeafPlanner::normalizer(int term) {
   const auto n = static_cast<std::size_t>(graph_->losses()[static_cast<std::size_t>(term)].node);
   PlannedRun run{.kernel = made(n).kernel.get(),
                  .pass = ops::Pass::normalizer,
@@ -49,11 +49,11 @@ void LeafScheduler::normalizer(int term) {
   builder_->add(std::move(run));
 }
 
-void LeafScheduler::convert(ops::Kernel* kernel, const std::string& label, Operand from, Operand to) {
+void LeafPlanner::convert(ops::Kernel* kernel, const std::string& label, Operand from, Operand to) {
   builder_->add(PlannedRun{.kernel = kernel, .label = label, .lane = leaf_.lane, .inputs = {from}, .output = to});
 }
 
-PlannedRun LeafScheduler::forward(std::size_t n, ops::Pass pass) {
+PlannedRun LeafPlanner::forward(std::size_t n, ops::Pass pass) {
   const Node& node = graph_->nodes()[n];
   Buffers& buffers = nodes_[n];
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -86,7 +86,7 @@ PlannedRun LeafScheduler::forward(std::size_t n, ops::Pass pass) {
 }
 
 /// Returns the operands of the first `count` inputs, and empty ones for the other inputs.
-std::vector<Operand> LeafScheduler::inputs_of(std::size_t n, std::size_t count) {
+std::vector<Operand> LeafPlanner::inputs_of(std::size_t n, std::size_t count) {
   std::vector<Operand> operands(graph_->nodes()[n].inputs.size());
   for (std::size_t i = 0; i < count; ++i) {
     const int converted = nodes_[n].converted[i];
@@ -95,7 +95,7 @@ std::vector<Operand> LeafScheduler::inputs_of(std::size_t n, std::size_t count) 
   return operands;
 }
 
-std::optional<LeafScheduler::Backward> LeafScheduler::backward(std::size_t n) {
+std::optional<LeafPlanner::Backward> LeafPlanner::backward(std::size_t n) {
   const Node& node = graph_->nodes()[n];
   const ops::Traits& traits = made(n).kernel->traits();
   const bool is_loss = node.output < 0;
@@ -122,13 +122,13 @@ std::optional<LeafScheduler::Backward> LeafScheduler::backward(std::size_t n) {
 }
 
 /// Returns whether a kernel adds to the buffer in which its input's gradient is summed.
-bool LeafScheduler::adds_in_place(std::size_t n, std::size_t input) const {
+bool LeafPlanner::adds_in_place(std::size_t n, std::size_t input) const {
   return made(n).kernel->traits().input_gradients == ops::Writes::accumulates && made(n).inputs[input].back == nullptr;
 }
 
 /// Schedules zeroing of the buffers that the kernel will add to and that hold no sum yet.
 /// @return buffers for the terms of sums that the kernel writes separately, or `none`
-std::vector<int> LeafScheduler::prepare_sums(std::size_t n) {
+std::vector<int> LeafPlanner::prepare_sums(std::size_t n) {
   const Node& node = graph_->nodes()[n];
   const ops::Traits& traits = made(n).kernel->traits();
   const bool accumulates = traits.input_gradients == ops::Writes::accumulates;
@@ -148,14 +148,14 @@ std::vector<int> LeafScheduler::prepare_sums(std::size_t n) {
   return terms;
 }
 
-Operand LeafScheduler::input_gradient(std::size_t n, std::size_t input, int term) {
+Operand LeafPlanner::input_gradient(std::size_t n, std::size_t input, int term) {
   const int value = graph_->nodes()[n].inputs[input];
   if (!leads_back(value)) return {};
   return builder_->use(adds_in_place(n, input) ? gradient_of_[static_cast<std::size_t>(value)] : term);
 }
 
 /// Sets where the run writes gradients of parameters. @return the buffers of those that are to be added, or `none`
-std::vector<int> LeafScheduler::parameter_parts(const Node& node, const ops::Traits& traits, PlannedRun& run) {
+std::vector<int> LeafPlanner::parameter_parts(const Node& node, const ops::Traits& traits, PlannedRun& run) {
   std::vector<int> parts;
   for (const int parameter : node.parameters) {
     parts.push_back(no_buffer);
@@ -169,7 +169,7 @@ std::vector<int> LeafScheduler::parameter_parts(const Node& node, const ops::Tra
   return parts;
 }
 
-void LeafScheduler::add_up(std::size_t n, const Backward& backward) {
+void LeafPlanner::add_up(std::size_t n, const Backward& backward) {
   const Node& node = graph_->nodes()[n];
   for (std::size_t i = 0; i < backward.terms.size(); ++i) {
     int term = backward.terms[i];

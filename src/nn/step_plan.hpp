@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/nn/model.hpp"
-#include "nn/folds.hpp"
+#include "nn/gradient_additions.hpp"
 #include "nn/kernels.hpp"
 #include "nn/memory_plan.hpp"
 #include "nn/step.hpp"
@@ -18,7 +18,7 @@ namespace lockstep::nn {
 struct Operand {
   enum class Kind { none, activation, input, parameter, gradient, state, loss_sums, factor };
   Kind kind = Kind::none;
-  int index = 0;  ///< index of a buffer of the schedule, an input, a tensor of a layout, or a loss term
+  int index = 0;  ///< index of a buffer of the plan, an input, a tensor of a layout, or a loss term
   /// For an input: its first sample; for loss_sums: the leaf; for a gradient: the gradient buffer; for state: the
   /// rank's shard; for a buffer: the offset in bytes.
   std::int64_t which = 0;
@@ -35,7 +35,7 @@ struct Leaf {
 
 /// How a step is split into leaves, and how many parts exchange statistics.
 struct Cut {
-  FoldPlan folds;
+  GradientAdditions additions;
   int micro_batches = 1;  ///< number of micro-batches of each shard
   int lanes = 1;          ///< number of lanes in which leaves run
   int parts = 1;  ///< number of parts of a step, over all ranks, whose operators exchange their local statistics
@@ -77,10 +77,10 @@ struct PlannedZero {
 };
 
 using PlannedItem =
-    std::variant<PlannedRun, PlannedZero, PlannedGather, Join, Ready, Progress, SumWeights, SetFactors, Finish, Gate>;
+    std::variant<PlannedRun, PlannedZero, PlannedGather, Join, Ready, Poll, SumWeights, SetFactors, Finish, Gate>;
 
 /// A list of items over buffers that have no addresses yet. The moments of lifetimes are indices of items.
-struct Schedule {
+struct StepPlan {
   std::vector<PlannedItem> items;
   std::vector<Lifetime> buffers;
   std::vector<std::int64_t> first_samples;  ///< the first sample of each leaf
@@ -95,12 +95,12 @@ std::vector<bool> differentiable(const Graph& graph);
 /// first leaf runs.
 ///
 /// Leaves of a lane run one after the other. If operators exchange local statistics, all shards advance together, node
-/// by node, one micro-batch at a time. A leaf's gradients are added to those of its shard, and the shards' as the folds
-/// say.
-/// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the schedule. The
-///        leaves of a stream of the folds are in one lane
-Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut);
+/// by node, one micro-batch at a time. A leaf's gradients are added to those of its shard, and the shards' as the
+/// additions say.
+/// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the plan. The
+///        leaves of a stream of the additions are in one lane
+StepPlan plan_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut);
 /// Schedules the forward pass of one leaf for evaluation, with running statistics.
-Schedule schedule_evaluation(const Graph& graph, const Kernels& kernels);
+StepPlan plan_evaluation(const Graph& graph, const Kernels& kernels);
 
 }  // namespace lockstep::nn

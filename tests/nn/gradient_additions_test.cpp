@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/folds.hpp"
+#include "nn/gradient_additions.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,10 +17,10 @@ std::string tree(const LeafNode& node) {
 }
 
 /// Executes a plan with texts as gradients. The streams run one after the other or interleaved.
-std::map<int, std::string> followed(const FoldPlan& plan, const Share& own, const std::vector<Share>& streams,
+std::map<int, std::string> followed(const GradientAdditions& plan, const Share& own, const std::vector<Share>& streams,
                                     bool interleaved) {
   std::map<int, std::string> sums;
-  const auto fold = [&](const Fold& f) {
+  const auto addition = [&](const GradientAddition& f) {
     sums.at(f.to) = "(" + sums.at(f.to) + "+" + sums.at(f.from) + ")";
     sums.erase(f.from);
   };
@@ -29,7 +29,7 @@ std::map<int, std::string> followed(const FoldPlan& plan, const Share& own, cons
     EXPECT_FALSE(sums.contains(plan.place[s])) << "another sum lies where shard " << shard << " is made";
     EXPECT_LT(plan.place[s], plan.places);
     sums[plan.place[s]] = std::to_string(own.first + shard);
-    for (const Fold& f : plan.after[s]) fold(f);
+    for (const GradientAddition& f : plan.after[s]) addition(f);
   };
   if (interleaved) {
     for (std::int64_t round = 0; round < own.count; ++round)
@@ -38,13 +38,13 @@ std::map<int, std::string> followed(const FoldPlan& plan, const Share& own, cons
   } else {
     for (std::int64_t shard = 0; shard < own.count; ++shard) take(shard);
   }
-  for (const Fold& f : plan.last) fold(f);
+  for (const GradientAddition& f : plan.last) addition(f);
   return sums;
 }
 
 /// Tests every range of up to 16 shards, in every number of streams: the gradient buffers 0, 1, … hold the nodes of the
 /// range, each added up in tree order.
-TEST(Folds, LeaveTheNodesOfTheTreeInTheFirstPlaces) {
+TEST(GradientAdditions, LeaveTheNodesOfTheTreeInTheFirstPlaces) {
   for (int shards = 1; shards <= 16; ++shards)
     for (int first = 0; first < shards; ++first)
       for (int count = 1; first + count <= shards; ++count)
@@ -52,7 +52,7 @@ TEST(Folds, LeaveTheNodesOfTheTreeInTheFirstPlaces) {
           const Share own{first, count};
           std::vector<Share> streams;
           for (int lane = 0; lane < lanes; ++lane) streams.push_back(share_of(count, lane, lanes));
-          const FoldPlan plan = plan_folds(shards, own, streams);
+          const GradientAdditions plan = plan_gradient_additions(shards, own, streams);
           for (const bool interleaved : {false, true}) {
             const auto sums = followed(plan, own, streams, interleaved);
             const std::vector<LeafNode> nodes = tree_nodes(shards, own);
@@ -63,10 +63,10 @@ TEST(Folds, LeaveTheNodesOfTheTreeInTheFirstPlaces) {
         }
 }
 
-TEST(Folds, OfOneStreamNeedFewPlaces) {
+TEST(GradientAdditions, OfOneStreamNeedFewPlaces) {
   const auto places = [](int shards, const Share& own) {
     const Share all{0, own.count};
-    return plan_folds(shards, own, std::span(&all, 1)).places;
+    return plan_gradient_additions(shards, own, std::span(&all, 1)).places;
   };
   EXPECT_EQ(places(8, {0, 8}), 4);
   EXPECT_EQ(places(1024, {0, 1024}), 11) << "not one for each of 1024";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/choices.hpp"
+#include "ops/kernel_choices.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,12 +23,14 @@ constexpr std::string_view explanation =
 constexpr std::string_view on = "on ";
 constexpr std::array<std::string_view, 2> algorithm_names = {"direct", "winograd"};
 
-std::string_view name_of(Algorithm algorithm) { return algorithm_names[static_cast<std::size_t>(algorithm)]; }
+std::string_view name_of(ConvolutionAlgorithm algorithm) {
+  return algorithm_names[static_cast<std::size_t>(algorithm)];
+}
 
-Algorithm parse_algorithm(const std::string& word) {
+ConvolutionAlgorithm parse_algorithm(const std::string& word) {
   const auto found = std::find(algorithm_names.begin(), algorithm_names.end(), word);
   if (found == algorithm_names.end()) throw Error(ErrorCode::corrupt, unknown("algorithm", word, algorithm_names));
-  return static_cast<Algorithm>(found - algorithm_names.begin());
+  return static_cast<ConvolutionAlgorithm>(found - algorithm_names.begin());
 }
 
 std::int64_t parse_batch(const std::string& word) {
@@ -40,7 +42,7 @@ std::int64_t parse_batch(const std::string& word) {
   return batch;
 }
 
-void add_line(Choices& choices, const std::string& line) {
+void add_line(KernelChoices& choices, const std::string& line) {
   std::istringstream words(line);
   std::string batch;
   std::array<std::string, 3> passes;
@@ -48,7 +50,8 @@ void add_line(Choices& choices, const std::string& line) {
   words >> batch;
   const std::int64_t samples = parse_batch(batch);
   for (std::string& word : passes) words >> word;
-  const Algorithms algorithms{parse_algorithm(passes[0]), parse_algorithm(passes[1]), parse_algorithm(passes[2])};
+  const ConvolutionAlgorithms algorithms{parse_algorithm(passes[0]), parse_algorithm(passes[1]),
+                                         parse_algorithm(passes[2])};
   std::getline(words >> std::ws, key);
   if (key.empty()) throw Error(ErrorCode::corrupt, "the operator is missing behind '" + echo(passes[2]) + "'");
   if (choices.at(key, samples) != nullptr) {
@@ -79,14 +82,14 @@ std::string text_of(const Pair& pair) { return std::to_string(pair.height) + 'x'
 
 }  // namespace
 
-const Algorithms* Choices::at(const std::string& key, std::int64_t batch) const {
+const ConvolutionAlgorithms* KernelChoices::at(const std::string& key, std::int64_t batch) const {
   const auto operators = by_key_.find(key);
   if (operators == by_key_.end()) return nullptr;
   const auto found = operators->second.find(batch);
   return found == operators->second.end() ? nullptr : &found->second;
 }
 
-const Algorithms* Choices::find(const std::string& key, std::int64_t batch) const {
+const ConvolutionAlgorithms* KernelChoices::find(const std::string& key, std::int64_t batch) const {
   const auto operators = by_key_.find(key);
   if (operators == by_key_.end()) return nullptr;
   const auto& batches = operators->second;
@@ -97,18 +100,18 @@ const Algorithms* Choices::find(const std::string& key, std::int64_t batch) cons
   return is_nearer_above ? &above->second : &below->second;
 }
 
-void Choices::add(const Choices& other) {
+void KernelChoices::add(const KernelChoices& other) {
   for (const auto& [key, batches] : other.by_key_)
     for (const auto& [batch, algorithms] : batches) set(key, batch, algorithms);
 }
 
-std::size_t Choices::size() const {
+std::size_t KernelChoices::size() const {
   std::size_t number = 0;
   for (const auto& [key, batches] : by_key_) number += batches.size();
   return number;
 }
 
-std::string Choices::hash() const {
+std::string KernelChoices::hash() const {
   Fnv1a hash;
   hash.add(text());
   char digits[17];
@@ -116,12 +119,13 @@ std::string Choices::hash() const {
   return digits;
 }
 
-std::string Choices::text() const {
+std::string KernelChoices::text() const {
   std::string lines;
   for (const auto& [key, batches] : by_key_) {
     for (const auto& [batch, algorithms] : batches) {
       lines += std::to_string(batch);
-      for (const Algorithm algorithm : {algorithms.forward, algorithms.backward_data, algorithms.backward_weights})
+      for (const ConvolutionAlgorithm algorithm :
+           {algorithms.forward, algorithms.backward_data, algorithms.backward_weights})
         lines += ' ' + std::string(name_of(algorithm));
       lines += ' ' + key + '\n';
     }
@@ -129,16 +133,16 @@ std::string Choices::text() const {
   return lines;
 }
 
-Choices Choices::parse(const std::string& text, const std::string& source) {
-  Choices choices;
+KernelChoices KernelChoices::parse(const std::string& text, const std::string& source) {
+  KernelChoices choices;
   each_line(text, source, [&](const std::string& line) { add_line(choices, line); });
   return choices;
 }
 
-void Choices::refuse_winograd(const std::string& reason) const {
+void KernelChoices::refuse_winograd(const std::string& reason) const {
   for (const auto& [key, batches] : by_key_) {
     for (const auto& [batch, algorithms] : batches) {
-      if (algorithms == Algorithms{}) continue;
+      if (algorithms == ConvolutionAlgorithms{}) continue;
       throw Error(ErrorCode::unsupported, reason + ", and the " + key + ", at batch " + std::to_string(batch) +
                                               ", is to be computed by Winograd's algorithm");
     }
@@ -157,9 +161,9 @@ std::string key_of(const Operator& op, std::span<const Format> inputs) {
          ", " + std::string(name(inputs[0].dtype));
 }
 
-ChoicesByConditions parse_choices_file(const std::string& text, const std::string& file) {
-  ChoicesByConditions all;
-  Choices* section = nullptr;
+KernelChoicesByConditions parse_choices_file(const std::string& text, const std::string& file) {
+  KernelChoicesByConditions all;
+  KernelChoices* section = nullptr;
   bool has_begun = false;
   each_line(text, file, [&](const std::string& line) {
     if (!has_begun) {
@@ -184,7 +188,7 @@ ChoicesByConditions parse_choices_file(const std::string& text, const std::strin
   return all;
 }
 
-std::string format_choices_file(const ChoicesByConditions& choices) {
+std::string format_choices_file(const KernelChoicesByConditions& choices) {
   std::string text = std::string(first_line) + '\n' + std::string(explanation);
   for (const auto& [conditions, found] : choices) text += '\n' + std::string(on) + conditions + '\n' + found.text();
   return text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/schedule.hpp"
+#include "nn/step_plan.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,16 +8,16 @@
 #include <optional>
 #include <utility>
 
-#include "nn/leaf_scheduler.hpp"
-#include "nn/schedule_builder.hpp"
+#include "nn/leaf_planner.hpp"
+#include "nn/step_plan_builder.hpp"
 
 namespace lockstep::nn {
 namespace {
 
 /// Decides the order in which leaves go through the graph, and the items in between.
-class StepScheduler {
+class StepPlanner {
  public:
-  StepScheduler(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut)
+  StepPlanner(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut)
       : graph_(graph), cut_(cut), differentiable_(differentiable(graph)), loss_of_(graph.nodes().size(), -1) {
     for (std::size_t term = 0; term < graph.losses().size(); ++term) {
       loss_of_[static_cast<std::size_t>(graph.losses()[term].node)] = static_cast<int>(term);
@@ -26,26 +26,27 @@ class StepScheduler {
     for (const Node& node : graph.nodes())
       for (const int parameter : node.parameters) users.left[static_cast<std::size_t>(parameter)] += cut.micro_batches;
     users.all = users.left;
-    users_.assign(cut.folds.place.size(), users);
-    shards_left_.assign(users.left.size(), static_cast<int>(cut.folds.place.size()));
+    users_.assign(cut.additions.place.size(), users);
+    shards_left_.assign(users.left.size(), static_cast<int>(cut.additions.place.size()));
     for (const Leaf& leaf : leaves) {
       const auto shard = static_cast<std::size_t>(leaf.shard);
-      leaves_.emplace_back(graph, leaf, leaves_.size(), cut.folds.place[shard], differentiable_, loss_of_,
+      leaves_.emplace_back(graph, leaf, leaves_.size(), cut.additions.place[shard], differentiable_, loss_of_,
                            users_[shard], builder_);
       builder_.add_leaf(leaf.first);
     }
   }
 
-  Schedule training() {
+  StepPlan training() {
     normalizers();
     if (cut_.parts > 1) {
       for (int micro_batch = 0; micro_batch < cut_.micro_batches; ++micro_batch) run(micro_batch);
     } else {
-      for (LeafScheduler& leaf : leaves_) run({leaf});
+      for (LeafPlanner& leaf : leaves_) run({leaf});
     }
     join();
     for (const int parameter : complete_) {
-      for (const Fold& fold : cut_.folds.last) add_shards(fold, parameter, leaves_.front().leaf(), no_lane);
+      for (const GradientAddition& addition : cut_.additions.last)
+        add_shards(addition, parameter, leaves_.front().leaf(), no_lane);
       builder_.add(Ready{parameter});
     }
     builder_.add(Finish{});
@@ -53,14 +54,14 @@ class StepScheduler {
     return builder_.take();
   }
 
-  Schedule evaluation() {
+  StepPlan evaluation() {
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) forward({leaves_.front()}, n, ops::Pass::infer);
     return builder_.take();
   }
 
  private:
   /// Leaves that go through the graph together.
-  using Group = std::vector<std::reference_wrapper<LeafScheduler>>;
+  using Group = std::vector<std::reference_wrapper<LeafPlanner>>;
 
   void join() {
     if (cut_.lanes > 1) builder_.add(Join{});
@@ -68,7 +69,7 @@ class StepScheduler {
 
   void normalizers() {
     bool any = false;
-    for (LeafScheduler& leaf : leaves_) {
+    for (LeafPlanner& leaf : leaves_) {
       for (std::size_t term = 0; term < graph_.losses().size(); ++term) {
         if (graph_.losses()[term].normalizer != Normalizer::weight) continue;
         leaf.normalizer(static_cast<int>(term));
@@ -83,7 +84,7 @@ class StepScheduler {
   /// Schedules one micro-batch of all shards.
   void run(int micro_batch) {
     Group group;
-    for (LeafScheduler& leaf : leaves_)
+    for (LeafPlanner& leaf : leaves_)
       if (leaf.leaf().micro_batch == micro_batch) group.emplace_back(leaf);
     run(group);
   }
@@ -95,7 +96,7 @@ class StepScheduler {
 
   void forward(const Group& group, std::size_t n, ops::Pass pass) {
     std::vector<PlannedRun> runs;
-    for (LeafScheduler& leaf : group) runs.push_back(leaf.forward(n, pass));
+    for (LeafPlanner& leaf : group) runs.push_back(leaf.forward(n, pass));
     const std::int64_t part = group.front().get().made(n).kernel->traits().forward_part;
     if (pass == ops::Pass::forward) exchange(runs, ops::Pass::measure, "measure " + graph_.nodes()[n].name, part);
     for (PlannedRun& run : runs) builder_.add(std::move(run));
@@ -127,8 +128,8 @@ class StepScheduler {
 
   void backward(const Group& group, std::size_t n) {
     const Node& node = graph_.nodes()[n];
-    std::vector<std::optional<LeafScheduler::Backward>> planned;
-    for (LeafScheduler& leaf : group) planned.push_back(leaf.backward(n));
+    std::vector<std::optional<LeafPlanner::Backward>> planned;
+    for (LeafPlanner& leaf : group) planned.push_back(leaf.backward(n));
     std::vector<PlannedRun> runs;
     for (const auto& one : planned)
       if (one) runs.push_back(one->run);
@@ -137,7 +138,7 @@ class StepScheduler {
                group.front().get().made(n).kernel->traits().backward_part);
     }
     for (std::size_t i = 0; i < group.size(); ++i) {
-      LeafScheduler& leaf = group[i];
+      LeafPlanner& leaf = group[i];
       if (planned[i]) {  // either all leaves have it or none
         builder_.add(std::move(runs[i]));
         leaf.add_up(n, *planned[i]);
@@ -146,28 +147,28 @@ class StepScheduler {
       std::for_each(node.parameters.rbegin(), node.parameters.rend(),
                     [&](int parameter) { used(parameter, leaf.leaf(), leaf.leaf().lane); });
     }
-    if (cut_.lanes == 1) builder_.add(Progress{});
+    if (cut_.lanes == 1) builder_.add(Poll{});
   }
 
   /// Notes that a leaf has added its gradient of a parameter to that of its shard.
   void used(int parameter, const Leaf& leaf, int lane) {
     const auto shard = static_cast<std::size_t>(leaf.shard);
     if (--users_[shard].left[static_cast<std::size_t>(parameter)] > 0) return;
-    for (const Fold& fold : cut_.folds.after[shard]) add_shards(fold, parameter, leaf, lane);
+    for (const GradientAddition& addition : cut_.additions.after[shard]) add_shards(addition, parameter, leaf, lane);
     if (--shards_left_[static_cast<std::size_t>(parameter)] > 0) return;
-    if (cut_.lanes == 1 && cut_.folds.last.empty()) {
+    if (cut_.lanes == 1 && cut_.additions.last.empty()) {
       builder_.add(Ready{parameter});
     } else {
       complete_.push_back(parameter);  // ready once lanes have joined
     }
   }
 
-  void add_shards(const Fold& fold, int parameter, const Leaf& leaf, int lane) {
-    const Operand to{Operand::Kind::gradient, parameter, fold.to};
+  void add_shards(const GradientAddition& addition, int parameter, const Leaf& leaf, int lane) {
+    const Operand to{Operand::Kind::gradient, parameter, addition.to};
     builder_.add(PlannedRun{.kernel = leaf.kernels->sum[static_cast<std::size_t>(parameter)].get(),
                             .label = "add gradients of " + graph_.parameters().at(parameter).name,
                             .lane = lane,
-                            .inputs = {to, {Operand::Kind::gradient, parameter, fold.from}},
+                            .inputs = {to, {Operand::Kind::gradient, parameter, addition.from}},
                             .output = to});
   }
 
@@ -178,8 +179,8 @@ class StepScheduler {
   std::vector<UsersLeft> users_;  // by shard of the rank
   std::vector<int> shards_left_;  // by parameter
   std::vector<int> complete_;     // parameters that become ready once lanes have joined
-  ScheduleBuilder builder_;
-  std::deque<LeafScheduler> leaves_;
+  StepPlanBuilder builder_;
+  std::deque<LeafPlanner> leaves_;
 };
 
 }  // namespace
@@ -195,14 +196,15 @@ std::vector<bool> differentiable(const Graph& graph) {
   return leads_back;
 }
 
-Schedule schedule_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut) {
-  return StepScheduler(graph, leaves, cut).training();
+StepPlan plan_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut) {
+  return StepPlanner(graph, leaves, cut).training();
 }
 
-Schedule schedule_evaluation(const Graph& graph, const Kernels& kernels) {
+StepPlan plan_evaluation(const Graph& graph, const Kernels& kernels) {
   const Leaf whole{&kernels};
   const Share one{0, 1};
-  return StepScheduler(graph, std::span(&whole, 1), {.folds = plan_folds(1, one, std::span(&one, 1))}).evaluation();
+  return StepPlanner(graph, std::span(&whole, 1), {.additions = plan_gradient_additions(1, one, std::span(&one, 1))})
+      .evaluation();
 }
 
 }  // namespace lockstep::nn
