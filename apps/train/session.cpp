@@ -106,19 +106,19 @@ std::string weights_sha256(const trainer::Replica& replica) {
   return sha256(replica.data_parallel().layout(), replica.data_parallel().values());
 }
 
-observe::EndEvent end_event(const trainer::Trainer::Result& result, const trainer::Replica& replica,
-                            const std::string& weights, double seconds) {
-  observe::EndEvent event{.outcome = result.stopped_by == 0 ? "completed" : "stopped",
-                          .signal = result.stopped_by == 0 ? "" : signal_name(result.stopped_by),
-                          .epochs = result.epochs,
-                          .steps = result.steps,
+observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds) {
+  const trainer::RunState& run = trainer.state();
+  observe::EndEvent event{.outcome = run.stopped_by == 0 ? "completed" : "stopped",
+                          .signal = run.stopped_by == 0 ? "" : signal_name(run.stopped_by),
+                          .epochs = trainer.completed_epochs(),
+                          .steps = run.global_step,
                           .seconds = seconds,
-                          .skipped_updates = result.skipped,
-                          .optimizer_bytes = replica.optimizer_bytes().value,
+                          .skipped_updates = run.skipped,
+                          .optimizer_bytes = trainer.replica().optimizer_bytes().value,
                           .weights_sha256 = weights};
-  if (result.evaluation) {
-    event.best_accuracy = result.best_accuracy;
-    event.final_accuracy = result.evaluation->accuracy;
+  if (run.evaluation) {
+    event.best_accuracy = run.best_accuracy;
+    event.final_accuracy = run.evaluation->accuracy;
   }
   return event;
 }
@@ -311,20 +311,19 @@ void start_together(const World& world) {
 }
 
 /// Trains to the end, and records the end even if it is an error.
-trainer::Trainer::Result run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voice& voice,
-                                    const Options& options) {
+trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voice& voice, const Options& options) {
   const Clock::time_point begin = Clock::now();
   const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   Reporter* reporter = voice.reporter();
   try {
-    const trainer::Trainer::Result result = trainer.run();
-    if (reporter == nullptr) return result;
-    reporter->print(summary_text(options, trainer, result, seconds(), reporter->lost_metrics()));
+    const trainer::RunState& run = trainer.run();
+    if (reporter == nullptr) return run;
+    reporter->print(summary_text(options, trainer, seconds(), reporter->lost_metrics()));
     reporter->phase("computing the checksum of the weights");
     const std::string weights = weights_sha256(trainer.replica());
-    reporter->end(end_event(result, trainer.replica(), weights, seconds()));
+    reporter->end(end_event(trainer, weights, seconds()));
     reporter->print("weights sha256 " + weights + '\n');
-    return result;
+    return run;
   } catch (const Error& error) {
     if (reporter != nullptr) {
       reporter->end(
@@ -391,7 +390,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
   const StopSignals signals;
   if (Reporter* reporter = voice.reporter()) reporter->start(start_event(world, options, *ops), run);
-  const trainer::Trainer::Result result = run_to_end(trainer, group, voice, options);
+  const trainer::RunState result = run_to_end(trainer, group, voice, options);
   group.close();
   write_trace(world, options, files, observer, voice);
   return result.stopped_by == 0 ? exit_success : exit_stopped;

@@ -79,22 +79,21 @@ std::string header_text(const Options& options, const RunDescription& run, const
   return text + '\n';
 }
 
-std::string summary_text(const Options& options, const trainer::Trainer& trainer,
-                         const trainer::Trainer::Result& result, double seconds, bool lost_metrics) {
+std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, bool lost_metrics) {
+  const trainer::RunState& run = trainer.state();
   std::string text = "\n";
-  if (result.stopped_by != 0) {
-    text += "stopped by " + signal_name(result.stopped_by) + " after " + std::to_string(result.steps) + " of " +
-            count_of(trainer.total_steps(), "step") + ", " + std::to_string(result.epochs) + " of " +
+  if (run.stopped_by != 0) {
+    text += "stopped by " + signal_name(run.stopped_by) + " after " + std::to_string(run.global_step) + " of " +
+            count_of(trainer.total_steps(), "step") + ", " + std::to_string(trainer.completed_epochs()) + " of " +
             count_of(options.trainer.epochs, "epoch") + " completed\n";
   }
-  text += format("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(result.steps, "step").c_str(), seconds,
-                 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
-  if (result.steps > 0) text += format("; last loss %.4f", trainer.last_loss());
-  if (result.skipped > 0) text += format("; %lld updates skipped", static_cast<long long>(result.skipped));
+  text += format("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(run.global_step, "step").c_str(),
+                 seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
+  if (run.global_step > 0) text += format("; last loss %.4f", run.last_loss);
+  if (run.skipped > 0) text += format("; %lld updates skipped", static_cast<long long>(run.skipped));
   text += '\n';
-  if (result.evaluation) {
-    text +=
-        format("test accuracy %.2f %%, best %.2f %%\n", 100 * result.evaluation->accuracy, 100 * result.best_accuracy);
+  if (run.evaluation) {
+    text += format("test accuracy %.2f %%, best %.2f %%\n", 100 * run.evaluation->accuracy, 100 * run.best_accuracy);
   }
   text += format("%.1f MiB of optimizer state on each rank\n",
                  static_cast<double>(trainer.replica().optimizer_bytes().value) / (1 << 20));

@@ -29,7 +29,6 @@ std::string header_text(const Options& options, const RunDescription& run, const
 
 /// Summarizes a run, whether or not it was stopped.
 /// @param lost_metrics  whether the metrics file lacks events
-std::string summary_text(const Options& options, const trainer::Trainer& trainer,
-                         const trainer::Trainer::Result& result, double seconds, bool lost_metrics);
+std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, bool lost_metrics);
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/trainer/loss_scale.hpp"
+#include "trainer/loss_scale.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace lockstep::trainer {
 
-LossScale::LossScale(const LossScaleOptions& options) : factor_(options.initial), interval_(options.interval) {
+void check(const LossScaleOptions& options) {
   if (!(options.initial >= 0) || !std::isfinite(options.initial)) {
     throw Error(ErrorCode::invalid_argument,
                 "a loss cannot be scaled by " + std::to_string(options.initial) + "; use 0 for no scale");
@@ -20,18 +20,12 @@ LossScale::LossScale(const LossScaleOptions& options) : factor_(options.initial)
   }
 }
 
-void LossScale::update(bool finite) {
-  if (factor_ == 0) return;
-  if (finite && ++steps_ < interval_) return;
+void update_loss_scale(RunState& run, bool finite, const LossScaleOptions& options) {
+  if (run.loss_scale == 0) return;
+  if (finite && ++run.scaled_steps < options.interval) return;
   // Scaling by powers of two does not round. The limits are far from overflow and underflow.
-  factor_ = finite ? std::min(2 * factor_, 0x1p120) : std::max(factor_ / 2, 1.0);
-  steps_ = 0;
-}
-
-void LossScale::restore(double state, std::int64_t steps) {
-  if (factor_ == 0 || state == 0) return;  // this run decides whether there is a loss scale
-  factor_ = state;
-  steps_ = steps;
+  run.loss_scale = finite ? std::min(2 * run.loss_scale, 0x1p120) : std::max(run.loss_scale / 2, 1.0);
+  run.scaled_steps = 0;
 }
 
 }  // namespace lockstep::trainer

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <sstream>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
 #include "ops/kernel_choices.hpp"
+#include "trainer/loss_scale.hpp"
 #include "trainer/resume.hpp"
 #include "trainer/shard_statistics.hpp"
 
@@ -39,6 +41,12 @@ std::vector<Snapshot::Setting> lengths_of(std::int64_t weights, std::int64_t vel
           {"bytes of velocities", std::to_string(velocity)},
           {"bytes of averages", std::to_string(averages)},
           {"bytes of running statistics", std::to_string(state)}};
+}
+
+std::int64_t total_of(std::span<const Count> counts) {
+  std::int64_t total = 0;
+  for (const Count count : counts) total += count.value;
+  return total;
 }
 
 std::string hexadecimal(std::uint64_t number) {
@@ -152,15 +160,16 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       averages_(allocate_host(options.ema > 0 ? bytes_of(data_parallel_.owned(), options.precision) : Bytes{})),
       state_(allocate_host({own_shards_.count * model_.state().count().value * size_of(options.precision)})),
       statistics_(group.control()),
-      loss_scale_(on_every_rank(group, [&] { return LossScale(options.loss_scale); })),
+      loss_scale_(options.loss_scale),
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
       inputs_(tensors_.size()),
-      parts_(static_cast<std::size_t>(group.size())),
+      counts_(static_cast<std::size_t>(group.size())),
       statistics_are_equal_(options.sync_batch_norm),
       seed_(options.seed),
       zero_(options.zero),
       averages_wanted_(options.ema > 0),
       samples_seen_(static_cast<std::size_t>(own_shards_.count)) {
+  on_every_rank(group, [&] { check(options.loss_scale); });
   require_equal_arithmetic(group, ops, shards_ > 0);
   model_.bind({.parameters = data_parallel_.values(),
                .gradients = data_parallel_.gradient_places(),
@@ -218,10 +227,15 @@ void Replica::gather(std::span<const double> own, std::span<double> all) {
     group_->control().all_gather(own, all, Queue::host(), "batch norm").wait();
     return;
   }
-  const std::int64_t part = static_cast<std::int64_t>(own.size()) / own_shards_.count;
-  for (std::size_t rank = 0; rank < parts_.size(); ++rank)
-    parts_[rank].value = part * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
-  group_->control().all_gather_v(own, all, parts_, Queue::host(), "batch norm").wait();
+  const std::span<const Count> counts = times_shards(static_cast<std::int64_t>(own.size()) / own_shards_.count);
+  group_->control().all_gather_v(own, all, counts, Queue::host(), "batch norm").wait();
+}
+
+std::span<const Count> Replica::times_shards(std::int64_t each) {
+  for (std::size_t rank = 0; rank < counts_.size(); ++rank)
+    counts_[rank].value =
+        shards_ == 0 ? each : each * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
+  return counts_;
 }
 
 bool Replica::finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) {
@@ -233,25 +247,26 @@ bool Replica::finish(std::span<double> values, std::span<double> found, const st
   return not_finite_.empty();
 }
 
-Replica::StepResult Replica::step(const data::Batch& batch, double learning_rate, std::int64_t step,
-                                  bool wants_to_stop) {
+bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run, bool wants_to_stop) {
   step_samples_ = static_cast<double>(batch.samples.value);
-  data_parallel_.number_steps_from(step + 1);  // the same number as in the trainer's errors
+  data_parallel_.number_steps_from(run.global_step + 1);  // the same number as in the trainer's errors
   stops_ = wants_to_stop ? 1 : 0;
   const nn::StepResult& result = model_.train(feed(batch),
                                               {.learning_rate = learning_rate,
                                                .samples = static_cast<double>(batch.step_samples.value),
-                                               .loss_scale = loss_scale_.factor(),
-                                               .rng_key = {seed_, step, batch.first}},
+                                               .loss_scale = loss_factor(run),
+                                               .rng_key = {seed_, run.global_step, batch.first}},
                                               *this);
   if (!result.finite) {
     if (!std::isfinite(result.loss)) refuse_loss(result.loss);
-    if (!loss_scale_.may_be_at_fault()) refuse_gradients();
+    if (loss_factor(run) <= 1) refuse_gradients();  // a smaller factor could not avoid an overflow
   }
-  loss_scale_.update(result.finite);
+  update_loss_scale(run, result.finite, loss_scale_);
+  run.last_loss = result.loss;
+  run.skipped += result.finite ? 0 : 1;
   for (std::int64_t shard = 0; shard < own_shards_.count; ++shard)
     samples_seen_[static_cast<std::size_t>(shard)] += share_of(batch.samples.value, shard, own_shards_.count).count;
-  return {.loss = result.loss, .skipped = !result.finite, .stop = stops_ > 0};
+  return stops_ > 0;
 }
 
 void Replica::refuse_gradients() const {
@@ -302,12 +317,12 @@ std::span<const ops::LossSums> Replica::evaluate(const data::Batch& batch) { ret
 
 void Replica::average_state() {
   if (statistics_are_equal_) return;
-  shards_ > 0 ? average_shards(states()) : model_.average_state(statistics_, samples_seen_.front());
+  if (shards_ > 0) {
+    average_over_shards(states(), samples_seen_, shards_, own_shards_, group_->control());
+  } else {
+    model_.average_state(statistics_, samples_seen_.front());
+  }
   forget_samples();
-}
-
-void Replica::average_shards(const Buffer& states) {
-  average_over_shards(states, samples_seen_, shards_, own_shards_, group_->control());
 }
 
 /// The EMA weights overwrite the gradients, which are not needed any more before the next step.
@@ -320,13 +335,21 @@ void Replica::save(Snapshot& snapshot) {
   copy_out(data_parallel_.values(), snapshot.weights);
   assemble(velocity(), snapshot.velocity);
   if (averages_wanted_) assemble(averages(), snapshot.averages);
-  copy_out(states(), snapshot.state);
-  snapshot.loss_scale = loss_scale_.state();
-  snapshot.scaled_steps = loss_scale_.steps();
-  const Buffer states_copy{snapshot.state.data(), states().count, states().dtype};
-  if (!statistics_are_equal_ && shards_ > 0) average_shards(states_copy);
-  if (!statistics_are_equal_ && shards_ == 0) nn::average_statistics(states_copy, statistics_, samples_seen_.front());
-  snapshot.state.resize(static_cast<std::size_t>(state().bytes().value));
+  save_statistics(snapshot);
+}
+
+void Replica::save_statistics(Snapshot& snapshot) {
+  snapshot.samples_seen.assign(1, 0);
+  if (statistics_are_equal_) return copy_out(state(0), snapshot.state);
+  const std::span<const Count> parts = times_shards(1);
+  snapshot.samples_seen.resize(static_cast<std::size_t>(total_of(parts)));
+  group_->control()
+      .all_gather_v(std::span(samples_seen_), std::span(snapshot.samples_seen), parts, Queue::host(), "samples seen")
+      .wait();
+  const std::span<const Count> counts = times_shards(state(0).count.value);
+  snapshot.state.resize(static_cast<std::size_t>(total_of(counts) * size_of(states().dtype)));
+  const Buffer all{snapshot.state.data(), {total_of(counts)}, states().dtype};
+  group_->control().all_gather_v(states(), all, counts, Queue::host(), "running statistics").wait();
 }
 
 std::vector<Snapshot::Setting> Replica::settings() const {
@@ -336,7 +359,7 @@ std::vector<Snapshot::Setting> Replica::settings() const {
                                              {"statistics", hexadecimal(model_.state().hash())}};
   const std::int64_t weights = data_parallel_.values().bytes().value;
   const std::vector<Snapshot::Setting> long_parts =
-      lengths_of(weights, weights, averages_wanted_ ? weights : 0, state().bytes().value);
+      lengths_of(weights, weights, averages_wanted_ ? weights : 0, state(0).bytes().value);
   settings.insert(settings.end(), long_parts.begin(), long_parts.end());
   return settings;
 }
@@ -344,7 +367,7 @@ std::vector<Snapshot::Setting> Replica::settings() const {
 std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
   const auto length = [](const std::vector<std::byte>& part) { return static_cast<std::int64_t>(part.size()); };
   return lengths_of(length(snapshot.weights), length(snapshot.velocity), length(snapshot.averages),
-                    length(snapshot.state));
+                    length(snapshot.state) / std::max<std::int64_t>(1, std::ssize(snapshot.samples_seen)));
 }
 
 void Replica::compute_as(const Snapshot& snapshot) {
@@ -370,10 +393,6 @@ void Replica::restore(const Snapshot& snapshot) {
     group_->communicator().broadcast(buffer, {0}, Queue::host(), "replica").wait();
   };
   overwrite(data_parallel_.values(), snapshot.weights);
-  overwrite(state(), snapshot.state);
-  for (std::int64_t shard = 1; shard < own_shards_.count; ++shard)
-    std::copy_n(static_cast<const std::byte*>(state().data), state().bytes().value,
-                static_cast<std::byte*>(slice(states(), {shard * state().count.value}, state().count).data));
   // The gradients serve as scratch, because they are not needed any more before the next step.
   const Buffer whole = data_parallel_.gradients();
   overwrite(whole, snapshot.velocity);
@@ -382,10 +401,29 @@ void Replica::restore(const Snapshot& snapshot) {
     overwrite(whole, snapshot.averages);
     take_own(whole, averages());
   }
-  double scale[2] = {snapshot.loss_scale, static_cast<double>(snapshot.scaled_steps)};
-  group_->control().broadcast({scale, {2}, DType::float64}, {0}, Queue::host(), "loss scale").wait();
-  loss_scale_.restore(scale[0], static_cast<std::int64_t>(scale[1]));
-  forget_samples();
+  restore_statistics(snapshot);
+}
+
+void Replica::restore_statistics(const Snapshot& snapshot) {
+  std::int64_t parts = std::ssize(snapshot.samples_seen);
+  group_->control().broadcast(std::span(&parts, 1), {0}, Queue::host(), "running statistics").wait();
+  std::vector<std::int64_t> samples = snapshot.samples_seen;
+  samples.resize(static_cast<std::size_t>(parts));
+  group_->control().broadcast(std::span(samples), {0}, Queue::host(), "samples seen").wait();
+  const Buffer own = state(0);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(parts * own.bytes().value));
+  const Buffer all{bytes.data(), {parts * own.count.value}, own.dtype};
+  if (group_->rank() == Rank{0}) copy_in(snapshot.state, all);
+  group_->control().broadcast(all, {0}, Queue::host(), "running statistics").wait();
+  const bool same_parts = !statistics_are_equal_ && parts == total_of(times_shards(1));
+  if (!same_parts) average_parts(all, samples);
+  const std::int64_t first = shards_ > 0 ? own_shards_.first : group_->rank().value;
+  for (std::int64_t shard = 0; shard < own_shards_.count; ++shard) {
+    const std::int64_t part = same_parts ? first + shard : 0;
+    const Buffer from = slice(all, {part * own.count.value}, own.count);
+    std::memcpy(state(shard).data, from.data, static_cast<std::size_t>(from.bytes().value));
+    samples_seen_[static_cast<std::size_t>(shard)] = same_parts ? samples[static_cast<std::size_t>(part)] : 0;
+  }
 }
 
 }  // namespace lockstep::trainer

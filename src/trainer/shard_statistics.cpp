@@ -44,4 +44,15 @@ void average_over_shards(const Buffer& states, std::span<const std::int64_t> sam
   for (std::size_t shard = 1; shard < samples.size(); ++shard) overwrite(state(shard), state(0));
 }
 
+void average_parts(const Buffer& parts, std::span<const std::int64_t> samples) {
+  const std::int64_t total = std::accumulate(samples.begin(), samples.end(), std::int64_t{0});
+  const Count count{parts.count.value / std::ssize(samples)};
+  if (total == 0 || count.value == 0) return;
+  for (std::int64_t part = 0; part < std::ssize(samples); ++part) {
+    const Buffer its = slice(parts, {part * count.value}, count);
+    nn::scale(its, static_cast<double>(samples[static_cast<std::size_t>(part)]) / static_cast<double>(total));
+    if (part > 0) kernels::reduce(parts.data, parts.data, its.data, count, parts.dtype, ReduceOp::sum);
+  }
+}
+
 }  // namespace lockstep::trainer

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
@@ -69,6 +70,7 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       batches_(make_batches(data.train, group, options, true, observer)),
       test_batches_(make_batches(data.test, group, options, false, nullptr)),
       statistics_(group.control()) {
+  state_.loss_scale = options_.loss_scale.initial;
   const std::int64_t warmup = options_.schedule.warmup_steps;
   require(warmup >= 0 && warmup < total_steps(),
           "a warm-up over " + std::to_string(warmup) + " steps must end within the run's " +
@@ -83,60 +85,63 @@ std::int64_t Trainer::total_steps() const {
   return options_.steps > 0 ? std::min(options_.steps, in_all_epochs) : in_all_epochs;
 }
 
-Trainer::Result Trainer::run() {
-  Result result;
-  while (epoch_ <= options_.epochs && !is_over()) {
+const RunState& Trainer::run() {
+  while (state_.stopped_by == 0 && !(state_.is_reported && all_steps_done())) {
+    if (state_.is_reported && state_.step == steps_per_epoch()) begin_next_epoch();
     observe::EpochEvent event = train_epoch();
-    result.epochs += epoch_ > event.epoch ? 1 : 0;
-    evaluate_epoch(event, result);
+    if (state_.stopped_by == 0) evaluate_epoch(event);
+    state_.is_reported = state_.stopped_by == 0;  // a run that resumes catches up on it
     if (listener_ != nullptr) listener_->epoch(event);
   }
-  result.steps = steps_;
-  result.skipped = skipped_;
-  result.stopped_by = stopped_by_;
-  return result;
+  return state_;
 }
 
-/// Evaluates the model if it is due after this epoch or at the end of the run. A run that is stopped ends at once.
-void Trainer::evaluate_epoch(observe::EpochEvent& event, Result& result) {
-  const bool at_the_end = is_over() || epoch_ > options_.epochs;
-  if (stopped_by_ != 0 || options_.eval_interval == 0) return;
-  if (event.epoch % options_.eval_interval != 0 && !at_the_end) return;
+void Trainer::begin_next_epoch() {
+  ++state_.epoch;
+  state_.step = 0;
+  state_.is_reported = false;
+  state_.epoch_loss_sum = 0;
+  state_.epoch_samples = 0;
+}
+
+/// Evaluates the model if it is due after this epoch or at the end of the run.
+void Trainer::evaluate_epoch(observe::EpochEvent& event) {
+  if (options_.eval_interval == 0) return;
+  if (event.epoch % options_.eval_interval != 0 && !all_steps_done()) return;
   const Clock::time_point begin = Clock::now();
   const std::optional<Evaluation> evaluation = evaluate(event.epoch, true);
   if (!evaluation) return;
   event.val_loss = evaluation->loss;
   event.val_accuracy = evaluation->accuracy;
   event.evaluation_seconds = seconds_since(begin);
-  result.evaluation = evaluation;
-  result.best_accuracy = std::max(result.best_accuracy, evaluation->accuracy);
+  state_.evaluation = evaluation;
+  state_.best_accuracy = std::max(state_.best_accuracy, evaluation->accuracy);
 }
 
 /// Trains to the end of the epoch, or of the run. @return the event of the epoch, without evaluation
 observe::EpochEvent Trainer::train_epoch() {
-  const std::int64_t epoch = epoch_;
+  const std::int64_t samples_before = run_samples_;
   const double exposed = replica_.data_parallel().exposed_seconds();
   const double waited = batches_.waited_seconds();
   const Clock::time_point begin = Clock::now();
   window_seconds_ = 0;
   window_samples_ = 0;
-  epoch_loss_sum_ = 0;
-  epoch_samples_ = 0;
-  while (epoch_ == epoch && !is_over()) (void)train_steps(1);
+  while (state_.step < steps_per_epoch() && state_.stopped_by == 0 && !all_steps_done()) (void)train_steps(1);
   const double seconds = seconds_since(begin);
-  return {.epoch = epoch,
-          .train_loss = epoch_loss_sum_ / static_cast<double>(std::max<std::int64_t>(1, epoch_samples_)),
+  return {.epoch = state_.epoch,
+          .train_loss = state_.epoch_loss_sum / static_cast<double>(std::max<std::int64_t>(1, state_.epoch_samples)),
           .seconds = seconds,
-          .images_per_second = static_cast<double>(epoch_samples_) / seconds,
+          .images_per_second = static_cast<double>(run_samples_ - samples_before) / seconds,
           .exposed_communication_seconds = replica_.data_parallel().exposed_seconds() - exposed,
           .data_wait_seconds = batches_.waited_seconds() - waited};
 }
 
 std::int64_t Trainer::train_steps(std::int64_t most) {
-  if (!entered_) batches_.start_epoch(epoch_, step_);
+  if (state_.step == steps_per_epoch()) begin_next_epoch();
+  if (!entered_) batches_.start_epoch(state_.epoch, state_.step);
   entered_ = true;
   std::int64_t taken = 0;
-  while (taken < most && stopped_by_ == 0) {
+  while (taken < most && state_.stopped_by == 0) {
     const Clock::time_point begin = Clock::now();
     const data::Batch* batch = batches_.next();
     if (batch == nullptr) break;
@@ -146,9 +151,7 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
     window_seconds_ += seconds;
     run_seconds_ += seconds;
     report_step();
-    if (step_ < steps_per_epoch()) continue;
-    ++epoch_;
-    step_ = 0;
+    if (state_.step < steps_per_epoch()) continue;
     entered_ = false;
     break;
   }
@@ -156,20 +159,17 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
 }
 
 void Trainer::train_on(const data::Batch& batch) {
-  const std::int64_t global_step = (epoch_ - 1) * steps_per_epoch() + step_;
-  const double rate = nn::learning_rate(options_.schedule, global_step, total_steps());
+  const double rate = nn::learning_rate(options_.schedule, state_.global_step, total_steps());
   try {
-    const Replica::StepResult result = replica_.step(batch, rate, global_step, wants_to_stop() != 0);
-    last_loss_ = result.loss;
-    skipped_ += result.skipped ? 1 : 0;
-    if (result.stop) agree_to_stop();
+    if (replica_.step(batch, rate, state_, wants_to_stop() != 0)) agree_to_stop();
   } catch (const Error& error) {
-    throw error.in_step(global_step + 1);
+    throw error.in_step(state_.global_step + 1);
   }
-  ++step_;
-  ++steps_;
-  epoch_loss_sum_ += last_loss_ * static_cast<double>(batch.step_samples.value);
-  epoch_samples_ += batch.step_samples.value;
+  ++state_.step;
+  ++state_.global_step;
+  state_.is_reported = false;
+  state_.epoch_loss_sum += state_.last_loss * static_cast<double>(batch.step_samples.value);
+  state_.epoch_samples += batch.step_samples.value;
   window_samples_ += batch.step_samples.value;
   run_samples_ += batch.step_samples.value;
 }
@@ -180,31 +180,33 @@ void Trainer::agree_to_stop() {
   group_->control()
       .all_reduce(std::span(&reason, 1), std::span(&reason, 1), ReduceOp::max, Queue::host(), "stop")
       .wait();
-  stopped_by_ = static_cast<int>(reason);
+  state_.stopped_by = static_cast<int>(reason);
 }
 
 void Trainer::report_step() {
   if (listener_ != nullptr) {
-    listener_->progress(
-        {.epoch = epoch_, .step = step_, .loss = last_loss_, .images = run_samples_, .seconds = run_seconds_});
+    listener_->progress({.epoch = state_.epoch,
+                         .step = state_.step,
+                         .loss = state_.last_loss,
+                         .images = run_samples_,
+                         .seconds = run_seconds_});
   }
-  if (step_ % options_.log_every != 0) return;
+  if (state_.step % options_.log_every != 0) return;
   if (listener_ != nullptr) {
-    const std::int64_t global_step = (epoch_ - 1) * steps_per_epoch() + step_ - 1;
-    listener_->step({.epoch = epoch_,
-                     .step = step_,
-                     .loss = last_loss_,
-                     .learning_rate = nn::learning_rate(options_.schedule, global_step, total_steps()),
+    listener_->step({.epoch = state_.epoch,
+                     .step = state_.step,
+                     .loss = state_.last_loss,
+                     .learning_rate = nn::learning_rate(options_.schedule, state_.global_step - 1, total_steps()),
                      .images_per_second = static_cast<double>(window_samples_) / window_seconds_});
   }
   window_seconds_ = 0;
   window_samples_ = 0;
 }
 
-Trainer::Evaluation Trainer::evaluate() { return evaluate(epoch_, false).value(); }
+Evaluation Trainer::evaluate() { return evaluate(state_.epoch, false).value(); }
 
 /// @return nothing if a rank wanted to stop, which all ranks learn together with the sums
-std::optional<Trainer::Evaluation> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
+std::optional<Evaluation> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
   replica_.average_state();
   replica_.gather_averages();
   std::vector<ops::LossSums> figures(replica_.model().graph().losses().size());
@@ -231,7 +233,7 @@ std::optional<Trainer::Evaluation> Trainer::evaluate(std::int64_t epoch, bool ma
 }
 
 /// @param figures, samples  sums over all ranks
-Trainer::Evaluation Trainer::evaluation_of(std::span<const ops::LossSums> figures, double samples) const {
+Evaluation Trainer::evaluation_of(std::span<const ops::LossSums> figures, double samples) const {
   if (samples != static_cast<double>(data_.test->size())) {
     throw Error(ErrorCode::mismatch, "evaluation counted " + std::to_string(samples) + " samples of " +
                                          std::to_string(data_.test->size()) + ": do all ranks have the same data?")
@@ -252,7 +254,7 @@ std::vector<Snapshot::Setting> Trainer::settings() const {
 }
 
 Snapshot Trainer::snapshot() {
-  Snapshot snapshot{.settings = settings(), .epoch = epoch_, .step = step_, .steps = steps_};
+  Snapshot snapshot{.settings = settings(), .run = state_};
   replica_.save(snapshot);
   return snapshot;
 }
@@ -263,11 +265,16 @@ void Trainer::restore(const Snapshot& snapshot) {
   require_same_run(*group_, found, settings());
   replica_.compute_as(snapshot);
   replica_.restore(snapshot);
-  std::int64_t position[3] = {snapshot.epoch, snapshot.step, snapshot.steps};
-  group_->control().broadcast({position, {3}, DType::int64}, {0}, Queue::host(), "position").wait();
-  epoch_ = position[0];
-  step_ = position[1];
-  steps_ = position[2];
+  RunState run = snapshot.run;
+  static_assert(std::is_trivially_copyable_v<RunState>);
+  group_->control().broadcast(Buffer{&run, {sizeof run}, DType::uint8}, {0}, Queue::host(), "state of the run").wait();
+  run.stopped_by = 0;
+  // This run's options decide whether there is a loss scale.
+  if (state_.loss_scale == 0 || run.loss_scale == 0) {
+    run.loss_scale = state_.loss_scale;
+    run.scaled_steps = 0;
+  }
+  state_ = run;
   entered_ = false;
 }
 

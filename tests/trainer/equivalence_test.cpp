@@ -26,7 +26,7 @@ struct Record {
   std::vector<double> losses;
   std::vector<std::vector<double>> gradients;  // for each recorded step, flat
   std::vector<std::vector<double>> states;     // weights, momentum buffers and EMA weights after each recorded step
-  Trainer::Evaluation evaluation;              // after the last step
+  Evaluation evaluation;                       // after the last step
 };
 
 std::vector<double> as_doubles(const Buffer& buffer) {
@@ -119,7 +119,7 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
     EXPECT_TRUE(c.zero && ranks > 1 ? own < whole * 6 / (5 * ranks) : own == whole) << own << " of " << whole;
     for (int step = 0; step < c.steps; ++step) {
       EXPECT_EQ(trainer.train_steps(1), 1);
-      record.losses.push_back(trainer.last_loss());
+      record.losses.push_back(trainer.state().last_loss);
       if (step < c.gradient_steps)
         record.gradients.push_back(as_doubles(trainer.replica().data_parallel().gradients()));
       if (step >= c.state_steps) continue;

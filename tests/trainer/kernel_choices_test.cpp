@@ -78,7 +78,7 @@ std::string run_stage(int ranks, const How& how, int steps, Snapshot& snapshot) 
                    group, *ops, lenet(), data,
                    {.epochs = 2, .batch = {batch}, .sgd = {.momentum = 0.9}, .shards = how.shards, .lanes = how.lanes});
                // Only rank 0 needs the snapshot.
-               if (begin.steps > 0) trainer.restore(group.rank() == Rank{0} ? begin : Snapshot{});
+               if (begin.run.global_step > 0) trainer.restore(group.rank() == Rank{0} ? begin : Snapshot{});
                (void)trainer.train_steps(steps);
                const Snapshot end = trainer.snapshot();
                if (group.rank() == Rank{0}) snapshot = end;

@@ -57,7 +57,7 @@ TEST_P(Learning, LossFallsOnDrawnData) {
                    .sgd = {.momentum = defaults.momentum},
                    .log_every = 1},
                   &recorder);
-  const Trainer::Result result = trainer.run();
+  const RunState result = trainer.run();
   groups[0].close();
   const std::size_t steps = recorder.losses.size();
   ASSERT_EQ(steps, static_cast<std::size_t>(task.steps));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/trainer/loss_scale.hpp"
+#include "trainer/loss_scale.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,39 +17,38 @@ namespace lockstep::trainer {
 namespace {
 
 TEST(LossScale, HalvesWhereSomethingIsNotFiniteAndDoublesAfterAWhile) {
-  LossScale scale({.initial = 16, .interval = 3});
-  EXPECT_EQ(scale.factor(), 16);
-  scale.update(true);
-  scale.update(true);
-  scale.update(false);  // it also restarts the count
-  EXPECT_EQ(scale.factor(), 8);
-  for (int step = 0; step < 2; ++step) scale.update(true);
-  EXPECT_EQ(scale.factor(), 8);
-  scale.update(true);
-  EXPECT_EQ(scale.factor(), 16);
-  for (int step = 0; step < 9; ++step) scale.update(false);
-  EXPECT_EQ(scale.factor(), 1);
-  EXPECT_FALSE(scale.may_be_at_fault()) << "what is not finite at 1 is not so because of the scale";
+  RunState run{.loss_scale = 16};
+  const auto update = [&run](bool finite) { update_loss_scale(run, finite, {.initial = 16, .interval = 3}); };
+  EXPECT_EQ(loss_factor(run), 16);
+  update(true);
+  update(true);
+  update(false);  // it also restarts the count
+  EXPECT_EQ(loss_factor(run), 8);
+  for (int step = 0; step < 2; ++step) update(true);
+  EXPECT_EQ(loss_factor(run), 8);
+  update(true);
+  EXPECT_EQ(loss_factor(run), 16);
+  for (int step = 0; step < 9; ++step) update(false);
+  EXPECT_EQ(loss_factor(run), 1);
 }
 
 TEST(LossScale, OfZeroIsNone) {
-  LossScale scale({});
+  RunState run;
   for (const bool finite : {true, false}) {
-    scale.update(finite);
-    EXPECT_EQ(scale.factor(), 1);
+    update_loss_scale(run, finite, {});
+    EXPECT_EQ(loss_factor(run), 1);
   }
-  EXPECT_FALSE(scale.may_be_at_fault());
 }
 
 TEST(LossScale, RefusesWhatCannotBe) {
-  EXPECT_THROW(LossScale({.initial = -1}), Error);
-  EXPECT_THROW(LossScale({.initial = 1, .interval = 0}), Error);
+  EXPECT_THROW(check(LossScaleOptions{.initial = -1}), Error);
+  EXPECT_THROW(check(LossScaleOptions{.initial = 1, .interval = 0}), Error);
 }
 
 /// The result of a short run in float32.
 struct Trained {
   Snapshot snapshot;
-  Trainer::Result result;
+  RunState result;
 };
 
 Trained train(LossScaleOptions scale, std::int64_t steps) {
@@ -72,10 +71,10 @@ TEST(LossScale, ThatOverflowsSkipsUpdatesUntilItFits) {
   const Trained run = train({.initial = far_too_much, .interval = 1000}, 12);
   EXPECT_GT(run.result.skipped, 0);
   EXPECT_LT(run.result.skipped, 12);
-  EXPECT_EQ(run.result.steps, 12);
+  EXPECT_EQ(run.result.global_step, 12);
   double expected = far_too_much;
   for (std::int64_t i = 0; i < run.result.skipped; ++i) expected /= 2;
-  EXPECT_EQ(run.snapshot.loss_scale, expected);
+  EXPECT_EQ(run.snapshot.run.loss_scale, expected);
 }
 
 /// Skipped steps change nothing, so the other steps are those of a run without a scale.
@@ -84,7 +83,7 @@ TEST(LossScale, ChangesNoBitOfTheUpdatesThatAreMade) {
   const Trained scaled = train({.initial = 1024, .interval = 2}, 6);
   EXPECT_EQ(scaled.result.skipped, 0);
   EXPECT_EQ(scaled.snapshot.weights, plain.snapshot.weights);
-  EXPECT_EQ(scaled.snapshot.loss_scale, 1024 * 8);
+  EXPECT_EQ(scaled.snapshot.run.loss_scale, 1024 * 8);
 }
 
 TEST(LossScale, IsPartOfASnapshot) {
@@ -97,12 +96,12 @@ TEST(LossScale, IsPartOfASnapshot) {
     Trainer first(groups[0], *ops, graph, data, options);
     for (int step = 0; step < 3; ++step) first.train_steps(1);
     const Snapshot snapshot = first.snapshot();
-    EXPECT_EQ(snapshot.loss_scale, 8);
-    EXPECT_EQ(snapshot.scaled_steps, 3);
+    EXPECT_EQ(snapshot.run.loss_scale, 8);
+    EXPECT_EQ(snapshot.run.scaled_steps, 3);
     Trainer second(groups[0], *ops, graph, data, options);
     second.restore(snapshot);
     second.train_steps(1);
-    EXPECT_EQ(second.snapshot().loss_scale, 16) << "the fourth step without trouble";
+    EXPECT_EQ(second.snapshot().run.loss_scale, 16) << "the fourth step without trouble";
   }
   groups[0].close();
 }

@@ -33,7 +33,8 @@ Error error_of_step(Replica& replica, std::size_t pixels, Real pixel, std::int32
   std::vector<std::int32_t> labels{label};
   const std::array<Buffer, 2> tensors{Buffer(std::span(image)), Buffer(std::span(labels))};
   try {
-    replica.step({.samples = {1}, .step_samples = {3}, .tensors = tensors}, 0.1);
+    RunState run;
+    replica.step({.samples = {1}, .step_samples = {3}, .tensors = tensors}, 0.1, run);
   } catch (const Error& error) {
     return error;
   }

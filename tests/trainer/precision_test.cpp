@@ -111,7 +111,7 @@ TEST(Precision, LowerOnesLearnAsFloat32Does) {
                  .sgd = {.momentum = 0.9},
                  .loss_scale = {.initial = loss_scale}},
                 1, 600, by);
-    const Trainer::Result result = run->run();
+    const RunState result = run->run();
     EXPECT_LT(result.skipped, 12);
     return result.evaluation->loss;
   };
@@ -176,12 +176,12 @@ TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
   for (int step = 0; step < 30; ++step) {
     run->train_steps(1);
     const Snapshot snapshot = run->snapshot();
-    const double ratio = snapshot.loss_scale / scale;
+    const double ratio = snapshot.run.loss_scale / scale;
     EXPECT_TRUE(ratio == 0.5 || ratio == 1 || ratio == 2) << ratio;
     EXPECT_EQ(snapshot.weights == weights, ratio == 0.5) << step;
     halved += ratio == 0.5 ? 1 : 0;
     doubled += ratio == 2 ? 1 : 0;
-    scale = snapshot.loss_scale;
+    scale = snapshot.run.loss_scale;
     weights = snapshot.weights;
   }
   EXPECT_GT(halved, 3);
@@ -189,7 +189,7 @@ TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
   EXPECT_EQ(run->run().skipped, halved) << "they are counted";
   OneRank wide(std::nullopt, options);
   wide->train_steps(5);
-  EXPECT_GE(wide->snapshot().loss_scale, far_too_much) << "in float32 there is no such limit";
+  EXPECT_GE(wide->snapshot().run.loss_scale, far_too_much) << "in float32 there is no such limit";
 }
 
 TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {

@@ -122,7 +122,7 @@ std::vector<std::int64_t> evaluated(const TrainerOptions& options) {
   Small run;
   Recorder recorder;
   Trainer trainer(run.groups[0], *run.ops, run.network, run.data, options, &recorder);
-  const Trainer::Result result = trainer.run();
+  const RunState result = trainer.run();
   std::vector<std::int64_t> epochs;
   for (const observe::EpochEvent& event : recorder.epochs) {
     if (event.val_accuracy) epochs.push_back(event.epoch);
@@ -160,12 +160,12 @@ TEST(WarmUp, ThatIsAsLongAsTheRunIsRefused) {
 
 /// Trains on threads as ranks. @param during  called on each rank after each step, with the rank and the number of
 /// steps
-std::vector<Trainer::Result> run_on(int ranks, std::vector<std::atomic<int>>& stops,
-                                    const std::function<void(int, std::size_t)>& during) {
+std::vector<RunState> run_on(int ranks, std::vector<std::atomic<int>>& stops,
+                             const std::function<void(int, std::size_t)>& during) {
   const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
   const nn::Graph network = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks);
-  std::vector<Trainer::Result> results(static_cast<std::size_t>(ranks));
+  std::vector<RunState> results(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
@@ -193,10 +193,10 @@ TEST(Stop, OfOneRankEndsAllAfterTheSameStep) {
     if (rank == 1 && step == 13) stops[1] = SIGTERM;
     if (rank == 2 && step == 14) stops[2] = SIGINT;
   });
-  for (const Trainer::Result& result : results) {
+  for (const RunState& result : results) {
     EXPECT_EQ(result.stopped_by, SIGTERM);
-    EXPECT_EQ(result.steps, 14) << "the step in which the others hear of it is the last";
-    EXPECT_EQ(result.epochs, 1);
+    EXPECT_EQ(result.global_step, 14) << "the step in which the others hear of it is the last";
+    EXPECT_EQ(result.epoch, 2);
   }
 }
 
@@ -205,10 +205,10 @@ TEST(Stop, WithinAnEvaluationGivesItUp) {
   const auto results = run_on(2, stops, [&](int rank, std::size_t event) {
     if (rank == 0 && event == 102) stops[0] = SIGUSR1;  // the second of 5 batches
   });
-  for (const Trainer::Result& result : results) {
+  for (const RunState& result : results) {
     EXPECT_EQ(result.stopped_by, SIGUSR1);
-    EXPECT_EQ(result.steps, 10);
-    EXPECT_EQ(result.epochs, 1);
+    EXPECT_EQ(result.global_step, 10);
+    EXPECT_EQ(result.epoch, 1);
     EXPECT_FALSE(result.evaluation) << "over a part of the images";
   }
 }
@@ -218,9 +218,9 @@ TEST(Stop, ThatNobodyAsksForChangesNothing) {
   const std::atomic<int> stop = 0;
   Trainer trainer(run.groups[0], *run.ops, run.network, run.data, {.epochs = 1, .batch = {50}});
   trainer.stop_on(stop);
-  const Trainer::Result result = trainer.run();
+  const RunState result = trainer.run();
   EXPECT_EQ(result.stopped_by, 0);
-  EXPECT_EQ(result.steps, 2);
+  EXPECT_EQ(result.global_step, 2);
 }
 
 }  // namespace

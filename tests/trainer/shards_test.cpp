@@ -83,7 +83,7 @@ Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops,
         Trainer trainer(group, *ops, net.make(nn::DataSpec::of_images(1, 12, 12, 10)), data, options);
         for (std::int64_t step = 0; step < options.epochs * trainer.steps_per_epoch(); ++step) {
           EXPECT_EQ(trainer.train_steps(1), 1);
-          if (rank == 0) outcome.losses.push_back(trainer.last_loss());
+          if (rank == 0) outcome.losses.push_back(trainer.state().last_loss);
         }
         const Snapshot snapshot = trainer.snapshot();
         if (rank == 0) outcome.snapshot = snapshot;

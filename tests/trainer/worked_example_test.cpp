@@ -86,7 +86,7 @@ std::string text_of(const Item& item) {
     std::string operator()(const Zero& /*item*/) const { return "zero"; }
     std::string operator()(const Join& /*item*/) const { return "join"; }
     std::string operator()(const Ready& /*item*/) const { return "ready linear.weight"; }
-    std::string operator()(const nn::Progress& /*item*/) const { return "progress"; }
+    std::string operator()(const nn::Poll& /*item*/) const { return "poll"; }
     std::string operator()(const SumWeights& /*item*/) const { return "sum weights"; }
     std::string operator()(const SetFactors& /*item*/) const { return "set factors"; }
     std::string operator()(const Gather& /*item*/) const { return "gather"; }
@@ -102,7 +102,7 @@ std::string text_of(const Item& item) {
 class Listing final : public ItemQueue {
  public:
   void submit(const Item& item) override {
-    if (!std::holds_alternative<nn::Progress>(item)) lines.push_back(text_of(item));
+    if (!std::holds_alternative<nn::Poll>(item)) lines.push_back(text_of(item));
   }
   std::vector<std::string> lines;
 };

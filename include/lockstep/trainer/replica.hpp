@@ -17,8 +17,8 @@
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/nn/peers.hpp"
-#include "lockstep/trainer/loss_scale.hpp"
 #include "lockstep/trainer/options.hpp"
+#include "lockstep/trainer/run_state.hpp"
 #include "lockstep/trainer/snapshot.hpp"
 
 namespace lockstep::trainer {
@@ -41,13 +41,6 @@ class CommunicatorStatistics : public StatisticsExchange {
 /// and gradients the `DataParallel` holds, and the optimizer state.
 class Replica : private nn::Peers {
  public:
-  /// The results of one step, summed over all ranks and equal on each.
-  struct StepResult {
-    double loss = 0;
-    bool skipped = false;  ///< with loss scaling: gradients were not finite, and nothing was updated
-    bool stop = false;     ///< a rank wants to stop
-  };
-
   /// Initializes the weights from the seed, then broadcasts rank 0's or compares them. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
   /// @param tensors  the tensors of a batch
@@ -60,12 +53,13 @@ class Replica : private nn::Peers {
   void prepare(Count samples, bool training) { model_.prepare(samples.value, training); }
 
   /// Runs forward, backward, the reduction of gradients and the update. Collective; a rank may have no samples.
-  /// @param step  number of the step in the run; random numbers depend on it and the seed
+  /// @param run  its loss, loss scale and skipped steps are updated; random numbers depend on its step and the seed
   /// @param wants_to_stop  whether this rank wants to stop; all ranks learn of it in the same step
+  /// @return whether a rank wants to stop
   /// @throws Error{diverged} on every rank, without the update, naming the ranks and tensors whose gradients are not
   ///         finite, unless a loss scale could be at fault, or the ranks whose loss is not;
   ///         Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
-  StepResult step(const data::Batch& batch, double learning_rate, std::int64_t step = 0, bool wants_to_stop = false);
+  bool step(const data::Batch& batch, double learning_rate, RunState& run, bool wants_to_stop = false);
 
   /// Runs forward with the running statistics, and with the EMA weights if there are any. Not collective.
   /// @pre gather_averages() was called after the last step. @return the sums of each loss term on this rank
@@ -76,8 +70,7 @@ class Replica : private nn::Peers {
   /// Gathers the EMA weights for evaluations, if each rank holds a part of them. Collective.
   void gather_averages();
 
-  /// Writes weights, momentum buffer, and the running statistics averaged over ranks. The replica keeps its own running
-  /// statistics. Collective.
+  /// Writes weights, optimizer state, the running statistics and their sample counts. Collective.
   void save(Snapshot& snapshot);
   /// The settings that a snapshot must have: those of the model, and the lengths of its parts.
   [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
@@ -86,7 +79,8 @@ class Replica : private nn::Peers {
   /// Selects the kernels that rank 0's snapshot was made with. Collective.
   /// @throws Error{mismatch} on every rank if a rank does not have them, with the reason; nothing has changed then
   void compute_as(const Snapshot& snapshot);
-  /// Overwrites weights, momentum buffer and running statistics with rank 0's snapshot. Collective.
+  /// Overwrites weights, optimizer state and running statistics with rank 0's snapshot. If other numbers of shards or
+  /// ranks had the running statistics, all get their average. Collective.
   /// @pre the snapshot has the settings of `settings()`
   void restore(const Snapshot& snapshot);
 
@@ -114,9 +108,15 @@ class Replica : private nn::Peers {
   [[nodiscard]] Buffer averages() const { return averages_.as(model_.dtype()); }
   /// The running statistics of each of this rank's shards, one after the other.
   [[nodiscard]] Buffer states() const { return state_.as(model_.dtype()); }
-  /// The running statistics of the first shard. After `average_state` they are those of all shards.
-  [[nodiscard]] Buffer state() const { return slice(states(), {0}, model_.state().count()); }
-  void average_shards(const Buffer& states);
+  /// The running statistics of one of this rank's shards.
+  [[nodiscard]] Buffer state(std::int64_t shard) const {
+    const Count count = model_.state().count();
+    return slice(states(), {shard * count.value}, count);
+  }
+  /// Returns for each rank `each` times the number of its shards or, without shards, `each`. Valid until the next call.
+  std::span<const Count> times_shards(std::int64_t each);
+  void save_statistics(Snapshot& snapshot);
+  void restore_statistics(const Snapshot& snapshot);
   void forget_samples() { std::fill(samples_seen_.begin(), samples_seen_.end(), std::int64_t{0}); }
 
   ProcessGroup* group_;
@@ -128,10 +128,10 @@ class Replica : private nn::Peers {
   Allocation averages_;  // EMA weights of the same parts; empty without EMA
   Allocation state_;
   CommunicatorStatistics statistics_;
-  LossScale loss_scale_;
+  LossScaleOptions loss_scale_;
   std::vector<std::size_t> tensors_;                 // index of the batch's tensor for each input of the graph
   std::vector<const void*> inputs_;                  // data of each input in the current step
-  std::vector<Count> parts_;                         // numbers that each rank contributes when shards gather statistics
+  std::vector<Count> counts_;                        // result of times_shards(), which allocates nothing
   std::vector<DataParallel::NotFinite> not_finite_;  // result of the last step
   std::vector<double> sums_;                         // sums over ranks: the model's, then the ranks that want to stop
   double stops_ = 0;                                 // 1 if this rank wants to stop; after finish() the sum over ranks

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/trainer/run_state.hpp"
+
 namespace lockstep::trainer {
 
 /// The state of a run between two steps. Any ranks can resume from it as if they had run the steps before.
@@ -20,15 +22,15 @@ struct Snapshot {
   std::vector<Setting> settings;
   /// Measured kernel choices of the run; empty: the compute library's rule. A run that resumes uses the same choices.
   std::string kernel_choices;
-  std::int64_t epoch = 1;           ///< from 1
-  std::int64_t step = 0;            ///< steps done in this epoch
-  std::int64_t steps = 0;           ///< steps done in total
-  double loss_scale = 0;            ///< 0: none
-  std::int64_t scaled_steps = 0;    ///< steps since the loss scale changed
+  RunState run;
   std::vector<std::byte> weights;   ///< all parameters
   std::vector<std::byte> velocity;  ///< momentum buffers
   std::vector<std::byte> averages;  ///< EMA weights, if any
-  std::vector<std::byte> state;     ///< running statistics, as evaluation would use them
+  /// The running statistics of each shard or, without shards, of each rank, one after the other. Statistics that batch
+  /// norm keeps equal on all ranks are here once.
+  std::vector<std::byte> state;
+  /// For each part of `state`, the samples that it has seen since the parts were averaged last.
+  std::vector<std::int64_t> samples_seen;
 };
 
 }  // namespace lockstep::trainer

@@ -10,27 +10,13 @@
 #include "lockstep/data/prefetcher.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/replica.hpp"
+#include "lockstep/trainer/run_state.hpp"
 
 namespace lockstep::trainer {
 
 /// The training loop: epochs of steps, with evaluations between them.
 class Trainer {
  public:
-  /// Results over the whole test set.
-  struct Evaluation {
-    double loss = 0;      ///< mean over the test samples
-    double accuracy = 0;  ///< 0 to 1: fraction of correct predictions, as the first loss term counts them
-  };
-  /// The progress and the results of a run.
-  struct Result {
-    std::int64_t epochs = 0;               ///< completed
-    std::int64_t steps = 0;                ///< steps taken
-    std::int64_t skipped = 0;              ///< steps without an update, because of the loss scale
-    std::optional<Evaluation> evaluation;  ///< the last evaluation
-    double best_accuracy = 0;
-    int stopped_by = 0;  ///< the request that stopped the run before its end, as `stopped_by()`; 0: none
-  };
-
   /// Makes the replica and the input pipeline. Collective. All arguments except the data must outlive the trainer.
   /// @param listener, observer  may be null
   /// @throws Error{invalid_argument} on every rank, naming the invalid value; Error{mismatch} as Replica
@@ -43,7 +29,7 @@ class Trainer {
   void stop_on(const std::atomic<int>& request) { stop_ = &request; }
 
   /// Trains to the end: all epochs, or `steps`, or until it is stopped. Collective. @throws as Replica::step
-  Result run();
+  const RunState& run();
   /// Takes up to `most` steps and returns at the end of the epoch or when the run is stopped. Collective.
   /// @return the number of steps taken
   std::int64_t train_steps(std::int64_t most);
@@ -53,11 +39,13 @@ class Trainer {
   [[nodiscard]] std::int64_t steps_per_epoch() const { return batches_.sampler().steps(); }
   /// The number of steps of the whole run: all epochs, or `TrainerOptions::steps`.
   [[nodiscard]] std::int64_t total_steps() const;
-  /// The largest of the ranks' stop requests once they have agreed to stop, and 0 before. The same on all ranks.
-  [[nodiscard]] int stopped_by() const { return stopped_by_; }
-  /// The mean loss of the last step over the samples of all ranks.
-  [[nodiscard]] double last_loss() const { return last_loss_; }
-  /// Returns the state of the run, which is the same on all ranks. Collective.
+  /// The number of epochs all of whose steps are done.
+  [[nodiscard]] std::int64_t completed_epochs() const {
+    return state_.step == steps_per_epoch() ? state_.epoch : state_.epoch - 1;
+  }
+  /// The progress and the results of the run.
+  [[nodiscard]] const RunState& state() const { return state_; }
+  /// Returns the state and the tensors of the run, which is the same on all ranks. Collective.
   [[nodiscard]] Snapshot snapshot();
   /// Continues from rank 0's snapshot; the snapshots of other ranks are ignored. Values that a snapshot does not hold,
   /// such as learning rates and the number of epochs, are those of this run. Collective.
@@ -72,14 +60,15 @@ class Trainer {
  private:
   [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
   observe::EpochEvent train_epoch();
-  void evaluate_epoch(observe::EpochEvent& event, Result& result);
+  void evaluate_epoch(observe::EpochEvent& event);
   std::optional<Evaluation> evaluate(std::int64_t epoch, bool may_stop);
   [[nodiscard]] Evaluation evaluation_of(std::span<const ops::LossSums> figures, double samples) const;
   void train_on(const data::Batch& batch);
   void report_step();
   void agree_to_stop();
   [[nodiscard]] int wants_to_stop() const { return stop_ == nullptr ? 0 : stop_->load(std::memory_order_relaxed); }
-  [[nodiscard]] bool is_over() const { return stopped_by_ != 0 || (options_.steps > 0 && steps_ >= options_.steps); }
+  [[nodiscard]] bool all_steps_done() const { return state_.global_step >= total_steps(); }
+  void begin_next_epoch();
 
   ProcessGroup* group_;
   data::DatasetPair data_;
@@ -91,15 +80,8 @@ class Trainer {
   data::Prefetcher test_batches_;
   CommunicatorStatistics statistics_;
 
-  std::int64_t epoch_ = 1;  // current epoch, from 1
-  std::int64_t step_ = 0;   // steps done in this epoch
-  std::int64_t steps_ = 0;  // steps done in total
-  std::int64_t skipped_ = 0;
-  int stopped_by_ = 0;
-  bool entered_ = false;  // whether the prefetcher has started this epoch
-  double last_loss_ = 0;
-  double epoch_loss_sum_ = 0;
-  std::int64_t epoch_samples_ = 0;
+  RunState state_;
+  bool entered_ = false;       // whether the prefetcher has started this epoch
   double window_seconds_ = 0;  // training time since the last report
   std::int64_t window_samples_ = 0;
   double run_seconds_ = 0;  // training time since construction

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace lockstep::trainer {
+
+/// Results over the whole test set.
+struct Evaluation {
+  double loss = 0;      ///< mean over the test samples
+  double accuracy = 0;  ///< 0 to 1: fraction of correct predictions, as the first loss term counts them
+};
+
+/// Everything that a run is between two steps, except its tensors and options. It is equal on all ranks. A run that
+/// resumes with it reports what an undisturbed run reports.
+struct RunState {
+  std::int64_t epoch = 1;  ///< current epoch, from 1
+  std::int64_t step = 0;   ///< steps done in this epoch
+  /// Whether the end of this epoch, or of the run, has been evaluated and reported after the last step.
+  bool is_reported = false;
+  std::int64_t global_step = 0;   ///< steps done in the run
+  std::int64_t skipped = 0;       ///< steps without an update, because gradients were not finite with this loss scale
+  double loss_scale = 0;          ///< 0: none
+  std::int64_t scaled_steps = 0;  ///< steps since the loss scale changed
+  double last_loss = 0;           ///< mean loss of the last step over the samples of all ranks
+  double epoch_loss_sum = 0;      ///< sum of the losses of this epoch's samples
+  std::int64_t epoch_samples = 0;
+  std::optional<Evaluation> evaluation;  ///< the last one
+  double best_accuracy = 0;
+  /// The largest of the ranks' stop requests once they have agreed to stop; 0 before. It belongs to the process that
+  /// runs, so a run that resumes begins with 0.
+  int stopped_by = 0;
+};
+
+}  // namespace lockstep::trainer

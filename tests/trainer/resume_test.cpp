@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever must survive a restart is in a snapshot: a run that is rebuilt from one again and again, on other numbers of
+// ranks, ends as an undisturbed run, bit for bit, and reports the same.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/small_data.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+nn::Graph with_batch_norm(const nn::DataSpec& data) {
+  nn::Graph graph("with batch norm");
+  graph.input(data.at("images"));
+  graph.add("conv", nn::Convolution{.out_channels = 8, .padding = 1, .bias = false});
+  graph.add("norm", nn::BatchNorm{});
+  graph.add("relu", nn::Relu{});
+  graph.add("pool", nn::MaxPool{});
+  graph.add("fc", nn::Linear{.out_features = data.classes});
+  nn::classify(graph, data);
+  return graph;
+}
+
+/// Three steps an epoch, the last of which has fewer samples than the others.
+TrainerOptions options_of_run(bool zero) {
+  return {.epochs = 6,
+          .steps = 17,
+          .batch = {24},
+          .schedule = {.peak = 0.05, .decay = nn::Decay::cosine},
+          .sgd = {.momentum = 0.9},
+          .shards = 6,
+          .ema = 0.75,
+          .zero = zero,
+          .loss_scale = {.initial = 0x1p130, .interval = 4},
+          .eval_interval = 2};
+}
+
+/// The end of an epoch that was evaluated.
+using Row = std::tuple<std::int64_t, double, double, double>;
+
+/// Records the evaluated epochs and, if it is to, asks for the end of the run after each step.
+class Recorder final : public Listener {
+ public:
+  explicit Recorder(bool stops) : stops_(stops) {}
+  void progress(const observe::ProgressEvent& /*event*/) override {
+    if (stops_) stop = 1;
+  }
+  void step(const observe::StepEvent& /*event*/) override {}
+  void epoch(const observe::EpochEvent& event) override {
+    if (event.val_loss) rows.emplace_back(event.epoch, event.train_loss, *event.val_loss, *event.val_accuracy);
+  }
+
+  std::atomic<int> stop = 0;
+  std::vector<Row> rows;
+
+ private:
+  bool stops_;
+};
+
+/// Continues from the snapshot, if there is one, on threads as ranks, up to the end or to a stop, and overwrites it.
+void live(int ranks, bool zero, bool stops, std::optional<Snapshot>& snapshot, std::vector<Row>& rows) {
+  const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
+  const std::optional<Snapshot> before = snapshot;
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
+      try {
+        const auto ops = ops::make_reference_ops();
+        Recorder recorder(stops && rank == 0);
+        Trainer trainer(group, *ops, with_batch_norm(nn::DataSpec::of_images(1, 12, 12, 10)), data,
+                        options_of_run(zero), &recorder);
+        trainer.stop_on(recorder.stop);
+        if (before) trainer.restore(rank == 0 ? *before : Snapshot{});
+        trainer.run();
+        const Snapshot after = trainer.snapshot();
+        if (rank == 0) {
+          snapshot = after;
+          rows.insert(rows.end(), recorder.rows.begin(), recorder.rows.end());
+        }
+        group.close();
+      } catch (const Error& error) {
+        failures[static_cast<std::size_t>(rank)] = std::current_exception();
+        group.abort(error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+}
+
+TEST(Resume, ARunThatIsRebuiltAgainAndAgainEndsAsAnUndisturbedOne) {
+  std::optional<Snapshot> whole;
+  std::vector<Row> whole_rows;
+  live(2, false, false, whole, whole_rows);
+  ASSERT_EQ(whole->run.global_step, 17);
+  ASSERT_EQ(whole_rows.size(), 3U) << "after epochs 2 and 4, and at the end";
+  ASSERT_GT(whole->run.skipped, 0);
+  ASSERT_LT(whole->run.skipped, 10);
+
+  std::optional<Snapshot> snapshot;
+  std::vector<Row> rows;
+  int lives = 0;
+  do {
+    ++lives;
+    live(1 + lives % 3, lives % 2 == 0, true, snapshot, rows);
+    ASSERT_LE(lives, 40);
+  } while (snapshot->run.stopped_by != 0);
+  EXPECT_GE(lives, 9) << "each takes two steps at most";
+  EXPECT_EQ(rows, whole_rows);
+  EXPECT_EQ(snapshot->weights, whole->weights);
+  EXPECT_EQ(snapshot->velocity, whole->velocity);
+  EXPECT_EQ(snapshot->averages, whole->averages);
+  EXPECT_EQ(snapshot->state, whole->state);
+  EXPECT_EQ(snapshot->samples_seen, whole->samples_seen);
+  const auto numbers = [](const RunState& run) {
+    return std::tuple(run.epoch, run.step, run.is_reported, run.global_step, run.skipped, run.loss_scale,
+                      run.scaled_steps, run.last_loss, run.epoch_loss_sum, run.epoch_samples, run.evaluation->loss,
+                      run.evaluation->accuracy, run.best_accuracy, run.stopped_by);
+  };
+  EXPECT_EQ(numbers(snapshot->run), numbers(whole->run));
+}
+
+}  // namespace
+}  // namespace lockstep::trainer
