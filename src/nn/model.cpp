@@ -45,18 +45,6 @@ void fill_tensors(const Layout& layout, std::span<const ops::OwnedTensor> initia
 
 }  // namespace
 
-void average_statistics(Buffer statistics, StatisticsExchange& exchange, std::int64_t samples) {
-  if (samples < 0) {
-    throw Error(ErrorCode::invalid_argument, "statistics cannot come from " + std::to_string(samples) + " samples");
-  }
-  if (statistics.count.value == 0) return;
-  std::int64_t total = samples;
-  exchange.sum({&total, {1}, DType::int64}, Queue::host());
-  if (total == 0) return;
-  scale(statistics, static_cast<double>(samples) / static_cast<double>(total));
-  exchange.sum(statistics, Queue::host());
-}
-
 std::vector<std::string_view> Passes::names() { return {"fuse", "recompute", "reuse-memory"}; }
 
 void Passes::leave_out(const std::string& name) {
@@ -283,19 +271,6 @@ std::span<const ops::LossSums> Model::evaluate(const Feed& feed) {
 
 double Model::loss_of(std::span<const ops::LossSums> loss_sums, double samples) const {
   return nn::loss_of(graph_, loss_sums, samples);
-}
-
-std::vector<int> Model::backward_order() {
-  std::vector<int> order;
-  for (const PlannedItem& item : prepared(0, true).training().planned()) {
-    if (const auto* ready = std::get_if<Ready>(&item)) order.push_back(ready->parameter);
-  }
-  return order;
-}
-
-void Model::average_state(StatisticsExchange& exchange, std::int64_t samples) {
-  require_bound();
-  average_statistics(memory_.state, exchange, samples);
 }
 
 void Model::require_bound() const {

@@ -159,7 +159,6 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       velocity_(group.allocate(bytes_of(data_parallel_.owned(), options.precision))),
       averages_(allocate_host(options.ema > 0 ? bytes_of(data_parallel_.owned(), options.precision) : Bytes{})),
       state_(allocate_host({own_shards_.count * model_.state().count().value * size_of(options.precision)})),
-      statistics_(group.control()),
       loss_scale_(options.loss_scale),
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
       inputs_(tensors_.size()),
@@ -320,7 +319,7 @@ void Replica::average_state() {
   if (shards_ > 0) {
     average_over_shards(states(), samples_seen_, shards_, own_shards_, group_->control());
   } else {
-    model_.average_state(statistics_, samples_seen_.front());
+    average_over_ranks(states(), samples_seen_.front(), group_->control());
   }
   forget_samples();
 }

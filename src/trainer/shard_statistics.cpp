@@ -17,12 +17,25 @@ void overwrite(const Buffer& to, const Buffer& from) {
   std::memmove(to.data, from.data, static_cast<std::size_t>(to.bytes().value));
 }
 
+std::int64_t sum_over_ranks(std::int64_t number, Communicator& communicator) {
+  communicator.all_reduce(std::span(&number, 1), std::span(&number, 1), ReduceOp::sum, Queue::host(), "samples").wait();
+  return number;
+}
+
 }  // namespace
+
+void average_over_ranks(const Buffer& state, std::int64_t samples, Communicator& communicator) {
+  if (state.count.value == 0) return;
+  const std::int64_t total = sum_over_ranks(samples, communicator);
+  if (total == 0) return;
+  nn::scale(state, static_cast<double>(samples) / static_cast<double>(total));
+  communicator.all_reduce(state, state, ReduceOp::sum, Queue::host(), "statistics").wait();
+}
 
 void average_over_shards(const Buffer& states, std::span<const std::int64_t> samples, int shards, const Share& own,
                          Communicator& communicator) {
-  std::int64_t total = std::accumulate(samples.begin(), samples.end(), std::int64_t{0});
-  communicator.all_reduce(std::span(&total, 1), std::span(&total, 1), ReduceOp::sum, Queue::host(), "samples").wait();
+  const std::int64_t total =
+      sum_over_ranks(std::accumulate(samples.begin(), samples.end(), std::int64_t{0}), communicator);
   const Count count{states.count.value / own.count};
   if (total == 0 || count.value == 0) return;
   const auto state = [&](std::size_t shard) {

@@ -19,6 +19,9 @@ namespace lockstep::trainer {
 void average_over_shards(const Buffer& states, std::span<const std::int64_t> samples, int shards, const Share& own,
                          Communicator& communicator);
 
+/// Does the same without shards: each rank has running statistics and has seen `samples`. Collective.
+void average_over_ranks(const Buffer& state, std::int64_t samples, Communicator& communicator);
+
 /// Overwrites the first part of running statistics with the average of all parts, weighted by the samples that each has
 /// seen. If these are 0, it keeps its values.
 void average_parts(const Buffer& parts, std::span<const std::int64_t> samples);

@@ -2,6 +2,7 @@
 #include "lockstep/trainer/trainer.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -68,8 +69,7 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       listener_(listener),
       replica_(group, ops, graph, data.train->tensors(), options, observer),
       batches_(make_batches(data.train, group, options, true, observer)),
-      test_batches_(make_batches(data.test, group, options, false, nullptr)),
-      statistics_(group.control()) {
+      test_batches_(make_batches(data.test, group, options, false, nullptr)) {
   state_.loss_scale = options_.loss_scale.initial;
   const std::int64_t warmup = options_.schedule.warmup_steps;
   require(warmup >= 0 && warmup < total_steps(),
@@ -223,8 +223,8 @@ std::optional<Evaluation> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
     counts[1] = 1;
     break;
   }
-  statistics_.sum({counts, {2}, DType::float64}, Queue::host());
-  statistics_.sum(ops::numbers(figures), Queue::host());
+  for (const Buffer& sums : std::initializer_list<Buffer>{{counts, {2}, DType::float64}, ops::numbers(figures)})
+    group_->control().all_reduce(sums, sums, ReduceOp::sum, Queue::host(), "evaluation").wait();
   if (counts[1] > 0) {
     agree_to_stop();
     return std::nullopt;

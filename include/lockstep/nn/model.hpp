@@ -14,7 +14,6 @@
 #include "lockstep/base/layout.hpp"
 #include "lockstep/base/leaves.hpp"
 #include "lockstep/base/observer.hpp"
-#include "lockstep/base/statistics_exchange.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/nn/peers.hpp"
@@ -26,11 +25,6 @@ struct StepNumbers;
 class ItemQueue;
 class Lanes;
 class PreparedGraph;
-
-/// Overwrites running statistics with their average over ranks, weighted by the number of samples that each rank has
-/// seen. If the total is 0 they keep their values. Collective.
-/// @throws Error{invalid_argument} if `samples` is negative; what `exchange` throws
-void average_statistics(Buffer statistics, StatisticsExchange& exchange, std::int64_t samples);
 
 /// Optimization passes over a graph, which do not change its function. Each can be disabled.
 struct Passes {
@@ -183,9 +177,6 @@ class Model {
   /// The objective, from loss sums over all ranks and batches.
   [[nodiscard]] double loss_of(std::span<const ops::LossSums> loss_sums, double samples) const;
 
-  /// The order in which a step reports parameters, the same for any number of samples.
-  [[nodiscard]] std::vector<int> backward_order();
-
   /// Submits the items of a step in their order, which a `Runner` runs once or several times when the feed and the
   /// scalars are set. `train` does all of this at once. @see nn/step.hpp
   void submit_step(const Feed& feed, ItemQueue& queue);
@@ -193,10 +184,6 @@ class Model {
   [[nodiscard]] StepNumbers& numbers() { return *numbers_; }
   /// The lanes on which a `Runner` runs the items.
   [[nodiscard]] Lanes& lanes() { return *lanes_; }
-
-  /// Averages the running statistics over ranks, as `average_statistics` does. Collective. @throws as that
-  /// @pre there are no shards
-  void average_state(StatisticsExchange& exchange, std::int64_t samples);
 
  private:
   PreparedGraph& prepared(std::int64_t samples, bool training);

@@ -11,7 +11,6 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/leaves.hpp"
 #include "lockstep/base/observer.hpp"
-#include "lockstep/base/statistics_exchange.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
@@ -22,20 +21,6 @@
 #include "lockstep/trainer/snapshot.hpp"
 
 namespace lockstep::trainer {
-
-/// Sums small buffers over the ranks of a communicator.
-class CommunicatorStatistics : public StatisticsExchange {
- public:
-  /// @param communicator  outlives this
-  explicit CommunicatorStatistics(Communicator& communicator) : communicator_(&communicator) {}
-
-  void sum(Buffer buffer, Queue queue) override {
-    communicator_->all_reduce(buffer, buffer, ReduceOp::sum, queue, "statistics").wait();
-  }
-
- private:
-  Communicator* communicator_;
-};
 
 /// One rank's copy of the model, which is kept equal on all ranks. It holds a `DataParallel`, the model, whose values
 /// and gradients the `DataParallel` holds, and the optimizer state.
@@ -127,7 +112,6 @@ class Replica : private nn::Peers {
   Allocation velocity_;  // momentum buffer of the parts that this rank updates, one after the other
   Allocation averages_;  // EMA weights of the same parts; empty without EMA
   Allocation state_;
-  CommunicatorStatistics statistics_;
   LossScaleOptions loss_scale_;
   std::vector<std::size_t> tensors_;                 // index of the batch's tensor for each input of the graph
   std::vector<const void*> inputs_;                  // data of each input in the current step

@@ -78,7 +78,6 @@ class Trainer {
   Replica replica_;
   data::Prefetcher batches_;
   data::Prefetcher test_batches_;
-  CommunicatorStatistics statistics_;
 
   RunState state_;
   bool entered_ = false;       // whether the prefetcher has started this epoch
