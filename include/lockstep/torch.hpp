@@ -205,12 +205,7 @@ class Replica {
     for (const Slot& slot : slots_) add(slot.name, slot.parameter, "parameter");
     for (const NamedTensor& item : frozen_) add(item.name, item.tensor, "frozen");
     for (const NamedTensor& item : buffers_) add(item.name, item.tensor, "buffer");
-    auto mine = static_cast<std::int64_t>(layout.hash());
-    std::vector<std::int64_t> all(static_cast<std::size_t>(group_->size()));
-    group_->control().all_gather(std::span(&mine, 1), std::span(all), Queue::host(), "module").wait();
-    std::vector<int> others;
-    for (std::size_t rank = 0; rank < all.size(); ++rank)
-      if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+    const std::vector<int> others = ranks_unlike_zero(group_->control(), layout.hash(), "module");
     if (others.empty()) return;
     throw refusal(ErrorCode::mismatch,
                   "the modules of the ranks named here have other parameters or buffers than rank 0's, by name, type, "

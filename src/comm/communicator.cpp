@@ -259,4 +259,14 @@ Prepared Communicator::prepare_all_reduce(ConstBuffer in, Buffer out, ReduceOp o
   return prepare({CollectiveKind::all_reduce, in, out, op, {0}, Queue::host(), label});
 }
 
+std::vector<int> ranks_unlike_zero(Communicator& communicator, std::uint64_t number, std::string_view label) {
+  const auto mine = static_cast<std::int64_t>(number);
+  std::vector<std::int64_t> all(static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(std::span(&mine, 1), std::span(all), Queue::host(), label).wait();
+  std::vector<int> others;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+  return others;
+}
+
 }  // namespace lockstep

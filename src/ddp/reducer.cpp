@@ -61,16 +61,7 @@ Reducer::~Reducer() {
 }
 
 void Reducer::check_agreement(std::uint64_t own_hash) {
-  auto mine = static_cast<std::int64_t>(own_hash);
-  std::vector<std::int64_t> all(static_cast<std::size_t>(communicator_->size()));
-  communicator_
-      ->all_gather(Buffer{&mine, {1}, DType::int64}, Buffer{all.data(), {communicator_->size()}, DType::int64},
-                   Queue::host(), "bucket plan")
-      .wait();
-  std::vector<int> others;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
-  }
+  const std::vector<int> others = ranks_unlike_zero(*communicator_, own_hash, "bucket plan");
   if (others.empty()) return;
   throw Error(
       ErrorCode::mismatch,

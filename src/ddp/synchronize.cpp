@@ -22,15 +22,7 @@ void broadcast(Communicator& communicator, const std::vector<Buffer>& values) {
 void compare(ProcessGroup& group, const std::vector<Buffer>& values) {
   Fnv1a hash;
   for (const Buffer& buffer : values) hash.add(static_cast<std::int64_t>(fingerprint(buffer)));
-  auto mine = static_cast<std::int64_t>(hash.value());
-  std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
-  group.control()
-      .all_gather(Buffer{&mine, {1}, DType::int64}, Buffer{all.data(), {group.size()}, DType::int64}, Queue::host(),
-                  "initial parameters")
-      .wait();
-  std::vector<int> others;
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+  std::vector<int> others = ranks_unlike_zero(group.control(), hash.value(), "initial parameters");
   if (others.empty()) return;
   throw Error(
       ErrorCode::mismatch,

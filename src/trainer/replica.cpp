@@ -86,12 +86,7 @@ void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops, bool sha
   const std::string remedy = shards ? "Use nodes of one kind, or leave shards out" : "Hand rank 0's choices to all";
   Fnv1a hash;
   hash.add(arithmetic);
-  auto own = static_cast<std::int64_t>(hash.value());
-  std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
-  group.control().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "arithmetic").wait();
-  std::vector<int> others;
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+  std::vector<int> others = ranks_unlike_zero(group.control(), hash.value(), "arithmetic");
   if (others.empty()) return;
   throw Error(
       ErrorCode::mismatch,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -223,5 +224,10 @@ class Communicator {
   std::function<bool()> may_close_;
   std::vector<std::function<void()>> when_destroyed_;
 };
+
+/// Returns the ranks whose number is not rank 0's, ascending: the same on all ranks. Collective.
+/// @param number  for instance a hash of what has to be equal on all ranks
+/// @cost  one all_gather
+std::vector<int> ranks_unlike_zero(Communicator& communicator, std::uint64_t number, std::string_view label);
 
 }  // namespace lockstep
