@@ -6,8 +6,7 @@ namespace lockstep::comm_bench {
 double bus_factor(CollectiveKind kind, int ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;
   switch (kind) {
-    case CollectiveKind::all_reduce:
-    case CollectiveKind::reduce_then: return 2 * others;
+    case CollectiveKind::all_reduce: return 2 * others;
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::all_gather_v:

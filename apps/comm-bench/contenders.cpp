@@ -83,7 +83,6 @@ std::span<const std::string_view> contender_names(CollectiveKind op, Device devi
   static constexpr std::array<std::string_view, 4> by_nccl = {"auto", "ring", "tree", "tree-order"};
   if (device == Device::cuda) return std::span(by_nccl).first(op == CollectiveKind::all_reduce ? by_nccl.size() : 1);
   switch (op) {
-    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce: return all_reduce;
     case CollectiveKind::broadcast:
     case CollectiveKind::gather:

@@ -109,7 +109,6 @@ std::int64_t Exercise::wrong(std::int64_t repetition) {
       if (is_root) pattern_.set_sum(repetition);
       break;
     case CollectiveKind::all_reduce:
-    case CollectiveKind::reduce_then:
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::send:
     case CollectiveKind::recv:

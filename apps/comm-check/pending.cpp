@@ -29,15 +29,6 @@ void with_type(DType dtype, const F& f) {
   }
 }
 
-/// The function that a reduce_then applies to the sums.
-void add_one(const ConstBuffer& sum, const Buffer& out, Count /*offset*/) {
-  with_type(out.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const auto* from = static_cast<const T*>(sum.data);
-    std::transform(from, from + sum.count.value, static_cast<T*>(out.data), [](T v) { return static_cast<T>(v + 1); });
-  });
-}
-
 /// Returns the lengths of the parts. In an all_to_all_v they are what a rank sends to each rank, or receives from each.
 std::vector<Count> parts_of(const Request& r, int size, int me, bool received) {
   std::vector<Count> parts;
@@ -120,7 +111,6 @@ Buffer Pending::source() const {
 Buffer Pending::result() const {
   switch (request_.kind) {
     case CollectiveKind::broadcast: return in_.whole();
-    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce:
       return request_.in_place ? slice(in_.whole(), {0}, {request_.count}) : out_.whole();
     case CollectiveKind::reduce_scatter_v:
@@ -166,9 +156,7 @@ std::vector<LeafNode> Pending::nodes() const {
 
 /// Returns the operation. Its counts are valid as long as this object.
 Collective Pending::collective() {
-  static const SliceFunction function = add_one;
   Collective c{.kind = request_.kind, .op = request_.op, .root = {request_.root}};
-  if (request_.kind == CollectiveKind::reduce_then) c.function = &function;
   if (request_.kind == CollectiveKind::barrier) return c;
   c.in = source();
   c.out = result();

@@ -18,7 +18,7 @@ constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce,     CollectiveKi
                                     CollectiveKind::broadcast,      CollectiveKind::broadcast,
                                     CollectiveKind::all_gather,     CollectiveKind::reduce,
                                     CollectiveKind::all_to_all,     CollectiveKind::barrier,
-                                    CollectiveKind::reduce_scatter, CollectiveKind::reduce_then,
+                                    CollectiveKind::reduce_scatter, CollectiveKind::reduce_scatter,
                                     CollectiveKind::gather,         CollectiveKind::scatter,
                                     CollectiveKind::all_gather_v,   CollectiveKind::reduce_scatter_v,
                                     CollectiveKind::all_to_all_v,   CollectiveKind::send,
@@ -48,7 +48,6 @@ Request draw_request(Random& random, std::size_t group, int size, const Limits& 
   r.kind = kinds[below(random, std::size(kinds))];
   r.dtype = dtypes[below(random, std::size(dtypes))];
   r.op = ops[below(random, std::size(ops))];
-  if (r.kind == CollectiveKind::reduce_then) r.op = combining(r.op);
   r.root = static_cast<int>(below(random, static_cast<std::size_t>(size)));
   r.to = size == 1 ? 0 : (r.root + 1 + static_cast<int>(below(random, static_cast<std::size_t>(size) - 1))) % size;
   if (r.kind == CollectiveKind::send && size == 1) r.kind = CollectiveKind::barrier;
@@ -236,8 +235,7 @@ int expected(const Request& r, int size, int me, std::int64_t i) {
   if (r.kind == CollectiveKind::scatter) return brought(r, r.root, own_part(r, me) + i);
   if (has_parts_out(r.kind)) return gathered(r, me, i);
   const std::int64_t at = has_parts_in(r.kind) ? own_part(r, me) + i : i;
-  const int result = sum_of(r, 0, size, at);
-  return r.kind == CollectiveKind::reduce_then ? result + 1 : result;
+  return sum_of(r, 0, size, at);
 }
 
 }  // namespace lockstep::check

@@ -112,8 +112,6 @@ class Compressed : public HostCommunicator {
                          {.backend = "compressed",
                           .operations_in_flight = std::numeric_limits<int>::max(),
                           .deadline = std::chrono::hours(24 * 365),
-                          .no_reduce_then = "what the function makes must arrive as it is, not rounded; use "
-                                            "reduce_scatter and all_gather",
                           .no_average = "the sums are rounded on the wire before they could be divided; divide them "
                                         "afterwards",
                           .no_leaves = "how often a sum is rounded on the wire depends on the number of ranks"}),

@@ -15,7 +15,6 @@ class Routed : public Communicator {
         capabilities_{.backend = "routed",
                       .host_memory = true,
                       .device_memory = true,
-                      .no_reduce_then = on_host_->capabilities().no_reduce_then,
                       .no_average = on_host_->capabilities().no_average,
                       .no_leaves = on_host_->capabilities().no_leaves,
                       .messages_take_turns = on_device_->capabilities().messages_take_turns} {}

@@ -12,7 +12,6 @@ std::string_view name(CollectiveKind kind) {
     case CollectiveKind::reduce: return "reduce";
     case CollectiveKind::all_to_all: return "all_to_all";
     case CollectiveKind::barrier: return "barrier";
-    case CollectiveKind::reduce_then: return "reduce_then";
     case CollectiveKind::send: return "send";
     case CollectiveKind::recv: return "recv";
     case CollectiveKind::gather: return "gather";

@@ -49,8 +49,7 @@ bool counts_fit(const Collective& c, Rank rank, int size) {
     case CollectiveKind::all_to_all_v: return true;
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
-    case CollectiveKind::barrier:
-    case CollectiveKind::reduce_then: return in == out;
+    case CollectiveKind::barrier: return in == out;
   }
   return false;
 }
@@ -147,9 +146,6 @@ std::string complaint(const Collective& c, Rank rank, int size) {
     std::string wrong = complaint_about_leaves(c, rank, size);
     if (!wrong.empty()) return wrong;
   }
-  if (c.kind == CollectiveKind::reduce_then && c.op == ReduceOp::average)
-    return "a reduce_then of averages: let its function divide the sums";
-  if (c.kind == CollectiveKind::reduce_then && !*c.function) return "the function is empty";
   return overlap_complaint(c, rank);
 }
 

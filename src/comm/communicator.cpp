@@ -44,11 +44,6 @@ Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, const Lea
                          .leaves = leaves});
 }
 
-Work Communicator::reduce_then(ConstBuffer in, Buffer out, ReduceOp op, const SliceFunction& function, Queue queue,
-                               std::string_view label) {
-  return submit_checked({CollectiveKind::reduce_then, in, out, op, {0}, queue, label, &function});
-}
-
 Work Communicator::broadcast(Buffer buffer, Rank root, Queue queue, std::string_view label) {
   return submit_checked({CollectiveKind::broadcast, buffer, buffer, ReduceOp::sum, root, queue, label});
 }
@@ -180,10 +175,6 @@ void Communicator::check(Collective& collective) const {
     throw refusal(ErrorCode::unsupported,
                   std::string(can.backend) + " adds up no leaves of a tree: " + std::string(can.no_leaves), collective);
   }
-  if (collective.kind == CollectiveKind::reduce_then && !can.no_reduce_then.empty()) {
-    throw refusal(ErrorCode::unsupported,
-                  std::string(can.backend) + " does no reduce_then: " + std::string(can.no_reduce_then), collective);
-  }
 }
 
 Work Communicator::start(Collective collective) {
@@ -221,9 +212,6 @@ class Resubmission final : public Preparation {
       : collective_(collective), label_(collective.label), submit_(std::move(submit)) {
     collective_.label = label_;
     counts_.keep(collective_);
-    if (collective.function == nullptr) return;
-    function_ = *collective.function;
-    collective_.function = &function_;
   }
   Work& start(Queue queue) override {
     collective_.queue = queue;
@@ -235,7 +223,6 @@ class Resubmission final : public Preparation {
   Collective collective_;
   std::string label_;
   KeptCounts counts_;
-  SliceFunction function_;
   Submit submit_;
   std::optional<Work> work_;
 };

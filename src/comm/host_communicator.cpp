@@ -14,10 +14,7 @@ namespace lockstep::backends {
 
 HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Options options)
     : Communicator(rank, size),
-      capabilities_{.backend = options.backend,
-                    .no_reduce_then = options.no_reduce_then,
-                    .no_average = options.no_average,
-                    .no_leaves = options.no_leaves},
+      capabilities_{.backend = options.backend, .no_average = options.no_average, .no_leaves = options.no_leaves},
       options_(std::move(options)),
       progress_(&progress),
       blame_(Blame::patience_for(options_.deadline)) {

@@ -32,9 +32,8 @@ class HostCommunicator : public Communicator, private ProgressSource {
     int operations_in_flight = 1;
     std::chrono::duration<double> deadline{};
     Observer* observer = nullptr;
-    std::string_view no_reduce_then{};  ///< as in Capabilities
-    std::string_view no_average{};      ///< as in Capabilities
-    std::string_view no_leaves{};       ///< as in Capabilities
+    std::string_view no_average{};  ///< as in Capabilities
+    std::string_view no_leaves{};   ///< as in Capabilities
     /// Channel by which ranks report failures to each other; null if another communicator reports them.
     std::shared_ptr<ControlChannel> control{};
   };

@@ -13,7 +13,6 @@ void HostOperation::describe(const Collective& collective) {
   kind_ = collective.kind;
   bytes_ = std::max(collective.in.bytes(), collective.out.bytes());
   label_ = collective.label;
-  if (collective.function != nullptr) function_ = *collective.function;
   averaged_ = is_reduction(collective.kind) && collective.op == ReduceOp::average ? collective.out : Buffer();
 }
 
@@ -46,24 +45,6 @@ ErrorContext HostOperation::context() const {
   ErrorContext context = identity();
   if (begun_) add_pending(context);
   return context;
-}
-
-void HostOperation::apply(const ConstBuffer& sum, const Buffer& out, Count offset) const {
-  ErrorCode code = ErrorCode::invalid_argument;
-  std::string what = "something that is no std::exception";
-  try {
-    return function_(sum, out, offset);
-  } catch (const Error& error) {
-    code = error.code();
-    what = error.what();
-  } catch (const std::exception& error) {
-    what = error.what();
-  } catch (...) {
-  }
-  throw Error(code,
-              "the function threw at elements " + std::to_string(offset.value) + " to " +
-                  std::to_string(offset.value + out.count.value - 1) + ": " + what,
-              identity());
 }
 
 Span HostOperation::span(Clock::time_point now) const {

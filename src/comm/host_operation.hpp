@@ -84,8 +84,6 @@ class HostOperation : public Operation {
   [[nodiscard]] bool has_asked() { return std::exchange(has_asked_, true); }
   /// Ends as failed; messages in flight stay in flight.
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
-  /// Calls the function of a reduce_then. @throws Error that names the operation, for any exception of the function
-  void apply(const ConstBuffer& sum, const Buffer& out, Count offset) const;
   /// Restarts the deadline.
   void mark_advance() { has_advanced_ = true; }
 
@@ -112,7 +110,6 @@ class HostOperation : public Operation {
   CollectiveKind kind_ = CollectiveKind::barrier;
   Bytes bytes_;
   std::string label_;
-  SliceFunction function_;
   Buffer averaged_;  // buffer whose sums are divided at the end; empty unless the operator is average
   bool begun_ = false;
   bool under_way_ = false;

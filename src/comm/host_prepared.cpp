@@ -18,8 +18,6 @@ class HostCommunicator::Kept final : public Preparation {
       : owner_(&owner), collective_(collective), label_(collective.label) {
     collective_.label = label_;
     counts_.keep(collective_);
-    if (collective.function != nullptr) function_ = *collective.function;
-    if (collective.function != nullptr) collective_.function = &function_;
     add();
   }
 
@@ -59,7 +57,6 @@ class HostCommunicator::Kept final : public Preparation {
   Collective collective_;
   std::string label_;
   KeptCounts counts_;
-  SliceFunction function_;
   std::deque<Entry> entries_;  // a deque, so that addresses stay valid
 };
 

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -202,52 +201,6 @@ TEST(NativeDeadline, APeerThatNeverSubmits) {
   keep(std::move(c));
   keep(std::move(waiting));
   keep(std::move(data));
-  world.close();
-}
-
-/// The second rank's function throws at its first slice. All ranks end with that error, without waiting for the
-/// deadline.
-void check_function_that_throws(const World& world, std::unique_ptr<Communicator> c, std::unique_ptr<Waiting> waiting) {
-  const bool throws = world.rank().value == 1;
-  std::vector<float> data(elements, 1.0F);
-  const Buffer buffer{data.data(), {elements}, DType::float32};
-  const SliceFunction function = [throws](const ConstBuffer&, const Buffer&, Count) {
-    if (throws) throw std::runtime_error("the loss scale is 0");
-  };
-  const auto submit = [&] {
-    return c->reduce_then(buffer, buffer, ReduceOp::sum, function, Queue::host(), "layer3.weight");
-  };
-  const Outcome outcome = outcome_of(submit, waiting->progress);
-  ASSERT_TRUE(outcome.error) << "completed without the results of a rank";
-  const Error& error = *outcome.error;
-  EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
-  EXPECT_EQ(error.is_consequence(), !throws) << error.what();
-  EXPECT_EQ(error.context().operation, "reduce_then");
-  EXPECT_EQ(error.context().label, "layer3.weight");
-  EXPECT_EQ(error.context().rank, world.rank().value);
-  EXPECT_NE(error.message().find("the loss scale is 0"), std::string::npos) << error.what();
-  EXPECT_THROW((void)c->barrier(), Error) << "the communicator goes on";
-  wait_for_the_others(world);
-  keep(std::move(c));
-  keep(std::move(waiting));
-  keep(std::move(data));
-}
-
-TEST_P(Deadline, AFunctionThatThrows) {
-  World world;
-  auto waiting = std::make_unique<Waiting>();
-  auto c = make_mpi_plan(
-      world.group(), waiting->progress,
-      {.selection = collectives::forced({.algorithm = GetParam(), .segment = segment}), .deadline = deadline});
-  check_function_that_throws(world, std::move(c), std::move(waiting));
-  world.close();
-}
-
-TEST(NativeDeadline, AFunctionThatThrows) {
-  World world;
-  auto waiting = std::make_unique<Waiting>();
-  auto c = make_mpi_native(world.group(), waiting->progress, {.deadline = deadline});
-  check_function_that_throws(world, std::move(c), std::move(waiting));
   world.close();
 }
 

@@ -163,25 +163,6 @@ TEST(AbortOfARankAloneOnItsNodeThatNeverPollsAgain, IsToldOnItsOwnThreadAndElseL
   }
 }
 
-TEST(FailureOfAnOperation, ReachesAll) {
-  Cluster cluster({{0, 0, 1, 1}}, Algorithm::hierarchical_ring);
-  const auto begin = cluster.ranks.now();
-  std::vector<Work> works;
-  for (int rank = 0; rank < 4; ++rank) {
-    const Buffer buffer{cluster.data[static_cast<std::size_t>(rank)].data(), {1000}, DType::float32};
-    const SliceFunction function = [rank](const ConstBuffer&, const Buffer&, Count) {
-      if (rank == odd) throw std::runtime_error("the loss scale is 0");
-    };
-    works.push_back(cluster.ranks[rank].reduce_then(buffer, buffer, ReduceOp::sum, function));
-  }
-  for (int rank = 0; rank < odd; ++rank)
-    expect_told(cluster.error_of(works[static_cast<std::size_t>(rank)]), rank, "the loss scale is 0");
-  const auto own = cluster.error_of(works[odd]);
-  ASSERT_TRUE(own);
-  EXPECT_FALSE(own->is_consequence()) << own->what();
-  EXPECT_LE(cluster.ranks.now() - begin, soon);
-}
-
 TEST(FailureByDeadline, ReachesWhoHasNothingPending) {
   Cluster cluster({{0, 0, 1, 1}}, Algorithm::hierarchical_ring);
   Work work = cluster.submit(odd);

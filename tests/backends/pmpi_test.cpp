@@ -71,8 +71,7 @@ void run(Communicator& c, CollectiveKind kind, Operands& operands) {
     case CollectiveKind::recv:
     case CollectiveKind::all_gather_v:  // tested in schedule_test and operations_test
     case CollectiveKind::reduce_scatter_v:
-    case CollectiveKind::all_to_all_v:
-    case CollectiveKind::reduce_then: break;  // MPI has no counterpart
+    case CollectiveKind::all_to_all_v: break;
   }
 }
 

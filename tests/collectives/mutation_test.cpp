@@ -53,26 +53,12 @@ void add_shared(int ranks, std::vector<Subject>& all) {
     subject.reaches = reaches;
     all.push_back(subject);
   }
-  Subject then = subject;
-  then.trial.kind = CollectiveKind::reduce_then;
-  for (const bool in_place : {true, false})
-    for (const Reaches& reaches : {Reaches{Reach::direct}, Reaches{Reach::direct, Reach::staged}}) {
-      then.trial.in_place = in_place;
-      then.reaches = reaches;
-      all.push_back(then);
-    }
   for (int rank = 0; rank < ranks; ++rank) subject.shape.node_of_rank.push_back(rank < (ranks + 1) / 2 ? 0 : 1);
   for (const Algorithm algorithm : {Algorithm::hierarchical_ring, Algorithm::hierarchical_recursive_doubling})
     for (const Reach reach : {Reach::direct, Reach::staged}) {
       subject.algorithm = algorithm;
       subject.reaches = {reach};
       all.push_back(subject);
-      then = subject;
-      then.trial.kind = CollectiveKind::reduce_then;
-      for (const bool in_place : {true, false}) {
-        then.trial.in_place = in_place;
-        all.push_back(then);
-      }
     }
 }
 
@@ -86,9 +72,6 @@ std::vector<Subject> subjects() {
         leaves.front() = 3;
         if (count < ranks) leaves.back() = 0;
         all.push_back({{.count = {count}, .leaves = leaves}, ranks, algorithm});
-        for (const bool in_place : {true, false})
-          all.push_back(
-              {{.kind = CollectiveKind::reduce_then, .count = {count}, .in_place = in_place}, ranks, algorithm});
       }
     for (const CollectiveKind kind :
          {CollectiveKind::broadcast, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::reduce,
@@ -193,22 +176,6 @@ TEST(Mutation, DoubledHalfOfAMessageIsDetected) {
         const Step step = steps[static_cast<std::size_t>(half.step)];
         steps.insert(steps.begin() + half.step, step);
         EXPECT_TRUE(detector.sees(mutant)) << subject << ": step " << half.step << " of rank " << half.rank << " twice";
-      }
-  }
-}
-
-TEST(Mutation, AFunctionAppliedTwiceIsDetected) {
-  for (const Subject& subject : subjects()) {
-    if (subject.trial.kind != CollectiveKind::reduce_then) continue;
-    const Detector detector(subject);
-    for (int rank = 0; rank < subject.ranks; ++rank)
-      for (std::size_t s = 0; s < detector.plans()[static_cast<std::size_t>(rank)].steps.size(); ++s) {
-        auto mutant = detector.plans();
-        auto& steps = steps_of(mutant, rank);
-        const Step step = steps[s];
-        if (!std::holds_alternative<Apply>(step)) continue;
-        steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(s), step);
-        EXPECT_TRUE(detector.sees(mutant)) << subject << ": rank " << rank << " with step " << s << " twice";
       }
   }
 }

@@ -24,7 +24,6 @@ const std::vector<Kind> kinds{
     {CollectiveKind::all_reduce},
     {.kind = CollectiveKind::all_reduce, .pulled = true},
     {.kind = CollectiveKind::all_reduce, .algorithm = Algorithm::hierarchical_tree_order},
-    {CollectiveKind::reduce_then},
     {CollectiveKind::all_gather},
     {CollectiveKind::reduce_scatter},
     {CollectiveKind::all_to_all},
@@ -109,9 +108,9 @@ TEST(Succession, OfHierarchicalAllReducesIsRight) {
       std::vector<Turn> turns;
       for (const Algorithm algorithm : {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree,
                                         Algorithm::hierarchical_recursive_doubling})
-        for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_then})
-          turns.push_back(turn_of({.kind = kind, .algorithm = algorithm}, shape.ranks(), pattern,
-                                  kind == CollectiveKind::all_reduce, shape));
+        for (const bool in_place : {true, false})
+          turns.push_back(turn_of({.kind = CollectiveKind::all_reduce, .algorithm = algorithm}, shape.ranks(), pattern,
+                                  in_place, shape));
       std::string first;
       EXPECT_EQ(faults_among(turns, {}, shape, &first), 0)
           << shape.ranks() << " ranks on " << shape.nodes() << " nodes, " << first;

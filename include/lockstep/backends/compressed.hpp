@@ -24,7 +24,7 @@ std::optional<WireFormat> parse_compression(std::string_view name);
 /// Wraps `inner` so that all_reduce, reduce and reduce_scatter of float32 send half the bytes: inputs are rounded to
 /// `format` at submission, `inner` reduces in that format, and results are widened at completion. All ranks have the
 /// same bits if `inner` guarantees it. All other operations pass unchanged, because values such as weights must arrive
-/// exactly, whereas a sum of gradients is an estimate anyway. A reduce_then would need both and is refused.
+/// exactly, whereas a sum of gradients is an estimate anyway.
 ///
 /// Each input and each partial sum that `inner` sends is rounded: with p ranks the error is at most about p·u·Σ|x|,
 /// u = 2⁻⁸ (bfloat16) or 2⁻¹¹ (float16). The sums of float16 overflow beyond 65,504. The order of the partial sums, and

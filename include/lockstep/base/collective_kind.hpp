@@ -15,8 +15,7 @@ enum class CollectiveKind : std::uint8_t {
   reduce,
   all_to_all,
   barrier,
-  reduce_then,  ///< an all_reduce that applies a function to its sums
-  send,         ///< from one rank to another, which calls recv
+  send,  ///< from one rank to another, which calls recv
   recv,
   gather,
   scatter,
@@ -42,18 +41,12 @@ constexpr bool has_part_counts(CollectiveKind kind) {
 
 /// Whether the operation reduces.
 constexpr bool is_reduction(CollectiveKind kind) {
-  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_then || kind == CollectiveKind::reduce ||
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce ||
          kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v;
 }
 
 /// Whether it is a message between two ranks, which has its own order apart from the collectives. Messages have no
 /// plans.
 constexpr bool is_message(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::recv; }
-
-/// Whether every rank ends with the sums of whole buffers, or with a function of them. Both exchange the same data, so
-/// that they share algorithms, costs and table entries.
-constexpr bool is_all_reduce(CollectiveKind kind) {
-  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_then;
-}
 
 }  // namespace lockstep

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string_view>
 
@@ -14,12 +13,6 @@
 
 namespace lockstep {
 
-/// Computes a slice of a reduce_then's result: out[i] = f(sum[i], out[i]).
-/// @param sum     the sums over all ranks; the same memory as `out` if the operation is in place
-/// @param out     the same elements of the caller's output, as the caller left them; to be overwritten
-/// @param offset  offset of the slice in the whole buffer
-using SliceFunction = std::function<void(ConstBuffer sum, Buffer out, Count offset)>;
-
 /// A collective operation as submitted to a back end, already validated.
 struct Collective {
   CollectiveKind kind = CollectiveKind::barrier;
@@ -29,8 +22,7 @@ struct Collective {
   ReduceOp op = ReduceOp::sum;
   Rank root;  ///< root of a broadcast, reduce, gather or scatter; the other rank of a send or recv
   Queue queue = Queue::host();
-  std::string_view label;                   ///< the caller's name for the operation; valid during submission only
-  const SliceFunction* function = nullptr;  ///< reduce_then only; valid during submission only
+  std::string_view label;  ///< the caller's name for the operation; valid during submission only
   /// If parts may differ: number of elements of each rank's part, in the order of ranks; of an all_to_all_v, of the
   /// part sent to each rank. Valid during submission only, like `received`.
   std::span<const Count> parts{};

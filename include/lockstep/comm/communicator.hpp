@@ -23,13 +23,12 @@ namespace lockstep {
 
 /// The capabilities of a back end. Any other request is refused as `unsupported` before anything is sent.
 struct Capabilities {
-  std::string_view backend;           ///< "mpi_plan", "mpi_native", "local", "nccl"
-  bool host_memory = true;            ///< takes buffers in host (and shared, pinned) memory
-  bool device_memory = false;         ///< takes buffers in GPU memory
-  std::string_view no_reduce_then{};  ///< why reduce_then is not supported; empty if it is
-  std::string_view no_average{};      ///< why averages are not supported; empty if they are
-  std::string_view no_leaves{};       ///< why leaves of a tree cannot be added; empty if they can
-  bool messages_take_turns = false;   ///< whether sends and recvs are ordered among the other operations
+  std::string_view backend;          ///< "mpi_plan", "mpi_native", "local", "nccl"
+  bool host_memory = true;           ///< takes buffers in host (and shared, pinned) memory
+  bool device_memory = false;        ///< takes buffers in GPU memory
+  std::string_view no_average{};     ///< why averages are not supported; empty if they are
+  std::string_view no_leaves{};      ///< why leaves of a tree cannot be added; empty if they can
+  bool messages_take_turns = false;  ///< whether sends and recvs are ordered among the other operations
 };
 
 /// A group of ranks that run collective operations on buffers.
@@ -72,24 +71,6 @@ class Communicator {
   ///         shared-memory all-reduce of m·n bytes
   Work all_reduce(ConstBuffer in, Buffer out, ReduceOp op, const Leaves& leaves, Queue queue = Queue::host(),
                   std::string_view label = {});
-  /// Runs an all_reduce that passes its sums through `function`: each element once, on one of the ranks, when its sum
-  /// is complete and before another rank sees it. Then every rank's `out` holds the results of the function, with the
-  /// same bits on all ranks. It is meant for an optimizer step in which each rank updates a slice of the weights: `in`
-  /// are the gradients, `out` the weights, and the function gets the sums while they are in cache.
-  ///
-  /// The algorithm decides how the buffer is cut: the function is called on a rank for any number of slices, or none,
-  /// in any order but one after the other. The slices of all ranks are disjoint, cover the buffer, and are the same in
-  /// every reduce_then of this count and dtype on this communicator.
-  ///
-  /// The function runs on the thread that advances the operation: one that submits, waits or polls, or the progress
-  /// thread. It must not use this rank's communicators. If it throws, the operation fails with its exception, and the
-  /// other ranks are notified.
-  /// @param function  the operation keeps a copy at least until it has ended; the copy does not allocate if the
-  ///         function captures no more than two pointers
-  /// @throws also Error{unsupported} with the reason `Capabilities::no_reduce_then`
-  /// @cost  the cost of the all_reduce that would be chosen, or of the one that replaces it (docs/algorithms.md)
-  Work reduce_then(ConstBuffer in, Buffer out, ReduceOp op, const SliceFunction& function, Queue queue = Queue::host(),
-                   std::string_view label = {});
   /// Overwrites `buffer` with the root's.
   Work broadcast(Buffer buffer, Rank root, Queue queue = Queue::host(), std::string_view label = {});
   /// out = in_0 | in_1 | … (n elements each, p·n in total). In place if `in` is the caller's part of `out`.

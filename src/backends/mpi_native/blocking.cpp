@@ -132,7 +132,6 @@ void mpi_blocking(const MpiGroup& group, const Collective& collective) {
     case CollectiveKind::reduce_scatter_v: reduce_scatter_v(comm, group.rank(), collective, operators); break;
     case CollectiveKind::all_to_all_v: all_to_all_v(comm, collective); break;
     case CollectiveKind::barrier: LOCKSTEP_MPI(MPI_Barrier(comm)); break;
-    case CollectiveKind::reduce_then: refuse(collective, "MPI has no call that does this"); break;
     case CollectiveKind::send:
     case CollectiveKind::recv: refuse(collective, "one rank alone may not wait for a message"); break;
     case CollectiveKind::broadcast:

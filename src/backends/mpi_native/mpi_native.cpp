@@ -31,8 +31,6 @@ class MpiNative : public HostCommunicator {
                           .no_leaves = "the order in which the MPI library adds is its own",
                           .control = std::move(control)}),
         group_(std::move(group)),
-        gather_group_(group_.dup()),
-        gathers_{communicator(gather_group_)},
         limit_(options.message_limit),
         medium_(std::make_shared<MessageMedium>(group_, 0)),
         messages_(*medium_, group_.size(), options.message_limit),
@@ -47,8 +45,7 @@ class MpiNative : public HostCommunicator {
  protected:
   std::shared_ptr<HostOperation> make_operation(CollectiveKind kind) override {
     if (is_message(kind)) return std::make_shared<MessageOperation>(messages_);
-    return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_, operators_, gathers_,
-                                             check_.get());
+    return std::make_shared<NativeOperation>(communicator(group_), rank(), size(), limit_, operators_, check_.get());
   }
   void prepare(HostOperation& operation, const Collective& collective) override {
     if (is_message(collective.kind)) return static_cast<MessageOperation&>(operation).prepare(collective);
@@ -58,14 +55,11 @@ class MpiNative : public HostCommunicator {
     operators_.close();
     if (check_) check_->close();
     medium_->close();
-    gather_group_.close();
     group_.close();
   }
 
  private:
   MpiGroup group_;
-  MpiGroup gather_group_;
-  OrderedGathers gathers_;
   Bytes limit_;
   std::shared_ptr<MessageMedium> medium_;  // for sends and recvs
   Messages messages_;

@@ -20,7 +20,6 @@ void NativeOperation::begin(const Turn& /*turn*/) {
 }
 
 void NativeOperation::post_all() {
-  if (collective_.kind == CollectiveKind::reduce_then) return begin_reduce_then();
   requests_.clear();
   const std::int64_t width = size_of(collective_.out.dtype);
   if (collective_.kind == CollectiveKind::reduce_scatter) {
@@ -50,7 +49,6 @@ bool NativeOperation::advance() {
     post_all();
     return true;
   }
-  if (collective_.kind == CollectiveKind::reduce_then) return advance_reduce_then();
   int complete_count = 0;
   for (MPI_Request& request : requests_) {
     int complete_now = 0;
@@ -61,19 +59,6 @@ bool NativeOperation::advance() {
   const bool all = std::all_of(requests_.begin(), requests_.end(), [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
   if (all) finish();
   return complete_count > 0;
-}
-
-void NativeOperation::begin_reduce_then() {
-  reduce_then_.begin(communicator_, collective_, operators_->get(collective_.in.dtype, collective_.op),
-                     {std::max<std::int64_t>(1, limit_.value / size_of(collective_.in.dtype))});
-  if (reduce_then_.done()) complete();
-}
-
-bool NativeOperation::advance_reduce_then() {
-  const bool moved = reduce_then_.advance(*this);
-  if (moved) mark_advance();
-  if (reduce_then_.done()) complete();
-  return moved;
 }
 
 MPI_Request NativeOperation::post(const Piece& piece) {
@@ -88,7 +73,6 @@ MPI_Request NativeOperation::post(const Piece& piece) {
     case CollectiveKind::broadcast: break;
     case CollectiveKind::send:
     case CollectiveKind::recv:
-    case CollectiveKind::reduce_then:
     case CollectiveKind::all_gather_v:
     case CollectiveKind::reduce_scatter_v:
     case CollectiveKind::all_to_all_v:

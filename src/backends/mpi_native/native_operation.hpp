@@ -9,7 +9,6 @@
 
 #include "backends/mpi_native/mpi_types.hpp"
 #include "backends/mpi_native/native_parts.hpp"
-#include "backends/mpi_native/native_reduce_then.hpp"
 #include "comm/call_check.hpp"
 #include "comm/host_operation.hpp"
 #include "comm/signature.hpp"
@@ -22,17 +21,15 @@ namespace lockstep::backends {
 /// posted at once: MPI matches collectives by the order of the calls, which must be the same on all ranks.
 class NativeOperation : public HostOperation {
  public:
-  /// @param operators  outlive the operation's use, as `gathers` do
+  /// @param operators  outlive the operation's use
   /// @param check      exchange by which all ranks compare their calls before anything else; null: they do not compare
-  NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit, MpiOperators& operators,
-                  OrderedGathers& gathers, Exchange* check)
+  NativeOperation(MPI_Comm communicator, Rank me, int ranks, Bytes limit, MpiOperators& operators, Exchange* check)
       : communicator_(communicator),
         me_(me),
         ranks_(ranks),
         limit_(limit),
         operators_(&operators),
         check_(check),
-        reduce_then_(me, ranks, gathers),
         parts_(communicator, me, ranks) {}
 
   void prepare(const Collective& collective) {
@@ -50,8 +47,6 @@ class NativeOperation : public HostOperation {
     int count;
   };
   void post_all();
-  void begin_reduce_then();
-  bool advance_reduce_then();
   MPI_Request post(const Piece& piece);
   MPI_Request all_reduce(const Piece& piece);
   MPI_Request all_gather(const Piece& piece);
@@ -75,7 +70,6 @@ class NativeOperation : public HostOperation {
   CallCheck comparison_;
   Collective collective_;
   KeptCounts counts_;
-  NativeReduceThen reduce_then_;
   NativeParts parts_;
   std::vector<MPI_Request> requests_;
   std::vector<std::byte> staging_;  // reduce_scatter: the pieces' inputs one after another, then the result

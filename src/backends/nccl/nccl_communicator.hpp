@@ -88,9 +88,6 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   Capabilities capabilities_{.backend = "nccl",
                              .host_memory = false,
                              .device_memory = true,
-                             .no_reduce_then =
-                                 "a function on the host cannot work on device memory; use reduce_scatter, "
-                                 "a kernel and all_gather",
                              .no_average =
                                  "NCCL's own divides each operand, which rounds otherwise than a sum that "
                                  "is divided; divide the sums",

@@ -95,7 +95,6 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
     case CollectiveKind::all_to_all_v: all_to_all_v(communicator, stream); break;
     case CollectiveKind::send:  // handled by message()
     case CollectiveKind::recv:
-    case CollectiveKind::reduce_then:  // refused at submission
     case CollectiveKind::barrier: break;
   }
 }

@@ -10,7 +10,6 @@
 
 namespace lockstep::backends {
 
-using collectives::Apply;
 using collectives::Await;
 using collectives::Combine;
 using collectives::Copy;
@@ -215,7 +214,7 @@ void BlockRun::execute(const Step& step) {
                           kernels::fill_neutral(address(f.to), {f.to.count}, operands_->dtype, operands_->op);
                         },
                         [&](const Publish& p) { link_->publish(channel_, p.phase); },
-                        [&](const Combine& c) { combine(c); }, [&](const Apply& a) { apply(a); }, [](const auto&) {}},
+                        [&](const Combine& c) { combine(c); }, [](const auto&) {}},
              step);
 }
 
@@ -230,11 +229,6 @@ void BlockRun::combine(const Combine& step) {
   } else {
     kernels::combine(targets_, sources_, count, operands_->dtype, operands_->op, operands_->residence);
   }
-}
-
-void BlockRun::apply(const Apply& step) {
-  operands_->operation->apply({source(step.from), {step.from.count}, operands_->dtype},
-                              {address(step.to), {step.to.count}, operands_->dtype}, {view_(step.to.offset)});
 }
 
 void BlockRun::finish(int step) {

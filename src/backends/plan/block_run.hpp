@@ -10,7 +10,6 @@
 #include "backends/plan/medium.hpp"
 #include "backends/plan/node_link.hpp"
 #include "collectives/algorithms/blocks.hpp"
-#include "comm/host_operation.hpp"
 #include "kernels/reduce.hpp"
 #include "lockstep/base/buffer.hpp"
 
@@ -26,7 +25,6 @@ struct Operands {
   int rank = 0;                 ///< the rank that owns the memory
   Announcement announcement{};  ///< shown to the node's ranks; its signature is in every message
   std::uint64_t number = 0;     ///< running number of the operation
-  const HostOperation* operation = nullptr;                  ///< its function is called by an Apply
   kernels::Residence residence = kernels::Residence::cache;  ///< where the buffers of a Combine reside
 };
 
@@ -39,7 +37,7 @@ class BlockRun {
 
   /// @param operands  outlive the run
   /// @param channel   channel of its messages and of the link
-  /// @pre the previous run is done. @throws Error{transport | mismatch}; any exception of a function
+  /// @pre the previous run is done. @throws Error{transport | mismatch}
   void start(const CompiledPlan& plan, const collectives::BlockView& view, const Operands& operands, int channel);
   /// Advances as far as possible without waiting. @return whether anything advanced. @throws Error{transport |
   /// mismatch}
@@ -76,7 +74,6 @@ class BlockRun {
   /// Executes a step that is done when this function returns.
   void execute(const collectives::Step& step);
   void combine(const collectives::Combine& step);
-  void apply(const collectives::Apply& step);
   [[nodiscard]] bool test(const Flight& flight);
   [[nodiscard]] int awaited(const collectives::Await& step) const;
   [[nodiscard]] std::byte* address_of(const collectives::NodeRange& at) const;

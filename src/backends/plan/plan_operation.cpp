@@ -26,7 +26,6 @@ void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<
   operands_.stride = collective.leaves.stride.value;
   operands_.rank = rank_;
   operands_.announcement = announcement;
-  operands_.operation = this;
   operands_.residence = residence;
 }
 

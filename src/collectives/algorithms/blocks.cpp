@@ -20,7 +20,7 @@ Count times(std::int64_t factor, Count segment) {
 Count block_count(CollectiveKind kind, Algorithm algorithm, int ranks, Count segment) {
   const bool is_binomial = kind == CollectiveKind::gather || kind == CollectiveKind::scatter;
   if (is_binomial && ranks > 2) return {std::max<std::int64_t>(1, segment.value / ranks * 2)};
-  if (!is_all_reduce(kind)) return segment;
+  if (kind != CollectiveKind::all_reduce) return segment;
   switch (algorithm) {
     case Algorithm::ring: return times(ranks, segment);
     case Algorithm::double_tree: return times(2, segment);

@@ -15,7 +15,7 @@ namespace lockstep::collectives {
 /// cannot divide the parts of all pairs into the same blocks.
 inline bool is_shared(CollectiveKind kind, Algorithm algorithm) {
   return uses_shared_memory(algorithm) && kind != CollectiveKind::all_to_all_v &&
-         (algorithm == Algorithm::shared_memory || is_all_reduce(kind));
+         (algorithm == Algorithm::shared_memory || kind == CollectiveKind::all_reduce);
 }
 
 inline ClusterShape shape_of(const CollectiveDescription& d) {

@@ -65,31 +65,25 @@ std::vector<Round> rounds_of(int self, std::span<const int> sizes, const Range& 
 
 }  // namespace
 
-SlicedAllReduce halving_doubling_in_halves(Rank me, int ranks, Count count, int radix) {
+Plan halving_doubling_all_reduce(Rank me, int ranks, Count count, int radix) {
   const Fold fold(ranks);
   const Range whole{Memory::output, 0, count.value};
-  PlanBuilder scatter;
-  PlanBuilder gather;
+  PlanBuilder plan;
   if (fold.hands_over(me.value)) {
-    scatter.send(me.value + 1, whole);
-    gather.receive(me.value + 1, whole);
-    return {scatter.take(), {}, gather.take()};
+    plan.send(me.value + 1, whole);
+    plan.receive(me.value + 1, whole);
+    return plan.take();
   }
-  if (fold.takes_over(me.value)) scatter.receive_reduce(me.value - 1, whole);
+  if (fold.takes_over(me.value)) plan.receive_reduce(me.value - 1, whole);
 
   const std::vector<int> sizes = radices(fold.participants(), radix);
   std::vector<Round> rounds = rounds_of(fold.participant(me.value), sizes, whole);
-  const Range slice = rounds.empty() ? whole : rounds.back().kept();
-  if (!sizes.empty() && sizes.front() > 2) scatter.scratch({(sizes.front() - 1) * rounds.front().kept().count});
-  for (const Round& round : rounds) reduce_scatter(scatter, fold, round);
-  for (; !rounds.empty(); rounds.pop_back()) all_gather(gather, fold, rounds.back());
+  if (!sizes.empty() && sizes.front() > 2) plan.scratch({(sizes.front() - 1) * rounds.front().kept().count});
+  for (const Round& round : rounds) reduce_scatter(plan, fold, round);
+  for (; !rounds.empty(); rounds.pop_back()) all_gather(plan, fold, rounds.back());
 
-  if (fold.takes_over(me.value)) gather.send(me.value - 1, whole);
-  return {scatter.take(), slice, gather.take()};
-}
-
-Plan halving_doubling_all_reduce(Rank me, int ranks, Count count, int radix) {
-  return all_reduce(halving_doubling_in_halves(me, ranks, count, radix));
+  if (fold.takes_over(me.value)) plan.send(me.value - 1, whole);
+  return plan.take();
 }
 
 Expression halving_doubling_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,

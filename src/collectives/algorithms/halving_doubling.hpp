@@ -5,7 +5,6 @@
 
 #include "collectives/plan/expression.hpp"
 #include "collectives/plan/plan.hpp"
-#include "collectives/plan/sliced.hpp"
 
 namespace lockstep::collectives {
 
@@ -24,8 +23,6 @@ namespace lockstep::collectives {
 /// @source Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004; radix: Kolmakov & Zhang, A
 ///         Generalization of the Allreduce Operation, arXiv:2004.09362, 2020
 Plan halving_doubling_all_reduce(Rank me, int ranks, Count count, int radix = 2);
-/// Returns the same algorithm in two halves. A rank that is folded into its neighbor has an empty slice.
-SlicedAllReduce halving_doubling_in_halves(Rank me, int ranks, Count count, int radix = 2);
 
 /// Returns its order of addition, the same for all elements: see `recursive_doubling_all_reduce_order`.
 Expression halving_doubling_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,

@@ -9,7 +9,6 @@
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
-#include "collectives/plan/sliced.hpp"
 #include "collectives/plan/step.hpp"
 
 namespace lockstep::collectives {
@@ -44,8 +43,31 @@ class Lane {
   }
 
   [[nodiscard]] Step translate(const Step& step) const {
-    return translated(
-        step, [this](int node) { return rank(node); }, [this](const Range& r) { return range(r); });
+    return std::visit(Overloaded{
+                          [&](const Send& s) -> Step {
+                            return Send{rank(s.peer), range(s.from)};
+                          },
+                          [&](const Receive& s) -> Step {
+                            return Receive{rank(s.peer), range(s.to)};
+                          },
+                          [&](const ReceiveReduce& s) -> Step {
+                            return ReceiveReduce{rank(s.peer), range(s.to), range(s.own)};
+                          },
+                          [&](const Copy& s) -> Step {
+                            return Copy{range(s.to), range(s.from)};
+                          },
+                          [&](const Reduce& s) -> Step {
+                            return Reduce{range(s.to), range(s.from)};
+                          },
+                          [&](const Fill& s) -> Step { return Fill{range(s.to)}; },
+                          [&](Combine s) -> Step {
+                            for (auto* operands : {&s.to, &s.from})
+                              for (NodeRange& operand : *operands) operand.range = range(operand.range);
+                            return s;
+                          },
+                          [](const auto& s) -> Step { return s; },
+                      },
+                      step);
   }
 
  private:
@@ -62,8 +84,7 @@ class Lane {
 /// Builds one rank's plan.
 class Builder {
  public:
-  /// @param with_function  whether the operation is a reduce_then
-  Builder(Rank me, const ClusterShape& shape, Count count, const NodePart& part, bool with_function)
+  Builder(Rank me, const ClusterShape& shape, Count count, const NodePart& part)
       : shape_(shape),
         seat_(seat_of(me, shape)),
         peers_(without(seat_.locals, me.value)),
@@ -71,8 +92,7 @@ class Builder {
         lanes_(lanes(shape)),
         part_(part),
         leaves_(std::max(part.leaves, shape.ranks())),
-        shares_(shares_of_ranks(leaves_, shape.ranks())),
-        with_function_(with_function) {}
+        shares_(shares_of_ranks(leaves_, shape.ranks())) {}
 
   Plan build(Rank me, const AcrossNodes& across) {
     const bool alone = peers_.empty();
@@ -128,13 +148,7 @@ class Builder {
   }
 
   /// Returns whether the node's sum is the final result, so that the pass that computes it writes it to all ranks.
-  [[nodiscard]] bool adds_into_all() const { return shape_.nodes() == 1 && !with_function_; }
-
-  /// Returns the range that receives the node's sum of this rank's slice.
-  [[nodiscard]] Range sum() const {
-    const Range mine = slice(seat_.local);
-    return with_function_ && !part_.in_place ? sums_of({mine.count}, false) : mine;
-  }
+  [[nodiscard]] bool adds_into_all() const { return shape_.nodes() == 1; }
 
   void add_up(Rank me) {
     TreeSources sources;
@@ -143,7 +157,7 @@ class Builder {
         sources.add(shares_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(leaf)],
                     rank == me.value ? NodeRange{self, own_input(leaf)} : NodeRange{rank, input(seat_.local, leaf)});
     if (part_.leaves > 0 && !adds_into_all()) return add_up_nodes(sources);
-    std::vector<NodeRange> to{{self, sum()}};
+    std::vector<NodeRange> to{{self, slice(seat_.local)}};
     if (adds_into_all())
       for (const int peer : peers_) to.push_back({peer, slice(seat_.local)});
     auto [from, widths] = sources.below({0, leaves_});
@@ -212,7 +226,6 @@ class Builder {
   int leaves_;
   TreeShares shares_;  // by rank
   TreeShares nodes_;   // by node of the cluster
-  bool with_function_;
   PlanBuilder plan_;
 };
 
@@ -226,12 +239,7 @@ int lanes(const ClusterShape& shape) {
 
 Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
                              const NodePart& part) {
-  return Builder(me, shape, count, part, false).build(me, across);
-}
-
-Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
-                              const NodePart& part) {
-  return Builder(me, shape, count, part, true).build(me, across);
+  return Builder(me, shape, count, part).build(me, across);
 }
 
 Expression hierarchical_all_reduce_order(

@@ -28,12 +28,6 @@ using AcrossNodes = std::function<Plan(Rank me, int ranks, Count count)>;
 Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
                              const NodePart& part);
 
-/// Does the same with a function that is applied to each slice, or piece of a slice, when its sum is complete: before
-/// the sum is distributed on one node, and between the halves of the exchange on several nodes.
-/// @param across  a reduce_then between the nodes, also for one node: a plan whose contributions are at `sums_of`
-Plan hierarchical_reduce_then(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
-                              const NodePart& part);
-
 /// Returns its order of addition: the ranks of each node from left to right, then the sums of the nodes in the order of
 /// `across`.
 /// @param across  order of addition of an element of a slice, over the sums of the nodes

@@ -84,8 +84,6 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
   if (d.kind == CollectiveKind::all_to_all_v) check_parts(d, d.received);
   require(d.shape.ranks() == 0 || d.shape.ranks() == d.ranks, d,
           "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
-  require(d.kind != CollectiveKind::reduce_then || d.reach != Reach::pulled, d,
-          "a rank that pulls makes all sums itself; a function is applied to slices of them");
   require(algorithm != Algorithm::hierarchical_tree_order || d.leaves > 0 || keeps_canonical_order(shape_of(d)), d,
           "these nodes' ranks are no subtrees of the canonical tree; tree-order then sends messages");
   const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
@@ -204,7 +202,6 @@ Schedule schedule_of_pairs(Rank me, const CollectiveDescription& d, Algorithm al
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging) {
   check(me, description, algorithm, segment);
-  if (description.kind == CollectiveKind::reduce_then) algorithm = with_slices(algorithm);
   const Count block = is_shared(description.kind, algorithm)
                           ? shared_block_count(description, algorithm, segment, staging)
                           : block_count(description.kind, algorithm, description.ranks, segment);

@@ -63,23 +63,20 @@ class PartialSums {
 
 }  // namespace
 
-SlicedAllReduce ring_in_halves(Rank me, int ranks, Count count) {
+Plan ring_all_reduce(Rank me, int ranks, Count count) {
   const int next = wrap(me.value + 1, ranks);
   const int previous = wrap(me.value - 1, ranks);
-  PlanBuilder scatter;
+  PlanBuilder plan;
   for (int round = 0; round < ranks - 1; ++round) {
-    scatter.send(next, chunk(count, ranks, sent_in_round(me.value, ranks, round)));
-    scatter.receive_reduce(previous, chunk(count, ranks, received_in_round(me.value, ranks, round)));
+    plan.send(next, chunk(count, ranks, sent_in_round(me.value, ranks, round)));
+    plan.receive_reduce(previous, chunk(count, ranks, received_in_round(me.value, ranks, round)));
   }
-  PlanBuilder gather;
   for (int round = 0; round < ranks - 1; ++round) {
-    gather.send(next, chunk(count, ranks, wrap(me.value - round, ranks)));
-    gather.receive(previous, chunk(count, ranks, wrap(me.value - round - 1, ranks)));
+    plan.send(next, chunk(count, ranks, wrap(me.value - round, ranks)));
+    plan.receive(previous, chunk(count, ranks, wrap(me.value - round - 1, ranks)));
   }
-  return {scatter.take(), chunk(count, ranks, me.value), gather.take()};
+  return plan.take();
 }
-
-Plan ring_all_reduce(Rank me, int ranks, Count count) { return all_reduce(ring_in_halves(me, ranks, count)); }
 
 Expression ring_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions, Count count,
                                  std::int64_t element) {

@@ -7,7 +7,6 @@
 #include "collectives/plan/expression.hpp"
 #include "collectives/plan/parts.hpp"
 #include "collectives/plan/plan.hpp"
-#include "collectives/plan/sliced.hpp"
 
 namespace lockstep::collectives {
 
@@ -19,8 +18,6 @@ namespace lockstep::collectives {
 /// @throws std::bad_alloc only; nothing is communicated here
 /// @source Patarasuk & Yuan, J. Parallel Distrib. Comput. 69(2), 2009
 Plan ring_all_reduce(Rank me, int ranks, Count count);
-/// Returns the same algorithm in two halves. A rank's slice is its chunk.
-SlicedAllReduce ring_in_halves(Rank me, int ranks, Count count);
 
 /// Returns its order of addition: the sum of chunk c starts on rank c+1, goes around the ring and ends on rank c.
 /// @param contributions  one for each rank

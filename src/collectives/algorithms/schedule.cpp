@@ -14,7 +14,6 @@
 #include "collectives/algorithms/recursive_doubling.hpp"
 #include "collectives/algorithms/ring.hpp"
 #include "collectives/algorithms/tree_order.hpp"
-#include "collectives/plan/sliced.hpp"
 
 namespace lockstep::collectives {
 namespace {
@@ -26,15 +25,6 @@ Plan all_reduce(Rank me, int ranks, Count count, Algorithm algorithm, int radix)
     case Algorithm::halving_doubling: return halving_doubling_all_reduce(me, ranks, count, radix);
     case Algorithm::tree_order: return tree_order_all_reduce(me, ranks, count);
     default: return recursive_doubling_all_reduce(me, ranks, count, radix);
-  }
-}
-
-/// @pre with_slices(algorithm) == algorithm
-SlicedAllReduce in_halves(Rank me, int ranks, Count count, Algorithm algorithm, int radix) {
-  switch (algorithm) {
-    case Algorithm::halving_doubling: return halving_doubling_in_halves(me, ranks, count, radix);
-    case Algorithm::tree_order: return tree_order_in_halves(me, ranks, count);
-    default: return ring_in_halves(me, ranks, count);
   }
 }
 
@@ -50,19 +40,9 @@ Plan all_reduce_of_leaves(Rank me, const CollectiveDescription& d) {
   });
 }
 
-Plan shared_reduce_then(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
-  return hierarchical_reduce_then(
-      me, shape_of(d), d.count,
-      [&](Rank node, int nodes, Count count) {
-        return reduce_then(in_halves(node, nodes, count, across_nodes(algorithm), d.radix), count, d.own.in_place);
-      },
-      node_part(d, algorithm));
-}
-
 /// Returns the plan for the ranks of one node, or for a hierarchy of nodes.
 Plan shared_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   switch (d.kind) {
-    case CollectiveKind::reduce_then: return shared_reduce_then(me, d, algorithm);
     case CollectiveKind::all_reduce:
       if (d.reach == Reach::pulled) return pull_all_reduce(me, d.ranks, d.count, node_part(d, algorithm));
       return hierarchical_all_reduce(
@@ -109,23 +89,9 @@ BlockView Schedule::view(std::int64_t block) const {
   return {stretch.part_count, 0, 0, &stretch.table, block - first};
 }
 
-Algorithm with_slices(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::double_tree: return Algorithm::ring;
-    case Algorithm::recursive_doubling: return Algorithm::halving_doubling;
-    case Algorithm::hierarchical_double_tree: return Algorithm::hierarchical_ring;
-    case Algorithm::hierarchical_recursive_doubling: return Algorithm::hierarchical_halving_doubling;
-    default: return algorithm;
-  }
-}
-
 Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
-  if (d.kind == CollectiveKind::reduce_then) algorithm = with_slices(algorithm);
   if (is_shared(d.kind, algorithm)) return shared_plan(me, d, algorithm);
   switch (d.kind) {
-    case CollectiveKind::reduce_then:
-      return contribute(reduce_then(in_halves(me, d.ranks, d.count, algorithm, d.radix), d.count, d.own.in_place),
-                        d.own, sums_of(d.count, d.own.in_place));
     case CollectiveKind::all_reduce:
       if (d.leaves > 0) return all_reduce_of_leaves(me, d);
       return contribute(all_reduce(me, d.ranks, d.count, algorithm, d.radix), d.own,

@@ -22,7 +22,6 @@ namespace lockstep::collectives {
 
 /// A collective operation from the view of one rank. All ranks pass the same values except for `own` and `reach`.
 struct CollectiveDescription {
-  /// A reduce_then preserves the output for its function, unless it is in place.
   CollectiveKind kind = CollectiveKind::all_reduce;
   int ranks = 1;
   /// Elements of the buffer, or of each part if each rank has one, or of the longest part if they differ; 0 for a
@@ -78,11 +77,6 @@ class Schedule {
   Count step_;
 };
 
-/// The algorithm of a reduce_then if `algorithm` would run the all-reduce. It differs for algorithms that never hold
-/// the sums in slices: ring for the double tree, and halving-doubling, which adds in the same order, for recursive
-/// doubling.
-Algorithm with_slices(Algorithm algorithm);
-
 /// The plan of one block of `description.count` elements: contributions, then the exchange.
 /// @throws std::bad_alloc only
 Plan make_plan(Rank me, const CollectiveDescription& description, Algorithm algorithm);
@@ -101,11 +95,11 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
 /// @param segment    desired number of elements of a message
 /// @param staging    limit of a block's staging area; without messages blocks have this size
 /// @throws Error{invalid_argument} for a rank or root outside 0 … ranks−1, a negative count, a barrier with elements, a
-///         segment below 1, a radix below 2, a function with anything but an all_reduce by slices, an all_gather, an
-///         all_to_all or any operation in shared memory with a number of leaves other than one, an all_to_all in place,
-///         a shape of another number of ranks, counts of parts that are not one for each rank and between 0 and the
-///         count, hierarchical_tree_order on nodes that break the canonical order, or leaves of a tree with anything
-///         but an all_reduce in tree order, fewer than ranks, or another share of them than `Leaves` specifies
+///         segment below 1, a radix below 2, an all_gather, an all_to_all or any operation in shared memory with a
+///         number of leaves other than one, an all_to_all in place, a shape of another number of ranks, counts of parts
+///         that are not one for each rank and between 0 and the count, hierarchical_tree_order on nodes that break the
+///         canonical order, or leaves of a tree with anything but an all_reduce in tree order, fewer than ranks, or
+///         another share of them than `Leaves` specifies
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging = {std::numeric_limits<std::int64_t>::max()});
 

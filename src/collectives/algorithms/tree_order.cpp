@@ -41,36 +41,31 @@ Range share_of(int member, int size, const Range& whole) {
 
 }  // namespace
 
-SlicedAllReduce tree_order_in_halves(Rank me, int ranks, Count count) {
+Plan tree_order_all_reduce(Rank me, int ranks, Count count) {
   const BlockPlace at(me.value, ranks);
   const int position = me.value - at.own.first;
   const Range whole{Memory::output, 0, count.value};
   const Range share = share_of(position, at.own.size, whole);
-  PlanBuilder scatter;
+  PlanBuilder plan;
   std::vector<Halves> halves;
   for (int distance = 1; distance < at.own.size; distance *= 2) {
     halves.emplace_back(halves.empty() ? whole : halves.back().kept, (position & distance) != 0);
-    scatter.send(at.own.first + (position ^ distance), halves.back().given);
-    scatter.receive_reduce(at.own.first + (position ^ distance), halves.back().kept);
+    plan.send(at.own.first + (position ^ distance), halves.back().given);
+    plan.receive_reduce(at.own.first + (position ^ distance), halves.back().kept);
   }
-  if (at.smaller.size > 0) scatter.receive_reduce(at.smaller.rank_above(position), share);
+  if (at.smaller.size > 0) plan.receive_reduce(at.smaller.rank_above(position), share);
   for (int member = position; member < at.larger.size; member += at.own.size)
-    scatter.send(at.larger.first + member, share_of(member, at.larger.size, whole));
+    plan.send(at.larger.first + member, share_of(member, at.larger.size, whole));
 
-  PlanBuilder gather;
   for (int member = position; member < at.larger.size; member += at.own.size)
-    gather.receive(at.larger.first + member, share_of(member, at.larger.size, whole));
-  if (at.smaller.size > 0) gather.send(at.smaller.rank_above(position), share);
+    plan.receive(at.larger.first + member, share_of(member, at.larger.size, whole));
+  if (at.smaller.size > 0) plan.send(at.smaller.rank_above(position), share);
   for (int distance = at.own.size / 2; distance > 0; distance /= 2) {
-    gather.send(at.own.first + (position ^ distance), halves.back().kept);
-    gather.receive(at.own.first + (position ^ distance), halves.back().given);
+    plan.send(at.own.first + (position ^ distance), halves.back().kept);
+    plan.receive(at.own.first + (position ^ distance), halves.back().given);
     halves.pop_back();
   }
-  return {scatter.take(), at.larger.size == 0 ? share : Range{}, gather.take()};
-}
-
-Plan tree_order_all_reduce(Rank me, int ranks, Count count) {
-  return all_reduce(tree_order_in_halves(me, ranks, count));
+  return plan.take();
 }
 
 Expression tree_order_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,

@@ -5,7 +5,6 @@
 
 #include "collectives/plan/expression.hpp"
 #include "collectives/plan/plan.hpp"
-#include "collectives/plan/sliced.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 
 namespace lockstep::collectives {
@@ -23,8 +22,6 @@ namespace lockstep::collectives {
 /// @source Rabenseifner & Träff, More Efficient Reduction Algorithms for Non-Power-of-Two Number of Processors in
 ///         Message-Passing Parallel Systems, EuroPVM/MPI 2004
 Plan tree_order_all_reduce(Rank me, int ranks, Count count);
-/// Returns the same algorithm in two halves. Ranks of the largest block have one slice each, the others none.
-SlicedAllReduce tree_order_in_halves(Rank me, int ranks, Count count);
 
 /// Returns its order of addition, the same for all elements: `canonical_tree_order`.
 /// @param contributions  one for each rank

@@ -38,7 +38,8 @@ bool is_worthwhile(Algorithm algorithm, const ShapeSummary& shape) {
 
 bool has_radix(CollectiveKind kind, Algorithm algorithm) {
   const Algorithm across = across_nodes(algorithm);
-  return is_all_reduce(kind) && (across == Algorithm::halving_doubling || across == Algorithm::recursive_doubling);
+  return kind == CollectiveKind::all_reduce &&
+         (across == Algorithm::halving_doubling || across == Algorithm::recursive_doubling);
 }
 
 std::string counted(int number, const std::string& what) {
@@ -111,7 +112,7 @@ void require_applicable(Algorithm algorithm, const ShapeSummary& shape) {
 
 std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape) {
   const auto is_of_kind = [&](Algorithm algorithm) {
-    return is_all_reduce(kind) || algorithm == Choice{}.algorithm ||
+    return kind == CollectiveKind::all_reduce || algorithm == Choice{}.algorithm ||
            (algorithm == Algorithm::shared_memory && may_share_memory(kind));
   };
   std::vector<Algorithm> able;
@@ -137,7 +138,6 @@ std::vector<int> useful_radices(CollectiveKind kind, Algorithm algorithm, const 
 std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm) {
   if (algorithm == Algorithm::shared_memory && may_share_memory(kind)) return name(algorithm);
   switch (kind) {
-    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce: return name(algorithm);
     case CollectiveKind::broadcast:
     case CollectiveKind::gather:
@@ -157,7 +157,7 @@ std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm) {
 }
 
 Algorithm parse_algorithm(CollectiveKind kind, std::string_view text) {
-  if (is_all_reduce(kind)) return parse_algorithm(text);
+  if (kind == CollectiveKind::all_reduce) return parse_algorithm(text);
   const std::array names{algorithm_name(kind, Choice{}.algorithm), name(Algorithm::shared_memory)};
   if (text == names[0]) return Choice{}.algorithm;
   if (text == names[1] && may_share_memory(kind)) return Algorithm::shared_memory;

@@ -83,7 +83,6 @@ double by_messages(CollectiveKind kind, const Choice& choice, Bytes block, const
   const auto& [ranks, exchange, passing, all_at_once] = network;
   const Algorithm across = across_nodes(choice.algorithm);
   switch (kind) {
-    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce:
       return all_reduce_seconds(across, ranks, block, passes_on(across) ? alike(passing) : exchange, choice.radix);
     case CollectiveKind::broadcast: return binomial_broadcast_seconds(ranks, block, passing);
@@ -108,7 +107,7 @@ double by_messages(CollectiveKind kind, const Choice& choice, Bytes block, const
 BlockPrice message_block(CollectiveKind kind, const Choice& choice, Bytes block, const Network& network) {
   const Network port = occupied(network);
   double busy = by_messages(kind, choice, block, port);
-  if (is_all_reduce(kind) && across_nodes(choice.algorithm) == Algorithm::double_tree) {
+  if (kind == CollectiveKind::all_reduce && across_nodes(choice.algorithm) == Algorithm::double_tree) {
     const auto bytes = static_cast<double>(block.value);
     busy = std::min(busy, 4 * port.passing.alpha_seconds + 2 * bytes * port.passing.beta_seconds_per_byte);
   }
@@ -121,7 +120,6 @@ double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates
   const auto n = static_cast<double>(bytes.value);
   const double twice = 2 * rates.alpha_seconds;
   switch (kind) {
-    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce:
       return std::min(shared_memory_all_reduce_seconds(ranks, bytes, rates),
                       pull_all_reduce_seconds(ranks, bytes, rates));
@@ -159,7 +157,7 @@ double predicted_seconds(const Choice& choice, CollectiveKind kind, Bytes bytes,
   if (choice.algorithm == Algorithm::shared_memory && kind != CollectiveKind::all_to_all_v) {
     return by_shared_memory(kind, shape.ranks, bytes, on.prices.shared_memory);
   }
-  const bool hierarchical = is_all_reduce(kind) && uses_shared_memory(choice.algorithm);
+  const bool hierarchical = kind == CollectiveKind::all_reduce && uses_shared_memory(choice.algorithm);
   const Count longest = block_count(kind, across_nodes(choice.algorithm), hierarchical ? shape.nodes : shape.ranks,
                                     {choice.segment.value});
   const Bytes block{std::min(bytes.value, longest.value)};

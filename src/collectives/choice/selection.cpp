@@ -23,7 +23,7 @@ std::string range_text(const TableEntry& entry) {
 auto place(const TableEntry& entry) { return std::tuple(entry.kind, entry.shape, entry.from); }
 
 bool about(const TableEntry& entry, CollectiveKind kind, const ShapeSummary& shape) {
-  return (entry.kind == kind || (is_all_reduce(entry.kind) && is_all_reduce(kind))) && entry.shape == shape;
+  return entry.kind == kind && entry.shape == shape;
 }
 
 void check_setting(const Choice& choice) {

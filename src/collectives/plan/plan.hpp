@@ -54,12 +54,6 @@ struct Reduce {
   Range to;
   Range from;
 };
-/// to = the result of the caller's function for the complete sum `from` and the caller's value in `to`, which is in the
-/// output. The two may be equal; then the function sees the sum only.
-struct Apply {
-  Range to;
-  Range from;
-};
 /// to = the operation's neutral element, the contribution of a rank without leaves.
 struct Fill {
   Range to;
@@ -102,7 +96,7 @@ struct Combine {
   std::vector<int> widths{};
 };
 
-using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Apply, Fill, Publish, Await, Combine>;
+using Step = std::variant<Send, Receive, ReceiveReduce, Copy, Reduce, Fill, Publish, Await, Combine>;
 
 /// One rank's part of a collective.
 ///

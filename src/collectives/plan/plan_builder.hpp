@@ -20,7 +20,6 @@ class PlanBuilder {
   void receive_reduce(int peer, const Range& to, const Range& own) { append(to, ReceiveReduce{peer, to, own}); }
   void copy(const Range& to, const Range& from) { append(to, Copy{to, from}); }
   void reduce(const Range& to, const Range& from) { append(to, Reduce{to, from}); }
-  void apply(const Range& to, const Range& from) { append(to, Apply{to, from}); }
   void fill(const Range& to) { append(to, Fill{to}); }
   void scratch(Count count) { plan_.scratch = count; }
 

@@ -39,10 +39,6 @@ Accesses::Accesses(const Step& step) {
                    read(s.from);
                    write(s.to);
                  },
-                 [&](const Apply& s) {
-                   read(s.from);
-                   write(s.to);
-                 },
                  [&](const Fill& s) { write(s.to); },
                  [this](const Combine& s) {
                    reads_ = s.from;
@@ -52,37 +48,6 @@ Accesses::Accesses(const Step& step) {
                  [](const Await&) {},
              },
              step);
-}
-
-Step translated(const Step& step, const std::function<int(int)>& rank, const std::function<Range(Range)>& range) {
-  return std::visit(Overloaded{
-                        [&](const Send& s) -> Step {
-                          return Send{rank(s.peer), range(s.from)};
-                        },
-                        [&](const Receive& s) -> Step {
-                          return Receive{rank(s.peer), range(s.to)};
-                        },
-                        [&](const ReceiveReduce& s) -> Step {
-                          return ReceiveReduce{rank(s.peer), range(s.to), range(s.own)};
-                        },
-                        [&](const Copy& s) -> Step {
-                          return Copy{range(s.to), range(s.from)};
-                        },
-                        [&](const Reduce& s) -> Step {
-                          return Reduce{range(s.to), range(s.from)};
-                        },
-                        [&](const Apply& s) -> Step {
-                          return Apply{range(s.to), range(s.from)};
-                        },
-                        [&](const Fill& s) -> Step { return Fill{range(s.to)}; },
-                        [&](Combine s) -> Step {
-                          for (auto* operands : {&s.to, &s.from})
-                            for (NodeRange& operand : *operands) operand.range = range(operand.range);
-                          return s;
-                        },
-                        [](const auto& s) -> Step { return s; },
-                    },
-                    step);
 }
 
 }  // namespace lockstep::collectives

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,9 +33,6 @@ class Accesses {
   std::vector<NodeRange> reads_;
   std::vector<NodeRange> writes_;
 };
-
-/// Returns the step with its ranks and ranges mapped. @pre it does not access the memory of other ranks
-Step translated(const Step& step, const std::function<int(int)>& rank, const std::function<Range(Range)>& range);
 
 /// Combines lambdas, one for each kind of step, into one visitor for std::visit.
 template <class... F>

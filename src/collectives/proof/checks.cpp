@@ -49,8 +49,6 @@ class Inspector {
     }
     if (const auto half = message(step); half && !is_rank(half->peer))
       return "the peer is rank " + std::to_string(half->peer);
-    if (const auto* apply = std::get_if<Apply>(&step); apply != nullptr && !may_apply(*apply))
-      return "applies a function to " + text(apply->from) + " for " + text(apply->to);
     if (const auto* publish = std::get_if<Publish>(&step); publish != nullptr && publish->phase != next_phase_++)
       return "publishes phase " + std::to_string(publish->phase) + " out of turn";
     if (const auto* await = std::get_if<Await>(&step))
@@ -60,11 +58,6 @@ class Inspector {
   }
 
  private:
-  /// A function's result must go into the output and, if the operation is in place, into the range of the sum.
-  [[nodiscard]] bool may_apply(const Apply& apply) const {
-    return trial_.kind == CollectiveKind::reduce_then && apply.to.memory == Memory::output &&
-           (!trial_.in_place || apply.to == apply.from);
-  }
   [[nodiscard]] Extent extent_at(const NodeRange& at) const {
     const Seen where = seen(plans_, rank_, at, trial_);
     return extent_of(trial_, where.owner, where.range);

@@ -19,9 +19,7 @@ class Replay {
       : plans_(plans),
         trial_(trial),
         expressions_(expressions),
-        all_leaves_(first_leaf(trial, static_cast<int>(plans.size()))),
-        first_applied_(first_applied(trial, static_cast<int>(plans.size()))),
-        in_place_(trial.in_place) {
+        all_leaves_(first_leaf(trial, static_cast<int>(plans.size()))) {
     for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank)
       memories_.emplace_back(trial, static_cast<int>(plans.size()), rank, expressions);
   }
@@ -33,7 +31,6 @@ class Replay {
                      [&](const Copy& s) { write(s.to, read(s.from)); },
                      [&](const Reduce& s) { write(s.to, sum(read(s.to), read(s.from))); },
                      [&](const Combine& s) { combine(s); },
-                     [&](const Apply& s) { apply(s); },
                      [&](const Fill& s) {
                        const Expression own = expressions_.leaf(filler(all_leaves_, at_.rank));
                        write(s.to, {{0, s.to.count, {.value = own, .filled = true}}});
@@ -94,21 +91,6 @@ class Replay {
     }
   }
 
-  void apply(const Apply& step) {
-    std::vector<Piece> result = read(step.from);
-    for (Piece& piece : result)
-      if (piece.symbol.written()) piece.symbol.value = expressions_.leaf(applied(first_applied_, piece.symbol.value));
-    if (!in_place_)
-      for (const Piece& piece : memory(at_.rank).read(step.to))
-        if (piece.symbol.written())
-          report(FaultKind::overwritten, "the function finds another output than the caller's");
-    applied_.visit(step.to.offset, step.to.offset + step.to.count, [&](auto, auto, bool& done) {
-      if (std::exchange(done, true))
-        report(FaultKind::doubled, "applies the function to elements that have been through it");
-    });
-    write(step.to, result);
-  }
-
   std::vector<Piece> read(const Range& range) { return read(range, at_.rank); }
   std::vector<Piece> read(const Range& range, int owner) {
     std::vector<Piece> pieces = memory(owner).read(range);
@@ -151,10 +133,7 @@ class Replay {
   const Trial& trial_;
   Expressions& expressions_;
   int all_leaves_;
-  int first_applied_;
-  bool in_place_;
   std::vector<SymbolicMemory> memories_;
-  IntervalMap<bool> applied_;  ///< elements that the function has been applied to, on whichever rank
   StepId at_{0, 0};
   std::optional<Fault> fault_;
 };
@@ -192,13 +171,9 @@ std::optional<Fault> find_fault(std::span<const Plan> plans, const Trial& trial,
   const int fillers = first_leaf(trial, ranks);
   for (const auto& output : outputs) {
     auto& pieces = simulation.results.emplace_back();
-    for (const Piece& piece : output) {
-      const Expression value =
-          trial.kind == CollectiveKind::reduce_then
-              ? *sum_applied_to(simulation.expressions, first_applied(trial, ranks), piece.symbol.value)
-              : piece.symbol.value;
-      pieces.push_back({piece.offset, piece.count, simulation.expressions.without_leaves_from(fillers, value)});
-    }
+    for (const Piece& piece : output)
+      pieces.push_back(
+          {piece.offset, piece.count, simulation.expressions.without_leaves_from(fillers, piece.symbol.value)});
   }
   return std::nullopt;
 }
@@ -217,7 +192,6 @@ std::string_view name(FaultKind kind) {
     case FaultKind::redundant: return "redundant";
     case FaultKind::missing: return "missing";
     case FaultKind::doubled: return "doubled";
-    case FaultKind::overwritten: return "overwritten";
     case FaultKind::unequal: return "unequal";
   }
   return "unknown";

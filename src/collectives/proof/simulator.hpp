@@ -39,9 +39,8 @@ enum class FaultKind : std::uint8_t {
   unwritten,       ///< elements read, or left in the result, that nothing has been written to
   misplaced,       ///< an element added to, or ending as, another element
   redundant,       ///< a message whose content the receiver already has
-  missing,         ///< a leaf or the function that is not in a result, or a rank whose signal has not been heard of
-  doubled,         ///< a leaf that is in a result more than once, or an element that a function is applied to again
-  overwritten,     ///< the caller's output, which a function should have seen, was overwritten
+  missing,         ///< a leaf that is not in a result, or a rank whose signal has not been heard of
+  doubled,         ///< a leaf that is in a result more than once
   unequal,         ///< results that differ between ranks in value or in order of addition
 };
 std::string_view name(FaultKind kind);
@@ -57,7 +56,7 @@ struct Fault {
 struct ResultPiece {
   std::int64_t offset;
   std::int64_t count;
-  Expression value;  ///< for a reduce_then: the sum that the function was applied to
+  Expression value;
   friend bool operator==(const ResultPiece&, const ResultPiece&) = default;
 };
 
@@ -70,10 +69,8 @@ struct Simulation {
 /// Proves for these plans, one for each rank: messages match in number and length; nothing blocks although every send
 /// is synchronous; no two steps that may run at once conflict; no element is read before it is written; each element of
 /// each result is written and holds each leaf it should exactly once; results of an all-reduce were added in the same
-/// order on every rank; in a reduce_then they are what the function, a symbol of its own for each sum, makes of
-/// complete sums, applied once to every element over all ranks, and it saw the output as the caller left it; no message
-/// is redundant. One run is enough: without races neither the values nor the ability of all steps to run depend on
-/// timing.
+/// order on every rank; no message is redundant. One run is enough: without races neither the values nor the ability of
+/// all steps to run depend on timing.
 /// @cost  O(s log s) for s steps in all, whatever the count
 Simulation simulate(std::span<const Plan> plans, const Trial& trial);
 

@@ -14,7 +14,6 @@ constexpr int first_input_memory = 3;
 
 bool starts_in_output(const Trial& trial, int rank) {
   switch (trial.kind) {
-    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce:
     case CollectiveKind::all_gather_v:
     case CollectiveKind::all_gather: return trial.in_place;
@@ -42,7 +41,6 @@ bool ends_in_input(const Trial& trial, int rank) {
 
 std::int64_t input_count(const Trial& trial, int ranks, int rank) {
   switch (trial.kind) {
-    case CollectiveKind::reduce_then:
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce:
     case CollectiveKind::gather:
@@ -125,13 +123,6 @@ Seen seen(std::span<const Plan> plans, int rank, const NodeRange& at, const Tria
     result.range.leaf = 0;
   }
   return result;
-}
-
-std::optional<Expression> sum_applied_to(const Expressions& expressions, int first, Expression value) {
-  if (expressions.size(value) != 1) return std::nullopt;
-  const int leaf = expressions.leaves(value).front();
-  if (leaf < first) return std::nullopt;
-  return Expression{leaf - first};
 }
 
 SymbolicMemory::SymbolicMemory(const Trial& trial, int ranks, int rank, Expressions& expressions)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "collectives/plan/interval_map.hpp"
@@ -76,12 +75,5 @@ int first_leaf(const Trial& trial, int rank);
 /// Returns the leaf that represents the neutral elements that a rank fills in, so that it can be traced like the
 /// others. It is higher than any true leaf.
 inline int filler(int all_leaves, int rank) { return all_leaves + rank; }
-
-/// Returns the number of the first leaf that represents a function's result for a sum. It is higher than any filler.
-inline int first_applied(const Trial& trial, int ranks) { return filler(first_leaf(trial, ranks), ranks); }
-/// Returns the leaf for this sum; equal sums have equal leaves.
-inline int applied(int first, Expression sum) { return first + sum.id; }
-/// Returns the sum that `value` is the function's result for; nothing if `value` is something else.
-std::optional<Expression> sum_applied_to(const Expressions& expressions, int first, Expression value);
 
 }  // namespace lockstep::collectives

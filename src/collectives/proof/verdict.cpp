@@ -42,7 +42,6 @@ class Judge {
   [[nodiscard]] Promise promised(int rank, std::int64_t element) const {
     const std::int64_t n = trial_.count.value;
     switch (trial_.kind) {
-      case CollectiveKind::reduce_then:
       case CollectiveKind::all_reduce:
       case CollectiveKind::reduce: return {all_leaves_, 0, n - element};
       case CollectiveKind::reduce_scatter_v:
@@ -78,14 +77,7 @@ class Judge {
     if (!symbol.written()) return fault(FaultKind::unwritten, "is not written");
     if (!symbol.filled && symbol.shift != promise.shift)
       return fault(FaultKind::misplaced, "holds element " + std::to_string(element + symbol.shift));
-    if (trial_.kind != CollectiveKind::reduce_then) return judge(fault, symbol.value, promise);
-    const auto sum = sum_applied_to(expressions_, first_applied(trial_, ranks_), symbol.value);
-    if (!sum) return fault(FaultKind::missing, "is " + expressions_.to_string(symbol.value) + ", not the function's");
-    return judge(fault, *sum, promise);
-  }
-
-  template <class MakeFault>
-  std::optional<Fault> judge(const MakeFault& fault, Expression value, const Promise& promise) {
+    const Expression value = symbol.value;
     const bool is_whole = promise.leaves.size() == all_leaves_.size();
     if (is_whole && known_complete_.contains(value.id)) return std::nullopt;
 
@@ -97,7 +89,7 @@ class Judge {
     const auto fillers = std::lower_bound(held.begin(), held.end(), filler(first_leaf(trial_, ranks_), 0));
     if (!std::equal(held.begin(), fillers, promise.leaves.begin(), promise.leaves.end()))
       return fault(FaultKind::missing, sum);
-    if (is_all_reduce(trial_.kind) && held.end() - fillers != ranks_without_leaves())
+    if (trial_.kind == CollectiveKind::all_reduce && held.end() - fillers != ranks_without_leaves())
       return fault(FaultKind::missing, sum);
     if (is_whole) known_complete_.insert(value.id);
     return std::nullopt;
@@ -118,8 +110,8 @@ class Judge {
 
 /// Returns whether every rank ends with the same output.
 bool is_for_all(CollectiveKind kind) {
-  return is_all_reduce(kind) || kind == CollectiveKind::broadcast || kind == CollectiveKind::all_gather ||
-         kind == CollectiveKind::all_gather_v;
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast ||
+         kind == CollectiveKind::all_gather || kind == CollectiveKind::all_gather_v;
 }
 
 bool is_same(const Piece& a, const Piece& b) {

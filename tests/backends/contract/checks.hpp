@@ -21,9 +21,6 @@ void check_reduce(Communicator& c, const Memory& memory, DType dtype, ReduceOp o
 void check_reduces(Communicator& c, const Memory& memory, DType dtype, std::int64_t count);
 void check_all_to_all(Communicator& c, const Memory& memory, DType dtype, std::int64_t part);
 
-// These are defined in reduce_then.cpp.
-void check_reduce_thens(Communicator& c, const Memory& memory);
-
 // These are defined in parts.cpp.
 /// Checks every dtype and count with the roots in turn, and every root.
 void check_gathers_and_scatters(Communicator& c, const Memory& memory);

@@ -5,9 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <iostream>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -263,7 +261,6 @@ void check_close(Communicator& c) {
 
 void check_all(Communicator& c, const Memory& memory) {
   check_every_operation(c, memory);
-  check_reduce_thens(c, memory);
   check_long_buffers(c, memory);
   check_unaligned(c, memory);
   check_averages(c, memory);

@@ -105,18 +105,6 @@ void check_prepared_operations(Communicator& c, const Memory& memory) {
       ASSERT_EQ(other.get(i), value_of(static_cast<int>(i / part), c.rank().value * part + i % part, repetition));
   });
   twice({.kind = Kind::barrier}, small, [](int) {});
-  if (!c.capabilities().no_reduce_then.empty()) return;
-  std::optional<SliceFunction> add_two = [](const ConstBuffer& sum, const Buffer& out, Count) {
-    for (std::int64_t i = 0; i < out.count.value; ++i) store(out.data, out.dtype, i, load(sum.data, sum.dtype, i) + 2);
-  };
-  Prepared prepared =
-      c.prepare({.kind = Kind::reduce_then, .in = large.buffer(), .out = other.buffer(), .function = &*add_two});
-  add_two.reset();  // the communicator has kept a copy
-  for (std::int64_t i = 0; i < part * p; ++i) large.set(i, value_of(c.rank().value, i, 0));
-  (void)large.buffer();
-  prepared.start();
-  prepared.wait();
-  for (std::int64_t i = 0; i < part * p; ++i) ASSERT_EQ(other.get(i), reduced(c.size(), i, 0, ReduceOp::sum) + 2);
 }
 
 /// Invalid arguments are refused when an operation is prepared. A second start before the end is refused and has no
