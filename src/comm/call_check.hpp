@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/exchange.hpp"
+#include "comm/call_signature.hpp"
 #include "comm/kept_counts.hpp"
-#include "comm/signature.hpp"
 
 namespace lockstep {
 
@@ -12,7 +12,7 @@ namespace lockstep {
 class CallCheck {
  public:
   /// @param exchange  outlives the check
-  void begin(Exchange& exchange, const Signature& signature) {
+  void begin(Exchange& exchange, const CallSignature& signature) {
     exchange_ = &exchange;
     compares_counts_ = false;
     exchange_->begin(signature.bytes());

@@ -163,7 +163,7 @@ void HostCommunicator::enqueue(HostOperation& operation) {
 
 /// Notes the call and gives it the next index. The order of submission is the same on all ranks.
 void HostCommunicator::note_call(HostOperation& operation) {
-  const Signature call = operation.follow(chain_, submitted_);
+  const CallSignature call = operation.follow(chain_, submitted_);
   chain_ = call.hash;
   calls_[submitted_++ % remembered] = call;
 }
@@ -173,7 +173,7 @@ void HostCommunicator::note_call(HostOperation& operation) {
 void HostCommunicator::publish_calls() {
   if (!options_.control) return;
   for (; published_ < submitted_; ++published_) {
-    const Signature& call = calls_[published_ % remembered];
+    const CallSignature& call = calls_[published_ % remembered];
     options_.control->note_call({call.call, call.hash});
   }
 }

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "comm/blame.hpp"
+#include "comm/call_signature.hpp"
 #include "comm/host_operation.hpp"
-#include "comm/signature.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "platform/node_memory/control_channel.hpp"
@@ -90,7 +90,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void heed(Clock::time_point now);
   void tell_now() noexcept;
   [[nodiscard]] bool is_answered(const ControlChannel::Question& question) const;
-  [[nodiscard]] std::optional<Signature> own_call(std::uint64_t number) const;
+  [[nodiscard]] std::optional<CallSignature> own_call(std::uint64_t number) const;
   [[nodiscard]] std::optional<Error> difference_from(int rank, std::uint64_t noticed_in) const;
   [[nodiscard]] std::optional<Error> first_difference(std::uint64_t noticed_in) const;
   [[nodiscard]] Error explained(const Error& error, const HostOperation& operation) const;
@@ -152,7 +152,7 @@ class HostCommunicator : public Communicator, private ProgressSource {
   std::uint64_t submitted_ = 0;  // without messages
   // Two ranks can compare their calls if they are at most this many operations apart.
   static constexpr std::size_t remembered = 256;
-  std::array<Signature, remembered> calls_{};
+  std::array<CallSignature, remembered> calls_{};
   std::uint64_t published_ = 0;  // how many of these calls other ranks can see
   std::uint64_t chain_ = 0;      // hash of the last call
   Clock::time_point last_heed_;

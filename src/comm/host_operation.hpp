@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/signature.hpp"
+#include "comm/call_signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/collective.hpp"
@@ -49,12 +49,12 @@ class HostOperation : public Operation {
 
   [[nodiscard]] CollectiveKind kind() const { return kind_; }
   /// Returns the signature that ranks compare, chained to the operations before this one.
-  [[nodiscard]] const Signature& signature() const { return signature_; }
+  [[nodiscard]] const CallSignature& signature() const { return signature_; }
   /// Returns its index among the operations of its communicator, from 0; messages have none.
   [[nodiscard]] std::uint64_t number() const { return number_; }
   /// Sets the index, chains the signature and returns it. @param before  the hash of the operation before this one
-  Signature follow(std::uint64_t before, std::uint64_t number) {
-    const Signature signature = chained(call_, before);
+  CallSignature follow(std::uint64_t before, std::uint64_t number) {
+    const CallSignature signature = chained(call_, before);
     signature_ = signature;
     number_ = number;
     return signature;
@@ -98,8 +98,8 @@ class HostOperation : public Operation {
   void complete();
   void mark_begun() { begun_ = true; }
   /// Sets the signature of this call alone, without the calls before it.
-  void set_call(const Signature& call) { call_ = call; }
-  [[nodiscard]] const Signature& call() const { return call_; }
+  void set_call(const CallSignature& call) { call_ = call; }
+  [[nodiscard]] const CallSignature& call() const { return call_; }
 
  private:
   virtual void add_pending(ErrorContext& /*context*/) const {}
@@ -115,8 +115,8 @@ class HostOperation : public Operation {
   bool under_way_ = false;
   bool has_advanced_ = false;  // since last_advance_
   bool has_asked_ = false;     // see has_asked()
-  Signature call_;
-  Signature signature_;
+  CallSignature call_;
+  CallSignature signature_;
   std::uint64_t number_ = 0;
   Clock::time_point submitted_;
   Clock::time_point last_advance_;

@@ -138,7 +138,7 @@ bool HostCommunicator::is_answered(const ControlChannel::Question& question) con
   return question.call.number < submitted_;
 }
 
-std::optional<Signature> HostCommunicator::own_call(std::uint64_t number) const {
+std::optional<CallSignature> HostCommunicator::own_call(std::uint64_t number) const {
   if (number >= submitted_ || submitted_ - number > remembered) return std::nullopt;
   return calls_[number % remembered];
 }
@@ -147,7 +147,7 @@ std::optional<Signature> HostCommunicator::own_call(std::uint64_t number) const 
 /// operation that both have called covers all operations before it; the error names the first that differs.
 /// @param noticed_in  index of the operation that the error is reported for
 std::optional<Error> HostCommunicator::difference_from(int rank, std::uint64_t noticed_in) const {
-  std::optional<std::pair<Signature, Signature>> first;  // (theirs, ours)
+  std::optional<std::pair<CallSignature, CallSignature>> first;  // (theirs, ours)
   std::uint64_t number = std::min(options_.control->calls_of(rank), submitted_);
   bool is_first = true;
   for (; number > 0; --number) {
@@ -193,7 +193,7 @@ void HostCommunicator::ask(Clock::time_point since) {
   if (const auto difference = first_difference(oldest->number())) throw difference->of_operation(oldest->identity());
   asked_.clear();
   on_behalf_of(*oldest, [&] { oldest->add_awaited(asked_); });
-  const Signature& ours = oldest->signature();
+  const CallSignature& ours = oldest->signature();
   options_.control->ask({.number = oldest->number(), .what = ours.call, .hash = ours.hash}, asked_);
 }
 

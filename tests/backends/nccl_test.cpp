@@ -15,7 +15,7 @@
 
 #include "backends/contract/contract.hpp"
 #include "backends/contract/device_memory.hpp"
-#include "comm/signature.hpp"
+#include "comm/call_signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
 #include "support/verdict.hpp"

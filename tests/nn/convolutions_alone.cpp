@@ -142,7 +142,7 @@ class Candidates {
   }
   [[nodiscard]] Dims dilation() const { return {site_.op.dilation.height - 1, site_.op.dilation.width - 1}; }
   [[nodiscard]] Dims padding() const { return dims_of(site_.op.padding); }
-  [[nodiscard]] Setting setting() const {
+  [[nodiscard]] PrimitiveParameters setting() const {
     return {context_->engine, attributes(),
             faulty_kernels(site_.op.stride, site_.op.groups, site_.in.channels, site_.op.out_channels)};
   }

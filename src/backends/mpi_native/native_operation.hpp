@@ -10,8 +10,8 @@
 #include "backends/mpi_native/mpi_types.hpp"
 #include "backends/mpi_native/native_parts.hpp"
 #include "comm/call_check.hpp"
+#include "comm/call_signature.hpp"
 #include "comm/host_operation.hpp"
-#include "comm/signature.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "platform/mpi/exchange.hpp"
 

@@ -270,7 +270,7 @@ void NcclCommunicator::say_that_it_waits() {
   std::vector<int> others(static_cast<std::size_t>(size()));
   std::iota(others.begin(), others.end(), 0);
   std::erase(others, rank().value);
-  const Signature& ours = under_way_.front()->signature();
+  const CallSignature& ours = under_way_.front()->signature();
   options_.control->ask({.number = ended_, .what = ours.call, .hash = ours.hash}, others);
 }
 

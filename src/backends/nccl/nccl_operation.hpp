@@ -9,7 +9,7 @@
 
 #include "backends/nccl/tree_order_all_reduce.hpp"
 #include "comm/call_check.hpp"
-#include "comm/signature.hpp"
+#include "comm/call_signature.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/collective.hpp"
@@ -60,7 +60,7 @@ class NcclOperation : public Operation {
   [[nodiscard]] CollectiveKind kind() const { return collective_.kind; }
   [[nodiscard]] bool is_captured() const { return is_captured_; }
   [[nodiscard]] Stage stage() const { return stage_; }
-  [[nodiscard]] const Signature& signature() const { return signature_; }
+  [[nodiscard]] const CallSignature& signature() const { return signature_; }
   /// Returns whether the comparison of this call is done, see CallCheck. @throws Error{mismatch}
   [[nodiscard]] bool is_compared(CallCheck& check) { return check.poll(collective_.kind, counts_); }
   [[nodiscard]] ErrorContext context() const;
@@ -82,7 +82,7 @@ class NcclOperation : public Operation {
   NcclCommunicator* owner_;
   Collective collective_;
   KeptCounts counts_;
-  Signature signature_;
+  CallSignature signature_;
   std::string label_;
   std::optional<TreeOrderAllReduce> tree_order_;
   Stage stage_ = Stage::queued;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "comm/signature.hpp"
+#include "comm/call_signature.hpp"
 #include "lockstep/base/types.hpp"
 
 namespace lockstep::backends {
@@ -16,7 +16,7 @@ struct MessageTag {
 
   int channel = 0;  ///< carries consecutive blocks of an operation, then those of the next operation on the channel
   std::uint64_t number = 0;  ///< running number of the operation or, for a send or recv, of the message
-  Signature signature;
+  CallSignature signature;
 
   friend bool operator==(const MessageTag&, const MessageTag&) = default;
 };

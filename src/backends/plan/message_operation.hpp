@@ -44,7 +44,7 @@ class MessageOperation final : public HostOperation {
 
  private:
   struct Envelope {
-    Signature signature;
+    CallSignature signature;
     std::array<std::byte, 240> data;
   };
   void add_pending(ErrorContext& context) const override { context.peers = {peer_.value}; }
@@ -64,7 +64,7 @@ class MessageOperation final : public HostOperation {
   std::byte* target_ = nullptr;
   Bytes bytes_;
   MessageTag tag_;
-  Signature signature_;
+  CallSignature signature_;
   Envelope envelope_{};
   bool is_sealed_ = false;               // whether this is a recv whose envelope has not been opened
   std::vector<Medium::Ticket> flights_;  // envelope and pieces in flight

@@ -10,7 +10,7 @@
 
 #include "backends/plan/seams.hpp"
 #include "collectives/plan/plan.hpp"
-#include "comm/signature.hpp"
+#include "comm/call_signature.hpp"
 #include "kernels/prefetch.hpp"
 #include "platform/node_memory/node_memory.hpp"
 
@@ -22,7 +22,7 @@ struct Announcement {
 
   std::uint64_t input = staged;
   std::uint64_t output = staged;
-  Signature signature;
+  CallSignature signature;
 };
 
 /// One rank's end of the link by which the ranks of a node tell each other how far they have come.
@@ -120,13 +120,13 @@ class NodeLink {
     std::uint32_t block = 0;    // number of blocks that have been opened
     std::uint32_t entered = 0;  // last block that all ranks of the node are known to have entered
     std::int64_t slot = 0;      // offset of the block's slot in every rank's area
-    Signature signature;
+    CallSignature signature;
     [[nodiscard]] std::uint32_t first_phase() const { return block * phases; }
     void note_entered() { entered = block; }
   };
   static Bytes slot_bytes(Bytes staging);
   /// Returns the bits of a signature that fit into a flag.
-  static std::uint32_t short_form(const Signature& signature) { return static_cast<std::uint32_t>(signature.hash); }
+  static std::uint32_t short_form(const CallSignature& signature) { return static_cast<std::uint32_t>(signature.hash); }
   /// Compares numbers that wrap.
   static bool is_before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
   [[nodiscard]] std::int64_t slot_offset(int channel, std::uint32_t block) const {

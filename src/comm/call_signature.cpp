@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/signature.hpp"
+#include "comm/call_signature.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -62,15 +62,15 @@ std::uint64_t pack(const Collective& c) {
 
 /// Ranks that make the same call.
 struct Party {
-  Signature signature;
+  CallSignature signature;
   std::vector<int> ranks;
 };
 
 /// Groups the ranks by call, in the order of the first rank of each group.
 std::vector<Party> parties(std::span<const std::byte> signatures) {
   std::vector<Party> all;
-  for (std::size_t rank = 0; rank * sizeof(Signature) < signatures.size(); ++rank) {
-    Signature signature;
+  for (std::size_t rank = 0; rank * sizeof(CallSignature) < signatures.size(); ++rank) {
+    CallSignature signature;
     std::memcpy(&signature, signatures.data() + rank * sizeof signature, sizeof signature);
     auto party = std::find_if(all.begin(), all.end(), [&](const Party& p) { return p.signature == signature; });
     if (party == all.end()) party = all.insert(all.end(), {signature, {}});
@@ -89,8 +89,8 @@ std::string who_calls_what(const Party& party) {
 
 }  // namespace
 
-Signature signature_of(const Collective& collective) {
-  Signature result{.call = pack(collective)};
+CallSignature signature_of(const Collective& collective) {
+  CallSignature result{.call = pack(collective)};
   const Rank root = is_message(collective.kind) ? Rank{0} : collective.root;
   result.hash = combine(combine(0, result.call), static_cast<std::uint64_t>(root.value));
   if (collective.leaves.total > 0) {
@@ -108,9 +108,9 @@ Signature signature_of(const Collective& collective) {
   return result;
 }
 
-CollectiveKind kind_of(const Signature& signature) { return static_cast<CollectiveKind>(signature.call & 0xfU); }
+CollectiveKind kind_of(const CallSignature& signature) { return static_cast<CollectiveKind>(signature.call & 0xfU); }
 
-std::string describe(const Signature& signature) {
+std::string describe(const CallSignature& signature) {
   const std::uint64_t call = signature.call;
   const CollectiveKind kind = kind_of(signature);
   std::string text(is_message(kind) ? "send/recv" : name(kind));
@@ -127,7 +127,7 @@ std::string describe(const Signature& signature) {
   return text;
 }
 
-Error disagreement(int rank, const Signature& theirs, const Signature& ours) {
+Error disagreement(int rank, const CallSignature& theirs, const CallSignature& ours) {
   const std::string who = "rank " + std::to_string(rank);
   if (differ_in_parts_only(theirs.call, ours.call)) {
     return Error(ErrorCode::mismatch, who + " divides this " + describe(ours) + " into other parts: its counts differ",
@@ -140,7 +140,7 @@ Error disagreement(int rank, const Signature& theirs, const Signature& ours) {
                {.peers = {rank}});
 }
 
-Error earlier_disagreement(int rank, const Signature& theirs, const Signature& ours, std::uint64_t number,
+Error earlier_disagreement(int rank, const CallSignature& theirs, const CallSignature& ours, std::uint64_t number,
                            bool is_first) {
   const std::string who = "rank " + std::to_string(rank);
   std::string what = who + " called " + describe(theirs) + " where this rank called " + describe(ours);
@@ -155,7 +155,7 @@ Error earlier_disagreement(int rank, const Signature& theirs, const Signature& o
 
 void require_agreement(std::span<const std::byte> signatures) {
   // In the common case all signatures are equal: each equals the one before it.
-  constexpr std::size_t one = sizeof(Signature);
+  constexpr std::size_t one = sizeof(CallSignature);
   if (std::equal(signatures.begin() + one, signatures.end(), signatures.begin())) return;
   std::vector<Party> all = parties(signatures);
   const std::size_t ranks = signatures.size() / one;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/signature.hpp"
+#include "comm/call_signature.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ Collective broadcast(Rank root) {
   return result;
 }
 
-TEST(Signature, DiffersInWhateverTheCallsDifferIn) {
+TEST(CallSignature, DiffersInWhateverTheCallsDifferIn) {
   Collective wide = all_reduce(100);
   wide.in.dtype = wide.out.dtype = DType::int32;
   const std::vector<Collective> calls{
@@ -43,10 +43,10 @@ TEST(Signature, DiffersInWhateverTheCallsDifferIn) {
   }
 }
 
-TEST(Signature, DependsOnTheCallsBeforeItOnceChained) {
-  const Signature first = chained(signature_of(broadcast({0})), 0);
-  const Signature other = chained(signature_of(broadcast({1})), 0);
-  const Signature call = signature_of(all_reduce(100));
+TEST(CallSignature, DependsOnTheCallsBeforeItOnceChained) {
+  const CallSignature first = chained(signature_of(broadcast({0})), 0);
+  const CallSignature other = chained(signature_of(broadcast({1})), 0);
+  const CallSignature call = signature_of(all_reduce(100));
   EXPECT_EQ(chained(call, first.hash), chained(call, first.hash));
   EXPECT_NE(chained(call, first.hash), chained(call, other.hash));
   EXPECT_EQ(chained(call, first.hash).call, call.call);
@@ -79,7 +79,7 @@ TEST(EarlierDisagreement, SaysWhatEachCalledAndWhen) {
       << older.message();
 }
 
-TEST(Signature, OfAReduceIsTheSameOnTheRootAndElsewhere) {
+TEST(CallSignature, OfAReduceIsTheSameOnTheRootAndElsewhere) {
   Collective root = all_reduce(7);
   root.kind = CollectiveKind::reduce;
   Collective elsewhere = root;
@@ -87,7 +87,7 @@ TEST(Signature, OfAReduceIsTheSameOnTheRootAndElsewhere) {
   EXPECT_EQ(signature_of(root), signature_of(elsewhere));
 }
 
-TEST(Signature, OfAGatherOrScatterIsTheSameOnTheRootAndElsewhere) {
+TEST(CallSignature, OfAGatherOrScatterIsTheSameOnTheRootAndElsewhere) {
   static float data[21] = {};
   const Buffer part{data, {7}, DType::float32};
   const Buffer whole{data, {21}, DType::float32};
@@ -105,7 +105,7 @@ TEST(Signature, OfAGatherOrScatterIsTheSameOnTheRootAndElsewhere) {
 Error disagreement_of(const std::vector<Collective>& calls) {
   std::vector<std::byte> all;
   for (const Collective& call : calls) {
-    const Signature signature = signature_of(call);
+    const CallSignature signature = signature_of(call);
     all.insert(all.end(), signature.bytes().begin(), signature.bytes().end());
   }
   try {

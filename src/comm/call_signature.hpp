@@ -13,37 +13,37 @@
 namespace lockstep {
 
 /// A summary of a rank's call, in few bytes, that ranks compare: it is equal on all ranks that make the same call.
-struct Signature {
+struct CallSignature {
   std::uint64_t call = 0;  ///< kind, dtype, operator, root and count, for error messages
   std::uint64_t hash = 0;  ///< hash of `call` and the label; after chained(), also of all calls before
-  friend bool operator==(const Signature&, const Signature&) = default;
+  friend bool operator==(const CallSignature&, const CallSignature&) = default;
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return std::as_bytes(std::span(this, 1)); }
 };
 
-Signature signature_of(const Collective& collective);
+CallSignature signature_of(const Collective& collective);
 
 /// Returns the signature of a call that follows others: it is equal on two ranks only if all their previous calls are
 /// equal, too.
 /// @param before  the chained hash of the previous call; 0 for the first call
 /// @cost  two simple instructions and a multiplication
-inline Signature chained(const Signature& call, std::uint64_t before) {
+inline CallSignature chained(const CallSignature& call, std::uint64_t before) {
   return {call.call, combine(call.hash, before)};
 }
 
 /// Returns the kind of a call; for a message between two ranks it is `send` on both sides.
-CollectiveKind kind_of(const Signature& signature);
+CollectiveKind kind_of(const CallSignature& signature);
 
 /// Returns text such as "all_reduce of 100 float32 (sum)".
-std::string describe(const Signature& signature);
+std::string describe(const CallSignature& signature);
 
 /// Returns Error{mismatch} that states what `rank` calls and what this rank calls.
-Error disagreement(int rank, const Signature& theirs, const Signature& ours);
+Error disagreement(int rank, const CallSignature& theirs, const CallSignature& ours);
 
 /// Returns the same error for an operation that precedes the one in which the mismatch is detected.
 /// @param number    index of the operation in its communicator, from 0
 /// @param is_first  whether all operations before that one are known to be equal
-Error earlier_disagreement(int rank, const Signature& theirs, const Signature& ours, std::uint64_t number,
+Error earlier_disagreement(int rank, const CallSignature& theirs, const CallSignature& ours, std::uint64_t number,
                            bool is_first);
 
 /// @param signatures  the `bytes` of every rank's signature, by rank
