@@ -11,6 +11,7 @@ namespace lockstep::train {
 
 OptionGroup data_options(Options& o, const Registry& registry);
 OptionGroup training_options(Options& o);
+OptionGroup optimizer_options(Options& o);
 OptionGroup computation_options(Options& o);
 OptionGroup communication_options(Options& o);
 OptionGroup report_options(Options& o);

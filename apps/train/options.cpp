@@ -38,8 +38,9 @@ Program describe_train(const std::string& name, const Registry& registry, Option
       .name = name,
       .synopsis = "[mpirun -np RANKS] " + name + " [options]",
       .about = "Trains a model on all ranks of the job.",
-      .groups = {data_options(options, registry), training_options(options), computation_options(options),
-                 communication_options(options), report_options(options), std::move(general)},
+      .groups = {data_options(options, registry), training_options(options), optimizer_options(options),
+                 computation_options(options), communication_options(options), report_options(options),
+                 std::move(general)},
       .notes =
           "Accuracy is that of the classes: of images, of pixels (unet), of the cells that have an object "
           "(detector), or of whole words (crnn). There are no mAP and no checkpoints yet.\n\n"

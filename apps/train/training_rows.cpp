@@ -104,7 +104,36 @@ OptionGroup training_options(Options& o) {
         .help = "global batch: samples of a step, over all ranks together",
         .default_text = "by model",
         .store = into(o.trainer.batch.value)},
-       {.name = "lr",
+       {.name = "label-smoothing",
+        .domain = Real{0, 1, "off"},
+        .help = "spread this fraction of each label evenly over all classes; the losses that are printed include it",
+        .otherwise = "off",
+        .store =
+            [&o](const OptionValue& value) {
+              const double fraction = std::get<double>(value);
+              if (fraction == 0) return;
+              o.graph_edits.push_back({"--label-smoothing " + text_of(fraction), [fraction](const nn::Graph& graph) {
+                                         return nn::smooth_labels(graph, fraction);
+                                       }});
+            }},
+       {.name = "accumulate",
+        .domain = Whole{1, 65536},
+        .help = "micro-batches per step on each rank, with one update: saves memory",
+        .otherwise = "1",
+        .store = into(o.trainer.accumulate),
+        .conflict = [&o](const OptionValues&) { return too_many_parts("--accumulate", o.trainer.accumulate, o); }},
+       {.name = "sync-bn",
+        .domain = Switch{},
+        .help =
+            "synchronize batch normalization: mean and variance over the global batch instead of each rank's samples",
+        .otherwise = "no",
+        .store = into(o.trainer.sync_batch_norm)}}};
+}
+
+OptionGroup optimizer_options(Options& o) {
+  return {
+      "Optimizer",
+      {{.name = "lr",
         .domain = Real{.min = 0, .max = 1e38, .above_min = true},
         .help = "peak learning rate; it then decays as the header of the run says",
         .default_text = "by model",
@@ -148,31 +177,7 @@ OptionGroup training_options(Options& o) {
         .help = "keep an exponential moving average of the weights with decay X, and evaluate with it; it spans about "
                 "1/(1-X) steps: 0.99 for runs of hundreds of steps, 0.999 for thousands",
         .otherwise = "off",
-        .store = into(o.trainer.ema)},
-       {.name = "label-smoothing",
-        .domain = Real{0, 1, "off"},
-        .help = "spread this fraction of each label evenly over all classes; the losses that are printed include it",
-        .otherwise = "off",
-        .store =
-            [&o](const OptionValue& value) {
-              const double fraction = std::get<double>(value);
-              if (fraction == 0) return;
-              o.graph_edits.push_back({"--label-smoothing " + text_of(fraction), [fraction](const nn::Graph& graph) {
-                                         return nn::smooth_labels(graph, fraction);
-                                       }});
-            }},
-       {.name = "accumulate",
-        .domain = Whole{1, 65536},
-        .help = "micro-batches per step on each rank, with one update: saves memory",
-        .otherwise = "1",
-        .store = into(o.trainer.accumulate),
-        .conflict = [&o](const OptionValues&) { return too_many_parts("--accumulate", o.trainer.accumulate, o); }},
-       {.name = "sync-bn",
-        .domain = Switch{},
-        .help =
-            "synchronize batch normalization: mean and variance over the global batch instead of each rank's samples",
-        .otherwise = "no",
-        .store = into(o.trainer.sync_batch_norm)}}};
+        .store = into(o.trainer.ema)}}};
 }
 
 OptionGroup computation_options(Options& o) {
