@@ -24,7 +24,10 @@ include(CheckLinkerFlag)
 foreach(linker mold lld)
   check_linker_flag(CXX -fuse-ld=${linker} LOCKSTEP_LINKS_WITH_${linker})
   if(LOCKSTEP_LINKS_WITH_${linker})
-    target_link_options(lockstep_flags INTERFACE $<$<LINK_LANGUAGE:CXX>:-fuse-ld=${linker}>)
+    # mold may begin the read-only segment with thread-local variables that are before the memory it covers. At a page
+    # border the program then does not start: "cannot apply additional memory protection after relocation" (rui314/mold#1151).
+    target_link_options(lockstep_flags INTERFACE
+      "$<$<LINK_LANGUAGE:CXX>:-fuse-ld=${linker}$<$<STREQUAL:${linker},mold>:;-Wl,-z,norelro>>")
     break()
   endif()
 endforeach()
