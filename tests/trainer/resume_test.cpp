@@ -46,12 +46,12 @@ TrainerOptions options_of_run(bool zero) {
 }
 
 /// The end of an epoch that was evaluated.
-using Row = std::tuple<std::int64_t, double, double, double>;
+using EvaluatedEpoch = std::tuple<std::int64_t, double, double, double>;
 
 /// Records the evaluated epochs and, if it is to, asks for the end of the run after each step.
-class Recorder final : public Listener {
+class LifeRecorder final : public Listener {
  public:
-  explicit Recorder(bool stops) : stops_(stops) {}
+  explicit LifeRecorder(bool stops) : stops_(stops) {}
   void progress(const observe::ProgressEvent& /*event*/) override {
     if (stops_) stop = 1;
   }
@@ -61,14 +61,14 @@ class Recorder final : public Listener {
   }
 
   std::atomic<int> stop = 0;
-  std::vector<Row> rows;
+  std::vector<EvaluatedEpoch> rows;
 
  private:
   bool stops_;
 };
 
 /// Continues from the snapshot, if there is one, on threads as ranks, up to the end or to a stop, and overwrites it.
-void live(int ranks, bool zero, bool stops, std::optional<Snapshot>& snapshot, std::vector<Row>& rows) {
+void live_once(int ranks, bool zero, bool stops, std::optional<Snapshot>& snapshot, std::vector<EvaluatedEpoch>& rows) {
   const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   const std::optional<Snapshot> before = snapshot;
@@ -79,7 +79,7 @@ void live(int ranks, bool zero, bool stops, std::optional<Snapshot>& snapshot, s
       ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
       try {
         const auto ops = ops::make_reference_ops();
-        Recorder recorder(stops && rank == 0);
+        LifeRecorder recorder(stops && rank == 0);
         Trainer trainer(group, *ops, with_batch_norm(nn::DataSpec::of_images(1, 12, 12, 10)), data,
                         options_of_run(zero), &recorder);
         trainer.stop_on(recorder.stop);
@@ -104,19 +104,19 @@ void live(int ranks, bool zero, bool stops, std::optional<Snapshot>& snapshot, s
 
 TEST(Resume, ARunThatIsRebuiltAgainAndAgainEndsAsAnUndisturbedOne) {
   std::optional<Snapshot> whole;
-  std::vector<Row> whole_rows;
-  live(2, false, false, whole, whole_rows);
+  std::vector<EvaluatedEpoch> whole_rows;
+  live_once(2, false, false, whole, whole_rows);
   ASSERT_EQ(whole->run.global_step, 17);
   ASSERT_EQ(whole_rows.size(), 3U) << "after epochs 2 and 4, and at the end";
   ASSERT_GT(whole->run.skipped, 0);
   ASSERT_LT(whole->run.skipped, 10);
 
   std::optional<Snapshot> snapshot;
-  std::vector<Row> rows;
+  std::vector<EvaluatedEpoch> rows;
   int lives = 0;
   do {
     ++lives;
-    live(1 + lives % 3, lives % 2 == 0, true, snapshot, rows);
+    live_once(1 + lives % 3, lives % 2 == 0, true, snapshot, rows);
     ASSERT_LE(lives, 40);
   } while (snapshot->run.stopped_by != 0);
   EXPECT_GE(lives, 9) << "each takes two steps at most";
