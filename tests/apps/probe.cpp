@@ -71,7 +71,8 @@ void behave(World& world, const std::string& manner) {
     if (!second) (void)group.communicator().barrier();
     barrier(world.group());  // rank 1 begins its operation later, so that rank 0's is still under way
     if (second) group.communicator().barrier().wait();
-    group.communicator().barrier().wait();
+    // More operations than can be under way at a time, so that the dropped one has ended on all ranks.
+    for (int i = 0; i < 100; ++i) group.communicator().barrier().wait();
   }
   if (manner == "pending" && !second) pending.emplace(outside->communicator().barrier());
   if (manner == "alone" || manner == "deaf" || manner == "foreign" || manner == "number") fail_alone(world, manner);
