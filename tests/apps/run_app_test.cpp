@@ -64,11 +64,7 @@ TEST(Run, AnErrorOfOneRankIsReportedOnceAndEndsThePeersThatHearOfItInGoodOrder) 
 
 TEST(Run, AbortsPeersThatCannotHearOfAnError) {
   const auto result = probe("deaf", 3);
-  if (is_open_mpi(LOCKSTEP_MPIEXEC)) {
-    EXPECT_EQ(result.exit_code, 1);
-  } else {
-    EXPECT_NE(result.exit_code, 0) << "MPICH's mpiexec returns the signal by which it kills the others";
-  }
+  EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(occurrences(result.output, "apps_probe: rank "), 1) << result.output;
   EXPECT_EQ(occurrences(result.output, ": io: disk full\n"), 1) << result.output;
 }
@@ -109,9 +105,8 @@ TEST(Run, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(probe_alone("", "print").output, "printed\n");
   const auto result = probe_alone("", "print", "2>&1 >/dev/full");
   EXPECT_EQ(result.exit_code, 1);
-  // MPICH has written before, so that the reason is not known any more.
-  const std::string reason = is_open_mpi(LOCKSTEP_MPIEXEC) ? "No space left on device\n" : "";
-  EXPECT_EQ(occurrences(result.output, "cannot write all of standard output: " + reason), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "cannot write all of standard output: No space left on device\n"), 1)
+      << result.output;
 }
 
 TEST(Run, ProcessesThatCannotSeeEachOtherAreTold) {
@@ -174,10 +169,7 @@ TEST(Run, KnowsWhetherItShowsOnATerminal) {
 
 TEST(World, SaysWhatToCallWhereItsDestructorCannotCloseIt) {
   const auto result = probe("pending_plain");
-  // MPICH's mpiexec accepts a process that ends without MPI_Finalize.
-  if (is_open_mpi(LOCKSTEP_MPIEXEC)) {
-    EXPECT_NE(result.exit_code, 0);
-  }
+  EXPECT_NE(result.exit_code, 0);
   EXPECT_GE(occurrences(result.output, "could not be closed as it was destroyed"), 1) << result.output;
   EXPECT_GE(occurrences(result.output, "call World::close() before, or let lockstep::run make the World"), 1)
       << result.output;
@@ -187,10 +179,7 @@ TEST(World, SaysWhatToCallWhereItsDestructorCannotCloseIt) {
 void expect_last_and_once(const ProgramResult& result, const std::string& part) {
   const std::string text = result.output.substr(0, result.output.find_last_not_of('\n') + 1);
   const std::string last = text.substr(text.rfind('\n') + 1);
-  // The program leaves a line of standard output unfinished. Only Open MPI's boxes end it.
-  EXPECT_TRUE(last.starts_with("apps_probe: ") ||
-              (!is_open_mpi(LOCKSTEP_MPIEXEC) && last.starts_with("unfinishedunfinishedapps_probe: ")))
-      << result.output;
+  EXPECT_TRUE(last.starts_with("apps_probe: ")) << result.output;
   EXPECT_NE(last.find(part), std::string::npos) << result.output;
   EXPECT_EQ(occurrences(result.output, "probe: "), 1) << result.output;
 }
