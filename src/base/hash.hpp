@@ -29,8 +29,8 @@ class Fnv1a {
   std::uint64_t value_ = 0xcbf29ce484222325ULL;
 };
 
-/// Returns the hash of a sequence from the hash of what precedes its last value. For one of the two, different values
-/// of the other give different results. Every operation computes this, so it is one multiplication.
+/// Extends the hash of a sequence by one value. If either argument is fixed, different values of the other one give
+/// different results. Every operation computes this, so it is a single multiplication.
 inline std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
   constexpr std::uint64_t factor = 0x9e3779b97f4a7c15ULL;  // 2⁶⁴ / golden ratio, odd
   const std::uint64_t product = (hash ^ value) * factor;

@@ -206,7 +206,8 @@ class Communicator {
   std::vector<std::function<void()>> when_destroyed_;
 };
 
-/// Returns the ranks whose number is not rank 0's, ascending: the same on all ranks. Collective.
+/// Returns the ranks whose number differs from rank 0's, in ascending order. The result is the same on all ranks.
+/// Collective.
 /// @param number  for instance a hash of what has to be equal on all ranks
 /// @cost  one all_gather
 std::vector<int> ranks_unlike_zero(Communicator& communicator, std::uint64_t number, std::string_view label);

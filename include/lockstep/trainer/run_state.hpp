@@ -12,8 +12,8 @@ struct Evaluation {
   double accuracy = 0;  ///< 0 to 1: fraction of correct predictions, as the first loss term counts them
 };
 
-/// Everything that a run is between two steps, except its tensors and options. It is equal on all ranks. A run that
-/// resumes with it reports what an undisturbed run reports.
+/// The state of a run between two steps, apart from its tensors and options. It is equal on all ranks. A run that
+/// resumes with it reports the same results as an undisturbed run.
 struct RunState {
   std::int64_t epoch = 1;  ///< current epoch, from 1
   std::int64_t step = 0;   ///< steps done in this epoch
