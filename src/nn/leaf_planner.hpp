@@ -20,7 +20,7 @@ struct UsersLeft {
   }
 };
 
-/// Schedules what one leaf does at each node in a step.
+/// Plans what one leaf does at each node in a step.
 class LeafPlanner {
  public:
   /// @param number   index of the leaf
@@ -45,7 +45,7 @@ class LeafPlanner {
   [[nodiscard]] const Leaf& leaf() const { return leaf_; }
   [[nodiscard]] const Kernels::OfNode& made(std::size_t node) const { return leaf_.kernels->nodes[node]; }
 
-  /// Schedules the normalizer pass of a loss term. It reads targets only, because the network's outputs are not
+  /// Plans the normalizer pass of a loss term. It reads targets only, because the network's outputs are not
   /// computed yet.
   void normalizer(int term);
   /// Returns the run of the node's forward pass, and schedules the conversions of its inputs before it.

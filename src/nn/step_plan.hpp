@@ -89,18 +89,18 @@ struct StepPlan {
 /// Returns for each value whether it depends on parameters and therefore has a gradient.
 std::vector<bool> differentiable(const Graph& graph);
 
-/// Schedules a training step: the normalizers of the losses, forward, backward, sums over ranks, and the decision about
+/// Plans a training step: the normalizers of the losses, forward, backward, sums over ranks, and the decision about
 /// the update. A value's memory is held until its last reader has run. Backward passes are in the reverse order of the
 /// graph, and a parameter is ready after the last of its users. The normalizers of all leaves are known before the
 /// first leaf runs.
 ///
 /// Leaves of a lane run one after the other. If operators exchange local statistics, all shards advance together, node
-/// by node, one micro-batch at a time. A leaf's gradients are added to those of its shard, and the shards' as the
-/// additions say.
+/// by node, one micro-batch at a time. A leaf's gradients are added to those of its shard, and `Cut::additions` says
+/// how those of the shards are added.
 /// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the plan. The
-///        leaves of a stream of the additions are in one lane
+///        leaves of a stream of `plan_gradient_additions` are in one lane
 StepPlan plan_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut);
-/// Schedules the forward pass of one leaf for evaluation, with running statistics.
+/// Plans the forward pass of one leaf for evaluation, with running statistics.
 StepPlan plan_evaluation(const Graph& graph, const Kernels& kernels);
 
 }  // namespace lockstep::nn
