@@ -126,7 +126,7 @@ bool LeafPlanner::adds_in_place(std::size_t n, std::size_t input) const {
   return made(n).kernel->traits().input_gradients == ops::Writes::accumulates && made(n).inputs[input].back == nullptr;
 }
 
-/// Schedules zeroing of the buffers that the kernel will add to and that hold no sum yet.
+/// Plans the zeroing of the buffers that the kernel will add to and that hold no sum yet.
 /// @return buffers for the terms of sums that the kernel writes separately, or `none`
 std::vector<int> LeafPlanner::prepare_sums(std::size_t n) {
   const Node& node = graph_->nodes()[n];

@@ -48,7 +48,7 @@ class LeafPlanner {
   /// Plans the normalizer pass of a loss term. It reads targets only, because the network's outputs are not
   /// computed yet.
   void normalizer(int term);
-  /// Returns the run of the node's forward pass, and schedules the conversions of its inputs before it.
+  /// Returns the run of the node's forward pass, and plans the conversions of its inputs before it.
   [[nodiscard]] PlannedRun forward(std::size_t node, ops::Pass pass);
 
   struct Backward {
@@ -58,7 +58,7 @@ class LeafPlanner {
   };
   /// Returns the run of the node's backward pass, or nothing if no gradient reaches the node.
   [[nodiscard]] std::optional<Backward> backward(std::size_t node);
-  /// Schedules the additions of the gradients that the run has left.
+  /// Plans the additions of the gradients that the run has left.
   void add_up(std::size_t node, const Backward& backward);
 
  private:

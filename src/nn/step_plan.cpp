@@ -81,7 +81,7 @@ class StepPlanner {
     builder_.add(SetFactors{});
   }
 
-  /// Schedules one micro-batch of all shards.
+  /// Plans one micro-batch of all shards.
   void run(int micro_batch) {
     Group group;
     for (LeafPlanner& leaf : leaves_)
