@@ -211,7 +211,12 @@ void HostCommunicator::check_deadline(Clock::time_point now) {
   const bool looks = now - last_look_at_peers_ > between_looks;
   if (looks) {
     last_look_at_peers_ = now;
-    check_peers();
+    try {
+      check_peers();
+    } catch (const Error&) {
+      heed(now);  // a rank that leaves has raised an alarm before, which holds the cause
+      throw;
+    }
   }
   HostOperation* longest = nullptr;
   Clock::duration silence{};
