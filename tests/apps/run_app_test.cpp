@@ -64,7 +64,11 @@ TEST(Run, AnErrorOfOneRankIsReportedOnceAndEndsThePeersThatHearOfItInGoodOrder) 
 
 TEST(Run, AbortsPeersThatCannotHearOfAnError) {
   const auto result = probe("deaf", 3);
-  EXPECT_EQ(result.exit_code, 1);
+  if (is_open_mpi(LOCKSTEP_MPIEXEC)) {
+    EXPECT_EQ(result.exit_code, 1);
+  } else {
+    EXPECT_NE(result.exit_code, 0) << "MPICH's mpiexec returns 9, the signal by which it ends the other ranks";
+  }
   EXPECT_EQ(occurrences(result.output, "apps_probe: rank "), 1) << result.output;
   EXPECT_EQ(occurrences(result.output, ": io: disk full\n"), 1) << result.output;
 }
@@ -169,7 +173,10 @@ TEST(Run, KnowsWhetherItShowsOnATerminal) {
 
 TEST(World, SaysWhatToCallWhereItsDestructorCannotCloseIt) {
   const auto result = probe("pending_plain");
-  EXPECT_NE(result.exit_code, 0);
+  // A destructor cannot change the exit code; only Open MPI's mpirun notices that MPI was not finalized.
+  if (is_open_mpi(LOCKSTEP_MPIEXEC)) {
+    EXPECT_NE(result.exit_code, 0);
+  }
   EXPECT_GE(occurrences(result.output, "could not be closed as it was destroyed"), 1) << result.output;
   EXPECT_GE(occurrences(result.output, "call World::close() before, or let lockstep::run make the World"), 1)
       << result.output;
@@ -187,7 +194,7 @@ void expect_last_and_once(const ProgramResult& result, const std::string& part) 
 TEST(Launch, TheCauseOfTheEndIsTheLastLine) {
   const std::string launch = std::string(LOCKSTEP_LAUNCH) + ' ' + LOCKSTEP_MPIEXEC + " -np 2 " + LOCKSTEP_PROBE;
   for (const std::string manner : {"alone", "agreed", "usage"}) {
-    const auto result = run_program(launch + ' ' + manner + " 2>&1");
+    const auto result = run_program(launch + ' ' + manner + " 2>&1 >/dev/null");  // standard output is not delayed
     EXPECT_EQ(result.exit_code, manner == "usage" ? 2 : 1) << result.output;
     expect_last_and_once(result, manner == "usage" ? "no such option" : ": io: disk full");
     // mpirun does not always report an abort.
