@@ -19,18 +19,13 @@ target_compile_options(lockstep_flags INTERFACE
   # Fewer warnings: the host compiler gets to see what nvcc makes of the source. --fmad: as -ffp-contract.
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--fmad=false>"
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror=all-warnings>)
-# Linking is a minute of a whole build, and a few seconds of it with a linker that uses all cores.
+# Linking is a minute of a whole build, and a few seconds of it with a linker that uses all cores. (mold is still faster, but
+# Debian 12's sometimes spins for ever, and may lay out thread-local variables so that a program does not start: rui314/mold#1151.)
 include(CheckLinkerFlag)
-foreach(linker mold lld)
-  check_linker_flag(CXX -fuse-ld=${linker} LOCKSTEP_LINKS_WITH_${linker})
-  if(LOCKSTEP_LINKS_WITH_${linker})
-    # mold may begin the read-only segment with thread-local variables that are before the memory it covers. At a page
-    # border the program then does not start: "cannot apply additional memory protection after relocation" (rui314/mold#1151).
-    target_link_options(lockstep_flags INTERFACE
-      "$<$<LINK_LANGUAGE:CXX>:-fuse-ld=${linker}$<$<STREQUAL:${linker},mold>:;-Wl,-z,norelro>>")
-    break()
-  endif()
-endforeach()
+check_linker_flag(CXX -fuse-ld=lld LOCKSTEP_LINKS_WITH_LLD)
+if(LOCKSTEP_LINKS_WITH_LLD)
+  target_link_options(lockstep_flags INTERFACE "$<$<LINK_LANGUAGE:CXX>:-fuse-ld=lld>")
+endif()
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
