@@ -46,7 +46,8 @@ constexpr std::string_view hyp_answer =
 constexpr std::string_view augment_answer = "lockstep has no data augmentation yet; leave it out";
 constexpr std::string_view size_answer = "lockstep does not resize images; the size follows from the data set";
 constexpr std::string_view optimizer_answer =
-    "lockstep has SGD with momentum only; leave it out, and set --lr, --momentum, --nesterov and --weight-decay";
+    "use --optimizer sgd, adamw, lars or lamb, with --lr, --momentum (which is beta1, too), --beta2, --epsilon, "
+    "--nesterov and --weight-decay";
 constexpr std::string_view schedule_answer =
     "the learning-rate schedule belongs to the model; --lr sets its peak, --warmup EPOCHS its warm-up, --epochs or "
     "--steps its length";
@@ -486,13 +487,11 @@ constexpr ForeignOption rows[] = {
     {"eval-width", {}, size_answer},
     {"target-size", {}, size_answer},
     {"resize", {}, size_answer},
-    {"optimizer", {}, optimizer_answer},
     {"optim", {}, optimizer_answer},
     {"opt-type", {}, optimizer_answer},
     {"adam", {}, optimizer_answer},
     {"sgd", {}, optimizer_answer},
     {"beta1", {}, optimizer_answer},
-    {"beta2", {}, optimizer_answer},
     {"adam-eps", {}, optimizer_answer},
     {"betas", {}, optimizer_answer},
     {"eps", {}, optimizer_answer},

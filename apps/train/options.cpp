@@ -11,7 +11,17 @@
 namespace lockstep::train {
 namespace {
 
-/// Sets the defaults that depend on the model and the precision.
+/// Returns a model's defaults with those of another optimizer than SGD, which are PyTorch's and timm's.
+nn::Defaults with_optimizer(nn::Defaults model, const std::string& optimizer) {
+  if (optimizer == "sgd") return model;
+  model.nesterov = false;
+  model.momentum = 0.9;
+  model.learning_rate = optimizer == "lars" ? 1 : 1e-3;
+  if (optimizer != "lars") model.weight_decay = 1e-2;
+  return model;
+}
+
+/// Sets the defaults that depend on the model, the optimizer and the precision.
 void set_defaults(OptionValues& given, const nn::Defaults& model, const Precision& precision) {
   given.default_to("epochs", model.epochs);
   given.default_to("batch", model.batch);
@@ -20,6 +30,7 @@ void set_defaults(OptionValues& given, const nn::Defaults& model, const Precisio
   given.default_to("momentum", model.momentum);
   given.default_to("nesterov", model.nesterov);
   given.default_to("weight-decay", model.weight_decay);
+  given.default_to("epsilon", given.get<std::string>("optimizer") == "lamb" ? 1e-6 : 1e-8);
   given.default_to("loss-scale", precision.loss_scale);
   given.default_to("ops", std::string(precision.reals == DType::float64 ? "reference" : "onednn"));
 }
@@ -62,7 +73,8 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry) {
   OptionValues values = read_command_line(argc, argv, program);
   line.to_print = requested_text(values, program);
   if (!line.to_print.empty()) return line;
-  const nn::Defaults model = registry.models.defaults(values.get<std::string>("model"));
+  const nn::Defaults model =
+      with_optimizer(registry.models.defaults(values.get<std::string>("model")), values.get<std::string>("optimizer"));
   set_defaults(values, model, precision_of(values.get<std::string>("precision")));
   values.store();
   options.trainer.precision = options.precision.reals;

@@ -70,7 +70,8 @@ std::string header_text(const Options& options, const RunDescription& run, const
           ", " + options.ops + " in " + std::string(options.precision.name) +
           (run.emulation.empty() ? "" : " (emulated " + run.emulation + ")"),
       gradients_text(options),
-      "learning rate " + to_text(options.trainer.schedule, run.steps),
+      std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +
+          to_text(options.trainer.schedule, run.steps),
       batch_norm_text(options, graph),
       ema_text(options.trainer.ema, run.steps),
       run.kernels};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of the data, the model, the training and its computation.
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -12,10 +13,23 @@ namespace {
 
 constexpr std::array<std::string_view, 2> devices = {"cpu", "cuda"};
 constexpr std::array<std::string_view, 2> op_libraries = {"onednn", "reference"};
+constexpr std::array<std::string_view, 4> optimizers = {"sgd", "adamw", "lars", "lamb"};
 constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
+
+ops::UpdateRule rule_of(const std::string& word) {
+  const auto found = std::find(optimizers.begin(), optimizers.end(), word);
+  return static_cast<ops::UpdateRule>(found - optimizers.begin());  // in the order of the rules
+}
 
 InitialValues initial_of(const std::string& word) {
   return word == "compare" ? InitialValues::compare : InitialValues::broadcast;
+}
+
+/// Returns why an option cannot be given with the selected optimizer. @param of  the optimizers that have it
+std::string conflict_of_rule(const OptionValues& given, const std::string& option, const std::string& of) {
+  const auto optimizer = given.get<std::string>("optimizer");
+  if (!given.has(option) || of.find(optimizer) != std::string::npos) return "";
+  return "--" + option + " has no meaning with --optimizer " + optimizer + ": only " + of + " has it";
 }
 
 std::string conflict_of_data_dir(const OptionValues& given, const Options& o, data::Directory directory) {
@@ -78,7 +92,7 @@ OptionGroup data_options(Options& o, const Registry& registry) {
            {.name = "freeze",
             .domain = Text{"NAME,..."},
             .help = "parameters not to train: full names, or prefixes up to a dot, such as layer1",
-            .store = into(o.trainer.sgd.frozen, words_of)},
+            .store = into(o.trainer.optimizer.frozen, words_of)},
            {.name = "seed",
             .domain = Whole{0, std::numeric_limits<std::int64_t>::max()},
             .help = "seed of the initial weights, of the order of samples and of drawn data",
@@ -133,10 +147,27 @@ OptionGroup training_options(Options& o) {
 OptionGroup optimizer_options(Options& o) {
   return {
       "Optimizer",
-      {{.name = "lr",
+      {{.name = "optimizer",
+        .domain = one_of(optimizers),
+        .help = "how weights are updated; the learning rate, momentum and weight decay then have defaults of their own",
+        .otherwise = "sgd",
+        .advice = "Adam without decay is adamw with --weight-decay 0",
+        .store = into(o.trainer.optimizer.rule, rule_of),
+        .conflict =
+            [&o](const OptionValues& given) {
+              const bool has_norms = o.trainer.optimizer.rule == ops::UpdateRule::lars ||
+                                     o.trainer.optimizer.rule == ops::UpdateRule::lamb;
+              return has_norms && o.trainer.zero && o.trainer.shards > 0
+                         ? "--optimizer " + given.get<std::string>("optimizer") +
+                               " with --zero and --shards: the norms of parts of tensors would not have the same bits "
+                               "on "
+                               "any number of ranks; leave one of the two out"
+                         : "";
+            }},
+       {.name = "lr",
         .domain = Real{.min = 0, .max = 1e38, .above_min = true},
         .help = "peak learning rate; it then decays as the header of the run says",
-        .default_text = "by model",
+        .default_text = "by model and optimizer",
         .store = into(o.trainer.schedule.peak)},
        {.name = "warmup",
         .domain = Real{.min = 0, .max = 1e9},
@@ -145,28 +176,49 @@ OptionGroup optimizer_options(Options& o) {
         .store = into(o.warmup_epochs)},
        {.name = "momentum",
         .domain = Real{.min = 0, .max = 1, .below_max = true},
-        .help = "momentum of SGD",
-        .default_text = "by model",
-        .store = into(o.trainer.sgd.momentum)},
+        .help = "momentum of sgd and lars; of adamw and lamb the decay of the gradients' mean, beta1",
+        .default_text = "by model and optimizer",
+        .store = into(o.trainer.optimizer.momentum)},
+       {.name = "beta2",
+        .domain = Real{.min = 0, .max = 1, .below_max = true},
+        .help = "decay of the mean of squared gradients of adamw and lamb",
+        .otherwise = "0.999",
+        .store = into(o.trainer.optimizer.beta2),
+        .conflict = [](const OptionValues& given) { return conflict_of_rule(given, "beta2", "adamw or lamb"); }},
+       {.name = "epsilon",
+        .domain = Real{.min = 0, .max = 1},
+        .help = "summand of the denominator of adamw and lamb",
+        .default_text = "1e-8; 1e-6 with lamb",
+        .store = into(o.trainer.optimizer.epsilon),
+        .conflict = [](const OptionValues& given) { return conflict_of_rule(given, "epsilon", "adamw or lamb"); }},
+       {.name = "trust-coefficient",
+        .domain = Real{.min = 0, .max = 1e6, .above_min = true},
+        .help = "factor of the trust ratio of lars",
+        .otherwise = "0.001",
+        .store = into(o.trainer.optimizer.trust_coefficient),
+        .conflict = [](const OptionValues& given) { return conflict_of_rule(given, "trust-coefficient", "lars"); }},
        {.name = "nesterov",
         .domain = Switch{},
         .help = "use Nesterov momentum",
         .default_text = "by model",
-        .store = into(o.trainer.sgd.nesterov),
+        .store = into(o.trainer.optimizer.nesterov),
         .conflict =
             [&o](const OptionValues&) {
-              return o.trainer.sgd.nesterov && o.trainer.sgd.momentum == 0 ? "--nesterov needs a momentum above 0" : "";
+              if (!o.trainer.optimizer.nesterov) return "";
+              if (o.trainer.optimizer.rule != ops::UpdateRule::sgd) return "--nesterov belongs to --optimizer sgd";
+              return o.trainer.optimizer.momentum == 0 ? "--nesterov needs a momentum above 0" : "";
             }},
        {.name = "weight-decay",
         .domain = Real{.min = 0, .max = 1e38},
-        .help = "L2 weight decay",
-        .default_text = "by model",
-        .store = into(o.trainer.sgd.weight_decay)},
+        .help = "L2 weight decay; of adamw and lamb it is apart from the gradients",
+        .default_text = "by model and optimizer",
+        .store = into(o.trainer.optimizer.weight_decay)},
        {.name = "decay-vectors",
         .domain = Switch{},
-        .help = "apply weight decay to biases and to scales and shifts of normalization, too",
+        .help = "apply weight decay, and the trust ratio of lars and lamb, to biases and to scales and shifts of "
+                "normalization, too",
         .otherwise = "yes",
-        .store = into(o.trainer.sgd.decay_vectors)},
+        .store = into(o.trainer.optimizer.decay_vectors)},
        {.name = "clip-norm",
         .domain = Real{0, 1e30, "off"},
         .help = "clip gradients to this global L2 norm",

@@ -42,7 +42,10 @@ class Trial {
   Trial(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes)
       : samples_(samples),
         model_(graph, ops,
-               {.dtype = dtype, .sgd = SgdOptions{.momentum = 0.9}, .passes = passes, .observer = &stopwatch_}),
+               {.dtype = dtype,
+                .optimizer = OptimizerOptions{.momentum = 0.9},
+                .passes = passes,
+                .observer = &stopwatch_}),
         parameters_(memory(model_.parameters().count(), dtype)),
         gradients_(memory(model_.parameters().count(), dtype)),
         velocity_(memory(model_.parameters().count(), dtype)),
@@ -50,7 +53,7 @@ class Trial {
     model_.bind({.parameters = parameters_.as(dtype),
                  .gradients = gradients_.as(dtype),
                  .state = state_.as(dtype),
-                 .velocity = velocity_.as(dtype)});
+                 .optimizer_state = {velocity_.as(dtype)}});
     model_.initialize(1);
     for (const TensorSpec& spec : graph.inputs()) {
       inputs_.push_back(memory({samples * spec.elements()}, spec.dtype(dtype)));

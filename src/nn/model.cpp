@@ -106,7 +106,12 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
                     "; use a norm above 0 and a decay in 0 … 1, 1 excluded, or 0 for none");
   }
   numbers_->clip_norm = options_.clip_norm;
-  if (options_.sgd) optimizer_.emplace(parameters(), *options_.sgd);
+  if (options_.optimizer) {
+    optimizer_.emplace(parameters(), *options_.optimizer);
+    numbers_->momentum = options_.optimizer->momentum;
+    numbers_->beta2 = options_.optimizer->beta2;
+    numbers_->trust_norms.resize(2 * parameters().tensors().size());
+  }
   check_shards(options_);
   lanes_ = std::make_unique<Lanes>(static_cast<int>(std::min<std::int64_t>(options_.lanes, options_.own_shards.count)),
                                    ops_);
@@ -132,12 +137,22 @@ void Model::bind(const Memory& memory) {
   check_memory("parameters", memory.parameters, count, dtype());
   check_memory("gradients", memory.gradients, {gradient_places() * count.value}, dtype());
   check_memory("state", memory.state, {options_.own_shards.count * state().count().value}, dtype());
-  if (optimizer_) check_memory("velocity", memory.velocity, updated, dtype());
+  if (optimizer_) check_optimizer_state(memory.optimizer_state, updated);
   if (options_.ema > 0) check_memory("averages", memory.averages, updated, dtype());
   if (options_.ema > 0 && memory.owned) check_memory("gathered averages", memory.gathered_averages, count, dtype());
   memory_ = memory;
   bound_ = true;
   for (auto& [samples, prepared] : prepared_) place(*prepared);
+}
+
+void Model::check_optimizer_state(std::span<const Buffer> state, Count updated) const {
+  const std::size_t needed = Optimizer::state_names(optimizer_->options().rule).size();
+  if (state.size() != needed) {
+    throw Error(ErrorCode::invalid_argument, std::string(name(optimizer_->options().rule)) + " has " +
+                                                 std::to_string(needed) + " state buffers, not " +
+                                                 std::to_string(state.size()));
+  }
+  for (const Buffer& buffer : state) check_memory("optimizer state", buffer, updated, dtype());
 }
 
 void Model::initialize(std::uint64_t seed) {
@@ -217,11 +232,12 @@ void Model::place(PreparedGraph& prepared) {
   const LayoutPart whole{{0}, parameters().count()};
   const std::span<const LayoutPart> owned = memory_.owned ? std::span(*memory_.owned) : std::span(&whole, 1);
   const std::span<const LayoutPart> summed = memory_.summed ? std::span(*memory_.summed) : std::span(&whole, 1);
-  std::vector<ops::SgdStep> updates;
+  std::vector<ops::UpdateStep> updates;
   std::vector<ConstBuffer> clipped;
   if (optimizer_) {
     const Buffer sums = slice(memory_.gradients, {0}, parameters().count());
-    updates = optimizer_->steps(memory_.parameters, sums, memory_.velocity, numbers_->update, owned);
+    updates = optimizer_->steps(memory_.parameters, sums, memory_.optimizer_state, numbers_->update,
+                                numbers_->trust_norms, owned);
     if (options_.clip_norm > 0)
       for (const LayoutPart& part : optimizer_->updated(summed))
         clipped.emplace_back(slice(sums, part.offset, part.count));

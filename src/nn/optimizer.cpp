@@ -11,13 +11,23 @@
 namespace lockstep::nn {
 namespace {
 
-void check(const SgdOptions& options) {
-  if (!(options.momentum >= 0) || !(options.weight_decay >= 0)) {
-    throw Error(ErrorCode::invalid_argument, "momentum (" + std::to_string(options.momentum) + ") and weight decay (" +
-                                                 std::to_string(options.weight_decay) + ") cannot be negative");
-  }
-  if (options.nesterov && options.momentum == 0) {
-    throw Error(ErrorCode::invalid_argument, "Nesterov's method needs a momentum above 0");
+void check(const OptimizerOptions& options) {
+  const auto require = [](bool holds, const std::string& what, double value, const char* remedy) {
+    if (!holds) throw Error(ErrorCode::invalid_argument, what + " of " + std::to_string(value) + ": " + remedy);
+  };
+  const bool has_moments = Optimizer::state_names(options.rule).size() > 1;
+  require(options.momentum >= 0, "a momentum", options.momentum, "it cannot be negative");
+  require(!has_moments || options.momentum < 1, "a momentum", options.momentum,
+          "AdamW and LAMB take 0 … 1, 1 excluded");
+  require(options.beta2 >= 0 && options.beta2 < 1, "a beta2", options.beta2, "it must be in 0 … 1, 1 excluded");
+  require(options.epsilon >= 0, "an epsilon", options.epsilon, "it cannot be negative");
+  require(options.trust_coefficient > 0, "a trust coefficient", options.trust_coefficient, "it must be above 0");
+  require(options.weight_decay >= 0, "a weight decay", options.weight_decay, "it cannot be negative");
+  require(!options.nesterov || options.momentum > 0, "a momentum", options.momentum,
+          "Nesterov's method needs one above 0");
+  if (options.nesterov && options.rule != ops::UpdateRule::sgd) {
+    throw Error(ErrorCode::invalid_argument,
+                "Nesterov's method belongs to SGD, not to " + std::string(name(options.rule)) + ": leave it out");
   }
 }
 
@@ -39,60 +49,92 @@ void check_frozen(const std::vector<std::string>& frozen, const Layout& paramete
 
 }  // namespace
 
-Sgd::Sgd(const Layout& parameters, SgdOptions options) : options_(std::move(options)), count_(parameters.count()) {
+std::string_view name(ops::UpdateRule rule) {
+  switch (rule) {
+    case ops::UpdateRule::sgd: return "SGD";
+    case ops::UpdateRule::adamw: return "AdamW";
+    case ops::UpdateRule::lars: return "LARS";
+    case ops::UpdateRule::lamb: return "LAMB";
+  }
+  return "";
+}
+
+Optimizer::Optimizer(const Layout& parameters, OptimizerOptions options)
+    : options_(std::move(options)), count_(parameters.count()) {
   check(options_);
   check_frozen(options_.frozen, parameters);
-  for (const TensorSlot& slot : parameters.tensors()) {
+  const bool adapts = options_.rule == ops::UpdateRule::lars || options_.rule == ops::UpdateRule::lamb;
+  for (std::size_t i = 0; i < parameters.tensors().size(); ++i) {
+    const TensorSlot& slot = parameters.tensors()[i];
     const auto is_named = [&](const std::string& name) { return names(name, slot.name); };
     if (std::any_of(options_.frozen.begin(), options_.frozen.end(), is_named)) continue;
-    add(slot, options_.decay_vectors || slot.shape.size() > 1 ? options_.weight_decay : 0);
+    const bool is_whole = options_.decay_vectors || slot.shape.size() > 1;
+    add(slot, is_whole ? options_.weight_decay : 0, adapts && is_whole ? static_cast<int>(i) : -1);
   }
 }
 
+std::vector<std::string_view> Optimizer::state_names(ops::UpdateRule rule) {
+  if (rule == ops::UpdateRule::sgd || rule == ops::UpdateRule::lars) return {"momentum_buffer"};
+  return {"exp_avg", "exp_avg_sq"};
+}
+
 /// Extends the last range if the tensor continues it. The padding between two tensors is zero and stays zero.
-void Sgd::add(const TensorSlot& slot, double weight_decay) {
+void Optimizer::add(const TensorSlot& slot, double weight_decay, int adapted) {
   const std::int64_t end = slot.offset.value + slot.count.value;
   const bool goes_on =
-      !ranges_.empty() && ranges_.back().weight_decay == weight_decay &&
+      adapted < 0 && !ranges_.empty() && ranges_.back().adapted < 0 && ranges_.back().weight_decay == weight_decay &&
       slot.offset.value - (ranges_.back().part.offset.value + ranges_.back().part.count.value) < Layout::alignment;
   if (goes_on) {
     ranges_.back().part.count.value = end - ranges_.back().part.offset.value;
   } else {
-    ranges_.push_back({{slot.offset, slot.count}, weight_decay});
+    ranges_.push_back({{slot.offset, slot.count}, weight_decay, adapted});
   }
 }
 
-std::vector<ops::SgdStep> Sgd::steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
-                                     const ops::UpdateScalars& scalars) const {
-  const LayoutPart whole{{0}, count_};
-  return steps(parameters, gradients, velocity, scalars, std::span(&whole, 1));
+void Optimizer::check_buffers(const Buffer& parameters, const ConstBuffer& gradients, std::span<const Buffer> state,
+                              Count owned) const {
+  const auto suits = [&](const ConstBuffer& buffer, Count count) {
+    return buffer.count == count && buffer.dtype == parameters.dtype;
+  };
+  const bool state_suits =
+      state.size() == state_names(options_.rule).size() &&
+      std::all_of(state.begin(), state.end(), [&](const Buffer& buffer) { return suits(buffer, owned); });
+  if (suits(parameters, count_) && suits(gradients, count_) && state_suits) return;
+  std::string counts;
+  for (const Buffer& buffer : state) counts += " and " + std::to_string(buffer.count.value);
+  throw Error(ErrorCode::invalid_argument,
+              "parameters, gradients and optimizer state must have one dtype; parameters and gradients " +
+                  std::to_string(count_.value) + " elements, as the layout, and each of " +
+                  std::to_string(state_names(options_.rule).size()) + " state buffers " + std::to_string(owned.value) +
+                  ", as its parts; the counts are " + std::to_string(parameters.count.value) + ", " +
+                  std::to_string(gradients.count.value) + counts);
 }
 
-std::vector<ops::SgdStep> Sgd::steps(Buffer parameters, ConstBuffer gradients, Buffer velocity,
-                                     const ops::UpdateScalars& scalars, std::span<const LayoutPart> parts) const {
-  const bool counts_agree = parameters.count == count_ && gradients.count == count_ && velocity.count == total(parts);
-  const bool dtypes_agree = gradients.dtype == parameters.dtype && velocity.dtype == parameters.dtype;
-  if (!counts_agree || !dtypes_agree) {
-    throw Error(ErrorCode::invalid_argument,
-                "parameters, gradients and velocity must have one dtype and " + std::to_string(count_.value) +
-                    " elements, as the layout (velocity " + std::to_string(total(parts).value) +
-                    ", as its parts); the counts are " + std::to_string(parameters.count.value) + ", " +
-                    std::to_string(gradients.count.value) + " and " + std::to_string(velocity.count.value));
-  }
-  std::vector<ops::SgdStep> steps;
+std::vector<ops::UpdateStep> Optimizer::steps(Buffer parameters, ConstBuffer gradients, std::span<const Buffer> state,
+                                              const ops::UpdateScalars& scalars, std::span<double> squares,
+                                              std::span<const LayoutPart> parts) const {
+  check_buffers(parameters, gradients, state, total(parts));
+  std::vector<ops::UpdateStep> steps;
   std::int64_t before = 0;  // elements of earlier parts
   for (const LayoutPart& part : parts) {
     for (const Range& range : ranges_) {
       const auto [offset, count] = common(range.part, part);
       if (count.value == 0) continue;
-      steps.push_back({.parameters = slice(parameters, offset, count).data,
+      const Count in_state{before + offset.value - part.offset.value};
+      steps.push_back({.rule = options_.rule,
+                       .parameters = slice(parameters, offset, count).data,
                        .gradients = slice(gradients, offset, count).data,
-                       .velocity = slice(velocity, {before + offset.value - part.offset.value}, count).data,
+                       .first = slice(state[0], in_state, count).data,
+                       .second = state.size() > 1 ? slice(state[1], in_state, count).data : nullptr,
                        .count = count,
                        .dtype = parameters.dtype,
                        .momentum = options_.momentum,
                        .nesterov = options_.nesterov,
+                       .beta2 = options_.beta2,
+                       .epsilon = options_.epsilon,
                        .weight_decay = range.weight_decay,
+                       .trust_coefficient = options_.trust_coefficient,
+                       .squares = range.adapted < 0 ? nullptr : &squares[2 * static_cast<std::size_t>(range.adapted)],
                        .scalars = &scalars});
     }
     before += part.count.value;
@@ -100,7 +142,7 @@ std::vector<ops::SgdStep> Sgd::steps(Buffer parameters, ConstBuffer gradients, B
   return steps;
 }
 
-std::vector<LayoutPart> Sgd::updated(std::span<const LayoutPart> parts) const {
+std::vector<LayoutPart> Optimizer::updated(std::span<const LayoutPart> parts) const {
   std::vector<LayoutPart> updated;
   for (const LayoutPart& part : parts) {
     for (const Range& range : ranges_) {

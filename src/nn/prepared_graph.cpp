@@ -127,9 +127,14 @@ void PlacedSteps::place(const StepMemory& memory) {
 
 void PlacedSteps::add_updates(const StepMemory& memory) {
   labels_.clear();
-  for (const ops::SgdStep& sgd : memory.updates) {
+  for (const ops::UpdateStep& step : memory.updates)
+    if (step.squares != nullptr || step.rule == ops::UpdateRule::lamb) items_.emplace_back(MeasureUpdate{step});
+  const bool has_trust = std::any_of(memory.updates.begin(), memory.updates.end(),
+                                     [](const ops::UpdateStep& step) { return step.squares != nullptr; });
+  if (has_trust && memory.tensors.owned) items_.emplace_back(Sum{memory.numbers->trust_norms});
+  for (const ops::UpdateStep& step : memory.updates) {
     labels_.push_back(memory.updates.size() == 1 ? "update" : "update " + std::to_string(labels_.size() + 1));
-    items_.emplace_back(Update{sgd, &labels_.back()});
+    items_.emplace_back(Update{step, &labels_.back()});
   }
   if (memory.ema > 0) add_averages(memory);
   if (memory.tensors.owned) items_.emplace_back(GatherParameters{});
@@ -153,14 +158,15 @@ std::vector<OperatorReport> PlacedSteps::update_reports() const {
   for (const Item& item : items_) {
     const auto* update = std::get_if<Update>(&item);
     if (update == nullptr) continue;
-    // SGD reads weights, gradients and momentum buffers, and writes weights and momentum buffers. Each term costs a
-    // product and a sum.
-    const std::int64_t count = update->sgd.count.value;
+    // An update reads weights, gradients and state, and writes weights and state. Each term costs a product and a sum;
+    // SGD has four, and a second moment about doubles their number.
+    const std::int64_t count = update->step.count.value;
+    const int state = update->step.second == nullptr ? 1 : 2;
     reports.push_back({.name = *update->label,
-                       .operation = "SGD",
+                       .operation = std::string(name(update->step.rule)),
                        .algorithm = "loops",
-                       .bytes = {5 * count * size_of(update->sgd.dtype)},
-                       .flops = 8 * count});
+                       .bytes = {(3 + 2 * state) * count * size_of(update->step.dtype)},
+                       .flops = 8 * state * count});
   }
   return reports;
 }

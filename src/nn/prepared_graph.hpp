@@ -30,7 +30,7 @@ struct StepMemory {
   Model::Memory tensors;
   StepNumbers* numbers = nullptr;
   std::span<const ConstBuffer> clipped;  ///< the gradients whose sums this rank has; they count for the norm
-  std::span<const ops::SgdStep> updates;
+  std::span<const ops::UpdateStep> updates;
   std::span<const LayoutPart> owned;  ///< the parts of the layout that this rank updates
   double ema = 0;                     ///< decay of the EMA weights; 0: none
 };

@@ -59,7 +59,7 @@ void Runner::run(const Run& item) {
 }
 
 void Runner::run(const Update& item) {
-  timed(*item.label, no_lane, [&] { ops_.sgd(item.sgd); });
+  timed(*item.label, no_lane, [&] { ops_.update(item.step); });
 }
 
 void Runner::run(const Zero& item) { std::memset(item.data, 0, static_cast<std::size_t>(item.bytes.value)); }
@@ -134,9 +134,13 @@ void Runner::run(const Gate& /*item*/) {
   // As in PyTorch's clip_grad_norm_, the divisor is slightly larger than the norm.
   const double shortened =
       numbers_.clip_norm == 0 ? 1 : std::min(1.0, numbers_.clip_norm / (result.gradient_norm + 1e-6));
+  const auto update = static_cast<double>(numbers_.scalars.updates + 1);
   numbers_.update = {.learning_rate = numbers_.scalars.learning_rate,
                      .gradient_scale = shortened / numbers_.scalars.loss_scale,
+                     .first_correction = 1 - std::pow(numbers_.momentum, update),
+                     .second_correction = 1 - std::pow(numbers_.beta2, update),
                      .go = result.finite};
+  std::fill(numbers_.trust_norms.begin(), numbers_.trust_norms.end(), 0.0);
 }
 
 }  // namespace lockstep::nn

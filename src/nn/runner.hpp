@@ -35,6 +35,8 @@ class Runner final : public ItemQueue {
   void run(const Gather& item) { peers_.gather(item.own, item.all); }
   void run(const Finish& item);
   void run(const Gate& item);
+  void run(const MeasureUpdate& item) { ops_.measure_update(item.step); }
+  void run(const Sum& item) { peers_.sum(item.values); }
   void run(const Update& item);
   void run(const Average& item) { ops_.average(item.step); }
   void run(const GatherParameters& /*item*/) { peers_.gather_parameters(); }

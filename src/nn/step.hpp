@@ -33,7 +33,10 @@ struct StepNumbers {
   double squares = 0;    ///< sum of the squares of the gradients, for clipping
   double clip_norm = 0;  ///< 0: no clipping
   ops::UpdateScalars update;
-  StepResult result;  ///< read by the host after the list has run
+  double momentum = 0;              ///< of the optimizer, for its corrections
+  double beta2 = 0;                 ///< of the optimizer
+  std::vector<double> trust_norms;  ///< `ops::UpdateStep::squares` of each parameter
+  StepResult result;                ///< read by the host after the list has run
 };
 
 /// Marks work that runs on its own after lanes have joined.
@@ -78,9 +81,17 @@ struct Gather {
 };
 /// Decides whether the update is made, and the factor that clips the gradients.
 struct Gate {};
+/// Adds up what the trust ratio of the same update needs.
+struct MeasureUpdate {
+  ops::UpdateStep step;
+};
+/// Sums numbers over ranks.
+struct Sum {
+  std::span<double> values;
+};
 /// Updates a range of adjacent parameters.
 struct Update {
-  ops::SgdStep sgd;
+  ops::UpdateStep step;
   const std::string* label;
 };
 /// Updates the EMA weights, after the weights.
@@ -91,8 +102,8 @@ struct Average {
 /// All-gathers the weights that each rank has updated.
 struct GatherParameters {};
 
-using Item = std::variant<Run, Zero, Join, Ready, Poll, SumWeights, SetFactors, Gather, Finish, Gate, Update, Average,
-                          GatherParameters>;
+using Item = std::variant<Run, Zero, Join, Ready, Poll, SumWeights, SetFactors, Gather, Finish, Gate, MeasureUpdate,
+                          Sum, Update, Average, GatherParameters>;
 
 /// Takes the items of a list in order. The items live until the list has run.
 class ItemQueue {

@@ -79,7 +79,8 @@ class RoundedOps final : public Ops {
   void use(const KernelChoices& choices) override { inner_->use(choices); }
   [[nodiscard]] const KernelChoices& choices() const override { return inner_->choices(); }
 
-  void sgd(const SgdStep& step) override { inner_->sgd(step); }
+  void update(const UpdateStep& step) override { inner_->update(step); }
+  void measure_update(const UpdateStep& step) override { inner_->measure_update(step); }
   void average(const AverageStep& step) override { inner_->average(step); }
   [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override { return inner_->sum_of_squares(values); }
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override { return inner_->measure_limits(dtype); }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/squares.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <functional>
 #include <string>
 
 #include "kernels/vectorized.hpp"
@@ -12,8 +9,6 @@
 namespace lockstep::ops {
 
 namespace {
-
-constexpr std::int64_t block_length = 4096;
 
 void require_real(DType dtype, const char* what) {
   if (dtype == DType::float32 || dtype == DType::float64) return;
@@ -40,20 +35,6 @@ LOCKSTEP_INLINE double squares(const T* values, std::int64_t count) {
 LOCKSTEP_VECTORISED double squares_float32(const float* values, std::int64_t count) { return squares(values, count); }
 LOCKSTEP_VECTORISED double squares_float64(const double* values, std::int64_t count) { return squares(values, count); }
 
-double squares_of_block(const ConstBuffer& values, std::int64_t block) {
-  const std::int64_t begin = block * block_length;
-  const std::int64_t count = std::min(block_length, values.count.value - begin);
-  return values.dtype == DType::float32 ? squares_float32(static_cast<const float*>(values.data) + begin, count)
-                                        : squares_float64(static_cast<const double*>(values.data) + begin, count);
-}
-
-double pairwise(const double* values, std::size_t count) {
-  if (count == 0) return 0;
-  if (count == 1) return values[0];
-  const std::size_t half = count / 2;
-  return pairwise(values, half) + pairwise(values + half, count - half);
-}
-
 template <typename T>
 LOCKSTEP_INLINE void average(T* __restrict averages, const T* __restrict values, std::int64_t count, double decay) {
   const T keep = static_cast<T>(decay);
@@ -70,16 +51,12 @@ LOCKSTEP_VECTORISED void average_float64(double* averages, const double* values,
 
 }  // namespace
 
-double SumOfSquares::operator()(const ConstBuffer& values, const OnTeam& on_team) {
+double sum_of_squares(const ConstBuffer& values, BlockSums& sums, const OnTeam& on_team) {
   require_real(values.dtype, "squares");
-  const std::int64_t blocks = (values.count.value + block_length - 1) / block_length;
-  if (static_cast<std::int64_t>(blocks_.size()) < blocks) blocks_.resize(static_cast<std::size_t>(blocks));
-  const auto add_some = [&](int member, int members) {
-    for (std::int64_t block = blocks * member / members; block < blocks * (member + 1) / members; ++block)
-      blocks_[static_cast<std::size_t>(block)] = squares_of_block(values, block);
-  };
-  on_team(std::ref(add_some));  // std::ref, because std::function holds it without allocating
-  return pairwise(blocks_.data(), static_cast<std::size_t>(blocks));
+  return sums(values.count, on_team, [&](std::int64_t begin, std::int64_t count) {
+    return values.dtype == DType::float32 ? squares_float32(static_cast<const float*>(values.data) + begin, count)
+                                          : squares_float64(static_cast<const double*>(values.data) + begin, count);
+  });
 }
 
 void check_average(const AverageStep& step) { require_real(step.dtype, "averages"); }

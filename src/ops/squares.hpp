@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
 #include "lockstep/ops/ops.hpp"
-#include "ops/limits.hpp"
+#include "ops/block_sums.hpp"
 
 namespace lockstep::ops {
 
-/// Computes Σ x² in double, over blocks of fixed length whose sums are added pairwise. The bits are the same on any
-/// number of threads.
-class SumOfSquares {
- public:
-  /// @throws Error{unsupported} unless the values are float32 or float64
-  double operator()(const ConstBuffer& values, const OnTeam& on_team);
-
- private:
-  std::vector<double> blocks_;  // kept, so that a call allocates only for more values than before
-};
+/// Returns Σ x² in double. The bits are the same on any number of threads.
+/// @throws Error{unsupported} unless the values are float32 or float64
+double sum_of_squares(const ConstBuffer& values, BlockSums& sums, const OnTeam& on_team);
 
 /// @throws Error{unsupported} unless the dtype is float32 or float64
 void check_average(const AverageStep& step);

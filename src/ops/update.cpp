@@ -1,70 +1,200 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/sgd.hpp"
+#include "ops/update.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <type_traits>
 
 #include "kernels/vectorized.hpp"
 #include "lockstep/base/error.hpp"
+#include "ops/squares.hpp"
 
 namespace lockstep::ops {
 
 namespace {
 
+/// Returns the factor by which LARS and LAMB multiply the learning rate of a tensor.
+double trust_ratio(const UpdateStep& step) {
+  if (step.squares == nullptr) return 1;
+  const double weights = std::sqrt(step.squares[0]);
+  const double other = std::sqrt(step.squares[1]);
+  if (weights == 0 || other == 0) return 1;
+  if (step.rule == UpdateRule::lamb) return weights / other;
+  return step.trust_coefficient * weights / (other * step.scalars->gradient_scale + step.weight_decay * weights);
+}
+
+/// The numbers of an update in the elements' type.
 template <typename T>
-LOCKSTEP_INLINE void update(const SgdStep& step) {
-  // The arrays are distinct; __restrict lets the compiler vectorize without run-time checks.
-  T* __restrict parameters = static_cast<T*>(step.parameters);
-  T* __restrict velocity = static_cast<T*>(step.velocity);
+struct Factors {
+  explicit Factors(const UpdateStep& step)
+      : rate(static_cast<T>(step.scalars->learning_rate)),
+        scale(static_cast<T>(step.scalars->gradient_scale)),
+        momentum(static_cast<T>(step.momentum)),
+        beta2(static_cast<T>(step.beta2)),
+        decay(static_cast<T>(step.weight_decay)),
+        epsilon(static_cast<T>(step.epsilon)),
+        first(static_cast<T>(1 / step.scalars->first_correction)),
+        second(static_cast<T>(1 / std::sqrt(step.scalars->second_correction))) {}
+  T rate, scale, momentum, beta2, decay, epsilon;
+  T first, second;  // what the first moment, and the root of the second, are multiplied by
+};
+
+// The arrays of a slice are distinct; __restrict lets the compiler vectorize without run-time checks.
+
+template <typename T>
+LOCKSTEP_INLINE void sgd(const UpdateStep& step) {
+  T* __restrict weights = static_cast<T*>(step.parameters);
+  T* __restrict velocity = static_cast<T*>(step.first);
   const T* __restrict gradients = static_cast<const T*>(step.gradients);
-  const T rate = static_cast<T>(step.scalars->learning_rate);
-  const T scale = static_cast<T>(step.scalars->gradient_scale);
-  const T momentum = static_cast<T>(step.momentum);
-  const T decay = static_cast<T>(step.weight_decay);
+  const Factors<T> f(step);
   // An update subtracts rate·(g + momentum·v) or rate·v. Both are rate·(from_gradient·g + from_velocity·v).
   const T from_gradient = step.nesterov ? T{1} : T{0};
-  const T from_velocity = step.nesterov ? momentum : T{1};
+  const T from_velocity = step.nesterov ? f.momentum : T{1};
   for (std::int64_t i = 0; i < step.count.value; ++i) {
-    const T g = gradients[i] * scale + decay * parameters[i];
-    const T v = momentum * velocity[i] + g;
+    const T g = gradients[i] * f.scale + f.decay * weights[i];
+    const T v = f.momentum * velocity[i] + g;
     velocity[i] = v;
-    parameters[i] -= rate * (from_gradient * g + from_velocity * v);
+    weights[i] -= f.rate * (from_gradient * g + from_velocity * v);
   }
 }
 
-LOCKSTEP_VECTORISED void update_float32(const SgdStep& step) { update<float>(step); }
-LOCKSTEP_VECTORISED void update_float64(const SgdStep& step) { update<double>(step); }
+template <typename T>
+LOCKSTEP_INLINE void lars(const UpdateStep& step) {
+  T* __restrict weights = static_cast<T*>(step.parameters);
+  T* __restrict velocity = static_cast<T*>(step.first);
+  const T* __restrict gradients = static_cast<const T*>(step.gradients);
+  const Factors<T> f(step);
+  const T local_rate = static_cast<T>(step.scalars->learning_rate * trust_ratio(step));
+  for (std::int64_t i = 0; i < step.count.value; ++i) {
+    const T v = f.momentum * velocity[i] + local_rate * (gradients[i] * f.scale + f.decay * weights[i]);
+    velocity[i] = v;
+    weights[i] -= v;
+  }
+}
+
+template <typename T>
+LOCKSTEP_INLINE T moments(const Factors<T>& f, T gradient, T& first, T& second) {
+  const T g = gradient * f.scale;
+  first = f.momentum * first + (T{1} - f.momentum) * g;
+  second = f.beta2 * second + (T{1} - f.beta2) * g * g;
+  return first * f.first / (std::sqrt(second) * f.second + f.epsilon);
+}
+
+template <typename T>
+LOCKSTEP_INLINE void adamw(const UpdateStep& step) {
+  T* __restrict weights = static_cast<T*>(step.parameters);
+  T* __restrict first = static_cast<T*>(step.first);
+  T* __restrict second = static_cast<T*>(step.second);
+  const T* __restrict gradients = static_cast<const T*>(step.gradients);
+  const Factors<T> f(step);
+  const T kept = T{1} - f.rate * f.decay;
+  for (std::int64_t i = 0; i < step.count.value; ++i)
+    weights[i] = kept * weights[i] - f.rate * moments(f, gradients[i], first[i], second[i]);
+}
+
+/// The second half of LAMB's update, after measure_update().
+template <typename T>
+LOCKSTEP_INLINE void lamb(const UpdateStep& step) {
+  T* __restrict weights = static_cast<T*>(step.parameters);
+  const T* __restrict first = static_cast<const T*>(step.first);
+  const T* __restrict second = static_cast<const T*>(step.second);
+  const Factors<T> f(step);
+  const T local_rate = static_cast<T>(step.scalars->learning_rate * trust_ratio(step));
+  for (std::int64_t i = 0; i < step.count.value; ++i)
+    weights[i] -=
+        local_rate * (first[i] * f.first / (std::sqrt(second[i]) * f.second + f.epsilon) + f.decay * weights[i]);
+}
+
+/// The first half of LAMB's update. @return the sum of the squares of the update before it is scaled
+template <typename T>
+LOCKSTEP_INLINE double lamb_moments(const UpdateStep& step) {
+  constexpr std::int64_t lanes = 8;  // partial sums, so that vectors of any width add in the same order
+  const T* __restrict weights = static_cast<const T*>(step.parameters);
+  T* __restrict first = static_cast<T*>(step.first);
+  T* __restrict second = static_cast<T*>(step.second);
+  const T* __restrict gradients = static_cast<const T*>(step.gradients);
+  const Factors<T> f(step);
+  double sums[lanes] = {};
+  const auto add = [&](std::int64_t i, std::int64_t lane) {
+    const auto u = static_cast<double>(moments(f, gradients[i], first[i], second[i]) + f.decay * weights[i]);
+    sums[lane] += u * u;
+  };
+  std::int64_t i = 0;
+  for (; i + lanes <= step.count.value; i += lanes)
+    for (std::int64_t lane = 0; lane < lanes; ++lane) add(i + lane, lane);
+  for (; i < step.count.value; ++i) add(i, i % lanes);
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+template <typename T>
+LOCKSTEP_INLINE void update(const UpdateStep& step) {
+  switch (step.rule) {
+    case UpdateRule::sgd: return sgd<T>(step);
+    case UpdateRule::lars: return lars<T>(step);
+    case UpdateRule::adamw: return adamw<T>(step);
+    case UpdateRule::lamb: return lamb<T>(step);
+  }
+}
+
+LOCKSTEP_VECTORISED void update_float32(const UpdateStep& step) { update<float>(step); }
+LOCKSTEP_VECTORISED void update_float64(const UpdateStep& step) { update<double>(step); }
+LOCKSTEP_VECTORISED double lamb_moments_float32(const UpdateStep& step) { return lamb_moments<float>(step); }
+LOCKSTEP_VECTORISED double lamb_moments_float64(const UpdateStep& step) { return lamb_moments<double>(step); }
+
+/// Returns the step for elements `begin` … `begin + count`.
+UpdateStep range_of(const UpdateStep& step, std::int64_t begin, std::int64_t count) {
+  const auto at = [&](auto* data) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>, const std::byte, std::byte>;
+    return data == nullptr ? nullptr : static_cast<Byte*>(data) + begin * size_of(step.dtype);
+  };
+  UpdateStep range = step;
+  range.parameters = at(step.parameters);
+  range.gradients = at(step.gradients);
+  range.first = at(step.first);
+  range.second = at(step.second);
+  range.count = {count};
+  return range;
+}
 
 }  // namespace
 
-void check_sgd(const SgdStep& step) {
+void check_update(const UpdateStep& step) {
   if (step.dtype == DType::float32 || step.dtype == DType::float64) return;
   throw Error(ErrorCode::unsupported,
-              "SGD on " + std::string(name(step.dtype)) + " parameters; use float32 or float64");
+              "an update of " + std::string(name(step.dtype)) + " parameters; use float32 or float64");
 }
 
-void sgd_step(const SgdStep& step) {
+void make_update(const UpdateStep& step) {
   if (!step.scalars->go) return;
   step.dtype == DType::float32 ? update_float32(step) : update_float64(step);
 }
 
-SgdStep part_of(const SgdStep& step, int part, int parts) {
+void measure_update(const UpdateStep& step, BlockSums& sums, const OnTeam& on_team) {
+  if (!step.scalars->go) return;
+  const auto squares = [&](const void* values) {
+    return sum_of_squares({values, step.count, step.dtype}, sums, on_team);
+  };
+  if (step.squares != nullptr) step.squares[0] += squares(step.parameters);
+  double other = 0;
+  if (step.rule == UpdateRule::lamb) {
+    other = sums(step.count, on_team, [&](std::int64_t begin, std::int64_t count) {
+      const UpdateStep block = range_of(step, begin, count);
+      return step.dtype == DType::float32 ? lamb_moments_float32(block) : lamb_moments_float64(block);
+    });
+  } else {
+    other = squares(step.gradients);
+  }
+  if (step.squares != nullptr) step.squares[1] += other;
+}
+
+UpdateStep part_of(const UpdateStep& step, int part, int parts) {
   constexpr std::int64_t line = 16;  // unit: elements; a cache line of float32
   const std::int64_t lines = (step.count.value + line - 1) / line;
   const std::int64_t begin = std::min(lines * part / parts * line, step.count.value);
   const std::int64_t end = std::min(lines * (part + 1) / parts * line, step.count.value);
-  const auto at = [&](auto* data) {
-    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>, const std::byte, std::byte>;
-    return static_cast<Byte*>(data) + begin * size_of(step.dtype);
-  };
-  SgdStep slice = step;
-  slice.parameters = at(step.parameters);
-  slice.gradients = at(step.gradients);
-  slice.velocity = at(step.velocity);
-  slice.count = {end - begin};
-  return slice;
+  return range_of(step, begin, end - begin);
 }
 
 }  // namespace lockstep::ops

@@ -35,10 +35,10 @@ void copy_in(const std::vector<std::byte>& from, const Buffer& to) {
   if (!from.empty()) std::memcpy(to.data, from.data(), from.size());
 }
 
-std::vector<Snapshot::Setting> lengths_of(std::int64_t weights, std::int64_t velocity, std::int64_t averages,
+std::vector<Snapshot::Setting> lengths_of(std::int64_t weights, std::int64_t optimizer_state, std::int64_t averages,
                                           std::int64_t state) {
   return {{"bytes of weights", std::to_string(weights)},
-          {"bytes of velocities", std::to_string(velocity)},
+          {"bytes of optimizer state", std::to_string(optimizer_state)},
           {"bytes of averages", std::to_string(averages)},
           {"bytes of running statistics", std::to_string(state)}};
 }
@@ -97,9 +97,9 @@ void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops, bool sha
 
 nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph, const TrainerOptions& options,
                                Observer* observer) {
-  const nn::Sgd checked(graph.parameters(), options.sgd);
+  const nn::Optimizer checked(graph.parameters(), options.optimizer);
   return {.dtype = options.precision,
-          .sgd = checked.options(),
+          .optimizer = checked.options(),
           .accumulate = options.accumulate,
           .shards = options.shards,
           .own_shards = own_shards(group, options),
@@ -151,7 +151,6 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
                       .places = model_.gradient_places(),
                       .compare_every = options.compare_every,
                       .observer = observer}),
-      velocity_(group.allocate(bytes_of(data_parallel_.owned(), options.precision))),
       averages_(allocate_host(options.ema > 0 ? bytes_of(data_parallel_.owned(), options.precision) : Bytes{})),
       state_(allocate_host({own_shards_.count * model_.state().count().value * size_of(options.precision)})),
       loss_scale_(options.loss_scale),
@@ -165,10 +164,12 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       samples_seen_(static_cast<std::size_t>(own_shards_.count)) {
   on_every_rank(group, [&] { check(options.loss_scale); });
   require_equal_arithmetic(group, ops, shards_ > 0);
+  for (std::size_t i = 0; i < nn::Optimizer::state_names(options.optimizer.rule).size(); ++i)
+    optimizer_state_.push_back(group.allocate(bytes_of(data_parallel_.owned(), options.precision)));
   model_.bind({.parameters = data_parallel_.values(),
                .gradients = data_parallel_.gradient_places(),
                .state = states(),
-               .velocity = velocity(),
+               .optimizer_state = optimizer_state(),
                .averages = averages(),
                .owned = options.zero ? std::optional(data_parallel_.owned()) : std::nullopt,
                .summed = data_parallel_.summed(),
@@ -178,6 +179,18 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
   // ones.
   data_parallel_.synchronize();
   if (options.ema > 0) take_own(data_parallel_.values(), averages());
+}
+
+std::vector<Buffer> Replica::optimizer_state() const {
+  std::vector<Buffer> buffers;
+  for (const Allocation& state : optimizer_state_) buffers.push_back(state.as(model_.dtype()));
+  return buffers;
+}
+
+Bytes Replica::optimizer_bytes() const {
+  Bytes sum = averages_.bytes();
+  for (const Allocation& state : optimizer_state_) sum.value += state.bytes().value;
+  return sum;
 }
 
 /// Overwrites the whole buffer with the parts of all ranks.
@@ -247,6 +260,7 @@ bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run
   stops_ = wants_to_stop ? 1 : 0;
   const nn::StepResult& result = model_.train(feed(batch),
                                               {.learning_rate = learning_rate,
+                                               .updates = run.global_step - run.skipped,
                                                .samples = static_cast<double>(batch.step_samples.value),
                                                .loss_scale = loss_factor(run),
                                                .rng_key = {seed_, run.global_step, batch.first}},
@@ -327,7 +341,7 @@ void Replica::gather_averages() {
 void Replica::save(Snapshot& snapshot) {
   snapshot.kernel_choices = model_.choices().text();
   copy_out(data_parallel_.values(), snapshot.weights);
-  assemble(velocity(), snapshot.velocity);
+  for (const Buffer& state : optimizer_state()) assemble(state, snapshot.optimizer_state.emplace_back());
   if (averages_wanted_) assemble(averages(), snapshot.averages);
   save_statistics(snapshot);
 }
@@ -352,15 +366,17 @@ std::vector<Snapshot::Setting> Replica::settings() const {
                                              {"parameters", hexadecimal(model_.parameters().hash())},
                                              {"statistics", hexadecimal(model_.state().hash())}};
   const std::int64_t weights = data_parallel_.values().bytes().value;
-  const std::vector<Snapshot::Setting> long_parts =
-      lengths_of(weights, weights, averages_wanted_ ? weights : 0, state(0).bytes().value);
+  const std::vector<Snapshot::Setting> long_parts = lengths_of(weights, std::ssize(optimizer_state_) * weights,
+                                                               averages_wanted_ ? weights : 0, state(0).bytes().value);
   settings.insert(settings.end(), long_parts.begin(), long_parts.end());
   return settings;
 }
 
 std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
   const auto length = [](const std::vector<std::byte>& part) { return static_cast<std::int64_t>(part.size()); };
-  return lengths_of(length(snapshot.weights), length(snapshot.velocity), length(snapshot.averages),
+  std::int64_t optimizer_state = 0;
+  for (const std::vector<std::byte>& state : snapshot.optimizer_state) optimizer_state += length(state);
+  return lengths_of(length(snapshot.weights), optimizer_state, length(snapshot.averages),
                     length(snapshot.state) / std::max<std::int64_t>(1, std::ssize(snapshot.samples_seen)));
 }
 
@@ -389,8 +405,11 @@ void Replica::restore(const Snapshot& snapshot) {
   overwrite(data_parallel_.values(), snapshot.weights);
   // The gradients serve as scratch, because they are not needed any more before the next step.
   const Buffer whole = data_parallel_.gradients();
-  overwrite(whole, snapshot.velocity);
-  take_own(whole, velocity());
+  const std::vector<Buffer> states = optimizer_state();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    overwrite(whole, i < snapshot.optimizer_state.size() ? snapshot.optimizer_state[i] : std::vector<std::byte>{});
+    take_own(whole, states[i]);
+  }
   if (averages_wanted_) {
     overwrite(whole, snapshot.averages);
     take_own(whole, averages());

@@ -91,7 +91,7 @@ struct DrawnOptions {
   std::int64_t batch = 4;
   std::uint64_t seed = 1;  ///< seed of weights, data and dropout
   double learning_rate = 0.01;
-  std::optional<SgdOptions> sgd = SgdOptions{.momentum = 0.9};  ///< if empty, weights are not updated
+  std::optional<OptimizerOptions> optimizer = OptimizerOptions{.momentum = 0.9};  ///< if empty, weights are not updated
   Observer* observer = nullptr;
 };
 
@@ -105,15 +105,16 @@ class DrawnRun {
       : ops_(std::move(ops)),
         options_(std::move(options)),
         classes_(classes),
-        model(std::move(graph), *ops_, {.dtype = dtype, .sgd = options_.sgd, .observer = options_.observer}),
+        model(std::move(graph), *ops_,
+              {.dtype = dtype, .optimizer = options_.optimizer, .observer = options_.observer}),
         parameters(static_cast<std::size_t>(model.parameters().count().value)),
         gradients(parameters.size()),
         state(static_cast<std::size_t>(model.state().count().value)),
-        velocity_(options_.sgd ? parameters.size() : 0) {
+        velocity_(options_.optimizer ? parameters.size() : 0) {
     model.bind({.parameters = view(parameters),
                 .gradients = view(gradients),
                 .state = view(state),
-                .velocity = view(velocity_)});
+                .optimizer_state = {view(velocity_)}});
     model.initialize(options_.seed);
   }
 

@@ -25,7 +25,7 @@ DrawnRun<Real> drawn_run(const nlohmann::json& recorded, std::unique_ptr<ops::Op
   const DataSpec data = data_of(recorded);
   return {make_model(recorded.at("model").get<std::string>(), data),
           data.classes,
-          {.batch = recorded.at("batch"), .seed = recorded.at("seed"), .sgd = std::nullopt},
+          {.batch = recorded.at("batch"), .seed = recorded.at("seed"), .optimizer = std::nullopt},
           std::move(ops)};
 }
 

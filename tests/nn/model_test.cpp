@@ -166,7 +166,7 @@ TEST(Model, ChecksTheMemoryItIsHanded) {
   EXPECT_THROW(model.prepare(-1), Error);
   EXPECT_THROW(model.evaluate({.samples = 1}), Error) << "inputs are missing";
   EXPECT_THROW(Model(lenet, *ops, {.dtype = DType::int32}), Error);
-  Model updated(lenet, *ops, {.dtype = DType::float64, .sgd = SgdOptions{}});
+  Model updated(lenet, *ops, {.dtype = DType::float64, .optimizer = OptimizerOptions{}});
   EXPECT_THROW(updated.bind({.parameters = right, .gradients = right, .state = state}), Error) << "no velocity";
 }
 

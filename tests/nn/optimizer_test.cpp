@@ -17,17 +17,25 @@
 namespace lockstep::nn {
 namespace {
 
+/// Returns the updates of an optimizer with one state buffer; without parts of the whole layout.
+std::vector<ops::UpdateStep> steps_of(const Layout& layout, const OptimizerOptions& options, const Buffer& parameters,
+                                      const Buffer& gradients, const Buffer& state, const ops::UpdateScalars& scalars,
+                                      std::vector<LayoutPart> parts = {}) {
+  if (parts.empty()) parts.push_back({{0}, layout.count()});
+  return Optimizer(layout, options).steps(parameters, gradients, {&state, 1}, scalars, {}, parts);
+}
+
 class SgdTest : public testing::Test {
  protected:
   static Buffer view(std::vector<double>& values) {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, DType::float64};
   }
-  void step(SgdOptions options, std::int64_t samples, double learning_rate) {
+  void step(const OptimizerOptions& options, std::int64_t samples, double learning_rate) {
     const ops::UpdateScalars scalars{.learning_rate = learning_rate,
                                      .gradient_scale = 1 / static_cast<double>(samples)};
-    for (const ops::SgdStep& update :
-         Sgd(layout, std::move(options)).steps(view(parameters), view(gradients), view(velocity), scalars))
-      ops->sgd(update);
+    for (const ops::UpdateStep& update :
+         steps_of(layout, options, view(parameters), view(gradients), view(velocity), scalars))
+      ops->update(update);
   }
 
   static Layout one_tensor() {
@@ -85,7 +93,7 @@ class ParameterGroups : public testing::Test {
   }
   /// Takes a step at rate 1 from elements and gradients that are all 1, and compares each element with
   /// `expected(name)`.
-  void expect(const SgdOptions& options, const std::function<double(const std::string&)>& expected) {
+  void expect(const OptimizerOptions& options, const std::function<double(const std::string&)>& expected) {
     const auto count = static_cast<std::size_t>(layout.count().value);
     std::vector<double> parameters(count);
     std::vector<double> gradients(count);
@@ -96,9 +104,9 @@ class ParameterGroups : public testing::Test {
     }
     const auto view = [](std::vector<double>& values) { return Buffer(std::span(values)); };
     const ops::UpdateScalars scalars{.learning_rate = 1};
-    for (const ops::SgdStep& update :
-         Sgd(layout, options).steps(view(parameters), view(gradients), view(velocity), scalars))
-      ops->sgd(update);
+    for (const ops::UpdateStep& update :
+         steps_of(layout, options, view(parameters), view(gradients), view(velocity), scalars))
+      ops->update(update);
     for (const TensorSlot& slot : layout.tensors()) {
       for (std::int64_t i = slot.offset.value; i < slot.offset.value + slot.count.value; ++i) {
         ASSERT_EQ(parameters[static_cast<std::size_t>(i)], expected(slot.name)) << slot.name;
@@ -130,7 +138,7 @@ TEST_F(ParameterGroups, FreezeByNameOrByItsBeginningUpToADot) {
 
 TEST_F(ParameterGroups, RefuseANameThatNoParameterHas) {
   try {
-    Sgd(layout, {.frozen = {"bn", "fcc"}});
+    Optimizer(layout, {.frozen = {"bn", "fcc"}});
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("there is no parameter to be frozen 'fcc'"), std::string::npos) << error.message();
@@ -139,24 +147,24 @@ TEST_F(ParameterGroups, RefuseANameThatNoParameterHas) {
 
 /// Parts may begin and end within groups, and next to frozen parameters.
 TEST_F(ParameterGroups, AreCutAtTheEndsOfParts) {
-  const SgdOptions options{.momentum = 0.5, .weight_decay = 0.25, .decay_vectors = false, .frozen = {"bn"}};
+  const OptimizerOptions options{.momentum = 0.5, .weight_decay = 0.25, .decay_vectors = false, .frozen = {"bn"}};
   const auto count = static_cast<std::size_t>(layout.count().value);
   const ops::UpdateScalars scalars{.learning_rate = 1};
   std::vector<double> whole(count, 2);
   std::vector<double> in_parts = whole;
   std::vector<double> gradients(count, 1);
   std::vector<double> velocity(count, 3);
-  const auto take = [&](const std::vector<ops::SgdStep>& updates) {
-    for (const ops::SgdStep& update : updates) ops->sgd(update);
+  const auto take = [&](const std::vector<ops::UpdateStep>& updates) {
+    for (const ops::UpdateStep& update : updates) ops->update(update);
   };
   const auto view = [](std::vector<double>& values) { return Buffer(std::span(values)); };
-  take(Sgd(layout, options).steps(view(whole), view(gradients), view(velocity), scalars));
+  take(steps_of(layout, options, view(whole), view(gradients), view(velocity), scalars));
   // The parts are first every second block of 16 elements, then the others.
   for (const std::int64_t first : {0, 1}) {
     std::vector<LayoutPart> parts;
     for (std::int64_t at = first * 16; at < layout.count().value; at += 32) parts.push_back({{at}, {16}});
     std::vector<double> own(static_cast<std::size_t>(total(parts).value), 3);
-    take(Sgd(layout, options).steps(view(in_parts), view(gradients), view(own), scalars, parts));
+    take(steps_of(layout, options, view(in_parts), view(gradients), view(own), scalars, parts));
     std::size_t at = 0;
     for (const LayoutPart& part : parts)
       for (std::int64_t i = 0; i < part.count.value; ++i)
@@ -166,11 +174,11 @@ TEST_F(ParameterGroups, AreCutAtTheEndsOfParts) {
 }
 
 TEST_F(SgdTest, RefusesWhatCannotBe) {
-  EXPECT_THROW(Sgd(layout, {.momentum = -0.1}), Error);
-  EXPECT_THROW(Sgd(layout, {.weight_decay = -1}), Error);
-  EXPECT_THROW(Sgd(layout, {.nesterov = true}), Error);
+  EXPECT_THROW(Optimizer(layout, {.momentum = -0.1}), Error);
+  EXPECT_THROW(Optimizer(layout, {.weight_decay = -1}), Error);
+  EXPECT_THROW(Optimizer(layout, {.nesterov = true}), Error);
   std::vector<double> shorter{0};
-  EXPECT_THROW((void)Sgd(layout, {}).steps(view(parameters), view(gradients), view(shorter), {}), Error);
+  EXPECT_THROW((void)steps_of(layout, {}, view(parameters), view(gradients), view(shorter), {}), Error);
 }
 
 }  // namespace

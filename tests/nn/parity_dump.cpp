@@ -194,9 +194,9 @@ std::optional<Options> parse(int argc, char** argv) {
   po::variables_map values;
   po::store(po::parse_command_line(argc, argv, described), values);
   po::notify(values);
-  options.drawn.sgd =
-      SgdOptions{.momentum = options.momentum, .nesterov = options.nesterov, .weight_decay = options.weight_decay};
-  if (!options.train()) options.drawn.sgd.reset();
+  options.drawn.optimizer = OptimizerOptions{
+      .momentum = options.momentum, .nesterov = options.nesterov, .weight_decay = options.weight_decay};
+  if (!options.train()) options.drawn.optimizer.reset();
   if (values.count("help") == 0 && values.count("list") == 0) return options;
   if (values.count("list") == 0) std::cout << described;
   if (values.count("list") != 0) list_models();

@@ -65,7 +65,7 @@ TEST_P(PyTorch, TrainsTheSame) {
                        {.batch = recorded.at("batch"),
                         .seed = recorded.at("seed"),
                         .learning_rate = recorded.at("learning_rate"),
-                        .sgd = SgdOptions{.momentum = recorded.at("momentum")}},
+                        .optimizer = OptimizerOptions{.momentum = recorded.at("momentum")}},
                        ops::make_reference_ops());
   const std::vector<double> losses = recorded.at("losses");
   for (std::size_t step = 0; step < losses.size(); ++step) {

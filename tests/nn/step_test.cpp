@@ -28,13 +28,14 @@ Buffer view(Doubles& values) { return {values.data(), {static_cast<std::int64_t>
 /// A model in float64 with its own memory and optimizer.
 class Updated {
  public:
-  explicit Updated(const Graph& graph, Passes passes = {}, std::optional<SgdOptions> sgd = SgdOptions{.momentum = 0.5})
-      : model(graph, *ops_, {.dtype = DType::float64, .sgd = sgd, .passes = passes}),
+  explicit Updated(const Graph& graph, Passes passes = {},
+                   std::optional<OptimizerOptions> optimizer = OptimizerOptions{.momentum = 0.5})
+      : model(graph, *ops_, {.dtype = DType::float64, .optimizer = optimizer, .passes = passes}),
         parameters(static_cast<std::size_t>(model.parameters().count().value)),
         gradients(parameters.size()),
         velocity(parameters.size()),
         state(static_cast<std::size_t>(model.state().count().value)) {
-    model.bind({view(parameters), view(gradients), view(state), view(velocity)});
+    model.bind({view(parameters), view(gradients), view(state), {view(velocity)}});
     model.initialize(1);
   }
   [[nodiscard]] Doubles gradient_of(const std::string& name) const {
@@ -138,7 +139,7 @@ TEST(Step, UpdatesTheOwnedPartsAndGathersTheRest) {
   const Graph graph = knotty_network();
   const auto ops = ops::make_reference_ops();
   Model model(graph, *ops,
-              {.dtype = DType::float64, .sgd = SgdOptions{.momentum = 0.5}, .clip_norm = 1e-3, .ema = 0.5});
+              {.dtype = DType::float64, .optimizer = OptimizerOptions{.momentum = 0.5}, .clip_norm = 1e-3, .ema = 0.5});
   const std::int64_t count = model.parameters().count().value;
   const std::vector<LayoutPart> owned{{{0}, {16}}, {{count - 32}, {32}}};
   Doubles parameters(static_cast<std::size_t>(count));
@@ -146,11 +147,11 @@ TEST(Step, UpdatesTheOwnedPartsAndGathersTheRest) {
   Doubles state(static_cast<std::size_t>(model.state().count().value));
   Doubles velocity(48);
   Doubles averages(48);
-  EXPECT_THROW(model.bind({view(parameters), view(gradients), view(state), view(velocity), view(averages)}), Error);
+  EXPECT_THROW(model.bind({view(parameters), view(gradients), view(state), {view(velocity)}, view(averages)}), Error);
   model.bind({.parameters = view(parameters),
               .gradients = view(gradients),
               .state = view(state),
-              .velocity = view(velocity),
+              .optimizer_state = {view(velocity)},
               .averages = view(averages),
               .owned = owned,
               .summed = owned,
@@ -226,7 +227,7 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
   const std::vector<std::int32_t> labels{0, 1, 2};
   const void* inputs[] = {images.data(), labels.data()};
   const auto ops = ops::make_reference_ops();
-  Updated plain(graph, {}, SgdOptions{});
+  Updated plain(graph, {}, OptimizerOptions{});
   NoPeers alone;
   const Doubles before = plain.parameters;
   plain.model.train({3, inputs}, {.learning_rate = 1, .samples = 3}, alone);
@@ -234,13 +235,14 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
   for (const double gradient : plain.gradients) squares += gradient * gradient;
   const double norm = std::sqrt(squares);
   for (const double scale : {1.0, 64.0}) {
-    Model model(graph, *ops, {.dtype = DType::float64, .sgd = SgdOptions{}, .clip_norm = norm / 4, .ema = 0.75});
+    Model model(graph, *ops,
+                {.dtype = DType::float64, .optimizer = OptimizerOptions{}, .clip_norm = norm / 4, .ema = 0.75});
     Doubles parameters = before;
     Doubles gradients(parameters.size());
     Doubles velocity(parameters.size());
     Doubles averages = before;
     Doubles state(plain.state.size());
-    model.bind({view(parameters), view(gradients), view(state), view(velocity), view(averages)});
+    model.bind({view(parameters), view(gradients), view(state), {view(velocity)}, view(averages)});
     const StepResult result = model.train({3, inputs}, {.learning_rate = 1, .samples = 3, .loss_scale = scale}, alone);
     EXPECT_NEAR(result.gradient_norm, norm, 1e-12 * norm);
     for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -83,21 +83,23 @@ class TraineeOf {
   }
   /// Takes one step of SGD. @return the mean loss before it
   double step(const std::vector<Real>& images, const std::vector<std::int32_t>& labels, double learning_rate,
-              const SgdOptions& options = {.momentum = 0.9}) {
+              const OptimizerOptions& options = {.momentum = 0.9}) {
     const double loss = differentiate(images, labels);
     if (!optimizer_ || optimizer_->options() != options) {
       optimizer_.emplace(model.parameters(), options);
-      updates_ = optimizer_->steps(view(parameters), view(gradients), view(velocity), scalars_);
+      const LayoutPart whole{{0}, model.parameters().count()};
+      const Buffer momentum = view(velocity);
+      updates_ = optimizer_->steps(view(parameters), view(gradients), {&momentum, 1}, scalars_, {}, {&whole, 1});
     }
     scalars_ = {.learning_rate = learning_rate, .gradient_scale = 1 / static_cast<double>(labels.size())};
-    for (const ops::SgdStep& update : updates_) ops_->sgd(update);
+    for (const ops::UpdateStep& update : updates_) ops_->update(update);
     return loss;
   }
 
  private:
   std::unique_ptr<ops::Ops> ops_;
-  std::optional<Sgd> optimizer_;
-  std::vector<ops::SgdStep> updates_;
+  std::optional<Optimizer> optimizer_;
+  std::vector<ops::UpdateStep> updates_;
   ops::UpdateScalars scalars_;
 
  public:

@@ -405,14 +405,14 @@ TEST_P(Contract, SgdTakesTheStepOfItsFormula) {
     std::vector<float> velocity{1};
     const std::vector<float> gradients{4};
     const UpdateScalars scalars{.learning_rate = 0.125, .gradient_scale = 0.5};
-    ops_->sgd({.parameters = parameters.data(),
-               .gradients = gradients.data(),
-               .velocity = velocity.data(),
-               .count = {1},
-               .momentum = 0.5,
-               .nesterov = nesterov,
-               .weight_decay = 0.25,
-               .scalars = &scalars});
+    ops_->update({.parameters = parameters.data(),
+                  .gradients = gradients.data(),
+                  .first = velocity.data(),
+                  .count = {1},
+                  .momentum = 0.5,
+                  .nesterov = nesterov,
+                  .weight_decay = 0.25,
+                  .scalars = &scalars});
     EXPECT_EQ(velocity[0], 3.0F);
     EXPECT_EQ(parameters[0], nesterov ? 1.5F : 1.625F);
   }
@@ -431,15 +431,15 @@ TEST_P(Contract, SgdUpdatesEveryElementOnceAndReadsItsScalarsWhenItRuns) {
     gradients[i] = static_cast<float>(i % 5);
   }
   UpdateScalars scalars{.learning_rate = 9};
-  const SgdStep step{.parameters = parameters.data(),
-                     .gradients = gradients.data(),
-                     .velocity = velocity.data(),
-                     .count = {count},
-                     .momentum = 0.5,
-                     .scalars = &scalars};
+  const UpdateStep step{.parameters = parameters.data(),
+                        .gradients = gradients.data(),
+                        .first = velocity.data(),
+                        .count = {count},
+                        .momentum = 0.5,
+                        .scalars = &scalars};
   for (const double rate : {0.5, 0.25}) {
     scalars.learning_rate = rate;
-    ops_->sgd(step);
+    ops_->update(step);
   }
   for (std::size_t i = 0; i < count; ++i) {
     const auto g = static_cast<float>(i % 5);
@@ -455,18 +455,18 @@ TEST_P(Contract, SgdChangesNothingWhereTheUpdateIsNotToBeMade) {
   std::vector<float> velocity{1};
   const std::vector<float> gradients{std::numeric_limits<float>::quiet_NaN()};
   const UpdateScalars scalars{.learning_rate = 1, .go = false};
-  ops_->sgd({.parameters = parameters.data(),
-             .gradients = gradients.data(),
-             .velocity = velocity.data(),
-             .count = {1},
-             .momentum = 0.5,
-             .scalars = &scalars});
+  ops_->update({.parameters = parameters.data(),
+                .gradients = gradients.data(),
+                .first = velocity.data(),
+                .count = {1},
+                .momentum = 0.5,
+                .scalars = &scalars});
   EXPECT_EQ(velocity[0], 1);
   EXPECT_EQ(parameters[0], 2);
 }
 
 TEST_P(Contract, SgdRefusesIntegers) {
-  expect_refusal([&] { ops_->sgd({.dtype = DType::int64}); }, "int64", ErrorCode::unsupported);
+  expect_refusal([&] { ops_->update({.dtype = DType::int64}); }, "int64", ErrorCode::unsupported);
   expect_refusal([&] { (void)ops_->measure_limits(DType::int64); }, "int64", ErrorCode::unsupported);
 }
 

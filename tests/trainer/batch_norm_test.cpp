@@ -104,8 +104,8 @@ TEST(BatchNorm, OnSeveralRanksIsThatOfAsManySmallBatches) {
 /// A single process with the whole batch.
 template <typename Real>
 struct Whole {
-  Whole(const nn::Graph& graph, ops::Ops& ops, const nn::SgdOptions& sgd)
-      : model(graph, ops, {.dtype = dtype_of<Real>(), .sgd = sgd}),
+  Whole(const nn::Graph& graph, ops::Ops& ops, const nn::OptimizerOptions& optimizer)
+      : model(graph, ops, {.dtype = dtype_of<Real>(), .optimizer = optimizer}),
         parameters(static_cast<std::size_t>(model.parameters().count().value)),
         gradients(parameters.size()),
         velocity(parameters.size()),
@@ -113,7 +113,7 @@ struct Whole {
     model.bind({.parameters = std::span(parameters),
                 .gradients = std::span(gradients),
                 .state = std::span(state),
-                .velocity = std::span(velocity)});
+                .optimizer_state = {std::span(velocity)}});
     model.initialize(seed);
   }
   nn::Model model;
@@ -141,10 +141,11 @@ void expect_synchronized_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<o
   ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
   {
     const nn::Graph network = nn::knotty_network();
-    const nn::SgdOptions sgd{.momentum = 0.9};
-    const TrainerOptions options{.precision = dtype_of<Real>(), .sgd = sgd, .sync_batch_norm = true, .seed = seed};
+    const nn::OptimizerOptions optimizer{.momentum = 0.9};
+    const TrainerOptions options{
+        .precision = dtype_of<Real>(), .optimizer = optimizer, .sync_batch_norm = true, .seed = seed};
     Replica replica(members, *ops, network, network.inputs(), options, nullptr);
-    Whole<Real> whole(network, *ops, sgd);
+    Whole<Real> whole(network, *ops, optimizer);
     const std::int64_t dealt = world.size() > 2 ? world.size() - 1 : world.size();
     const std::int64_t rank = std::min<std::int64_t>(world.rank().value, dealt);
     const std::int64_t first = all * rank * rank / (dealt * dealt);  // later ranks have more samples

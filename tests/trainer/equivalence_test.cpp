@@ -50,7 +50,7 @@ struct Case {
   bool zero = false;                                    // whether each rank updates its part, if there are several
   int state_steps = 0;  // number of steps for which weights and optimizer state are recorded
   Bytes bucket{64 << 10};
-  nn::SgdOptions sgd = {.momentum = 0.9, .weight_decay = 1e-4};
+  nn::OptimizerOptions optimizer = {.momentum = 0.9, .weight_decay = 1e-4};
   int steps = epoch;
 };
 
@@ -85,7 +85,7 @@ nn::Graph smooth(const nn::DataSpec& data) {
 /// Returns weights, momentum buffers and EMA weights of a snapshot.
 std::vector<std::vector<double>> states_of(Snapshot snapshot, DType precision) {
   std::vector<std::vector<double>> states;
-  for (std::vector<std::byte>* part : {&snapshot.weights, &snapshot.velocity, &snapshot.averages}) {
+  for (std::vector<std::byte>* part : {&snapshot.weights, &snapshot.optimizer_state[0], &snapshot.averages}) {
     if (part->empty()) continue;
     states.push_back(
         as_doubles({part->data(), {static_cast<std::int64_t>(part->size()) / size_of(precision)}, precision}));
@@ -107,7 +107,7 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
                     {.precision = c.precision,
                      .batch = {100},
                      .schedule = {.peak = 0.05},
-                     .sgd = c.sgd,
+                     .optimizer = c.optimizer,
                      .accumulate = ranks > 1 ? c.accumulate : 1,
                      .clip_norm = c.clip_norm,
                      .ema = c.ema,
@@ -212,7 +212,7 @@ TEST(Equivalence, OfOwnedPartsInFloat64) {
   const data::DatasetPair data = testing_support::small_digits(1903, 50, 12);
   const auto ops = ops::make_reference_ops();
   Case parts{DType::float64, *ops, data, 0, 3, 0.5, 0.9, nullptr, true, epoch};
-  parts.sgd = {
+  parts.optimizer = {
       .momentum = 0.9, .nesterov = true, .weight_decay = 1e-4, .decay_vectors = false, .frozen = {"conv2.weight"}};
   for (const std::int64_t bucket : {std::int64_t{1}, std::int64_t{1} << 30}) {
     parts.bucket = {bucket};

@@ -69,20 +69,22 @@ struct How {
 std::string run_stage(int ranks, const How& how, int steps, Snapshot& snapshot) {
   const data::DatasetPair data = testing_support::small_digits(96, 10, 12);
   const Snapshot begin = snapshot;
-  return on_ranks(
-             ranks,
-             [&](ProcessGroup& group) {
-               const auto ops = ops::make_onednn_ops(1, how.exact);
-               ops->use(how.choices);
-               Trainer trainer(
-                   group, *ops, lenet(), data,
-                   {.epochs = 2, .batch = {batch}, .sgd = {.momentum = 0.9}, .shards = how.shards, .lanes = how.lanes});
-               // Only rank 0 needs the snapshot.
-               if (begin.run.global_step > 0) trainer.restore(group.rank() == Rank{0} ? begin : Snapshot{});
-               (void)trainer.train_steps(steps);
-               const Snapshot end = trainer.snapshot();
-               if (group.rank() == Rank{0}) snapshot = end;
-             })
+  return on_ranks(ranks,
+                  [&](ProcessGroup& group) {
+                    const auto ops = ops::make_onednn_ops(1, how.exact);
+                    ops->use(how.choices);
+                    Trainer trainer(group, *ops, lenet(), data,
+                                    {.epochs = 2,
+                                     .batch = {batch},
+                                     .optimizer = {.momentum = 0.9},
+                                     .shards = how.shards,
+                                     .lanes = how.lanes});
+                    // Only rank 0 needs the snapshot.
+                    if (begin.run.global_step > 0) trainer.restore(group.rank() == Rank{0} ? begin : Snapshot{});
+                    (void)trainer.train_steps(steps);
+                    const Snapshot end = trainer.snapshot();
+                    if (group.rank() == Rank{0}) snapshot = end;
+                  })
       .front();
 }
 

@@ -54,7 +54,7 @@ TEST_P(Learning, LossFallsOnDrawnData) {
                    .steps = task.steps,
                    .batch = {16},
                    .schedule = {.peak = defaults.learning_rate},
-                   .sgd = {.momentum = defaults.momentum},
+                   .optimizer = {.momentum = defaults.momentum},
                    .log_every = 1},
                   &recorder);
   const RunState result = trainer.run();

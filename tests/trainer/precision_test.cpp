@@ -108,7 +108,7 @@ TEST(Precision, LowerOnesLearnAsFloat32Does) {
                 {.epochs = 4,
                  .batch = {20},
                  .schedule = {.peak = 0.01},
-                 .sgd = {.momentum = 0.9},
+                 .optimizer = {.momentum = 0.9},
                  .loss_scale = {.initial = loss_scale}},
                 1, 600, by);
     const RunState result = run->run();
@@ -125,9 +125,9 @@ TEST(Precision, LowerOnesLearnAsFloat32Does) {
 
 TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
   const auto velocity = [](HalfFormat half) {
-    OneRank run(half, {.batch = {100}, .sgd = {.momentum = 0.9}});
+    OneRank run(half, {.batch = {100}, .optimizer = {.momentum = 0.9}});
     run->train_steps(1);
-    return as_floats(run->snapshot().velocity);
+    return as_floats(run->snapshot().optimizer_state[0]);
   };
   const std::vector<float> exact = velocity(std::nullopt);
   for (const auto& [half, unit] : {std::pair(DType::bfloat16, 0x1p-8), std::pair(DType::float16, 0x1p-11)}) {
@@ -142,9 +142,9 @@ TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
 TEST(Precision, StepsOfKernelsThatStoreItAreNear) {
   if (!has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   const auto velocity = [](HalfFormat half, ops::Halves by) {
-    OneRank run(half, {.batch = {50}, .schedule = {.peak = 0.01}, .sgd = {.momentum = 0.9}}, 1, 100, by);
+    OneRank run(half, {.batch = {50}, .schedule = {.peak = 0.01}, .optimizer = {.momentum = 0.9}}, 1, 100, by);
     run->train_steps(2);
-    return as_floats(run->snapshot().velocity);
+    return as_floats(run->snapshot().optimizer_state[0]);
   };
   const std::vector<float> emulated = velocity(DType::bfloat16, ops::Halves::emulated);
   const double far = relative_distance(velocity(std::nullopt, ops::Halves::emulated), emulated);
@@ -154,10 +154,10 @@ TEST(Precision, StepsOfKernelsThatStoreItAreNear) {
 }
 
 TEST(Precision, WeightsAndVelocitiesKeepTheirBits) {
-  OneRank run(DType::bfloat16, {.batch = {20}, .schedule = {.peak = 0.05}, .sgd = {.momentum = 0.9}});
+  OneRank run(DType::bfloat16, {.batch = {20}, .schedule = {.peak = 0.05}, .optimizer = {.momentum = 0.9}});
   run->train_steps(3);
   const Snapshot snapshot = run->snapshot();
-  for (const auto* part : {&snapshot.weights, &snapshot.velocity, &snapshot.state}) {
+  for (const auto* part : {&snapshot.weights, &snapshot.optimizer_state[0], &snapshot.state}) {
     const std::vector<float> values = as_floats(*part);  // some are padding
     EXPECT_GT(10 * beyond_bfloat16(values), 4 * static_cast<std::int64_t>(values.size()));
   }
@@ -195,9 +195,9 @@ TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
 TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
   constexpr double tiny = 1e-8;
   const auto velocity = [](HalfFormat half, double loss_scale) {
-    OneRank run(half, {.batch = {20}, .sgd = {.momentum = 0.9}, .loss_scale = {.initial = loss_scale}}, tiny);
+    OneRank run(half, {.batch = {20}, .optimizer = {.momentum = 0.9}, .loss_scale = {.initial = loss_scale}}, tiny);
     run->train_steps(1);
-    return as_floats(run->snapshot().velocity);
+    return as_floats(run->snapshot().optimizer_state[0]);
   };
   const std::vector<float> exact = velocity(std::nullopt, 0);
   const std::vector<float> zeros(exact.size());
@@ -211,7 +211,8 @@ TEST(Precision, PassesThatSaveMemoryChangeNoBit) {
     if (by == native && !has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
     const auto weights = [by](const nn::Passes& passes) {
       OneRank run(DType::bfloat16,
-                  {.batch = {20}, .schedule = {.peak = 0.05}, .sgd = {.momentum = 0.9}, .passes = passes}, 1, 100, by);
+                  {.batch = {20}, .schedule = {.peak = 0.05}, .optimizer = {.momentum = 0.9}, .passes = passes}, 1, 100,
+                  by);
       run->train_steps(4);
       return run->snapshot().weights;
     };

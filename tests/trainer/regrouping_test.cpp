@@ -41,7 +41,7 @@ void run_stage(const World& world, const Stage& stage, const data::DatasetPair& 
                      .epochs = 3,
                      .batch = {60},
                      .schedule = {.peak = 0.05, .decay = nn::Decay::cosine},
-                     .sgd = {.momentum = 0.9},
+                     .optimizer = {.momentum = 0.9},
                      .ema = 0.75,
                      .zero = stage.zero});
     // Only rank 0 has to have the current snapshot; a rank that returns has an old one.
@@ -54,7 +54,7 @@ void run_stage(const World& world, const Stage& stage, const data::DatasetPair& 
     trainer.restore(snapshot);
     const Snapshot again = trainer.snapshot();
     EXPECT_EQ(again.weights, snapshot.weights);
-    EXPECT_EQ(again.velocity, snapshot.velocity);
+    EXPECT_EQ(again.optimizer_state, snapshot.optimizer_state);
     EXPECT_EQ(again.averages, snapshot.averages);
   }
   members.close();
@@ -102,7 +102,7 @@ TEST(GroupOfRanks, GoesOnWithAndWithoutOwnedPartsInTurn) {
     zero = !zero || ranks == 3;
   }
   if (world.rank().value == 0) expect_close(losses, undisturbed);
-  EXPECT_EQ(snapshot.velocity.size(), whole.velocity.size());
+  EXPECT_EQ(snapshot.optimizer_state.size(), whole.optimizer_state.size());
   EXPECT_EQ(snapshot.averages.size(), whole.averages.size());
   EXPECT_EQ(snapshot.settings, whole.settings);
   world.close();
@@ -121,7 +121,7 @@ TEST(GroupOfRanks, SnapshotsAreTheSameBytesWithAndWithoutOwnedParts) {
     if (world.rank().value > 0) return;
     EXPECT_EQ(with.settings, without.settings);
     EXPECT_EQ(with.weights, without.weights);
-    EXPECT_EQ(with.velocity, without.velocity);
+    EXPECT_EQ(with.optimizer_state, without.optimizer_state);
     EXPECT_EQ(with.averages, without.averages);
   };
   expect_equal();
@@ -144,7 +144,7 @@ Error refusal(Trainer& trainer, const Snapshot& snapshot) {
   }
   const Snapshot after = trainer.snapshot();
   EXPECT_EQ(after.weights, before.weights);
-  EXPECT_EQ(after.velocity, before.velocity);
+  EXPECT_EQ(after.optimizer_state, before.optimizer_state);
   EXPECT_EQ(after.run.global_step, before.run.global_step);
   if (!error) return {ErrorCode::unsupported, "nothing was thrown"};
   EXPECT_EQ(error->code(), ErrorCode::mismatch);

@@ -6,12 +6,14 @@
 #include <atomic>
 #include <exception>
 #include <optional>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
+#include "lockstep/nn/optimizer.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "trainer/small_data.hpp"
@@ -32,12 +34,12 @@ nn::Graph with_batch_norm(const nn::DataSpec& data) {
 }
 
 /// Three steps an epoch, the last of which has fewer samples than the others.
-TrainerOptions options_of_run(bool zero) {
+TrainerOptions options_of_run(bool zero, ops::UpdateRule rule) {
   return {.epochs = 6,
           .steps = 17,
           .batch = {24},
           .schedule = {.peak = 0.05, .decay = nn::Decay::cosine},
-          .sgd = {.momentum = 0.9},
+          .optimizer = {.rule = rule, .momentum = 0.9},
           .shards = 6,
           .ema = 0.75,
           .zero = zero,
@@ -68,7 +70,8 @@ class LifeRecorder final : public Listener {
 };
 
 /// Continues from the snapshot, if there is one, on threads as ranks, up to the end or to a stop, and overwrites it.
-void live_once(int ranks, bool zero, bool stops, std::optional<Snapshot>& snapshot, std::vector<EvaluatedEpoch>& rows) {
+void live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, std::optional<Snapshot>& snapshot,
+               std::vector<EvaluatedEpoch>& rows) {
   const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   const std::optional<Snapshot> before = snapshot;
@@ -81,7 +84,7 @@ void live_once(int ranks, bool zero, bool stops, std::optional<Snapshot>& snapsh
         const auto ops = ops::make_reference_ops();
         LifeRecorder recorder(stops && rank == 0);
         Trainer trainer(group, *ops, with_batch_norm(nn::DataSpec::of_images(1, 12, 12, 10)), data,
-                        options_of_run(zero), &recorder);
+                        options_of_run(zero, rule), &recorder);
         trainer.stop_on(recorder.stop);
         if (before) trainer.restore(rank == 0 ? *before : Snapshot{});
         trainer.run();
@@ -102,10 +105,12 @@ void live_once(int ranks, bool zero, bool stops, std::optional<Snapshot>& snapsh
     if (failure) std::rethrow_exception(failure);
 }
 
-TEST(Resume, ARunThatIsRebuiltAgainAndAgainEndsAsAnUndisturbedOne) {
+class Resume : public testing::TestWithParam<ops::UpdateRule> {};
+
+TEST_P(Resume, ARunThatIsRebuiltAgainAndAgainEndsAsAnUndisturbedOne) {
   std::optional<Snapshot> whole;
   std::vector<EvaluatedEpoch> whole_rows;
-  live_once(2, false, false, whole, whole_rows);
+  live_once(2, false, GetParam(), false, whole, whole_rows);
   ASSERT_EQ(whole->run.global_step, 17);
   ASSERT_EQ(whole_rows.size(), 3U) << "after epochs 2 and 4, and at the end";
   ASSERT_GT(whole->run.skipped, 0);
@@ -116,13 +121,13 @@ TEST(Resume, ARunThatIsRebuiltAgainAndAgainEndsAsAnUndisturbedOne) {
   int lives = 0;
   do {
     ++lives;
-    live_once(1 + lives % 3, lives % 2 == 0, true, snapshot, rows);
+    live_once(1 + lives % 3, lives % 2 == 0, GetParam(), true, snapshot, rows);
     ASSERT_LE(lives, 40);
   } while (snapshot->run.stopped_by != 0);
   EXPECT_GE(lives, 9) << "each takes two steps at most";
   EXPECT_EQ(rows, whole_rows);
   EXPECT_EQ(snapshot->weights, whole->weights);
-  EXPECT_EQ(snapshot->velocity, whole->velocity);
+  EXPECT_EQ(snapshot->optimizer_state, whole->optimizer_state);
   EXPECT_EQ(snapshot->averages, whole->averages);
   EXPECT_EQ(snapshot->state, whole->state);
   EXPECT_EQ(snapshot->samples_seen, whole->samples_seen);
@@ -133,6 +138,9 @@ TEST(Resume, ARunThatIsRebuiltAgainAndAgainEndsAsAnUndisturbedOne) {
   };
   EXPECT_EQ(numbers(snapshot->run), numbers(whole->run));
 }
+
+INSTANTIATE_TEST_SUITE_P(, Resume, testing::Values(ops::UpdateRule::sgd, ops::UpdateRule::adamw),
+                         [](const auto& rule) { return std::string(nn::name(rule.param)); });
 
 }  // namespace
 }  // namespace lockstep::trainer

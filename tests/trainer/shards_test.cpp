@@ -71,7 +71,7 @@ Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops,
   options.epochs = 2;
   options.batch = {24};
   options.schedule = {.peak = 0.05, .decay = nn::Decay::cosine};
-  options.sgd = {.momentum = 0.9, .weight_decay = 1e-4};
+  options.optimizer = {.momentum = 0.9, .weight_decay = 1e-4};
   Outcome outcome;
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
@@ -103,7 +103,7 @@ Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops,
 void expect_same(const Outcome& one, const Outcome& other) {
   EXPECT_EQ(one.losses, other.losses);
   EXPECT_EQ(one.snapshot.weights, other.snapshot.weights);
-  EXPECT_EQ(one.snapshot.velocity, other.snapshot.velocity);
+  EXPECT_EQ(one.snapshot.optimizer_state, other.snapshot.optimizer_state);
   EXPECT_EQ(one.snapshot.averages, other.snapshot.averages);
   EXPECT_EQ(one.snapshot.state, other.snapshot.state);
 }

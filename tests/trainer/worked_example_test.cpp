@@ -112,7 +112,7 @@ WorkedOutcome take_step(ProcessGroup& group, const Samples& samples) {
   const Share own = share_of(worked_shards, group.rank().value, ranks);
   Model model(example(), *ops,
               {.dtype = DType::float64,
-               .sgd = SgdOptions{.momentum = 0},
+               .optimizer = OptimizerOptions{.momentum = 0},
                .accumulate = micro_batches,
                .shards = worked_shards,
                .own_shards = own});
@@ -122,7 +122,7 @@ WorkedOutcome take_step(ProcessGroup& group, const Samples& samples) {
   model.bind({.parameters = gradients.values(),
               .gradients = gradients.gradient_places(),
               .state = {nullptr, {0}, DType::float64},
-              .velocity = {velocity.data(), {static_cast<std::int64_t>(velocity.size())}, DType::float64}});
+              .optimizer_state = {Buffer(velocity)}});
   auto* const weight = static_cast<double*>(gradients.values().data);
   *weight = 0;
   gradients.synchronize();

@@ -41,7 +41,7 @@ struct Passes {
 /// Options of a Model.
 struct ModelOptions {
   DType dtype = DType::float32;
-  std::optional<SgdOptions> sgd;  ///< without it a step computes gradients and makes no update
+  std::optional<OptimizerOptions> optimizer;  ///< without it a step computes gradients and makes no update
   /// Number of micro-batches of about equal size into which a rank's samples of a step are cut. They run one after the
   /// other, so that only the activations of one are held. Gradients accumulate and are reduced after the last one.
   int accumulate = 1;
@@ -65,6 +65,7 @@ struct ModelOptions {
 /// Scalars of a step that are known before it.
 struct StepScalars {
   double learning_rate = 0;
+  std::int64_t updates = 0;  ///< updates made before this step
   double samples = 0;        ///< size of the global batch
   double loss_scale = 1;     ///< factor of the gradients until the update, against underflow
   ops::RngKey rng_key = {};  ///< key of this rank's samples; all fields but `first_sample` are the same on all ranks
@@ -127,11 +128,12 @@ class Model {
     Buffer parameters;
     Buffer gradients;  ///< `gradient_places()` gradient buffers, concatenated; the sums are in the first ones
     Buffer state;      ///< one for each of the rank's shards, concatenated
-    Buffer velocity;   ///< momentum buffer, if there is an optimizer: like parameters, and zero before the first step
-    Buffer averages;   ///< EMA weights, if there is a decay: like parameters, and equal to them before the first step
+    /// The optimizer's state buffers, if there is an optimizer: each like parameters, and zero before the first step.
+    std::vector<Buffer> optimizer_state;
+    Buffer averages;  ///< EMA weights, if there is a decay: like parameters, and equal to them before the first step
     /// With a sharded optimizer: the parts of the parameters that this rank updates, ascending;
-    /// `Peers::gather_parameters` provides all others. `velocity` and `averages` then hold these parts only,
-    /// concatenated.
+    /// `Peers::gather_parameters` provides all others. `optimizer_state` and `averages` then hold these parts
+    /// only, concatenated.
     std::optional<std::vector<LayoutPart>> owned = {};
     /// The parts whose gradients are sums over ranks when `Peers::finish` returns, if not all are.
     std::optional<std::vector<LayoutPart>> summed = {};
@@ -188,6 +190,7 @@ class Model {
  private:
   PreparedGraph& prepared(std::int64_t samples, bool training);
   void place(PreparedGraph& prepared);
+  void check_optimizer_state(std::span<const Buffer> state, Count updated) const;
   void require_bound() const;
   void require_inputs(const Feed& feed) const;
 
@@ -196,7 +199,7 @@ class Model {
   ops::Ops& ops_;
   ModelOptions options_;
   std::unique_ptr<Lanes> lanes_;
-  std::optional<Sgd> optimizer_;
+  std::optional<Optimizer> optimizer_;
   Memory memory_;
   bool bound_ = false;
   Allocation arena_;

@@ -120,26 +120,50 @@ class Kernel {
   std::size_t state_ = 0;
 };
 
+/// How an optimizer changes the weights. With the weights w, the gradient g = gradient·gradient_scale, the buffers m
+/// (`UpdateStep::first`) and v (`UpdateStep::second`), and the norms ‖·‖ of the whole tensor:
+///
+///   sgd    g += weight_decay·w;  m = momentum·m + g;  w −= rate·(nesterov ? g + momentum·m : m)
+///   adamw  m = momentum·m + (1 − momentum)·g;  v = beta2·v + (1 − beta2)·g²;  m̂ = m ÷ first_correction;
+///          v̂ = v ÷ second_correction;  w −= rate·(m̂ ÷ (√v̂ + epsilon) + weight_decay·w)
+///   lars   trust = trust_coefficient·‖w‖ ÷ (‖g‖ + weight_decay·‖w‖);
+///          m = momentum·m + rate·trust·(g + weight_decay·w);  w −= m
+///   lamb   m and v as adamw;  u = m̂ ÷ (√v̂ + epsilon) + weight_decay·w;  w −= rate·‖w‖ ÷ ‖u‖·u
+///
+/// The trust ratio is 1 where one of its norms is 0.
+/// @source Sutskever, Martens, Dahl, Hinton, ICML 2013 (sgd, in PyTorch's form: m does not contain the rate);
+///         Loshchilov & Hutter, ICLR 2019 (adamw); You, Gitman, Ginsburg, arXiv:1708.03888 (lars);
+///         You et al., ICLR 2020 (lamb)
+enum class UpdateRule { sgd, adamw, lars, lamb };
+
 /// Scalars that an update reads when it runs. They are in memory, so that the same call can be repeated with other
 /// values.
 struct UpdateScalars {
   double learning_rate = 0;
-  double gradient_scale = 1;  ///< factor of the gradients
-  bool go = true;             ///< false: nothing is changed
+  double gradient_scale = 1;     ///< factor of the gradients
+  double first_correction = 1;   ///< 1 − momentum^t for update t, counted from 1; for adamw and lamb
+  double second_correction = 1;  ///< 1 − beta2^t
+  bool go = true;                ///< false: nothing is changed
 };
 
-/// Stochastic gradient descent over flat slices, in place.
-///   g = gradient·gradient_scale + weight_decay·parameter;  v = momentum·v + g;  parameter −= learning_rate·(nesterov ?
-///   g + momentum·v : v)
-struct SgdStep {
+/// An update of a flat slice of weights and optimizer state, in place.
+struct UpdateStep {
+  UpdateRule rule = UpdateRule::sgd;
   void* parameters = nullptr;
   const void* gradients = nullptr;
-  void* velocity = nullptr;
+  void* first = nullptr;   ///< momentum buffer, or first moment
+  void* second = nullptr;  ///< second moment, for adamw and lamb
   Count count;
   DType dtype = DType::float32;
   double momentum = 0;
   bool nesterov = false;
+  double beta2 = 0;
+  double epsilon = 0;
   double weight_decay = 0;
+  double trust_coefficient = 0;
+  /// Two sums over the tensor that the slice belongs to, which `Ops::measure_update` adds to: the squares of the
+  /// weights, and of the unscaled gradients (lars) or of u (lamb). Null: the trust ratio is 1.
+  double* squares = nullptr;
   const UpdateScalars* scalars = nullptr;  ///< not null when the update runs
 };
 
@@ -225,8 +249,13 @@ class Ops {
   /// Everything that decides the bits beside the operands: versions, instruction sets and choices. Ranks compare it.
   [[nodiscard]] virtual std::string arithmetic() const = 0;
 
-  /// Overwrites parameters and momentum buffer.
-  virtual void sgd(const SgdStep& step) = 0;
+  /// Overwrites weights and optimizer state.
+  /// @throws Error{unsupported} unless the dtype is float32 or float64
+  virtual void update(const UpdateStep& step) = 0;
+  /// Adds to `UpdateStep::squares` what the trust ratio needs, in an order that depends on the number of values only.
+  /// For lamb it also overwrites both moments. lamb, and lars with `squares`, need it once before `update`.
+  /// @throws as update
+  virtual void measure_update(const UpdateStep& step) = 0;
   /// Overwrites EMA weights.
   virtual void average(const AverageStep& step) = 0;
   /// Σ x² in double, in an order that depends on the number of values only.

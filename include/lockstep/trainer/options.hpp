@@ -29,7 +29,7 @@ struct TrainerOptions {
   std::int64_t steps = 0;             ///< ends the run after this many steps; 0: after all epochs
   Count batch{128};                   ///< global batch: samples of a step over all ranks
   nn::LearningRateSchedule schedule;  ///< learning rate over all steps of the run
-  nn::SgdOptions sgd;
+  nn::OptimizerOptions optimizer;
   bool sync_batch_norm = false;  ///< batch norm with statistics of the global batch instead of each rank or shard
   /// Number of shards of the global batch, at least the number of ranks. Gradients of shards are added in one order, so
   /// that the bits do not depend on the number of ranks. 0: no shards; each rank brings one gradient.

@@ -71,8 +71,8 @@ class Replica : private nn::Peers {
 
   [[nodiscard]] const nn::Model& model() const { return model_; }
   [[nodiscard]] const DataParallel& data_parallel() const { return data_parallel_; }
-  /// Memory of the momentum buffer and the EMA weights on this rank. Rank 0 has at least as much as any other.
-  [[nodiscard]] Bytes optimizer_bytes() const { return {velocity().bytes().value + averages().bytes().value}; }
+  /// Memory of the optimizer's state and the EMA weights on this rank. Rank 0 has at least as much as any other.
+  [[nodiscard]] Bytes optimizer_bytes() const;
 
  private:
   void ready(int parameter) override { data_parallel_.ready(parameter); }
@@ -89,7 +89,7 @@ class Replica : private nn::Peers {
   [[noreturn]] void refuse_gradients() const;
   [[noreturn]] void refuse_loss(double loss) const;
   [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
-  [[nodiscard]] Buffer velocity() const { return velocity_.as(model_.dtype()); }
+  [[nodiscard]] std::vector<Buffer> optimizer_state() const;
   [[nodiscard]] Buffer averages() const { return averages_.as(model_.dtype()); }
   /// The running statistics of each of this rank's shards, one after the other.
   [[nodiscard]] Buffer states() const { return state_.as(model_.dtype()); }
@@ -109,7 +109,8 @@ class Replica : private nn::Peers {
   Share own_shards_;
   nn::Model model_;
   DataParallel data_parallel_;
-  Allocation velocity_;  // momentum buffer of the parts that this rank updates, one after the other
+  // The optimizer's state buffers, each with the parts that this rank updates, one after the other.
+  std::vector<Allocation> optimizer_state_;
   Allocation averages_;  // EMA weights of the same parts; empty without EMA
   Allocation state_;
   LossScaleOptions loss_scale_;

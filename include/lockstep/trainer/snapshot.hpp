@@ -23,9 +23,9 @@ struct Snapshot {
   /// Measured kernel choices of the run; empty: the compute library's rule. A run that resumes uses the same choices.
   std::string kernel_choices;
   RunState run;
-  std::vector<std::byte> weights;   ///< all parameters
-  std::vector<std::byte> velocity;  ///< momentum buffers
-  std::vector<std::byte> averages;  ///< EMA weights, if any
+  std::vector<std::byte> weights;                       ///< all parameters
+  std::vector<std::vector<std::byte>> optimizer_state;  ///< the optimizer's state buffers
+  std::vector<std::byte> averages;                      ///< EMA weights, if any
   /// The running statistics of each shard or, without shards, of each rank, one after the other. Statistics that batch
   /// norm keeps equal on all ranks are here once.
   std::vector<std::byte> state;

@@ -16,8 +16,8 @@
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/reordered.hpp"
 #include "ops/onednn/team.hpp"
-#include "ops/sgd.hpp"
 #include "ops/squares.hpp"
+#include "ops/update.hpp"
 
 // This function is libgomp's; its header works with one compiler only.
 extern "C" void omp_set_num_threads(int threads);
@@ -116,9 +116,13 @@ class OneDnnOps final : public Ops {
   }
   [[nodiscard]] const KernelChoices& choices() const override { return context_->choices; }
 
-  void sgd(const SgdStep& step) override {
-    check_sgd(step);
-    onednn::on_team([&](int member, int members) { sgd_step(part_of(step, member, members)); });
+  void update(const UpdateStep& step) override {
+    check_update(step);
+    onednn::on_team([&](int member, int members) { make_update(part_of(step, member, members)); });
+  }
+  void measure_update(const UpdateStep& step) override {
+    check_update(step);
+    ops::measure_update(step, sums_, onednn::on_team);
   }
 
   void average(const AverageStep& step) override {
@@ -126,7 +130,9 @@ class OneDnnOps final : public Ops {
     onednn::on_team([&](int member, int members) { average_part(step, member, members); });
   }
 
-  [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override { return squares_(values, onednn::on_team); }
+  [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override {
+    return ops::sum_of_squares(values, sums_, onednn::on_team);
+  }
 
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
     return ops::measure_limits(dtype, onednn::on_team);
@@ -170,7 +176,7 @@ class OneDnnOps final : public Ops {
   std::unique_ptr<Ops> reference_;  ///< for operators without oneDNN kernels
   onednn::ContextPtr context_;
   std::optional<bool> has_winograd_;  ///< empty until it is first queried
-  SumOfSquares squares_;
+  BlockSums sums_;
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include "ops/kernel_choices.hpp"
 #include "ops/limits.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/sgd.hpp"
 #include "ops/squares.hpp"
+#include "ops/update.hpp"
 
 namespace lockstep::ops {
 
@@ -38,9 +38,13 @@ class ReferenceOps final : public Ops {
   }
   [[nodiscard]] const KernelChoices& choices() const override { return choices_; }
 
-  void sgd(const SgdStep& step) override {
-    check_sgd(step);
-    sgd_step(step);
+  void update(const UpdateStep& step) override {
+    check_update(step);
+    make_update(step);
+  }
+  void measure_update(const UpdateStep& step) override {
+    check_update(step);
+    ops::measure_update(step, sums_, [](const auto& body) { body(0, 1); });
   }
 
   void average(const AverageStep& step) override {
@@ -49,7 +53,7 @@ class ReferenceOps final : public Ops {
   }
 
   [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override {
-    return squares_(values, [](const auto& body) { body(0, 1); });
+    return ops::sum_of_squares(values, sums_, [](const auto& body) { body(0, 1); });
   }
 
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
@@ -72,7 +76,7 @@ class ReferenceOps final : public Ops {
     return std::visit(of_kind, op);
   }
 
-  SumOfSquares squares_;
+  BlockSums sums_;
   KernelChoices choices_;
 };
 

@@ -121,7 +121,7 @@ TEST(Run, HeaderConfirmsWhatWasAskedFor) {
   const auto synchronized = run_train(2, common + "--sync-bn --algorithm ring --lr 0.25");
   ASSERT_EQ(synchronized.exit_code, 0) << synchronized.output;
   for (const char* part : {", onednn in float32\n", "\ngradients all-reduced by ring (lockstep's own)\n",
-                           "\nlearning rate 0.25, then cosine decay to 0 at step 1\n",
+                           "\nSGD, learning rate 0.25, then cosine decay to 0 at step 1\n",
                            "\nbatch norm synchronized: over all samples of a step (--sync-bn)\n"}) {
     EXPECT_EQ(occurrences(synchronized.output, part), 1) << part << synchronized.output;
   }
@@ -142,7 +142,7 @@ TEST(Run, WarmUpDoesNotDependOnTheLengthOfTheRun) {
   const auto expect_warmup = [&](const std::string& arguments, const std::string& text) {
     const auto result = run_train(1, digits.arguments() + " --batch 4 --eval-interval never " + arguments);
     ASSERT_EQ(result.exit_code, 0) << result.output;
-    EXPECT_EQ(occurrences(result.output, "\nlearning rate 0.05" + text + "\n"), 1) << arguments << result.output;
+    EXPECT_EQ(occurrences(result.output, "\nSGD, learning rate 0.05" + text + "\n"), 1) << arguments << result.output;
   };
   // An epoch has 24 steps; lenet's warm-up is 0.15 epochs.
   expect_warmup("--epochs 1", " after a linear warm-up over 3 steps, then cosine decay to 0 at step 24");

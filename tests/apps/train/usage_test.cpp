@@ -86,6 +86,10 @@ const Mistake mistakes[] = {
       "comm-bench --device cuda"}},
     {"OneDnnInFloat64", "--ops onednn --precision float64", {"--ops onednn does not compute in float64"}},
     {"NesterovWithoutMomentum", "--nesterov --momentum 0", {"--nesterov needs a momentum above 0"}},
+    {"NesterovOfAdamW", "--optimizer adamw --nesterov", {"--nesterov belongs to --optimizer sgd"}},
+    {"SecondDecayOfSgd", "--beta2 0.9", {"--beta2 has no meaning with --optimizer sgd: only adamw or lamb has it"}},
+    {"TrustOfLamb", "--optimizer lamb --trust-coefficient 1", {"only lars has it"}},
+    {"NormsOfPartsOfShards", "--optimizer lars --zero --shards 4", {"--optimizer lars with --zero and --shards"}},
     {"FolderOfADrawnDataSet",
      "--data-dir .",
      {"--data-dir has no meaning with --dataset synthetic-digits", "mnist or cifar10"}},
@@ -159,7 +163,7 @@ TEST(Configuration, TheCommandLineGoesBeforeTheFileAndTheFileBeforeTheDefaults) 
   EXPECT_EQ(options.trainer.batch.value, 24);
   EXPECT_EQ(options.trainer.seed, 8);
   EXPECT_EQ(name(options.method), "tree");
-  EXPECT_FALSE(options.trainer.sgd.nesterov);
+  EXPECT_FALSE(options.trainer.optimizer.nesterov);
 }
 
 TEST(Configuration, LinesAreThoseOfIniAndOfYamlFiles) {
