@@ -74,7 +74,9 @@ PROGRAMS = {
         --data_dir . | --keep_checkpoint_max 3 | --save_interval 5 | --val | --no-eval | --fp16 | --amp | --bf16 |
         --bs 4 | --gradient-accumulation-steps 2 | --max-grad-norm 1 | --bucket-cap-mb 25 | --find-unused-parameters |
         --static-graph | --local-rank 0 | --world-size 2 | --dist-url x | --backend nccl | --warmup-epochs 3 |
-        --momentun 0.9 | --alogrithm ring | --algo ring | --lr %value% | --foo""",
+        --warmup-steps 500 | --lr-scheduler cosine | --lrf 0.01 | --gamma 0.1 | --milestones 8,11 | --min-lr 1e-5 |
+        --batch-size-per-card 8 | --drop_last | --auto-scale-lr | --momentun 0.9 | --alogrithm ring | --algo ring |
+        --lr %value% | --foo""",
 }
 MARK = "--end-of-test"  # behind each option, so that nothing is trained
 

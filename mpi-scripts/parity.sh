@@ -6,6 +6,8 @@
 #   parity.sh [MODEL...]            all where none is named
 #   parity.sh --record [MODEL...]   writes down PyTorch's numbers for a shorter comparison, which is a test
 #   parity.sh --record-float32      the same of PyTorch's distances from float64, for some models
+#   parity.sh --record-rates        writes down the learning rates of PyTorch's schedulers
+#   parity.sh --record-optimizers   writes down the weights that PyTorch's and timm's optimizers reach; PYTHON needs timm
 #   PYTHON  an interpreter with torch and numpy; without it torch-venv.sh makes one
 #   PRESET  the build to use (release)
 #   STEPS, BATCH, LR   of the training runs; by model. The deeper a network, the faster rounding errors grow from step to
@@ -22,6 +24,10 @@ gradient_batch=16
 out=build/parity
 
 python=$(mpi-scripts/torch-venv.sh)
+case ${1:-} in
+  --record-rates) exec "$python" mpi-scripts/learning-rates-pytorch.py tests/nn/pytorch_learning_rates.json ;;
+  --record-optimizers) exec "$python" mpi-scripts/optimizers-pytorch.py tests/nn/pytorch_optimizers.json ;;
+esac
 [[ -d build/$preset ]] || cmake --preset "$preset"
 cmake --build "build/$preset" --target nn_parity
 parity=build/$preset/tests/nn_parity

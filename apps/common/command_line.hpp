@@ -27,12 +27,6 @@ struct Switch {};
 struct Text {
   std::string placeholder;  ///< its name in the help; FILE and DIR are completed as paths
 };
-/// One word from a list, or several, separated by commas.
-struct Word {
-  std::vector<std::string_view> words;
-  bool several = false;
-  std::string implied = {};  ///< what the option means without a value
-};
 /// An integer.
 struct Whole {
   std::int64_t min = 0;
@@ -46,6 +40,13 @@ struct Real {
   std::string zero = {};   ///< a word that means 0, if there is one
   bool above_min = false;  ///< whether the bound itself is excluded
   bool below_max = false;
+};
+/// One word from a list, or several, separated by commas.
+struct Word {
+  std::vector<std::string_view> words;
+  bool several = false;
+  std::string implied = {};            ///< what the option means without a value
+  std::optional<Real> or_number = {};  ///< numbers that may stand instead of a word; the value is their text
 };
 using Domain = std::variant<Switch, Text, Word, Whole, Real>;
 

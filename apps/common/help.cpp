@@ -26,13 +26,20 @@ std::string placeholder(const Option& option) {
   const auto& word = std::get<Word>(option.domain);
   if (!word.implied.empty()) return "";
   std::string words = joined(word.words);
+  if (word.or_number) return words + "|X";
   return word.several ? "NAME,..." : words.size() <= 16 ? words : "NAME";
+}
+
+std::string bounds_of(const Real& range) {
+  return text_of(range.min) + (range.above_min ? " < X " : " <= X ") + (range.below_max ? "< " : "<= ") +
+         text_of(range.max);
 }
 
 /// Describes the values further: their range, or the words that the placeholder does not list.
 std::string values_text(const Option& option) {
   const auto or_zero = [](const std::string& word) { return word.empty() ? "" : " or " + word; };
   if (const auto* word = std::get_if<Word>(&option.domain)) {
+    if (word->or_number) return bounds_of(*word->or_number);
     const std::string words = joined(word->words, ", ");
     return words.empty() || placeholder(option) == joined(word->words) ? "" : words;
   }
@@ -40,8 +47,7 @@ std::string values_text(const Option& option) {
     return std::to_string(whole->min) + " to " + std::to_string(whole->max) + or_zero(whole->zero);
   }
   if (const auto* real = std::get_if<Real>(&option.domain)) {
-    return text_of(real->min) + (real->above_min ? " < X " : " <= X ") + (real->below_max ? "< " : "<= ") +
-           text_of(real->max) + or_zero(real->zero);
+    return bounds_of(*real) + or_zero(real->zero);
   }
   return "";
 }

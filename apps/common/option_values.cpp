@@ -44,15 +44,6 @@ std::optional<OptionValue> parse(const Text&, const std::string& text) {
   return text;
 }
 
-std::optional<OptionValue> parse(const Word& domain, const std::string& text) {
-  const std::vector<std::string> words = domain.several ? words_of(text) : std::vector{text};
-  if (words.empty()) return std::nullopt;
-  for (const std::string& word : words) {
-    if (std::find(domain.words.begin(), domain.words.end(), word) == domain.words.end()) return std::nullopt;
-  }
-  return text;
-}
-
 std::optional<OptionValue> parse(const Whole& domain, const std::string& text) {
   if (!domain.zero.empty() && text == domain.zero) return std::int64_t{0};
   const auto number = number_of<std::int64_t>(text);
@@ -70,6 +61,24 @@ std::optional<OptionValue> parse(const Real& domain, const std::string& text) {
   return *number;
 }
 
+std::optional<OptionValue> parse(const Word& domain, const std::string& text) {
+  const auto number = domain.or_number ? parse(*domain.or_number, text) : std::nullopt;
+  if (number) return text_of(*number);
+  const std::vector<std::string> words = domain.several ? words_of(text) : std::vector{text};
+  if (words.empty()) return std::nullopt;
+  for (const std::string& word : words) {
+    if (std::find(domain.words.begin(), domain.words.end(), word) == domain.words.end()) return std::nullopt;
+  }
+  return text;
+}
+
+/// Returns what a real number must be.
+std::string requirement_of(const Real& range) {
+  return std::string("a number ") + (range.above_min ? "above " : "of at least ") + text_of(range.min) +
+         (range.below_max ? " and below " : " and at most ") + text_of(range.max) +
+         (range.zero.empty() ? "" : ", or " + range.zero);
+}
+
 /// Returns the end of the message that rejects an invalid word.
 std::string refusal(const Word& domain, const std::string& text) {
   std::string wrong = text;
@@ -78,7 +87,8 @@ std::string refusal(const Word& domain, const std::string& text) {
   }
   const std::string meant = did_you_mean(wrong, domain.words);
   return (domain.several && wrong != text ? "'" + echo(wrong) + "' is no such word" : "there is no such choice") +
-         (meant.empty() ? ";" : meant) + (meant.empty() ? " there are " : " There are ") + joined(domain.words);
+         (meant.empty() ? ";" : meant) + (meant.empty() ? " there are " : " There are ") + joined(domain.words) +
+         (domain.or_number ? ", or " + requirement_of(*domain.or_number) : "");
 }
 
 /// Shortens a value for a message. A hash keeps long values apart.
@@ -121,17 +131,14 @@ std::string range_text(const Domain& domain) {
                                },
                                [](const Word& word) {
                                  return (word.several ? "one or more, with commas between, of " : "one of ") +
-                                        joined(word.words, ", ");
+                                        joined(word.words, ", ") +
+                                        (word.or_number ? ", or " + requirement_of(*word.or_number) : "");
                                },
                                [&](const Whole& range) {
                                  return "a whole number from " + std::to_string(range.min) + " to " +
                                         std::to_string(range.max) + or_zero(range.zero);
                                },
-                               [&](const Real& range) {
-                                 return std::string("a number ") + (range.above_min ? "above " : "of at least ") +
-                                        text_of(range.min) + (range.below_max ? " and below " : " and at most ") +
-                                        text_of(range.max) + or_zero(range.zero);
-                               }},
+                               [](const Real& range) { return requirement_of(range); }},
                     domain);
 }
 

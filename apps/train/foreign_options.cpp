@@ -34,7 +34,8 @@ constexpr std::string_view profile_answer =
     "lockstep has no such profiler; use --trace FILE for a timeline of all ranks, or --explain-step for each operator";
 constexpr std::string_view amp_answer = "use --precision bf16 or --precision mixed-fp16";
 constexpr std::string_view perrank_answer =
-    "its meaning differs between programs; use --batch N, the global batch: samples of a step over all ranks together";
+    "its meaning differs between programs; use --batch N, the global batch: samples of a step over all ranks together, "
+    "or --batch-per-rank N, the samples of a step on each rank";
 constexpr std::string_view data_answer =
     "use --dataset NAME and, where it is read from files, --data-dir DIR; lockstep reads the formats of MNIST and "
     "CIFAR-10. A data set of your own is added in C++ (examples/own_model.cpp)";
@@ -48,9 +49,20 @@ constexpr std::string_view size_answer = "lockstep does not resize images; the s
 constexpr std::string_view optimizer_answer =
     "use --optimizer sgd, adamw, lars or lamb, with --lr, --momentum (which is beta1, too), --beta2, --epsilon, "
     "--nesterov and --weight-decay";
-constexpr std::string_view schedule_answer =
-    "the learning-rate schedule belongs to the model; --lr sets its peak, --warmup EPOCHS its warm-up, --epochs or "
-    "--steps its length";
+constexpr std::string_view cosine_answer = "use --lr-schedule cosine; --lr-final X sets where it ends";
+constexpr std::string_view linear_answer =
+    "use --lr-schedule polynomial, which is linear with a --lr-power of 1, the default";
+constexpr std::string_view milestones_answer =
+    "use --lr-schedule step and --lr-milestones X,... with fractions of the run, such as 0.5,0.75";
+constexpr std::string_view final_answer =
+    "use --lr-final X, the final learning rate as a fraction of the peak, and not the rate itself";
+constexpr std::string_view start_answer =
+    "the warm-up of N steps begins with 1/(N+1) of the peak; --warmup-steps N or --warmup EPOCHS sets its length";
+constexpr std::string_view momentum_answer = "the momentum has no warm-up and no schedule; leave it out";
+constexpr std::string_view ratio_answer =
+    "use --warmup-steps N, or --warmup EPOCHS, which may be a fraction of an epoch";
+constexpr std::string_view scaling_answer =
+    "use --lr-scaling linear; --base-batch N is the batch that --lr is meant for";
 constexpr std::string_view detect_answer = "lockstep's detector has no such setting; leave it out";
 constexpr std::string_view infer_answer =
     "lockstep has no inference, no export and no model conversion yet; leave it out";
@@ -113,6 +125,10 @@ constexpr ForeignOption rows[] = {
     {"global-batch-size", "batch", {}},
     {"global-batch", "batch", {}},
     {"total-batch", "batch", {}},
+    {"batch-size-per-card", "batch-per-rank", {}},
+    {"batch-size-per-gpu", "batch-per-rank", {}},
+    {"samples-per-gpu", "batch-per-rank", {}},
+    {"batch-per-gpu", "batch-per-rank", {}},
     {"num-workers", "workers", {}},
     {"worker-num", "workers", {}},
     {"dataloader-num-workers", "workers", {}},
@@ -404,13 +420,9 @@ constexpr ForeignOption rows[] = {
     {"batchsize", {}, perrank_answer},
     {"bs", {}, perrank_answer},
     {"b", {}, perrank_answer},
-    {"batch-size-per-card", {}, perrank_answer},
-    {"batch-size-per-gpu", {}, perrank_answer},
     {"train-batch-size", {}, perrank_answer},
     {"per-device-train-batch-size", {}, perrank_answer},
     {"micro-batch-size", {}, perrank_answer},
-    {"samples-per-gpu", {}, perrank_answer},
-    {"batch-per-gpu", {}, perrank_answer},
     {"-b", {}, perrank_answer},
     {"mini-batch-size", {}, perrank_answer},
     {"data", {}, data_answer},
@@ -495,31 +507,39 @@ constexpr ForeignOption rows[] = {
     {"adam-eps", {}, optimizer_answer},
     {"betas", {}, optimizer_answer},
     {"eps", {}, optimizer_answer},
-    {"cos-lr", {}, schedule_answer},
+    {"cos-lr", {}, cosine_answer},
     {"warmup-epochs", "warmup", {}},
     {"warmup-epoch", "warmup", {}},
-    {"warmup-iters", {}, schedule_answer},
-    {"warmup-steps", {}, schedule_answer},
-    {"warmup-ratio", {}, schedule_answer},
-    {"warmup-lr", {}, schedule_answer},
-    {"warmup-start-lr", {}, schedule_answer},
-    {"lrf", {}, schedule_answer},
-    {"lr-scheduler", {}, schedule_answer},
-    {"scheduler", {}, schedule_answer},
-    {"lr-decay", {}, schedule_answer},
-    {"lr-policy", {}, schedule_answer},
-    {"warmup-momentum", {}, schedule_answer},
-    {"warmup-bias-lr", {}, schedule_answer},
-    {"linear-lr", {}, schedule_answer},
-    {"cosine", {}, schedule_answer},
-    {"step-size", {}, schedule_answer},
-    {"gamma", {}, schedule_answer},
-    {"milestones", {}, schedule_answer},
-    {"min-lr", {}, schedule_answer},
-    {"final-lr", {}, schedule_answer},
-    {"lr-decay-epochs", {}, schedule_answer},
-    {"lr-schedule", {}, schedule_answer},
-    {"decay-steps", {}, schedule_answer},
+    {"warmup-iters", "warmup-steps", {}},
+    {"num-warmup-steps", "warmup-steps", {}},
+    {"lr-warmup-steps", "warmup-steps", {}},
+    {"lr-warmup-epochs", "warmup", {}},
+    {"lr-scheduler-type", "lr-schedule", {}},
+    {"sched", "lr-schedule", {}},
+    {"lr-step-size", {}, milestones_answer},
+    {"decay-milestones", {}, milestones_answer},
+    {"lr-min", {}, final_answer},
+    {"auto-scale-lr", {}, scaling_answer},
+    {"scale-lr", {}, scaling_answer},
+    {"warmup-ratio", {}, ratio_answer},
+    {"warmup-lr", {}, start_answer},
+    {"warmup-start-lr", {}, start_answer},
+    {"lrf", "lr-final", {}},
+    {"lr-scheduler", "lr-schedule", {}},
+    {"scheduler", "lr-schedule", {}},
+    {"lr-decay", {}, milestones_answer},
+    {"lr-policy", "lr-schedule", {}},
+    {"warmup-momentum", {}, momentum_answer},
+    {"warmup-bias-lr", {}, start_answer},
+    {"linear-lr", {}, linear_answer},
+    {"cosine", {}, cosine_answer},
+    {"step-size", {}, milestones_answer},
+    {"gamma", "lr-gamma", {}},
+    {"milestones", {}, milestones_answer},
+    {"min-lr", {}, final_answer},
+    {"final-lr", {}, final_answer},
+    {"lr-decay-epochs", {}, milestones_answer},
+    {"decay-steps", {}, milestones_answer},
     {"noautoanchor", {}, detect_answer},
     {"single-cls", {}, detect_answer},
     {"anchor-t", {}, detect_answer},

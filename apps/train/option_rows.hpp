@@ -11,12 +11,17 @@ namespace lockstep::train {
 
 OptionGroup data_options(Options& o, const Registry& registry);
 OptionGroup training_options(Options& o);
+OptionGroup learning_rate_options(Options& o);
 OptionGroup optimizer_options(Options& o);
 OptionGroup computation_options(Options& o);
 OptionGroup communication_options(Options& o);
 OptionGroup report_options(Options& o);
 
-/// Returns what is wrong with an option that divides a batch into more parts than it has samples; empty if nothing is.
+/// The name that --lr-schedule has for it.
+std::string schedule_name(nn::Decay decay);
+
+/// Returns what is wrong with an option that divides a batch into more parts than it has samples; empty if nothing is,
+/// or if the batch is not known yet.
 std::string too_many_parts(const std::string& option, int parts, const Options& o);
 
 /// Returns all options.

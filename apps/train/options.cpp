@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/options.hpp"
 
+#include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "apps/common/help.hpp"
@@ -24,8 +26,12 @@ nn::Defaults with_optimizer(nn::Defaults model, const std::string& optimizer) {
 /// Sets the defaults that depend on the model, the optimizer and the precision.
 void set_defaults(OptionValues& given, const nn::Defaults& model, const Precision& precision) {
   given.default_to("epochs", model.epochs);
-  given.default_to("batch", model.batch);
+  given.default_to("batch", given.has("batch-per-rank") ? 0 : model.batch);
+  given.default_to("base-batch", model.batch);
   given.default_to("lr", model.learning_rate);
+  given.default_to("lr-schedule", schedule_name(model.decay));
+  const bool is_one_cycle = given.get<std::string>("lr-schedule") == schedule_name(nn::Decay::one_cycle);
+  given.default_to("lr-final", is_one_cycle ? nn::one_cycle_final_fraction : 0.0);
   given.default_to("warmup", model.warmup_epochs);
   given.default_to("momentum", model.momentum);
   given.default_to("nesterov", model.nesterov);
@@ -33,6 +39,13 @@ void set_defaults(OptionValues& given, const nn::Defaults& model, const Precisio
   given.default_to("epsilon", given.get<std::string>("optimizer") == "lamb" ? 1e-6 : 1e-8);
   given.default_to("loss-scale", precision.loss_scale);
   given.default_to("ops", std::string(precision.reals == DType::float64 ? "reference" : "onednn"));
+}
+
+double lr_factor(const Options& options) {
+  const double ratio = static_cast<double>(options.trainer.batch.value) / static_cast<double>(options.base_batch);
+  if (options.lr_scaling == "none") return 1;
+  if (options.lr_scaling == "linear") return ratio;
+  return options.lr_scaling == "sqrt" ? std::sqrt(ratio) : std::stod(options.lr_scaling);
 }
 
 }  // namespace
@@ -49,9 +62,9 @@ Program describe_train(const std::string& name, const Registry& registry, Option
       .name = name,
       .synopsis = "[mpirun -np RANKS] " + name + " [options]",
       .about = "Trains a model on all ranks of the job.",
-      .groups = {data_options(options, registry), training_options(options), optimizer_options(options),
-                 computation_options(options), communication_options(options), report_options(options),
-                 std::move(general)},
+      .groups = {data_options(options, registry), training_options(options), learning_rate_options(options),
+                 optimizer_options(options), computation_options(options), communication_options(options),
+                 report_options(options), std::move(general)},
       .notes =
           "Accuracy is that of the classes: of images, of pixels (unet), of the cells that have an object "
           "(detector), or of whole words (crnn). There are no mAP and no checkpoints yet.\n\n"
@@ -78,10 +91,21 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry) {
   set_defaults(values, model, precision_of(values.get<std::string>("precision")));
   values.store();
   options.trainer.precision = options.precision.reals;
-  options.trainer.schedule.decay = model.decay;
-  options.warmup_given = values.has("warmup");
+  options.warmup_given = values.has("warmup") || values.has("warmup-steps");
   options.settings = settings_to_compare(values);
   return line;
+}
+
+void complete_for(int ranks, Options& options) {
+  if (options.batch_per_rank > 0) {
+    options.trainer.batch = {options.batch_per_rank * ranks};
+    for (const std::string& mistake : {too_many_parts("--accumulate", options.trainer.accumulate, options),
+                                       too_many_parts("--shards", options.trainer.shards, options)}) {
+      if (!mistake.empty()) throw UsageError(mistake);
+    }
+  }
+  options.base_lr = options.trainer.schedule.peak;
+  options.trainer.schedule.peak *= lr_factor(options);
 }
 
 }  // namespace lockstep::train

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,9 +44,14 @@ struct Options {
   double timeout_seconds = 300;  ///< also limits the start if the command line is invalid
   bool progress_thread = false;
   std::string wait = "auto";
-  bool check = false;  ///< whether ranks compare their calls where mismatches are not detected anyway
+  bool check = false;               ///< whether ranks compare their calls where mismatches are not detected anyway
+  std::int64_t batch_per_rank = 0;  ///< 0: `trainer.batch` is known without the number of ranks
+  std::string lr_scaling;           ///< "none", "linear", "sqrt" or a number
+  std::int64_t base_batch = 0;
+  double base_lr = 0;  ///< the peak before --lr-scaling
   double warmup_epochs = 0;
-  bool warmup_given = false;  ///< whether the user gave it; otherwise it is the model's default
+  std::optional<std::int64_t> warmup_steps;  ///< instead of epochs
+  bool warmup_given = false;  ///< whether the user gave one of the two; otherwise it is the model's default
   int threads = 0;            ///< 0: as many as this rank has processors to itself
   std::string metrics;
   std::string trace;
@@ -60,5 +66,9 @@ struct CommandLine {
 
 /// @throws UsageError that names the option, its value and the possible values
 CommandLine parse_options(int argc, char** argv, const Registry& registry = {});
+
+/// Computes what depends on the number of ranks: the global batch and the peak learning rate.
+/// @throws UsageError if the batch is too small for another option
+void complete_for(int ranks, Options& options);
 
 }  // namespace lockstep::train

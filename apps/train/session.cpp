@@ -234,26 +234,32 @@ nn::Graph make_graph(const World& world, const Options& options, const nn::Model
 }
 
 observe::RunLength length_of(const trainer::TrainerOptions& options, const data::Dataset& train) {
-  const std::int64_t per_epoch = (train.size() + options.batch.value - 1) / options.batch.value;
+  const std::int64_t whole = train.size() / options.batch.value;
+  const bool is_complete = options.drop_last || train.size() % options.batch.value == 0;
+  const std::int64_t per_epoch = std::max<std::int64_t>(1, is_complete ? whole : whole + 1);
   const std::int64_t in_all_epochs = options.epochs * per_epoch;
   return {.steps = options.steps > 0 ? std::min(options.steps, in_all_epochs) : in_all_epochs,
           .steps_per_epoch = per_epoch,
-          .images_per_epoch = {train.size()},
+          .images_per_epoch = {std::min(per_epoch * options.batch.value, train.size())},
           .batch = options.batch,
           .eval_interval = options.eval_interval};
 }
 
-/// Returns the warm-up in steps of this data set. The model's default is shortened if the run is too short for it; a
-/// warm-up that the user gave is used as it is.
+/// Returns the warm-up in steps of this data set. The model's default is shortened if the run is too short for it, and
+/// left out before one cycle, which has its own; a warm-up that the user gave is used as it is.
 /// @throws UsageError on every rank
 std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
-  const std::int64_t steps = nn::warmup_steps(options.warmup_epochs, run.steps_per_epoch);
-  if (options.warmup_given && steps >= run.steps) {
-    throw UsageError("--warmup: a warm-up over " + std::to_string(steps) + " steps must end within the run's " +
-                     std::to_string(run.steps) + " steps: shorten it, or train for longer; --warmup is in epochs, of " +
-                     std::to_string(run.steps_per_epoch) + " steps each");
-  }
-  return options.warmup_given ? steps : std::min(steps, run.steps / 2);
+  if (options.trainer.schedule.decay == nn::Decay::one_cycle) return 0;
+  const std::int64_t steps =
+      options.warmup_steps.value_or(nn::warmup_steps(options.warmup_epochs, run.steps_per_epoch));
+  if (!options.warmup_given) return std::min(steps, run.steps / 2);
+  if (steps < run.steps) return steps;
+  throw UsageError((options.warmup_steps ? "--warmup-steps" : "--warmup") + std::string(": a warm-up over ") +
+                   std::to_string(steps) + " steps must end within the run's " + std::to_string(run.steps) +
+                   " steps: shorten it, or train for longer" +
+                   (options.warmup_steps ? ""
+                                         : "; --warmup is in epochs, of " + std::to_string(run.steps_per_epoch) +
+                                               " steps each, and --warmup-steps in steps"));
 }
 
 /// Prints the library's messages to standard error, because standard output belongs to the run.

@@ -36,6 +36,29 @@ std::string gradients_text(const Options& options) {
   return text + (options.compress == "none" ? "" : ", on the wire in " + options.compress);
 }
 
+/// Returns the global batch, and what a rank gets of it.
+std::string batch_text(const Options& options, const RunDescription& run, std::int64_t samples) {
+  const std::int64_t batch = options.trainer.batch.value;
+  const int shards = options.trainer.shards > 0 ? options.trainer.shards : run.ranks;
+  const bool is_even = batch % shards == 0 && shards % run.ranks == 0;
+  const std::string text = "global batch " + std::to_string(batch) + (is_even ? ", " : ", about ") +
+                           std::to_string(batch / run.ranks) + " on each rank";
+  const std::int64_t left_out = options.trainer.drop_last ? samples % batch : 0;
+  return text + (left_out == 0 ? "" : " (each epoch leaves out " + count_of(left_out, "sample") + ')');
+}
+
+/// Says how --lr-scaling has changed the learning rate; empty if it has not.
+std::string scaling_text(const Options& options) {
+  if (options.lr_scaling == "none") return "";
+  const bool by_batch = options.lr_scaling == "linear" || options.lr_scaling == "sqrt";
+  return format("the peak is --lr %g times %g, as --lr-scaling ", options.base_lr,
+                options.trainer.schedule.peak / options.base_lr) +
+         options.lr_scaling + " asks" +
+         (by_batch ? " for a batch of " + std::to_string(options.trainer.batch.value) + " instead of " +
+                         std::to_string(options.base_batch)
+                   : "");
+}
+
 /// Returns a line about batch norm; empty if there is neither a batch norm nor an option about it.
 std::string batch_norm_text(const Options& options, const nn::Graph& graph) {
   const auto& nodes = graph.nodes();
@@ -66,12 +89,13 @@ std::string header_text(const Options& options, const RunDescription& run, const
       options.model + " on " + options.dataset + " (" + std::to_string(data.train->size()) + " training and " +
           std::to_string(data.test->size()) + " test samples, " + std::to_string(data.train->classes()) +
           " classes), " + count_of(run.ranks, "rank") + " of " + count_of(run.threads, "thread"),
-      "global batch " + std::to_string(options.trainer.batch.value) + ", seed " + std::to_string(options.trainer.seed) +
-          ", " + options.ops + " in " + std::string(options.precision.name) +
+      batch_text(options, run, data.train->size()) + ", seed " + std::to_string(options.trainer.seed) + ", " +
+          options.ops + " in " + std::string(options.precision.name) +
           (run.emulation.empty() ? "" : " (emulated " + run.emulation + ")"),
       gradients_text(options),
       std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +
           to_text(options.trainer.schedule, run.steps),
+      scaling_text(options),
       batch_norm_text(options, graph),
       ema_text(options.trainer.ema, run.steps),
       run.kernels};

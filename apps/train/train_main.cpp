@@ -40,6 +40,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
   const WorldOptions world_options{.deadline = std::chrono::duration<double>(command_line.options.timeout_seconds)};
   return run_app(program_name(argc, argv), world_options, [&](World& world) {
     require_same_command_line(world, mistake, command_line.options.settings);
+    train::complete_for(world.size(), command_line.options);
     try {
       return train::run_session(world, command_line.options, registry);
     } catch (const std::bad_alloc&) {

@@ -57,7 +57,7 @@ std::string conflict_of_kernels(const Options& o) {
 }  // namespace
 
 std::string too_many_parts(const std::string& option, int parts, const Options& o) {
-  if (parts <= o.trainer.batch.value) return "";
+  if (parts <= o.trainer.batch.value || o.trainer.batch.value == 0) return "";
   return option + ' ' + std::to_string(parts) + " cuts a --batch of " + std::to_string(o.trainer.batch.value) +
          " into parts without samples; take at most that many, or a larger --batch";
 }
@@ -118,6 +118,25 @@ OptionGroup training_options(Options& o) {
         .help = "global batch: samples of a step, over all ranks together",
         .default_text = "by model",
         .store = into(o.trainer.batch.value)},
+       {.name = "batch-per-rank",
+        .domain = Whole{1, 1'000'000'000},
+        .help = "samples of a step on each rank, instead of --batch: the global batch grows with the number of ranks; "
+                "see --lr-scaling",
+        .default_text = "by --batch",
+        .store = into(o.batch_per_rank),
+        .conflict =
+            [](const OptionValues& given) {
+              return given.has("batch-per-rank") && given.has("batch")
+                         ? "--batch-per-rank beside --batch: give the samples of a step for each rank or for all "
+                           "together, and leave the other one out"
+                         : "";
+            }},
+       {.name = "drop-last",
+        .domain = Switch{},
+        .help = "leave out the last batch of an epoch if it is smaller than the others; each epoch leaves out other "
+                "samples",
+        .otherwise = "no",
+        .store = into(o.trainer.drop_last)},
        {.name = "label-smoothing",
         .domain = Real{0, 1, "off"},
         .help = "spread this fraction of each label evenly over all classes; the losses that are printed include it",
@@ -160,20 +179,9 @@ OptionGroup optimizer_options(Options& o) {
               return has_norms && o.trainer.zero && o.trainer.shards > 0
                          ? "--optimizer " + given.get<std::string>("optimizer") +
                                " with --zero and --shards: the norms of parts of tensors would not have the same bits "
-                               "on "
-                               "any number of ranks; leave one of the two out"
+                               "on any number of ranks; leave one of the two out"
                          : "";
             }},
-       {.name = "lr",
-        .domain = Real{.min = 0, .max = 1e38, .above_min = true},
-        .help = "peak learning rate; it then decays as the header of the run says",
-        .default_text = "by model and optimizer",
-        .store = into(o.trainer.schedule.peak)},
-       {.name = "warmup",
-        .domain = Real{.min = 0, .max = 1e9},
-        .help = "epochs, or a fraction of one, in which the learning rate grows linearly to its peak",
-        .default_text = "by model",
-        .store = into(o.warmup_epochs)},
        {.name = "momentum",
         .domain = Real{.min = 0, .max = 1, .below_max = true},
         .help = "momentum of sgd and lars; of adamw and lamb the decay of the gradients' mean, beta1",

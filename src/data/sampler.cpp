@@ -21,6 +21,10 @@ void check(const SamplerOptions& options) {
   if (options.batch.value < 1)
     throw Error(ErrorCode::invalid_argument,
                 "the batch must have at least one sample, not " + std::to_string(options.batch.value));
+  if (options.drop_last && options.batch.value > options.samples.value)
+    throw Error(ErrorCode::invalid_argument, "no batch of " + std::to_string(options.batch.value) +
+                                                 " is left if the last, smaller one of " +
+                                                 std::to_string(options.samples.value) + " samples is left out");
   if (options.rank.value < 0 || options.rank.value >= options.ranks)
     throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(options.rank.value) + " is not one of " +
                                                  std::to_string(options.ranks) + " ranks");
@@ -53,7 +57,11 @@ void DistributedSampler::start_epoch(std::int64_t epoch) {
   for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
 }
 
-std::int64_t DistributedSampler::steps() const { return (options_.samples.value - 1) / options_.batch.value + 1; }
+std::int64_t DistributedSampler::steps() const {
+  const std::int64_t whole = options_.samples.value / options_.batch.value;
+  const bool has_smaller = options_.samples.value % options_.batch.value != 0;
+  return whole + (has_smaller && !options_.drop_last ? 1 : 0);
+}
 
 Count DistributedSampler::step_samples(std::int64_t step) const {
   return {std::min(options_.batch.value, options_.samples.value - step * options_.batch.value)};

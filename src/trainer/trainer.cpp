@@ -44,6 +44,7 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
                               const TrainerOptions& options, bool training, Observer* observer) {
   data::DistributedSampler sampler({.samples = {dataset->size()},
                                     .batch = {std::min(options.batch.value, dataset->size())},
+                                    .drop_last = training && options.drop_last,
                                     .rank = group.rank(),
                                     .ranks = group.size(),
                                     .seed = options.seed,
@@ -71,11 +72,11 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       batches_(make_batches(data.train, group, options, true, observer)),
       test_batches_(make_batches(data.test, group, options, false, nullptr)) {
   state_.loss_scale = options_.loss_scale.initial;
-  const std::int64_t warmup = options_.schedule.warmup_steps;
-  require(warmup >= 0 && warmup < total_steps(),
-          "a warm-up over " + std::to_string(warmup) + " steps must end within the run's " +
-              std::to_string(total_steps()) + " steps: shorten it, or train for longer",
-          group);
+  try {
+    (void)nn::learning_rate(options_.schedule, 0, total_steps());
+  } catch (const Error& error) {  // the same on all ranks, as the options are
+    require(false, error.message(), group);
+  }
   prepare_shares(replica_, batches_.sampler(), true);
   prepare_shares(replica_, test_batches_.sampler(), false);
 }
@@ -248,6 +249,7 @@ std::vector<Snapshot::Setting> Trainer::settings() const {
   std::vector<Snapshot::Setting> settings = replica_.settings();
   settings.push_back({"training samples", std::to_string(data_.train->size())});
   settings.push_back({"batch", std::to_string(options_.batch.value)});
+  settings.push_back({"drop-last", options_.drop_last ? "yes" : "no"});
   settings.push_back({"seed", std::to_string(options_.seed)});
   settings.push_back({"shards", std::to_string(options_.shards)});
   return settings;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -117,6 +119,39 @@ TEST(DistributedSampler, ARankMayHaveNoneInTheLastStep) {
   EXPECT_TRUE(sampler_of(c, 2).indices(2).empty());
 }
 
+TEST(DistributedSampler, LeavesOutASmallerLastBatchAndNothingElse) {
+  for (const Case& c : cases()) {
+    if (c.batch > c.samples) continue;
+    for (int rank = 0; rank < c.ranks; ++rank) {
+      const auto all = sampler_of(c, rank);
+      SamplerOptions options = all.options();
+      options.drop_last = true;
+      const DistributedSampler whole(options);
+      ASSERT_EQ(whole.steps(), c.samples / c.batch) << text(c);
+      for (std::int64_t step = 0; step < whole.steps(); ++step) {
+        const auto expected = all.indices(step);
+        const auto found = whole.indices(step);
+        ASSERT_EQ(Indices(found.begin(), found.end()), Indices(expected.begin(), expected.end())) << text(c);
+        ASSERT_EQ(whole.step_samples(step).value, c.batch) << text(c);
+      }
+    }
+  }
+}
+
+TEST(DistributedSampler, LeavesOutOtherSamplesInEachEpoch) {
+  DistributedSampler sampler({.samples = {101}, .batch = {10}, .drop_last = true});
+  std::set<std::int64_t> left_out;
+  for (int epoch = 1; epoch <= 20; ++epoch) {
+    sampler.start_epoch(epoch);
+    Indices taken = epoch_of(sampler);
+    std::sort(taken.begin(), taken.end());
+    const Indices order = natural_order(101);
+    std::set_difference(order.begin(), order.end(), taken.begin(), taken.end(),
+                        std::inserter(left_out, left_out.end()));
+  }
+  EXPECT_GT(left_out.size(), 10U) << "one in each of 20 epochs";
+}
+
 TEST(DistributedSampler, WithoutShuffleKeepsTheOrderInEveryEpoch) {
   auto sampler = sampler_of({101, 10, 1}, 0, false);
   EXPECT_EQ(epoch_of(sampler), natural_order(101));
@@ -155,6 +190,7 @@ TEST(DistributedSampler, EveryPlaceIsAsLikelyForASample) {
 TEST(DistributedSampler, RefusesWhatCannotBe) {
   EXPECT_THROW(DistributedSampler({.samples = {0}, .batch = {1}}), Error);
   EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {0}}), Error);
+  EXPECT_THROW(DistributedSampler({.samples = {9}, .batch = {10}, .drop_last = true}), Error);
   EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {1}, .rank = {1}, .ranks = 1}), Error);
   EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {1}, .rank = {-1}, .ranks = 2}), Error);
   EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {1}, .rank = {0}, .ranks = 0}), Error);

@@ -13,6 +13,7 @@ namespace lockstep::data {
 struct SamplerOptions {
   Count samples;           ///< in the data set
   Count batch;             ///< size of the global batch; the last one of an epoch may be smaller
+  bool drop_last = false;  ///< leaves that last one out if it is smaller, so that all batches have the same size
   Rank rank;               ///< this process
   int ranks = 1;           ///< number of ranks that share the work
   std::uint64_t seed = 1;  ///< seed of the permutations; the same on all ranks
@@ -21,7 +22,8 @@ struct SamplerOptions {
   int shards = 0;
 };
 
-/// Determines which samples a rank takes in each step, such that an epoch takes every sample exactly once.
+/// Determines which samples a rank takes in each step, such that an epoch takes every sample exactly once, or with
+/// `drop_last` at most once: the last samples of the epoch's permutation, fewer than a batch, are then left out.
 ///
 /// An epoch is a permutation that depends on (seed, epoch) only. Step s takes its entries s·batch …
 /// min((s+1)·batch, samples), cut into shards whose sizes differ by at most one, the larger ones first. Each rank takes
@@ -30,8 +32,8 @@ struct SamplerOptions {
 class DistributedSampler {
  public:
   /// Starts in epoch 1.
-  /// @throws Error{invalid_argument} if there are no samples, the batch is not positive or the rank not in 0 … ranks −
-  ///         1
+  /// @throws Error{invalid_argument} if there are no samples, the batch is not positive, or with `drop_last` larger
+  ///         than the data set, or the rank not in 0 … ranks − 1
   explicit DistributedSampler(const SamplerOptions& options);
 
   /// Makes the permutation of an epoch; views of the previous one become invalid. It does not allocate.
@@ -39,7 +41,7 @@ class DistributedSampler {
   void start_epoch(std::int64_t epoch);
 
   [[nodiscard]] std::int64_t epoch() const { return epoch_; }
-  /// Steps of one epoch: ⌈samples / batch⌉, the same on every rank.
+  /// Steps of one epoch: ⌈samples / batch⌉, or with `drop_last` ⌊samples / batch⌋; the same on every rank.
   [[nodiscard]] std::int64_t steps() const;
   /// Size of a global batch. @pre 0 ≤ step < steps()
   [[nodiscard]] Count step_samples(std::int64_t step) const;

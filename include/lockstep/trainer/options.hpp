@@ -28,6 +28,7 @@ struct TrainerOptions {
   std::int64_t epochs = 1;
   std::int64_t steps = 0;             ///< ends the run after this many steps; 0: after all epochs
   Count batch{128};                   ///< global batch: samples of a step over all ranks
+  bool drop_last = false;             ///< leaves out the last batch of an epoch if it is smaller
   nn::LearningRateSchedule schedule;  ///< learning rate over all steps of the run
   nn::OptimizerOptions optimizer;
   bool sync_batch_norm = false;  ///< batch norm with statistics of the global batch instead of each rank or shard

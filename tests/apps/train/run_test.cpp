@@ -150,8 +150,66 @@ TEST(Run, WarmUpDoesNotDependOnTheLengthOfTheRun) {
   expect_warmup("--epochs 2 --warmup 1.5", " after a linear warm-up over 36 steps, then cosine decay to 0 at step 48");
   expect_warmup("--epochs 1 --warmup 0", ", then cosine decay to 0 at step 24");
   expect_warmup("--steps 4", " after a linear warm-up over 2 steps, then cosine decay to 0 at step 4");
+  expect_warmup("--epochs 1 --warmup-steps 5",
+                " after a linear warm-up over 5 steps, then cosine decay to 0 at step 24");
   expect_refused(run_train(2, digits.arguments() + " --batch 4 --epochs 1 --warmup 1"), 2,
                  {"--warmup: a warm-up over 24 steps must end within the run's 24 steps"});
+  expect_refused(run_train(2, digits.arguments() + " --batch 4 --epochs 1 --warmup-steps 24"), 2,
+                 {"--warmup-steps: a warm-up over 24 steps must end within the run's 24 steps"});
+}
+
+/// A usual recipe for three machines: the batch of each device stays, and the rate is doubled.
+TEST(Run, TheHeaderSaysWhereBatchAndLearningRateComeFrom) {
+  const SmallDigits digits;
+  const auto header = [&](int ranks, const std::string& arguments) {
+    const auto result = run_train(ranks, digits.arguments() + " --steps 2 --eval-interval never " + arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return testing_support::in_one_line(result.output);
+  };
+  const std::string three = header(3, "--batch-per-rank 8 --lr 0.05 --lr-scaling 2");
+  EXPECT_EQ(occurrences(three, "global batch 24, 8 on each rank, seed 1"), 1) << three;
+  EXPECT_EQ(occurrences(three, "learning rate 0.1, then cosine decay to 0 at step 2 the peak is --lr 0.05 times 2"), 1)
+      << three;
+  EXPECT_EQ(occurrences(three, "times 2, as --lr-scaling 2 asks epoch"), 1) << three;
+  const std::string two = header(2, "--batch 25 --lr 0.05 --lr-scaling linear --base-batch 50 --drop-last");
+  EXPECT_EQ(occurrences(two, "global batch 25, about 12 on each rank (each epoch leaves out 21 samples)"), 1) << two;
+  EXPECT_EQ(occurrences(two,
+                        "the peak is --lr 0.05 times 0.5, as --lr-scaling linear asks for a batch of 25 instead "
+                        "of 50"),
+            1)
+      << two;
+}
+
+TEST(Run, OneCycleLeavesOutTheWarmUpOfTheModel) {
+  const SmallDigits digits;
+  const auto result = run_train(1, digits.arguments() + " --batch 4 --eval-interval never --lr-schedule one-cycle");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(
+      occurrences(result.output,
+                  "\nlearning rate from 0.002 to 0.05 in 30 % of 72 steps, then cosine decay to 2e-07 at step 72\n"),
+      1)
+      << result.output;
+}
+
+/// Of 96 images, each epoch takes 75 in three steps; the schedule of the run counts these steps.
+TEST(Run, DropLastLeavesOutTheSmallerBatchOfEachEpoch) {
+  const SmallDigits digits;
+  const std::string path = digits.path("metrics.json");
+  const auto result = run_train(2, digits.arguments() + " --batch 25 --epochs 2 --log-every 1 --drop-last --warmup 0" +
+                                       " --lr 1 --lr-schedule polynomial --metrics " + path);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "\n6 steps in "), 1) << result.output;
+  std::string order;
+  int step = 0;
+  for (const auto& event : read_metrics(path)) {
+    order += event.at("event").get<std::string>() + ' ';
+    if (event.at("event") == "step") {
+      EXPECT_DOUBLE_EQ(event.at("learning_rate").get<double>(), 1 - step++ / 6.0);
+    } else if (event.at("event") == "epoch") {
+      EXPECT_NEAR(event.at("images_per_second").get<double>() * event.at("seconds").get<double>(), 75, 1e-6);
+    }
+  }
+  EXPECT_EQ(order, "start step step step epoch step step step epoch end ");
 }
 
 TEST(Run, EvaluatesAsOftenAsAskedFor) {

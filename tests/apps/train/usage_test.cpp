@@ -85,6 +85,37 @@ const Mistake mistakes[] = {
      {"--device cuda: the trainer's own operators for GPUs come later", "DataParallel with Device::cuda",
       "comm-bench --device cuda"}},
     {"OneDnnInFloat64", "--ops onednn --precision float64", {"--ops onednn does not compute in float64"}},
+    {"MisspeltSchedule",
+     "--lr-schedule cosin",
+     {"did you mean 'cosine'?", "constant|step|cosine|polynomial|one-cycle"}},
+    {"GammaOfAnotherSchedule",
+     "--lr-schedule cosine --lr-gamma 0.5",
+     {"--lr-gamma has no meaning with --lr-schedule cosine; it belongs to step"}},
+    {"MilestonesOfAModelWithoutThem",
+     "--lr-milestones 0.5",
+     {"--lr-milestones has no meaning with --lr-schedule cosine"}},
+    {"FinalRateOfAConstant",
+     "--lr-schedule constant --lr-final 0.1",
+     {"--lr-final has no meaning with --lr-schedule constant; it belongs to cosine, polynomial, one-cycle"}},
+    {"PowerOfAnotherSchedule", "--lr-power 2", {"--lr-power has no meaning with --lr-schedule cosine"}},
+    {"MilestonesInEpochs",
+     "--lr-schedule step --lr-milestones 8,11",
+     {"--lr-milestones 8: it must be a number above 0 and below 1; milestones are fractions of the run"}},
+    {"MilestonesThatDescend",
+     "--lr-schedule step --lr-milestones 0.75,0.5",
+     {"--lr-milestones 0.75,0.5: milestones must ascend"}},
+    {"WarmUpBeforeOneCycle",
+     "--lr-schedule one-cycle --warmup 1",
+     {"--warmup has no meaning with --lr-schedule one-cycle, which begins with a warm-up of its own"}},
+    {"WarmUpTwice", "--warmup 1 --warmup-steps 9", {"--warmup-steps beside --warmup: "}},
+    {"MisspeltScaling",
+     "--lr-scaling lienar",
+     {"did you mean 'linear'?", "none|linear|sqrt, or a number above 0 and at most 1e+06"}},
+    {"ScalingToNothing", "--lr-scaling 0", {"--lr-scaling 0: there is no such choice"}},
+    {"BaseBatchOfAFactor",
+     "--lr-scaling 2 --base-batch 64",
+     {"--base-batch has no meaning with --lr-scaling 2; it belongs to linear, sqrt"}},
+    {"BatchOfAllAndOfEach", "--batch 64 --batch-per-rank 32", {"--batch-per-rank beside --batch: "}},
     {"NesterovWithoutMomentum", "--nesterov --momentum 0", {"--nesterov needs a momentum above 0"}},
     {"NesterovOfAdamW", "--optimizer adamw --nesterov", {"--nesterov belongs to --optimizer sgd"}},
     {"SecondDecayOfSgd", "--beta2 0.9", {"--beta2 has no meaning with --optimizer sgd: only adamw or lamb has it"}},
@@ -284,6 +315,50 @@ TEST(Configuration, KernelsOfBf16AreTakenWhereTheProcessorHasInstructionsForThem
   EXPECT_EQ(emulation_of(brain, *forced), "in float32 where there are no kernels of it, and else computed by " + by);
 }
 
+Options completed(const std::string& arguments, int ranks) {
+  Options options = parse(arguments).options;
+  complete_for(ranks, options);
+  return options;
+}
+
+TEST(Configuration, TheScheduleIsTheModelsUnlessAnotherIsChosen) {
+  const auto schedule = [](const std::string& arguments) { return parse(arguments).options.trainer.schedule; };
+  EXPECT_EQ(schedule("").decay, nn::Decay::cosine);
+  EXPECT_EQ(schedule("").final_fraction, 0);
+  EXPECT_EQ(schedule("--lrf 0.01").final_fraction, 0.01);
+  EXPECT_EQ(schedule("--lr-schedule one-cycle").final_fraction, nn::one_cycle_final_fraction);
+  EXPECT_EQ(schedule("--lr-schedule one-cycle --lr-final 0").final_fraction, 0);
+  EXPECT_EQ(schedule("--lr-schedule step").milestones, (std::vector{0.5, 0.75}));
+  const nn::LearningRateSchedule step = schedule("--lr-schedule step --lr-milestones 0.6,0.9 --gamma 0.2");
+  EXPECT_EQ(step.decay, nn::Decay::step);
+  EXPECT_EQ(step.milestones, (std::vector{0.6, 0.9}));
+  EXPECT_EQ(step.gamma, 0.2);
+  EXPECT_EQ(schedule("--lr-schedule polynomial --lr-power 0.9").power, 0.9);
+  EXPECT_EQ(parse("--warmup_iters 500").options.warmup_steps, 500);
+}
+
+TEST(Configuration, TheBatchOfARankTimesTheRanksIsTheGlobalBatch) {
+  EXPECT_EQ(completed("--batch-per-rank 24", 3).trainer.batch.value, 72);
+  EXPECT_EQ(completed("--batch_size_per_card 24", 1).trainer.batch.value, 24);
+  EXPECT_EQ(completed("--batch 24", 3).trainer.batch.value, 24);
+  EXPECT_NO_THROW((void)completed("--batch-per-rank 2 --shards 6", 3));
+  EXPECT_THROW((void)completed("--batch-per-rank 2 --shards 7", 3), UsageError);
+  EXPECT_THROW((void)completed("--batch-per-rank 2 --accumulate 7", 3), UsageError);
+}
+
+/// The usual batch of lenet is 128.
+TEST(Configuration, TheLearningRateIsScaledWithTheBatch) {
+  const auto peak = [](const std::string& arguments, int ranks) {
+    return completed("--lr 0.25 " + arguments, ranks).trainer.schedule.peak;
+  };
+  EXPECT_EQ(peak("--batch 512", 1), 0.25);
+  EXPECT_EQ(peak("--batch 512 --lr-scaling linear", 1), 1);
+  EXPECT_EQ(peak("--batch 512 --lr-scaling sqrt", 1), 0.5);
+  EXPECT_EQ(peak("--batch 512 --lr-scaling linear --base-batch 1024", 1), 0.125);
+  EXPECT_EQ(peak("--batch-per-rank 128 --lr-scaling linear", 3), 0.75);
+  EXPECT_EQ(peak("--batch-per-rank 128 --lr-scaling 2", 3), 0.5);
+}
+
 TEST(Configuration, AMistakeInTheFileNamesTheFile) {
   const data::TemporaryDirectory directory;
   const std::string file = directory.path() / "run.conf";
@@ -307,8 +382,8 @@ TEST(Configuration, AMistakeInTheFileNamesTheFile) {
   expect_mistake("--config " + file, {"invalid line '%invalid_line%'" + in_file});
   data::write_plain(file, "seed = 1\nseed = 1\n");
   expect_mistake("--config " + file, {"'--seed' is given more than once" + in_file + ", line 2"});
-  data::write_plain(file, "lrf: 0.1\nlr: many\nmosaic: 1.0\n");
-  expect_mistake("--config " + file, {"lrf" + in_file + ", line 1: ", "\n  --lr many" + in_file + ", line 2: ",
+  data::write_plain(file, "shear: 0.1\nlr: many\nmosaic: 1.0\n");
+  expect_mistake("--config " + file, {"shear" + in_file + ", line 1: ", "\n  --lr many" + in_file + ", line 2: ",
                                       "\n  mosaic" + in_file + ", line 3: "});
   std::string many;
   for (int i = 0; i < 30; ++i) many += "resume = yes\n";
