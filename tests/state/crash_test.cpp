@@ -96,7 +96,7 @@ struct SystemCall {
 std::vector<SystemCall> run_until(std::size_t calls, const std::function<void()>& save) {
   const pid_t child = fork();
   if (child == 0) {
-    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
     raise(SIGSTOP);
     save();
     _exit(0);
@@ -147,13 +147,19 @@ TEST(Crash, AtEverySystemCallLeavesOnlyGoodCheckpoints) {
     fs::copy(original.path(), run.path(), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     return run_until(call, [&] { save_third(run.path()); }).size();
   };
-  const std::size_t all = saved_until(SIZE_MAX);
-  EXPECT_GT(all, 50U);
-  for (std::size_t call = 0; call < all; ++call) {
-    ASSERT_EQ(saved_until(call), call);
+  std::size_t call = 0;
+  for (; saved_until(call) == call; ++call) {  // until the process ends before
     EXPECT_EQ(expect_order(run.path(), 3), 3);
-    ASSERT_FALSE(HasFailure()) << "killed at system call " << call << " of " << all;
+    ASSERT_FALSE(HasFailure()) << "killed at system call " << call;
   }
+  EXPECT_GT(call, 50U);
+}
+
+bool is_rename(std::uint64_t call) {
+#ifdef SYS_rename  // not on all processors
+  if (call == SYS_rename) return true;
+#endif
+  return call == SYS_renameat || call == SYS_renameat2;
 }
 
 /// A machine that crashes loses what was not written to disk, which no killed process shows.
@@ -174,7 +180,7 @@ TEST(Crash, NoFileIsRenamedBeforeItIsOnDisk) {
     } else if (call.number == SYS_fsync) {
       unwritten.erase(call.descriptor);
       must_sync_folder = false;
-    } else if (call.number == SYS_rename || call.number == SYS_renameat || call.number == SYS_renameat2) {
+    } else if (is_rename(call.number)) {
       EXPECT_TRUE(unwritten.empty());
       EXPECT_FALSE(must_sync_folder) << "a rename that may come to disk before the one that it relies on";
       must_sync_folder = true;
