@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -34,21 +35,6 @@ constexpr std::size_t room_bytes = 64 * 1024;  // space that a new table may nee
 }
 
 std::string reason() { return std::generic_category().message(errno); }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 /// @return whether all of it was written; if not, errno says why
 bool write_all(int descriptor, std::string_view text) {

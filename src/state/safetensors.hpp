@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/buffer.hpp"
+
+/// Files of named tensors in the format "safetensors": the length of the header as 8 bytes, the header as JSON, and the
+/// tensors, row-major and little-endian, without gaps.
+/// @source https://github.com/huggingface/safetensors
+namespace lockstep::state {
+
+/// A tensor in a file.
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> extents;  ///< none: one element
+  Bytes offset = {};                  ///< position of its first byte in the file
+
+  [[nodiscard]] Count count() const;
+  [[nodiscard]] Bytes bytes() const { return {count().value * size_of(dtype)}; }
+  friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
+};
+
+/// What a file of tensors says of itself: which tensors it has, where they are, and texts about them.
+class SafetensorsHeader {
+ public:
+  using Metadata = std::map<std::string, std::string>;
+
+  /// Lays out a new file. The result depends on the arguments' values only, not on the order of the tensors, so that
+  /// ranks agree about it without an exchange: by dtype, those with larger elements first, which aligns all of them,
+  /// and then by name. The reference implementation makes the same bytes of the same tensors.
+  /// @param tensors  their offsets are not read
+  /// @throws Error{invalid_argument} that names the tensor: a name that is there twice, empty or "__metadata__", a
+  ///         negative extent, more than 2⁶³ bytes; bytes that are not UTF-8; a header beyond 100 MB
+  static SafetensorsHeader of(std::vector<StoredTensor> tensors, Metadata metadata = {});
+
+  /// Reads the untrusted header of a file.
+  /// @param beginning   the first bytes of the file, at least as many as `bytes_needed` says, or the whole file
+  /// @param file_bytes  size of the file
+  /// @param file        for error messages
+  /// @throws Error{corrupt} that names file, tensor and remedy, for everything that the format forbids;
+  ///         Error{unsupported} for a dtype that is no lockstep::DType
+  static SafetensorsHeader parse(std::string_view beginning, Bytes file_bytes, const std::string& file);
+  /// Returns the number of bytes before the tensors. @param beginning  8 bytes, or a shorter file
+  /// @throws Error{corrupt} if the header is longer than the file or 100 MB
+  static Bytes bytes_needed(std::string_view beginning, Bytes file_bytes, const std::string& file);
+
+  /// The tensors, in the order in which they are in the file.
+  [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  [[nodiscard]] const Metadata& metadata() const { return metadata_; }
+  /// Returns the index of a tensor, or -1.
+  [[nodiscard]] int index_of(std::string_view name) const;
+  /// Bytes before the tensors.
+  [[nodiscard]] Bytes header_bytes() const { return header_bytes_; }
+  [[nodiscard]] Bytes file_bytes() const;
+  /// Returns the bytes before the tensors. @pre made by `of`
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::vector<StoredTensor> tensors_;
+  Metadata metadata_;
+  Bytes header_bytes_;
+  std::string text_;
+};
+
+}  // namespace lockstep::state
