@@ -80,8 +80,7 @@ class Tuner {
   std::vector<Timed> heat(std::span<const Choice> choices, const Heat& heat) {
     Contenders contenders;
     for (const Choice& choice : choices) {
-      const GroupOptions group = group_options(collectives::forced(choice), *options_);
-      contenders.push_back(make_contender("tuning", *world_, group));
+      contenders.push_back(make_contender("tuning", *world_, collectives::forced(choice), *options_));
     }
     const int settling = bytes() <= small ? settling_rounds : 0;
     const Effort effort{.warmup = settling + std::min(heat.max_warmup, options_->warmup),

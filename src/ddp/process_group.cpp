@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "backends/method.hpp"
 #include "backends/routed.hpp"
+#include "collectives/choice/selection.hpp"
 #include "comm/progress_thread.hpp"
 #include "ddp/abort_reach.hpp"
 #include "ddp/members.hpp"
@@ -14,6 +16,8 @@
 #include "platform/mpi/open_groups.hpp"
 
 namespace lockstep {
+
+std::span<const std::string_view> algorithm_names() { return backends::method_names(); }
 
 std::string_view name(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
 
@@ -147,7 +151,13 @@ std::optional<int> ProcessGroup::gpu() const {
 }
 Communicator& ProcessGroup::communicator() const { return *state_->communicator; }
 Progress& ProcessGroup::progress() const { return state_->engine->progress; }
-const std::optional<collectives::Selection>& ProcessGroup::selection() const { return state_->members->selection(); }
+
+std::string ProcessGroup::explain(CollectiveKind kind, std::span<const Bytes> sizes, std::size_t columns) const {
+  const auto& selection = state_->members->selection();
+  if (selection) return collectives::explain(*selection, kind, sizes, state_->options.tuning, columns);
+  return "# " + std::string(lockstep::name(kind)) + " on " + std::to_string(size()) +
+         " ranks: the MPI library chooses, which does not say how\n";
+}
 
 Communicator& ProcessGroup::control() {
   if (!state_->control) {

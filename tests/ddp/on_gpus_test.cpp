@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +17,9 @@ namespace {
 
 using backends::NcclAlgorithm;
 
-std::string refusal(const GroupOptions& options) {
+std::string refusal(const std::function<void()>& action) {
   try {
-    (void)nccl_algorithm(options);
+    action();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     return error.message();
@@ -27,10 +28,8 @@ std::string refusal(const GroupOptions& options) {
 }
 
 TEST(NcclAlgorithmOfAGroup, IsNcclsOwnChoiceUnlessOneIsForced) {
-  const auto algorithm = [](const char* method) {
-    return nccl_algorithm({.device = Device::cuda, .method = backends::parse_method(method)});
-  };
-  EXPECT_EQ(nccl_algorithm({.device = Device::cuda}), NcclAlgorithm::automatic);
+  const auto algorithm = [](const char* method) { return nccl_algorithm(backends::parse_method(method)); };
+  EXPECT_EQ(algorithm(GroupOptions{}.algorithm.c_str()), NcclAlgorithm::automatic);
   EXPECT_EQ(algorithm("auto"), NcclAlgorithm::automatic);
   EXPECT_EQ(algorithm("ring"), NcclAlgorithm::ring);
   EXPECT_EQ(algorithm("tree"), NcclAlgorithm::tree);
@@ -41,12 +40,15 @@ TEST(NcclAlgorithmOfAGroup, RefusesByNameWhatHasNoMeaningThere) {
   int refused = 0;
   for (const std::string_view method : backends::method_names()) {
     if (method == "auto" || method == "ring" || method == "tree" || method == "tree-order") continue;
-    const std::string why = refusal({.method = backends::parse_method(method)});
+    const std::string why = refusal([&] { (void)nccl_algorithm(backends::parse_method(method)); });
     EXPECT_NE(why.find("the algorithm " + std::string(method) + " has no meaning on cuda"), std::string::npos) << why;
     ++refused;
   }
   EXPECT_GE(refused, 8);
-  EXPECT_NE(refusal({.compress = backends::WireFormat::bfloat16}).find("compression bf16"), std::string::npos);
+  EXPECT_NE(refusal([] {
+              refuse_compression_on_gpus({.compress = backends::WireFormat::bfloat16});
+            }).find("compression bf16"),
+            std::string::npos);
 }
 
 std::vector<Gpu> gpus(const std::vector<std::string>& uuids) {

@@ -158,7 +158,7 @@ TEST(Configuration, TheCommandLineGoesBeforeTheFileAndTheFileBeforeTheDefaults) 
       parse("--config " + digits.path("run.conf") + digits.arguments() + " --seed 8 --steps 1").options;
   EXPECT_EQ(options.trainer.batch.value, 24);
   EXPECT_EQ(options.trainer.seed, 8);
-  EXPECT_EQ(name(options.method), "tree");
+  EXPECT_EQ(options.algorithm, "tree");
   EXPECT_FALSE(options.trainer.sgd.nesterov);
 }
 
