@@ -45,7 +45,7 @@ std::string explanation(const World& world, const Options& options) {
   if (names.empty()) throw UsageError("--explain: how the MPI library chooses is not known here");
   if (std::find(names.begin(), names.end(), automatic) != names.end()) names = {std::string(automatic)};
   std::vector<Bytes> sizes;
-  for (const Count count : counts_of(options, world.size())) sizes.push_back({count.value * size_of(options.dtype)});
+  for (const Count count : counts_of(options, world.size())) sizes.push_back(bytes_of(count, options.dtype));
   std::string text;
   for (const std::string& name : names) {
     ProcessGroup group = make_group(world, method_of(name, options), options);

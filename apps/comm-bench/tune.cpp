@@ -73,7 +73,7 @@ class Tuner {
     return final.front();
   }
   /// Returns the size in bytes that a selection uses.
-  [[nodiscard]] Bytes bytes() const { return {shape_.part.value * size_of(shape_.dtype)}; }
+  [[nodiscard]] Bytes bytes() const { return bytes_of(shape_.part, shape_.dtype); }
   [[nodiscard]] const ShapeSummary& cluster() const { return cluster_; }
 
  private:

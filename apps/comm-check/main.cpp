@@ -116,7 +116,7 @@ class Run {
     } while (
         goes_on(settings_.scenarios > 0 ? scenarios < settings_.scenarios : std::chrono::steady_clock::now() < end));
     everybody_.close();
-    if (world_.rank().value > 0) return;
+    if (world_.rank() > 0) return;
     std::printf("%llu scenarios, %zu operations on %d ranks: every element was right (seeds %llu to %llu)\n",
                 static_cast<unsigned long long>(scenarios), operations, world_.size(),
                 static_cast<unsigned long long>(settings_.seed),
