@@ -8,6 +8,7 @@
 #include "backends/method.hpp"
 #include "backends/routed.hpp"
 #include "collectives/choice/selection.hpp"
+#include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
 #include "ddp/abort_reach.hpp"
 #include "ddp/members.hpp"
@@ -177,7 +178,7 @@ void ProcessGroup::broadcast(Buffer elements, Rank root) {
 
 std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
   auto communicator = state_->make_new_communicator();
-  communicator->close_when_destroyed([] { return !mpi_has_ended(); });
+  back_end_of(*communicator).close_when_destroyed([] { return !mpi_has_ended(); });
   state_->reach->add(*communicator);
   return communicator;
 }

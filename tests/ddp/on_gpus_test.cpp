@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/back_end.hpp"
 #include "ddp/members.hpp"
 #include "ddp/model.hpp"
 
@@ -130,9 +131,9 @@ class Done : public Operation {
 };
 
 /// The communicator of a GPU that does not exist. It does nothing, and reading or writing its memory ends the process.
-class Untouchable : public Communicator {
+class Untouchable : public BackEnd {
  public:
-  Untouchable(Calls& calls, Progress& progress) : Communicator({0}, 1), calls_(&calls), progress_(&progress) {}
+  Untouchable(Calls& calls, Progress& progress) : BackEnd({0}, 1), calls_(&calls), progress_(&progress) {}
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   Allocation allocate(Bytes bytes) override {
@@ -142,8 +143,6 @@ class Untouchable : public Communicator {
   }
   void abort(std::string_view /*why*/) noexcept override {}
   void close() override { calls_->emplace_back("close"); }
-
- protected:
   Work submit(const Collective& c) override {
     calls_->push_back(std::string(name(c.kind)) + " of " + std::to_string(c.out.bytes().value) + " bytes on the " +
                       (c.queue.is_host() ? "host" : "stream"));
@@ -169,7 +168,7 @@ class OneRank : public Members {
     return on_host_->make(progress, options);
   }
   std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& /*options*/) override {
-    return std::make_unique<Untouchable>(*calls_, progress);
+    return std::make_unique<Communicator>(std::make_unique<Untouchable>(*calls_, progress));
   }
   std::unique_ptr<Members> split(std::optional<int> /*color*/, int /*key*/, Communicator& /*over*/,
                                  const GroupOptions& /*options*/) override {

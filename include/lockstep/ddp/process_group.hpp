@@ -212,6 +212,7 @@ class ProcessGroup {
       reduce(Buffer(carried), op);
       return static_cast<T>(carried) ^ shift;
     } else {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): std::int8_t is a number here
       auto carried = static_cast<std::conditional_t<std::integral<T>, std::int64_t, double>>(value);
       reduce(Buffer(carried), op);
       if constexpr (is_half<T>) {
