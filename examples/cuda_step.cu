@@ -244,8 +244,7 @@ int main(int argc, char** argv) {
   const bool eager = argc > 1 && std::string_view(argv[1]) == "--eager";
   const int steps = argc > (eager ? 2 : 1) ? std::atoi(argv[eager ? 2 : 1]) : 100;
   lockstep::World world;
-  lockstep::ProcessGroup group(
-      world, {.device = lockstep::Device::cuda, .method = lockstep::backends::parse_method("tree-order")});
+  lockstep::ProcessGroup group(world, {.device = lockstep::Device::cuda, .algorithm = "tree-order"});
   if (shards % group.size() != 0) throw std::runtime_error("this example is for 1, 2 or 4 ranks");
   check(cudaSetDevice(group.gpu().value()));
   cudaStream_t stream = nullptr;

@@ -10,6 +10,7 @@
 
 #include "apps/comm-bench/selection.hpp"
 #include "backends/mpi_native/blocking.hpp"
+#include "ddp/members.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -68,7 +69,7 @@ void tell_user(std::string_view text) {
 
 std::span<const std::string_view> contender_names(CollectiveKind op, Device device) {
   static const auto all_reduce = [] {
-    const auto known = backends::method_names();
+    const auto known = algorithm_names();
     std::vector<std::string_view> all(known.begin(), known.end());
     all.emplace_back("mpi-native");
     return all;
@@ -101,19 +102,19 @@ std::span<const std::string_view> contender_names(CollectiveKind op, Device devi
   return {};
 }
 
-GroupOptions group_options(backends::Method method, const Options& options) {
-  return {.device = options.device,
-          .method = std::move(method),
-          .tuning = options.tuning,
-          .wait = options.wait,
-          .deadline = std::chrono::duration<double>(options.timeout_seconds),
-          .check = options.check,
-          .notice = tell_user};
+ProcessGroup make_group(const World& world, const backends::Method& method, const Options& options) {
+  const GroupOptions group{.device = options.device,
+                           .tuning = options.tuning,
+                           .wait = options.wait,
+                           .deadline = std::chrono::duration<double>(options.timeout_seconds),
+                           .check = options.check,
+                           .notice = tell_user};
+  return ddp::group_of(ddp::members_of(world.group().dup(), group, std::nullopt, method), group);
 }
 
-std::unique_ptr<Contender> make_contender(std::string name, const World& world, const GroupOptions& options,
-                                          bool prepares) {
-  return std::make_unique<GroupContender>(std::move(name), ProcessGroup(world, options), prepares);
+std::unique_ptr<Contender> make_contender(std::string name, const World& world, const backends::Method& method,
+                                          const Options& options, bool prepares) {
+  return std::make_unique<GroupContender>(std::move(name), make_group(world, method, options), prepares);
 }
 
 Contenders make_contenders(const World& world, const Options& options) {
@@ -122,8 +123,7 @@ Contenders make_contenders(const World& world, const Options& options) {
     if (name == "mpi") {
       contenders.push_back(std::make_unique<BlockingContender>(name, world.group().dup()));
     } else {
-      contenders.push_back(
-          make_contender(name, world, group_options(method_of(name, options), options), options.prepared));
+      contenders.push_back(make_contender(name, world, method_of(name, options), options, options.prepared));
     }
   }
   return contenders;

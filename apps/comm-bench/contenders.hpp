@@ -8,6 +8,7 @@
 
 #include "apps/comm-bench/contender.hpp"
 #include "apps/comm-bench/options.hpp"
+#include "backends/method.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
 /// The ways to run an operation that comm-bench measures.
@@ -17,13 +18,15 @@ namespace lockstep::comm_bench {
 /// call and its nonblocking one. On a GPU they are NCCL's, and "auto" is its own choice.
 std::span<const std::string_view> contender_names(CollectiveKind op, Device device);
 
-/// Returns the options of a group for this method; everything else is taken from `options`.
-GroupOptions group_options(backends::Method method, const Options& options);
+/// Makes a group of all ranks with this method; everything else is taken from `options`. Collective.
+/// @throws as ProcessGroup
+ProcessGroup make_group(const World& world, const backends::Method& method, const Options& options);
 
-/// Makes a contender from a group's communicator. Collective. @param prepares  whether it prepares operations and
-/// starts them. @throws as ProcessGroup
-std::unique_ptr<Contender> make_contender(std::string name, const World& world, const GroupOptions& options,
-                                          bool prepares = false);
+/// Makes a contender from such a group's communicator. Collective.
+/// @param prepares  whether it prepares operations and starts them
+/// @throws as ProcessGroup
+std::unique_ptr<Contender> make_contender(std::string name, const World& world, const backends::Method& method,
+                                          const Options& options, bool prepares = false);
 
 /// Makes the contenders that the options name, in that order. Each has its own progress, so that it does not pay for
 /// polling the others. Collective. @throws as make_contender

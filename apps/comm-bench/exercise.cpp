@@ -20,7 +20,7 @@ bool gathers(CollectiveKind kind) {
 
 /// Returns the number of elements of a result that is not in place; 0 in place.
 Count count_apart(const Exercise::Shape& shape, const std::vector<Count>& parts) {
-  if (exchanges(shape.kind)) return {shape.part.value * shape.ranks};
+  if (exchanges(shape.kind)) return shape.part * shape.ranks;
   return scatters_sums(shape.kind) ? parts[static_cast<std::size_t>(shape.me.value)] : Count{0};
 }
 
@@ -53,7 +53,7 @@ Bytes Exercise::memory_needed(const Shape& shape) {
 Exercise::Exercise(const Shape& shape, void* memory) : shape_(shape), pattern_(shape.dtype, shape.ranks) {
   if (shape.kind == CollectiveKind::barrier) shape_.part = {0};
   parts_ = parts_of(shape_);
-  whole_ = {memory, {shape_.part.value * comm_bench::parts_of(shape.kind, shape.ranks)}, shape.dtype};
+  whole_ = {memory, shape_.part * comm_bench::parts_of(shape.kind, shape.ranks), shape.dtype};
   const bool apart = exchanges(shape.kind) || scatters_sums(shape.kind);
   result_ =
       apart ? Buffer{static_cast<std::byte*>(memory) + whole_.bytes().value, count_apart(shape_, parts_), shape.dtype}

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/comm-bench/pattern.hpp"
+#include "comm/collective_parts.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/comm/collective.hpp"
 

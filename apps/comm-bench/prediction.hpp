@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/choice/selection.hpp"
+#include "collectives/choice/selection.hpp"
 
 namespace lockstep::comm_bench {
 

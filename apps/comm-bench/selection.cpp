@@ -7,7 +7,7 @@
 #include "apps/comm-bench/exercise.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/terminal.hpp"
-#include "lockstep/collectives/choice/selection.hpp"
+#include "collectives/choice/selection.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -45,11 +45,11 @@ std::string explanation(const World& world, const Options& options) {
   if (names.empty()) throw UsageError("--explain: how the MPI library chooses is not known here");
   if (std::find(names.begin(), names.end(), automatic) != names.end()) names = {std::string(automatic)};
   std::vector<Bytes> sizes;
-  for (const Count count : counts_of(options, world.size())) sizes.push_back({count.value * size_of(options.dtype)});
+  for (const Count count : counts_of(options, world.size())) sizes.push_back(bytes_of(count, options.dtype));
   std::string text;
   for (const std::string& name : names) {
-    ProcessGroup group(world, group_options(method_of(name, options), options));
-    text += explain(*group.selection(), options.op, sizes, options.tuning, table_columns());
+    ProcessGroup group = make_group(world, method_of(name, options), options);
+    text += group.explain(options.op, sizes, table_columns());
     group.close();
   }
   return text;

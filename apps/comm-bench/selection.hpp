@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "apps/comm-bench/options.hpp"
-#include "lockstep/backends/method.hpp"
+#include "backends/method.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {

@@ -73,15 +73,14 @@ class Tuner {
     return final.front();
   }
   /// Returns the size in bytes that a selection uses.
-  [[nodiscard]] Bytes bytes() const { return {shape_.part.value * size_of(shape_.dtype)}; }
+  [[nodiscard]] Bytes bytes() const { return bytes_of(shape_.part, shape_.dtype); }
   [[nodiscard]] const ShapeSummary& cluster() const { return cluster_; }
 
  private:
   std::vector<Timed> heat(std::span<const Choice> choices, const Heat& heat) {
     Contenders contenders;
     for (const Choice& choice : choices) {
-      const GroupOptions group = group_options(collectives::forced(choice), *options_);
-      contenders.push_back(make_contender("tuning", *world_, group));
+      contenders.push_back(make_contender("tuning", *world_, collectives::forced(choice), *options_));
     }
     const int settling = bytes() <= small ? settling_rounds : 0;
     const Effort effort{.warmup = settling + std::min(heat.max_warmup, options_->warmup),

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/collectives/choice/selection.hpp"
+#include "collectives/choice/selection.hpp"
 
 /// Evaluates the times that tuning has measured; nothing here measures.
 namespace lockstep::comm_bench {

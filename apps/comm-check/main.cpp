@@ -17,8 +17,8 @@
 #include "apps/common/help.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
+#include "collectives/choice/choice.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/collectives/choice/choice.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
 namespace {
@@ -26,7 +26,7 @@ namespace {
 using namespace lockstep;
 
 struct Settings {
-  std::optional<backends::Method> method;  ///< empty: each communicator gets another one
+  std::string algorithm;  ///< "any": each communicator gets another one
   double seconds = 10;
   std::uint64_t scenarios = 0;
   std::uint64_t seed = 1;
@@ -36,7 +36,7 @@ struct Settings {
 
 Program describe() {
   std::vector<std::string_view> algorithms{"any"};
-  const auto names = backends::method_names();
+  const auto names = algorithm_names();
   algorithms.insert(algorithms.end(), names.begin(), names.end());
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   return {.name = "comm-check",
@@ -70,14 +70,12 @@ Program describe() {
 }
 
 Settings settings_of(const OptionValues& flags) {
-  Settings settings{.seconds = flags.get<double>("seconds"),
-                    .scenarios = static_cast<std::uint64_t>(flags.get<std::int64_t>("scenarios")),
-                    .seed = static_cast<std::uint64_t>(flags.get<std::int64_t>("seed")),
-                    .progress_thread = flags.get<bool>("progress-thread"),
-                    .blocking = flags.get<bool>("blocking")};
-  const auto algorithm = flags.get<std::string>("algorithm");
-  if (algorithm != "any") settings.method = backends::parse_method(algorithm);
-  return settings;
+  return {.algorithm = flags.get<std::string>("algorithm"),
+          .seconds = flags.get<double>("seconds"),
+          .scenarios = static_cast<std::uint64_t>(flags.get<std::int64_t>("scenarios")),
+          .seed = static_cast<std::uint64_t>(flags.get<std::int64_t>("seed")),
+          .progress_thread = flags.get<bool>("progress-thread"),
+          .blocking = flags.get<bool>("blocking")};
 }
 
 /// Returns the nodes on which a group's ranks run, in rank order.
@@ -93,13 +91,13 @@ ClusterShape shape_of(const check::Members& members, const ClusterShape& world) 
   return shape;
 }
 
-/// Draws one of the methods that ranks of this shape can run, the MPI library's included.
-backends::Method draw_method(const ClusterShape& shape, std::uint64_t setting) {
+/// Draws one of the algorithms that ranks of this shape can run, the MPI library's included.
+std::string draw_algorithm(const ClusterShape& shape, std::uint64_t setting) {
   const auto algorithms = collectives::candidates(CollectiveKind::all_reduce, collectives::summarize(shape));
   const std::uint64_t drawn = setting % (algorithms.size() + 2);
-  if (drawn == algorithms.size()) return backends::MpiLibrary{};
-  if (drawn == algorithms.size() + 1) return collectives::Selection{};
-  return collectives::forced({.algorithm = algorithms[drawn]});
+  if (drawn == algorithms.size()) return "mpi";
+  if (drawn == algorithms.size() + 1) return "auto";
+  return std::string(name(algorithms[drawn]));
 }
 
 class Run {
@@ -118,7 +116,7 @@ class Run {
     } while (
         goes_on(settings_.scenarios > 0 ? scenarios < settings_.scenarios : std::chrono::steady_clock::now() < end));
     everybody_.close();
-    if (world_.rank().value > 0) return;
+    if (world_.rank() > 0) return;
     std::printf("%llu scenarios, %zu operations on %d ranks: every element was right (seeds %llu to %llu)\n",
                 static_cast<unsigned long long>(scenarios), operations, world_.size(),
                 static_cast<unsigned long long>(settings_.seed),
@@ -157,9 +155,10 @@ class Run {
   std::shared_ptr<Communicator> make(const check::Group& of) {
     const auto place = std::find(of.members.begin(), of.members.end(), world_.rank().value);
     const auto color = place == of.members.end() ? std::nullopt : std::optional(0);
-    const GroupOptions options{
-        .method = settings_.method ? *settings_.method : draw_method(shape_of(of.members, world_.shape()), of.setting),
-        .deadline = std::chrono::seconds(60)};
+    const GroupOptions options{.algorithm = settings_.algorithm == "any"
+                                                ? draw_algorithm(shape_of(of.members, world_.shape()), of.setting)
+                                                : settings_.algorithm,
+                               .deadline = std::chrono::seconds(60)};
     auto group = everybody_.split(color, static_cast<int>(place - of.members.begin()), options);
     if (!group) return nullptr;
     groups_.push_back(std::make_shared<ProcessGroup>(*std::move(group)));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apps/comm-check/member.hpp"
+#include "comm/collective_parts.hpp"
 
 namespace lockstep::check {
 namespace {
@@ -42,7 +43,7 @@ std::vector<Count> parts_of(const Request& r, int size, int me, bool received) {
 
 Count all_parts(const Request& r, int size, int me, bool received) {
   Count all;
-  for (const Count part : parts_of(r, size, me, received)) all.value += part.value;
+  for (const Count part : parts_of(r, size, me, received)) all += part;
   return all;
 }
 

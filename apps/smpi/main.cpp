@@ -111,7 +111,7 @@ class Lockstep : public Contender {
         std::make_unique<SoleMedium>(group, backends::PlanCommunicator::channels(options)), nullptr, progress_,
         options);
     communicator->enlist();
-    communicator_ = std::move(communicator);
+    communicator_ = std::make_unique<Communicator>(std::move(communicator));
     group.close();
   }
 

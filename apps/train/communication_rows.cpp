@@ -4,10 +4,11 @@
 #include <cmath>
 
 #include "apps/train/option_rows.hpp"
+#include "backends/method.hpp"
+#include "collectives/choice/selection.hpp"
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/backends/method.hpp"
-#include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/comm/progress.hpp"
+#include "lockstep/ddp/process_group.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -16,17 +17,15 @@ std::int64_t bytes_of_mib(double mib) { return std::max<std::int64_t>(1, std::ll
 
 /// Returns whether the algorithm, and no other one, keeps the bits the same on any number of ranks.
 bool is_canonical(const Options& o) {
-  const collectives::Selection* selection = backends::selection_of(o.method);
+  const backends::Method method = backends::parse_method(o.algorithm);
+  const collectives::Selection* selection = backends::selection_of(method);
   return selection != nullptr && collectives::is_canonical(*selection);
 }
 
 /// Returns whether the user has chosen one algorithm.
-bool is_forced(const Options& o) {
-  const collectives::Selection* selection = backends::selection_of(o.method);
-  return selection == nullptr || selection->forced;
-}
+bool is_forced(const Options& o) { return o.algorithm != "auto"; }
 
-std::string algorithm_of(const Options& o) { return "--algorithm " + std::string(name(o.method)); }
+std::string algorithm_of(const Options& o) { return "--algorithm " + o.algorithm; }
 
 std::string conflict_of_compress(const Options& o) {
   if (o.compress == "none") return "";
@@ -65,7 +64,7 @@ std::string conflict_of_tuning(const OptionValues& given, const Options& o) {
 }
 
 std::string conflict_of_explain(const Options& o) {
-  if (!o.explain || backends::selection_of(o.method) != nullptr) return "";
+  if (!o.explain || o.algorithm != "mpi") return "";
   return "--explain has no meaning with --algorithm mpi: how the MPI library chooses is not known here";
 }
 
@@ -75,10 +74,10 @@ OptionGroup communication_options(Options& o) {
   return {
       "Communication",
       {{.name = "algorithm",
-        .domain = one_of(backends::method_names()),
+        .domain = one_of(algorithm_names()),
         .help = "all-reduce algorithm; auto takes the best for each size, mpi is the MPI library's own",
         .otherwise = "auto",
-        .store = into(o.method, backends::parse_method)},
+        .store = into(o.algorithm)},
        {.name = "tuning",
         .domain = Text{"FILE"},
         .help = "selection table for --algorithm auto, as written by comm-bench --tune=FILE",

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "apps/train/precision.hpp"
-#include "lockstep/backends/method.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/train.hpp"
@@ -31,7 +30,7 @@ struct Options {
   std::string data_dir;
   std::string model;
   std::vector<GraphEdit> graph_edits;  ///< in the order in which they are applied
-  backends::Method method;             ///< --algorithm
+  std::string algorithm = "auto";      ///< one of algorithm_names()
   std::string compress;                ///< one of backends::compression_names()
   std::string tuning;                  ///< the selection table for "auto"; empty: the cost model
   bool explain = false;

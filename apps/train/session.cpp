@@ -24,7 +24,6 @@
 #include "base/wrapped.hpp"
 #include "data/fingerprint.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/explain.hpp"
 #include "lockstep/observe/trace.hpp"
@@ -89,7 +88,7 @@ observe::StartEvent start_event(const World& world, const Options& options, cons
   return {.version = commit(),
           .model = options.model,
           .dataset = options.dataset,
-          .algorithm = std::string(name(options.method)),
+          .algorithm = options.algorithm,
           .compress = options.compress,
           .device = options.device,
           .ops = options.ops,
@@ -285,7 +284,7 @@ std::string explanation(const Options& options, const ProcessGroup& group, const
     kind = CollectiveKind::reduce_scatter_v;
     for (Bytes& size : sizes) size.value /= group.size();  // the size of a rank's part
   }
-  return explain(*group.selection(), kind, sizes, options.tuning, table_columns()) + '\n';
+  return group.explain(kind, sizes, table_columns()) + '\n';
 }
 
 /// Shows the operators of a step, for the largest leaf. All ranks measure at once, as they train at once.
@@ -372,7 +371,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   }
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
   const auto notice = [&options](std::string_view text) { tell_user(options, text); };
-  ProcessGroup group(world, {.method = options.method,
+  ProcessGroup group(world, {.algorithm = options.algorithm,
                              .tuning = options.tuning,
                              .wait = make_wait_policy(options.wait, node.spins_before_yield),
                              .progress_thread = options.progress_thread,

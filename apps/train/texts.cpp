@@ -30,9 +30,8 @@ std::string gradients_text(const Options& options) {
   const bool by_shards = options.trainer.shards > 0;
   std::string text =
       options.trainer.zero && !by_shards ? "gradients reduce-scattered by " : "gradients all-reduced by ";
-  text += by_shards ? "tree-order over " + std::to_string(options.trainer.shards) + " shards"
-                    : std::string(name(options.method));
-  text += backends::selection_of(options.method) == nullptr ? " (the MPI library's own)" : " (lockstep's own)";
+  text += by_shards ? "tree-order over " + std::to_string(options.trainer.shards) + " shards" : options.algorithm;
+  text += options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)";
   return text + (options.compress == "none" ? "" : ", on the wire in " + options.compress);
 }
 

@@ -8,7 +8,6 @@
 
 #if __cplusplus >= 202002L
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/backends/method.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/ddp/data_parallel.hpp"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/nearest.hpp"
+#include "comm/collective_parts.hpp"
 #include "comm/host_communicator.hpp"
 #include "kernels/convert.hpp"
 #include "lockstep/base/error.hpp"
@@ -68,7 +69,7 @@ class CompressedOperation : public HostOperation {
 
  private:
   const Buffer& wire_memory(Count count) {
-    const Bytes bytes{count.value * size_of(wire_dtype_)};
+    const Bytes bytes = bytes_of(count, wire_dtype_);
     if (memory_.bytes() < bytes) memory_ = inner_->allocate(bytes);
     wire_ = {memory_.data(), count, wire_dtype_, memory_.kind()};
     return wire_;
@@ -78,7 +79,7 @@ class CompressedOperation : public HostOperation {
     const Collective& c = collective_;
     if (!compressed_) return inner_->start(c);
     if (c.kind == CollectiveKind::reduce_scatter) {
-      result_ = slice(wire_, {inner_->rank().value * c.out.count.value}, c.out.count);
+      result_ = slice(wire_, inner_->rank().value * c.out.count, c.out.count);
       return inner_->reduce_scatter(wire_, result_, c.op, c.queue, c.label);
     }
     if (c.kind == CollectiveKind::reduce_scatter_v) {
@@ -169,7 +170,7 @@ std::unique_ptr<Communicator> make_compressed(std::unique_ptr<Communicator> inne
   }
   auto compressed = std::make_unique<Compressed>(std::move(inner), format, progress);
   compressed->enlist();
-  return compressed;
+  return std::make_unique<Communicator>(std::move(compressed));
 }
 
 }  // namespace lockstep::backends

@@ -92,7 +92,7 @@ std::shared_ptr<LocalGroup> make_local_group(ClusterShape shape) {
 std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& group, Rank rank, Progress& progress,
                                          const PlanOptions& options) {
   const ClusterShape& shape = group->shape();
-  if (rank.value < 0 || rank.value >= shape.ranks()) {
+  if (rank < 0 || rank >= shape.ranks()) {
     throw Error(ErrorCode::invalid_argument,
                 "rank " + std::to_string(rank.value) + " is not one of the group's " + std::to_string(shape.ranks()));
   }
@@ -107,7 +107,7 @@ std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& grou
           .backend = "local", .rank = rank, .shape = shape, .hostname = host, .control = std::move(control)},
       std::make_unique<ThreadMedium>(group->boxes(), rank), std::move(memory), progress, here);
   communicator->enlist();
-  return communicator;
+  return std::make_unique<Communicator>(std::move(communicator));
 }
 
 }  // namespace lockstep::backends

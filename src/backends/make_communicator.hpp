@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "backends/method.hpp"
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/backends/method.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/backends/method.hpp"
+#include "backends/method.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -37,7 +37,7 @@ std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& pro
                                  .control = make_control_channel(group, group.shape())},
       std::make_unique<MessageMedium>(group, PlanCommunicator::channels(able)), std::move(memory), progress, able);
   communicator->enlist();
-  return communicator;
+  return std::make_unique<Communicator>(std::move(communicator));
 }
 
 }  // namespace lockstep::backends

@@ -3,13 +3,15 @@
 
 #include <utility>
 
+#include "comm/back_end.hpp"
+
 namespace lockstep::backends {
 namespace {
 
-class Routed : public Communicator {
+class Routed : public BackEnd {
  public:
   Routed(std::unique_ptr<Communicator> on_host, std::unique_ptr<Communicator> on_device)
-      : Communicator(on_host->rank(), on_host->size()),
+      : BackEnd(on_host->rank(), on_host->size()),
         on_host_(std::move(on_host)),
         on_device_(std::move(on_device)),
         capabilities_{.backend = "routed",
@@ -18,10 +20,6 @@ class Routed : public Communicator {
                       .no_average = on_host_->capabilities().no_average,
                       .no_leaves = on_host_->capabilities().no_leaves,
                       .messages_take_turns = on_device_->capabilities().messages_take_turns} {}
-
-  Routed(const Routed&) = delete;
-  Routed& operator=(const Routed&) = delete;
-  ~Routed() override { close_if_wanted(); }
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   Allocation allocate(Bytes bytes) override { return on_device_->allocate(bytes); }
@@ -33,8 +31,6 @@ class Routed : public Communicator {
     on_device_->close();
     on_host_->close();
   }
-
- protected:
   Work submit(const Collective& collective) override { return route(collective).start(collective); }
   /// Submits the members of each kind of memory as one group, and returns the results in the order of the members. The
   /// host's group comes first, because it refuses to wait for a stream, and nothing may have been sent then.
@@ -72,7 +68,7 @@ class Routed : public Communicator {
 
 std::unique_ptr<Communicator> make_routed(std::unique_ptr<Communicator> on_host,
                                           std::unique_ptr<Communicator> on_device) {
-  return std::make_unique<Routed>(std::move(on_host), std::move(on_device));
+  return std::make_unique<Communicator>(std::make_unique<Routed>(std::move(on_host), std::move(on_device)));
 }
 
 }  // namespace lockstep::backends

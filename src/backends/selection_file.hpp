@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lockstep/collectives/choice/selection.hpp"
+#include "collectives/choice/selection.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
 /// Selection tables as JSON files; the format is in docs/selection.md.

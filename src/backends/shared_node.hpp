@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "collectives/choice/selection.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 #include "platform/node_memory/node_memory.hpp"
 

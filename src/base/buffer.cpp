@@ -80,10 +80,10 @@ Buffer Allocation::as(DType dtype) const { return {data_, {bytes_.value / size_o
 
 Allocation allocate_host(Bytes bytes) {
   constexpr std::int64_t alignment = 64;
-  if (bytes.value < 0) {
+  if (bytes < 0) {
     throw Error(ErrorCode::invalid_argument, "cannot allocate " + std::to_string(bytes.value) + " bytes");
   }
-  if (bytes.value == 0) return {};
+  if (bytes == 0) return {};
   const auto rounded = static_cast<std::size_t>((bytes.value + alignment - 1) / alignment * alignment);
   void* data = std::aligned_alloc(alignment, rounded);
   if (data == nullptr) throw std::bad_alloc();

@@ -33,7 +33,7 @@ ClusterShape number_nodes(std::span<const int> node_identities) {
 }
 
 Place place_of(const ClusterShape& shape, Rank rank) {
-  if (rank.value < 0 || rank.value >= shape.ranks()) {
+  if (rank < 0 || rank >= shape.ranks()) {
     throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(rank.value) + " is not in a cluster of " +
                                                  std::to_string(shape.ranks()) + " ranks");
   }

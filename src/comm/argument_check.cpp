@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <span>
 
+#include "comm/collective_parts.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -26,7 +28,7 @@ bool scatters_parts(CollectiveKind kind) {
 }
 
 bool overlap(const ConstBuffer& a, const ConstBuffer& b) {
-  if (a.count.value == 0 || b.count.value == 0) return false;
+  if (a.count == 0 || b.count == 0) return false;
   const auto* a_begin = static_cast<const std::byte*>(a.data);
   const auto* b_begin = static_cast<const std::byte*>(b.data);
   return a_begin < b_begin + b.bytes().value && b_begin < a_begin + a.bytes().value;
@@ -89,7 +91,7 @@ std::string complaint_about_parts(const Collective& c, Rank rank, int size) {
   std::string wrong = complaint_about_parts(gathers ? "out" : "in", c.parts, gathers ? c.out : c.in, size);
   if (!wrong.empty()) return wrong;
   const Count own = c.parts[static_cast<std::size_t>(rank.value)];
-  const Count alone = gathers ? c.in.count : Count{c.out.count.value};
+  const Count alone = gathers ? c.in.count : c.out.count;
   if (own == alone) return {};
   return std::string(gathers ? "in" : "out") + " has " + text(alone.value) + " elements; this rank's count is " +
          text(own.value);
@@ -117,7 +119,7 @@ std::string complaint_about_leaves(const Collective& c, Rank rank, int size) {
   if (c.leaves.stride < c.in.count)
     return "the sums of " + text(c.in.count.value) + " elements begin " + text(c.leaves.stride.value) +
            " elements apart, and so overlap";
-  const ConstBuffer others = slice(whole, c.leaves.stride, {whole.count.value - c.leaves.stride.value});
+  const ConstBuffer others = slice(whole, c.leaves.stride, whole.count - c.leaves.stride);
   return overlap(others, c.out) ? "out overlaps another of this rank's sums than the first" : "";
 }
 
@@ -125,13 +127,11 @@ std::string complaint_about_leaves(const Collective& c, Rank rank, int size) {
 
 std::string complaint(const Collective& c, Rank rank, int size) {
   const auto n = [](const ConstBuffer& b) { return std::to_string(b.count.value); };
-  if (c.in.count.value < 0 || c.out.count.value < 0)
-    return "the count is negative: in " + n(c.in) + ", out " + n(c.out);
+  if (c.in.count < 0 || c.out.count < 0) return "the count is negative: in " + n(c.in) + ", out " + n(c.out);
   if (c.in.dtype != c.out.dtype)
     return "dtypes differ: in " + std::string(name(c.in.dtype)) + ", out " + std::string(name(c.out.dtype));
-  if ((c.in.data == nullptr && c.in.count.value > 0) || (c.out.data == nullptr && c.out.count.value > 0))
-    return "a buffer is null";
-  if (c.root.value < 0 || c.root.value >= size) {
+  if ((c.in.data == nullptr && c.in.count > 0) || (c.out.data == nullptr && c.out.count > 0)) return "a buffer is null";
+  if (c.root < 0 || c.root >= size) {
     return (is_message(c.kind) ? "rank " : "root ") + std::to_string(c.root.value) + " is not one of the " +
            std::to_string(size) + " ranks";
   }

@@ -13,7 +13,7 @@
 namespace lockstep::backends {
 
 HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Options options)
-    : Communicator(rank, size),
+    : BackEnd(rank, size),
       capabilities_{.backend = options.backend, .no_average = options.no_average, .no_leaves = options.no_leaves},
       options_(std::move(options)),
       progress_(&progress),
@@ -37,7 +37,6 @@ bool HostCommunicator::is_unreported(const std::exception_ptr& error) const {
 
 bool HostCommunicator::depart() noexcept {
   const bool is_reason_known = poison_ && !is_unreported(poison_);  // the program has received the error
-  close_if_wanted();
   progress_->remove(*this);  // first, because a progress thread might use what is destroyed next
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;

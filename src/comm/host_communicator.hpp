@@ -13,18 +13,19 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/back_end.hpp"
 #include "comm/blame.hpp"
 #include "comm/call_signature.hpp"
 #include "comm/host_operation.hpp"
+#include "comm/progress_source.hpp"
 #include "lockstep/base/observer.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "platform/node_memory/control_channel.hpp"
 
 namespace lockstep::backends {
 
 /// Common base of the back ends that run on the host. Operations run in the order of their submission, with a few in
 /// flight at a time; they have a deadline, and a failure poisons the communicator and is reported to the other ranks.
-class HostCommunicator : public Communicator, private ProgressSource {
+class HostCommunicator : public BackEnd, private ProgressSource {
  public:
   struct Options {
     std::string_view backend;
@@ -43,6 +44,9 @@ class HostCommunicator : public Communicator, private ProgressSource {
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   void abort(std::string_view why) noexcept override;
   void close() final;
+  Work submit(const Collective& collective) final;
+  std::vector<Work> submit_group(std::span<const Collective> members) final;
+  std::unique_ptr<Preparation> make_preparation(const Collective& collective) final;
   /// Registers this communicator with the progress. The constructor cannot do so, because a progress thread must not
   /// see an object that is still under construction.
   void enlist() { progress_->add(*this); }
@@ -50,10 +54,6 @@ class HostCommunicator : public Communicator, private ProgressSource {
   void poll(HostOperation& operation) noexcept;
 
  protected:
-  Work submit(const Collective& collective) final;
-  std::vector<Work> submit_group(std::span<const Collective> members) final;
-  std::unique_ptr<Preparation> make_preparation(const Collective& collective) final;
-
   /// Creates an operation that `prepare` accepts for this kind. All messages share one type of operation, and all other
   /// kinds share another.
   virtual std::shared_ptr<HostOperation> make_operation(CollectiveKind kind) = 0;

@@ -26,7 +26,7 @@ void HostOperation::submit(Clock::time_point now) {
 /// Ends the operation. Dividing the result in place is safe, because no rank reads another rank's result after its own
 /// operation has ended.
 void HostOperation::complete() {
-  if (averaged_.count.value > 0) kernels::divide(averaged_, owner_->size());
+  if (averaged_.count > 0) kernels::divide(averaged_, owner_->size());
   Operation::complete();
 }
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "comm/call_signature.hpp"
+#include "comm/operation.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/collective.hpp"
-#include "lockstep/comm/work.hpp"
 
 namespace lockstep::backends {
 

@@ -6,7 +6,8 @@
 #include <thread>
 #include <utility>
 
-#include "lockstep/comm/work.hpp"
+#include "comm/operation.hpp"
+#include "comm/progress_source.hpp"
 
 namespace lockstep {
 namespace {

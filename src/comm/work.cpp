@@ -5,6 +5,8 @@
 #include <exception>
 #include <string>
 
+#include "comm/operation.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -12,6 +14,10 @@ namespace {
 constexpr std::chrono::duration<double> longest_wait = std::chrono::hours(24 * 365);
 
 }  // namespace
+
+const Operation& operation_of(const Work& work) { return *work.operation_; }
+
+bool Work::has_ended() const { return operation_->state() != Operation::State::pending; }
 
 /// Gives notice if the operation is still pending. It gives none while an exception propagates, or while the
 /// program has yet to receive an error, because the exception or the error then explains the pending operation.

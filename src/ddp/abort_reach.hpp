@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/comm/communicator.hpp"
+#include "comm/back_end.hpp"
 
 namespace lockstep::ddp {
 
@@ -19,7 +19,9 @@ class AbortReach : public std::enable_shared_from_this<AbortReach> {
   void add(Communicator& communicator) {
     const std::scoped_lock lock(mutex_);
     communicators_.push_back(&communicator);
-    communicator.when_destroyed([reach = shared_from_this(), &communicator] { reach->remove(communicator); });
+    back_end_of(communicator).when_destroyed([reach = shared_from_this(), &communicator] {
+      reach->remove(communicator);
+    });
   }
   void add(const std::shared_ptr<AbortReach>& part) {
     const std::scoped_lock lock(mutex_);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/method.hpp"
+#include "collectives/choice/selection.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
 namespace lockstep::ddp {
@@ -21,6 +23,7 @@ class Members {
   [[nodiscard]] virtual const std::string& host() const = 0;
   /// Returns this rank's GPU as a CUDA device index, once `make_on_device` has chosen it.
   [[nodiscard]] virtual std::optional<int> gpu() const { return std::nullopt; }
+  /// Returns how algorithms are chosen in host memory; empty if the MPI library chooses.
   [[nodiscard]] virtual const std::optional<collectives::Selection>& selection() const = 0;
   /// Makes a communicator for host memory. Collective.
   virtual std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) = 0;
@@ -40,7 +43,9 @@ ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 
 /// Makes the members of a group over MPI. Collective. @throws as ProcessGroup
 /// @param gpu  this rank's GPU, if it has been chosen: on all ranks or on none
-std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu = std::nullopt);
+/// @param exact  replaces the algorithm that the options name: a name has no parameters, such as segments
+std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu = std::nullopt,
+                                    const std::optional<backends::Method>& exact = std::nullopt);
 /// Makes the members of a group whose ranks are threads, by rank.
 std::vector<std::unique_ptr<Members>> members_of_threads(int ranks, const GroupOptions& options);
 

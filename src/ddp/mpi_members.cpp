@@ -15,8 +15,8 @@
 namespace lockstep::ddp {
 namespace {
 
-backends::CommunicatorOptions back_end_options(const GroupOptions& options) {
-  return {.method = options.method,
+backends::CommunicatorOptions back_end_options(const GroupOptions& options, const backends::Method& method) {
+  return {.method = method,
           .tuning = options.tuning,
           .deadline = options.deadline,
           .check = options.check,
@@ -36,9 +36,10 @@ void check_thread_level(const GroupOptions& options) {
 
 class MpiMembers : public Members {
  public:
-  MpiMembers(MpiGroup group, const GroupOptions& options, std::optional<int> gpu)
+  MpiMembers(MpiGroup group, const GroupOptions& options, backends::Method method, std::optional<int> gpu)
       : group_(std::move(group)),
-        selection_(backends::agree_on_selection(group_, back_end_options(options))),
+        method_(std::move(method)),
+        selection_(backends::agree_on_selection(group_, back_end_options(options, method_))),
         gpu_(gpu) {}
 
   [[nodiscard]] const std::string& host() const override { return group_.host(); }
@@ -47,7 +48,7 @@ class MpiMembers : public Members {
 
   std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
     const Phase phase(group_, "making a communicator");
-    return backends::make_communicator(group_, progress, back_end_options(options), selection_);
+    return backends::make_communicator(group_, progress, back_end_options(options, method_), selection_);
   }
 
   std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) override {
@@ -65,7 +66,7 @@ class MpiMembers : public Members {
                                 .agree = [this](const std::optional<Error>& mine) { agree(group_, mine); },
                                 .broadcast_from_zero = from_zero},
                                progress,
-                               {.algorithm = nccl_algorithm(options),
+                               {.algorithm = nccl_algorithm(method_),
                                 .deadline = options.deadline,
                                 .check = options.check ? make_exchange(group_) : nullptr,
                                 .control = make_control_channel(group_, group_.shape()),
@@ -94,19 +95,27 @@ class MpiMembers : public Members {
   }
 
   MpiGroup group_;
+  backends::Method method_;
   std::optional<collectives::Selection> selection_;
   std::optional<int> gpu_;  ///< chosen once for all communicators of this group and of groups split from it
 };
 
 }  // namespace
 
-std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu) {
+std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu,
+                                    const std::optional<backends::Method>& exact) {
   group.set_deadline(options.deadline);
   const Phase phase(group, "making a ProcessGroup");
-  require_equal(group, {{"device", std::string(name(options.device))}});
+  require_equal(group, {{"device", std::string(name(options.device))}, {"algorithm", options.algorithm}});
+  const backends::Method method = exact ? *exact : backends::parse_method(options.algorithm);
   // All ranks check this first.
-  if (options.device == Device::cuda) agree(group, [&] { (void)nccl_algorithm(options); });
-  auto members = std::make_unique<MpiMembers>(std::move(group), options, gpu);
+  if (options.device == Device::cuda) {
+    agree(group, [&] {
+      refuse_compression_on_gpus(options);
+      (void)nccl_algorithm(method);
+    });
+  }
+  auto members = std::make_unique<MpiMembers>(std::move(group), options, method, gpu);
   check_thread_level(options);
   return members;
 }

@@ -44,12 +44,14 @@ bool knows_gpus_by_place(std::string_view nccl_version) {
 
 }  // namespace
 
-NcclAlgorithm nccl_algorithm(const GroupOptions& options) {
-  if (options.compress) {
-    throw Error(ErrorCode::unsupported, "the compression " + std::string(name(*options.compress)) +
-                                            " is for sums in host memory: leave it out on cuda");
-  }
-  const collectives::Selection* selection = backends::selection_of(options.method);
+void refuse_compression_on_gpus(const GroupOptions& options) {
+  if (!options.compress) return;
+  throw Error(ErrorCode::unsupported, "the compression " + std::string(name(*options.compress)) +
+                                          " is for sums in host memory: leave it out on cuda");
+}
+
+NcclAlgorithm nccl_algorithm(const backends::Method& method) {
+  const collectives::Selection* selection = backends::selection_of(method);
   if (selection != nullptr && !selection->forced) return NcclAlgorithm::automatic;
   if (selection != nullptr) {
     switch (selection->forced->algorithm) {
@@ -60,7 +62,7 @@ NcclAlgorithm nccl_algorithm(const GroupOptions& options) {
     }
   }
   throw Error(ErrorCode::unsupported,
-              "the algorithm " + std::string(name(options.method)) +
+              "the algorithm " + std::string(name(method)) +
                   " has no meaning on cuda: choose auto, which is NCCL's own choice, ring, tree or tree-order");
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/method.hpp"
 #include "backends/nccl.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/error.hpp"
@@ -15,9 +16,12 @@
 /// Functions that select NCCL's algorithm and each rank's GPU, before a group on GPUs exists.
 namespace lockstep::ddp {
 
-/// Returns NCCL's counterpart of the requested method.
-/// @throws Error{unsupported} that names the method, or the compression, which is not available on a GPU
-backends::NcclAlgorithm nccl_algorithm(const GroupOptions& options);
+/// Returns NCCL's counterpart of a method.
+/// @throws Error{unsupported} that names the method if there is none
+backends::NcclAlgorithm nccl_algorithm(const backends::Method& method);
+/// @throws Error{unsupported} that names the compression if the options have one, which is not available on a GPU
+void refuse_compression_on_gpus(const GroupOptions& options);
+
 /// Returns the topology of this machine, with the GPUs that are visible to CUDA if there are any. Both the selection of
 /// GPUs and `topo` use it.
 /// @throws as discover_topology; Error{device}

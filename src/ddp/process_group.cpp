@@ -5,7 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "backends/method.hpp"
 #include "backends/routed.hpp"
+#include "collectives/choice/selection.hpp"
+#include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
 #include "ddp/abort_reach.hpp"
 #include "ddp/members.hpp"
@@ -14,6 +17,8 @@
 #include "platform/mpi/open_groups.hpp"
 
 namespace lockstep {
+
+std::span<const std::string_view> algorithm_names() { return backends::method_names(); }
 
 std::string_view name(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
 
@@ -147,7 +152,13 @@ std::optional<int> ProcessGroup::gpu() const {
 }
 Communicator& ProcessGroup::communicator() const { return *state_->communicator; }
 Progress& ProcessGroup::progress() const { return state_->engine->progress; }
-const std::optional<collectives::Selection>& ProcessGroup::selection() const { return state_->members->selection(); }
+
+std::string ProcessGroup::explain(CollectiveKind kind, std::span<const Bytes> sizes, std::size_t columns) const {
+  const auto& selection = state_->members->selection();
+  if (selection) return collectives::explain(*selection, kind, sizes, state_->options.tuning, columns);
+  return "# " + std::string(lockstep::name(kind)) + " on " + std::to_string(size()) +
+         " ranks: the MPI library chooses, which does not say how\n";
+}
 
 Communicator& ProcessGroup::control() {
   if (!state_->control) {
@@ -167,7 +178,7 @@ void ProcessGroup::broadcast(Buffer elements, Rank root) {
 
 std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
   auto communicator = state_->make_new_communicator();
-  communicator->close_when_destroyed([] { return !mpi_has_ended(); });
+  back_end_of(*communicator).close_when_destroyed([] { return !mpi_has_ended(); });
   state_->reach->add(*communicator);
   return communicator;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/hash.hpp"
+#include "comm/operation.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {

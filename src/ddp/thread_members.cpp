@@ -17,8 +17,9 @@ namespace lockstep::ddp {
 namespace {
 
 collectives::Selection selection_for(int ranks, const GroupOptions& options) {
+  const backends::Method method = backends::parse_method(options.algorithm);
   const ClusterShape shape{std::vector<int>(static_cast<std::size_t>(ranks))};
-  collectives::Selection selection = collectives::selection_on(shape, *backends::selection_of(options.method));
+  collectives::Selection selection = collectives::selection_on(shape, *backends::selection_of(method));
   if (!selection.forced && !options.tuning.empty()) selection.table = backends::read_selection_table(options.tuning);
   return selection;
 }
@@ -52,8 +53,9 @@ class Meeting {
 
 void check(const GroupOptions& options) {
   require_deadline(options.deadline);
-  backends::check_compression({.method = options.method, .compress = options.compress});
-  if (backends::selection_of(options.method) == nullptr) {
+  const backends::Method method = backends::parse_method(options.algorithm);
+  backends::check_compression({.method = method, .compress = options.compress});
+  if (backends::selection_of(method) == nullptr) {
     throw Error(ErrorCode::unsupported,
                 "the MPI library's collectives are between processes: for threads of one "
                 "process, choose another algorithm than mpi");

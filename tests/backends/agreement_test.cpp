@@ -60,7 +60,7 @@ TEST_P(Unequal, IsNamedOnEveryRank) {
   Progress progress({.spins_before_yield = 0});
   const int odd = world.size() - 1;
   try {
-    const auto c = difference.make(world.group(), progress, world.rank().value == odd);
+    const auto c = difference.make(world.group(), progress, world.rank() == odd);
     ADD_FAILURE() << "was made";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();

@@ -14,6 +14,7 @@
 
 #include "backends/contract/contract.hpp"
 #include "backends/local.hpp"
+#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -16,6 +16,7 @@
 #include "backends/keep.hpp"
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
+#include "comm/progress_source.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -129,7 +130,7 @@ TEST_P(Deadline, APeerThatNeverSubmits) {
   const int silent = world.size() - 1;
   std::vector<float> data(elements, 1.0F);
   const Buffer buffer{data.data(), {elements}, DType::float32};
-  if (world.rank().value != silent) {
+  if (world.rank() != silent) {
     const auto submit = [&] {
       Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
       barrier(world.group());  // so that no rank gives up before all have submitted
@@ -161,7 +162,7 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
     std::vector<float> data(elements, 1.0F);
     const Buffer buffer{data.data(), {elements}, DType::float32};
     Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
-    if (world.rank().value == 0) {
+    if (world.rank() == 0) {
       for (int moved = 0; moved < k - 1;) moved += waiting->progress.poll() ? 1 : 0;
       VainPolls::start(world);
     } else {
@@ -186,7 +187,7 @@ TEST(NativeDeadline, APeerThatNeverSubmits) {
   auto c = make_mpi_native(world.group(), waiting->progress, {.deadline = deadline});
   std::vector<float> data(elements, 1.0F);
   const Buffer buffer{data.data(), {elements}, DType::float32};
-  if (world.rank().value != world.size() - 1) {
+  if (world.rank() != world.size() - 1) {
     const auto submit = [&] {
       Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");
       barrier(world.group());  // so that no rank gives up before all have submitted

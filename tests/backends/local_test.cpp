@@ -12,6 +12,7 @@
 
 #include "backends/contract/contract.hpp"
 #include "comm/progress_thread.hpp"
+#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 namespace {

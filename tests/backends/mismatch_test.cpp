@@ -133,7 +133,7 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
   const int odd = world.size() - 1;
   std::vector<float> data(static_cast<std::size_t>(count), brought(world.rank().value));
   const Buffer buffer{data.data(), {count}, DType::float32};
-  const bool is_odd = world.rank().value == odd;
+  const bool is_odd = world.rank() == odd;
   const auto error = error_of(*c, is_odd ? difference.odd : difference.most, buffer);
   expect_to_name(error, odd, world.rank().value);
   barrier(world.group());
@@ -186,10 +186,10 @@ TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
   const int last = world.size() - 1;
   std::optional<Error> error;
   try {
-    if (world.rank().value == 0) {
+    if (world.rank() == 0) {
       c->recv({data.data(), {difference.count * times}, difference.dtype}, {last}, Queue::host(), difference.label)
           .wait();
-    } else if (world.rank().value == last) {
+    } else if (world.rank() == last) {
       c->send(Buffer{data.data(), {12 * times}, DType::float32}, {0}, Queue::host(), "weights").wait();
     }
     c->barrier().wait();
@@ -199,7 +199,7 @@ TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
   ASSERT_TRUE(error) << "nothing was thrown";
   EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
   const std::vector<int>& peers = error->context().peers;
-  const int other = world.rank().value == 0 ? last : 0;
+  const int other = world.rank() == 0 ? last : 0;
   EXPECT_TRUE(std::find(peers.begin(), peers.end(), other) != peers.end()) << error->what();
   EXPECT_EQ(std::count(data.begin(), data.end(), 1.0F), static_cast<std::ptrdiff_t>(data.size()));
   leave_behind(world, std::move(c), std::move(progress), std::move(data));
@@ -233,19 +233,19 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
   const int last = world.size() - 1;
   std::vector<Count> sent(ranks, {part});
   const std::vector<Count> received(ranks, {part});
-  if (world.rank().value == last) sent.front().value += more;
+  if (world.rank() == last) sent.front().value += more;
   const std::int64_t whole = part * world.size();
   std::vector<float> in(static_cast<std::size_t>(whole + 1), brought(world.rank().value));
   constexpr float of_somebody_else = -1.0F;
   std::vector<float> out(static_cast<std::size_t>(whole), 0.0F);
   out.push_back(of_somebody_else);
-  const Buffer from{in.data(), {whole + (world.rank().value == last ? more : 0)}, DType::float32};
+  const Buffer from{in.data(), {whole + (world.rank() == last ? more : 0)}, DType::float32};
   const Buffer to{out.data(), {whole}, DType::float32};
   const auto exchange = [&](Communicator& all, const Buffer&) { return all.all_to_all_v(from, sent, to, received); };
   const auto error = error_of(*c, exchange, to);
   ASSERT_TRUE(error) << "nothing was thrown";
   EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
-  if (world.rank().value == 0) {
+  if (world.rank() == 0) {
     // With MPI's collectives all ranks compare, so another one may be the first to report.
     const std::vector<int>& peers = error->context().peers;
     EXPECT_TRUE(std::find(peers.begin(), peers.end(), last) != peers.end()) << error->what();
@@ -277,7 +277,7 @@ TEST_P(ComparedMismatch, IsFoundByEveryRankBeforeDataAreTouched) {
   std::vector<float> data(static_cast<std::size_t>(count), static_cast<float>(world.rank().value));
   const Buffer buffer{data.data(), {count}, DType::float32};
   const int odd = world.size() - 1;
-  const auto error = error_of(*c, world.rank().value == odd ? difference.odd : difference.most, buffer);
+  const auto error = error_of(*c, world.rank() == odd ? difference.odd : difference.most, buffer);
   ASSERT_TRUE(error) << "nothing was thrown";
   EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
   if (!error->is_consequence()) {  // otherwise another rank detected it first and notified this one

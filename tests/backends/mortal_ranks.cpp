@@ -57,7 +57,7 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
   const Buffer values = memory.as(DType::float32);
   for (int i = 0; i < 10; ++i) add_up(*c, values);
   const int victim = world.size() - 1;
-  if (world.rank().value == victim) {
+  if (world.rank() == victim) {
     std::this_thread::sleep_for(300ms);  // until the others wait in the requested manner
     write_down(folder / "death", "");
     raise(SIGKILL);

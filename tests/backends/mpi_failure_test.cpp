@@ -119,12 +119,12 @@ TEST_P(MpiFailure, ReachesEverybody) {
   const Buffer buffer{data.data(), {failure_elements}, DType::float32};
   const int odd = world.size() - 1;
   const int idle = world.size() > 2 ? 0 : -1;  // it has nothing pending when the failure happens
-  if (world.rank().value == odd) {
+  if (world.rank() == odd) {
     barrier(world.group());
     cause.happen(std::move(c));
   } else {
     std::optional<Work> work;
-    if (world.rank().value != idle) work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "weights");
+    if (world.rank() != idle) work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "weights");
     barrier(world.group());
     const auto begin = Clock::now();
     std::optional<Error> error;
@@ -148,7 +148,7 @@ TEST_P(MpiFailure, ReachesEverybody) {
     EXPECT_THROW((void)c->barrier(), Error) << "the communicator goes on";
   }
   barrier(world.group());
-  if (world.rank().value != odd) keep(std::move(c));
+  if (world.rank() != odd) keep(std::move(c));
   keep(std::move(progress));
   keep(std::move(data));
   world.close();
@@ -175,7 +175,7 @@ TEST(MpiFailureOfARankAloneOnItsNode, ReachesEverybodyThoughItCallsMpiNoMore) {
   auto c = make_on_nodes(world, *progress, 1);
   const int odd = world.size() - 1;
   barrier(world.group());
-  if (world.rank().value == odd) {
+  if (world.rank() == odd) {
     c.reset();
     std::vector<std::filesystem::path> marks;
     for (int rank = 0; rank < odd; ++rank) marks.push_back(folder / std::to_string(rank));

@@ -100,7 +100,7 @@ TEST(NodeSharing, WhereItFailsThatIsSaidOnceAndExplained) {
   World world;
   barrier(world.group());
   std::vector<std::string> said;
-  auto limit = world.rank().value == world.size() - 1 ? std::make_unique<NoMoreFiles>() : nullptr;
+  auto limit = world.rank() == world.size() - 1 ? std::make_unique<NoMoreFiles>() : nullptr;
   const CommunicatorOptions options{.notice = [&said](std::string_view text) { said.emplace_back(text); }};
   Progress progress({.spins_before_yield = 0});
   const auto selection = agree_on_selection(world.group(), options);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/back_end.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
@@ -19,10 +20,10 @@ class Done : public Operation {
 };
 
 /// Records the calls that it receives.
-class Notebook : public Communicator {
+class Notebook : public BackEnd {
  public:
   Notebook(std::vector<std::string>& notes, std::string who, Progress& progress)
-      : Communicator({0}, 2),
+      : BackEnd({0}, 2),
         notes_(notes),
         who_(std::move(who)),
         progress_(progress),
@@ -35,8 +36,6 @@ class Notebook : public Communicator {
   }
   void abort(std::string_view why) noexcept override { note(std::string(why)); }
   void close() override { note("close"); }
-
- protected:
   Work submit(const Collective& collective) override {
     note(std::string(name(collective.kind)));
     return {std::make_shared<Done>(), progress_};
@@ -50,11 +49,17 @@ class Notebook : public Communicator {
   Capabilities capabilities_;
 };
 
+std::unique_ptr<Communicator> route(std::vector<std::string>& notes, Progress& progress) {
+  const auto notebook = [&](const char* who) {
+    return std::make_unique<Communicator>(std::make_unique<Notebook>(notes, who, progress));
+  };
+  return make_routed(notebook("host"), notebook("device"));
+}
+
 TEST(Routed, GoesByTheKindOfMemory) {
   std::vector<std::string> notes;
   Progress progress;
-  const auto routed = make_routed(std::make_unique<Notebook>(notes, "host", progress),
-                                  std::make_unique<Notebook>(notes, "device", progress));
+  const auto routed = route(notes, progress);
   std::array<float, 4> memory{};
   for (const MemoryKind kind : {MemoryKind::pinned, MemoryKind::device}) {
     const Buffer one{memory.data(), {1}, DType::float32, kind};
@@ -81,8 +86,7 @@ TEST(Routed, GoesByTheKindOfMemory) {
 TEST(Routed, RefusesTwoKindsInOneOperation) {
   std::vector<std::string> notes;
   Progress progress;
-  const auto routed = make_routed(std::make_unique<Notebook>(notes, "host", progress),
-                                  std::make_unique<Notebook>(notes, "device", progress));
+  const auto routed = route(notes, progress);
   std::array<float, 2> memory{};
   const Buffer host{memory.data(), {1}, DType::float32, MemoryKind::host};
   const Buffer device{memory.data() + 1, {1}, DType::float32, MemoryKind::device};
@@ -93,8 +97,7 @@ TEST(Routed, RefusesTwoKindsInOneOperation) {
 TEST(Routed, SubmitsNothingOfAGroupWhoseHostPartIsToWaitForAStream) {
   std::vector<std::string> notes;
   Progress progress;
-  const auto routed = make_routed(std::make_unique<Notebook>(notes, "host", progress),
-                                  std::make_unique<Notebook>(notes, "device", progress));
+  const auto routed = route(notes, progress);
   std::array<float, 2> memory{};
   Collective of_device{.kind = CollectiveKind::all_reduce};
   of_device.in = of_device.out = Buffer{memory.data(), {1}, DType::float32, MemoryKind::device};

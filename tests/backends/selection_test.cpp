@@ -43,7 +43,7 @@ class Agreement : public testing::Test {
     world_.close();
   }
 
-  [[nodiscard]] bool first() const { return world_.rank().value == 0; }
+  [[nodiscard]] bool first() const { return world_.rank() == 0; }
   [[nodiscard]] ShapeSummary shape() const { return collectives::summarize(world_.shape()); }
   [[nodiscard]] static CommunicatorOptions options(const std::string& tuning) { return {.tuning = tuning}; }
   static void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }

@@ -29,7 +29,7 @@ class SharedMemory : public testing::Test {
         {.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory}), .deadline = deadline});
   }
   void TearDown() override { world_.close(); }
-  [[nodiscard]] bool is_last() const { return world_.rank().value == world_.size() - 1; }
+  [[nodiscard]] bool is_last() const { return world_.rank() == world_.size() - 1; }
 
   World world_;
   Progress progress_{{.spins_before_yield = 0}};

@@ -76,6 +76,27 @@ TEST(Rank, ComparesWithIntegers) {
   static_assert(Rank{-1} < 0U, "by value, whatever the signs of the types are");
 }
 
+template <typename A, typename B>
+concept add_up = requires(A a, B b) {
+  a + b;
+};
+template <typename A, typename B>
+concept compare = requires(A a, B b) {
+  a < b;
+};
+
+TEST(Quantity, HasArithmeticOfItsOwnUnit) {
+  static_assert(Count{7} + Count{5} - Count{2} == 10);
+  static_assert(3 * Bytes{4} == Bytes{4} * 3L && Bytes{14} / 4 == 3);
+  static_assert(Count{-1} < 0U && Bytes{5} > 4, "by value, whatever the signs of the types are");
+  static_assert(bytes_of({3}, DType::float64) == Bytes{24});
+  Count sum;
+  for (const std::int64_t count : {1, 2, 3}) sum += Count{count};
+  EXPECT_EQ(sum, 6);
+  static_assert(add_up<Count, Count> && !add_up<Count, Bytes> && !add_up<Count, int> && !add_up<Rank, Rank>);
+  static_assert(compare<Bytes, Bytes> && !compare<Count, Bytes> && !compare<Rank, Count>);
+}
+
 TEST(Allocation, HostMemoryIsZeroedAndAligned) {
   const Allocation memory = allocate_host({100});
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 64, 0U);

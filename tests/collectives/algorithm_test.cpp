@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/algorithms/algorithm.hpp"
+#include "collectives/algorithms/algorithm.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "comm/back_end.hpp"
 #include "ddp/members.hpp"
 #include "ddp/model.hpp"
 
@@ -16,9 +18,9 @@ namespace {
 
 using backends::NcclAlgorithm;
 
-std::string refusal(const GroupOptions& options) {
+std::string refusal(const std::function<void()>& action) {
   try {
-    (void)nccl_algorithm(options);
+    action();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     return error.message();
@@ -27,10 +29,8 @@ std::string refusal(const GroupOptions& options) {
 }
 
 TEST(NcclAlgorithmOfAGroup, IsNcclsOwnChoiceUnlessOneIsForced) {
-  const auto algorithm = [](const char* method) {
-    return nccl_algorithm({.device = Device::cuda, .method = backends::parse_method(method)});
-  };
-  EXPECT_EQ(nccl_algorithm({.device = Device::cuda}), NcclAlgorithm::automatic);
+  const auto algorithm = [](const char* method) { return nccl_algorithm(backends::parse_method(method)); };
+  EXPECT_EQ(algorithm(GroupOptions{}.algorithm.c_str()), NcclAlgorithm::automatic);
   EXPECT_EQ(algorithm("auto"), NcclAlgorithm::automatic);
   EXPECT_EQ(algorithm("ring"), NcclAlgorithm::ring);
   EXPECT_EQ(algorithm("tree"), NcclAlgorithm::tree);
@@ -41,12 +41,15 @@ TEST(NcclAlgorithmOfAGroup, RefusesByNameWhatHasNoMeaningThere) {
   int refused = 0;
   for (const std::string_view method : backends::method_names()) {
     if (method == "auto" || method == "ring" || method == "tree" || method == "tree-order") continue;
-    const std::string why = refusal({.method = backends::parse_method(method)});
+    const std::string why = refusal([&] { (void)nccl_algorithm(backends::parse_method(method)); });
     EXPECT_NE(why.find("the algorithm " + std::string(method) + " has no meaning on cuda"), std::string::npos) << why;
     ++refused;
   }
   EXPECT_GE(refused, 8);
-  EXPECT_NE(refusal({.compress = backends::WireFormat::bfloat16}).find("compression bf16"), std::string::npos);
+  EXPECT_NE(refusal([] {
+              refuse_compression_on_gpus({.compress = backends::WireFormat::bfloat16});
+            }).find("compression bf16"),
+            std::string::npos);
 }
 
 std::vector<Gpu> gpus(const std::vector<std::string>& uuids) {
@@ -128,9 +131,9 @@ class Done : public Operation {
 };
 
 /// The communicator of a GPU that does not exist. It does nothing, and reading or writing its memory ends the process.
-class Untouchable : public Communicator {
+class Untouchable : public BackEnd {
  public:
-  Untouchable(Calls& calls, Progress& progress) : Communicator({0}, 1), calls_(&calls), progress_(&progress) {}
+  Untouchable(Calls& calls, Progress& progress) : BackEnd({0}, 1), calls_(&calls), progress_(&progress) {}
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   Allocation allocate(Bytes bytes) override {
@@ -140,8 +143,6 @@ class Untouchable : public Communicator {
   }
   void abort(std::string_view /*why*/) noexcept override {}
   void close() override { calls_->emplace_back("close"); }
-
- protected:
   Work submit(const Collective& c) override {
     calls_->push_back(std::string(name(c.kind)) + " of " + std::to_string(c.out.bytes().value) + " bytes on the " +
                       (c.queue.is_host() ? "host" : "stream"));
@@ -167,7 +168,7 @@ class OneRank : public Members {
     return on_host_->make(progress, options);
   }
   std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& /*options*/) override {
-    return std::make_unique<Untouchable>(*calls_, progress);
+    return std::make_unique<Communicator>(std::make_unique<Untouchable>(*calls_, progress));
   }
   std::unique_ptr<Members> split(std::optional<int> /*color*/, int /*key*/, Communicator& /*over*/,
                                  const GroupOptions& /*options*/) override {

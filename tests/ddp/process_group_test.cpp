@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -195,8 +196,10 @@ TEST(ProcessGroup, RefusesWhatCannotBe) {
   const auto refusal = [](const GroupOptions& options) {
     return message_of([&] { on_every_rank([](ProcessGroup&) { ADD_FAILURE() << "there is a group"; }, options); });
   };
-  EXPECT_NE(refusal({.method = backends::parse_method("tree-order"), .compress = backends::WireFormat::float16})
-                .find("leave one of them"),
+  const std::string unknown = refusal({.algorithm = "rign"});
+  for (const std::string_view name : algorithm_names()) EXPECT_NE(unknown.find(name), std::string::npos) << unknown;
+  EXPECT_NE(unknown.find("did you mean 'ring'"), std::string::npos) << unknown;
+  EXPECT_NE(refusal({.algorithm = "tree-order", .compress = backends::WireFormat::float16}).find("leave one of them"),
             std::string::npos);
   for (const double seconds : {0.0, -1.0, std::nan(""), 1e10}) {
     const std::string message = refusal({.deadline = std::chrono::duration<double>(seconds)});
@@ -207,6 +210,26 @@ TEST(ProcessGroup, RefusesWhatCannotBe) {
   const std::string message = refusal({.device = Device::cuda});
   EXPECT_TRUE(message.find("cpu only") != std::string::npos || message.find(why_no_gpu()) != std::string::npos)
       << message;
+}
+
+TEST(ProcessGroup, ExplainsWhichAlgorithmRunsAtEachSize) {
+  const std::vector<Bytes> sizes = {{64}, {1 << 20}};
+  const auto explained = [&](const ProcessGroup& group) { return group.explain(CollectiveKind::all_reduce, sizes); };
+  on_every_rank(
+      [&](ProcessGroup& group) {
+        const std::string text = explained(group);
+        EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
+        EXPECT_NE(text.find("1048576  recursive-doubling"), std::string::npos) << text;
+        EXPECT_NE(text.find("forced"), std::string::npos) << text;
+      },
+      {.algorithm = "recursive-doubling"});
+  on_every_rank([&](ProcessGroup& group) {
+    const std::string text = explained(group);
+    EXPECT_NE(text.find("cost model"), std::string::npos) << text;
+    if (group.host() == "this process") return;  // the MPI library's collectives are between processes
+    auto part = group.split(0, group.rank().value, {.algorithm = "mpi"});
+    EXPECT_NE(explained(*part).find("the MPI library chooses"), std::string::npos);
+  });
 }
 
 TEST(ProcessGroup, NamesWhoAsksForAnotherDevice) {
@@ -223,9 +246,8 @@ TEST(ProcessGroup, NamesWhoAsksForAnotherDevice) {
 TEST(ProcessGroup, OfThreadsIsOfTheCpu) {
   EXPECT_NE(message_of([] { ProcessGroup::of_threads(2, {.device = Device::cuda}); }).find("cpu only"),
             std::string::npos);
-  EXPECT_NE(
-      message_of([] { ProcessGroup::of_threads(2, {.method = backends::MpiLibrary{}}); }).find("between processes"),
-      std::string::npos);
+  EXPECT_NE(message_of([] { ProcessGroup::of_threads(2, {.algorithm = "mpi"}); }).find("between processes"),
+            std::string::npos);
   EXPECT_NE(message_of([] { ProcessGroup::of_threads(0); }).find("at least 1 rank"), std::string::npos);
 }
 

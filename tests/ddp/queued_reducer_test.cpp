@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/back_end.hpp"
+#include "comm/progress_source.hpp"
 #include "ddp/model.hpp"
 #include "ddp/reducer.hpp"
 #include "lockstep/base/error.hpp"
@@ -30,20 +32,14 @@ class Queued : public Operation {
 };
 
 /// One rank, whose all-reduces complete at the next poll after the test allows it.
-class OnAQueue : public Communicator, private ProgressSource {
+class OnAQueue : public BackEnd, private ProgressSource {
  public:
-  explicit OnAQueue(Progress& progress) : Communicator({0}, 1), progress_(&progress) { progress.add(*this); }
+  explicit OnAQueue(Progress& progress) : BackEnd({0}, 1), progress_(&progress) { progress.add(*this); }
   ~OnAQueue() override { progress_->remove(*this); }
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   void abort(std::string_view /*why*/) noexcept override {}
   void close() override {}
-
-  std::vector<std::shared_ptr<Queued>> operations;
-  bool is_let_go = false;
-  int held_back = 0;  // number of queues that were held back
-
- private:
   Work submit(const Collective& c) override {
     auto operation = std::make_shared<Queued>(held_back);
     if (c.kind == CollectiveKind::all_reduce) {
@@ -54,6 +50,12 @@ class OnAQueue : public Communicator, private ProgressSource {
     }
     return {operation, *progress_};
   }
+
+  std::vector<std::shared_ptr<Queued>> operations;
+  bool is_let_go = false;
+  int held_back = 0;  // number of queues that were held back
+
+ private:
   bool progress() noexcept override {
     if (!is_let_go) return false;
     for (const auto& operation : operations)
@@ -70,7 +72,7 @@ class QueuedReducer : public testing::Test {
  protected:
   QueuedReducer() { reducer_.emplace(communicator_, layout_, gradients_, BucketOptions{.size = {256}, .first = {64}}); }
   Reducer& reducer() { return *reducer_; }
-  OnAQueue& communicator() { return communicator_; }
+  OnAQueue& communicator() { return static_cast<OnAQueue&>(back_end_of(communicator_)); }
   [[nodiscard]] Queue queue() { return Queue::stream(&stream_); }
   [[nodiscard]] int notices() const { return notices_; }
   void end() { reducer_.reset(); }
@@ -84,7 +86,7 @@ class QueuedReducer : public testing::Test {
   int stream_ = 0;
   int notices_ = 0;
   Progress progress_{{}, nullptr, [this](std::string_view) { ++notices_; }};
-  OnAQueue communicator_{progress_};
+  Communicator communicator_{std::make_unique<OnAQueue>(progress_)};
   Layout layout_ = testing_support::layout();
   std::vector<float> memory_ = std::vector<float>(static_cast<std::size_t>(layout_.count().value));
   Buffer gradients_{memory_.data(), layout_.count()};

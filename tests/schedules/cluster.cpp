@@ -218,7 +218,7 @@ std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progres
       shared.memories[index], progress, shared.options);
   communicator->enlist();
   shared.joined.push_back(rank);
-  return communicator;
+  return std::make_unique<Communicator>(std::move(communicator));
 }
 
 }  // namespace lockstep::schedules

@@ -48,7 +48,7 @@ backends::Medium::Ticket FickleMedium::send(Rank peer, const MessageTag& tag, co
   backends::seams::preempt();
   if (tag.channel >= 0) note(tag.number);
   const bool eager = random_() % 4 < eager_of_4_;
-  if (eager && bytes.value > 0) {
+  if (eager && bytes > 0) {
     traffic_->copies.push_back(std::make_unique<std::byte[]>(static_cast<std::size_t>(bytes.value)));
     std::memcpy(traffic_->copies.back().get(), data, static_cast<std::size_t>(bytes.value));
     data = traffic_->copies.back().get();

@@ -57,8 +57,7 @@ void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, con
                           std::optional<backends::WireFormat> compress = std::nullopt, bool zero = false,
                           TrainerOptions cut = {}) {
   World world;
-  ProcessGroup members(
-      world, {.method = backends::parse_method(algorithm), .wait = {.spins_before_yield = 0}, .compress = compress});
+  ProcessGroup members(world, {.algorithm = algorithm, .wait = {.spins_before_yield = 0}, .compress = compress});
   {
     const data::DatasetPair data = testing_support::small_digits(200, 50, 16);
     // There are 20 steps of 10 samples, with small buckets, so that several all-reduces are under way.

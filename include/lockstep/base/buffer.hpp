@@ -42,6 +42,9 @@ constexpr std::int64_t size_of(DType dtype) {
   }
   return 0;
 }
+
+/// The bytes of that many elements.
+constexpr Bytes bytes_of(Count count, DType dtype) { return size_of(dtype) * Bytes{count.value}; }
 /// The C++ types of elements. The standard library's 16-bit types of C++23 are elements too, where it has them.
 template <typename T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
@@ -97,7 +100,7 @@ struct Buffer {
   // NOLINTNEXTLINE(google-explicit-constructor): one element is a range of one
   constexpr Buffer(T& element) : Buffer(&element, {1}, dtype_of<T>()) {}
 
-  [[nodiscard]] Bytes bytes() const { return {count.value * size_of(dtype)}; }
+  [[nodiscard]] Bytes bytes() const { return bytes_of(count, dtype); }
 };
 
 /// A view of elements that are only read. Every Buffer converts to one, and so do ranges and variables that are const.
@@ -126,7 +129,7 @@ struct ConstBuffer {
   // NOLINTNEXTLINE(google-explicit-constructor): as Buffer's
   ConstBuffer(T& element) : ConstBuffer(&element, {1}, dtype_of<std::remove_const_t<T>>()) {}
 
-  [[nodiscard]] Bytes bytes() const { return {count.value * size_of(dtype)}; }
+  [[nodiscard]] Bytes bytes() const { return bytes_of(count, dtype); }
 };
 
 /// A view of `count` elements from element `offset` on. @pre the range lies inside `whole`

@@ -54,15 +54,15 @@ struct LayoutPart {
 
 /// The intersection of two parts, possibly without elements.
 inline LayoutPart common(const LayoutPart& a, const LayoutPart& b) {
-  const std::int64_t begin = std::max(a.offset.value, b.offset.value);
-  const std::int64_t end = std::min(a.offset.value + a.count.value, b.offset.value + b.count.value);
-  return {{begin}, {std::max<std::int64_t>(0, end - begin)}};
+  const Count begin = std::max(a.offset, b.offset);
+  const Count end = std::min(a.offset + a.count, b.offset + b.count);
+  return {begin, std::max(Count{0}, end - begin)};
 }
 
 /// The number of elements of disjoint parts.
 inline Count total(std::span<const LayoutPart> parts) {
   Count sum;
-  for (const LayoutPart& part : parts) sum.value += part.count.value;
+  for (const LayoutPart& part : parts) sum += part.count;
   return sum;
 }
 

@@ -15,16 +15,10 @@
 
 namespace lockstep {
 
-/// A process's number in a communicator, 0 ≤ value < size. It compares with integers: `group.rank() == 0`.
+/// A process's number in a communicator, 0 ≤ value < size.
 struct Rank {
   int value = 0;
-  friend constexpr bool operator==(const Rank&, const Rank&) = default;
   friend constexpr auto operator<=>(const Rank&, const Rank&) = default;
-  friend constexpr bool operator==(Rank rank, std::integral auto number) { return std::cmp_equal(rank.value, number); }
-  friend constexpr std::strong_ordering operator<=>(Rank rank, std::integral auto number) {
-    if (std::cmp_less(rank.value, number)) return std::strong_ordering::less;
-    return std::cmp_equal(rank.value, number) ? std::strong_ordering::equal : std::strong_ordering::greater;
-  }
 };
 
 /// A number of elements.
@@ -38,6 +32,51 @@ struct Bytes {
   std::int64_t value = 0;
   friend constexpr auto operator<=>(const Bytes&, const Bytes&) = default;
 };
+
+/// The types of integers that do not mix. They compare with integers, as in `group.rank() == 0`, and with their own
+/// kind.
+template <typename T>
+concept StrongInteger = std::same_as<T, Rank> || std::same_as<T, Count> || std::same_as<T, Bytes>;
+
+template <StrongInteger T>
+constexpr bool operator==(T quantity, std::integral auto number) {
+  return std::cmp_equal(quantity.value, number);
+}
+template <StrongInteger T>
+constexpr std::strong_ordering operator<=>(T quantity, std::integral auto number) {
+  if (std::cmp_less(quantity.value, number)) return std::strong_ordering::less;
+  return std::cmp_equal(quantity.value, number) ? std::strong_ordering::equal : std::strong_ordering::greater;
+}
+
+/// The types of numbers of something. They add to their own kind and are multiplied and divided by integers. A division
+/// rounds toward zero.
+template <typename T>
+concept Quantity = std::same_as<T, Count> || std::same_as<T, Bytes>;
+
+template <Quantity T>
+constexpr T operator+(T a, T b) {
+  return {a.value + b.value};
+}
+template <Quantity T>
+constexpr T operator-(T a, T b) {
+  return {a.value - b.value};
+}
+template <Quantity T>
+constexpr T& operator+=(T& sum, T more) {
+  return sum = sum + more;
+}
+template <Quantity T>
+constexpr T operator*(std::integral auto factor, T quantity) {
+  return {factor * quantity.value};
+}
+template <Quantity T>
+constexpr T operator*(T quantity, std::integral auto factor) {
+  return {quantity.value * factor};
+}
+template <Quantity T>
+constexpr T operator/(T quantity, std::integral auto divisor) {
+  return {quantity.value / divisor};
+}
 
 /// An element of DType::bfloat16: the upper half of a float32. It stores a value; arithmetic is done in float, to which
 /// it converts exactly. A float becomes one by rounding to nearest, ties to even; a NaN stays one and becomes quiet.

@@ -2,17 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lockstep/base/buffer.hpp"
-#include "lockstep/base/error.hpp"
 #include "lockstep/base/queue.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/collective.hpp"
@@ -31,6 +27,8 @@ struct Capabilities {
   bool messages_take_turns = false;  ///< whether sends and recvs are ordered among the other operations
 };
 
+class BackEnd;
+
 /// A group of ranks that run collective operations on buffers.
 ///
 /// All ranks submit the same operations in the same order with the same counts, dtypes, operators and roots. Operations
@@ -46,15 +44,17 @@ struct Capabilities {
 /// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue if the back end
 /// takes no device memory; Error{invalid_argument} on another thread than the one that uses the `Progress`;
 /// Error{transport} on a closed or poisoned communicator. Nothing has been sent then.
-class Communicator {
+class Communicator final {
  public:
+  /// For back ends: makes a communicator of what runs its operations.
+  explicit Communicator(std::unique_ptr<BackEnd> back_end);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
-  virtual ~Communicator();
+  ~Communicator();
 
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
+  [[nodiscard]] const Capabilities& capabilities() const;
 
   /// out[i] = in_0[i] ⊕ … ⊕ in_{p−1}[i] on every rank; overwrites `out`. In place if `in` and `out` are the same
   /// memory.
@@ -161,49 +161,24 @@ class Communicator {
 
   /// Allocates zeroed memory in which this back end's operations are fastest.
   /// @throws std::bad_alloc; Error{device}
-  virtual Allocation allocate(Bytes bytes);
+  Allocation allocate(Bytes bytes);
 
   /// Makes all operations of all ranks on this communicator fail, current and later ones, with this reason and this
   /// rank's name. Any thread may call it, but not concurrently with close() or the destructor. On the thread that
   /// submits this rank's operations, it notifies ranks of other nodes at once; on another thread, they are notified
   /// when this rank, or another rank of its node, polls.
-  virtual void abort(std::string_view why) noexcept = 0;
-
-  /// Lets the destructor close the communicator if no exception is under way, no operation is pending, and `may_close`
-  /// returns true. Otherwise, and without this call, destroying an open communicator makes the other ranks fail.
-  void close_when_destroyed(std::function<bool()> may_close) { may_close_ = std::move(may_close); }
-  /// Calls `call` in the destructor, after the back end's own destructor; for owners of lists of communicators. It must
-  /// not throw.
-  void when_destroyed(std::function<void()> call) { when_destroyed_.push_back(std::move(call)); }
+  void abort(std::string_view why) noexcept;
 
   /// Ends the communicator. Collective; every Work must have been waited for. Calling it again does nothing.
   /// @throws Error{transport}
-  virtual void close() = 0;
-
- protected:
-  /// Sets this rank and the number of ranks, for a back end.
-  Communicator(Rank rank, int size) : rank_(rank), size_(size) {}
-  /// Closes the communicator if `close_when_destroyed` allows it. A back end's destructor calls it before anything
-  /// else.
-  void close_if_wanted() noexcept;
-  /// Starts a collective that has been checked.
-  virtual Work submit(const Collective& collective) = 0;
-  /// Submits a group whose members have been checked. The default submits them one by one.
-  virtual std::vector<Work> submit_group(std::span<const Collective> members);
-  /// Prepares a collective that has been checked. The default submits it at each start.
-  virtual std::unique_ptr<Preparation> make_preparation(const Collective& collective);
-  /// @throws Error{unsupported} if the back end does not order its operations after streams
-  void check_queue(const Collective& collective, Queue queue) const;
+  void close();
 
  private:
-  [[nodiscard]] Error refusal(ErrorCode code, const std::string& why, const Collective& collective) const;
-  void check(Collective& collective) const;
-  Work submit_checked(Collective&& collective);
+  friend BackEnd& back_end_of(const Communicator& communicator);
 
+  std::unique_ptr<BackEnd> back_end_;
   Rank rank_;
   int size_;
-  std::function<bool()> may_close_;
-  std::vector<std::function<void()>> when_destroyed_;
 };
 
 /// Returns the ranks whose number differs from rank 0's, in ascending order. The result is the same on all ranks.

@@ -3,24 +3,13 @@
 
 #include <chrono>
 #include <memory>
-#include <utility>
 
 #include "lockstep/base/queue.hpp"
 #include "lockstep/comm/work.hpp"
 
 namespace lockstep {
 
-/// The state that a back end keeps of an operation that is started many times.
-class Preparation {
- public:
-  Preparation() = default;
-  Preparation(const Preparation&) = delete;
-  Preparation& operator=(const Preparation&) = delete;
-  virtual ~Preparation() = default;
-  /// Submits the operation. @pre the previous start has ended. @return the Work of this start, valid until the next
-  /// @throws as Communicator
-  virtual Work& start(Queue queue) = 0;
-};
+class Preparation;
 
 /// An operation whose arguments are checked and whose plan is chosen once, and which is then started any number of
 /// times, on the data that the buffers hold at that time. Preparing is local. Starting counts as submitting: all ranks
@@ -29,7 +18,12 @@ class Preparation {
 class [[nodiscard]] Prepared {
  public:
   /// For back ends. Communicator::prepare() returns it.
-  explicit Prepared(std::unique_ptr<Preparation> preparation) : preparation_(std::move(preparation)) {}
+  explicit Prepared(std::unique_ptr<Preparation> preparation);
+  Prepared(Prepared&&) noexcept;
+  Prepared& operator=(Prepared&&) noexcept;
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+  ~Prepared();
 
   /// Submits the operation again. Only one start at a time may be under way.
   /// @throws Error{invalid_argument} unless the previous start has ended; as Communicator for a queue that its back end
@@ -53,10 +47,8 @@ class [[nodiscard]] Prepared {
     if (started_ != nullptr) started_->then(queue);
   }
 
-  /// Gives the Preparation to a back end that wraps another one.
-  friend std::unique_ptr<Preparation> preparation_of(Prepared prepared) { return std::move(prepared.preparation_); }
-
  private:
+  friend std::unique_ptr<Preparation> preparation_of(Prepared prepared);  // for back ends
   std::unique_ptr<Preparation> preparation_;
   Work* started_ = nullptr;  // Work of the last start, which belongs to the preparation
 };

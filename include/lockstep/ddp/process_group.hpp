@@ -7,16 +7,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/backends/method.hpp"
+#include "lockstep/base/collective_kind.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/choice/selection.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
@@ -34,10 +34,11 @@ std::string_view name(Device device);  ///< "cpu", "cuda"
 /// How a group communicates. Options are the same on all ranks, except for the observer and the notice.
 struct GroupOptions {
   Device device = Device::cpu;
-  /// What runs the operations, as `parse_method` names it; by default, the fastest. In memory of a GPU this is NCCL's
-  /// own choice, unless ring, tree or tree-order is asked for; other methods have no meaning there.
-  backends::Method method;
-  /// The file of a selection table. Rank 0 reads it, unless a method is forced. Empty: a cost model chooses.
+  /// The algorithm of the operations, one of `algorithm_names()`: "auto" takes the fastest one at each size, "mpi"
+  /// leaves the choice to the MPI library, and any other name is used at every size. In memory of a GPU, "auto" is
+  /// NCCL's own choice, "ring", "tree" and "tree-order" can be asked for, and other names are refused.
+  std::string algorithm = "auto";
+  /// The file of a selection table for "auto". Rank 0 reads it. Empty: a cost model chooses.
   std::string tuning;
   WaitPolicy wait;
   /// Whether a thread advances operations while the program computes. The program must then make no MPI calls of its
@@ -57,6 +58,10 @@ struct GroupOptions {
   /// The format to which float32 is rounded while it travels, in reductions of `communicator()`. Empty: not rounded.
   std::optional<backends::WireFormat> compress = std::nullopt;
 };
+
+/// The names that `GroupOptions::algorithm` takes: "auto", lockstep's own algorithms ("ring", "tree",
+/// "shared-memory", …, see docs/algorithms.md), and "mpi". For command lines.
+std::span<const std::string_view> algorithm_names();
 
 /// The types of values that a group sums or compares: numbers, and the 16-bit elements.
 template <typename T>
@@ -81,20 +86,21 @@ class ProcessGroup {
  public:
   /// Makes a group of all ranks of the job. Collective. The world closes it, if it is still open when the world is
   /// closed.
-  /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an algorithm that
-  ///         these ranks cannot run, for compression with an algorithm that promises the same bits on any number of
-  ///         ranks, for more ranks on a host than it shows GPUs to them, and for two ranks on one GPU;
-  ///         Error{unsupported} for `cuda` where a rank has no GPU or no NCCL (docs/gpus.md), for a method or
-  ///         compression that has no meaning there, and for a progress thread where MPI was initialized with less than
-  ///         MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table; Error{transport}
+  /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an unknown algorithm,
+  ///         with the nearest name and all others, for one that these ranks cannot run, for compression with an
+  ///         algorithm that promises the same bits on any number of ranks, for more ranks on a host than it shows GPUs
+  ///         to them, and for two ranks on one GPU; Error{unsupported} for `cuda` where a rank has no GPU or no NCCL
+  ///         (docs/gpus.md), for an algorithm or compression that has no meaning there, and for a progress thread where
+  ///         MPI was initialized with less than MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table;
+  ///         Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
   /// Makes a group of the ranks of an MpiGroup, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`.
   /// Collective. @throws as above
   explicit ProcessGroup(MpiGroup group, GroupOptions options = {});
   /// Makes groups whose ranks are threads of this process: each thread takes one of them, by rank. It is for tests and
   /// for trying things out.
-  /// @throws as above; Error{invalid_argument} unless there is a rank; Error{unsupported} for the method "mpi" and for
-  ///         `cuda`
+  /// @throws as above; Error{invalid_argument} unless there is a rank; Error{unsupported} for the algorithm "mpi"
+  ///         and for `cuda`
   static std::vector<ProcessGroup> of_threads(int ranks, const GroupOptions& options = {});
 
   ProcessGroup(ProcessGroup&&) noexcept;
@@ -185,8 +191,11 @@ class ProcessGroup {
 
   /// The object that advances this rank's operations.
   [[nodiscard]] Progress& progress() const;
-  /// The table or cost model by which the communicators choose algorithms; empty if the MPI library chooses.
-  [[nodiscard]] const std::optional<collectives::Selection>& selection() const;
+  /// Returns which algorithm runs an operation on memory of the host, and why: a line for each size, below two lines of
+  /// headings. It is the same on all ranks. Local.
+  /// @param sizes    bytes of the buffer, or of each rank's part if ranks have parts
+  /// @param columns  the length at which lines are broken; at least 80
+  [[nodiscard]] std::string explain(CollectiveKind kind, std::span<const Bytes> sizes, std::size_t columns = 100) const;
 
  private:
   friend ProcessGroup ddp::group_of(std::unique_ptr<ddp::Members> members, GroupOptions options);
@@ -203,6 +212,7 @@ class ProcessGroup {
       reduce(Buffer(carried), op);
       return static_cast<T>(carried) ^ shift;
     } else {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): std::int8_t is a number here
       auto carried = static_cast<std::conditional_t<std::integral<T>, std::int64_t, double>>(value);
       reduce(Buffer(carried), op);
       if constexpr (is_half<T>) {

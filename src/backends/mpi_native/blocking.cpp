@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/mpi_native/mpi_types.hpp"
+#include "comm/collective_parts.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/mpi.hpp"
 
@@ -39,7 +40,7 @@ void all_gather(MPI_Comm comm, Rank me, int count, const Collective& c) {
 }
 
 void reduce_scatter(MPI_Comm comm, Rank me, int count, const Collective& c, MpiOperators& operators) {
-  if (c.out.count.value > 0 && c.out.data == slice(c.in, {me.value * c.out.count.value}, c.out.count).data) {
+  if (c.out.count > 0 && c.out.data == slice(c.in, me.value * c.out.count, c.out.count).data) {
     refuse(c, "MPI's reduce_scatter in place means something else; give it an output of its own");
   }
   LOCKSTEP_MPI(MPI_Reduce_scatter_block(c.in.data, c.out.data, count, mpi_type(c.out.dtype),
@@ -63,7 +64,7 @@ void gather(MPI_Comm comm, Rank me, int count, const Collective& c) {
 
 void scatter(MPI_Comm comm, Rank me, int count, const Collective& c) {
   const bool is_root = me == c.root;
-  const bool in_place = is_root && c.out.data == slice(c.in, {me.value * c.out.count.value}, c.out.count).data;
+  const bool in_place = is_root && c.out.data == slice(c.in, me.value * c.out.count, c.out.count).data;
   const MPI_Datatype type = mpi_type(c.out.dtype);
   LOCKSTEP_MPI(MPI_Scatter(is_root ? c.in.data : nullptr, count, type, in_place ? MPI_IN_PLACE : c.out.data, count,
                            type, c.root.value, comm));
@@ -98,7 +99,7 @@ void all_gather_v(MPI_Comm comm, Rank me, const Collective& c) {
 }
 
 void reduce_scatter_v(MPI_Comm comm, Rank me, const Collective& c, MpiOperators& operators) {
-  if (c.out.count.value > 0 && c.out.data == slice(c.in, offset_of_part(c.parts, me), c.out.count).data) {
+  if (c.out.count > 0 && c.out.data == slice(c.in, offset_of_part(c.parts, me), c.out.count).data) {
     refuse(c, "MPI's reduce_scatter in place means something else; give it an output of its own");
   }
   const Ints parts(c, c.parts);

@@ -81,7 +81,7 @@ std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& p
   auto control = make_control_channel(group, group.shape());
   auto communicator = std::make_unique<MpiNative>(group.dup(), std::move(control), progress, options);
   communicator->enlist();
-  return communicator;
+  return std::make_unique<Communicator>(std::move(communicator));
 }
 
 }  // namespace lockstep::backends

@@ -11,6 +11,7 @@
 #include "backends/mpi_native/native_parts.hpp"
 #include "comm/call_check.hpp"
 #include "comm/call_signature.hpp"
+#include "comm/collective_parts.hpp"
 #include "comm/host_operation.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "platform/mpi/exchange.hpp"

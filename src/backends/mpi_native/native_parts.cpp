@@ -5,6 +5,7 @@
 #include <climits>
 #include <cstring>
 
+#include "comm/collective_parts.hpp"
 #include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
@@ -21,14 +22,14 @@ bool is_in_place(const Collective& c, Rank me) {
   const ConstBuffer out = c.out;
   const ConstBuffer& whole = c.kind == CollectiveKind::all_gather_v ? out : c.in;
   const ConstBuffer& own = c.kind == CollectiveKind::all_gather_v ? c.in : out;
-  return own.count.value > 0 && slice(whole, offset_of_part(c.parts, me), {0}).data == own.data;
+  return own.count > 0 && slice(whole, offset_of_part(c.parts, me), {0}).data == own.data;
 }
 
 }  // namespace
 
 void NativeParts::post(const Collective& c, Count most, MPI_Op op, std::vector<MPI_Request>& requests) {
-  if (c.kind == CollectiveKind::all_gather_v && c.out.count.value > 0) all_gather(c, most, requests);
-  if (c.kind == CollectiveKind::reduce_scatter_v && c.in.count.value > 0) reduce_scatter(c, most, op, requests);
+  if (c.kind == CollectiveKind::all_gather_v && c.out.count > 0) all_gather(c, most, requests);
+  if (c.kind == CollectiveKind::reduce_scatter_v && c.in.count > 0) reduce_scatter(c, most, op, requests);
   if (c.kind == CollectiveKind::all_to_all_v) all_to_all(c, most, requests);
 }
 
@@ -49,7 +50,7 @@ void NativeParts::all_gather(const Collective& c, Count most, std::vector<MPI_Re
   const MPI_Datatype type = mpi_type(c.out.dtype);
   const bool in_place = is_in_place(c, me_);
   if (fits_one_call(c, most)) {
-    const void* in = c.in.count.value == 0 ? &nothing_ : c.in.data;
+    const void* in = c.in.count == 0 ? &nothing_ : c.in.data;
     LOCKSTEP_MPI(MPI_Iallgatherv(in_place ? MPI_IN_PLACE : in, static_cast<int>(c.in.count.value), type, c.out.data,
                                  lengths_.data(), offsets_.data(), type, communicator_, &requests.emplace_back()));
     return;
@@ -57,13 +58,13 @@ void NativeParts::all_gather(const Collective& c, Count most, std::vector<MPI_Re
   Count begin;
   for (int rank = 0; rank < ranks_; ++rank) {
     const Buffer part = slice(c.out, begin, c.parts[static_cast<std::size_t>(rank)]);
-    if (rank == me_.value && !in_place && part.count.value > 0)
+    if (rank == me_.value && !in_place && part.count > 0)
       std::memcpy(part.data, c.in.data, static_cast<std::size_t>(part.bytes().value));
     for_each_piece(part.count, most, [&](std::int64_t offset, int count) {
       LOCKSTEP_MPI(
           MPI_Ibcast(slice(part, {offset}, {count}).data, count, type, rank, communicator_, &requests.emplace_back()));
     });
-    begin.value += part.count.value;
+    begin += part.count;
   }
 }
 
@@ -72,7 +73,7 @@ void NativeParts::reduce_scatter(const Collective& c, Count most, MPI_Op op, std
   const bool in_place = is_in_place(c, me_);
   if (fits_one_call(c, most)) {
     result_.resize(in_place ? static_cast<std::size_t>(c.out.bytes().value) : 0);
-    void* out = c.out.count.value == 0 ? &nothing_ : c.out.data;
+    void* out = c.out.count == 0 ? &nothing_ : c.out.data;
     LOCKSTEP_MPI(MPI_Ireduce_scatter(c.in.data, in_place ? result_.data() : out, lengths_.data(), type, op,
                                      communicator_, &requests.emplace_back()));
     return;
@@ -87,7 +88,7 @@ void NativeParts::reduce_scatter(const Collective& c, Count most, MPI_Op op, std
       void* out = is_mine ? slice(c.out, {offset}, {count}).data : nullptr;
       LOCKSTEP_MPI(MPI_Ireduce(in, out, count, type, op, rank, communicator_, &requests.emplace_back()));
     });
-    begin.value += part.count.value;
+    begin += part.count;
   }
 }
 
@@ -95,7 +96,7 @@ void NativeParts::all_to_all(const Collective& c, Count most, std::vector<MPI_Re
   describe(sent_, c.parts, c.in.dtype, most);
   describe(received_, c.received, c.in.dtype, most);
   zeros_.assign(static_cast<std::size_t>(ranks_), 0);
-  const void* in = c.in.count.value == 0 ? &nothing_ : c.in.data;
+  const void* in = c.in.count == 0 ? &nothing_ : c.in.data;
   LOCKSTEP_MPI(MPI_Ialltoallw(in, sent_.counts.data(), zeros_.data(), sent_.types.data(), c.out.data,
                               received_.counts.data(), zeros_.data(), received_.types.data(), communicator_,
                               &requests.emplace_back()));
@@ -114,9 +115,9 @@ void NativeParts::describe(Side& side, std::span<const Count> parts, DType dtype
       places.push_back(static_cast<MPI_Aint>((begin + offset) * width));
     });
     begin += part.value;
-    side.counts.push_back(part.value > 0 ? 1 : 0);
+    side.counts.push_back(part > 0 ? 1 : 0);
     MPI_Datatype& type = side.types.emplace_back(MPI_BYTE);
-    if (part.value == 0) continue;
+    if (part == 0) continue;
     LOCKSTEP_MPI(MPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), places.data(),
                                           mpi_type(dtype), &type));
     LOCKSTEP_MPI(MPI_Type_commit(&type));

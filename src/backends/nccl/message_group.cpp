@@ -42,7 +42,7 @@ void CallGroup::close() {
   if (closed != ncclSuccess && closed != ncclInProgress) throw_nccl_error(closed, "ncclGroupEnd", communicator_);
 }
 
-bool MessageGroup::takes(Count count) const { return count.value > 0 && group_.is_good(); }
+bool MessageGroup::takes(Count count) const { return count > 0 && group_.is_good(); }
 
 void MessageGroup::send(const ConstBuffer& data, int peer) {
   if (!takes(data.count)) return;

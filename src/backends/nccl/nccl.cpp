@@ -41,7 +41,7 @@ ncclUniqueId id_from(const std::vector<std::byte>& bytes) {
 
 void validate(const NcclGroup& group, const NcclOptions& options) {
   const ErrorContext context{.operation = "make_nccl", .rank = group.rank.value, .host = options.hostname};
-  if (group.size < 1 || group.rank.value < 0 || group.rank.value >= group.size) {
+  if (group.size < 1 || group.rank < 0 || group.rank >= group.size) {
     throw Error(ErrorCode::invalid_argument, "there is no such rank among " + std::to_string(group.size), context);
   }
   if (const std::string why = kernels::cuda::why_no_kernels();
@@ -84,7 +84,7 @@ std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progre
   auto communicator = std::make_unique<NcclCommunicator>(group, id_from(id), progress, options);
   held->keep();
   warn_of_known_fault(group.rank, progress);
-  return communicator;
+  return std::make_unique<Communicator>(std::move(communicator));
 }
 
 std::string nccl_version() { return text(nccl().version); }

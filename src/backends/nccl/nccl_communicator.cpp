@@ -23,10 +23,10 @@ namespace {
 constexpr std::chrono::milliseconds for_news{100};
 
 Allocation allocate_on(int gpu, Bytes bytes) {
-  if (bytes.value < 0) {
+  if (bytes < 0) {
     throw Error(ErrorCode::invalid_argument, "cannot allocate " + std::to_string(bytes.value) + " bytes");
   }
-  if (bytes.value == 0) return {};
+  if (bytes == 0) return {};
   select_gpu(gpu);
   const BesideCaptures beside;
   void* data = nullptr;
@@ -43,7 +43,7 @@ Allocation allocate_on(int gpu, Bytes bytes) {
 
 NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& id, Progress& progress,
                                    NcclOptions options)
-    : Communicator(group.rank, group.size),
+    : BackEnd(group.rank, group.size),
       options_(std::move(options)),
       gpu_(group.gpu),
       progress_(&progress),
@@ -74,7 +74,6 @@ void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  close_if_wanted();
   progress_->remove(*this);
   if (closed_) return;
   if (std::uncaught_exceptions() == 0) {

@@ -14,14 +14,15 @@
 
 #include "backends/nccl.hpp"
 #include "backends/nccl/nccl_operation.hpp"
-#include "lockstep/comm/communicator.hpp"
+#include "comm/back_end.hpp"
+#include "comm/progress_source.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::backends {
 
 /// A communicator over NCCL. Operations reach NCCL one by one, and part by part, because a non-blocking communicator
 /// accepts no call while it is busy with another; its stream then runs them in that order.
-class NcclCommunicator : public Communicator, private ProgressSource {
+class NcclCommunicator : public BackEnd, private ProgressSource {
  public:
   /// Waits for all ranks. @throws as make_nccl
   NcclCommunicator(const NcclGroup& group, const ncclUniqueId& id, Progress& progress, NcclOptions options);
@@ -31,6 +32,8 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   Allocation allocate(Bytes bytes) override;
   void abort(std::string_view why) noexcept override;
   void close() override;
+  Work submit(const Collective& collective) override;
+  std::vector<Work> submit_group(std::span<const Collective> members) override;
 
   /// Waits, no longer than the deadline, until the stream has all that was submitted, or has failed.
   void launch_all();
@@ -46,8 +49,6 @@ class NcclCommunicator : public Communicator, private ProgressSource {
     std::shared_ptr<ControlChannel> control;
   };
 
-  Work submit(const Collective& collective) override;
-  std::vector<Work> submit_group(std::span<const Collective> members) override;
   bool progress() noexcept override;
   bool look_round(Clock::time_point now) noexcept override;
   [[nodiscard]] bool idle() const noexcept override { return under_way_.empty() || poison_ != nullptr; }
@@ -82,7 +83,7 @@ class NcclCommunicator : public Communicator, private ProgressSource {
   [[nodiscard]] bool busy() const { return asynchronous_state() == ncclInProgress; }
   [[nodiscard]] bool has_failed() const;
   void wait_until_idle(const char* doing);
-  [[nodiscard]] Error refusal(std::string_view operation, const std::string& why) const;
+  [[nodiscard]] Error misuse(std::string_view operation, const std::string& why) const;
   [[nodiscard]] std::shared_ptr<NcclOperation> idle_operation();
 
   Capabilities capabilities_{.backend = "nccl",

@@ -6,6 +6,7 @@
 #include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_check.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
+#include "comm/collective_parts.hpp"
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {
@@ -104,7 +105,7 @@ void NcclOperation::gather(ncclComm_t communicator, cudaStream_t stream) const {
   const Count part = collective_.in.count;
   const Rank me = owner_->rank();
   const bool is_root = me == collective_.root;
-  const auto place = [&](int rank) { return slice(collective_.out, {rank * part.value}, part); };
+  const auto place = [&](int rank) { return slice(collective_.out, rank * part, part); };
   const bool in_place = is_root && place(me.value).data == collective_.in.data;
   MessageGroup group(communicator, stream);
   if (!in_place) group.send(collective_.in, collective_.root.value);
@@ -117,7 +118,7 @@ void NcclOperation::scatter(ncclComm_t communicator, cudaStream_t stream) const 
   const Count part = collective_.out.count;
   const Rank me = owner_->rank();
   const bool is_root = me == collective_.root;
-  const auto place = [&](int rank) { return slice(collective_.in, {rank * part.value}, part); };
+  const auto place = [&](int rank) { return slice(collective_.in, rank * part, part); };
   const bool in_place = is_root && place(me.value).data == collective_.out.data;
   MessageGroup group(communicator, stream);
   for (int peer = 0; is_root && peer < owner_->size(); ++peer)
@@ -131,7 +132,7 @@ void NcclOperation::all_to_all(ncclComm_t communicator, cudaStream_t stream) con
   const Count part = part_of(collective_, owner_->size());
   MessageGroup group(communicator, stream);
   for (int peer = 0; peer < owner_->size(); ++peer) {
-    const Count at{peer * part.value};
+    const Count at = peer * part;
     group.send(slice(collective_.in, at, part), peer);
     group.receive(slice(collective_.out, at, part), peer);
   }
@@ -152,8 +153,8 @@ void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) c
   Count begin;
   for (int rank = 0; rank < owner_->size(); ++rank) {
     const Buffer part = slice(c.out, begin, c.parts[static_cast<std::size_t>(rank)]);
-    begin.value += part.count.value;
-    if (part.count.value == 0 || !group.is_good()) continue;
+    begin += part.count;
+    if (part.count == 0 || !group.is_good()) continue;
     const void* from = rank == owner_->rank().value ? c.in.data : part.data;
     group.add(nccl().Broadcast(from, part.data, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype), rank,
                                communicator, stream),
@@ -169,8 +170,8 @@ void NcclOperation::reduce_scatter_v(ncclComm_t communicator, cudaStream_t strea
   Count begin;
   for (int rank = 0; rank < owner_->size(); ++rank) {
     const ConstBuffer part = slice(c.in, begin, c.parts[static_cast<std::size_t>(rank)]);
-    begin.value += part.count.value;
-    if (part.count.value == 0 || !group.is_good()) continue;
+    begin += part.count;
+    if (part.count == 0 || !group.is_good()) continue;
     void* to = rank == owner_->rank().value ? c.out.data : nullptr;
     group.add(nccl().Reduce(part.data, to, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype),
                             nccl_op(c.op), rank, communicator, stream),
@@ -188,8 +189,8 @@ void NcclOperation::all_to_all_v(ncclComm_t communicator, cudaStream_t stream) c
     const auto number = static_cast<std::size_t>(peer);
     group.send(slice(c.in, sent, c.parts[number]), peer);
     group.receive(slice(c.out, received, c.received[number]), peer);
-    sent.value += c.parts[number].value;
-    received.value += c.received[number].value;
+    sent += c.parts[number];
+    received += c.received[number];
   }
   group.close();
 }

@@ -10,10 +10,10 @@
 #include "backends/nccl/tree_order_all_reduce.hpp"
 #include "comm/call_check.hpp"
 #include "comm/call_signature.hpp"
+#include "comm/operation.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/collective.hpp"
-#include "lockstep/comm/work.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::backends {

@@ -45,7 +45,7 @@ std::vector<Work> NcclCommunicator::submit_group(std::span<const Collective> mem
   return works;
 }
 
-Error NcclCommunicator::refusal(std::string_view operation, const std::string& why) const {
+Error NcclCommunicator::misuse(std::string_view operation, const std::string& why) const {
   return {ErrorCode::invalid_argument,
           why,
           {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname}};
@@ -55,7 +55,7 @@ Error NcclCommunicator::refusal(std::string_view operation, const std::string& w
 /// while it changes.
 void NcclCommunicator::check_thread(std::string_view operation) const {
   if (!progress_->is_of_this_thread()) {
-    throw refusal(operation, "submitted on another thread than the one that uses this rank's communicators");
+    throw misuse(operation, "submitted on another thread than the one that uses this rank's communicators");
   }
 }
 
@@ -76,17 +76,17 @@ bool NcclCommunicator::look_for_capture(std::span<const Collective> members) {
   const auto captured = std::count_if(members.begin(), members.end(), in_a_capture);
   const std::string_view operation = name(members.front().kind);
   if (captured == 0 && is_captured(resources_->stream.queue()))
-    throw refusal(operation,
-                  "a stream is captured with operations of this communicator: until that ends, it takes "
-                  "only operations whose queue is captured with it");
+    throw misuse(operation,
+                 "a stream is captured with operations of this communicator: until that ends, it takes "
+                 "only operations whose queue is captured with it");
   if (captured == 0) return false;
   if (static_cast<std::size_t>(captured) != members.size())
-    throw refusal(operation, "a group of operations of which some are captured, and some are not");
+    throw misuse(operation, "a group of operations of which some are captured, and some are not");
   progress();  // retires the operations that have ended
   if (poison_) std::rethrow_exception(poison_);
   if (!under_way_.empty())
-    throw refusal(operation, "submitted for a graph while " + under_way_.front()->context().operation +
-                                 " is under way: wait for its Work before the stream is captured");
+    throw misuse(operation, "submitted for a graph while " + under_way_.front()->context().operation +
+                                " is under way: wait for its Work before the stream is captured");
   return true;
 }
 

@@ -29,7 +29,7 @@ void TreeOrderAllReduce::launch_next_part(ncclComm_t communicator, cudaStream_t 
 
 void TreeOrderAllReduce::send_contributions(std::int64_t block, ncclComm_t communicator, cudaStream_t stream) const {
   const Count mine = blocks_.slice(block, me_).count;
-  const Buffer scratch{scratch_, {(ranks_ - 1) * mine.value}, in_.dtype, MemoryKind::device};
+  const Buffer scratch{scratch_, (ranks_ - 1) * mine, in_.dtype, MemoryKind::device};
   MessageGroup group(communicator, stream);
   std::int64_t received = 0;
   for (int peer = 0; peer < ranks_; ++peer) {

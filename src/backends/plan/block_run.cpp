@@ -73,7 +73,7 @@ bool BlockRun::open() {
 }
 
 void BlockRun::make_room() {
-  if (plan_->scratch().value == 0 && plan_->landing().value == 0) return;
+  if (plan_->scratch() == 0 && plan_->landing() == 0) return;
   const std::int64_t width = size_of(operands_->dtype);
   const std::int64_t scratch_bytes = aligned(plan_->scratch().value * width);
   const std::int64_t needed = scratch_bytes + collectives::landing_buffers * aligned(plan_->landing().value * width);
@@ -122,7 +122,7 @@ bool BlockRun::advance_in_order() {
 /// with 64 KiB they would take a sixth more.
 void BlockRun::prefetch_next() const {
   constexpr Bytes most{4096};
-  const Bytes staging{plan_->staging().value * size_of(operands_->dtype)};
+  const Bytes staging = bytes_of(plan_->staging(), operands_->dtype);
   if (staging <= most) link_->prefetch_next(channel_, staging);
 }
 

@@ -26,7 +26,7 @@ Bytes NodeLink::slot_bytes(Bytes staging) {
   return {(bytes + line_pair - 1) / line_pair * line_pair + seams::guard_bytes};
 }
 
-Bytes NodeLink::control_bytes(int channels, Bytes staging) { return {slots * channels * slot_bytes(staging).value}; }
+Bytes NodeLink::control_bytes(int channels, Bytes staging) { return slots * channels * slot_bytes(staging); }
 
 NodeLink::NodeLink(std::shared_ptr<NodeMemory> memory, std::vector<int> ranks, int channels, Bytes staging)
     : memory_(std::move(memory)),

@@ -5,9 +5,9 @@
 #include <functional>
 #include <string_view>
 
+#include "collectives/choice/selection.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/choice/selection.hpp"
 
 namespace lockstep::backends {
 

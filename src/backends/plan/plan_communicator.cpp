@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/plan/plan_operation.hpp"
+#include "comm/collective_parts.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
@@ -108,8 +109,8 @@ void PlanCommunicator::prepare_plan(PlanOperation& plan, const Collective& colle
                         kernels::Residence::cache);
   }
   const auto locate = [this](const ConstBuffer& b) { return link_->memory().locate(b.data, b.bytes()); };
-  const bool has_output = collective.out.count.value > 0;  // a reduce or gather has one at its root only
-  const bool has_input = collective.in.count.value > 0 || !has_output;
+  const bool has_output = collective.out.count > 0;  // a reduce or gather has one at its root only
+  const bool has_input = collective.in.count > 0 || !has_output;
   const auto input = locate(has_input ? whole_input(collective, rank(), size()) : collective.out);
   const auto output = has_output ? locate(collective.out) : input;
   Reach reach = Reach::staged;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "comm/collective_parts.hpp"
+
 namespace lockstep::backends {
 namespace {
 
@@ -46,7 +48,7 @@ ScheduleCache::Key ScheduleCache::key(const Collective& collective, collectives:
           .count = part.value,
           .root = collective.root.value,
           .element_bytes = size_of(collective.out.dtype),
-          .in_place = part.value > 0 && is_in_place(collective, part),
+          .in_place = part > 0 && is_in_place(collective, part),
           .reach = reach,
           .leaves = collective.leaves.total};
 }

@@ -13,7 +13,7 @@
 
 #include "backends/plan/compiled_plan.hpp"
 #include "collectives/algorithms/schedule.hpp"
-#include "lockstep/collectives/choice/selection.hpp"
+#include "collectives/choice/selection.hpp"
 #include "lockstep/comm/collective.hpp"
 
 namespace lockstep::backends {

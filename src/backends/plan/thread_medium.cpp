@@ -29,7 +29,7 @@ bool Mailboxes::take(Rank from, Rank to, const MessageTag& tag, void* data, Byte
                     " bytes were expected: do both ranks pass the same count?",
                 {.peers = {from.value}});
   }
-  if (bytes.value > 0) std::memcpy(data, letter.data, static_cast<std::size_t>(bytes.value));
+  if (bytes > 0) std::memcpy(data, letter.data, static_cast<std::size_t>(bytes.value));
   letter.taken->store(true, std::memory_order_release);
   return true;
 }

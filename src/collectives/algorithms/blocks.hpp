@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "collectives/algorithms/algorithm.hpp"
 #include "lockstep/base/collective_kind.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/algorithms/algorithm.hpp"
 
 namespace lockstep::collectives {
 

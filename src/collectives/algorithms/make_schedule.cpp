@@ -66,10 +66,10 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
   require(d.ranks >= 1, d, "the number of ranks is " + std::to_string(d.ranks) + "; it must be at least 1");
   require(is_rank(me), d, "the rank is " + std::to_string(me.value) + range);
   require(!has_root(d.kind) || is_rank(d.root), d, "the root is " + std::to_string(d.root.value) + range);
-  require(d.count.value >= 0, d, "the count is " + std::to_string(d.count.value) + "; it must not be negative");
-  require(d.kind != CollectiveKind::barrier || d.count.value == 0, d,
+  require(d.count >= 0, d, "the count is " + std::to_string(d.count.value) + "; it must not be negative");
+  require(d.kind != CollectiveKind::barrier || d.count == 0, d,
           "the count is " + std::to_string(d.count.value) + "; a barrier has no elements");
-  require(segment.value >= 1, d, "the segment has " + std::to_string(segment.value) + " elements; give at least 1");
+  require(segment >= 1, d, "the segment has " + std::to_string(segment.value) + " elements; give at least 1");
   require(d.radix >= 2, d, "the radix is " + std::to_string(d.radix) + "; it must be at least 2");
   require(d.own.leaves >= 0, d,
           "the number of leaves is " + std::to_string(d.own.leaves) + "; it must not be negative");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/algorithms/algorithm.hpp"
 #include "collectives/algorithms/blocks.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/plan/contribution.hpp"
@@ -16,7 +17,6 @@
 #include "collectives/plan/plan.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/collective_kind.hpp"
-#include "lockstep/collectives/algorithms/algorithm.hpp"
 
 namespace lockstep::collectives {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/choice/choice.hpp"
+#include "collectives/choice/choice.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/algorithms/algorithm.hpp"
+#include "collectives/choice/prices.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/algorithms/algorithm.hpp"
-#include "lockstep/collectives/choice/prices.hpp"
 
 /// Closed formulas for the cost of one block alone. Tests compare them with the simulator up to 1,024 ranks.
 /// `predicted_seconds` extends them to blocks and nodes and predicts the time of an operation on a cluster.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/wrapped.hpp"
-#include "lockstep/collectives/choice/selection.hpp"
+#include "collectives/choice/selection.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/collectives/choice/selection.hpp"
+#include "collectives/choice/selection.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -27,7 +27,7 @@ bool about(const TableEntry& entry, CollectiveKind kind, const ShapeSummary& sha
 }
 
 void check_setting(const Choice& choice) {
-  require(choice.segment.value >= 1,
+  require(choice.segment >= 1,
           "the segment is " + std::to_string(choice.segment.value) + " bytes; it must be at least 1");
   require(choice.radix >= 2, "the radix is " + std::to_string(choice.radix) + "; it must be at least 2");
   require(1 <= choice.blocks_in_flight && choice.blocks_in_flight <= SelectionTable::max_blocks_in_flight,

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/algorithms/algorithm.hpp"
 #include "collectives/plan/expression.hpp"
 #include "collectives/plan/plan.hpp"
 #include "lockstep/base/collective_kind.hpp"
-#include "lockstep/collectives/algorithms/algorithm.hpp"
 
 /// Runs the plans of all ranks on symbols instead of numbers, which proves them without MPI.
 namespace lockstep::collectives {

@@ -117,7 +117,7 @@ Extent extent_of(const Trial& trial, int rank, const Range& range) {
 Seen seen(std::span<const Plan> plans, int rank, const NodeRange& at, const Trial& trial) {
   if (at.rank == self) return {rank, at.range};
   Seen result{at.rank, at.range};
-  if (plans[static_cast<std::size_t>(at.rank)].staging.value > 0) {
+  if (plans[static_cast<std::size_t>(at.rank)].staging > 0) {
     result.range.memory = Memory::staging;
     result.range.offset += result.range.leaf * trial.count.value;
     result.range.leaf = 0;

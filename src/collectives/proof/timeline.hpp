@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "collectives/choice/prices.hpp"
 #include "collectives/plan/plan.hpp"
 #include "lockstep/base/cluster_shape.hpp"
-#include "lockstep/collectives/choice/prices.hpp"
 
 namespace lockstep::collectives {
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/comm-bench/device_exercise.hpp"
+#include "comm/collective_parts.hpp"
 #include "kernels/convert.hpp"
 
 namespace lockstep::comm_bench {

@@ -193,7 +193,7 @@ TEST(Configuration, TheCommandLineGoesBeforeTheFileAndTheFileBeforeTheDefaults) 
       parse("--config " + digits.path("run.conf") + digits.arguments() + " --seed 8 --steps 1").options;
   EXPECT_EQ(options.trainer.batch.value, 24);
   EXPECT_EQ(options.trainer.seed, 8);
-  EXPECT_EQ(name(options.method), "tree");
+  EXPECT_EQ(options.algorithm, "tree");
   EXPECT_FALSE(options.trainer.optimizer.nesterov);
 }
 
@@ -431,7 +431,7 @@ TEST(Foreign, OptionsAreEachThereOnceAndTheirAnswersNameOptionsThatThereAre) {
       EXPECT_NE(find_option(program, foreign.alias), nullptr) << foreign.spelling;
     }
     const std::string answer(foreign.answer);
-    const std::regex option("train[^:;]* --([a-z-]+)|use --([a-z-]+)|(?:, | or |and )--([a-z-]+)");
+    const std::regex option("train[^:;]* --([a-z0-9-]+)|use --([a-z0-9-]+)|(?:, | or |and )--([a-z0-9-]+)");
     for (auto it = std::sregex_iterator(answer.begin(), answer.end(), option); it != std::sregex_iterator(); ++it) {
       for (std::size_t i = 1; i < it->size(); ++i) {
         if ((*it)[i].matched) {

@@ -77,7 +77,7 @@ void check_nothing(Communicator& c) {
 /// A rank that stalls before it submits, or between submitting and waiting, delays the others but causes no error.
 void check_a_rank_that_stalls(Communicator& c, const Memory& memory) {
   const auto stall = [&](int rank) {
-    if (c.rank().value == rank) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (c.rank() == rank) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   };
   const int last = c.size() - 1;
   stall(last);
@@ -224,7 +224,7 @@ void check_averages(Communicator& c, const Memory& memory) {
     for (std::int64_t i = 0; i < count; ++i)
       ASSERT_EQ(out.get(i), right(c.rank().value * count + i)) << label_of(c, dtype, count) << " element " << i;
     c.reduce(slice(in.buffer(), {0}, {count}), out.buffer(), ReduceOp::average, {ranks - 1}).wait();
-    for (std::int64_t i = 0; c.rank().value == ranks - 1 && i < count; ++i)
+    for (std::int64_t i = 0; c.rank() == ranks - 1 && i < count; ++i)
       ASSERT_EQ(out.get(i), right(i)) << label_of(c, dtype, count) << " element " << i;
     c.all_reduce(in.buffer(), in.buffer(), ReduceOp::average).wait();
     for (std::int64_t i = 0; i < in.count(); ++i)

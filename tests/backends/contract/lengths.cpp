@@ -185,7 +185,7 @@ void check_refusals_of_counts(Communicator& c, const Memory& memory) {
   message_of([&] { (void)c.reduce_scatter_v(whole, slice(two, {0}, {1}), right, ReduceOp::sum); });
   message_of([&] { (void)c.all_to_all_v(whole, right, whole, right); });
   if (p > 1) {
-    message_of([&] { (void)c.all_gather_v(slice(whole, {c.rank().value == 0 ? 1 : 0}, {2}), whole, right); });
+    message_of([&] { (void)c.all_gather_v(slice(whole, {c.rank() == 0 ? 1 : 0}, {2}), whole, right); });
     // The caller's part for itself must have the same length when sent and when received.
     std::vector<Count> shifted = right;
     shifted[static_cast<std::size_t>(c.rank().value)] = {1};

@@ -133,9 +133,9 @@ void check_refusals_of_prepared(Communicator& c, const Memory& memory) {
   for (std::int64_t i = 0; i < values.count(); ++i) values.set(i, value_of(c.rank().value, i, 9));
   (void)values.buffer();
   const int last = c.size() - 1;
-  if (last > 0 && c.rank().value == last) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  if (last > 0 && c.rank() == last) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   prepared.start();
-  if (!prepared.test() && c.rank().value < last) {
+  if (!prepared.test() && c.rank() < last) {
     EXPECT_EQ(code_of([&] { prepared.start(); }), ErrorCode::invalid_argument);
   }
   prepared.wait();

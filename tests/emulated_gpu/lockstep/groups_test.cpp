@@ -20,9 +20,9 @@
 namespace lockstep::on_emulated_gpus {
 namespace {
 
-GroupOptions on_gpus(const char* method = "auto") {
+GroupOptions on_gpus(const char* algorithm = "auto") {
   return {.device = Device::cuda,
-          .method = backends::parse_method(method),
+          .algorithm = algorithm,
           .wait = {.spins_before_yield = 0},
           .deadline = std::chrono::seconds(60)};
 }

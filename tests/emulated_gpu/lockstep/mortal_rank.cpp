@@ -41,7 +41,7 @@ int main(int /*argc*/, char** argv) {
   const std::filesystem::path folder = argv[1];
   const World world;
   ProcessGroup group(world, {.device = Device::cuda,
-                             .method = backends::parse_method(argv[2]),
+                             .algorithm = argv[2],
                              .wait = {.spins_before_yield = 0},
                              .deadline = std::chrono::seconds(std::stoi(argv[3]))});
   const Allocation memory = group.allocate({1 << 16});

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/algorithms/algorithm.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/collective_kind.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/collectives/algorithms/algorithm.hpp"
 
 namespace lockstep::collectives {
 

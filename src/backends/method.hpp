@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-#include "lockstep/collectives/choice/selection.hpp"
+#include "collectives/choice/selection.hpp"
 
 namespace lockstep::backends {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/collectives/choice/choice.hpp"
-#include "lockstep/collectives/choice/prices.hpp"
+#include "collectives/choice/choice.hpp"
+#include "collectives/choice/prices.hpp"
 
 namespace lockstep::collectives {
 

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "comm/operation.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/comm/communicator.hpp"
+
+namespace lockstep {
+
+/// The state that a back end keeps of an operation that is started many times.
+class Preparation {
+ public:
+  Preparation() = default;
+  Preparation(const Preparation&) = delete;
+  Preparation& operator=(const Preparation&) = delete;
+  virtual ~Preparation() = default;
+  /// Submits the operation. @pre the previous start has ended. @return the Work of this start, valid until the next
+  /// @throws as Communicator
+  virtual Work& start(Queue queue) = 0;
+};
+
+/// Returns the Preparation of a prepared operation, for a back end that wraps another one.
+std::unique_ptr<Preparation> preparation_of(Prepared prepared);
+
+/// What runs the operations of a communicator. The Communicator checks the arguments, and calls this.
+class BackEnd {
+ public:
+  BackEnd(Rank rank, int size) : rank_(rank), size_(size) {}
+  BackEnd(const BackEnd&) = delete;
+  BackEnd& operator=(const BackEnd&) = delete;
+  virtual ~BackEnd();
+
+  [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
+
+  /// Starts a collective that has been checked.
+  virtual Work submit(const Collective& collective) = 0;
+  /// Submits a group whose members have been checked. The default submits them one by one.
+  virtual std::vector<Work> submit_group(std::span<const Collective> members);
+  /// Prepares a collective that has been checked. The default submits it at each start.
+  virtual std::unique_ptr<Preparation> make_preparation(const Collective& collective);
+  /// As Communicator::allocate. The default allocates memory of the host.
+  virtual Allocation allocate(Bytes bytes);
+  /// As Communicator::abort.
+  virtual void abort(std::string_view why) noexcept = 0;
+  /// As Communicator::close.
+  virtual void close() = 0;
+
+  /// @throws Error{unsupported} if this back end does not order its operations after streams
+  void check_queue(const Collective& collective, Queue queue) const;
+  /// Returns an error of this rank about a collective that is not submitted.
+  [[nodiscard]] Error refusal(ErrorCode code, const std::string& why, const Collective& collective) const;
+
+  /// Lets the destructor of the communicator close it if no exception is under way, no operation is pending, and
+  /// `may_close` returns true. Otherwise, and without this call, destroying an open communicator makes the other ranks
+  /// fail.
+  void close_when_destroyed(std::function<bool()> may_close) { may_close_ = std::move(may_close); }
+  /// Calls `call` when this is destroyed, after the destructor of the derived class; for owners of lists of
+  /// communicators. It must not throw.
+  void when_destroyed(std::function<void()> call) { when_destroyed_.push_back(std::move(call)); }
+  /// Closes the communicator if `close_when_destroyed` allows it. The destructor of the communicator calls it.
+  void close_if_wanted() noexcept;
+
+ private:
+  Rank rank_;
+  int size_;
+  std::function<bool()> may_close_;
+  std::vector<std::function<void()>> when_destroyed_;
+};
+
+/// Returns what runs the operations of a communicator.
+BackEnd& back_end_of(const Communicator& communicator);
+
+}  // namespace lockstep
