@@ -74,6 +74,8 @@ set(LOCKSTEP_CUDA_COMPILER_MISSING "${lockstep_compiler_missing}" CACHE INTERNAL
 # Puts the objects of the kernels and CUDA's static runtime into the library of a room, as one object in which the runtime's
 # names are local. So a program that is linked with lockstep needs no libcudart, and may link any version of it for itself:
 # neither can take the other's functions. Streams, events and memory are the driver's and known to every runtime of a process.
+find_program(LOCKSTEP_GNU_LD NAMES ld.bfd ld)  # for clang, CMAKE_LINKER is lld, which lacks --force-group-allocation
+mark_as_advanced(LOCKSTEP_GNU_LD)
 function(lockstep_embed_cuda_runtime target kernels)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${kernels}>)
   target_compile_options(${target} PRIVATE -fno-lto)  # the linker below would not understand it
@@ -81,8 +83,8 @@ function(lockstep_embed_cuda_runtime target kernels)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/lockstep_cuda.o)
   add_custom_command(TARGET ${target} POST_BUILD
     # Without its section groups: of two of one name the linker keeps one only, and a program may have this runtime, too.
-    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${runtime} --whole-archive $<TARGET_FILE:CUDA::cudart_static>
-    COMMAND ${CMAKE_LINKER} -r -o ${object} ${runtime} --whole-archive $<TARGET_FILE:${target}>
+    COMMAND ${LOCKSTEP_GNU_LD} -r --force-group-allocation -o ${runtime} --whole-archive $<TARGET_FILE:CUDA::cudart_static>
+    COMMAND ${LOCKSTEP_GNU_LD} -r -o ${object} ${runtime} --whole-archive $<TARGET_FILE:${target}>
     COMMAND ${CMAKE_OBJCOPY} --wildcard --localize-symbol=cuda* --localize-symbol=__cuda*
       --localize-symbol=libcudart_static* ${object}
     COMMAND ${CMAKE_COMMAND} -E rm $<TARGET_FILE:${target}>

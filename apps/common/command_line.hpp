@@ -138,6 +138,11 @@ class OptionValues {
   /// a value included. A text that is long or not printable is shown by its beginning and a hash.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> of_all_ranks() const;
 
+  /// Returns a configuration file with which `--config` gives the same values, also where defaults change. Options that
+  /// would be refused beside the others, because they have no meaning there, are left out.
+  /// @param except  options that are left out, too
+  [[nodiscard]] std::string as_configuration(const std::vector<std::string_view>& except) const;
+
   /// Sets a given value. @return false if there is one already
   bool give(const std::string& name, OptionValue value) { return given_.emplace(name, std::move(value)).second; }
   /// Adds the values that only `others` was given.
@@ -145,6 +150,8 @@ class OptionValues {
 
  private:
   [[nodiscard]] std::optional<OptionValue> find(std::string_view name) const;
+  template <typename Call>
+  void for_each_row(const Call& call) const;
 
   const Program* program_;
   std::map<std::string, OptionValue, std::less<>> given_;

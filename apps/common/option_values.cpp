@@ -178,11 +178,13 @@ template std::int64_t OptionValues::get<std::int64_t>(std::string_view) const;
 template double OptionValues::get<double>(std::string_view) const;
 template std::string OptionValues::get<std::string>(std::string_view) const;
 
+template <typename Call>
+void OptionValues::for_each_row(const Call& call) const {
+  for (const OptionGroup& group : program_->groups)
+    for (const Option& option : group.options) call(option);
+}
+
 void OptionValues::store() const {
-  const auto for_each_row = [this](const auto& call) {
-    for (const OptionGroup& group : program_->groups)
-      for (const Option& option : group.options) call(option);
-  };
   for_each_row([this](const Option& option) {
     const std::optional<OptionValue> value = option.store ? find(option.name) : std::nullopt;
     if (value) option.store(*value);
@@ -197,16 +199,62 @@ void OptionValues::store() const {
 
 void OptionValues::add(const OptionValues& others) { given_.insert(others.given_.begin(), others.given_.end()); }
 
+namespace {
+
+/// Returns a value as the user may write it.
+std::string written(const Option& option, const OptionValue& value) {
+  const auto word = [](const auto& domain) {
+    if constexpr (requires { domain.zero; }) return domain.zero;
+    return std::string();
+  };
+  const std::string zero = std::visit(word, option.domain);
+  const bool is_zero = value == OptionValue(std::int64_t{0}) || value == OptionValue(0.0);
+  return is_zero && !zero.empty() ? zero : text_of(value);
+}
+
+/// Returns whether a user could give the value; some defaults mean that there is none.
+bool is_valid(const Option& option, const OptionValue& value) {
+  try {
+    return parse_value(option, written(option, value)) == value;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> OptionValues::of_all_ranks() const {
   std::vector<std::pair<std::string, std::string>> values;
-  for (const OptionGroup& group : program_->groups) {
-    for (const Option& option : group.options) {
-      if (option.of_each_rank) continue;
-      const std::optional<OptionValue> value = find(option.name);
-      values.emplace_back("--" + option.name, value ? in_short(text_of(*value)) : "(nothing)");
-    }
-  }
+  for_each_row([&](const Option& option) {
+    if (option.of_each_rank) return;
+    const std::optional<OptionValue> value = find(option.name);
+    values.emplace_back("--" + option.name, value ? in_short(text_of(*value)) : "(nothing)");
+  });
   return values;
+}
+
+std::string OptionValues::as_configuration(const std::vector<std::string_view>& except) const {
+  OptionValues all = *this;
+  for_each_row([&](const Option& option) {
+    const std::optional<OptionValue> value = find(option.name);
+    const bool is_wanted = std::find(except.begin(), except.end(), option.name) == except.end();
+    if (value && is_wanted && is_valid(option, *value)) all.give(option.name, *value);
+    if (!is_wanted) all.given_.erase(option.name);
+  });
+  for (bool is_settled = false; !is_settled;) {
+    is_settled = true;
+    for_each_row([&](const Option& option) {
+      if (has(option.name) || !all.has(option.name) || !option.conflict || option.conflict(all).empty()) return;
+      all.given_.erase(option.name);
+      is_settled = false;
+    });
+  }
+  std::string text;
+  for_each_row([&](const Option& option) {
+    const auto value = all.given_.find(option.name);
+    if (value != all.given_.end()) text += option.name + " = " + written(option, value->second) + '\n';
+  });
+  return text;
 }
 
 std::vector<std::string> words_of(const std::string& list) {

@@ -4,11 +4,13 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::string_view checkpoints_answer =
-    "lockstep has no checkpoints yet: a run starts from new weights, and its result is reported, not saved. Use "
-    "--metrics FILE to record losses and accuracies";
+constexpr std::string_view auto_resume_answer = "use --resume auto, which takes the newest good checkpoint of --save-dir";
+constexpr std::string_view nosave_answer = "use --save-dir none to save nothing";
+constexpr std::string_view save_steps_answer = "use --save-steps N for steps, or --save-interval N for epochs";
+constexpr std::string_view save_best_answer = "leave it out: the checkpoint with the best accuracy is kept, and named best";
 constexpr std::string_view weights_answer =
-    "lockstep has no pretrained weights and no checkpoints yet: training starts from new weights, drawn by --seed";
+    "lockstep has no pretrained weights yet: training starts from new weights, drawn by --seed, or from a checkpoint of "
+    "the same model, with --resume PATH";
 constexpr std::string_view launch_answer =
     "processes are started by mpirun or srun, whose options stand before the program: mpirun -np 4 -H host1:2,host2:2 "
     "train ...";
@@ -69,7 +71,7 @@ constexpr std::string_view infer_answer =
 constexpr std::string_view evolve_answer = "lockstep has no hyperparameter search; start one run per setting";
 constexpr std::string_view early_answer = "lockstep has no early stopping yet; use --epochs or --steps";
 constexpr std::string_view dirs_answer =
-    "lockstep has no run directories yet; name the files that a run writes: --metrics FILE, --trace FILE";
+    "use --save-dir DIR, the folder of the run";
 constexpr std::string_view loss_answer = "the loss belongs to the model and has no such setting; leave it out";
 constexpr std::string_view verbose_answer =
     "lockstep has no levels of logging; use --log-every N, --explain or --explain-step to see more or less";
@@ -204,37 +206,33 @@ constexpr ForeignOption rows[] = {
     {"compress-gradients", "compress", {}},
     {"-v", "version", {}},
     {"-V", "version", {}},
-    {"resume", {}, checkpoints_answer},
-    {"-r", {}, checkpoints_answer},
-    {"resume-model", {}, checkpoints_answer},
-    {"resume-from", {}, checkpoints_answer},
-    {"resume-from-checkpoint", {}, checkpoints_answer},
-    {"resume-training", {}, checkpoints_answer},
-    {"auto-resume", {}, checkpoints_answer},
-    {"save-dir", {}, checkpoints_answer},
-    {"save-model-dir", {}, checkpoints_answer},
-    {"output-dir", {}, checkpoints_answer},
-    {"output", {}, checkpoints_answer},
-    {"save-interval", {}, checkpoints_answer},
-    {"save-epoch-step", {}, checkpoints_answer},
-    {"snapshot-epoch", {}, checkpoints_answer},
-    {"snapshot-iter", {}, checkpoints_answer},
-    {"save-period", {}, checkpoints_answer},
-    {"nosave", {}, checkpoints_answer},
-    {"save-freq", {}, checkpoints_answer},
-    {"save-steps", {}, checkpoints_answer},
-    {"save-every", {}, checkpoints_answer},
-    {"keep-checkpoint-max", {}, checkpoints_answer},
-    {"checkpoint", {}, checkpoints_answer},
-    {"checkpoints", {}, checkpoints_answer},
-    {"checkpoint-dir", {}, checkpoints_answer},
-    {"ckpt", {}, checkpoints_answer},
-    {"ckpt-dir", {}, checkpoints_answer},
-    {"save", {}, checkpoints_answer},
-    {"save-path", {}, checkpoints_answer},
-    {"save-best", {}, checkpoints_answer},
-    {"checkpoint-interval", {}, checkpoints_answer},
-    {"ckpt-interval", {}, checkpoints_answer},
+    {"-r", "resume", {}},
+    {"resume-model", "resume", {}},
+    {"resume-from", "resume", {}},
+    {"resume-from-checkpoint", "resume", {}},
+    {"resume-training", {}, auto_resume_answer},
+    {"auto-resume", {}, auto_resume_answer},
+    {"save-model-dir", "save-dir", {}},
+    {"output-dir", "save-dir", {}},
+    {"output", "save-dir", {}},
+    {"save-epoch-step", "save-interval", {}},
+    {"snapshot-epoch", "save-interval", {}},
+    {"snapshot-iter", {}, save_steps_answer},
+    {"save-period", "save-interval", {}},
+    {"nosave", {}, nosave_answer},
+    {"save-freq", "save-interval", {}},
+    {"save-every", {}, save_steps_answer},
+    {"keep-checkpoint-max", "keep", {}},
+    {"checkpoint", "resume", {}},
+    {"checkpoints", "resume", {}},
+    {"checkpoint-dir", "save-dir", {}},
+    {"ckpt", "resume", {}},
+    {"ckpt-dir", "save-dir", {}},
+    {"save", {}, nosave_answer},
+    {"save-path", "save-dir", {}},
+    {"save-best", {}, save_best_answer},
+    {"checkpoint-interval", {}, save_steps_answer},
+    {"ckpt-interval", {}, save_steps_answer},
     {"weights", {}, weights_answer},
     {"pretrained", {}, weights_answer},
     {"pretrain-weights", {}, weights_answer},

@@ -15,6 +15,7 @@ OptionGroup learning_rate_options(Options& o);
 OptionGroup optimizer_options(Options& o);
 OptionGroup computation_options(Options& o);
 OptionGroup communication_options(Options& o);
+OptionGroup checkpoint_options(Options& o);
 OptionGroup report_options(Options& o);
 
 /// The name that --lr-schedule has for it.

@@ -64,10 +64,10 @@ Program describe_train(const std::string& name, const Registry& registry, Option
       .about = "Trains a model on all ranks of the job.",
       .groups = {data_options(options, registry), training_options(options), learning_rate_options(options),
                  optimizer_options(options), computation_options(options), communication_options(options),
-                 report_options(options), std::move(general)},
+                 checkpoint_options(options), report_options(options), std::move(general)},
       .notes =
           "Accuracy is that of the classes: of images, of pixels (unet), of the cells that have an object "
-          "(detector), or of whole words (crnn). There are no mAP and no checkpoints yet.\n\n"
+          "(detector), or of whole words (crnn). There is no mAP yet.\n\n"
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
           "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
           "'-'. Unless said otherwise, ranks must have the same options; they compare them before they start.\n\n"
@@ -93,6 +93,7 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry) {
   options.trainer.precision = options.precision.reals;
   options.warmup_given = values.has("warmup") || values.has("warmup-steps");
   options.settings = settings_to_compare(values);
+  options.configuration = values.as_configuration({"config", "save-dir", "resume", "metrics", "trace"});
   return line;
 }
 

@@ -5,12 +5,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/train/precision.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/train.hpp"
+#include "lockstep/trainer/checkpoint_options.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "platform/mpi/require_equal.hpp"
 
@@ -52,11 +54,22 @@ struct Options {
   std::optional<std::int64_t> warmup_steps;  ///< instead of epochs
   bool warmup_given = false;  ///< whether the user gave one of the two; otherwise it is the model's default
   int threads = 0;            ///< 0: as many as this rank has processors to itself
+  std::string save_dir;  ///< folder of the run, or `no_save_dir`
+  std::string resume;    ///< --resume; empty: a fresh start
+  trainer::CheckpointOptions checkpoints;
   std::string metrics;
   std::string trace;
   trainer::TrainerOptions trainer;
+  std::string configuration;      ///< a configuration file that repeats the run
   std::vector<Setting> settings;  ///< the options that must be the same on all ranks, with their names for users
 };
+
+inline constexpr std::string_view default_save_dir = "runs/train";
+inline constexpr std::string_view no_save_dir = "none";
+/// Whether the run continues in the folder of another run.
+inline bool continues_in_folder(const Options& o) {
+  return o.resume == "last" || o.resume == "best" || o.resume == "auto";
+}
 
 struct CommandLine {
   Options options;

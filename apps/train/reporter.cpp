@@ -57,4 +57,13 @@ void Reporter::epoch(const observe::EpochEvent& event) {
   write(event);
 }
 
+void Reporter::checkpoint(const observe::CheckpointEvent& event) {
+  write(event);
+  if (event.error.empty()) {
+    last_checkpoint_ = event.path;
+  } else if (notice_) {
+    notice_("no checkpoint of step " + std::to_string(event.step) + ": " + event.error + "; training goes on");
+  }
+}
+
 }  // namespace lockstep::train

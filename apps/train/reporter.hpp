@@ -50,6 +50,9 @@ class Reporter : public trainer::Listener {
   void step(const observe::StepEvent& event) override { write(event); }
   void evaluation(const observe::EvaluationEvent& event) override;
   void epoch(const observe::EpochEvent& event) override;
+  void checkpoint(const observe::CheckpointEvent& event) override;
+  /// The path of the last checkpoint; empty if there is none.
+  [[nodiscard]] const std::string& last_checkpoint() const { return last_checkpoint_; }
 
  private:
   template <typename Event>
@@ -70,6 +73,7 @@ class Reporter : public trainer::Listener {
   std::optional<observe::MetricsFile> metrics_;
   std::function<void(std::string_view)> notice_;
   bool lost_metrics_ = false;
+  std::string last_checkpoint_;
   bool ending_ = false;
   std::condition_variable ends_;
   std::thread ticker_;

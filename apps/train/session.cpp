@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +38,8 @@
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/require_equal.hpp"
+#include "state/checkpoint_folder.hpp"
+#include "state/file.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -72,6 +77,45 @@ std::string agreed_path(const World& world, const std::string& option, const std
   throw Error(ErrorCode::mismatch, named(other) + ", but " + named(first) + ": rank 0 writes one file for all ranks",
               {.peers = {static_cast<int>(other - all.begin())}})
       .on_every_rank();
+}
+
+/// Makes the folder of the run, on rank 0. If the default folder cannot be made, nothing is saved.
+void make_run_folder(const World& world, Options& options, const std::function<void(std::string_view)>& notice) {
+  if (options.save_dir == no_save_dir) return;
+  const Phase phase(world.group(), "making the folder of the run", Phase::Kind::work);
+  std::string folder = options.save_dir;
+  agree_on_rank_zero(world.group(), [&] {
+    try {
+      if (options.resume == "auto") {
+        state::make_folders(folder);
+      } else if (!continues_in_folder(options)) {
+        folder = state::make_run_folder(folder).string();
+      } else if (!std::filesystem::is_directory(folder)) {
+        throw Error(ErrorCode::io, "there is no folder '" + folder + "' with a checkpoint to resume from: name it by "
+                                       "--save-dir, or start afresh where there is none with --resume auto");
+      }
+    } catch (const Error& error) {
+      if (options.save_dir != default_save_dir || continues_in_folder(options)) throw;
+      notice("nothing is saved: " + error.message());
+      folder = no_save_dir;
+    }
+  });
+  options.save_dir = broadcast_string(world.group(), folder, {0});
+  if (options.save_dir == no_save_dir) return;
+  options.checkpoints.folder = options.save_dir;
+  if (options.metrics.empty()) options.metrics = options.checkpoints.folder / "metrics.jsonl";
+}
+
+/// Writes the options of the run to a file that --config reads. @throws Error{io} on every rank
+void write_options(const World& world, const Options& options) {
+  const bool is_there = continues_in_folder(options) && options.resume != "auto";
+  if (options.save_dir == no_save_dir || is_there) return;
+  const Phase phase(world.group(), "writing the options of the run", Phase::Kind::work);
+  agree_on_rank_zero(world.group(), [&] {
+    std::ofstream file(options.checkpoints.folder / "options.conf");
+    file << "# Repeats the run: " << options.program << " --config FILE\n" << options.configuration;
+    if (!file.flush()) throw Error(ErrorCode::io, "cannot write options.conf in '" + options.save_dir + "'");
+  });
 }
 
 Files open_files(const World& world, const Options& options) {
@@ -113,7 +157,7 @@ observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& 
                           .steps = run.global_step,
                           .seconds = seconds,
                           .skipped_updates = run.skipped,
-                          .optimizer_bytes = trainer.replica().optimizer_bytes().value,
+                          .optimizer_bytes = trainer.replica().store().optimizer_bytes().value,
                           .weights_sha256 = weights};
   if (run.evaluation) {
     event.best_accuracy = run.best_accuracy;
@@ -315,6 +359,34 @@ void start_together(const World& world) {
   barrier(world.group());
 }
 
+/// Returns the texts of `state.json` that say what made it.
+std::map<std::string, std::map<std::string, std::string>> notes_of(const Options& options, const ops::Ops& ops) {
+  std::map<std::string, std::map<std::string, std::string>> notes;
+  notes["program"] = {{"commit", commit()}, {"arithmetic", ops.arithmetic()}};
+  for (const auto& [name, value] : options.settings) notes["options"][name] = value;
+  return notes;
+}
+
+/// Prepares checkpoints, and continues from one if the options say so.
+void prepare_checkpoints(trainer::Trainer& trainer, const Options& options, const ops::Ops& ops, Voice& voice) {
+  if (options.save_dir != no_save_dir) {
+    trainer::CheckpointOptions checkpoints = options.checkpoints;
+    checkpoints.notes = notes_of(options, ops);
+    trainer.save_checkpoints(std::move(checkpoints));
+  }
+  if (options.resume.empty()) return;
+  voice.phase("resuming");
+  const trainer::Trainer::Resumed resumed = trainer.resume(options.resume, options.checkpoints.folder);
+  std::string text;
+  for (const std::string& refused : resumed.refused) text += "not resumed from: " + refused + '\n';
+  const trainer::RunState& run = trainer.state();
+  voice.print(text + (run.global_step == 0 ? "no checkpoint to resume from in " + options.save_dir + ": a fresh start\n\n"
+                                           : "resumed from " + resumed.path.string() + ": epoch " +
+                                                 std::to_string(run.epoch) + ", step " + std::to_string(run.step) +
+                                                 "; " + std::to_string(run.global_step) + " of " +
+                                                 std::to_string(trainer.total_steps()) + " steps done\n\n"));
+}
+
 /// Trains to the end, and records the end even if it is an error.
 trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voice& voice, const Options& options) {
   const Clock::time_point begin = Clock::now();
@@ -324,6 +396,7 @@ trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voi
     const trainer::RunState& run = trainer.run();
     if (reporter == nullptr) return run;
     reporter->print(summary_text(options, trainer, seconds(), reporter->lost_metrics()));
+    if (!reporter->last_checkpoint().empty()) reporter->print("model: " + reporter->last_checkpoint() + '\n');
     reporter->phase("computing the checksum of the weights");
     const std::string weights = weights_sha256(trainer.replica());
     reporter->end(end_event(trainer, weights, seconds()));
@@ -332,7 +405,7 @@ trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voi
   } catch (const Error& error) {
     if (reporter != nullptr) {
       reporter->end(
-          {.outcome = "failed", .seconds = seconds(), .optimizer_bytes = trainer.replica().optimizer_bytes().value});
+          {.outcome = "failed", .seconds = seconds(), .optimizer_bytes = trainer.replica().store().optimizer_bytes().value});
     }
     if (error.is_on_every_rank()) close_in_order(group);
     throw;
@@ -361,6 +434,9 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   voice.phase("preparing kernels");
   const std::string kernels =
       options.kernels.empty() ? "" : use_kernel_choices(world, options, graph, *ops, by_shards ? 1 : threads);
+  const auto notice = [&options](std::string_view text) { tell_user(options, text); };
+  make_run_folder(world, options, notice);
+  write_options(world, options);
   Files files = open_files(world, options);
 
   voice.phase("connecting the ranks");
@@ -370,7 +446,6 @@ int run_session(World& world, const Options& given, const Registry& registry) {
     recorder.emplace(observe::TraceOptions{.rank = world.rank(), .host = world.host(), .origin = Clock::now()});
   }
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
-  const auto notice = [&options](std::string_view text) { tell_user(options, text); };
   ProcessGroup group(world, {.algorithm = options.algorithm,
                              .tuning = options.tuning,
                              .wait = make_wait_policy(options.wait, node.spins_before_yield),
@@ -391,6 +466,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   if (Reporter* reporter = voice.reporter()) reporter->record(std::move(files.metrics), notice);
   trainer::Trainer trainer(group, *ops, graph, data, options.trainer, voice.reporter(), observer);
   trainer.stop_on(StopSignals::received());
+  prepare_checkpoints(trainer, options, *ops, voice);
   if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, group, trainer));
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
   const StopSignals signals;

@@ -120,7 +120,7 @@ std::string summary_text(const Options& options, const trainer::Trainer& trainer
     text += format("test accuracy %.2f %%, best %.2f %%\n", 100 * run.evaluation->accuracy, 100 * run.best_accuracy);
   }
   text += format("%.1f MiB of optimizer state on each rank\n",
-                 static_cast<double>(trainer.replica().optimizer_bytes().value) / (1 << 20));
+                 static_cast<double>(trainer.replica().store().optimizer_bytes().value) / (1 << 20));
   if (options.metrics.empty()) return text;
   return text + "metrics: " + options.metrics + (lost_metrics ? " (incomplete)\n" : "\n");
 }

@@ -62,6 +62,17 @@ void MetricsFile::write(const EpochEvent& event) {
                   {"evaluation_seconds", event.evaluation_seconds}});
 }
 
+void MetricsFile::write(const CheckpointEvent& event) {
+  append(*file_, {{"event", "checkpoint"},
+                  {"epoch", event.epoch},
+                  {"step", event.step},
+                  {"path", event.path.empty() ? Json(nullptr) : Json(event.path)},
+                  {"bytes", event.bytes},
+                  {"stall_seconds", event.stall_seconds},
+                  {"write_seconds", event.write_seconds},
+                  {"error", event.error.empty() ? Json(nullptr) : Json(event.error)}});
+}
+
 void MetricsFile::write(const EndEvent& event) {
   append(*file_, {{"event", "end"},
                   {"outcome", event.outcome},

@@ -16,15 +16,11 @@
 #include "ops/kernel_choices.hpp"
 #include "trainer/loss_scale.hpp"
 #include "trainer/resume.hpp"
-#include "trainer/shard_statistics.hpp"
 
 namespace lockstep::trainer {
 namespace {
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
-
-/// Returns the size of the momentum buffer, or of the EMA weights, of the parts that a rank updates.
-Bytes bytes_of(std::span<const LayoutPart> owned, DType dtype) { return {total(owned).value * size_of(dtype)}; }
 
 void copy_out(const Buffer& from, std::vector<std::byte>& to) {
   const auto* begin = static_cast<const std::byte*>(from.data);
@@ -41,12 +37,6 @@ std::vector<Snapshot::Setting> lengths_of(std::int64_t weights, std::int64_t opt
           {"bytes of optimizer state", std::to_string(optimizer_state)},
           {"bytes of averages", std::to_string(averages)},
           {"bytes of running statistics", std::to_string(state)}};
-}
-
-std::int64_t total_of(std::span<const Count> counts) {
-  std::int64_t total = 0;
-  for (const Count count : counts) total += count.value;
-  return total;
 }
 
 std::string hexadecimal(std::uint64_t number) {
@@ -151,73 +141,20 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
                       .places = model_.gradient_places(),
                       .compare_every = options.compare_every,
                       .observer = observer}),
-      averages_(allocate_host(options.ema > 0 ? bytes_of(data_parallel_.owned(), options.precision) : Bytes{})),
-      state_(allocate_host({own_shards_.count * model_.state().count().value * size_of(options.precision)})),
+      store_(group, model_, data_parallel_, options),
       loss_scale_(options.loss_scale),
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
       inputs_(tensors_.size()),
       counts_(static_cast<std::size_t>(group.size())),
-      statistics_are_equal_(options.sync_batch_norm),
-      seed_(options.seed),
-      zero_(options.zero),
-      averages_wanted_(options.ema > 0),
-      samples_seen_(static_cast<std::size_t>(own_shards_.count)) {
+      seed_(options.seed) {
   on_every_rank(group, [&] { check(options.loss_scale); });
   require_equal_arithmetic(group, ops, shards_ > 0);
-  for (std::size_t i = 0; i < nn::Optimizer::state_names(options.optimizer.rule).size(); ++i)
-    optimizer_state_.push_back(group.allocate(bytes_of(data_parallel_.owned(), options.precision)));
-  model_.bind({.parameters = data_parallel_.values(),
-               .gradients = data_parallel_.gradient_places(),
-               .state = states(),
-               .optimizer_state = optimizer_state(),
-               .averages = averages(),
-               .owned = options.zero ? std::optional(data_parallel_.owned()) : std::nullopt,
-               .summed = data_parallel_.summed(),
-               .gathered_averages = data_parallel_.gradients()});
+  model_.bind(store_.memory());
   model_.initialize(options.seed);
   // Every rank makes the initial values from the same seed, but processors that round differently could make different
   // ones.
   data_parallel_.synchronize();
-  if (options.ema > 0) take_own(data_parallel_.values(), averages());
-}
-
-std::vector<Buffer> Replica::optimizer_state() const {
-  std::vector<Buffer> buffers;
-  for (const Allocation& state : optimizer_state_) buffers.push_back(state.as(model_.dtype()));
-  return buffers;
-}
-
-Bytes Replica::optimizer_bytes() const {
-  Bytes sum = averages_.bytes();
-  for (const Allocation& state : optimizer_state_) sum.value += state.bytes().value;
-  return sum;
-}
-
-/// Overwrites the whole buffer with the parts of all ranks.
-void Replica::assemble(const Buffer& own, const Buffer& whole) {
-  Count before;
-  for (const LayoutPart& part : data_parallel_.owned()) {
-    const Buffer here = slice(whole, part.offset, part.count);
-    std::memcpy(here.data, slice(own, before, part.count).data, static_cast<std::size_t>(here.bytes().value));
-    before.value += part.count.value;
-  }
-  data_parallel_.gather(whole);
-}
-
-void Replica::assemble(const Buffer& own, std::vector<std::byte>& whole) {
-  const Buffer values = data_parallel_.values();
-  whole.resize(static_cast<std::size_t>(values.bytes().value));
-  assemble(own, Buffer{whole.data(), values.count, values.dtype});
-}
-
-/// Overwrites this rank's parts with their elements in the whole buffer.
-void Replica::take_own(const Buffer& whole, const Buffer& own) const {
-  Count before;
-  for (const LayoutPart& part : data_parallel_.owned()) {
-    const Buffer here = slice(own, before, part.count);
-    std::memcpy(here.data, slice(whole, part.offset, part.count).data, static_cast<std::size_t>(here.bytes().value));
-    before.value += part.count.value;
-  }
+  store_.start_averages();
 }
 
 nn::Feed Replica::feed(const data::Batch& batch) {
@@ -234,15 +171,10 @@ void Replica::gather(std::span<const double> own, std::span<double> all) {
     group_->control().all_gather(own, all, Queue::host(), "batch norm").wait();
     return;
   }
-  const std::span<const Count> counts = times_shards(static_cast<std::int64_t>(own.size()) / own_shards_.count);
-  group_->control().all_gather_v(own, all, counts, Queue::host(), "batch norm").wait();
-}
-
-std::span<const Count> Replica::times_shards(std::int64_t each) {
+  const std::int64_t each = static_cast<std::int64_t>(own.size()) / own_shards_.count;
   for (std::size_t rank = 0; rank < counts_.size(); ++rank)
-    counts_[rank].value =
-        shards_ == 0 ? each : each * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
-  return counts_;
+    counts_[rank].value = each * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
+  group_->control().all_gather_v(own, all, counts_, Queue::host(), "batch norm").wait();
 }
 
 bool Replica::finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) {
@@ -272,8 +204,7 @@ bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run
   update_loss_scale(run, result.finite, loss_scale_);
   run.last_loss = result.loss;
   run.skipped += result.finite ? 0 : 1;
-  for (std::int64_t shard = 0; shard < own_shards_.count; ++shard)
-    samples_seen_[static_cast<std::size_t>(shard)] += share_of(batch.samples.value, shard, own_shards_.count).count;
+  store_.count_samples(batch.samples);
   return stops_ > 0;
 }
 
@@ -323,41 +254,19 @@ Error Replica::not_finite(const std::string& what, std::vector<int> culprits) co
 
 std::span<const ops::LossSums> Replica::evaluate(const data::Batch& batch) { return model_.evaluate(feed(batch)); }
 
-void Replica::average_state() {
-  if (statistics_are_equal_) return;
-  if (shards_ > 0) {
-    average_over_shards(states(), samples_seen_, shards_, own_shards_, group_->control());
-  } else {
-    average_over_ranks(states(), samples_seen_.front(), group_->control());
-  }
-  forget_samples();
-}
-
-/// The EMA weights overwrite the gradients, which are not needed any more before the next step.
-void Replica::gather_averages() {
-  if (zero_ && averages_wanted_) assemble(averages(), data_parallel_.gradients());
-}
-
 void Replica::save(Snapshot& snapshot) {
+  const auto assemble = [&](const Buffer& own, std::vector<std::byte>& whole) {
+    const Buffer values = store_.values();
+    whole.resize(static_cast<std::size_t>(values.bytes().value));
+    store_.assemble(own, Buffer{whole.data(), values.count, values.dtype});
+  };
   snapshot.kernel_choices = model_.choices().text();
-  copy_out(data_parallel_.values(), snapshot.weights);
-  for (const Buffer& state : optimizer_state()) assemble(state, snapshot.optimizer_state.emplace_back());
-  if (averages_wanted_) assemble(averages(), snapshot.averages);
-  save_statistics(snapshot);
-}
-
-void Replica::save_statistics(Snapshot& snapshot) {
-  snapshot.samples_seen.assign(1, 0);
-  if (statistics_are_equal_) return copy_out(state(0), snapshot.state);
-  const std::span<const Count> parts = times_shards(1);
-  snapshot.samples_seen.resize(static_cast<std::size_t>(total_of(parts)));
-  group_->control()
-      .all_gather_v(std::span(samples_seen_), std::span(snapshot.samples_seen), parts, Queue::host(), "samples seen")
-      .wait();
-  const std::span<const Count> counts = times_shards(state(0).count.value);
-  snapshot.state.resize(static_cast<std::size_t>(total_of(counts) * size_of(states().dtype)));
-  const Buffer all{snapshot.state.data(), {total_of(counts)}, states().dtype};
-  group_->control().all_gather_v(states(), all, counts, Queue::host(), "running statistics").wait();
+  copy_out(store_.values(), snapshot.weights);
+  for (const Buffer& state : store_.optimizer_state()) assemble(state, snapshot.optimizer_state.emplace_back());
+  if (store_.has_averages()) assemble(store_.averages(), snapshot.averages);
+  Store::AllStatistics all = store_.gather_statistics();
+  snapshot.state = std::move(all.memory);
+  snapshot.samples_seen = std::move(all.samples);
 }
 
 std::vector<Snapshot::Setting> Replica::settings() const {
@@ -366,8 +275,9 @@ std::vector<Snapshot::Setting> Replica::settings() const {
                                              {"parameters", hexadecimal(model_.parameters().hash())},
                                              {"statistics", hexadecimal(model_.state().hash())}};
   const std::int64_t weights = data_parallel_.values().bytes().value;
-  const std::vector<Snapshot::Setting> long_parts = lengths_of(weights, std::ssize(optimizer_state_) * weights,
-                                                               averages_wanted_ ? weights : 0, state(0).bytes().value);
+  const std::vector<Snapshot::Setting> long_parts = lengths_of(weights, std::ssize(store_.state_names()) * weights,
+                                                               store_.has_averages() ? weights : 0,
+                                                               store_.statistics(0).bytes().value);
   settings.insert(settings.end(), long_parts.begin(), long_parts.end());
   return settings;
 }
@@ -380,9 +290,9 @@ std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
                     length(snapshot.state) / std::max<std::int64_t>(1, std::ssize(snapshot.samples_seen)));
 }
 
-void Replica::compute_as(const Snapshot& snapshot) {
+void Replica::compute_as(const std::string& kernel_choices) {
   const ops::KernelChoices before = model_.choices();
-  const std::string text = rank_zeros_text(*group_, snapshot.kernel_choices);
+  const std::string text = rank_zeros_text(*group_, kernel_choices);
   std::string obstacle;
   try {
     model_.use(ops::KernelChoices::parse(text, "the snapshot's kernel choices"));
@@ -405,38 +315,24 @@ void Replica::restore(const Snapshot& snapshot) {
   overwrite(data_parallel_.values(), snapshot.weights);
   // The gradients serve as scratch, because they are not needed any more before the next step.
   const Buffer whole = data_parallel_.gradients();
-  const std::vector<Buffer> states = optimizer_state();
+  const std::vector<Buffer> states = store_.optimizer_state();
   for (std::size_t i = 0; i < states.size(); ++i) {
     overwrite(whole, i < snapshot.optimizer_state.size() ? snapshot.optimizer_state[i] : std::vector<std::byte>{});
-    take_own(whole, states[i]);
+    store_.take_own(whole, states[i]);
   }
-  if (averages_wanted_) {
+  if (store_.has_averages()) {
     overwrite(whole, snapshot.averages);
-    take_own(whole, averages());
+    store_.take_own(whole, store_.averages());
   }
-  restore_statistics(snapshot);
-}
-
-void Replica::restore_statistics(const Snapshot& snapshot) {
-  std::int64_t parts = std::ssize(snapshot.samples_seen);
+  Store::AllStatistics all{.memory = snapshot.state, .parts = {}, .samples = snapshot.samples_seen};
+  std::int64_t parts = std::ssize(all.samples);
   group_->control().broadcast(std::span(&parts, 1), {0}, Queue::host(), "running statistics").wait();
-  std::vector<std::int64_t> samples = snapshot.samples_seen;
-  samples.resize(static_cast<std::size_t>(parts));
-  group_->control().broadcast(std::span(samples), {0}, Queue::host(), "samples seen").wait();
-  const Buffer own = state(0);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(parts * own.bytes().value));
-  const Buffer all{bytes.data(), {parts * own.count.value}, own.dtype};
-  if (group_->rank() == Rank{0}) copy_in(snapshot.state, all);
-  group_->control().broadcast(all, {0}, Queue::host(), "running statistics").wait();
-  const bool same_parts = !statistics_are_equal_ && parts == total_of(times_shards(1));
-  if (!same_parts) average_parts(all, samples);
-  const std::int64_t first = shards_ > 0 ? own_shards_.first : group_->rank().value;
-  for (std::int64_t shard = 0; shard < own_shards_.count; ++shard) {
-    const std::int64_t part = same_parts ? first + shard : 0;
-    const Buffer from = slice(all, {part * own.count.value}, own.count);
-    std::memcpy(state(shard).data, from.data, static_cast<std::size_t>(from.bytes().value));
-    samples_seen_[static_cast<std::size_t>(shard)] = same_parts ? samples[static_cast<std::size_t>(part)] : 0;
-  }
+  all.samples.resize(static_cast<std::size_t>(parts));
+  all.memory.resize(static_cast<std::size_t>(parts * store_.statistics(0).bytes().value));
+  all.parts = {all.memory.data(), {parts * model_.state().count().value}, model_.dtype()};
+  group_->control().broadcast(std::span(all.samples), {0}, Queue::host(), "samples seen").wait();
+  group_->control().broadcast(all.parts, {0}, Queue::host(), "running statistics").wait();
+  store_.take_statistics(all);
 }
 
 }  // namespace lockstep::trainer

@@ -9,7 +9,10 @@
 #include <utility>
 
 #include "lockstep/base/error.hpp"
+#include "ops/kernel_choices.hpp"
+#include "trainer/checkpoints.hpp"
 #include "trainer/resume.hpp"
+#include "trainer/run_section.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -81,6 +84,8 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
   prepare_shares(replica_, test_batches_.sampler(), false);
 }
 
+Trainer::~Trainer() = default;
+
 std::int64_t Trainer::total_steps() const {
   const std::int64_t in_all_epochs = options_.epochs * steps_per_epoch();
   return options_.steps > 0 ? std::min(options_.steps, in_all_epochs) : in_all_epochs;
@@ -90,11 +95,39 @@ const RunState& Trainer::run() {
   while (state_.stopped_by == 0 && !(state_.is_reported && all_steps_done())) {
     if (state_.is_reported && state_.step == steps_per_epoch()) begin_next_epoch();
     observe::EpochEvent event = train_epoch();
-    if (state_.stopped_by == 0) evaluate_epoch(event);
+    const bool is_best = state_.stopped_by == 0 && evaluate_epoch(event);
     state_.is_reported = state_.stopped_by == 0;  // a run that resumes catches up on it
     if (listener_ != nullptr) listener_->epoch(event);
+    if (checkpoints_) save_after_epoch(is_best);
   }
+  if (checkpoints_) checkpoints_->finish();
   return state_;
+}
+
+void Trainer::save_checkpoints(CheckpointOptions options) {
+  checkpoints_ = std::make_unique<Checkpoints>(*group_, std::move(options), listener_);
+}
+
+/// Saves a checkpoint if one is due after this step. The last step of an epoch waits for the evaluation.
+void Trainer::save_after_step() {
+  checkpoints_->poll();
+  const std::int64_t steps = checkpoints_->options().steps;
+  const bool is_due = steps > 0 && state_.global_step % steps == 0;
+  if (is_due && state_.step < steps_per_epoch() && !all_steps_done() && state_.stopped_by == 0) save(false);
+}
+
+void Trainer::save_after_epoch(bool is_best) {
+  const CheckpointOptions& options = checkpoints_->options();
+  const bool by_epochs = options.epochs > 0 && state_.epoch % options.epochs == 0;
+  const bool by_steps = options.steps > 0 && state_.global_step % options.steps == 0;
+  if (is_best || by_epochs || by_steps || all_steps_done() || state_.stopped_by != 0) save(is_best);
+}
+
+void Trainer::save(bool is_best) {
+  state::StateFile file;
+  for (const Snapshot::Setting& setting : settings()) file.sections["settings"][setting.name] = setting.value;
+  file.sections["kernels"]["choices"] = replica_.model().choices().text();
+  checkpoints_->save(replica_.store(), state_, std::move(file), is_best);
 }
 
 void Trainer::begin_next_epoch() {
@@ -106,17 +139,19 @@ void Trainer::begin_next_epoch() {
 }
 
 /// Evaluates the model if it is due after this epoch or at the end of the run.
-void Trainer::evaluate_epoch(observe::EpochEvent& event) {
-  if (options_.eval_interval == 0) return;
-  if (event.epoch % options_.eval_interval != 0 && !all_steps_done()) return;
+bool Trainer::evaluate_epoch(observe::EpochEvent& event) {
+  if (options_.eval_interval == 0) return false;
+  if (event.epoch % options_.eval_interval != 0 && !all_steps_done()) return false;
   const Clock::time_point begin = Clock::now();
   const std::optional<Evaluation> evaluation = evaluate(event.epoch, true);
-  if (!evaluation) return;
+  if (!evaluation) return false;
   event.val_loss = evaluation->loss;
   event.val_accuracy = evaluation->accuracy;
   event.evaluation_seconds = seconds_since(begin);
+  const bool is_best = !state_.evaluation || evaluation->accuracy > state_.best_accuracy;
   state_.evaluation = evaluation;
   state_.best_accuracy = std::max(state_.best_accuracy, evaluation->accuracy);
+  return is_best;
 }
 
 /// Trains to the end of the epoch, or of the run. @return the event of the epoch, without evaluation
@@ -152,6 +187,7 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
     window_seconds_ += seconds;
     run_seconds_ += seconds;
     report_step();
+    if (checkpoints_) save_after_step();
     if (state_.step < steps_per_epoch()) continue;
     entered_ = false;
     break;
@@ -208,8 +244,8 @@ Evaluation Trainer::evaluate() { return evaluate(state_.epoch, false).value(); }
 
 /// @return nothing if a rank wanted to stop, which all ranks learn together with the sums
 std::optional<Evaluation> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
-  replica_.average_state();
-  replica_.gather_averages();
+  replica_.store().average_statistics();
+  replica_.store().gather_averages();
   std::vector<ops::LossSums> figures(replica_.model().graph().losses().size());
   double counts[2] = {0, 0};  // number of samples; number of ranks that want to stop
   test_batches_.start_epoch(1);
@@ -252,6 +288,7 @@ std::vector<Snapshot::Setting> Trainer::settings() const {
   settings.push_back({"drop-last", options_.drop_last ? "yes" : "no"});
   settings.push_back({"seed", std::to_string(options_.seed)});
   settings.push_back({"shards", std::to_string(options_.shards)});
+  settings.push_back({"optimizer", std::string(nn::name(options_.optimizer.rule))});
   return settings;
 }
 
@@ -265,11 +302,35 @@ void Trainer::restore(const Snapshot& snapshot) {
   std::vector<Snapshot::Setting> found = Replica::lengths(snapshot);
   found.insert(found.end(), snapshot.settings.begin(), snapshot.settings.end());
   require_same_run(*group_, found, settings());
-  replica_.compute_as(snapshot);
+  replica_.compute_as(snapshot.kernel_choices);
   replica_.restore(snapshot);
   RunState run = snapshot.run;
   static_assert(std::is_trivially_copyable_v<RunState>);
   group_->control().broadcast(Buffer{&run, {sizeof run}, DType::uint8}, {0}, Queue::host(), "state of the run").wait();
+  take_over(run);
+}
+
+Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem::path& folder) {
+  Resumed resumed;
+  const auto opened = open_checkpoint(*group_, wish, folder, resumed.refused);
+  if (!opened) return resumed;
+  std::vector<Snapshot::Setting> saved;
+  if (const auto section = opened->file.sections.find("settings"); section != opened->file.sections.end()) {
+    for (const auto& [name, value] : section->second)
+      if (const auto* text = std::get_if<std::string>(&value)) saved.push_back({name, *text});
+  }
+  const RunState run = run_state_of(opened->file);
+  require_same_run(*group_, saved, settings());
+  replica_.compute_as(opened->file.words("kernels", "choices"));
+  load_tensors(*group_, opened->path, replica_.store());
+  take_over(run);
+  if (checkpoints_) on_rank_zero(*group_, [&] { checkpoints_->continue_from(opened->path, run.global_step); });
+  resumed.path = opened->path;
+  return resumed;
+}
+
+/// Continues with the state of another run.
+void Trainer::take_over(RunState run) {
   run.stopped_by = 0;
   // This run's options decide whether there is a loss scale.
   if (state_.loss_scale == 0 || run.loss_scale == 0) {

@@ -92,7 +92,7 @@ TEST(BatchNorm, OnSeveralRanksIsThatOfAsManySmallBatches) {
     nn::Trainee before(network, seed);
     add(before.parameters, expected.gradients, -rate);
     expect_near(elements(snapshot.weights), before.parameters, "weights");
-    replica.average_state();
+    replica.store().average_statistics();
     replica.save(snapshot);
     snapshot.state.resize(expected.state.size() * sizeof(double));  // After averaging, all parts are equal.
     expect_near(elements(snapshot.state), expected.state, "running statistics");

@@ -115,7 +115,7 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
                      .bucket = c.bucket});
     *layout = trainer.replica().data_parallel().layout();
     const std::int64_t whole = layout->count().value * size_of(c.precision) * (c.ema > 0 ? 2 : 1);
-    const std::int64_t own = trainer.replica().optimizer_bytes().value;
+    const std::int64_t own = trainer.replica().store().optimizer_bytes().value;
     EXPECT_TRUE(c.zero && ranks > 1 ? own < whole * 6 / (5 * ranks) : own == whole) << own << " of " << whole;
     for (int step = 0; step < c.steps; ++step) {
       EXPECT_EQ(trainer.train_steps(1), 1);

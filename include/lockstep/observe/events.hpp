@@ -67,6 +67,17 @@ struct EpochEvent {
   double evaluation_seconds = 0;             ///< 0 if the epoch was not evaluated
 };
 
+/// Emitted when a checkpoint is complete, or could not be written.
+struct CheckpointEvent {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;     ///< step of the run
+  std::string path;          ///< empty if it could not be written
+  std::int64_t bytes = 0;    ///< size of its files of tensors
+  double stall_seconds = 0;  ///< time in which training waited for it
+  double write_seconds = 0;  ///< time of writing, while training went on
+  std::string error;         ///< why it could not be written; empty if it is complete
+};
+
 /// Emitted once, at the end of the run, whatever ended it.
 struct EndEvent {
   std::string outcome;      ///< "completed" if all epochs or steps were trained, "stopped" by a signal, or "failed"

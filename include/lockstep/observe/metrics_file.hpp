@@ -27,6 +27,8 @@ class MetricsFile {
   /// @throws Error{io}
   void write(const EpochEvent& event);
   /// @throws Error{io}
+  void write(const CheckpointEvent& event);
+  /// @throws Error{io}
   void write(const EndEvent& event);
 
  private:

@@ -66,6 +66,8 @@ class Listener {
   virtual void evaluation(const observe::EvaluationEvent& /*event*/) {}
   /// Called after an epoch, and after its evaluation if it has one.
   virtual void epoch(const observe::EpochEvent& event) = 0;
+  /// Called on rank 0 when a checkpoint is complete, or could not be written.
+  virtual void checkpoint(const observe::CheckpointEvent& /*event*/) {}
 };
 
 }  // namespace lockstep::trainer

@@ -3,16 +3,22 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lockstep/data/prefetcher.hpp"
+#include "lockstep/trainer/checkpoint_options.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/replica.hpp"
 #include "lockstep/trainer/run_state.hpp"
 
 namespace lockstep::trainer {
+
+class Checkpoints;
 
 /// The training loop: epochs of steps, with evaluations between them.
 class Trainer {
@@ -22,11 +28,32 @@ class Trainer {
   /// @throws Error{invalid_argument} on every rank, naming the invalid value; Error{mismatch} as Replica
   Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const data::DatasetPair& data,
           const TrainerOptions& options, Listener* listener = nullptr, Observer* observer = nullptr);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+  ~Trainer();
 
   /// Makes the run end early: once `request` is not 0 on any rank, all ranks end after the same step, or give up the
   /// evaluation that is under way. Whether and when other ranks call this does not matter.
   /// @param request  may be written at any time, by a signal handler too; outlives the trainer
   void stop_on(const std::atomic<int>& request) { stop_ = &request; }
+
+  /// Saves checkpoints from now on, also at the end of run(). Collective.
+  /// @throws Error{invalid_argument}; Error{io} on every rank if rank 0 cannot write into the folder
+  void save_checkpoints(CheckpointOptions options);
+  /// What resume() has found.
+  struct Resumed {
+    std::filesystem::path path;        ///< of the checkpoint, on rank 0; empty: there is none
+    std::vector<std::string> refused;  ///< on rank 0: why newer checkpoints were refused
+  };
+  /// Continues from a checkpoint, which rank 0 reads: weights, optimizer, running statistics, the position in the epoch
+  /// and all results so far. Values that a checkpoint does not hold, such as learning rates and the number of epochs,
+  /// are those of this run. Collective.
+  /// @param wish    "last", "best" or "auto" (the newest good one, if there is one) of the folder; or the path of a
+  ///         checkpoint or of another run
+  /// @throws Error{io} or Error{corrupt} on every rank if it cannot be read; Error{mismatch} on every rank, before
+  ///         anything is changed, that names the ranks whose model, precision, data, batch or seed are not those of the
+  ///         checkpoint, and the first of these
+  Resumed resume(const std::string& wish, const std::filesystem::path& folder = {});
 
   /// Trains to the end: all epochs, or `steps`, or until it is stopped. Collective. @throws as Replica::step
   const RunState& run();
@@ -60,7 +87,12 @@ class Trainer {
  private:
   [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
   observe::EpochEvent train_epoch();
-  void evaluate_epoch(observe::EpochEvent& event);
+  /// @return whether it was the best evaluation so far
+  bool evaluate_epoch(observe::EpochEvent& event);
+  void save_after_step();
+  void save_after_epoch(bool is_best);
+  void save(bool is_best);
+  void take_over(RunState run);
   std::optional<Evaluation> evaluate(std::int64_t epoch, bool may_stop);
   [[nodiscard]] Evaluation evaluation_of(std::span<const ops::LossSums> figures, double samples) const;
   void train_on(const data::Batch& batch);
@@ -79,6 +111,7 @@ class Trainer {
   data::Prefetcher batches_;
   data::Prefetcher test_batches_;
 
+  std::unique_ptr<Checkpoints> checkpoints_;
   RunState state_;
   bool entered_ = false;       // whether the prefetcher has started this epoch
   double window_seconds_ = 0;  // training time since the last report

@@ -16,8 +16,10 @@ namespace lockstep::train {
 using testing_support::occurrences;
 using testing_support::ProgramResult;
 
+/// Nothing is saved unless the arguments say where.
 inline std::string train_command(int ranks, const std::string& arguments) {
-  return std::string(LOCKSTEP_MPIEXEC) + " -np " + std::to_string(ranks) + ' ' + LOCKSTEP_TRAIN + ' ' + arguments;
+  return std::string(LOCKSTEP_MPIEXEC) + " -np " + std::to_string(ranks) + ' ' + LOCKSTEP_TRAIN + ' ' + arguments +
+         (arguments.find("--save-dir") == std::string::npos ? " --save-dir none" : "");
 }
 
 /// Runs to the end. The output is that of both streams.

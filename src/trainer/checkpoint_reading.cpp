@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads checkpoints: rank 0 reads the files, and broadcasts what it reads.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "state/verify.hpp"
+#include "trainer/checkpoints.hpp"
+#include "trainer/resume.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+constexpr std::int64_t chunk_bytes = 4 << 20;
+
+/// The files of a checkpoint, on rank 0.
+struct OpenFiles {
+  explicit OpenFiles(const std::filesystem::path& checkpoint) {
+    for (const char* name : checkpoint_files) readers.emplace_back(checkpoint / name);
+  }
+  std::vector<state::SafetensorsReader> readers;
+
+  /// Returns the number of parts of the running statistics that the checkpoint has.
+  [[nodiscard]] std::int64_t statistics() const {
+    const state::SafetensorsHeader& header = readers[1].header();
+    const int samples = header.index_of("statistics.samples");
+    return samples < 0 ? 1 : header.tensors()[static_cast<std::size_t>(samples)].count().value;
+  }
+};
+
+/// @throws Error{mismatch} that names the first tensor that differs
+void require_same_tensors(const state::SafetensorsHeader& found, const state::SafetensorsHeader& wanted,
+                          const std::string& file) {
+  const auto refuse = [&](const std::string& name, const std::string& why) {
+    throw Error(ErrorCode::mismatch, "'" + file + "' " + why + " the tensor '" + name +
+                                         "' of this model and optimizer: resume with the options of the run that "
+                                         "saved it");
+  };
+  for (const state::StoredTensor& tensor : wanted.tensors()) {
+    const int index = found.index_of(tensor.name);
+    if (index < 0) refuse(tensor.name, "lacks");
+    const state::StoredTensor& other = found.tensors()[static_cast<std::size_t>(index)];
+    if (other.extents != tensor.extents || other.dtype != tensor.dtype) refuse(tensor.name, "has another form of");
+  }
+}
+
+/// Copies the elements of a chunk that a part wants.
+void take_common(const StoredPart& part, std::int64_t first, const Buffer& chunk) {
+  const LayoutPart both = common({part.first, part.elements.count}, {{first}, chunk.count});
+  if (both.count.value == 0) return;
+  const Buffer from = slice(chunk, {both.offset.value - first}, both.count);
+  const Buffer to = slice(part.elements, {both.offset.value - part.first.value}, both.count);
+  std::memcpy(to.data, from.data, static_cast<std::size_t>(to.bytes().value));
+}
+
+/// Broadcasts the tensors of rank 0's files, and lets each rank take what it wants.
+class TensorLoader {
+ public:
+  TensorLoader(ProcessGroup& group, const OpenFiles* files, const CheckpointLayout& layout)
+      : group_(group), files_(files), layout_(layout) {}
+
+  void want(const std::vector<StoredPart>& parts) {
+    for (const StoredPart& part : parts) wanted_[{part.file, part.tensor}].push_back(part);
+  }
+  void load(CheckpointFile file) {
+    const state::SafetensorsHeader& header = layout_.header(file);
+    for (std::size_t i = 0; i < header.tensors().size(); ++i) load(file, static_cast<int>(i), header.tensors()[i]);
+  }
+
+ private:
+  void load(CheckpointFile file, int index, const state::StoredTensor& tensor) {
+    const std::int64_t length = chunk_bytes / size_of(tensor.dtype);
+    chunk_.resize(static_cast<std::size_t>(chunk_bytes));
+    for (std::int64_t first = 0; first < tensor.count().value; first += length) {
+      const Buffer chunk{chunk_.data(), {std::min(length, tensor.count().value - first)}, tensor.dtype};
+      on_rank_zero(group_, [&] {
+        const state::SafetensorsReader& reader = files_->readers[static_cast<std::size_t>(file)];
+        reader.read(reader.index_of(tensor.name), {first}, chunk);
+      });
+      group_.communicator().broadcast(chunk, {0}, Queue::host(), tensor.name).wait();
+      for (const StoredPart& part : wanted_[{file, index}]) take_common(part, first, chunk);
+    }
+  }
+
+  ProcessGroup& group_;
+  const OpenFiles* files_;
+  const CheckpointLayout& layout_;
+  std::map<std::pair<CheckpointFile, int>, std::vector<StoredPart>> wanted_;
+  std::vector<std::byte> chunk_;
+};
+
+}  // namespace
+
+std::optional<OpenedCheckpoint> open_checkpoint(ProcessGroup& group, const std::string& wish,
+                                                const std::filesystem::path& folder, std::vector<std::string>& notes) {
+  OpenedCheckpoint opened;
+  std::string text;
+  on_rank_zero(group, [&] {
+    state::FoundCheckpoint found = state::find_checkpoint(wish, folder);
+    notes = std::move(found.refused);
+    if (!found.path) return;
+    opened.path = *found.path;
+    text = state::verify_checkpoint(*found.path, state::Check::sizes).text();
+  });
+  text = rank_zeros_text(group, text);
+  if (text.empty()) return std::nullopt;
+  opened.file = state::StateFile::parse(text, "state.json");
+  return opened;
+}
+
+void load_tensors(ProcessGroup& group, const std::filesystem::path& path, Store& store) {
+  std::optional<OpenFiles> files;
+  std::int64_t statistics = 0;
+  on_rank_zero(group, [&] {
+    files.emplace(path);
+    statistics = files->statistics();
+    const CheckpointLayout layout(store, statistics);
+    for (const CheckpointFile file : {CheckpointFile::model, CheckpointFile::optimizer}) {
+      const auto i = static_cast<std::size_t>(file);
+      require_same_tensors(files->readers[i].header(), layout.header(file), checkpoint_files[i]);
+    }
+  });
+  group.control().broadcast(std::span(&statistics, 1), {0}, Queue::host(), "running statistics").wait();
+  const CheckpointLayout layout(store, statistics);
+  TensorLoader loader(group, files ? &*files : nullptr, layout);
+  Store::AllStatistics all{.samples = std::vector<std::int64_t>(static_cast<std::size_t>(statistics))};
+  all.memory.resize(static_cast<std::size_t>(statistics * store.statistics(0).bytes().value));
+  all.parts = {all.memory.data(), {statistics * store.statistics(0).count.value}, store.statistics(0).dtype};
+  loader.want(layout.parts_of(store, true));
+  if (statistics == 1) loader.want(layout.average_of(store, all.parts));
+  loader.want(layout.parts_of(store, all));
+  loader.load(CheckpointFile::model);
+  loader.load(CheckpointFile::optimizer);
+  store.take_statistics(all);
+}
+
+}  // namespace lockstep::trainer

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/ddp/process_group.hpp"
+#include "lockstep/observe/events.hpp"
+#include "lockstep/trainer/checkpoint_options.hpp"
+#include "lockstep/trainer/options.hpp"
+#include "lockstep/trainer/run_state.hpp"
+#include "lockstep/trainer/store.hpp"
+#include "state/checkpoint_folder.hpp"
+#include "state/safetensors_file.hpp"
+#include "state/state_file.hpp"
+#include "trainer/checkpoint_layout.hpp"
+
+namespace lockstep::trainer {
+
+/// Writes the checkpoints of a run. Rank 0 copies what it owns and writes it on a thread of its own while training goes
+/// on. With a sharded optimizer the other ranks send it their parts, which it writes piece by piece, so that no rank
+/// holds all of them.
+class Checkpoints {
+ public:
+  /// Opens the folder on rank 0. Collective. @param listener  may be null
+  /// @throws Error{invalid_argument}; Error{io} on every rank
+  Checkpoints(ProcessGroup& group, CheckpointOptions options, Listener* listener);
+  /// Waits for the checkpoint that is being written.
+  ~Checkpoints();
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
+
+  [[nodiscard]] const CheckpointOptions& options() const { return options_; }
+  /// Returns the step of the last call of save(); −1: none.
+  [[nodiscard]] std::int64_t last_step() const { return last_step_; }
+
+  /// Saves a checkpoint. Trouble with files is an event; the run goes on. Collective.
+  /// @param file     its sections; this call adds the files
+  /// @param is_best  whether it becomes the best one
+  void save(Store& store, const RunState& run, state::StateFile file, bool is_best);
+  /// Reports the checkpoint that is being written if it is complete.
+  void poll();
+  /// Waits for the checkpoint that is being written, and reports it.
+  void finish();
+  /// Declares that the run goes on from this checkpoint, on rank 0. @throws Error{io}
+  void continue_from(const std::filesystem::path& checkpoint, std::int64_t step);
+
+ private:
+  struct Job;
+  void send(const Store& store, const CheckpointLayout& layout);
+  std::string receive(Job* job, const CheckpointLayout& layout);
+  static std::filesystem::path write(Job& job, state::CheckpointFolder& folder, int keep);
+
+  ProcessGroup* group_;
+  CheckpointOptions options_;
+  Listener* listener_;
+  std::optional<state::CheckpointFolder> folder_;  // on rank 0
+  std::future<observe::CheckpointEvent> writing_;
+  std::int64_t last_step_ = -1;
+};
+
+/// Finds the checkpoint that a user means, on rank 0, and reads its `state.json`. Collective.
+/// @param wish    "last", "best", "auto" or a path
+/// @param folder  the folder of the run
+/// @param notes   receives, on rank 0, why newer checkpoints were refused
+/// @return nothing, on every rank, if there is none and `wish` is "auto"
+/// @throws Error{io} or Error{corrupt} on every rank
+struct OpenedCheckpoint {
+  std::filesystem::path path;  ///< on rank 0
+  state::StateFile file;
+};
+std::optional<OpenedCheckpoint> open_checkpoint(ProcessGroup& group, const std::string& wish,
+                                                const std::filesystem::path& folder, std::vector<std::string>& notes);
+
+/// Overwrites the store with the tensors of a checkpoint, which rank 0 reads. Collective.
+/// @throws Error{io} or Error{corrupt} on every rank; Error{mismatch} on every rank if the tensors are not the store's.
+///         Then nothing has changed, unless a file became unreadable meanwhile
+void load_tensors(ProcessGroup& group, const std::filesystem::path& path, Store& store);
+
+}  // namespace lockstep::trainer

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/trainer/store.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+
+#include "lockstep/comm/communicator.hpp"
+#include "trainer/shard_statistics.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+void overwrite(const Buffer& to, const Buffer& from) {
+  if (to.count.value > 0) std::memcpy(to.data, from.data, static_cast<std::size_t>(to.bytes().value));
+}
+
+std::int64_t total_of(std::span<const Count> counts) {
+  std::int64_t total = 0;
+  for (const Count count : counts) total += count.value;
+  return total;
+}
+
+Share own_shards_of(const ProcessGroup& group, int shards) {
+  return shards == 0 ? Share{0, 1} : share_of(shards, group.rank().value, group.size());
+}
+
+}  // namespace
+
+Store::Store(ProcessGroup& group, const nn::Model& model, DataParallel& data_parallel, const TrainerOptions& options)
+    : group_(&group),
+      model_(&model),
+      data_parallel_(&data_parallel),
+      rule_(options.optimizer.rule),
+      is_sharded_(options.zero),
+      has_averages_(options.ema > 0),
+      statistics_are_equal_(options.sync_batch_norm),
+      shards_(options.shards),
+      own_shards_(own_shards_of(group, options.shards)),
+      statistics_(allocate_host({own_shards_.count * model.state().count().value * size_of(model.dtype())})),
+      samples_seen_(static_cast<std::size_t>(own_shards_.count)),
+      counts_(static_cast<std::size_t>(group.size())) {
+  const Bytes own{total(owned()).value * size_of(model.dtype())};
+  for (std::size_t i = 0; i < state_names().size(); ++i) optimizer_state_.push_back(group.allocate(own));
+  averages_ = allocate_host(has_averages_ ? own : Bytes{});
+}
+
+nn::Model::Memory Store::memory() const {
+  return {.parameters = values(),
+          .gradients = data_parallel_->gradient_places(),
+          .state = statistics(),
+          .optimizer_state = optimizer_state(),
+          .averages = averages(),
+          .owned = is_sharded_ ? std::optional(owned()) : std::nullopt,
+          .summed = data_parallel_->summed(),
+          .gathered_averages = data_parallel_->gradients()};
+}
+
+void Store::start_averages() {
+  if (has_averages_) take_own(values(), averages());
+}
+
+std::vector<Buffer> Store::optimizer_state() const {
+  std::vector<Buffer> buffers;
+  for (const Allocation& state : optimizer_state_) buffers.push_back(state.as(model_->dtype()));
+  return buffers;
+}
+
+Bytes Store::optimizer_bytes() const {
+  Bytes sum = averages_.bytes();
+  for (const Allocation& state : optimizer_state_) sum.value += state.bytes().value;
+  return sum;
+}
+
+Buffer Store::statistics(std::int64_t shard) const {
+  const Count count = model_->state().count();
+  return slice(statistics(), {shard * count.value}, count);
+}
+
+void Store::count_samples(Count samples) {
+  for (std::int64_t shard = 0; shard < own_shards_.count; ++shard)
+    samples_seen_[static_cast<std::size_t>(shard)] += share_of(samples.value, shard, own_shards_.count).count;
+}
+
+void Store::average_statistics() {
+  if (statistics_are_equal_) return;
+  if (shards_ > 0) {
+    average_over_shards(statistics(), samples_seen_, shards_, own_shards_, group_->control());
+  } else {
+    average_over_ranks(statistics(), samples_seen_.front(), group_->control());
+  }
+  std::fill(samples_seen_.begin(), samples_seen_.end(), std::int64_t{0});
+}
+
+std::span<const Count> Store::times_shards(std::int64_t each) {
+  for (std::size_t rank = 0; rank < counts_.size(); ++rank)
+    counts_[rank].value =
+        shards_ == 0 ? each : each * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
+  return counts_;
+}
+
+Store::AllStatistics Store::gather_statistics() {
+  AllStatistics all;
+  const std::int64_t parts = statistics_are_equal_ ? 1 : total_of(times_shards(1));
+  all.samples.assign(static_cast<std::size_t>(parts), 0);
+  all.memory.resize(static_cast<std::size_t>(parts * statistics(0).bytes().value));
+  all.parts = {all.memory.data(), {parts * model_->state().count().value}, model_->dtype()};
+  if (statistics_are_equal_) {
+    overwrite(all.parts, statistics(0));
+    return all;
+  }
+  group_->control()
+      .all_gather_v(std::span(samples_seen_), std::span(all.samples), times_shards(1), Queue::host(), "samples seen")
+      .wait();
+  group_->control()
+      .all_gather_v(statistics(), all.parts, times_shards(model_->state().count().value), Queue::host(),
+                    "running statistics")
+      .wait();
+  return all;
+}
+
+void Store::take_statistics(AllStatistics& all) {
+  const bool same_parts = !statistics_are_equal_ && std::ssize(all.samples) == total_of(times_shards(1));
+  if (!same_parts) average_parts(all.parts, all.samples);
+  const Count count = model_->state().count();
+  const std::int64_t first = shards_ > 0 ? own_shards_.first : group_->rank().value;
+  for (std::int64_t shard = 0; shard < own_shards_.count; ++shard) {
+    const std::int64_t part = same_parts ? first + shard : 0;
+    overwrite(statistics(shard), slice(all.parts, {part * count.value}, count));
+    samples_seen_[static_cast<std::size_t>(shard)] = same_parts ? all.samples[static_cast<std::size_t>(part)] : 0;
+  }
+}
+
+void Store::assemble(const Buffer& own, const Buffer& whole) {
+  Count before;
+  for (const LayoutPart& part : owned()) {
+    overwrite(slice(whole, part.offset, part.count), slice(own, before, part.count));
+    before.value += part.count.value;
+  }
+  data_parallel_->gather(whole);
+}
+
+void Store::take_own(const Buffer& whole, const Buffer& own) const {
+  Count before;
+  for (const LayoutPart& part : owned()) {
+    overwrite(slice(own, before, part.count), slice(whole, part.offset, part.count));
+    before.value += part.count.value;
+  }
+}
+
+void Store::gather_averages() {
+  if (is_sharded_ && has_averages_) assemble(averages(), data_parallel_->gradients());
+}
+
+}  // namespace lockstep::trainer
