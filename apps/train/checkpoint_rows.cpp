@@ -5,40 +5,41 @@
 namespace lockstep::train {
 
 OptionGroup checkpoint_options(Options& o) {
-  return {"Checkpoints",
-          {{.name = "save-dir",
-            .domain = Text{"DIR"},
-            .help = "folder of the run, for checkpoints, options and metrics: DIR, or DIR-2, DIR-3, ... if it exists; "
-                    "with --resume last, best or auto it is DIR itself; none saves nothing",
-            .otherwise = std::string(default_save_dir),
-            .store = into(o.save_dir)},
-           {.name = "save-interval",
-            .domain = Whole{1, 1'000'000'000, "never"},
-            .help = "save a checkpoint after every Nth epoch; the end of the run and the best accuracy are saved anyway",
-            .otherwise = "1",
-            .store = into(o.checkpoints.epochs)},
-           {.name = "save-steps",
-            .domain = Whole{1, 1'000'000'000, "never"},
-            .help = "save a checkpoint after every Nth step, too",
-            .otherwise = "never",
-            .store = into(o.checkpoints.steps)},
-           {.name = "keep",
-            .domain = Whole{1, 1'000'000},
-            .help = "keep the newest N checkpoints, beside the one with the best accuracy",
-            .otherwise = "3",
-            .store = into(o.checkpoints.keep)},
-           {.name = "resume",
-            .domain = Text{"WHICH"},
-            .help = "continue from a checkpoint: last, best or auto (the newest good one, if there is one) of "
-                    "--save-dir, or the path of a checkpoint or of a run; any number of ranks may continue",
-            .store = into(o.resume),
-            .conflict =
-                [&o](const OptionValues&) {
-                  return o.save_dir == no_save_dir && continues_in_folder(o)
-                             ? "--resume " + o.resume + " means a checkpoint of --save-dir, which is none: name it, or "
-                                                        "give --resume the path of a checkpoint"
-                             : "";
-                }}}};
+  return {
+      "Checkpoints",
+      {{.name = "save-dir",
+        .domain = Text{"DIR"},
+        .help = "folder of the run, for checkpoints, options and metrics: DIR, or DIR-2, DIR-3, ... if it exists; "
+                "with --resume last, best or auto it is DIR itself; none saves nothing",
+        .otherwise = std::string(default_save_dir),
+        .store = into(o.save_dir)},
+       {.name = "save-interval",
+        .domain = Whole{1, 1'000'000'000, "never"},
+        .help = "save a checkpoint after every Nth epoch; the end of the run and the best accuracy are saved anyway",
+        .otherwise = "1",
+        .store = into(o.checkpoints.epochs)},
+       {.name = "save-steps",
+        .domain = Whole{1, 1'000'000'000, "never"},
+        .help = "save a checkpoint after every Nth step, too",
+        .otherwise = "never",
+        .store = into(o.checkpoints.steps)},
+       {.name = "keep",
+        .domain = Whole{1, 1'000'000},
+        .help = "keep the newest N checkpoints, beside the one with the best accuracy",
+        .otherwise = "3",
+        .store = into(o.checkpoints.keep)},
+       {.name = "resume",
+        .domain = Text{"WHICH"},
+        .help = "continue from a checkpoint: last, best or auto (the newest good one, if there is one) of "
+                "--save-dir, or the path of a checkpoint or of a run; any number of ranks may continue",
+        .store = into(o.resume),
+        .conflict = [&o](const OptionValues&) {
+          return o.save_dir == no_save_dir && continues_in_folder(o)
+                     ? "--resume " + o.resume +
+                           " means a checkpoint of --save-dir, which is none: name it, or "
+                           "give --resume the path of a checkpoint"
+                     : "";
+        }}}};
 }
 
 }  // namespace lockstep::train

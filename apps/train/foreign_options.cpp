@@ -4,12 +4,15 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::string_view auto_resume_answer = "use --resume auto, which takes the newest good checkpoint of --save-dir";
+constexpr std::string_view auto_resume_answer =
+    "use --resume auto, which takes the newest good checkpoint of --save-dir";
 constexpr std::string_view nosave_answer = "use --save-dir none to save nothing";
 constexpr std::string_view save_steps_answer = "use --save-steps N for steps, or --save-interval N for epochs";
-constexpr std::string_view save_best_answer = "leave it out: the checkpoint with the best accuracy is kept, and named best";
+constexpr std::string_view save_best_answer =
+    "leave it out: the checkpoint with the best accuracy is kept, and named best";
 constexpr std::string_view weights_answer =
-    "lockstep has no pretrained weights yet: training starts from new weights, drawn by --seed, or from a checkpoint of "
+    "lockstep has no pretrained weights yet: training starts from new weights, drawn by --seed, or from a checkpoint "
+    "of "
     "the same model, with --resume PATH";
 constexpr std::string_view launch_answer =
     "processes are started by mpirun or srun, whose options stand before the program: mpirun -np 4 -H host1:2,host2:2 "
@@ -70,8 +73,7 @@ constexpr std::string_view infer_answer =
     "lockstep has no inference, no export and no model conversion yet; leave it out";
 constexpr std::string_view evolve_answer = "lockstep has no hyperparameter search; start one run per setting";
 constexpr std::string_view early_answer = "lockstep has no early stopping yet; use --epochs or --steps";
-constexpr std::string_view dirs_answer =
-    "use --save-dir DIR, the folder of the run";
+constexpr std::string_view dirs_answer = "use --save-dir DIR, the folder of the run";
 constexpr std::string_view loss_answer = "the loss belongs to the model and has no such setting; leave it out";
 constexpr std::string_view verbose_answer =
     "lockstep has no levels of logging; use --log-every N, --explain or --explain-step to see more or less";

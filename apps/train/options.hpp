@@ -54,8 +54,8 @@ struct Options {
   std::optional<std::int64_t> warmup_steps;  ///< instead of epochs
   bool warmup_given = false;  ///< whether the user gave one of the two; otherwise it is the model's default
   int threads = 0;            ///< 0: as many as this rank has processors to itself
-  std::string save_dir;  ///< folder of the run, or `no_save_dir`
-  std::string resume;    ///< --resume; empty: a fresh start
+  std::string save_dir;       ///< folder of the run, or `no_save_dir`
+  std::string resume;         ///< --resume; empty: a fresh start
   trainer::CheckpointOptions checkpoints;
   std::string metrics;
   std::string trace;

@@ -2,6 +2,7 @@
 #include "apps/train/session.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -91,7 +92,8 @@ void make_run_folder(const World& world, Options& options, const std::function<v
       } else if (!continues_in_folder(options)) {
         folder = state::make_run_folder(folder).string();
       } else if (!std::filesystem::is_directory(folder)) {
-        throw Error(ErrorCode::io, "there is no folder '" + folder + "' with a checkpoint to resume from: name it by "
+        throw Error(ErrorCode::io, "there is no folder '" + folder +
+                                       "' with a checkpoint to resume from: name it by "
                                        "--save-dir, or start afresh where there is none with --resume auto");
       }
     } catch (const Error& error) {
@@ -380,11 +382,11 @@ void prepare_checkpoints(trainer::Trainer& trainer, const Options& options, cons
   std::string text;
   for (const std::string& refused : resumed.refused) text += "not resumed from: " + refused + '\n';
   const trainer::RunState& run = trainer.state();
-  voice.print(text + (run.global_step == 0 ? "no checkpoint to resume from in " + options.save_dir + ": a fresh start\n\n"
-                                           : "resumed from " + resumed.path.string() + ": epoch " +
-                                                 std::to_string(run.epoch) + ", step " + std::to_string(run.step) +
-                                                 "; " + std::to_string(run.global_step) + " of " +
-                                                 std::to_string(trainer.total_steps()) + " steps done\n\n"));
+  voice.print(text + (run.global_step == 0
+                          ? "no checkpoint to resume from in " + options.save_dir + ": a fresh start\n\n"
+                          : "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) +
+                                ", step " + std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
+                                std::to_string(trainer.total_steps()) + " steps done\n\n"));
 }
 
 /// Trains to the end, and records the end even if it is an error.
@@ -404,8 +406,9 @@ trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voi
     return run;
   } catch (const Error& error) {
     if (reporter != nullptr) {
-      reporter->end(
-          {.outcome = "failed", .seconds = seconds(), .optimizer_bytes = trainer.replica().store().optimizer_bytes().value});
+      reporter->end({.outcome = "failed",
+                     .seconds = seconds(),
+                     .optimizer_bytes = trainer.replica().store().optimizer_bytes().value});
     }
     if (error.is_on_every_rank()) close_in_order(group);
     throw;
@@ -416,6 +419,7 @@ trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voi
 
 int run_session(World& world, const Options& given, const Registry& registry) {
   Options options = given;
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not the end of the run
   options.trace = agreed_path(world, "--trace", given.trace);
   options.metrics = agreed_path(world, "--metrics", given.metrics);
   Voice voice(world);

@@ -72,10 +72,10 @@ struct Checkpoints::Job {
 Checkpoints::Checkpoints(ProcessGroup& group, CheckpointOptions options, Listener* listener)
     : group_(&group), options_(std::move(options)), listener_(listener) {
   if (options_.epochs < 0 || options_.steps < 0 || options_.keep < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                "checkpoints every " + std::to_string(options_.epochs) + " epochs and " +
-                    std::to_string(options_.steps) + " steps, of which " + std::to_string(options_.keep) +
-                    " stay: give intervals that are not negative, and keep at least 1")
+    throw Error(ErrorCode::invalid_argument, "checkpoints every " + std::to_string(options_.epochs) + " epochs and " +
+                                                 std::to_string(options_.steps) + " steps, of which " +
+                                                 std::to_string(options_.keep) +
+                                                 " stay: give intervals that are not negative, and keep at least 1")
         .on_every_rank();
   }
   on_rank_zero(group, [&] { folder_.emplace(options_.folder); });

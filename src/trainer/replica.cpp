@@ -271,13 +271,14 @@ void Replica::save(Snapshot& snapshot) {
 
 std::vector<Snapshot::Setting> Replica::settings() const {
   std::vector<Snapshot::Setting> settings = {{"model", model_.graph().name()},
+                                             {"optimizer", std::string(nn::name(store_.rule()))},
                                              {"precision", std::string(name(model_.values()))},
                                              {"parameters", hexadecimal(model_.parameters().hash())},
                                              {"statistics", hexadecimal(model_.state().hash())}};
   const std::int64_t weights = data_parallel_.values().bytes().value;
-  const std::vector<Snapshot::Setting> long_parts = lengths_of(weights, std::ssize(store_.state_names()) * weights,
-                                                               store_.has_averages() ? weights : 0,
-                                                               store_.statistics(0).bytes().value);
+  const std::vector<Snapshot::Setting> long_parts =
+      lengths_of(weights, std::ssize(store_.state_names()) * weights, store_.has_averages() ? weights : 0,
+                 store_.statistics(0).bytes().value);
   settings.insert(settings.end(), long_parts.begin(), long_parts.end());
   return settings;
 }
@@ -295,7 +296,7 @@ void Replica::compute_as(const std::string& kernel_choices) {
   const std::string text = rank_zeros_text(*group_, kernel_choices);
   std::string obstacle;
   try {
-    model_.use(ops::KernelChoices::parse(text, "the snapshot's kernel choices"));
+    model_.use(ops::KernelChoices::parse(text, "the checkpoint's kernel choices"));
   } catch (const Error& error) {
     obstacle = "was computed by algorithms that cannot be had there: " + error.message();
   }

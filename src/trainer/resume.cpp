@@ -87,7 +87,7 @@ void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
   if (others.empty()) return;
   const std::string why = broadcast(communicator, obstacle, {others.front()});
   throw Error(ErrorCode::mismatch,
-              "the ranks named here cannot go on from rank 0's snapshot, which " + why + ". Nothing was changed",
+              "the ranks named here cannot go on from rank 0's checkpoint, which " + why + ". Nothing was changed",
               {.operation = "restore", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
       .on_every_rank();
 }

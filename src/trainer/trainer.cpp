@@ -288,7 +288,6 @@ std::vector<Snapshot::Setting> Trainer::settings() const {
   settings.push_back({"drop-last", options_.drop_last ? "yes" : "no"});
   settings.push_back({"seed", std::to_string(options_.seed)});
   settings.push_back({"shards", std::to_string(options_.shards)});
-  settings.push_back({"optimizer", std::string(nn::name(options_.optimizer.rule))});
   return settings;
 }
 

@@ -167,7 +167,7 @@ TEST(GroupOfRanks, RefusesASnapshotThatDoesNotSuitAnyOfThem) {
     shorter.weights.pop_back();
     const std::string bytes = std::to_string(good.weights.size());
     EXPECT_EQ(refusal(trainer, of_rank_zero(shorter)).message(),
-              "the ranks named here cannot go on from rank 0's snapshot, which has bytes of weights " +
+              "the ranks named here cannot go on from rank 0's checkpoint, which has bytes of weights " +
                   std::to_string(good.weights.size() - 1) + ", this run " + bytes + ". Nothing was changed");
 
     Snapshot other_batch = good;

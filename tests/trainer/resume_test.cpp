@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever must survive a restart is in a snapshot: a run that is rebuilt from one again and again, on other numbers of
-// ranks, ends as an undisturbed run, bit for bit, and reports the same.
+// Whatever must survive a restart is in a checkpoint: a run that is rebuilt from one after each step, on other numbers
+// of ranks, ends as an undisturbed run, bit for bit, and reports the same.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <exception>
-#include <optional>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -15,7 +15,10 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "data/idx_files.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "state/checkpoint_folder.hpp"
+#include "state/verify.hpp"
 #include "trainer/small_data.hpp"
 
 namespace lockstep::trainer {
@@ -69,14 +72,15 @@ class LifeRecorder final : public Listener {
   bool stops_;
 };
 
-/// Continues from the snapshot, if there is one, on threads as ranks, up to the end or to a stop, and overwrites it.
-void live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, std::optional<Snapshot>& snapshot,
-               std::vector<EvaluatedEpoch>& rows) {
+/// Continues from the folder's checkpoint, if there is one, on threads as ranks, up to the end or to a stop.
+/// @return why it stopped; 0: it has ended
+int live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, const std::filesystem::path& folder,
+              std::vector<EvaluatedEpoch>& rows) {
   const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
-  const std::optional<Snapshot> before = snapshot;
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
+  std::atomic<int> stopped_by = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
@@ -86,11 +90,11 @@ void live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, std::opti
         Trainer trainer(group, *ops, with_batch_norm(nn::DataSpec::of_images(1, 12, 12, 10)), data,
                         options_of_run(zero, rule), &recorder);
         trainer.stop_on(recorder.stop);
-        if (before) trainer.restore(rank == 0 ? *before : Snapshot{});
-        trainer.run();
-        const Snapshot after = trainer.snapshot();
+        trainer.save_checkpoints({.folder = folder, .epochs = 0, .keep = 1});
+        (void)trainer.resume("auto", folder);
+        const RunState& run = trainer.run();
         if (rank == 0) {
-          snapshot = after;
+          stopped_by = run.stopped_by;
           rows.insert(rows.end(), recorder.rows.begin(), recorder.rows.end());
         }
         group.close();
@@ -103,40 +107,37 @@ void live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, std::opti
   for (std::thread& thread : threads) thread.join();
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
+  return stopped_by;
 }
 
 class Resume : public testing::TestWithParam<ops::UpdateRule> {};
 
 TEST_P(Resume, ARunThatIsRebuiltAgainAndAgainEndsAsAnUndisturbedOne) {
-  std::optional<Snapshot> whole;
+  const data::TemporaryDirectory directory;
+  const std::filesystem::path whole = directory.path() / "whole";
+  const std::filesystem::path parts = directory.path() / "parts";
   std::vector<EvaluatedEpoch> whole_rows;
-  live_once(2, false, GetParam(), false, whole, whole_rows);
-  ASSERT_EQ(whole->run.global_step, 17);
+  ASSERT_EQ(live_once(2, false, GetParam(), false, whole, whole_rows), 0);
   ASSERT_EQ(whole_rows.size(), 3U) << "after epochs 2 and 4, and at the end";
-  ASSERT_GT(whole->run.skipped, 0);
-  ASSERT_LT(whole->run.skipped, 10);
 
-  std::optional<Snapshot> snapshot;
   std::vector<EvaluatedEpoch> rows;
   int lives = 0;
+  int stopped_by = 0;
   do {
     ++lives;
-    live_once(1 + lives % 3, lives % 2 == 0, GetParam(), true, snapshot, rows);
+    stopped_by = live_once(1 + lives % 3, lives % 2 == 0, GetParam(), true, parts, rows);
     ASSERT_LE(lives, 40);
-  } while (snapshot->run.stopped_by != 0);
+  } while (stopped_by != 0);
   EXPECT_GE(lives, 9) << "each takes two steps at most";
   EXPECT_EQ(rows, whole_rows);
-  EXPECT_EQ(snapshot->weights, whole->weights);
-  EXPECT_EQ(snapshot->optimizer_state, whole->optimizer_state);
-  EXPECT_EQ(snapshot->averages, whole->averages);
-  EXPECT_EQ(snapshot->state, whole->state);
-  EXPECT_EQ(snapshot->samples_seen, whole->samples_seen);
-  const auto numbers = [](const RunState& run) {
-    return std::tuple(run.epoch, run.step, run.is_reported, run.global_step, run.skipped, run.loss_scale,
-                      run.scaled_steps, run.last_loss, run.epoch_loss_sum, run.epoch_samples, run.evaluation->loss,
-                      run.evaluation->accuracy, run.best_accuracy, run.stopped_by);
-  };
-  EXPECT_EQ(numbers(snapshot->run), numbers(whole->run));
+  const auto last = [](const std::filesystem::path& folder) { return state::checkpoints_of(folder) / "last"; };
+  const state::StateFile expected = state::verify_checkpoint(last(whole), state::Check::checksums);
+  const state::StateFile found = state::verify_checkpoint(last(parts), state::Check::checksums);
+  EXPECT_EQ(expected.integer("run", "global_step"), 17);
+  EXPECT_GT(expected.integer("run", "skipped"), 0);
+  EXPECT_LT(expected.integer("run", "skipped"), 10);
+  EXPECT_EQ(found.sections, expected.sections);
+  EXPECT_EQ(found.files, expected.files) << "the checksums of all tensors";
 }
 
 INSTANTIATE_TEST_SUITE_P(, Resume, testing::Values(ops::UpdateRule::sgd, ops::UpdateRule::adamw),

@@ -31,6 +31,7 @@ class Store {
   [[nodiscard]] Buffer values() const { return data_parallel_->values(); }
   /// The optimizer's state buffers, in the order of `state_names()`, each with this rank's parts, one after the other.
   [[nodiscard]] std::vector<Buffer> optimizer_state() const;
+  [[nodiscard]] ops::UpdateRule rule() const { return rule_; }
   [[nodiscard]] std::vector<std::string_view> state_names() const { return nn::Optimizer::state_names(rule_); }
   /// The EMA weights of this rank's parts; empty without EMA.
   [[nodiscard]] Buffer averages() const { return averages_.as(model_->dtype()); }
@@ -41,11 +42,10 @@ class Store {
   /// Memory of the optimizer's state and the EMA weights on this rank. Rank 0 has at least as much as any other.
   [[nodiscard]] Bytes optimizer_bytes() const;
 
-  /// The running statistics of each of this rank's shards, one after the other, and the samples that each has seen
-  /// since they were averaged. Without shards a rank is one.
+  /// The running statistics of each of this rank's shards, one after the other. Without shards a rank is one.
   [[nodiscard]] Buffer statistics() const { return statistics_.as(model_->dtype()); }
+  /// The running statistics of one of this rank's shards, by its index among them.
   [[nodiscard]] Buffer statistics(std::int64_t shard) const;
-  [[nodiscard]] std::span<std::int64_t> samples_seen() { return samples_seen_; }
   /// Counts the samples of a step on this rank.
   void count_samples(Count samples);
   /// Averages the running statistics over all shards, weighted by the samples that each has seen. Collective.

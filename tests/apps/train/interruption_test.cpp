@@ -25,7 +25,7 @@ class Interruption : public testing::Test {
   /// @param data  options that choose the data; none: a few images, so that an epoch takes milliseconds
   void start(const std::string& launcher, std::size_t ranks, const std::string& data = {}) {
     job_.emplace(launcher + LOCKSTEP_TRAIN + (data.empty() ? digits_.arguments() : data) +
-                     " --batch 12 --epochs 10000000 --log-every 1 --metrics " + metrics_,
+                     " --batch 12 --epochs 10000000 --log-every 1 --save-dir none --metrics " + metrics_,
                  digits_.file("output"));
     ASSERT_TRUE(becomes_true(seconds(60), [this] { return is_training() || job_->has_ended(); }));
     ASSERT_FALSE(job_->has_ended()) << output();

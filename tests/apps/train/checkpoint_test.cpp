@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests what a run leaves behind, and runs that continue from it on other numbers of ranks.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <regex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/common/exit_codes.hpp"
+#include "apps/train/metrics_lines.hpp"
+#include "apps/train/train_program.hpp"
+#include "support/background_job.hpp"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using testing_support::BackgroundJob;
+using testing_support::becomes_true;
+
+/// Returns the part of the output that a run with the same result has, too: accuracy, loss, and hash of the weights.
+std::string result_of(const std::string& output) {
+  std::string result;
+  for (const char* pattern : {"last loss [0-9.]+", "test accuracy [^\n]*", "weights sha256 [0-9a-f]+"}) {
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(output, found, std::regex(pattern))) << pattern << '\n' << output;
+    result += found.str() + '\n';
+  }
+  return result;
+}
+
+class Checkpoint : public testing::Test {
+ protected:
+  [[nodiscard]] std::string folder() const { return digits_.path("run"); }
+  [[nodiscard]] fs::path checkpoints() const { return digits_.file("run") / "checkpoints"; }
+  /// Options of a run that has the same bits on any number of ranks: 8 steps an epoch.
+  [[nodiscard]] std::string options(const std::string& optimizer, int epochs) const {
+    return digits_.arguments() + " --batch 12 --shards 4 --ema 0.9 --lr 0.01 --optimizer " + optimizer + " --epochs " +
+           std::to_string(epochs);
+  }
+  /// Runs to the end. @return its result
+  [[nodiscard]] std::string run(int ranks, const std::string& arguments) const {
+    const auto result = run_train(ranks, arguments);
+    EXPECT_EQ(result.exit_code, exit_success) << result.output;
+    return result_of(result.output);
+  }
+  /// Starts a run that saves every third step, and sends it a signal some time after its first checkpoint.
+  /// @return its output
+  std::string interrupt(int ranks, const std::string& arguments, int signal, milliseconds after) {
+    const fs::path output = digits_.file("output");
+    const auto before = saved_steps();
+    BackgroundJob job(train_command(ranks, arguments + " --save-steps 3 --keep 2 --save-dir " + folder()), output);
+    EXPECT_TRUE(becomes_true(std::chrono::seconds(60), [&] { return saved_steps() != before || job.has_ended(); }));
+    std::this_thread::sleep_for(after);
+    for (const pid_t pid : testing_support::processes(LOCKSTEP_TRAIN, folder())) kill(pid, signal);
+    EXPECT_TRUE(becomes_true(std::chrono::seconds(60), [&] { return job.has_ended(); }));
+    return data::read_all(output);
+  }
+  [[nodiscard]] std::vector<std::string> saved_steps() const {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(checkpoints(), error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("step-")) names.push_back(name);
+    }
+    return names;
+  }
+  void damage(const fs::path& file) const {
+    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(-1, std::ios::end);
+    bytes.put('\x55');
+  }
+
+  SmallDigits digits_;
+};
+
+TEST_F(Checkpoint, ARunLeavesItsModelItsMetricsAndItsOptions) {
+  const std::string first = run(2, digits_.arguments() + " --batch 12 --epochs 2 --save-dir " + folder());
+  EXPECT_EQ(fs::read_symlink(checkpoints() / "last"), "step-00000016");
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "state.json"})
+    EXPECT_TRUE(fs::exists(checkpoints() / "last" / file)) << file;
+  EXPECT_TRUE(fs::exists(checkpoints() / "best" / "model.safetensors"));
+  std::vector<std::string> paths;
+  for (const auto& line : read_metrics(digits_.file("run") / "metrics.jsonl"))
+    if (line.at("event") == "checkpoint") paths.push_back(line.at("path"));
+  EXPECT_EQ(paths,
+            (std::vector{(checkpoints() / "step-00000008").string(), (checkpoints() / "step-00000016").string()}));
+  const auto state = nlohmann::json::parse(std::ifstream(checkpoints() / "last" / "state.json"));
+  EXPECT_EQ(state.at("sections").at("run").at("global_step"), 16);
+  EXPECT_EQ(state.at("sections").at("options").at("--batch"), "12");
+  EXPECT_EQ(run(2, "--config " + folder() + "/options.conf --save-dir " + folder()), first);
+  EXPECT_TRUE(fs::exists(folder() + "-2/checkpoints/last")) << "a run has a folder of its own";
+}
+
+TEST_F(Checkpoint, ARunThatIsStoppedAndResumedEndsAsAnUndisturbedOne) {
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    const std::string whole = run(2, options(optimizer, 30));
+    fs::remove_all(folder());
+    const std::string stopped = interrupt(3, options(optimizer, 30), SIGUSR1, milliseconds(20));
+    EXPECT_EQ(occurrences(stopped, "stopped by SIGUSR1"), 1) << stopped;
+    const auto resumed = run_train(1, options(optimizer, 30) + " --resume last --zero --save-dir " + folder());
+    EXPECT_EQ(occurrences(resumed.output, "resumed from " + folder()), 1) << resumed.output;
+    EXPECT_EQ(result_of(resumed.output), whole);
+  }
+}
+
+TEST_F(Checkpoint, ARunThatIsKilledAgainAndAgainEndsAsAnUndisturbedOne) {
+  const std::string whole = run(2, options("adamw", 60));
+  std::mt19937 draw(7);
+  for (int kills = 0; kills < 6; ++kills) {
+    const bool zero = draw() % 2 == 0;
+    interrupt(1 + static_cast<int>(draw() % 3), options("adamw", 60) + " --resume auto" + (zero ? " --zero" : ""),
+              SIGKILL, milliseconds(draw() % 60));
+    EXPECT_LE(saved_steps().size(), 4U) << "old checkpoints are removed";
+  }
+  EXPECT_EQ(run(2, options("adamw", 60) + " --resume auto --save-dir " + folder()), whole);
+}
+
+TEST_F(Checkpoint, ADamagedCheckpointIsRefusedByNameAndAutoTakesAnOlderOne) {
+  const std::string whole = run(1, options("sgd", 3) + " --save-dir " + folder());
+  damage(checkpoints() / "step-00000024" / "optimizer.safetensors");
+  expect_refused(run_train(2, options("sgd", 3) + " --resume last --save-dir " + folder()), exit_error,
+                 {"step-00000024/optimizer.safetensors"});
+  const auto resumed = run_train(2, options("sgd", 3) + " --resume auto --save-dir " + folder());
+  EXPECT_EQ(occurrences(resumed.output, "not resumed from: "), 1) << resumed.output;
+  EXPECT_EQ(occurrences(resumed.output, "resumed from " + folder() + "/checkpoints/step-00000016: epoch 2, step 8"), 1)
+      << resumed.output;
+  EXPECT_EQ(result_of(resumed.output), whole);
+}
+
+TEST_F(Checkpoint, IsRefusedIfItIsOfAnotherRun) {
+  (void)run(1, options("sgd", 1) + " --save-dir " + folder());
+  const std::string path = (checkpoints() / "step-00000008").string();
+  expect_refused(run_train(2, options("adamw", 1) + " --resume " + path), exit_error,
+                 {"has optimizer SGD, this run AdamW", "Nothing was changed"});
+  expect_refused(run_train(2, options("sgd", 1) + " --seed 2 --resume " + path), exit_error,
+                 {"has seed 1, this run 2"});
+  expect_refused(run_train(1, options("sgd", 1) + " --resume " + folder() + "x"), exit_error, {folder() + "x"});
+  expect_refused(run_train(1, options("sgd", 1) + " --resume last --save-dir " + folder() + "x"), exit_error,
+                 {"there is no folder '" + folder() + "x'"});
+  expect_refused(run_train(1, options("sgd", 1) + " --resume best --save-dir none"), exit_usage,
+                 {"--resume best means a checkpoint of --save-dir, which is none"});
+}
+
+TEST_F(Checkpoint, ARunWhoseFolderCannotBeWrittenSaysSoAtTheStart) {
+  std::ofstream(digits_.file("file")) << "no folder";
+  expect_refused(run_train(2, options("sgd", 1) + " --save-dir " + digits_.path("file") + "/run"), exit_error,
+                 {digits_.path("file")});
+}
+
+}  // namespace
+}  // namespace lockstep::train
