@@ -16,8 +16,10 @@ namespace {
 constexpr double growing_part = 0.3;
 constexpr double initial_fraction = 1 / 25.0;
 
-void require(bool holds, const std::string& message) {
-  if (!holds) throw Error(ErrorCode::invalid_argument, message);
+/// @param message  returns the text, which is not made in each step
+template <typename Message>
+void require(bool holds, const Message& message) {
+  if (!holds) throw Error(ErrorCode::invalid_argument, message());
 }
 
 std::string number_text(double number) {
@@ -29,26 +31,29 @@ std::string number_text(double number) {
 void check_shape(const LearningRateSchedule& schedule) {
   double before = 0;
   for (const double milestone : schedule.milestones) {
-    require(milestone > before && milestone < 1,
-            "a milestone at " + number_text(milestone) + " of the run: milestones are above 0, below 1 and ascending");
+    require(milestone > before && milestone < 1, [&] {
+      return "a milestone at " + number_text(milestone) + " of the run: milestones are above 0, below 1 and ascending";
+    });
     before = milestone;
   }
-  require(schedule.gamma > 0, "a gamma of " + number_text(schedule.gamma) + ": it must be above 0");
-  require(schedule.power > 0, "a power of " + number_text(schedule.power) + ": it must be above 0");
-  require(
-      schedule.final_fraction >= 0 && schedule.final_fraction <= 1,
-      "a final learning rate of " + number_text(schedule.final_fraction) + " times the peak: it must be 0 to 1 times");
+  require(schedule.gamma > 0, [&] { return "a gamma of " + number_text(schedule.gamma) + ": it must be above 0"; });
+  require(schedule.power > 0, [&] { return "a power of " + number_text(schedule.power) + ": it must be above 0"; });
+  require(schedule.final_fraction >= 0 && schedule.final_fraction <= 1, [&] {
+    return "a final learning rate of " + number_text(schedule.final_fraction) +
+           " times the peak: it must be 0 to 1 times";
+  });
 }
 
 void check(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps) {
   require(step >= 0 && total_steps >= 1,
-          "no learning rate for step " + std::to_string(step) + " of " + std::to_string(total_steps));
-  const std::string warmup = "a warm-up over " + std::to_string(schedule.warmup_steps) + " steps ";
-  require(
-      schedule.warmup_steps >= 0 && schedule.warmup_steps < total_steps,
-      warmup + "must end within the run's " + std::to_string(total_steps) + " steps: shorten it, or train for longer");
+          [&] { return "no learning rate for step " + std::to_string(step) + " of " + std::to_string(total_steps); });
+  const auto warmup = [&] { return "a warm-up over " + std::to_string(schedule.warmup_steps) + " steps "; };
+  require(schedule.warmup_steps >= 0 && schedule.warmup_steps < total_steps, [&] {
+    return warmup() + "must end within the run's " + std::to_string(total_steps) +
+           " steps: shorten it, or train for longer";
+  });
   require(schedule.warmup_steps == 0 || schedule.decay != Decay::one_cycle,
-          warmup + "before one cycle, which begins with a warm-up of its own: leave it out");
+          [&] { return warmup() + "before one cycle, which begins with a warm-up of its own: leave it out"; });
   check_shape(schedule);
 }
 

@@ -57,7 +57,7 @@ Error error_of_ranks(const World& world, ops::Ops& ops, bool zero = false) {
     Snapshot after;
     replica.save(after);
     EXPECT_EQ(after.weights, before.weights);
-    EXPECT_EQ(after.velocity, before.velocity);
+    EXPECT_EQ(after.optimizer_state, before.optimizer_state);
   }
   members.close();
   EXPECT_EQ(error->context().peers, (std::vector<int>{1, 2}));

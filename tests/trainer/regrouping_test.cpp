@@ -131,7 +131,7 @@ TEST(GroupOfRanks, SnapshotsAreTheSameBytesWithAndWithoutOwnedParts) {
   world.close();
 }
 
-constexpr TrainerOptions of_20{.precision = DType::float64, .batch = {20}};
+const TrainerOptions of_20{.precision = DType::float64, .batch = {20}};
 
 /// Restores the snapshot on all ranks. @return the error of every rank; the trainer's state does not change
 Error refusal(Trainer& trainer, const Snapshot& snapshot) {

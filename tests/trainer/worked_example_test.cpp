@@ -92,6 +92,8 @@ std::string text_of(const Item& item) {
     std::string operator()(const Gather& /*item*/) const { return "gather"; }
     std::string operator()(const Finish& /*item*/) const { return "finish"; }
     std::string operator()(const Gate& /*item*/) const { return "gate"; }
+    std::string operator()(const MeasureUpdate& /*item*/) const { return "measure update"; }
+    std::string operator()(const Sum& /*item*/) const { return "sum"; }
     std::string operator()(const Update& /*item*/) const { return "update"; }
     std::string operator()(const Average& /*item*/) const { return "average"; }
     std::string operator()(const GatherParameters& /*item*/) const { return "gather parameters"; }

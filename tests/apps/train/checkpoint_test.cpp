@@ -99,26 +99,26 @@ TEST_F(Checkpoint, ARunLeavesItsModelItsMetricsAndItsOptions) {
 
 TEST_F(Checkpoint, ARunThatIsStoppedAndResumedEndsAsAnUndisturbedOne) {
   for (const std::string optimizer : {"sgd", "adamw"}) {
-    const std::string whole = run(2, options(optimizer, 30));
+    const std::string whole = run(2, options(optimizer, 20));
     fs::remove_all(folder());
-    const std::string stopped = interrupt(3, options(optimizer, 30), SIGUSR1, milliseconds(20));
+    const std::string stopped = interrupt(3, options(optimizer, 20), SIGUSR1, milliseconds(20));
     EXPECT_EQ(occurrences(stopped, "stopped by SIGUSR1"), 1) << stopped;
-    const auto resumed = run_train(1, options(optimizer, 30) + " --resume last --zero --save-dir " + folder());
+    const auto resumed = run_train(1, options(optimizer, 20) + " --resume last --zero --save-dir " + folder());
     EXPECT_EQ(occurrences(resumed.output, "resumed from " + folder()), 1) << resumed.output;
     EXPECT_EQ(result_of(resumed.output), whole);
   }
 }
 
 TEST_F(Checkpoint, ARunThatIsKilledAgainAndAgainEndsAsAnUndisturbedOne) {
-  const std::string whole = run(2, options("adamw", 60));
+  const std::string whole = run(2, options("adamw", 40));
   std::mt19937 draw(7);
-  for (int kills = 0; kills < 6; ++kills) {
+  for (int kills = 0; kills < 4; ++kills) {
     const bool zero = draw() % 2 == 0;
-    interrupt(1 + static_cast<int>(draw() % 3), options("adamw", 60) + " --resume auto" + (zero ? " --zero" : ""),
+    interrupt(1 + static_cast<int>(draw() % 3), options("adamw", 40) + " --resume auto" + (zero ? " --zero" : ""),
               SIGKILL, milliseconds(draw() % 60));
     EXPECT_LE(saved_steps().size(), 4U) << "old checkpoints are removed";
   }
-  EXPECT_EQ(run(2, options("adamw", 60) + " --resume auto --save-dir " + folder()), whole);
+  EXPECT_EQ(run(2, options("adamw", 40) + " --resume auto --save-dir " + folder()), whole);
 }
 
 TEST_F(Checkpoint, ADamagedCheckpointIsRefusedByNameAndAutoTakesAnOlderOne) {

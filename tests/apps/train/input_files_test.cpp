@@ -112,7 +112,7 @@ TEST(InputFiles, OneLabelFarFromTheOthersIsTakenForDamage) {
 /// Trains on two ranks, each with its own files.
 testing_support::ProgramResult train_with(const SmallDigits& one, const SmallDigits& other) {
   return testing_support::run_program(train_command(1, one.arguments() + " --steps 1 --batch 8") + " : -np 1 " +
-                                      LOCKSTEP_TRAIN + other.arguments() + " --steps 1 --batch 8 2>&1");
+                                      LOCKSTEP_TRAIN + other.arguments() + " --steps 1 --batch 8 --save-dir none 2>&1");
 }
 
 TEST(InputFiles, ThatAreAlikeMayLieInDifferentFolders) {

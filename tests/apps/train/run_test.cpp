@@ -184,10 +184,10 @@ TEST(Run, OneCycleLeavesOutTheWarmUpOfTheModel) {
   const SmallDigits digits;
   const auto result = run_train(1, digits.arguments() + " --batch 4 --eval-interval never --lr-schedule one-cycle");
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_EQ(
-      occurrences(result.output,
-                  "\nlearning rate from 0.002 to 0.05 in 30 % of 72 steps, then cosine decay to 2e-07 at step 72\n"),
-      1)
+  EXPECT_EQ(occurrences(
+                result.output,
+                "\nSGD, learning rate from 0.002 to 0.05 in 30 % of 72 steps, then cosine decay to 2e-07 at step 72\n"),
+            1)
       << result.output;
 }
 

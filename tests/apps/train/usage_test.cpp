@@ -164,8 +164,8 @@ const Mistake mistakes[] = {
     {"EndlessDeadline", "--timeout inf", {"--timeout inf: "}},
     {"NumbersOfDevices", "--device 2,3", {"--device 2,3: ", "cpu|cuda", "takes no device numbers"}},
     {"SeveralMistakes",
-     "--data a.yaml --device 2,3 --epochs 3 --imgsz 64 640 --bacth 2 b --resume",
-     {"--data: ", "\n  --device 2,3: ", "\n  --imgsz: ", "\n  there is no option '--bacth'", "\n  --resume: "}},
+     "--data a.yaml --device 2,3 --epochs 3 --imgsz 64 640 --bacth 2 b --nosave",
+     {"--data: ", "\n  --device 2,3: ", "\n  --imgsz: ", "\n  there is no option '--bacth'", "\n  --nosave: "}},
     {"OptionTwiceByTwoNames", "--lr 1 --learning_rate 1", {"'--lr' is given more than once"}},
     {"OverrideWithoutValue", "-o", {"-o needs name=value"}},
     {"OverrideThatIsOutOfRange", "-o epoch=0", {"--epochs 0: it must be "}},
@@ -386,7 +386,7 @@ TEST(Configuration, AMistakeInTheFileNamesTheFile) {
   expect_mistake("--config " + file, {"shear" + in_file + ", line 1: ", "\n  --lr many" + in_file + ", line 2: ",
                                       "\n  mosaic" + in_file + ", line 3: "});
   std::string many;
-  for (int i = 0; i < 30; ++i) many += "resume = yes\n";
+  for (int i = 0; i < 30; ++i) many += "nosave = yes\n";
   data::write_plain(file, many);
   expect_mistake("--config " + file, {", line 20: ", "\n  and perhaps more"});
   data::write_plain(file, "config = other.conf\n");
@@ -448,13 +448,13 @@ TEST(Foreign, OptionsAreUnderstoodOrAnswered) {
   EXPECT_EQ(parse("--Optimizer.base_lr=0.5 --seed 3").options.trainer.schedule.peak, 0.5);
   EXPECT_FALSE(parse("--use-sync-bn no --nesterov").options.trainer.sync_batch_norm);
   EXPECT_EQ(parse("--metrics=-m -o seed=4 epoch=2 --iters 9").options.trainer.epochs, 2);
-  expect_mistake("--resume exp/last.pt", {"--resume: lockstep has no checkpoints yet"});
+  expect_mistake("--auto_resume", {"--auto_resume: use --resume auto"});
   expect_mistake("--weights=", {"--weights: lockstep has no pretrained weights"});
-  expect_mistake("--save_dir out", {"--save_dir: lockstep has no checkpoints yet"});
+  EXPECT_EQ(parse("--save_dir out").options.save_dir, "out");
   expect_mistake("--batch-size 64", {"use --batch N, the global batch"});
   expect_mistake("--do_eval", {"--do_eval: leave it out: train evaluates"});
   expect_mistake("-np 2", {"-np: processes are started by mpirun or srun"});
-  expect_mistake("-o Global.save_model_dir=x", {"Global.save_model_dir: lockstep has no checkpoints yet"});
+  EXPECT_EQ(parse("-o Global.save_model_dir=x").options.save_dir, "x");
 }
 
 TEST(Version, NamesTheCommitAndEveryLibraryOnce) {
