@@ -11,11 +11,11 @@
 #include <tuple>
 #include <vector>
 
+#include "data/idx_files.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "data/idx_files.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "state/checkpoint_folder.hpp"
 #include "state/verify.hpp"
