@@ -87,13 +87,13 @@ class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder) : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     const auto end = std::chrono::steady_clock::now() + patience;
-    while (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
+    while (flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
            std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
   /// Writes the folder to disk, so that the new name of the file is there too.
-  void sync() const { (void)fsync(folder_.number()); }
+  void sync() const { (void)fsync(folder_.get()); }
 
  private:
   Descriptor folder_;
@@ -108,11 +108,11 @@ fs::path folder_of(const std::string& path) {
 
 std::string read_text(const std::string& path, std::size_t most) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number() < 0) fail("read", path, reason());
+  if (file.get() < 0) fail("read", path, reason());
   std::string text;
   std::array<char, 65536> part{};
   for (;;) {
-    const ssize_t got = ::read(file.number(), part.data(), part.size());
+    const ssize_t got = ::read(file.get(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("read", path, reason());
     if (got == 0) return text;

@@ -64,9 +64,9 @@ CheckpointFolder::CheckpointFolder(const fs::path& run_folder)
     : run_folder_(run_folder), path_(checkpoints_of(run_folder)), lock_(-1) {
   make_folders(path_);
   lock_ = Descriptor(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock_.number() < 0) fail("read", path_, errno);
+  if (lock_.get() < 0) fail("read", path_, errno);
   // Some network file systems have no locks; there the user must see to it that a folder has one run.
-  if (flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw Error(ErrorCode::io, "another run is saving checkpoints into '" + echo(path_.string(), 400) +
                                    "'; wait for its end, or choose another folder");
   }

@@ -44,9 +44,9 @@ File::File(fs::path path, Descriptor descriptor) : path_(std::move(path)), descr
 File File::open_to_read(const fs::path& path) {
   // Without O_NONBLOCK, a named pipe would be waited for.
   Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (descriptor.number() < 0) fail("read", path, errno);
+  if (descriptor.get() < 0) fail("read", path, errno);
   struct stat status {};
-  if (fstat(descriptor.number(), &status) != 0) fail("read", path, errno);
+  if (fstat(descriptor.get(), &status) != 0) fail("read", path, errno);
   if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
   if (!S_ISREG(status.st_mode)) {
     throw Error(ErrorCode::io,
@@ -57,31 +57,31 @@ File File::open_to_read(const fs::path& path) {
 
 File File::open_to_write(const fs::path& path) {
   Descriptor descriptor(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (descriptor.number() < 0) fail("write", path, errno);
+  if (descriptor.get() < 0) fail("write", path, errno);
   return {path, std::move(descriptor)};
 }
 
 File File::create(const fs::path& path, Bytes size) {
   Descriptor descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (descriptor.number() < 0) fail("write", path, errno);
+  if (descriptor.get() < 0) fail("write", path, errno);
   // The library function posix_fallocate would write the file where the file system cannot reserve space.
   int failed = 0;
-  do failed = size.value == 0 ? 0 : fallocate(descriptor.number(), 0, 0, size.value);
+  do failed = size.value == 0 ? 0 : fallocate(descriptor.get(), 0, 0, size.value);
   while (failed != 0 && errno == EINTR);
   if (failed != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail("write", path, errno);
-  if (failed != 0 && ftruncate(descriptor.number(), size.value) != 0) fail("write", path, errno);
+  if (failed != 0 && ftruncate(descriptor.get(), size.value) != 0) fail("write", path, errno);
   return {path, std::move(descriptor)};
 }
 
 Bytes File::size() const {
   struct stat status {};
-  if (fstat(descriptor_.number(), &status) != 0) fail("read", path_, errno);
+  if (fstat(descriptor_.get(), &status) != 0) fail("read", path_, errno);
   return {status.st_size};
 }
 
 void File::read(std::span<std::byte> to, Bytes offset) const {
   while (!to.empty()) {
-    const ssize_t got = pread(descriptor_.number(), to.data(), to.size(), offset.value);
+    const ssize_t got = pread(descriptor_.get(), to.data(), to.size(), offset.value);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("read", path_, errno);
     if (got == 0) {
@@ -96,7 +96,7 @@ void File::read(std::span<std::byte> to, Bytes offset) const {
 
 void File::write(std::span<const std::byte> from, Bytes offset) const {
   while (!from.empty()) {
-    const ssize_t written = pwrite(descriptor_.number(), from.data(), from.size(), offset.value);
+    const ssize_t written = pwrite(descriptor_.get(), from.data(), from.size(), offset.value);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("write", path_, errno);
     from = from.subspan(static_cast<std::size_t>(written));
@@ -105,14 +105,14 @@ void File::write(std::span<const std::byte> from, Bytes offset) const {
 }
 
 void File::sync() const {
-  if (fsync(descriptor_.number()) != 0) fail("write", path_, errno);
+  if (fsync(descriptor_.get()) != 0) fail("write", path_, errno);
 }
 
 void sync_folder(const fs::path& folder) {
   const Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (descriptor.number() < 0) fail("write", folder, errno);
+  if (descriptor.get() < 0) fail("write", folder, errno);
   // EINVAL: this file system writes the entries of a folder by itself.
-  if (fsync(descriptor.number()) != 0 && errno != EINVAL) fail("write", folder, errno);
+  if (fsync(descriptor.get()) != 0 && errno != EINVAL) fail("write", folder, errno);
 }
 
 void make_folders(const fs::path& folder) {

@@ -13,10 +13,10 @@ namespace {
 /// Parses a configuration file of `train`, which is in memory.
 void parse_configuration(const std::string& input) {
   const Descriptor file(memfd_create("configuration", MFD_CLOEXEC));
-  if (write(file.number(), input.data(), input.size()) != static_cast<ssize_t>(input.size())) {
+  if (write(file.get(), input.data(), input.size()) != static_cast<ssize_t>(input.size())) {
     throw std::runtime_error("no file in memory");
   }
-  std::string path = "/proc/self/fd/" + std::to_string(file.number());
+  std::string path = "/proc/self/fd/" + std::to_string(file.get());
   std::string words[] = {"train", "--config"};
   char* arguments[] = {words[0].data(), words[1].data(), path.data(), nullptr};
   try {

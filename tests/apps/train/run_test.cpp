@@ -191,7 +191,7 @@ TEST(Run, OneCycleLeavesOutTheWarmUpOfTheModel) {
       << result.output;
 }
 
-/// Of 96 images, each epoch takes 75 in three steps; the schedule of the run counts these steps.
+/// An epoch takes 75 of the 96 images in three steps, and the schedule of the run counts these steps.
 TEST(Run, DropLastLeavesOutTheSmallerBatchOfEachEpoch) {
   const SmallDigits digits;
   const std::string path = digits.path("metrics.json");
