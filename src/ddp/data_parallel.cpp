@@ -87,7 +87,7 @@ void DataParallel::progress() {
   }
 }
 
-DataParallel::Step DataParallel::finish(double weight, std::span<double> sums, const Finding& finding) {
+DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
   State& state = *state_;
   const Turn turn(state.turn, *state.group);
   state.check_synchronized();
@@ -106,7 +106,7 @@ DataParallel::Step DataParallel::finish(double weight, std::span<double> sums, c
   tallying.wait();
   state.tensors.distribute();
   state.end_step();
-  return state.take(sums, finding);
+  return state.take(sums);
 }
 
 void DataParallel::finish_on(Queue queue) {

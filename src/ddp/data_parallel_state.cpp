@@ -176,15 +176,12 @@ void DataParallel::State::look_at_values() {
   values.look(tensors, [this] { group->progress().poll(); });
 }
 
-DataParallel::Step DataParallel::State::take(std::span<double> sums, const Finding& finding) {
+DataParallel::Step DataParallel::State::take(std::span<double> sums) {
   DataParallel::Step result = tally.take(sums);
   result.not_finite = finite.gather(*group, group->control(), tally.not_finite());
-  const bool is_to_look = options.check_finite && result.not_finite.empty();
-  if (is_to_look) finite.look_at_sums(tensors.layout(), tensors.flat_gradients(), reducer->summed());
-  if (finding.find) finding.find();
-  if (reducer->scatters() && (is_to_look || !finding.numbers.empty()))
-    finite.exchange(group->control(), finding.numbers);
-  if (is_to_look) result.not_finite = finite.of_sums();
+  if (options.check_finite && result.not_finite.empty())
+    result.not_finite = finite.look_at_sums(tensors.layout(), tensors.flat_gradients(), reducer->summed(),
+                                            reducer->scatters() ? &group->control() : nullptr);
   values.require_equal(*group, tensors.layout(), tally.digest(),
                        step - 1);  // the checks come last, so that their errors leave no partial state
   require_gradients(result);

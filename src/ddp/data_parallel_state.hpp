@@ -36,7 +36,7 @@ struct DataParallel::State {
   /// Hashes the values in a step that compares them across ranks.
   void look_at_values();
   void end_step();
-  Step take(std::span<double> sums, const Finding& finding);
+  Step take(std::span<double> sums);
 
   std::mutex turn;  // held by the thread that is in a call
   ProcessGroup* group = nullptr;

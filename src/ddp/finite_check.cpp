@@ -23,9 +23,7 @@ std::vector<int> marked(std::span<const std::uint8_t> flags) {
 }  // namespace
 
 void FiniteCheck::look(int parameter, const ConstBuffer& gradient) {
-  if (kernels::all_finite(gradient)) return;
-  flawed_[static_cast<std::size_t>(parameter)] = 1;
-  found_ += 1;
+  if (!kernels::all_finite(gradient)) mark(static_cast<std::size_t>(parameter));
 }
 
 std::vector<DataParallel::NotFinite> FiniteCheck::gather(const ProcessGroup& group, Communicator& communicator,
@@ -53,7 +51,9 @@ std::vector<DataParallel::NotFinite> FiniteCheck::gather(const ProcessGroup& gro
   return all;
 }
 
-void FiniteCheck::look_at_sums(const Layout& layout, const Buffer& sums, std::span<const LayoutPart> parts) {
+std::vector<DataParallel::NotFinite> FiniteCheck::look_at_sums(const Layout& layout, const Buffer& sums,
+                                                               std::span<const LayoutPart> parts,
+                                                               Communicator* communicator) {
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
     for (const LayoutPart& part : parts) {
@@ -61,19 +61,10 @@ void FiniteCheck::look_at_sums(const Layout& layout, const Buffer& sums, std::sp
       if (here.count.value > 0 && !kernels::all_finite(slice(sums, here.offset, here.count))) flawed_[i] = 1;
     }
   }
-}
-
-void FiniteCheck::exchange(Communicator& communicator, std::span<double> numbers) {
-  exchanged_.assign(numbers.begin(), numbers.end());
-  exchanged_.insert(exchanged_.end(), flawed_.begin(), flawed_.end());
-  communicator
-      .all_reduce(std::span(exchanged_), std::span(exchanged_), ReduceOp::sum, Queue::host(), "found in own parts")
-      .wait();
-  std::copy_n(exchanged_.begin(), numbers.size(), numbers.begin());
-  for (std::size_t i = 0; i < flawed_.size(); ++i) flawed_[i] = exchanged_[numbers.size() + i] == 0 ? 0 : 1;
-}
-
-std::vector<DataParallel::NotFinite> FiniteCheck::of_sums() {
+  if (communicator != nullptr)
+    communicator
+        ->all_reduce(std::span(flawed_), std::span(flawed_), ReduceOp::max, Queue::host(), "found in own parts")
+        .wait();
   std::vector<int> parameters = marked(flawed_);
   if (parameters.empty()) return {};
   std::fill(flawed_.begin(), flawed_.end(), std::uint8_t{0});

@@ -14,6 +14,11 @@ class FiniteCheck {
  public:
   explicit FiniteCheck(std::size_t parameters) : flawed_(parameters, 0) {}
 
+  /// Marks a gradient of this rank as not finite.
+  void mark(std::size_t parameter) {
+    flawed_[parameter] = 1;
+    found_ += 1;
+  }
   /// Checks a gradient of this rank before it is reduced.
   void look(int parameter, const ConstBuffer& gradient);
   /// Returns how many of this rank's gradients are not finite.
@@ -24,17 +29,15 @@ class FiniteCheck {
   /// @param found_by_all  the sum of `found()` over all ranks
   std::vector<DataParallel::NotFinite> gather(const ProcessGroup& group, Communicator& communicator,
                                               double found_by_all);
-  /// Checks the given parts of the reduced gradients.
-  void look_at_sums(const Layout& layout, const Buffer& sums, std::span<const LayoutPart> parts);
-  /// Combines the results of ranks that have checked different parts, and sums `numbers` over the ranks. Collective.
-  void exchange(Communicator& communicator, std::span<double> numbers);
   /// Returns the reduced gradients that are not finite, and resets the check.
-  std::vector<DataParallel::NotFinite> of_sums();
+  /// @param parts         the parts of the sums that this rank has
+  /// @param communicator  of ranks that have other parts, with whom the call is collective; null: each has all
+  std::vector<DataParallel::NotFinite> look_at_sums(const Layout& layout, const Buffer& sums,
+                                                    std::span<const LayoutPart> parts, Communicator* communicator);
 
  private:
   std::vector<std::uint8_t> flawed_;  // by parameter; all zero between steps
   double found_ = 0;
-  std::vector<double> exchanged_;
 };
 
 }  // namespace lockstep::ddp

@@ -74,7 +74,7 @@ class Trial {
  private:
   static Allocation memory(Count count, DType dtype) { return allocate_host({count.value * size_of(dtype)}); }
   void run() {
-    NoPeers alone;
+    SingleRank alone;
     (void)model_.train({.samples = samples_, .inputs = pointers_}, {.samples = static_cast<double>(samples_)}, alone);
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -17,15 +18,17 @@
 namespace lockstep::nn {
 namespace {
 
-void check_memory(const char* what, const Buffer& memory, Count count, DType dtype) {
+void check_memory(const char* what, const Buffer& memory, Count count, DType dtype, const ops::Device& device) {
   if (memory.count != count || memory.dtype != dtype) {
     throw Error(ErrorCode::invalid_argument, "the model needs " + std::to_string(count.value) + " elements of " +
                                                  std::string(name(dtype)) + " for its " + what + ", not " +
                                                  std::to_string(memory.count.value) + " of " +
                                                  std::string(name(memory.dtype)));
   }
-  if (memory.kind == MemoryKind::device) {
-    throw Error(ErrorCode::unsupported, std::string("the model's ") + what + " must be in host reach");
+  if (count.value > 0 && (memory.kind == MemoryKind::device) == device.queue().is_host()) {
+    throw Error(ErrorCode::invalid_argument, std::string("the model's ") + what + " are in memory of kind " +
+                                                 std::string(name(memory.kind)) + ", and its operators compute on '" +
+                                                 std::string(device.name()) + "': allocate them there");
   }
 }
 
@@ -88,8 +91,7 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
     : graph_(std::move(graph)),
       passed_(after_passes(graph_, options.passes, options.synchronized_parts > 0)),
       ops_(ops),
-      options_(std::move(options)),
-      numbers_(std::make_unique<StepNumbers>()) {
+      options_(std::move(options)) {
   graph_.check();
   if (!ops.supports(dtype())) {
     throw Error(ErrorCode::unsupported, "the " + std::string(ops.name()) + " operators cannot compute in " +
@@ -105,28 +107,15 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
                     ", or weights averaged with a decay of " + std::to_string(options_.ema) +
                     "; use a norm above 0 and a decay in 0 … 1, 1 excluded, or 0 for none");
   }
-  numbers_->clip_norm = options_.clip_norm;
-  if (options_.optimizer) {
-    optimizer_.emplace(parameters(), *options_.optimizer);
-    numbers_->momentum = options_.optimizer->momentum;
-    numbers_->beta2 = options_.optimizer->beta2;
-    numbers_->trust_norms.resize(2 * parameters().tensors().size());
-  }
+  if (options_.optimizer) optimizer_.emplace(parameters(), *options_.optimizer);
   check_shards(options_);
+  if (options_.lanes > 1 && !ops.device().queue().is_host()) {
+    throw Error(ErrorCode::unsupported, std::to_string(options_.lanes) + " lanes on '" +
+                                            std::string(ops.device().name()) + "': lanes are threads of the host, use 1");
+  }
   lanes_ = std::make_unique<Lanes>(static_cast<int>(std::min<std::int64_t>(options_.lanes, options_.own_shards.count)),
                                    ops_);
-  const std::size_t terms = graph_.losses().size();
-  const auto shards = static_cast<std::size_t>(std::max(1, options_.shards));
-  const auto leaves = static_cast<std::size_t>(options_.own_shards.count * options_.accumulate);
-  numbers_->own_shards = options_.own_shards;
-  numbers_->own.resize(terms * leaves);
-  numbers_->rng_keys.resize(leaves);
-  numbers_->rank.resize(terms);
-  numbers_->shards.resize(terms * shards);
-  numbers_->shard_weights.resize(terms * shards);
-  numbers_->total.resize(terms);
-  numbers_->weights.resize(terms);
-  numbers_->factors.resize(terms);
+  numbers_ = std::make_unique<StepNumbers>(ops.device(), graph_, options_);
 }
 
 Model::~Model() = default;
@@ -134,12 +123,12 @@ Model::~Model() = default;
 void Model::bind(const Memory& memory) {
   const Count count = parameters().count();
   const Count updated = memory.owned ? total(*memory.owned) : count;
-  check_memory("parameters", memory.parameters, count, dtype());
-  check_memory("gradients", memory.gradients, {gradient_places() * count.value}, dtype());
-  check_memory("state", memory.state, {options_.own_shards.count * state().count().value}, dtype());
+  check_memory("parameters", memory.parameters, count, dtype(), ops_.device());
+  check_memory("gradients", memory.gradients, {gradient_places() * count.value}, dtype(), ops_.device());
+  check_memory("state", memory.state, {options_.own_shards.count * state().count().value}, dtype(), ops_.device());
   if (optimizer_) check_optimizer_state(memory.optimizer_state, updated);
-  if (options_.ema > 0) check_memory("averages", memory.averages, updated, dtype());
-  if (options_.ema > 0 && memory.owned) check_memory("gathered averages", memory.gathered_averages, count, dtype());
+  if (options_.ema > 0) check_memory("averages", memory.averages, updated, dtype(), ops_.device());
+  if (options_.ema > 0 && memory.owned) check_memory("gathered averages", memory.gathered_averages, count, dtype(), ops_.device());
   memory_ = memory;
   bound_ = true;
   for (auto& [samples, prepared] : prepared_) place(*prepared);
@@ -152,15 +141,24 @@ void Model::check_optimizer_state(std::span<const Buffer> state, Count updated) 
                                                  std::to_string(needed) + " state buffers, not " +
                                                  std::to_string(state.size()));
   }
-  for (const Buffer& buffer : state) check_memory("optimizer state", buffer, updated, dtype());
+  for (const Buffer& buffer : state) check_memory("optimizer state", buffer, updated, dtype(), ops_.device());
 }
 
 void Model::initialize(std::uint64_t seed) {
   require_bound();
-  fill_tensors(parameters(), graph_.initial_parameters(), memory_.parameters, seed);
+  // Values are made by the host, and copied where the device has its own memory.
+  const auto make = [&](const Layout& layout, std::span<const ops::OwnedTensor> initial, const Buffer& memory) {
+    if (memory.kind != MemoryKind::device) return fill_tensors(layout, initial, memory, seed);
+    const ops::Device& device = ops_.device();
+    const Allocation staging = device.allocate_staging(memory.bytes());
+    fill_tensors(layout, initial, staging.as(memory.dtype), seed);
+    device.copy(memory.data, staging.data(), memory.bytes(), device.queue());
+    device.wait(device.queue());
+  };
+  make(parameters(), graph_.initial_parameters(), memory_.parameters);
   const Count count = state().count();
   for (std::int64_t shard = 0; shard < options_.own_shards.count; ++shard)
-    fill_tensors(state(), graph_.initial_state(), slice(memory_.state, {shard * count.value}, count), seed);
+    make(state(), graph_.initial_state(), slice(memory_.state, {shard * count.value}, count));
 }
 
 PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
@@ -176,11 +174,24 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   training ? entry->training() : entry->evaluation();
   if (entry->arena_bytes().value > arena_.bytes().value) {
     arena_ = {};  // frees the old arena before the new one is allocated
-    arena_ = allocate_host(entry->arena_bytes());
+    arena_ = ops_.device().allocate(entry->arena_bytes());
     for (auto& [size, other] : prepared_) place(*other);
   }
+  if (!ops_.device().queue().is_host()) make_input_slots(samples);
   place(*entry);
   return *entry;
+}
+
+/// Makes memory for the inputs of as many samples on the device.
+void Model::make_input_slots(std::int64_t samples) {
+  if (samples <= slot_samples_) return;
+  slot_samples_ = samples;
+  slots_.clear();
+  for (const TensorSpec& spec : graph_.inputs()) {
+    const Bytes bytes{samples * spec.elements() * size_of(spec.dtype(dtype()))};
+    slots_.push_back({ops_.device().allocate(bytes), ops_.device().allocate_staging(bytes)});
+  }
+  for (auto& [size, other] : prepared_) place(*other);
 }
 
 int Model::gradient_places() const {
@@ -232,61 +243,89 @@ void Model::place(PreparedGraph& prepared) {
   const LayoutPart whole{{0}, parameters().count()};
   const std::span<const LayoutPart> owned = memory_.owned ? std::span(*memory_.owned) : std::span(&whole, 1);
   const std::span<const LayoutPart> summed = memory_.summed ? std::span(*memory_.summed) : std::span(&whole, 1);
+  const Queue queue = ops_.device().queue();
+  const auto parameter_count = 2 * parameters().tensors().size();
   std::vector<ops::UpdateStep> updates;
-  std::vector<ConstBuffer> clipped;
+  std::vector<LayoutPart> clipped;
   if (optimizer_) {
-    const Buffer sums = slice(memory_.gradients, {0}, parameters().count());
-    updates = optimizer_->steps(memory_.parameters, sums, memory_.optimizer_state, numbers_->update,
-                                numbers_->trust_norms, owned);
-    if (options_.clip_norm > 0)
-      for (const LayoutPart& part : optimizer_->updated(summed))
-        clipped.emplace_back(slice(sums, part.offset, part.count));
+    const ops::StepBlock& block = numbers_->block();
+    updates = optimizer_->steps(memory_.parameters, slice(memory_.gradients, {0}, parameters().count()),
+                                memory_.optimizer_state, *block.update, {block.trust_norms, parameter_count}, owned);
+    for (ops::UpdateStep& update : updates) update.queue = queue;
+    if (options_.clip_norm > 0) clipped = optimizer_->updated(summed);
   }
+  std::vector<StepMemory::Input> inputs;
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    inputs.push_back({slots_[i].device.data(), slots_[i].staging.data()});
   prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
                   .tensors = memory_,
                   .numbers = numbers_.get(),
+                  .inputs = inputs,
+                  .summed = summed,
                   .clipped = clipped,
+                  .own_sums = options_.shards == 0 ? 1 : count_tree_nodes(options_.shards, options_.own_shards),
                   .updates = updates,
                   .owned = owned,
-                  .ema = options_.ema});
+                  .ema = options_.ema,
+                  .queue = queue});
 }
 
-void Model::submit_step(const Feed& feed, ItemQueue& queue) {
+PlacedSteps& Model::set_inputs(const Feed& feed, bool training) {
   require_bound();
   require_inputs(feed);
-  PlacedSteps& steps = prepared(feed.samples, true).training();
-  steps.feed(feed.inputs);
-  for (const Item& item : steps.items()) queue.submit(item);
+  PreparedGraph& graph = prepared(feed.samples, training);
+  PlacedSteps& steps = training ? graph.training() : graph.evaluation();
+  if (slots_.empty()) {
+    steps.set_inputs(feed.inputs);
+  } else {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      const TensorSpec& spec = graph_.inputs()[i];
+      const std::int64_t bytes = feed.samples * spec.elements() * size_of(spec.dtype(dtype()));
+      if (bytes > 0) std::memcpy(slots_[i].staging.data(), feed.inputs[i], static_cast<std::size_t>(bytes));
+    }
+  }
+  return steps;
 }
 
-const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Peers& peers) {
+void Model::set(const Feed& feed, const StepScalars& scalars) {
+  const std::span<const std::int64_t> first_samples = set_inputs(feed, true).first_samples();
+  std::copy(first_samples.begin(), first_samples.end(), numbers_->first_samples().begin());
+  numbers_->scalars() = scalars;
+}
+
+void Model::submit_step(std::int64_t samples, ItemQueue& queue) {
+  require_bound();
+  for (const Item& item : prepared(samples, true).training().items()) queue.submit(item);
+}
+
+const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Exchange& exchange) {
   const bool is_over_ranks = options_.synchronized_parts > 0 && options_.shards == 0;
-  if (is_over_ranks && options_.synchronized_parts != peers.size()) {
+  if (is_over_ranks && options_.synchronized_parts != exchange.size()) {
     throw Error(ErrorCode::invalid_argument, "a model whose batch norm is synchronized over " +
                                                  std::to_string(options_.synchronized_parts) +
-                                                 " ranks cannot take a step among " + std::to_string(peers.size()));
+                                                 " ranks cannot take a step among " + std::to_string(exchange.size()));
   }
-  numbers_->scalars = scalars;
-  Runner runner(graph_, *numbers_, *lanes_, peers, options_.observer);
-  submit_step(feed, runner);
-  return numbers_->result;
+  set(feed, scalars);
+  Runner runner(*numbers_, *lanes_, exchange, options_.observer);
+  submit_step(feed.samples, runner);
+  ops_.device().wait(ops_.device().queue());
+  return numbers_->result();
 }
 
-std::span<const ops::LossSums> Model::own_loss_sums() const { return numbers_->rank; }
+std::span<const ops::LossSums> Model::own_loss_sums() const { return numbers_->rank(); }
+std::span<const double> Model::not_finite_gradients() const { return numbers_->not_finite(); }
 
 std::span<const ops::LossSums> Model::evaluate(const Feed& feed) {
-  require_bound();
-  require_inputs(feed);
-  PlacedSteps& steps = prepared(feed.samples, false).evaluation();
-  steps.feed(feed.inputs);
-  NoPeers alone;
-  Runner runner(graph_, *numbers_, *lanes_, alone, options_.observer);
+  PlacedSteps& steps = set_inputs(feed, false);
+  SingleRank alone(ops_.device());
+  Runner runner(*numbers_, *lanes_, alone, options_.observer);
   for (const Item& item : steps.items()) runner.run_now(item);
-  return std::span(numbers_->own).first(graph_.losses().size());
+  ops_.device().wait(ops_.device().queue());
+  return numbers_->first_leaf();
 }
 
 double Model::loss_of(std::span<const ops::LossSums> loss_sums, double samples) const {
-  return nn::loss_of(graph_, loss_sums, samples);
+  return ops::objective(numbers_->weightings(), static_cast<int>(loss_sums.size()), loss_sums.data(), samples);
 }
 
 void Model::require_bound() const {

@@ -34,10 +34,11 @@ std::string text_of(const ops::Format& format) {
 
 }  // namespace
 
-PlacedSteps::PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype)
+PlacedSteps::PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype, std::int64_t samples)
     : graph_(&graph),
       step_plan_(std::move(plan)),
       dtype_(dtype),
+      samples_(samples),
       plan_(plan_memory(passes.reuse_memory
                             ? step_plan_.buffers
                             : throughout(step_plan_.buffers, static_cast<int>(step_plan_.items.size())))) {}
@@ -53,21 +54,42 @@ void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) con
     case Kind::gradient: return slot_address(tensors.gradients, graph_->parameters(), operand);
     case Kind::state: return slot_address(tensors.state, graph_->state(), operand);
     case Kind::loss_sums:
-      return &memory.numbers->own[static_cast<std::size_t>(operand.which) * graph_->losses().size() + index];
-    case Kind::factor: return &memory.numbers->factors[index];
+      return memory.numbers->block().own + static_cast<std::size_t>(operand.which) * graph_->losses().size() + index;
+    case Kind::factor: return memory.numbers->block().factors + index;
   }
   return nullptr;
 }
 
-Item PlacedSteps::placed(const PlannedZero& zero, const StepMemory& memory) const {
-  if (zero.what.kind != Kind::gradient) return Zero{address(zero.what, memory), zero.bytes, zero.lane};
-  const TensorSlot& slot = graph_->parameters().at(zero.what.index);
-  return Zero{address(zero.what, memory), {slot.count.value * size_of(dtype_)}, zero.lane};
+void PlacedSteps::add(const PlannedZero& zero, const StepMemory& memory) {
+  Bytes bytes = zero.bytes;
+  if (zero.what.kind == Kind::gradient)
+    bytes = {graph_->parameters().at(zero.what.index).count.value * size_of(dtype_)};
+  items_.emplace_back(Zero{address(zero.what, memory), bytes, zero.lane});
 }
 
-Item PlacedSteps::placed(const PlannedGather& gather, const StepMemory& memory) const {
-  return Gather{{static_cast<const double*>(address(gather.own, memory)), static_cast<std::size_t>(gather.own_count)},
-                {static_cast<double*>(address(gather.all, memory)), static_cast<std::size_t>(gather.all_count)}};
+void PlacedSteps::add(const PlannedGather& gather, const StepMemory& memory) {
+  const auto numbers = [&](const Operand& operand, std::int64_t count) {
+    return memory.numbers->numbers(static_cast<double*>(address(operand, memory)), count);
+  };
+  items_.emplace_back(Gather{numbers(gather.own, gather.own_count), numbers(gather.all, gather.all_count)});
+}
+
+void PlacedSteps::add(const PlannedWeights& /*weights*/, const StepMemory& memory) {
+  const ops::StepBlock& block = memory.numbers->block();
+  items_.emplace_back(Compute{ops::StepStage::sum_weights});
+  // For each shard only one rank has a nonzero number, so the order in which ranks are added does not matter.
+  items_.emplace_back(Sum{memory.numbers->numbers(block.shard_weights, std::int64_t{block.shards} * block.terms)});
+}
+
+void PlacedSteps::add(const PlannedReduce& reduce, const StepMemory& memory) {
+  const Layout& layout = graph_->parameters();
+  const TensorSlot& slot = layout.at(reduce.parameter);
+  double* count = memory.numbers->block().not_finite + reduce.parameter;
+  for (int sum = 0; sum < memory.own_sums && !memory.updates.empty(); ++sum) {
+    const Count offset{sum * layout.count().value + slot.offset.value};
+    items_.emplace_back(CountNotFinite{slice(memory.tensors.gradients, offset, slot.count), count});
+  }
+  items_.emplace_back(Reduce{reduce.parameter});
 }
 
 Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
@@ -92,13 +114,14 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
       .state = pointers.state,
       .output = address(run.output, memory),
       .saved = address(run.saved, memory),
-      .rng_key = run.node < 0 ? nullptr : &memory.numbers->rng_keys[run.leaf],
+      .rng_key = run.node < 0 ? nullptr : memory.numbers->block().rng_keys + run.leaf,
       .part = static_cast<double*>(address(run.part, memory)),
       .parts = {static_cast<const double*>(address(run.parts, memory)), static_cast<std::size_t>(run.parts_count)},
       .output_gradient = address(run.output_gradient, memory),
       .second_output_gradient = address(run.second_output_gradient, memory),
       .input_gradients = pointers.input_gradients,
-      .parameter_gradients = pointers.parameter_gradients};
+      .parameter_gradients = pointers.parameter_gradients,
+      .queue = memory.queue};
   return Run{run.kernel, run.pass, &pointers.arguments, &run.label, run.lane};
 }
 
@@ -106,32 +129,38 @@ void PlacedSteps::place(const StepMemory& memory) {
   pointers_.clear();
   slots_.clear();
   items_.clear();
-  clipped_.assign(memory.clipped.begin(), memory.clipped.end());
-  for (const PlannedItem& item : step_plan_.items) {
-    items_.push_back(std::visit(
-        [&](const auto& planned) -> Item {
-          if constexpr (std::is_same_v<decltype(planned), const SetFactors&>) {
-            return SetFactors{&step_plan_.first_samples};
-          } else if constexpr (std::is_same_v<decltype(planned), const Finish&>) {
-            return Finish{&clipped_};
-          } else if constexpr (requires { placed(planned, memory); }) {
-            return placed(planned, memory);
-          } else {
-            return planned;
-          }
-        },
-        item));
-    if (std::holds_alternative<Gate>(item)) add_updates(memory);
-  }
+  items_.emplace_back(Upload{});
+  add_inputs(memory);
+  for (const PlannedItem& item : step_plan_.items)
+    std::visit([&](const auto& planned) { add(planned, memory); }, item);
+  set_device_inputs(memory);
+  items_.emplace_back(Download{});
 }
 
-void PlacedSteps::add_updates(const StepMemory& memory) {
+/// Completes the reduction, and adds the items that find what the gate needs to know of the sums.
+void PlacedSteps::add_reduction(const StepMemory& memory) {
+  const ops::StepBlock& block = memory.numbers->block();
+  items_.emplace_back(Compute{ops::StepStage::collect});
+  items_.emplace_back(Finish{memory.numbers->numbers(block.sums, block.sums_count())});
+  if (memory.updates.empty()) return;
+  for (const LayoutPart& part : memory.summed)
+    items_.emplace_back(CountNotFinite{slice(memory.tensors.gradients, part.offset, part.count), &block.found[1]});
+  for (const LayoutPart& part : memory.clipped)
+    items_.emplace_back(AddSquares{slice(memory.tensors.gradients, part.offset, part.count), &block.found[0]});
+  if (memory.tensors.summed) items_.emplace_back(Sum{memory.numbers->numbers(block.found, block.found_count)});
+}
+
+void PlacedSteps::add(const PlannedUpdate& /*update*/, const StepMemory& memory) {
+  add_reduction(memory);
+  items_.emplace_back(Compute{ops::StepStage::gate});
   labels_.clear();
   for (const ops::UpdateStep& step : memory.updates)
     if (step.squares != nullptr || step.rule == ops::UpdateRule::lamb) items_.emplace_back(MeasureUpdate{step});
   const bool has_trust = std::any_of(memory.updates.begin(), memory.updates.end(),
                                      [](const ops::UpdateStep& step) { return step.squares != nullptr; });
-  if (has_trust && memory.tensors.owned) items_.emplace_back(Sum{memory.numbers->trust_norms});
+  const ops::StepBlock& block = memory.numbers->block();
+  if (has_trust && memory.tensors.owned)
+    items_.emplace_back(Sum{memory.numbers->numbers(block.trust_norms, 2 * std::int64_t{block.parameters})});
   for (const ops::UpdateStep& step : memory.updates) {
     labels_.push_back(memory.updates.size() == 1 ? "update" : "update " + std::to_string(labels_.size() + 1));
     items_.emplace_back(Update{step, &labels_.back()});
@@ -148,7 +177,8 @@ void PlacedSteps::add_averages(const StepMemory& memory) {
                                  .count = part.count,
                                  .dtype = dtype_,
                                  .decay = memory.ema,
-                                 .scalars = &memory.numbers->update}});
+                                 .scalars = memory.numbers->block().update,
+                                 .queue = memory.queue}});
     before += part.count.value;
   }
 }
@@ -171,11 +201,27 @@ std::vector<OperatorReport> PlacedSteps::update_reports() const {
   return reports;
 }
 
-void PlacedSteps::feed(std::span<const void* const> inputs) {
+void PlacedSteps::set_inputs(std::span<const void* const> inputs) {
   for (const Slot& slot : slots_) {
     const auto* first = static_cast<const std::byte*>(inputs[static_cast<std::size_t>(slot.input)]);
     *slot.pointer = first == nullptr ? nullptr : first + slot.offset;
   }
+}
+
+/// Copies the inputs to the device.
+void PlacedSteps::add_inputs(const StepMemory& memory) {
+  for (std::size_t i = 0; i < memory.inputs.size(); ++i) {
+    const auto& [device, staging] = memory.inputs[i];
+    const TensorSpec& spec = graph_->inputs()[i];
+    items_.emplace_back(CopyInput{device, staging, {samples_ * spec.elements() * size_of(spec.dtype(dtype_))}});
+  }
+}
+
+/// Lets kernels read the inputs on the device.
+void PlacedSteps::set_device_inputs(const StepMemory& memory) {
+  std::vector<const void*> addresses;
+  for (const StepMemory::Input& input : memory.inputs) addresses.push_back(input.device);
+  if (!addresses.empty()) set_inputs(addresses);
 }
 
 GradientAdditions gradient_additions_of(const Graph& graph, const StepShape& shape, int lanes) {
@@ -214,12 +260,12 @@ PlacedSteps& PreparedGraph::training() {
   if (passes_.recompute) plan = nn::recompute(std::move(plan));
   if (passes_.fuse) plan = fuse_sums(std::move(plan));
   if (passes_.reuse_memory) plan = share_gradients(std::move(plan));
-  return training_.emplace(graph_, std::move(plan), passes_, dtype_);
+  return training_.emplace(graph_, std::move(plan), passes_, dtype_, samples_);
 }
 
 PlacedSteps& PreparedGraph::evaluation() {
   if (evaluation_) return *evaluation_;
-  return evaluation_.emplace(graph_, plan_evaluation(graph_, kernels_for(samples_, 0)), passes_, dtype_);
+  return evaluation_.emplace(graph_, plan_evaluation(graph_, kernels_for(samples_, 0)), passes_, dtype_, samples_);
 }
 
 const Kernels& PreparedGraph::kernels_for(std::int64_t samples, int lane) {

@@ -29,17 +29,26 @@ struct StepMemory {
   std::byte* arena = nullptr;  ///< at least as long as the plan's total
   Model::Memory tensors;
   StepNumbers* numbers = nullptr;
-  std::span<const ConstBuffer> clipped;  ///< the gradients whose sums this rank has; they count for the norm
+  struct Input {
+    void* device;
+    const void* staging;  ///< the host's copy
+  };
+  std::span<const Input> inputs;  ///< where kernels find the inputs; empty: `PlacedSteps::set_inputs` says it
+  std::span<const LayoutPart> summed;   ///< the parts of the layout whose gradients are sums over ranks on this rank
+  std::span<const LayoutPart> clipped;  ///< those that count for the norm; empty without clipping
+  int own_sums = 1;                     ///< number of gradient buffers that this rank contributes to each reduction
   std::span<const ops::UpdateStep> updates;
   std::span<const LayoutPart> owned;  ///< the parts of the layout that this rank updates
   double ema = 0;                     ///< decay of the EMA weights; 0: none
+  Queue queue = Queue::host();        ///< the device's
 };
 
 /// A step plan with its memory plan and, once it is placed, the list of items.
 class PlacedSteps {
  public:
-  /// @param dtype  type of the real inputs
-  PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype);
+  /// @param dtype    type of the real inputs
+  /// @param samples  number of samples of the inputs
+  PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype, std::int64_t samples);
 
   [[nodiscard]] const MemoryPlan& plan() const { return plan_; }
   [[nodiscard]] std::span<const Lifetime> lifetimes() const { return step_plan_.buffers; }
@@ -48,7 +57,9 @@ class PlacedSteps {
   /// Makes the list, with addresses in this memory.
   void place(const StepMemory& memory);
   /// Sets the inputs' addresses.
-  void feed(std::span<const void* const> inputs);
+  void set_inputs(std::span<const void* const> inputs);
+  /// The first sample of each leaf.
+  [[nodiscard]] std::span<const std::int64_t> first_samples() const { return step_plan_.first_samples; }
   /// @pre it is placed
   [[nodiscard]] std::span<const Item> items() const { return items_; }
   /// Reports the cost of the updates. @pre it is placed
@@ -73,18 +84,27 @@ class PlacedSteps {
 
   [[nodiscard]] void* address(const Operand& operand, const StepMemory& memory) const;
   Item placed(const PlannedRun& run, const StepMemory& memory);
-  void add_updates(const StepMemory& memory);
+  void add(const PlannedRun& run, const StepMemory& memory) { items_.push_back(placed(run, memory)); }
+  void add(const PlannedZero& zero, const StepMemory& memory);
+  void add(const PlannedGather& gather, const StepMemory& memory);
+  void add(const PlannedWeights& weights, const StepMemory& memory);
+  void add(const PlannedReduce& reduce, const StepMemory& memory);
+  void add(const PlannedUpdate& update, const StepMemory& memory);
+  void add(const Join& join, const StepMemory& /*memory*/) { items_.emplace_back(join); }
+  void add(const Poll& poll, const StepMemory& /*memory*/) { items_.emplace_back(poll); }
+  void add(const Compute& compute, const StepMemory& /*memory*/) { items_.emplace_back(compute); }
+  void add_inputs(const StepMemory& memory);
+  void set_device_inputs(const StepMemory& memory);
+  void add_reduction(const StepMemory& memory);
   void add_averages(const StepMemory& memory);
-  Item placed(const PlannedZero& zero, const StepMemory& memory) const;
-  Item placed(const PlannedGather& gather, const StepMemory& memory) const;
 
   const Graph* graph_;
   StepPlan step_plan_;
   DType dtype_;
+  std::int64_t samples_;
   MemoryPlan plan_;
   std::deque<Pointers> pointers_;
   std::deque<std::string> labels_;  // labels of updates
-  std::vector<ConstBuffer> clipped_;
   std::vector<Slot> slots_;
   std::vector<Item> items_;
 };

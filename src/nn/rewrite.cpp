@@ -31,8 +31,7 @@ void for_each_operand(Planned& item, const F& f) {
           f(of.own);
           f(of.all);
         } else {
-          static_assert(std::is_empty_v<Item> || std::is_same_v<Item, Ready> || std::is_same_v<Item, SetFactors> ||
-                            std::is_same_v<Item, Finish>,
+          static_assert(std::is_empty_v<Item> || std::is_same_v<Item, PlannedReduce> || std::is_same_v<Item, Compute>,
                         "operands of a new kind of item have to be visited here");
         }
       },

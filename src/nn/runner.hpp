@@ -1,55 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include "lockstep/base/observer.hpp"
+#include "lockstep/nn/exchange.hpp"
 #include "nn/lanes.hpp"
 #include "nn/step.hpp"
 
 namespace lockstep::nn {
 
-/// Runs each item at once, on this processor and together with the other ranks.
+/// Submits each item to the device's queue, together with the other ranks. On the host it runs at once.
 class Runner final : public ItemQueue {
  public:
-  /// @param graph     the graph whose loss terms `numbers` has
   /// @param lanes     if there are several, items with a lane wait for the next `Join` and run there
-  /// @param observer  may be null
-  Runner(const Graph& graph, StepNumbers& numbers, Lanes& lanes, Peers& peers, Observer* observer)
-      : graph_(graph), numbers_(numbers), lanes_(lanes), ops_(lanes.ops(0)), peers_(peers), observer_(observer) {}
+  /// @param observer  may be null; gets spans only where the host runs the items
+  Runner(StepNumbers& numbers, Lanes& lanes, Exchange& exchange, Observer* observer)
+      : numbers_(numbers),
+        lanes_(lanes),
+        ops_(lanes.ops(0)),
+        queue_(ops_.device().queue()),
+        exchange_(exchange),
+        observer_(queue_.is_host() ? observer : nullptr) {}
 
   void submit(const Item& item) override;
-  /// Runs an item on this thread, whatever its lane. @pre lanes rest
+  /// Submits an item on this thread, whatever its lane. @pre lanes rest
   void run_now(const Item& item);
 
  private:
-  void add_leaves();
-  [[nodiscard]] std::size_t shards() const { return numbers_.shards.size() / numbers_.rank.size(); }
   template <typename Body>
   void timed(const std::string& label, int lane, const Body& body);
+  void run(const CopyInput& item) { ops_.device().copy(item.to, item.from, item.bytes, queue_); }
+  void run(const Upload& /*item*/) { numbers_.upload(queue_); }
   void run(const Run& item);
-  static void run(const Zero& item);
+  void run(const Zero& item) { ops_.device().clear(item.data, item.bytes, queue_); }
   void run(const Join& item);
-  void run(const Ready& item) { peers_.ready(item.parameter); }
-  void run(const Poll& /*item*/) { peers_.between_operators(); }
-  void run(const SumWeights& item);
-  void run(const SetFactors& item);
-  void run(const Gather& item) { peers_.gather(item.own, item.all); }
-  void run(const Finish& item);
-  void run(const Gate& item);
+  void run(const Reduce& item) { exchange_.reduce(item.parameter, queue_); }
+  void run(const Poll& /*item*/) { exchange_.progress(); }
+  void run(const Compute& item) { ops_.compute_scalars(item.stage, numbers_.block(), queue_); }
+  void run(const CountNotFinite& item) { ops_.count_not_finite(item.values, item.count, queue_); }
+  void run(const AddSquares& item) { ops_.add_squares(item.values, item.sum, queue_); }
+  void run(const Sum& item) { exchange_.sum(item.numbers, queue_); }
+  void run(const Gather& item) { exchange_.gather(item.own, item.all, queue_); }
+  void run(const Finish& item) { exchange_.finish(item.numbers, queue_); }
   void run(const MeasureUpdate& item) { ops_.measure_update(item.step); }
-  void run(const Sum& item) { peers_.sum(item.values); }
   void run(const Update& item);
   void run(const Average& item) { ops_.average(item.step); }
-  void run(const GatherParameters& /*item*/) { peers_.gather_parameters(); }
+  void run(const GatherParameters& /*item*/) { exchange_.gather_parameters(queue_); }
+  void run(const Download& /*item*/) { numbers_.download(queue_); }
 
-  const Graph& graph_;
   StepNumbers& numbers_;
   Lanes& lanes_;
   ops::Ops& ops_;
-  Peers& peers_;
+  Queue queue_;
+  Exchange& exchange_;
   Observer* observer_;
 };
-
-/// Returns Σ coefficient · loss ÷ normalizer.
-double loss_of(const Graph& graph, std::span<const ops::LossSums> loss_sums, double samples);
 
 }  // namespace lockstep::nn

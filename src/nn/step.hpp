@@ -17,26 +17,47 @@
 /// never on a number that the host computes in between, so a list can be captured once and run often.
 namespace lockstep::nn {
 
-/// Numbers that items exchange with each other and with the host. The struct does not move.
-struct StepNumbers {
-  StepScalars scalars;                ///< set by the host before the list runs
-  std::vector<ops::RngKey> rng_keys;  ///< one for each leaf
-  Share own_shards{0, 1};             ///< this rank's shards
-  std::vector<ops::LossSums> own;     ///< for each leaf and loss term
-  std::vector<ops::LossSums> rank;    ///< for each loss term, summed over this rank's leaves
-  std::vector<ops::LossSums> shards;  ///< for each shard and loss term, over all ranks
-  std::vector<double> shard_weights;  ///< for each shard and loss term that is normalized by weight
-  std::vector<ops::LossSums> total;   ///< for each loss term, summed over shards in the canonical order
-  std::vector<double> weights;        ///< for each loss term: its weight, summed over shards in the canonical order
-  std::vector<double> factors;        ///< for each loss term: the factor of its gradients
-  bool finite = true;
-  double squares = 0;    ///< sum of the squares of the gradients, for clipping
-  double clip_norm = 0;  ///< 0: no clipping
-  ops::UpdateScalars update;
-  double momentum = 0;              ///< of the optimizer, for its corrections
-  double beta2 = 0;                 ///< of the optimizer
-  std::vector<double> trust_norms;  ///< `ops::UpdateStep::squares` of each parameter
-  StepResult result;                ///< read by the host after the list has run
+/// The scalars of a step in the memory of a device, and the host's view of those that it sets and reads. Upload copies
+/// what the host has set to the device, and Download copies the results back; if the device is the host, both views are
+/// the same memory.
+class StepNumbers {
+ public:
+  StepNumbers(const ops::Device& device, const Graph& graph, const ModelOptions& options);
+
+  [[nodiscard]] const ops::StepBlock& block() const { return block_; }  ///< addresses on the device
+  /// Numbers on the device as a buffer.
+  [[nodiscard]] Buffer numbers(double* first, std::int64_t count) const {
+    return {first, {count}, DType::float64, memory_.kind()};
+  }
+  void upload(Queue queue) const;
+  void download(Queue queue) const;
+
+  // The host sets these before a step.
+  [[nodiscard]] StepScalars& scalars() { return *host_.scalars; }
+  [[nodiscard]] std::span<std::int64_t> first_samples() { return {host_.first_samples, leaves()}; }
+  [[nodiscard]] const ops::LossWeighting* weightings() const { return host_.weightings; }
+  // The host reads these afterwards.
+  [[nodiscard]] const StepResult& result() const { return *host_.result; }
+  [[nodiscard]] std::span<const ops::LossSums> rank() const { return {host_.rank, terms()}; }
+  /// The sums of the first leaf.
+  [[nodiscard]] std::span<const ops::LossSums> first_leaf() const { return {host_.own, terms()}; }
+  [[nodiscard]] std::span<const double> not_finite() const {
+    return {host_.not_finite, static_cast<std::size_t>(block_.parameters)};
+  }
+
+ private:
+  [[nodiscard]] std::size_t terms() const { return static_cast<std::size_t>(block_.terms); }
+  [[nodiscard]] std::size_t leaves() const {
+    return static_cast<std::size_t>(block_.own_shards) * static_cast<std::size_t>(block_.micro_batches);
+  }
+
+  const ops::Device* device_;
+  ops::StepBlock block_;
+  ops::StepBlock host_;
+  Bytes uploaded_;    // the first bytes of the memory are set by the host
+  Bytes downloaded_;  // the bytes after them are read by the host
+  Allocation memory_;
+  Allocation staging_;
 };
 
 /// Marks work that runs on its own after lanes have joined.
@@ -58,36 +79,52 @@ struct Zero {
 };
 /// Waits until all lanes have run what precedes it.
 struct Join {};
-/// Announces that this rank's gradient of a parameter is complete.
-struct Ready {
+/// Copies an input of the step to the device.
+struct CopyInput {
+  void* to;
+  const void* from;
+  Bytes bytes;
+};
+/// Copies the scalars that the host has set to the device.
+struct Upload {};
+/// Copies the results of the step to the host.
+struct Download {};
+/// Starts to reduce this rank's gradient of a parameter, which is complete.
+struct Reduce {
   int parameter;
 };
 /// Polls the communication that is under way.
 struct Poll {};
-/// Sums the weights of loss terms that are normalized by weight, over ranks.
-struct SumWeights {};
-/// Sets `factors` and `rng_keys`.
-struct SetFactors {
-  const std::vector<std::int64_t>* first_samples = nullptr;  ///< of each leaf, counted from the rank's first
+/// Computes scalars from others.
+struct Compute {
+  ops::StepStage stage;
 };
-/// Waits until gradients and loss_sums are summed over ranks, and adds up the squares of gradients for clipping.
+/// Counts values that are not finite.
+struct CountNotFinite {
+  ConstBuffer values;
+  double* count;
+};
+/// Adds up squares.
+struct AddSquares {
+  ConstBuffer values;
+  double* sum;
+};
+/// Waits until the gradients, and the numbers beside them, are summed over ranks.
 struct Finish {
-  const std::vector<ConstBuffer>* clipped = nullptr;
+  Buffer numbers;
 };
 /// All-gathers the numbers of the ranks.
 struct Gather {
-  std::span<const double> own;
-  std::span<double> all;
+  Buffer own;
+  Buffer all;
 };
-/// Decides whether the update is made, and the factor that clips the gradients.
-struct Gate {};
 /// Adds up what the trust ratio of the same update needs.
 struct MeasureUpdate {
   ops::UpdateStep step;
 };
 /// Sums numbers over ranks.
 struct Sum {
-  std::span<double> values;
+  Buffer numbers;
 };
 /// Updates a range of adjacent parameters.
 struct Update {
@@ -102,8 +139,8 @@ struct Average {
 /// All-gathers the weights that each rank has updated.
 struct GatherParameters {};
 
-using Item = std::variant<Run, Zero, Join, Ready, Poll, SumWeights, SetFactors, Gather, Finish, Gate, MeasureUpdate,
-                          Sum, Update, Average, GatherParameters>;
+using Item = std::variant<CopyInput, Upload, Run, Zero, Join, Reduce, Poll, Compute, CountNotFinite, AddSquares, Sum, Gather, Finish,
+                          MeasureUpdate, Update, Average, GatherParameters, Download>;
 
 /// Takes the items of a list in order. The items live until the list has run.
 class ItemQueue {

@@ -47,10 +47,9 @@ class StepPlanner {
     for (const int parameter : complete_) {
       for (const GradientAddition& addition : cut_.additions.last)
         add_shards(addition, parameter, leaves_.front().leaf(), no_lane);
-      builder_.add(Ready{parameter});
+      builder_.add(PlannedReduce{parameter});
     }
-    builder_.add(Finish{});
-    builder_.add(Gate{});
+    builder_.add(PlannedUpdate{});
     return builder_.take();
   }
 
@@ -77,8 +76,8 @@ class StepPlanner {
       }
     }
     if (any) join();
-    if (any) builder_.add(SumWeights{});
-    builder_.add(SetFactors{});
+    if (any) builder_.add(PlannedWeights{});
+    builder_.add(Compute{ops::StepStage::set_factors});
   }
 
   /// Plans one micro-batch of all shards.
@@ -157,7 +156,7 @@ class StepPlanner {
     for (const GradientAddition& addition : cut_.additions.after[shard]) add_shards(addition, parameter, leaf, lane);
     if (--shards_left_[static_cast<std::size_t>(parameter)] > 0) return;
     if (cut_.lanes == 1 && cut_.additions.last.empty()) {
-      builder_.add(Ready{parameter});
+      builder_.add(PlannedReduce{parameter});
     } else {
       complete_.push_back(parameter);  // ready once lanes have joined
     }

@@ -76,8 +76,17 @@ struct PlannedZero {
   int lane = 0;
 };
 
-using PlannedItem =
-    std::variant<PlannedRun, PlannedZero, PlannedGather, Join, Ready, Poll, SumWeights, SetFactors, Finish, Gate>;
+/// Sums the weights of loss terms that are normalized by weight, over ranks.
+struct PlannedWeights {};
+/// Checks this rank's gradient of a parameter, which is complete, and starts to reduce it.
+struct PlannedReduce {
+  int parameter;
+};
+/// Completes the reduction, decides about the update, and makes it.
+struct PlannedUpdate {};
+
+using PlannedItem = std::variant<PlannedRun, PlannedZero, PlannedGather, Join, PlannedReduce, Poll, PlannedWeights,
+                                 Compute, PlannedUpdate>;
 
 /// A list of items over buffers that have no addresses yet. The moments of lifetimes are indices of items.
 struct StepPlan {

@@ -3,6 +3,7 @@
 
 #include <variant>
 
+#include "kernels/finite.hpp"
 #include "lockstep/base/error.hpp"
 #include "ops/shapes.hpp"
 
@@ -101,6 +102,12 @@ void Kernel::run(Pass pass, const Arguments& call) {
   require_count(call.state.size(), state_, "state tensors");
   pass == Pass::infer ? infer(call) : forward(call);
 }
+
+void Ops::count_not_finite(const ConstBuffer& values, double* count, Queue /*queue*/) {
+  if (!kernels::all_finite(values)) *count += 1;
+}
+
+void Ops::compute_scalars(StepStage stage, const StepBlock& block, Queue /*queue*/) { compute(stage, block); }
 
 std::unique_ptr<Kernel> Ops::make(const Operator& op, std::span<const Format> inputs, DType reals) {
   const Signature signature = signature_for(op, inputs);

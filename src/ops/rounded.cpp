@@ -82,7 +82,16 @@ class RoundedOps final : public Ops {
   void update(const UpdateStep& step) override { inner_->update(step); }
   void measure_update(const UpdateStep& step) override { inner_->measure_update(step); }
   void average(const AverageStep& step) override { inner_->average(step); }
-  [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override { return inner_->sum_of_squares(values); }
+  void add_squares(const ConstBuffer& values, double* sum, Queue queue) override {
+    inner_->add_squares(values, sum, queue);
+  }
+  void count_not_finite(const ConstBuffer& values, double* count, Queue queue) override {
+    inner_->count_not_finite(values, count, queue);
+  }
+  void compute_scalars(StepStage stage, const StepBlock& block, Queue queue) override {
+    inner_->compute_scalars(stage, block, queue);
+  }
+  [[nodiscard]] const Device& device() const override { return inner_->device(); }
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override { return inner_->measure_limits(dtype); }
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/loss_scale.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -18,14 +17,6 @@ void check(const LossScaleOptions& options) {
     throw Error(ErrorCode::invalid_argument,
                 "a loss scale cannot grow every " + std::to_string(options.interval) + " steps; at least 1 is needed");
   }
-}
-
-void update_loss_scale(RunState& run, bool finite, const LossScaleOptions& options) {
-  if (run.loss_scale == 0) return;
-  if (finite && ++run.scaled_steps < options.interval) return;
-  // Scaling by powers of two does not round. The limits are far from overflow and underflow.
-  run.loss_scale = finite ? std::min(2 * run.loss_scale, 0x1p120) : std::max(run.loss_scale / 2, 1.0);
-  run.scaled_steps = 0;
 }
 
 }  // namespace lockstep::trainer

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "ddp/finite_check.hpp"
 #include "lockstep/base/error.hpp"
 #include "ops/kernel_choices.hpp"
 #include "trainer/loss_scale.hpp"
@@ -97,6 +98,7 @@ nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph
           .synchronized_parts = !options.sync_batch_norm ? 0
                                 : options.shards > 0     ? options.shards
                                                          : group.size(),
+          .loss_scale_interval = options.loss_scale.initial > 0 ? options.loss_scale.interval : 0,
           .clip_norm = options.clip_norm,
           .ema = options.ema,
           .passes = options.passes,
@@ -135,14 +137,12 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       data_parallel_(group, model_.parameters(), options.precision,
                      {.bucket = options.bucket,
                       .initial = options.initial,
-                      .check_finite = true,
                       .share_update = options.zero,
                       .shards = options.shards,
                       .places = model_.gradient_places(),
                       .compare_every = options.compare_every,
                       .observer = observer}),
       store_(group, model_, data_parallel_, options),
-      loss_scale_(options.loss_scale),
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
       inputs_(tensors_.size()),
       counts_(static_cast<std::size_t>(group.size())),
@@ -162,56 +162,83 @@ nn::Feed Replica::feed(const data::Batch& batch) {
   return {.samples = batch.samples.value, .inputs = inputs_};
 }
 
-void Replica::sum(std::span<double> values) {
-  group_->control().all_reduce(values, values, ReduceOp::sum, Queue::host(), "weights").wait();
+/// Returns the communicator for numbers on the queue's device.
+Communicator& Replica::communicator(Queue queue) {
+  return queue.is_host() ? group_->control() : group_->communicator();
 }
 
-void Replica::gather(std::span<const double> own, std::span<double> all) {
+void Replica::sum(const Buffer& numbers, Queue queue) {
+  communicator(queue).all_reduce(numbers, numbers, ReduceOp::sum, queue, "numbers of the step").then(queue);
+}
+
+void Replica::gather(const Buffer& own, const Buffer& all, Queue queue) {
   if (shards_ == 0) {
-    group_->control().all_gather(own, all, Queue::host(), "batch norm").wait();
+    communicator(queue).all_gather(own, all, queue, "batch norm").then(queue);
     return;
   }
-  const std::int64_t each = static_cast<std::int64_t>(own.size()) / own_shards_.count;
+  const std::int64_t each = own.count.value / own_shards_.count;
   for (std::size_t rank = 0; rank < counts_.size(); ++rank)
     counts_[rank].value = each * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
-  group_->control().all_gather_v(own, all, counts_, Queue::host(), "batch norm").wait();
+  communicator(queue).all_gather_v(own, all, counts_, queue, "batch norm").then(queue);
 }
 
-bool Replica::finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) {
-  sums_.assign(values.begin(), values.end());
-  sums_.push_back(stops_);
-  not_finite_ = data_parallel_.finish(step_samples_, sums_, {found, find}).not_finite;
-  std::copy_n(sums_.begin(), values.size(), values.begin());
-  stops_ = sums_.back();
-  return not_finite_.empty();
+void Replica::finish(const Buffer& numbers, Queue queue) {
+  if (queue.is_host()) {
+    data_parallel_.finish(step_samples_,
+                          {static_cast<double*>(numbers.data), static_cast<std::size_t>(numbers.count.value)});
+  } else {
+    data_parallel_.finish_on(queue);
+    sum(numbers, queue);
+  }
 }
 
 bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run, bool wants_to_stop) {
   step_samples_ = static_cast<double>(batch.samples.value);
   data_parallel_.number_steps_from(run.global_step + 1);  // the same number as in the trainer's errors
-  stops_ = wants_to_stop ? 1 : 0;
   const nn::StepResult& result = model_.train(feed(batch),
                                               {.learning_rate = learning_rate,
                                                .updates = run.global_step - run.skipped,
                                                .samples = static_cast<double>(batch.step_samples.value),
-                                               .loss_scale = loss_factor(run),
-                                               .rng_key = {seed_, run.global_step, batch.first}},
+                                               .loss_scale = run.loss_scale == 0 ? 1 : run.loss_scale,
+                                               .scaled_steps = run.scaled_steps,
+                                               .rng_key = {seed_, run.global_step, batch.first},
+                                               .stop = wants_to_stop ? 1.0 : 0.0},
                                               *this);
   if (!result.finite) {
-    if (!std::isfinite(result.loss)) refuse_loss(result.loss);
-    if (loss_factor(run) <= 1) refuse_gradients();  // a smaller factor could not avoid an overflow
+    if (!std::isfinite(result.loss)) refuse_loss(result);
+    if (run.loss_scale <= 1) refuse_gradients();  // a smaller factor could not avoid an overflow
   }
-  update_loss_scale(run, result.finite, loss_scale_);
+  if (run.loss_scale != 0) {
+    run.loss_scale = result.loss_scale;
+    run.scaled_steps = result.scaled_steps;
+  }
   run.last_loss = result.loss;
   run.skipped += result.finite ? 0 : 1;
   store_.count_samples(batch.samples);
-  return stops_ > 0;
+  return result.stops > 0;
+}
+
+/// Finds out which ranks' gradients were not finite or, if there are none, which sums are not.
+std::vector<DataParallel::NotFinite> Replica::not_finite_gradients() const {
+  const std::span<const double> marks = model_.not_finite_gradients();
+  ddp::FiniteCheck check(marks.size());
+  for (std::size_t parameter = 0; parameter < marks.size(); ++parameter)
+    if (marks[parameter] != 0) check.mark(parameter);
+  std::vector<DataParallel::NotFinite> found = check.gather(*group_, group_->control(), 1);
+  if (!found.empty()) return found;
+  const Buffer sums = data_parallel_.gradients();
+  const ops::Device& device = model_.device();
+  const Allocation copy = device.allocate_staging(sums.bytes());
+  device.copy(copy.data(), sums.data, sums.bytes(), device.queue());
+  device.wait(device.queue());
+  return check.look_at_sums(model_.parameters(), copy.as(sums.dtype), data_parallel_.summed(),
+                            store_.memory().summed ? &group_->control() : nullptr);
 }
 
 void Replica::refuse_gradients() const {
   std::vector<int> culprits;
   std::string list;
-  for (const DataParallel::NotFinite& flawed : not_finite_) {
+  for (const DataParallel::NotFinite& flawed : not_finite_gradients()) {
     if (flawed.rank) culprits.push_back(*flawed.rank);
     // Backward reaches the last parameters first, so the last one is where non-finite values began.
     list += (list.empty() ? "" : ", ") + quoted(model_.parameters().at(flawed.parameters.back()).name) +
@@ -223,8 +250,8 @@ void Replica::refuse_gradients() const {
 }
 
 /// The loss may be infinite although gradients are finite: the logarithm of a probability that has become 0.
-void Replica::refuse_loss(double loss) const {
-  if (!not_finite_.empty()) refuse_gradients();  // its message contains more
+void Replica::refuse_loss(const nn::StepResult& result) const {
+  if (!result.finite_gradients) refuse_gradients();  // its message contains more
   const std::span<const ops::LossSums> figures = model_.own_loss_sums();
   const auto sound = [](const ops::LossSums& term) { return std::isfinite(term.loss); };
   const std::uint8_t own = std::all_of(figures.begin(), figures.end(), sound) ? 0 : 1;
@@ -239,7 +266,7 @@ void Replica::refuse_loss(double loss) const {
   }
   const std::string whose = culprits.empty() ? "each rank's own still is, their sum is not"
                                              : "on rank " + list + " the rank's own loss is not";
-  throw not_finite("the loss is not finite (" + std::to_string(loss) + "); " + whose, std::move(culprits));
+  throw not_finite("the loss is not finite (" + std::to_string(result.loss) + "); " + whose, std::move(culprits));
 }
 
 Error Replica::not_finite(const std::string& what, std::vector<int> culprits) const {

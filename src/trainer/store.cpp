@@ -53,7 +53,7 @@ nn::Model::Memory Store::memory() const {
           .optimizer_state = optimizer_state(),
           .averages = averages(),
           .owned = is_sharded_ ? std::optional(owned()) : std::nullopt,
-          .summed = data_parallel_->summed(),
+          .summed = is_sharded_ && shards_ == 0 ? std::optional(data_parallel_->summed()) : std::nullopt,
           .gathered_averages = data_parallel_->gradients()};
 }
 

@@ -133,7 +133,7 @@ class DrawnRun {
   }
   /// Takes a step on the batch's first samples. @return the loss before it
   double train(std::int64_t samples) {
-    NoPeers alone;
+    SingleRank alone;
     return model
         .train({.samples = samples, .inputs = feed_},
                {.learning_rate = options_.learning_rate,

@@ -63,19 +63,13 @@ class Recording final : public ItemQueue {
   std::vector<Item> items;
 };
 
-/// Peers that report the gradients as finite or not, as the test says.
-class Verdict final : public Peers {
+/// Reports the gradients as finite or not, as the test says.
+class Verdict final : public QuietExchange {
  public:
-  void ready(int /*parameter*/) override {}
-  void between_operators() override {}
-  void sum(std::span<double> /*values*/) override {}
-  [[nodiscard]] int size() const override { return 1; }
-  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> /*values*/, std::span<double> /*found*/, const std::function<void()>& find) override {
-    find();
-    return finite;
+  void finish(const Buffer& numbers, Queue /*queue*/) override {
+    const std::span<double> values = span_of(numbers);
+    if (!finite) values[values.size() - 2] += 1;  // another rank has a gradient that is not finite
   }
-  void gather_parameters() override {}
   bool finite = true;
 };
 
@@ -93,11 +87,11 @@ TEST(Step, ListTakenOnceDoesWhatStepsDo) {
 
   const Doubles before = replayed.parameters;
   Recording recording;
-  replayed.model.submit_step(feed, recording);
+  replayed.model.submit_step(batch, recording);
   ASSERT_EQ(replayed.parameters, before) << "nothing has run";
 
   Verdict verdict;
-  Runner runner(replayed.model.graph(), replayed.model.numbers(), replayed.model.lanes(), verdict, nullptr);
+  Runner runner(replayed.model.numbers(), replayed.model.lanes(), verdict, nullptr);
   for (const int step : {1, 2, 3}) {
     const Doubles drawn = wavy(static_cast<std::int64_t>(images.size()), step);
     std::copy(drawn.begin(), drawn.end(), images.begin());
@@ -105,9 +99,9 @@ TEST(Step, ListTakenOnceDoesWhatStepsDo) {
     const StepScalars scalars{.learning_rate = 0.1 / step, .samples = 4.0 * step, .loss_scale = step == 3 ? 8.0 : 1.0};
     verdict.finite = step != 2;
     const StepResult expected = stepwise.model.train(feed, scalars, verdict);
-    replayed.model.numbers().scalars = scalars;
+    replayed.model.set(feed, scalars);
     for (const Item& item : recording.items) runner.submit(item);
-    const StepResult& result = replayed.model.numbers().result;
+    const StepResult& result = replayed.model.numbers().result();
     EXPECT_EQ(result.loss, expected.loss);
     EXPECT_EQ(result.finite, step != 2);
     EXPECT_EQ(replayed.gradients, stepwise.gradients);
@@ -117,20 +111,14 @@ TEST(Step, ListTakenOnceDoesWhatStepsDo) {
   }
 }
 
-/// Peers whose share of the squares is an eighth, and which count the calls.
-class OfParts final : public Peers {
+/// A rank whose share of the squares is an eighth. It counts the calls.
+class OfParts final : public QuietExchange {
  public:
-  void ready(int /*parameter*/) override {}
-  void between_operators() override {}
-  void sum(std::span<double> /*values*/) override {}
   [[nodiscard]] int size() const override { return 2; }
-  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> /*values*/, std::span<double> found, const std::function<void()>& find) override {
-    find();
-    for (double& value : found) value *= 8;
-    return true;
+  void sum(const Buffer& numbers, Queue /*queue*/) override {
+    for (double& value : span_of(numbers)) value *= 8;
   }
-  void gather_parameters() override { ++gathered; }
+  void gather_parameters(Queue /*queue*/) override { ++gathered; }
   int gathered = 0;
 };
 
@@ -161,9 +149,9 @@ TEST(Step, UpdatesTheOwnedPartsAndGathersTheRest) {
   const Doubles images = wavy(2 * image_elements(graph));
   const std::vector<std::int32_t> labels{0, 1};
   const void* inputs[] = {images.data(), labels.data()};
-  OfParts peers;
-  const StepResult& result = model.train({2, inputs}, {.learning_rate = 1, .samples = 2}, peers);
-  EXPECT_EQ(peers.gathered, 1);
+  OfParts exchange;
+  const StepResult& result = model.train({2, inputs}, {.learning_rate = 1, .samples = 2}, exchange);
+  EXPECT_EQ(exchange.gathered, 1);
   double squares = 0;
   std::size_t at = 0;
   for (const LayoutPart& part : owned)
@@ -211,11 +199,11 @@ TEST(Step, LossScaleIsTakenOutAgainByTheUpdate) {
   const Doubles images = wavy(3 * image_elements(graph));
   const std::vector<std::int32_t> labels{0, 1, 2};
   const void* inputs[] = {images.data(), labels.data()};
-  NoPeers alone;
+  SingleRank alone;
   plain.model.train({3, inputs}, {.learning_rate = 0.1, .samples = 3}, alone);
   const StepResult result =
       scaled.model.train({3, inputs}, {.learning_rate = 0.1, .samples = 3, .loss_scale = 1024}, alone);
-  EXPECT_EQ(result.loss, plain.model.numbers().result.loss) << "as it is without a scale";
+  EXPECT_EQ(result.loss, plain.model.numbers().result().loss) << "as it is without a scale";
   EXPECT_EQ(scaled.parameters, plain.parameters) << "a power of two rounds nothing";
   EXPECT_EQ(scaled.gradient_of("fc.bias")[0], 1024 * plain.gradient_of("fc.bias")[0]);
 }
@@ -228,7 +216,7 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
   const void* inputs[] = {images.data(), labels.data()};
   const auto ops = ops::make_reference_ops();
   Updated plain(graph, {}, OptimizerOptions{});
-  NoPeers alone;
+  SingleRank alone;
   const Doubles before = plain.parameters;
   plain.model.train({3, inputs}, {.learning_rate = 1, .samples = 3}, alone);
   double squares = 0;
@@ -282,7 +270,7 @@ TEST(Step, GradientsOfSharedWeightsAndSeveralLossesAreDerivatives) {
     const Doubles x = wavy(batch * 3);
     const std::vector<std::int32_t> labels{0, 1, 2, 0, 2};
     const void* inputs[] = {x.data(), labels.data()};
-    NoPeers alone;
+    SingleRank alone;
     const auto loss = [&] {
       return trained.model.train({batch, inputs}, {.samples = static_cast<double>(batch)}, alone).loss;
     };
@@ -306,21 +294,14 @@ TEST(Step, GradientsOfSharedWeightsAndSeveralLossesAreDerivatives) {
   }
 }
 
-/// Peers of a rank whose part of the batch has different weights.
-class Heavier final : public Peers {
+/// A rank among others whose parts of the batch have other weights.
+class Heavier final : public QuietExchange {
  public:
-  void ready(int parameter) override { ready_parameters.push_back(parameter); }
-  void between_operators() override {}
-  void sum(std::span<double> values) override {
-    for (double& value : values) value += 10;
-  }
   [[nodiscard]] int size() const override { return 2; }
-  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> /*values*/, std::span<double> /*found*/, const std::function<void()>& find) override {
-    find();
-    return true;
+  void reduce(int parameter, Queue /*queue*/) override { ready_parameters.push_back(parameter); }
+  void sum(const Buffer& numbers, Queue /*queue*/) override {
+    for (double& value : span_of(numbers)) value += 10;
   }
-  void gather_parameters() override {}
   std::vector<int> ready_parameters;
 };
 
@@ -330,7 +311,7 @@ TEST(Step, WeightsAreSummedOverRanksBeforeTheFirstGradient) {
   const Doubles x = wavy(2 * 3);
   const std::vector<std::int32_t> labels{2, 2};
   const void* inputs[] = {x.data(), labels.data()};
-  NoPeers nobody;
+  SingleRank nobody;
   Heavier other;
   alone.model.train({2, inputs}, {.samples = 2}, nobody);
   among.model.train({2, inputs}, {.samples = 2}, other);
@@ -383,7 +364,7 @@ TEST(Step, ATermWithoutWeightGivesGradientsOfZero) {
   const Doubles x = wavy(2 * 3);
   const std::vector<std::int32_t> labels{0, 0};  // the first term has no valid label
   const void* inputs[] = {x.data(), labels.data()};
-  NoPeers alone;
+  SingleRank alone;
   const StepResult result = trained.model.train({2, inputs}, {.samples = 2}, alone);
   EXPECT_DOUBLE_EQ(result.loss, trained.model.own_loss_sums()[1].loss / 2);
   EXPECT_TRUE(result.finite);
@@ -459,7 +440,7 @@ TEST(Step, CustomOperatorsThatAccumulateGiveDerivatives) {
     const Doubles images = wavy(3 * image_elements(graph));
     const std::vector<std::int32_t> labels{0, 1, 2};
     const void* inputs[] = {images.data(), labels.data()};
-    NoPeers alone;
+    SingleRank alone;
     const auto loss = [&] { return trained.model.train({3, inputs}, {.samples = 3}, alone).loss; };
     loss();
     const Doubles gradients = trained.gradients;
@@ -497,16 +478,11 @@ TEST(Step, CustomOperatorsAreFedPlainFormatsByEveryBackEnd) {
 }
 
 TEST(Step, ARankWithoutSamplesTakesTheSameItems) {
-  const Graph graph = knotty_network();
-  Updated trained(graph);
-  const void* inputs[] = {nullptr, nullptr};
+  Updated trained(knotty_network());
   Recording none;
-  trained.model.submit_step({.samples = 0, .inputs = inputs}, none);
-  const Doubles images = wavy(2 * image_elements(graph));
-  const std::vector<std::int32_t> labels{0, 1};
-  const void* some_inputs[] = {images.data(), labels.data()};
+  trained.model.submit_step(0, none);
   Recording some;
-  trained.model.submit_step({.samples = 2, .inputs = some_inputs}, some);
+  trained.model.submit_step(2, some);
   ASSERT_EQ(none.items.size(), some.items.size());
   for (std::size_t i = 0; i < some.items.size(); ++i) EXPECT_EQ(none.items[i].index(), some.items[i].index()) << i;
 }

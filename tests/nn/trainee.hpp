@@ -18,20 +18,29 @@
 
 namespace lockstep::nn {
 
-/// Records the order of calls; −1 stands for `between_operators`.
-class RecordingPeers final : public Peers {
+/// An exchange that does nothing; tests override what they look at.
+class QuietExchange : public Exchange {
+ public:
+  [[nodiscard]] int size() const override { return 1; }
+  void reduce(int /*parameter*/, Queue /*queue*/) override {}
+  void progress() override {}
+  void sum(const Buffer& /*numbers*/, Queue /*queue*/) override {}
+  void gather(const Buffer& /*own*/, const Buffer& /*all*/, Queue /*queue*/) override {}
+  void finish(const Buffer& /*numbers*/, Queue /*queue*/) override {}
+  void gather_parameters(Queue /*queue*/) override {}
+
+ protected:
+  static std::span<double> span_of(const Buffer& numbers) {
+    return {static_cast<double*>(numbers.data), static_cast<std::size_t>(numbers.count.value)};
+  }
+};
+
+/// Records the order of calls; −1 stands for `progress`.
+class RecordingExchange final : public QuietExchange {
  public:
   static constexpr int pause = -1;
-  void ready(int parameter) override { calls.push_back(parameter); }
-  void between_operators() override { calls.push_back(pause); }
-  void sum(std::span<double> /*values*/) override {}
-  [[nodiscard]] int size() const override { return 1; }
-  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> /*values*/, std::span<double> /*found*/, const std::function<void()>& find) override {
-    find();
-    return true;
-  }
-  void gather_parameters() override {}
+  void reduce(int parameter, Queue /*queue*/) override { calls.push_back(parameter); }
+  void progress() override { calls.push_back(pause); }
   [[nodiscard]] std::vector<int> parameters() const {
     std::vector<int> found;
     for (const int call : calls) {
@@ -64,12 +73,12 @@ class TraineeOf {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, dtype};
   }
   /// Runs the forward and backward pass. Gradients and the loss are sums over the samples.
-  StepResult differentiate(const Real* images, const std::int32_t* labels, std::int64_t batch, Peers& peers) {
+  StepResult differentiate(const Real* images, const std::int32_t* labels, std::int64_t batch, Exchange& exchange) {
     const void* inputs[] = {images, labels};
-    return model.train({.samples = batch, .inputs = inputs}, {.samples = 1}, peers);
+    return model.train({.samples = batch, .inputs = inputs}, {.samples = 1}, exchange);
   }
   StepResult differentiate(const Real* images, const std::int32_t* labels, std::int64_t batch) {
-    NoPeers alone;
+    SingleRank alone;
     return differentiate(images, labels, batch, alone);
   }
   /// Like `differentiate`. @return the mean loss

@@ -160,7 +160,7 @@ void expect_synchronized_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<o
       RunState run;
       replica.step({.samples = {end - first}, .step_samples = {all}, .tensors = tensors}, rate, run);
       const void* inputs[] = {images.data(), labels.data()};
-      nn::NoPeers alone;
+      nn::SingleRank alone;
       const double loss =
           whole.model.train({all, inputs}, {.learning_rate = rate, .samples = static_cast<double>(all)}, alone).loss;
       EXPECT_NEAR(run.last_loss, loss, bound);

@@ -245,7 +245,7 @@ TEST(Shards, InLanesFailAsARankDoes) {
   model.bind({.parameters = view(parameters), .gradients = view(gradients)});
   model.initialize(1);
   const std::vector<float> images(4 * 144, 0.5F);
-  nn::NoPeers alone;
+  nn::SingleRank alone;
   for (const int label : {10, 3}) {  // a label of the second shard, which is in the second lane
     const std::vector<std::int32_t> labels{1, 2, 3, label};
     const void* inputs[] = {images.data(), labels.data()};

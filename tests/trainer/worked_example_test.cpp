@@ -54,24 +54,26 @@ struct WorkedOutcome {
 };
 
 /// Records each item and the rank's contributions, and then does what the ranks do together.
-class Member final : public Peers {
+class Member final : public Exchange {
  public:
   Member(ProcessGroup& group, DataParallel& gradients) : group_(group), gradients_(gradients) {}
-  void ready(int parameter) override {
+  [[nodiscard]] int size() const override { return ranks; }
+  void reduce(int parameter, Queue queue) override {
     const auto nodes = tree_nodes(worked_shards, share_of(worked_shards, group_.rank().value, ranks));
     const auto* const places = static_cast<const double*>(gradients_.gradient_places().data);
     for (std::size_t node = 0; node < nodes.size(); ++node)
       sums.push_back(places[static_cast<std::int64_t>(node) * gradients_.layout().count().value]);
-    gradients_.ready(parameter);
+    gradients_.ready(parameter, queue);
   }
-  void between_operators() override {}
-  void sum(std::span<double> values) override { group_.control().all_reduce(values, values, ReduceOp::sum).wait(); }
-  [[nodiscard]] int size() const override { return ranks; }
-  void gather(std::span<const double> /*own*/, std::span<double> /*all*/) override {}
-  bool finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) override {
-    return gradients_.finish(1, values, {found, find}).not_finite.empty();
+  void progress() override {}
+  void sum(const Buffer& numbers, Queue queue) override {
+    group_.control().all_reduce(numbers, numbers, ReduceOp::sum, queue).wait();
   }
-  void gather_parameters() override {}
+  void gather(const Buffer& /*own*/, const Buffer& /*all*/, Queue /*queue*/) override {}
+  void finish(const Buffer& numbers, Queue /*queue*/) override {
+    gradients_.finish(1, {static_cast<double*>(numbers.data), static_cast<std::size_t>(numbers.count.value)});
+  }
+  void gather_parameters(Queue /*queue*/) override {}
 
   std::vector<double> sums;
 
@@ -85,13 +87,19 @@ std::string text_of(const Item& item) {
     std::string operator()(const Run& run) const { return *run.label; }
     std::string operator()(const Zero& /*item*/) const { return "zero"; }
     std::string operator()(const Join& /*item*/) const { return "join"; }
-    std::string operator()(const Ready& /*item*/) const { return "ready linear.weight"; }
-    std::string operator()(const nn::Poll& /*item*/) const { return "poll"; }
-    std::string operator()(const SumWeights& /*item*/) const { return "sum weights"; }
-    std::string operator()(const SetFactors& /*item*/) const { return "set factors"; }
+    std::string operator()(const Reduce& /*item*/) const { return "reduce linear.weight"; }
+    std::string operator()(const nn::Poll& /*item*/) const { return ""; }
+    std::string operator()(const CopyInput& /*item*/) const { return "copy input"; }
+    std::string operator()(const Upload& /*item*/) const { return ""; }
+    std::string operator()(const Download& /*item*/) const { return ""; }
+    std::string operator()(const Compute& compute) const {
+      constexpr std::array names{"sum weights", "set factors", "collect", "gate"};
+      return names[static_cast<std::size_t>(compute.stage)];
+    }
+    std::string operator()(const CountNotFinite& /*item*/) const { return "count not finite"; }
+    std::string operator()(const AddSquares& /*item*/) const { return "add squares"; }
     std::string operator()(const Gather& /*item*/) const { return "gather"; }
     std::string operator()(const Finish& /*item*/) const { return "finish"; }
-    std::string operator()(const Gate& /*item*/) const { return "gate"; }
     std::string operator()(const MeasureUpdate& /*item*/) const { return "measure update"; }
     std::string operator()(const Sum& /*item*/) const { return "sum"; }
     std::string operator()(const Update& /*item*/) const { return "update"; }
@@ -104,7 +112,7 @@ std::string text_of(const Item& item) {
 class Listing final : public ItemQueue {
  public:
   void submit(const Item& item) override {
-    if (!std::holds_alternative<nn::Poll>(item)) lines.push_back(text_of(item));
+    if (std::string text = text_of(item); !text.empty()) lines.push_back(std::move(text));
   }
   std::vector<std::string> lines;
 };
@@ -119,7 +127,7 @@ WorkedOutcome take_step(ProcessGroup& group, const Samples& samples) {
                .shards = worked_shards,
                .own_shards = own});
   DataParallel gradients(group, model.parameters(), DType::float64,
-                         {.check_finite = true, .shards = worked_shards, .places = model.gradient_places()});
+                         {.shards = worked_shards, .places = model.gradient_places()});
   std::vector<double> velocity(static_cast<std::size_t>(model.parameters().count().value));
   model.bind({.parameters = gradients.values(),
               .gradients = gradients.gradient_places(),
@@ -135,10 +143,10 @@ WorkedOutcome take_step(ProcessGroup& group, const Samples& samples) {
                                           samples.counts.data() + first};
   const Feed feed{.samples = share_of(total, own.end() - 1, worked_shards).end() - first, .inputs = inputs};
   Listing listing;
-  model.submit_step(feed, listing);
-  Member peers(group, gradients);
-  model.train(feed, {.learning_rate = rate, .samples = static_cast<double>(total)}, peers);
-  return {listing.lines, peers.sums, model.numbers().weights.front(), *weight};
+  model.submit_step(feed.samples, listing);
+  Member exchange(group, gradients);
+  model.train(feed, {.learning_rate = rate, .samples = static_cast<double>(total)}, exchange);
+  return {listing.lines, exchange.sums, model.numbers().block().weights[0], *weight};
 }
 
 /// Takes a step on all ranks.

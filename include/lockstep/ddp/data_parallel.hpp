@@ -149,18 +149,11 @@ class DataParallel {
     std::vector<int> unused;            ///< parameters that no rank made ready, ascending; their gradients are zero
     std::vector<NotFinite> not_finite;  ///< in the order of the ranks; filled if the options say so
   };
-  /// Numbers that the program computes from the sums of gradients, for instance the sum of their squares.
-  struct Finding {
-    std::span<double> numbers;   ///< equally many on all ranks
-    std::function<void()> find;  ///< computes `numbers` from the complete sums in `summed()`; must not throw
-  };
   /// Overwrites the gradients of `summed()` with their sums over the ranks, which have the same bits on all ranks. The
   /// contents of other gradients are unspecified afterwards. A parameter that this rank did not make ready contributes
   /// zeros, whatever its gradient contains. Collective.
   /// @param weight   this rank's weight, not negative; for instance its number of samples
   /// @param sums     more numbers to sum over ranks, for instance the loss; overwritten. Equally many on all ranks
-  /// @param finding  numbers that each rank computes from the sums that it has. They are summed over ranks if each rank
-  ///         has the sums of another part
   /// @throws Error{invalid_argument} for a weight that is negative or NaN, or if synchronize() was not called;
   ///         Error{mismatch} on every rank, after the reduction, if a comparison of
   ///         `DataParallelOptions::compare_every` fails: it names the first tensor whose values differ, the step, and
@@ -168,9 +161,8 @@ class DataParallel {
   ///         rank, after the reduction, that names the parameters that no rank made ready, unless `allow_unused` is set
   ///         or the sum of the weights is 0; Error{transport | timeout | mismatch}
   /// @cost  one all-reduce of 8 bytes for each parameter and number, at the same time as the last buckets; then, if
-  ///        each rank has the sums of another part, one more of `finding` and, if gradients are checked, of 8 bytes for
-  ///        each parameter
-  Step finish(double weight, std::span<double> sums = {}, const Finding& finding = {});
+  ///        gradients are checked and each rank has the sums of another part, one more of 8 bytes for each parameter
+  Step finish(double weight, std::span<double> sums = {});
 
   /// Does the same as finish() in a step in which the host does not wait, and which a CUDA graph may contain: work that
   /// `queue` receives after this call finds the sums. All parameters must be ready. Only gradients are exchanged;
@@ -199,8 +191,8 @@ class DataParallel {
 
   /// While a NoSync exists, `ready` and `finish` communicate nothing. The program adds to its gradients, and weights,
   /// numbers and the set of ready parameters accumulate, until the first finish() after it reduces the gradients of all
-  /// parameters that were ready since the last reduction. `finish` returns this rank's accumulated weight, leaves
-  /// `sums` unchanged and does not call `Finding::find`.
+  /// parameters that were ready since the last reduction. `finish` returns this rank's accumulated weight and leaves
+  /// `sums` unchanged.
   class [[nodiscard]] NoSync {
    public:
     NoSync(const NoSync&) = delete;

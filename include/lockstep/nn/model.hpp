@@ -14,16 +14,17 @@
 #include "lockstep/base/layout.hpp"
 #include "lockstep/base/leaves.hpp"
 #include "lockstep/base/observer.hpp"
+#include "lockstep/nn/exchange.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/optimizer.hpp"
-#include "lockstep/nn/peers.hpp"
 #include "lockstep/ops/ops.hpp"
 
 namespace lockstep::nn {
 
-struct StepNumbers;
+class StepNumbers;
 class ItemQueue;
 class Lanes;
+class PlacedSteps;
 class PreparedGraph;
 
 /// Optimization passes over a graph, which do not change its function. Each can be disabled.
@@ -53,31 +54,18 @@ struct ModelOptions {
   /// Number of threads of a rank that compute shards concurrently, each with operators of its own; `ops` then has one
   /// thread.
   int lanes = 1;
-  /// Number of shards, or without shards of ranks (`Peers::size()`), over whose samples batch norm computes mean and
+  /// Number of shards, or without shards of ranks (`Exchange::size()`), over whose samples batch norm computes mean and
   /// variance together; 0: each part by itself.
   int synchronized_parts = 0;
+  std::int64_t loss_scale_interval = 0;  ///< steps with finite gradients after which the loss scale doubles; 0: it stays
   double clip_norm = 0;  ///< clips gradients to this global L2 norm over all updated parameters; 0: off
   double ema = 0;        ///< decay of the EMA weights, which evaluations use; 0: no EMA
   Passes passes;
   Observer* observer = nullptr;  ///< gets a span for each operator on the track "compute", named "forward <layer>", …
 };
 
-/// Scalars of a step that are known before it.
-struct StepScalars {
-  double learning_rate = 0;
-  std::int64_t updates = 0;  ///< updates made before this step
-  double samples = 0;        ///< size of the global batch
-  double loss_scale = 1;     ///< factor of the gradients until the update, against underflow
-  ops::RngKey rng_key = {};  ///< key of this rank's samples; all fields but `first_sample` are the same on all ranks
-};
-
-/// Results of a step, the same on all ranks.
-struct StepResult {
-  double loss = 0;           ///< Σ coefficient · loss ÷ normalizer
-  double correct = 0;        ///< weight of the correct predictions of the first loss term
-  bool finite = true;        ///< whether gradients and loss are finite; otherwise there was no update
-  double gradient_norm = 0;  ///< before clipping; computed only with `clip_norm`
-};
+using ops::StepResult;
+using ops::StepScalars;
 
 /// This rank's part of a batch: a pointer for each input of the graph, in their order, row-major, integers as int32 and
 /// reals in the model's dtype.
@@ -117,12 +105,14 @@ class Model {
   /// The graph as given, before any pass.
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] DType dtype() const { return options_.dtype; }
+  /// Where the model computes.
+  [[nodiscard]] const ops::Device& device() const { return ops_.device(); }
   /// The dtype of stored activations.
   [[nodiscard]] DType values() const { return ops_.values(dtype()); }
   [[nodiscard]] const Layout& parameters() const { return graph_.parameters(); }
   [[nodiscard]] const Layout& state() const { return graph_.state(); }
 
-  /// Buffers of the model's dtype in host memory, with as many elements as the layouts. Each step overwrites the
+  /// Buffers of the model's dtype in memory of the device (`ops::Ops::device`), with as many elements as the layouts. Each step overwrites the
   /// gradients (except padding).
   struct Memory {
     Buffer parameters;
@@ -132,10 +122,10 @@ class Model {
     std::vector<Buffer> optimizer_state;
     Buffer averages;  ///< EMA weights, if there is a decay: like parameters, and equal to them before the first step
     /// With a sharded optimizer: the parts of the parameters that this rank updates, ascending;
-    /// `Peers::gather_parameters` provides all others. `optimizer_state` and `averages` then hold these parts
+    /// `Exchange::gather_parameters` provides all others. `optimizer_state` and `averages` then hold these parts
     /// only, concatenated.
     std::optional<std::vector<LayoutPart>> owned = {};
-    /// The parts whose gradients are sums over ranks when `Peers::finish` returns, if not all are.
+    /// The parts whose gradients are sums over ranks after `Exchange::finish`, if each rank has other parts.
     std::optional<std::vector<LayoutPart>> summed = {};
     /// With `owned` and a decay: a buffer like parameters with all EMA weights, for evaluations. The caller gathers
     /// them; between steps it may be `gradients`.
@@ -169,19 +159,23 @@ class Model {
 
   /// Runs one step: forward, backward, the reduction over ranks, and the update, unless a value is not finite.
   /// @return valid until the next call
-  /// @throws what `peers` and the kernels throw, for instance Error{invalid_argument} for a label that is no class
-  const StepResult& train(const Feed& feed, const StepScalars& scalars, Peers& peers);
+  /// @throws what `exchange` and the kernels throw, for instance Error{invalid_argument} for a label that is no class
+  const StepResult& train(const Feed& feed, const StepScalars& scalars, Exchange& exchange);
   /// The sums of each loss term on this rank in the last step.
   [[nodiscard]] std::span<const ops::LossSums> own_loss_sums() const;
+  /// For each parameter whether this rank's gradient was not finite in the last step (not 0), before the reduction.
+  [[nodiscard]] std::span<const double> not_finite_gradients() const;
 
   /// Runs forward only, with running statistics. @return the sums of each loss term, valid until the next call
   std::span<const ops::LossSums> evaluate(const Feed& feed);
   /// The objective, from loss sums over all ranks and batches.
   [[nodiscard]] double loss_of(std::span<const ops::LossSums> loss_sums, double samples) const;
 
-  /// Submits the items of a step in their order, which a `Runner` runs once or several times when the feed and the
-  /// scalars are set. `train` does all of this at once. @see nn/step.hpp
-  void submit_step(const Feed& feed, ItemQueue& queue);
+  /// Sets the inputs and the scalars of the next step, or of the next run of a list.
+  void set(const Feed& feed, const StepScalars& scalars);
+  /// Submits the items of a step in their order, which a `Runner` runs once or several times, each time after `set`
+  /// with a feed of as many samples. `train` does all of this at once. @see nn/step.hpp
+  void submit_step(std::int64_t samples, ItemQueue& queue);
   /// The scalars that items read and write.
   [[nodiscard]] StepNumbers& numbers() { return *numbers_; }
   /// The lanes on which a `Runner` runs the items.
@@ -191,6 +185,8 @@ class Model {
   PreparedGraph& prepared(std::int64_t samples, bool training);
   void place(PreparedGraph& prepared);
   void check_optimizer_state(std::span<const Buffer> state, Count updated) const;
+  PlacedSteps& set_inputs(const Feed& feed, bool training);
+  void make_input_slots(std::int64_t samples);
   void require_bound() const;
   void require_inputs(const Feed& feed) const;
 
@@ -203,6 +199,12 @@ class Model {
   Memory memory_;
   bool bound_ = false;
   Allocation arena_;
+  struct InputSlot {
+    Allocation device;
+    Allocation staging;  // the host's copy
+  };
+  std::vector<InputSlot> slots_;  // by input; empty if kernels read the host's memory
+  std::int64_t slot_samples_ = 0;
   std::map<std::int64_t, std::unique_ptr<PreparedGraph>> prepared_;
   std::unique_ptr<StepNumbers> numbers_;
 };

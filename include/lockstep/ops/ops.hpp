@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/queue.hpp"
+#include "lockstep/ops/device.hpp"
 #include "lockstep/ops/format.hpp"
 #include "lockstep/ops/operators.hpp"
+#include "lockstep/ops/step.hpp"
 
 /// Kernels of operators: one interface, several compute libraries.
 namespace lockstep::ops {
@@ -52,13 +55,6 @@ struct Traits {
   std::int64_t backward_part = 0;  ///< the same for `measure_backward`
 };
 
-/// The key of random numbers: everything they depend on beside the operator.
-struct RngKey {
-  std::uint64_t seed = 0;         ///< seed of the run
-  std::int64_t step = 0;          ///< step of the run
-  std::int64_t first_sample = 0;  ///< position of the call's first sample in the global batch
-};
-
 /// Pointers of one call, in the formats that the kernel was made for. Parameters, state and their gradients are always
 /// plain row-major.
 struct Arguments {
@@ -79,6 +75,7 @@ struct Arguments {
   std::span<void* const> input_gradients;      ///< a null entry is not computed (`Relu` and `Add`: may be
                                                ///< output_gradient itself, as Traits::in_place_gradient)
   std::span<void* const> parameter_gradients;  ///< sums over the samples of the batch
+  Queue queue = Queue::host();                 ///< what the pass is submitted to
 };
 
 /// An operator's implementation for inputs of given formats. The caller owns the buffers, so that memory can be planned
@@ -136,16 +133,6 @@ class Kernel {
 ///         You et al., ICLR 2020 (lamb)
 enum class UpdateRule { sgd, adamw, lars, lamb };
 
-/// Scalars that an update reads when it runs. They are in memory, so that the same call can be repeated with other
-/// values.
-struct UpdateScalars {
-  double learning_rate = 0;
-  double gradient_scale = 1;     ///< factor of the gradients
-  double first_correction = 1;   ///< 1 − momentum^t for update t, counted from 1; for adamw and lamb
-  double second_correction = 1;  ///< 1 − beta2^t
-  bool go = true;                ///< false: nothing is changed
-};
-
 /// An update of a flat slice of weights and optimizer state, in place.
 struct UpdateStep {
   UpdateRule rule = UpdateRule::sgd;
@@ -165,6 +152,7 @@ struct UpdateStep {
   /// weights, and of the unscaled gradients (lars) or of u (lamb). Null: the trust ratio is 1.
   double* squares = nullptr;
   const UpdateScalars* scalars = nullptr;  ///< not null when the update runs
+  Queue queue = Queue::host();             ///< what the update is submitted to
 };
 
 /// EMA update over flat slices: averages = decay · averages + (1 − decay) · values. It is skipped with the update.
@@ -175,6 +163,7 @@ struct AverageStep {
   DType dtype = DType::float32;
   double decay = 0;
   const UpdateScalars* scalars = nullptr;
+  Queue queue = Queue::host();
 };
 
 /// Peak rates of all threads of a rank together.
@@ -258,9 +247,15 @@ class Ops {
   virtual void measure_update(const UpdateStep& step) = 0;
   /// Overwrites EMA weights.
   virtual void average(const AverageStep& step) = 0;
-  /// Σ x² in double, in an order that depends on the number of values only.
+  /// Adds Σ x² in double to `*sum`, in an order that depends on the number of values only.
   /// @throws Error{unsupported} unless the values are float32 or float64
-  [[nodiscard]] virtual double sum_of_squares(const ConstBuffer& values) = 0;
+  virtual void add_squares(const ConstBuffer& values, double* sum, Queue queue) = 0;
+  /// Adds 1 to `*count` unless all values are finite.
+  virtual void count_not_finite(const ConstBuffer& values, double* count, Queue queue);
+  /// Computes scalars of a step. @see compute
+  virtual void compute_scalars(StepStage stage, const StepBlock& block, Queue queue);
+  /// Where the kernels compute.
+  [[nodiscard]] virtual const Device& device() const { return host_device(); }
 
   /// Measures the peak rates of the processors that operators use, in a few hundredths of a second.
   /// @throws Error{unsupported} unless the dtype is float32 or float64

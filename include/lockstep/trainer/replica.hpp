@@ -14,8 +14,8 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
+#include "lockstep/nn/exchange.hpp"
 #include "lockstep/nn/model.hpp"
-#include "lockstep/nn/peers.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/run_state.hpp"
 #include "lockstep/trainer/snapshot.hpp"
@@ -25,7 +25,7 @@ namespace lockstep::trainer {
 
 /// One rank's copy of the model, which is kept equal on all ranks. It holds the model, a `DataParallel` with its values
 /// and gradients, and the `Store` with all else that a step changes.
-class Replica : private nn::Peers {
+class Replica : private nn::Exchange {
  public:
   /// Initializes the weights from the seed, then broadcasts rank 0's or compares them. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
@@ -72,16 +72,18 @@ class Replica : private nn::Peers {
   [[nodiscard]] const DataParallel& data_parallel() const { return data_parallel_; }
 
  private:
-  void ready(int parameter) override { data_parallel_.ready(parameter); }
-  void between_operators() override { data_parallel_.progress(); }
-  void sum(std::span<double> values) override;
   [[nodiscard]] int size() const override { return group_->size(); }
-  void gather(std::span<const double> own, std::span<double> all) override;
-  bool finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) override;
-  void gather_parameters() override { data_parallel_.gather(data_parallel_.values()); }
+  void reduce(int parameter, Queue queue) override { data_parallel_.ready(parameter, queue); }
+  void progress() override { data_parallel_.progress(); }
+  void sum(const Buffer& numbers, Queue queue) override;
+  void gather(const Buffer& own, const Buffer& all, Queue queue) override;
+  void finish(const Buffer& numbers, Queue queue) override;
+  void gather_parameters(Queue /*queue*/) override { data_parallel_.gather(data_parallel_.values()); }
+  [[nodiscard]] Communicator& communicator(Queue queue);
   nn::Feed feed(const data::Batch& batch);
+  [[nodiscard]] std::vector<DataParallel::NotFinite> not_finite_gradients() const;
   [[noreturn]] void refuse_gradients() const;
-  [[noreturn]] void refuse_loss(double loss) const;
+  [[noreturn]] void refuse_loss(const nn::StepResult& result) const;
   [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
 
   ProcessGroup* group_;
@@ -90,13 +92,9 @@ class Replica : private nn::Peers {
   nn::Model model_;
   DataParallel data_parallel_;
   Store store_;
-  LossScaleOptions loss_scale_;
-  std::vector<std::size_t> tensors_;                 // index of the batch's tensor for each input of the graph
-  std::vector<const void*> inputs_;                  // data of each input in the current step
-  std::vector<Count> counts_;                        // what each rank gathers; kept, so that a step allocates nothing
-  std::vector<DataParallel::NotFinite> not_finite_;  // result of the last step
-  std::vector<double> sums_;                         // sums over ranks: the model's, then the ranks that want to stop
-  double stops_ = 0;                                 // 1 if this rank wants to stop; after finish() the sum over ranks
+  std::vector<std::size_t> tensors_;  // index of the batch's tensor for each input of the graph
+  std::vector<const void*> inputs_;   // data of each input in the current step
+  std::vector<Count> counts_;         // what each rank gathers; kept, so that a step allocates nothing
   std::uint64_t seed_;
   double step_samples_ = 0;  // samples of this rank in the current step
 };

@@ -130,8 +130,8 @@ class OneDnnOps final : public Ops {
     onednn::on_team([&](int member, int members) { average_part(step, member, members); });
   }
 
-  [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override {
-    return ops::sum_of_squares(values, sums_, onednn::on_team);
+  void add_squares(const ConstBuffer& values, double* sum, Queue /*queue*/) override {
+    *sum += ops::sum_of_squares(values, sums_, onednn::on_team);
   }
 
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override {

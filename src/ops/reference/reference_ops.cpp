@@ -52,8 +52,8 @@ class ReferenceOps final : public Ops {
     average_part(step, 0, 1);
   }
 
-  [[nodiscard]] double sum_of_squares(const ConstBuffer& values) override {
-    return ops::sum_of_squares(values, sums_, [](const auto& body) { body(0, 1); });
+  void add_squares(const ConstBuffer& values, double* sum, Queue /*queue*/) override {
+    *sum += ops::sum_of_squares(values, sums_, [](const auto& body) { body(0, 1); });
   }
 
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/base/queue.hpp"
+
+namespace lockstep::ops {
+
+/// Where a compute library computes: memory, and a queue that orders the work.
+class Device {
+ public:
+  virtual ~Device() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;  ///< "cpu", "cuda"
+  /// The queue to which steps are submitted: the host's queue runs work at once.
+  [[nodiscard]] virtual Queue queue() const = 0;
+  /// Allocates zeroed memory that kernels use. @throws std::bad_alloc; Error{device}
+  [[nodiscard]] virtual Allocation allocate(Bytes bytes) const = 0;
+  /// Allocates zeroed host memory, from and to which copies need not block the host. @throws as allocate
+  [[nodiscard]] virtual Allocation allocate_staging(Bytes bytes) const = 0;
+  /// Copies between any memory of the host and of the device.
+  virtual void copy(void* to, const void* from, Bytes bytes, Queue queue) const = 0;
+  /// Overwrites memory of the device with zeros.
+  virtual void clear(void* memory, Bytes bytes, Queue queue) const = 0;
+  /// Blocks the host until the queue's work is done. @throws Error{device}
+  virtual void wait(Queue queue) const = 0;
+};
+
+/// The processors of this machine, with memory of the host.
+const Device& host_device();
+
+}  // namespace lockstep::ops

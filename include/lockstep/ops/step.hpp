@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "lockstep/ops/operators.hpp"
+
+#if defined(__CUDACC__)
+#define LOCKSTEP_HOST_DEVICE __host__ __device__
+#else
+#define LOCKSTEP_HOST_DEVICE
+#endif
+
+/// The scalars of a training step. They are in the memory of the device that runs the step, so that no item of a step
+/// waits for the host. The functions below are compiled for every device and give the same bits.
+namespace lockstep::ops {
+
+/// The key of random numbers: everything they depend on beside the operator.
+struct RngKey {
+  std::uint64_t seed = 0;         ///< seed of the run
+  std::int64_t step = 0;          ///< step of the run
+  std::int64_t first_sample = 0;  ///< position of the call's first sample in the global batch
+};
+
+/// Scalars that the host sets before a step.
+struct StepScalars {
+  double learning_rate = 0;
+  std::int64_t updates = 0;       ///< updates made before this step
+  double samples = 0;             ///< size of the global batch
+  double loss_scale = 1;          ///< factor of the gradients until the update, against underflow
+  std::int64_t scaled_steps = 0;  ///< steps since the loss scale changed
+  RngKey rng_key = {};  ///< key of this rank's samples; all fields but `first_sample` are the same on all ranks
+  double stop = 0;      ///< 1 if this rank wants the run to stop
+};
+
+/// Results of a step, the same on all ranks.
+struct StepResult {
+  double loss = 0;                ///< Σ coefficient · loss ÷ normalizer
+  double correct = 0;             ///< weight of the correct predictions of the first loss term
+  bool finite = true;             ///< whether gradients and loss are finite; otherwise there was no update
+  bool finite_gradients = true;   ///< whether the gradients are
+  double gradient_norm = 0;       ///< before clipping; computed only with clipping
+  double loss_scale = 1;          ///< for the next step
+  std::int64_t scaled_steps = 0;  ///< for the next step
+  double stops = 0;               ///< number of ranks that want the run to stop
+};
+
+/// Scalars that an update reads when it runs. They are in memory, so that the same call can be repeated with other
+/// values.
+struct UpdateScalars {
+  double learning_rate = 0;
+  double gradient_scale = 1;     ///< factor of the gradients
+  double first_correction = 1;   ///< 1 − momentum^t for update t, counted from 1; for adamw and lamb
+  double second_correction = 1;  ///< 1 − beta2^t
+  bool go = true;                ///< false: nothing is changed
+};
+
+/// How a loss term counts in the objective.
+struct LossWeighting {
+  double coefficient = 1;
+  bool by_weight = false;  ///< whether its sum is divided by the weight of its targets; else by the samples
+};
+
+/// The scalars of a step as addresses in one device's memory. A leaf is a micro-batch of a shard; leaves are in the
+/// order of shards, then micro-batches.
+struct StepBlock {
+  int terms = 0;   ///< number of loss terms
+  int shards = 1;  ///< number of shards over all ranks
+  int first_shard = 0;
+  int own_shards = 1;
+  int micro_batches = 1;  ///< number of micro-batches of each shard
+  int parameters = 0;
+  double clip_norm = 0;  ///< 0: no clipping
+  double momentum = 0;   ///< of the optimizer, for its corrections
+  double beta2 = 0;
+  std::int64_t loss_scale_interval = 0;  ///< steps after which the loss scale doubles; 0: it stays
+
+  const LossWeighting* weightings = nullptr;  ///< by term
+  StepScalars* scalars = nullptr;
+  std::int64_t* first_samples = nullptr;  ///< by leaf: its first sample, counted from the rank's first
+  StepResult* result = nullptr;
+  UpdateScalars* update = nullptr;
+  RngKey* rng_keys = nullptr;       ///< by leaf
+  LossSums* own = nullptr;          ///< by leaf and term
+  LossSums* rank = nullptr;         ///< by term: summed over this rank's leaves
+  double* shard_weights = nullptr;  ///< by shard and term; summed over ranks
+  double* weights = nullptr;        ///< by term: the weight of the global batch
+  double* factors = nullptr;        ///< by term: the factor of its gradients
+  double* not_finite = nullptr;     ///< by parameter: not 0 if this rank's gradient is not finite
+  /// Numbers that are summed over ranks beside the gradients: for each shard and term its loss sums, then how many
+  /// gradients are not finite, then how many ranks want to stop.
+  double* sums = nullptr;
+  /// Numbers about the reduced gradients: the sum of their squares, for clipping; then how many of their parts are not
+  /// finite. They are summed over ranks if each rank has other parts.
+  double* found = nullptr;
+  double* trust_norms = nullptr;  ///< two for each parameter: `UpdateStep::squares`
+
+  /// The number of elements of `sums`, and of `found`.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE int sums_count() const { return 3 * shards * terms + 2; }
+  static constexpr int found_count = 2;
+};
+
+/// What is computed between the items of a step that run operators and exchange numbers.
+enum class StepStage {
+  sum_weights,  ///< from `own` to `shard_weights`, before these are summed over ranks
+  set_factors,  ///< sets `weights`, `factors` and `rng_keys`, and zeroes `not_finite`
+  collect,      ///< from `own` and `not_finite` to `rank` and `sums`, before these are summed; zeroes `found`
+  /// Decides whether the update is made, from `sums` and `found`, and sets `result` and `update`: the loss, the factor
+  /// that clips the gradients, and the loss scale for the next step.
+  gate,
+};
+
+/// A loss term without weight contributes zero; this avoids 0/0.
+LOCKSTEP_HOST_DEVICE inline double divided(double sum, double by) { return by == 0 ? 0 : sum / by; }
+
+/// Returns Σ coefficient · loss ÷ normalizer.
+LOCKSTEP_HOST_DEVICE inline double objective(const LossWeighting* weightings, int terms, const LossSums* loss_sums,
+                                             double samples) {
+  double loss = 0;
+  for (int term = 0; term < terms; ++term) {
+    const LossWeighting& of = weightings[term];
+    loss += of.coefficient * divided(loss_sums[term].loss, of.by_weight ? loss_sums[term].weight : samples);
+  }
+  return loss;
+}
+
+/// Adds `count` rows of `width` numbers in the canonical order into the first row, and overwrites the others.
+/// @see canonical_tree_fold
+LOCKSTEP_HOST_DEVICE inline void fold_rows(double* rows, int count, int width) {
+  for (int stride = 1; stride < count; stride *= 2)
+    for (int row = 0; row + stride < count; row += 2 * stride)
+      for (int i = 0; i < width; ++i) rows[row * width + i] += rows[(row + stride) * width + i];
+}
+
+LOCKSTEP_HOST_DEVICE inline void sum_weights(const StepBlock& b) {
+  for (int i = 0; i < b.shards * b.terms; ++i) b.shard_weights[i] = 0;
+  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) {
+    double* shard = b.shard_weights + (b.first_shard + leaf / b.micro_batches) * b.terms;
+    for (int term = 0; term < b.terms; ++term)
+      if (b.weightings[term].by_weight) shard[term] += b.own[leaf * b.terms + term].weight;
+  }
+}
+
+LOCKSTEP_HOST_DEVICE inline void set_factors(const StepBlock& b) {
+  fold_rows(b.shard_weights, b.shards, b.terms);
+  for (int term = 0; term < b.terms; ++term) {
+    const LossWeighting& of = b.weightings[term];
+    b.weights[term] = b.shard_weights[term];
+    b.factors[term] =
+        divided(of.coefficient * b.scalars->loss_scale, of.by_weight ? b.weights[term] : b.scalars->samples);
+  }
+  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) {
+    b.rng_keys[leaf] = b.scalars->rng_key;
+    b.rng_keys[leaf].first_sample += b.first_samples[leaf];
+  }
+  for (int i = 0; i < b.parameters; ++i) b.not_finite[i] = 0;
+}
+
+LOCKSTEP_HOST_DEVICE inline void add_sums(const LossSums& sums, double* to) {
+  to[0] += sums.weight;
+  to[1] += sums.loss;
+  to[2] += sums.correct;
+}
+
+/// Adds up the micro-batches of each shard in their order. Other ranks' shards are zero.
+LOCKSTEP_HOST_DEVICE inline void collect(const StepBlock& b) {
+  for (int i = 0; i < b.sums_count(); ++i) b.sums[i] = 0;
+  for (int term = 0; term < b.terms; ++term) b.rank[term] = LossSums{};
+  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) {
+    const int shard = b.first_shard + leaf / b.micro_batches;
+    for (int term = 0; term < b.terms; ++term) {
+      add_sums(b.own[leaf * b.terms + term], b.sums + 3 * (shard * b.terms + term));
+      add_sums(b.own[leaf * b.terms + term], &b.rank[term].weight);
+    }
+  }
+  double* after = b.sums + 3 * b.shards * b.terms;
+  for (int i = 0; i < b.parameters; ++i) after[0] += b.not_finite[i] != 0 ? 1 : 0;
+  after[1] = b.scalars->stop;
+  for (int i = 0; i < StepBlock::found_count; ++i) b.found[i] = 0;
+}
+
+/// Halves the loss scale after gradients that are not finite, and doubles it after an interval without any. Powers of
+/// two do not round, and the limits are far from overflow and underflow.
+LOCKSTEP_HOST_DEVICE inline void scale_loss(const StepBlock& b) {
+  StepResult& result = *b.result;
+  result.loss_scale = b.scalars->loss_scale;
+  result.scaled_steps = b.scalars->scaled_steps;
+  if (b.loss_scale_interval == 0) return;
+  if (result.finite && ++result.scaled_steps < b.loss_scale_interval) return;
+  const double scale = result.finite ? 2 * result.loss_scale : result.loss_scale / 2;
+  result.loss_scale = result.finite ? (scale < 0x1p120 ? scale : 0x1p120) : (scale > 1 ? scale : 1);
+  result.scaled_steps = 0;
+}
+
+LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
+  fold_rows(b.sums, b.shards, 3 * b.terms);
+  const auto* total = reinterpret_cast<const LossSums*>(b.sums);
+  const double* after = b.sums + 3 * b.shards * b.terms;
+  StepResult& result = *b.result;
+  result.loss = objective(b.weightings, b.terms, total, b.scalars->samples);
+  result.correct = total->correct;
+  result.finite_gradients = after[0] == 0 && b.found[1] == 0;
+  result.finite = result.finite_gradients && std::isfinite(result.loss);
+  result.stops = after[1];
+  result.gradient_norm = std::sqrt(b.found[0]) / b.scalars->loss_scale;
+  // As in PyTorch's clip_grad_norm_, the divisor is slightly larger than the norm.
+  const double clipped = b.clip_norm == 0 ? 1 : b.clip_norm / (result.gradient_norm + 1e-6);
+  const auto update = static_cast<double>(b.scalars->updates + 1);
+  b.update->learning_rate = b.scalars->learning_rate;
+  b.update->gradient_scale = (clipped < 1 ? clipped : 1) / b.scalars->loss_scale;
+  b.update->first_correction = 1 - std::pow(b.momentum, update);
+  b.update->second_correction = 1 - std::pow(b.beta2, update);
+  b.update->go = result.finite;
+  scale_loss(b);
+  for (int i = 0; i < 2 * b.parameters; ++i) b.trust_norms[i] = 0;
+}
+
+LOCKSTEP_HOST_DEVICE inline void compute(StepStage stage, const StepBlock& block) {
+  switch (stage) {
+    case StepStage::sum_weights: return sum_weights(block);
+    case StepStage::set_factors: return set_factors(block);
+    case StepStage::collect: return collect(block);
+    case StepStage::gate: return gate(block);
+  }
+}
+
+}  // namespace lockstep::ops

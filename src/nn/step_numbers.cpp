@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "nn/step.hpp"
+
+namespace lockstep::nn {
+namespace {
+
+/// Gives out consecutive arrays of a block of memory, or only counts their bytes if there is none.
+class Arrays {
+ public:
+  explicit Arrays(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
+  template <typename T>
+  void take(T*& array, int count) {
+    static_assert(sizeof(T) % alignof(double) == 0);
+    array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_.value);
+    bytes_.value += static_cast<std::int64_t>(sizeof(T)) * count;
+  }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_;
+  Bytes bytes_;
+};
+
+/// Sets the addresses of the scalars that the host sets. @return their bytes
+Bytes place_inputs(ops::StepBlock& block, ops::LossWeighting*& weightings, void* memory) {
+  Arrays arrays(memory);
+  arrays.take(block.scalars, 1);
+  arrays.take(block.first_samples, block.own_shards * block.micro_batches);
+  arrays.take(weightings, block.terms);
+  block.weightings = weightings;
+  return arrays.bytes();
+}
+
+/// Sets the addresses of the scalars that the host reads. @return their bytes
+Bytes place_results(ops::StepBlock& block, void* memory) {
+  Arrays arrays(memory);
+  arrays.take(block.result, 1);
+  arrays.take(block.rank, block.terms);
+  arrays.take(block.own, block.own_shards * block.micro_batches * block.terms);
+  arrays.take(block.not_finite, block.parameters);
+  return arrays.bytes();
+}
+
+Bytes place_others(ops::StepBlock& block, void* memory) {
+  Arrays arrays(memory);
+  arrays.take(block.update, 1);
+  arrays.take(block.rng_keys, block.own_shards * block.micro_batches);
+  arrays.take(block.shard_weights, block.shards * block.terms);
+  arrays.take(block.weights, block.terms);
+  arrays.take(block.factors, block.terms);
+  arrays.take(block.sums, block.sums_count());
+  arrays.take(block.found, ops::StepBlock::found_count);
+  arrays.take(block.trust_norms, 2 * block.parameters);
+  return arrays.bytes();
+}
+
+ops::StepBlock sizes_of(const Graph& graph, const ModelOptions& options) {
+  return {.terms = static_cast<int>(graph.losses().size()),
+          .shards = std::max(1, options.shards),
+          .first_shard = static_cast<int>(options.own_shards.first),
+          .own_shards = static_cast<int>(options.own_shards.count),
+          .micro_batches = options.accumulate,
+          .parameters = static_cast<int>(graph.parameters().tensors().size()),
+          .clip_norm = options.clip_norm,
+          .momentum = options.optimizer ? options.optimizer->momentum : 0,
+          .beta2 = options.optimizer ? options.optimizer->beta2 : 0,
+          .loss_scale_interval = options.loss_scale_interval};
+}
+
+}  // namespace
+
+StepNumbers::StepNumbers(const ops::Device& device, const Graph& graph, const ModelOptions& options)
+    : device_(&device), block_(sizes_of(graph, options)), host_(block_) {
+  ops::LossWeighting* weightings = nullptr;
+  uploaded_ = place_inputs(host_, weightings, nullptr);
+  downloaded_ = place_results(host_, nullptr);
+  memory_ = device.allocate({uploaded_.value + downloaded_.value + place_others(host_, nullptr).value});
+  auto* memory = static_cast<std::byte*>(memory_.data());
+  place_inputs(block_, weightings, memory);
+  place_results(block_, memory + uploaded_.value);
+  place_others(block_, memory + uploaded_.value + downloaded_.value);
+  if (!device.queue().is_host()) {
+    staging_ = device.allocate_staging({uploaded_.value + downloaded_.value});
+    memory = static_cast<std::byte*>(staging_.data());
+  }
+  place_inputs(host_, weightings, memory);
+  place_results(host_, memory + uploaded_.value);
+  for (std::size_t term = 0; term < graph.losses().size(); ++term) {
+    const LossTerm& of = graph.losses()[term];
+    weightings[term] = {.coefficient = of.coefficient, .by_weight = of.normalizer == Normalizer::weight};
+  }
+  scalars() = {};
+}
+
+void StepNumbers::upload(Queue queue) const {
+  if (staging_.data() != nullptr) device_->copy(memory_.data(), staging_.data(), uploaded_, queue);
+}
+
+void StepNumbers::download(Queue queue) const {
+  if (staging_.data() == nullptr) return;
+  const std::int64_t begin = uploaded_.value;
+  device_->copy(static_cast<std::byte*>(staging_.data()) + begin,
+                static_cast<const std::byte*>(memory_.data()) + begin, downloaded_, queue);
+}
+
+}  // namespace lockstep::nn
