@@ -45,6 +45,11 @@ CheckpointLayout::CheckpointLayout(const Store& store, std::int64_t statistics) 
   headers_.push_back(state::SafetensorsHeader::of(std::move(optimizer)));
 }
 
+std::int64_t CheckpointLayout::statistics_in(const state::SafetensorsHeader& optimizer) {
+  const int samples = optimizer.index_of(samples_name);
+  return samples < 0 ? 1 : optimizer.tensors()[static_cast<std::size_t>(samples)].count().value;
+}
+
 int CheckpointLayout::index_of(CheckpointFile file, const std::string& name) const {
   return header(file).index_of(name);
 }

@@ -31,6 +31,9 @@ class CheckpointLayout {
   /// @param statistics  the number of parts of the running statistics; with 1 they are in the model's file only
   CheckpointLayout(const Store& store, std::int64_t statistics);
 
+  /// Returns the number of parts of the running statistics in a checkpoint, by the header of its optimizer's file.
+  [[nodiscard]] static std::int64_t statistics_in(const state::SafetensorsHeader& optimizer);
+
   [[nodiscard]] const state::SafetensorsHeader& header(CheckpointFile file) const {
     return headers_[static_cast<std::size_t>(file)];
   }

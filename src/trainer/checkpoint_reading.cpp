@@ -24,13 +24,6 @@ struct OpenFiles {
     for (const char* name : checkpoint_files) readers.emplace_back(checkpoint / name);
   }
   std::vector<state::SafetensorsReader> readers;
-
-  /// Returns the number of parts of the running statistics that the checkpoint has.
-  [[nodiscard]] std::int64_t statistics() const {
-    const state::SafetensorsHeader& header = readers[1].header();
-    const int samples = header.index_of("statistics.samples");
-    return samples < 0 ? 1 : header.tensors()[static_cast<std::size_t>(samples)].count().value;
-  }
 };
 
 /// @throws Error{mismatch} that names the first tensor that differs
@@ -118,7 +111,7 @@ void load_tensors(ProcessGroup& group, const std::filesystem::path& path, Store&
   std::int64_t statistics = 0;
   on_rank_zero(group, [&] {
     files.emplace(path);
-    statistics = files->statistics();
+    statistics = CheckpointLayout::statistics_in(files->readers.back().header());
     const CheckpointLayout layout(store, statistics);
     for (const CheckpointFile file : {CheckpointFile::model, CheckpointFile::optimizer}) {
       const auto i = static_cast<std::size_t>(file);

@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <iterator>
 #include <span>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,29 +19,6 @@ namespace lockstep::trainer {
 namespace {
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
-
-void copy_out(const Buffer& from, std::vector<std::byte>& to) {
-  const auto* begin = static_cast<const std::byte*>(from.data);
-  to.assign(begin, begin + from.bytes().value);
-}
-
-void copy_in(const std::vector<std::byte>& from, const Buffer& to) {
-  if (!from.empty()) std::memcpy(to.data, from.data(), from.size());
-}
-
-std::vector<Snapshot::Setting> lengths_of(std::int64_t weights, std::int64_t optimizer_state, std::int64_t averages,
-                                          std::int64_t state) {
-  return {{"bytes of weights", std::to_string(weights)},
-          {"bytes of optimizer state", std::to_string(optimizer_state)},
-          {"bytes of averages", std::to_string(averages)},
-          {"bytes of running statistics", std::to_string(state)}};
-}
-
-std::string hexadecimal(std::uint64_t number) {
-  std::ostringstream text;
-  text << std::hex << number;
-  return text.str();
-}
 
 /// Runs `make`, whose errors occur on every rank if they occur on one.
 template <typename Make>
@@ -281,49 +255,11 @@ Error Replica::not_finite(const std::string& what, std::vector<int> culprits) co
 
 std::span<const ops::LossSums> Replica::evaluate(const data::Batch& batch) { return model_.evaluate(feed(batch)); }
 
-void Replica::save(Snapshot& snapshot) {
-  const auto assemble = [&](const Buffer& own, std::vector<std::byte>& whole) {
-    const Buffer values = store_.values();
-    whole.resize(static_cast<std::size_t>(values.bytes().value));
-    store_.assemble(own, Buffer{whole.data(), values.count, values.dtype});
-  };
-  snapshot.kernel_choices = model_.choices().text();
-  copy_out(store_.values(), snapshot.weights);
-  for (const Buffer& state : store_.optimizer_state()) assemble(state, snapshot.optimizer_state.emplace_back());
-  if (store_.has_averages()) assemble(store_.averages(), snapshot.averages);
-  Store::AllStatistics all = store_.gather_statistics();
-  snapshot.state = std::move(all.memory);
-  snapshot.samples_seen = std::move(all.samples);
-}
-
-std::vector<Snapshot::Setting> Replica::settings() const {
-  std::vector<Snapshot::Setting> settings = {{"model", model_.graph().name()},
-                                             {"optimizer", std::string(nn::name(store_.rule()))},
-                                             {"precision", std::string(name(model_.values()))},
-                                             {"parameters", hexadecimal(model_.parameters().hash())},
-                                             {"statistics", hexadecimal(model_.state().hash())}};
-  const std::int64_t weights = data_parallel_.values().bytes().value;
-  const std::vector<Snapshot::Setting> long_parts =
-      lengths_of(weights, std::ssize(store_.state_names()) * weights, store_.has_averages() ? weights : 0,
-                 store_.statistics(0).bytes().value);
-  settings.insert(settings.end(), long_parts.begin(), long_parts.end());
-  return settings;
-}
-
-std::vector<Snapshot::Setting> Replica::lengths(const Snapshot& snapshot) {
-  const auto length = [](const std::vector<std::byte>& part) { return static_cast<std::int64_t>(part.size()); };
-  std::int64_t optimizer_state = 0;
-  for (const std::vector<std::byte>& state : snapshot.optimizer_state) optimizer_state += length(state);
-  return lengths_of(length(snapshot.weights), optimizer_state, length(snapshot.averages),
-                    length(snapshot.state) / std::max<std::int64_t>(1, std::ssize(snapshot.samples_seen)));
-}
-
 void Replica::compute_as(const std::string& kernel_choices) {
   const ops::KernelChoices before = model_.choices();
-  const std::string text = rank_zeros_text(*group_, kernel_choices);
   std::string obstacle;
   try {
-    model_.use(ops::KernelChoices::parse(text, "the checkpoint's kernel choices"));
+    model_.use(ops::KernelChoices::parse(kernel_choices, "the checkpoint's kernel choices"));
   } catch (const Error& error) {
     obstacle = "was computed by algorithms that cannot be had there: " + error.message();
   }
@@ -333,34 +269,6 @@ void Replica::compute_as(const std::string& kernel_choices) {
     model_.use(before);
     throw;
   }
-}
-
-void Replica::restore(const Snapshot& snapshot) {
-  const auto overwrite = [&](const Buffer& buffer, const std::vector<std::byte>& rank_zeros) {
-    if (group_->rank() == Rank{0}) copy_in(rank_zeros, buffer);
-    group_->communicator().broadcast(buffer, {0}, Queue::host(), "replica").wait();
-  };
-  overwrite(data_parallel_.values(), snapshot.weights);
-  // The gradients serve as scratch, because they are not needed any more before the next step.
-  const Buffer whole = data_parallel_.gradients();
-  const std::vector<Buffer> states = store_.optimizer_state();
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    overwrite(whole, i < snapshot.optimizer_state.size() ? snapshot.optimizer_state[i] : std::vector<std::byte>{});
-    store_.take_own(whole, states[i]);
-  }
-  if (store_.has_averages()) {
-    overwrite(whole, snapshot.averages);
-    store_.take_own(whole, store_.averages());
-  }
-  Store::AllStatistics all{.memory = snapshot.state, .parts = {}, .samples = snapshot.samples_seen};
-  std::int64_t parts = std::ssize(all.samples);
-  group_->control().broadcast(std::span(&parts, 1), {0}, Queue::host(), "running statistics").wait();
-  all.samples.resize(static_cast<std::size_t>(parts));
-  all.memory.resize(static_cast<std::size_t>(parts * store_.statistics(0).bytes().value));
-  all.parts = {all.memory.data(), {parts * model_.state().count().value}, model_.dtype()};
-  group_->control().broadcast(std::span(all.samples), {0}, Queue::host(), "samples seen").wait();
-  group_->control().broadcast(all.parts, {0}, Queue::host(), "running statistics").wait();
-  store_.take_statistics(all);
 }
 
 }  // namespace lockstep::trainer

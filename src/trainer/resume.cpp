@@ -1,60 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/resume.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <sstream>
 #include <string>
+#include <variant>
 
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::trainer {
 namespace {
 
-using Setting = Snapshot::Setting;
-
 std::string broadcast(Communicator& communicator, std::string text, Rank root) {
   auto length = static_cast<std::int64_t>(text.size());
-  communicator.broadcast(std::span(&length, 1), root, Queue::host(), "snapshot").wait();
+  communicator.broadcast(std::span(&length, 1), root, Queue::host(), "checkpoint").wait();
   text.resize(static_cast<std::size_t>(length));
-  communicator.broadcast(Buffer{text.data(), {length}, DType::uint8}, root, Queue::host(), "snapshot").wait();
+  communicator.broadcast(Buffer{text.data(), {length}, DType::uint8}, root, Queue::host(), "checkpoint").wait();
   return text;
 }
 
-std::string to_text(const std::vector<Setting>& settings) {
-  std::string text;
-  for (const auto& [name, value] : settings) text += name + '\t' + value + '\n';
-  return text;
-}
-
-std::vector<Setting> from_text(const std::string& text) {
-  std::vector<Setting> settings;
-  std::istringstream lines(text);
-  for (Setting setting; std::getline(lines, setting.name, '\t') && std::getline(lines, setting.value);)
-    settings.push_back(setting);
-  return settings;
+std::string hexadecimal(std::uint64_t number) {
+  std::ostringstream text;
+  text << std::hex << number;
+  return text.str();
 }
 
 /// Describes the first setting that differs; empty if none does.
-std::string difference(const std::vector<Setting>& snapshot, const std::vector<Setting>& own) {
-  const auto value = [](const std::vector<Setting>& of, const std::string& name) {
-    const auto found = std::find_if(of.begin(), of.end(), [&](const Setting& s) { return s.name == name; });
-    return found == of.end() ? "nothing" : found->value;
-  };
-  for (const Setting& setting : own) {
-    const std::string other = value(snapshot, setting.name);
-    if (other != setting.value) return setting.name + " " + other + ", this run " + setting.value;
+std::string difference(const state::StateFile::Section& saved, const std::vector<Setting>& own) {
+  for (const auto& [name, value] : own) {
+    const auto found = saved.find(name);
+    const std::string* text = found == saved.end() ? nullptr : std::get_if<std::string>(&found->second);
+    const std::string other = text == nullptr ? "nothing" : *text;
+    if (other != value) return name + " " + other + ", this run " + value;
   }
   return {};
 }
 
 }  // namespace
 
-void require_same_run(ProcessGroup& group, const std::vector<Setting>& rank_zeros, const std::vector<Setting>& own) {
-  const std::string different = difference(from_text(rank_zeros_text(group, to_text(rank_zeros))), own);
+std::vector<Setting> settings_of(const Store& store, const TrainerOptions& options, std::int64_t training_samples) {
+  const nn::Model& model = store.model();
+  const auto yes_or_no = [](bool is_so) { return is_so ? "yes" : "no"; };
+  return {{"model", model.graph().name()},
+          {"optimizer", std::string(nn::name(store.rule()))},
+          {"precision", std::string(name(model.values()))},
+          {"parameters", hexadecimal(model.parameters().hash())},
+          {"statistics", hexadecimal(model.state().hash())},
+          {"ema", yes_or_no(store.has_averages())},
+          {"training samples", std::to_string(training_samples)},
+          {"batch", std::to_string(options.batch.value)},
+          {"drop-last", yes_or_no(options.drop_last)},
+          {"seed", std::to_string(options.seed)},
+          {"shards", std::to_string(options.shards)}};
+}
+
+void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<Setting>& own) {
+  const auto saved = checkpoint.sections.find(settings_section);
+  const std::string different =
+      difference(saved == checkpoint.sections.end() ? state::StateFile::Section{} : saved->second, own);
   require_no_obstacle(group, different.empty() ? "" : "has " + different);
 }
 
@@ -80,7 +86,7 @@ void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
   Communicator& communicator = group.control();
   std::uint8_t has_one = obstacle.empty() ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(group.size()));
-  communicator.all_gather(std::span(&has_one, 1), std::span(all), Queue::host(), "snapshot").wait();
+  communicator.all_gather(std::span(&has_one, 1), std::span(all), Queue::host(), "checkpoint").wait();
   std::vector<int> others;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != 0) others.push_back(static_cast<int>(rank));
@@ -88,7 +94,7 @@ void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
   const std::string why = broadcast(communicator, obstacle, {others.front()});
   throw Error(ErrorCode::mismatch,
               "the ranks named here cannot go on from rank 0's checkpoint, which " + why + ". Nothing was changed",
-              {.operation = "restore", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
+              {.operation = "resume", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
       .on_every_rank();
 }
 

@@ -1,20 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "lockstep/ddp/process_group.hpp"
-#include "lockstep/trainer/snapshot.hpp"
+#include "lockstep/trainer/options.hpp"
+#include "lockstep/trainer/store.hpp"
+#include "state/state_file.hpp"
 
 namespace lockstep::trainer {
 
-/// Checks that all ranks can resume from rank 0's snapshot: each compares its settings with its own. Collective.
-/// @param own  this rank's settings, which include the lengths that the snapshot must have
+/// What must be equal to resume from a checkpoint, for instance {"batch", "128"}.
+struct Setting {
+  std::string name;
+  std::string value;
+};
+/// The section of `state.json` with the settings.
+inline constexpr const char* settings_section = "settings";
+
+/// Returns the settings of a run: those of the model, the optimizer, the data and the order of samples.
+std::vector<Setting> settings_of(const Store& store, const TrainerOptions& options, std::int64_t training_samples);
+
+/// Checks that all ranks can resume from a checkpoint: each compares its settings with the checkpoint's. Collective.
+/// @param checkpoint  the same on all ranks. @param own  this rank's settings
 /// @throws Error{mismatch} on every rank that names the ranks that cannot, and the first setting that differs there
-void require_same_run(ProcessGroup& group, const std::vector<Snapshot::Setting>& rank_zeros,
-                      const std::vector<Snapshot::Setting>& own);
+void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<Setting>& own);
 
 /// Returns rank 0's text on every rank. Collective.
 std::string rank_zeros_text(ProcessGroup& group, const std::string& text);
@@ -22,8 +35,8 @@ std::string rank_zeros_text(ProcessGroup& group, const std::string& text);
 /// Runs `work` on rank 0 only. Collective. @throws on every rank the Error that rank 0 throws
 void on_rank_zero(ProcessGroup& group, const std::function<void()>& work);
 
-/// Checks that no rank has an obstacle to resuming from rank 0's snapshot. Collective.
-/// @param obstacle  this rank's problem with the snapshot, to follow "rank 0's snapshot, which"; empty: none
+/// Checks that no rank has an obstacle to resuming from a checkpoint. Collective.
+/// @param obstacle  this rank's problem with the checkpoint, to follow "rank 0's checkpoint, which"; empty: none
 /// @throws Error{mismatch} on every rank that names the ranks with an obstacle, and the first obstacle
 void require_no_obstacle(ProcessGroup& group, const std::string& obstacle);
 

@@ -5,7 +5,6 @@
 #include <initializer_list>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
@@ -113,19 +112,25 @@ void Trainer::save_after_step() {
   checkpoints_->poll();
   const std::int64_t steps = checkpoints_->options().steps;
   const bool is_due = steps > 0 && state_.global_step % steps == 0;
-  if (is_due && state_.step < steps_per_epoch() && !all_steps_done() && state_.stopped_by == 0) save(false);
+  if (is_due && state_.step < steps_per_epoch() && !all_steps_done() && state_.stopped_by == 0) start_saving(false);
 }
 
 void Trainer::save_after_epoch(bool is_best) {
   const CheckpointOptions& options = checkpoints_->options();
   const bool by_epochs = options.epochs > 0 && state_.epoch % options.epochs == 0;
   const bool by_steps = options.steps > 0 && state_.global_step % options.steps == 0;
-  if (is_best || by_epochs || by_steps || all_steps_done() || state_.stopped_by != 0) save(is_best);
+  if (is_best || by_epochs || by_steps || all_steps_done() || state_.stopped_by != 0) start_saving(is_best);
 }
 
-void Trainer::save(bool is_best) {
+void Trainer::save() {
+  start_saving(false);
+  checkpoints_->finish();
+}
+
+void Trainer::start_saving(bool is_best) {
   state::StateFile file;
-  for (const Snapshot::Setting& setting : settings()) file.sections["settings"][setting.name] = setting.value;
+  for (const auto& [name, value] : settings_of(replica_.store(), options_, data_.train->size()))
+    file.sections[settings_section][name] = value;
   file.sections["kernels"]["choices"] = replica_.model().choices().text();
   checkpoints_->save(replica_.store(), state_, std::move(file), is_best);
 }
@@ -281,45 +286,12 @@ Evaluation Trainer::evaluation_of(std::span<const ops::LossSums> figures, double
           .accuracy = first.weight == 0 ? 0 : first.correct / first.weight};
 }
 
-std::vector<Snapshot::Setting> Trainer::settings() const {
-  std::vector<Snapshot::Setting> settings = replica_.settings();
-  settings.push_back({"training samples", std::to_string(data_.train->size())});
-  settings.push_back({"batch", std::to_string(options_.batch.value)});
-  settings.push_back({"drop-last", options_.drop_last ? "yes" : "no"});
-  settings.push_back({"seed", std::to_string(options_.seed)});
-  settings.push_back({"shards", std::to_string(options_.shards)});
-  return settings;
-}
-
-Snapshot Trainer::snapshot() {
-  Snapshot snapshot{.settings = settings(), .run = state_};
-  replica_.save(snapshot);
-  return snapshot;
-}
-
-void Trainer::restore(const Snapshot& snapshot) {
-  std::vector<Snapshot::Setting> found = Replica::lengths(snapshot);
-  found.insert(found.end(), snapshot.settings.begin(), snapshot.settings.end());
-  require_same_run(*group_, found, settings());
-  replica_.compute_as(snapshot.kernel_choices);
-  replica_.restore(snapshot);
-  RunState run = snapshot.run;
-  static_assert(std::is_trivially_copyable_v<RunState>);
-  group_->control().broadcast(Buffer{&run, {sizeof run}, DType::uint8}, {0}, Queue::host(), "state of the run").wait();
-  take_over(run);
-}
-
 Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem::path& folder) {
   Resumed resumed;
   const auto opened = open_checkpoint(*group_, wish, folder, resumed.refused);
   if (!opened) return resumed;
-  std::vector<Snapshot::Setting> saved;
-  if (const auto section = opened->file.sections.find("settings"); section != opened->file.sections.end()) {
-    for (const auto& [name, value] : section->second)
-      if (const auto* text = std::get_if<std::string>(&value)) saved.push_back({name, *text});
-  }
   const RunState run = run_state_of(opened->file);
-  require_same_run(*group_, saved, settings());
+  require_same_run(*group_, opened->file, settings_of(replica_.store(), options_, data_.train->size()));
   replica_.compute_as(opened->file.words("kernels", "choices"));
   load_tensors(*group_, opened->path, replica_.store());
   take_over(run);

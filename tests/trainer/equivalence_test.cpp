@@ -16,6 +16,7 @@
 #include "lockstep/trainer/trainer.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "trainer/small_data.hpp"
+#include "trainer/whole_state.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -82,10 +83,11 @@ nn::Graph smooth(const nn::DataSpec& data) {
   return graph;
 }
 
-/// Returns weights, momentum buffers and EMA weights of a snapshot.
-std::vector<std::vector<double>> states_of(Snapshot snapshot, DType precision) {
+/// Returns weights, momentum buffers and EMA weights. Collective.
+std::vector<std::vector<double>> states_of(Store& store, DType precision) {
+  testing_support::WholeState whole = testing_support::whole_state(store);
   std::vector<std::vector<double>> states;
-  for (std::vector<std::byte>* part : {&snapshot.weights, &snapshot.optimizer_state[0], &snapshot.averages}) {
+  for (std::vector<std::byte>* part : {&whole.weights, &whole.optimizer_state[0], &whole.averages}) {
     if (part->empty()) continue;
     states.push_back(
         as_doubles({part->data(), {static_cast<std::int64_t>(part->size()) / size_of(precision)}, precision}));
@@ -123,7 +125,7 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
       if (step < c.gradient_steps)
         record.gradients.push_back(as_doubles(trainer.replica().data_parallel().gradients()));
       if (step >= c.state_steps) continue;
-      for (auto& state : states_of(trainer.snapshot(), c.precision)) record.states.push_back(std::move(state));
+      for (auto& state : states_of(trainer.replica().store(), c.precision)) record.states.push_back(std::move(state));
     }
     record.evaluation = trainer.evaluate();
     members.close();

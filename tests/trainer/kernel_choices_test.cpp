@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel choices belong to a run: ranks agree about them, and a run that continues from a snapshot computes alike.
+// Kernel choices belong to a run: ranks agree about them, and a run that continues from a checkpoint computes alike.
 #include "ops/kernel_choices.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "data/idx_files.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "state/checkpoint_folder.hpp"
+#include "state/verify.hpp"
 #include "support/verdict.hpp"
 #include "trainer/small_data.hpp"
+#include "trainer/whole_state.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -65,10 +72,20 @@ struct How {
   int lanes = 1;
 };
 
-/// Continues from `snapshot` unless it is empty, and stores the final state there.
-std::string run_stage(int ranks, const How& how, int steps, Snapshot& snapshot) {
+/// A run in a folder of its own, on any ranks in turn.
+struct SavedRun {
+  data::TemporaryDirectory folder;
+  std::vector<std::byte> weights;  // after the last stage
+
+  [[nodiscard]] std::filesystem::path last() const { return state::checkpoints_of(folder.path()) / "last"; }
+  [[nodiscard]] std::string recorded_choices() const {
+    return state::verify_checkpoint(last(), state::Check::checksums).words("kernels", "choices");
+  }
+};
+
+/// Continues a run from its last checkpoint, if it has one, and saves another. @return the error of rank 0, or nothing
+std::string run_stage(int ranks, const How& how, int steps, SavedRun& run) {
   const data::DatasetPair data = testing_support::small_digits(96, 10, 12);
-  const Snapshot begin = snapshot;
   return on_ranks(ranks,
                   [&](ProcessGroup& group) {
                     const auto ops = ops::make_onednn_ops(1, how.exact);
@@ -79,11 +96,12 @@ std::string run_stage(int ranks, const How& how, int steps, Snapshot& snapshot) 
                                      .optimizer = {.momentum = 0.9},
                                      .shards = how.shards,
                                      .lanes = how.lanes});
-                    // Only rank 0 needs the snapshot.
-                    if (begin.run.global_step > 0) trainer.restore(group.rank() == Rank{0} ? begin : Snapshot{});
+                    trainer.save_checkpoints({.folder = run.folder.path()});
+                    (void)trainer.resume("auto", run.folder.path());
                     (void)trainer.train_steps(steps);
-                    const Snapshot end = trainer.snapshot();
-                    if (group.rank() == Rank{0}) snapshot = end;
+                    trainer.save();
+                    testing_support::WholeState end = testing_support::whole_state(trainer.replica().store());
+                    if (group.rank() == Rank{0}) run.weights = std::move(end.weights);
                   })
       .front();
 }
@@ -97,54 +115,55 @@ class KernelChoices : public testing::Test {
 };
 
 TEST_F(KernelChoices, MakeOtherBitsButTheSameOnAnyRanksAndLanes) {
-  Snapshot rule;
-  Snapshot alone;
+  SavedRun rule;
+  SavedRun alone;
   ASSERT_EQ(run_stage(1, {}, 3, rule), "");
   ASSERT_EQ(run_stage(1, {choices_}, 3, alone), "");
   EXPECT_NE(alone.weights, rule.weights) << "the other algorithm was not taken, or rounds alike";
   for (const auto& [ranks, lanes] : {std::pair(2, 1), {3, 1}, {1, 2}}) {
-    Snapshot other;
+    SavedRun other;
     ASSERT_EQ(run_stage(ranks, {.choices = choices_, .lanes = lanes}, 3, other), "");
     EXPECT_EQ(other.weights, alone.weights) << ranks << " ranks, " << lanes << " lanes";
   }
 }
 
-TEST_F(KernelChoices, OfASnapshotAreThoseOfWhoGoesOn) {
-  Snapshot undisturbed;
+TEST_F(KernelChoices, OfACheckpointAreThoseOfWhoGoesOn) {
+  SavedRun undisturbed;
   ASSERT_EQ(run_stage(1, {choices_}, 3, undisturbed), "");
   for (const int ranks : {1, 2}) {
-    Snapshot snapshot;
-    ASSERT_EQ(run_stage(1, {choices_}, 1, snapshot), "");
-    EXPECT_EQ(snapshot.kernel_choices, choices_.text());
+    SavedRun run;
+    ASSERT_EQ(run_stage(1, {choices_}, 1, run), "");
+    EXPECT_EQ(run.recorded_choices(), choices_.text());
     // The run that continues has measured nothing, and has two lanes, all of which must change.
-    ASSERT_EQ(run_stage(ranks, {.lanes = 2}, 2, snapshot), "");
-    EXPECT_EQ(snapshot.weights, undisturbed.weights) << ranks;
-    EXPECT_EQ(snapshot.kernel_choices, choices_.text());
+    ASSERT_EQ(run_stage(ranks, {.lanes = 2}, 2, run), "");
+    EXPECT_EQ(run.weights, undisturbed.weights) << ranks;
+    EXPECT_EQ(run.recorded_choices(), choices_.text());
   }
 }
 
-TEST_F(KernelChoices, ThatASnapshotDoesNotHaveAreNotTaken) {
-  Snapshot undisturbed;
+TEST_F(KernelChoices, ThatACheckpointDoesNotHaveAreNotTaken) {
+  SavedRun undisturbed;
   ASSERT_EQ(run_stage(1, {}, 3, undisturbed), "");
-  Snapshot snapshot;
-  ASSERT_EQ(run_stage(1, {}, 1, snapshot), "");
-  ASSERT_EQ(run_stage(1, {choices_}, 2, snapshot), "");
-  EXPECT_EQ(snapshot.weights, undisturbed.weights);
-  EXPECT_EQ(snapshot.kernel_choices, "");
+  SavedRun run;
+  ASSERT_EQ(run_stage(1, {}, 1, run), "");
+  ASSERT_EQ(run_stage(1, {choices_}, 2, run), "");
+  EXPECT_EQ(run.weights, undisturbed.weights);
+  EXPECT_EQ(run.recorded_choices(), "");
 }
 
 TEST_F(KernelChoices, ThatCannotBeHadAreRefusedWithTheReason) {
-  Snapshot snapshot;
-  ASSERT_EQ(run_stage(1, {choices_}, 1, snapshot), "");
-  const std::vector<std::byte> weights = snapshot.weights;
+  SavedRun run;
+  ASSERT_EQ(run_stage(1, {choices_}, 1, run), "");
+  state::StateFile saved = state::verify_checkpoint(run.last(), state::Check::checksums);
   for (const int ranks : {1, 2}) {
-    const std::string refusal = run_stage(ranks, {.exact = true}, 1, snapshot);
+    const std::string refusal = run_stage(ranks, {.exact = true}, 1, run);
     for (const char* part : {"cannot go on", "exact", "convolution of 32x6x6 to 64", "Nothing was changed"})
       EXPECT_NE(refusal.find(part), std::string::npos) << part << "\n" << refusal;
   }
-  EXPECT_EQ(snapshot.weights, weights);
-  snapshot.kernel_choices = "7 direct sideways direct convolution";
-  const std::string broken = run_stage(1, {}, 1, snapshot);
+  EXPECT_EQ(state::verify_checkpoint(run.last(), state::Check::checksums), saved) << "nothing was trained or saved";
+  saved.sections["kernels"]["choices"] = "7 direct sideways direct convolution";
+  data::write_plain(run.last() / "state.json", saved.text());
+  const std::string broken = run_stage(1, {}, 1, run);
   EXPECT_NE(broken.find("line 1: there is no algorithm 'sideways'"), std::string::npos) << broken;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/idx_files.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
@@ -86,19 +87,25 @@ TEST_P(LearningRates, OfAResumedRunAreThoseOfAnUndisturbedOne) {
     Trainer first = trainer_of(options_of_run(), &recorder);
     for (std::int64_t done = 0; done < stop;) done += first.train_steps(stop - done);
     Trainer second = trainer_of(options_of_run(), &recorder);
-    second.restore(first.snapshot());
+    const data::TemporaryDirectory directory;
+    first.save_checkpoints({.folder = directory.path(), .epochs = 0});
+    first.save();
+    second.resume("last", directory.path());
     second.run();
     EXPECT_EQ(recorder.steps, undisturbed.steps) << "resumed after " << stop << " steps";
   }
 }
 
-TEST_P(LearningRates, WithAnotherDropLastThanTheSnapshotAreRefused) {
+TEST_P(LearningRates, WithAnotherDropLastThanTheCheckpointAreRefused) {
   TrainerOptions options = options_of_run();
   Trainer with = trainer_of(options);
   options.drop_last = false;
   Trainer without = trainer_of(options);
+  const data::TemporaryDirectory directory;
+  without.save_checkpoints({.folder = directory.path()});
+  without.save();
   try {
-    with.restore(without.snapshot());
+    with.resume("last", directory.path());
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);

@@ -3,15 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "data/idx_files.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "trainer/small_data.hpp"
+#include "trainer/whole_state.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -47,7 +50,7 @@ TEST(LossScale, RefusesWhatCannotBe) {
 
 /// The result of a short run in float32.
 struct Trained {
-  Snapshot snapshot;
+  std::vector<std::byte> weights;
   RunState result;
 };
 
@@ -60,7 +63,7 @@ Trained train(LossScaleOptions scale, std::int64_t steps) {
                     testing_support::small_digits(100, 50, 12),
                     {.epochs = 4, .steps = steps, .batch = {20}, .loss_scale = scale});
     trained.result = trainer.run();
-    trained.snapshot = trainer.snapshot();
+    trained.weights = testing_support::whole_state(trainer.replica().store()).weights;
   }
   groups[0].close();
   return trained;
@@ -74,7 +77,7 @@ TEST(LossScale, ThatOverflowsSkipsUpdatesUntilItFits) {
   EXPECT_EQ(run.result.global_step, 12);
   double expected = far_too_much;
   for (std::int64_t i = 0; i < run.result.skipped; ++i) expected /= 2;
-  EXPECT_EQ(run.snapshot.run.loss_scale, expected);
+  EXPECT_EQ(run.result.loss_scale, expected);
 }
 
 /// Skipped steps change nothing, so the other steps are those of a run without a scale.
@@ -82,11 +85,12 @@ TEST(LossScale, ChangesNoBitOfTheUpdatesThatAreMade) {
   const Trained plain = train({}, 6);
   const Trained scaled = train({.initial = 1024, .interval = 2}, 6);
   EXPECT_EQ(scaled.result.skipped, 0);
-  EXPECT_EQ(scaled.snapshot.weights, plain.snapshot.weights);
-  EXPECT_EQ(scaled.snapshot.run.loss_scale, 1024 * 8);
+  EXPECT_EQ(scaled.weights, plain.weights);
+  EXPECT_EQ(scaled.result.loss_scale, 1024 * 8);
 }
 
-TEST(LossScale, IsPartOfASnapshot) {
+TEST(LossScale, IsPartOfACheckpoint) {
+  const data::TemporaryDirectory directory;
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(1);
   const std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
   const nn::Graph graph = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
@@ -95,13 +99,14 @@ TEST(LossScale, IsPartOfASnapshot) {
   {
     Trainer first(groups[0], *ops, graph, data, options);
     for (int step = 0; step < 3; ++step) first.train_steps(1);
-    const Snapshot snapshot = first.snapshot();
-    EXPECT_EQ(snapshot.run.loss_scale, 8);
-    EXPECT_EQ(snapshot.run.scaled_steps, 3);
+    EXPECT_EQ(first.state().loss_scale, 8);
+    EXPECT_EQ(first.state().scaled_steps, 3);
+    first.save_checkpoints({.folder = directory.path()});
+    first.save();
     Trainer second(groups[0], *ops, graph, data, options);
-    second.restore(snapshot);
+    second.resume("last", directory.path());
     second.train_steps(1);
-    EXPECT_EQ(second.snapshot().run.loss_scale, 16) << "the fourth step without trouble";
+    EXPECT_EQ(second.state().loss_scale, 16) << "the fourth step without trouble";
   }
   groups[0].close();
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <span>
@@ -17,6 +16,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/replica.hpp"
+#include "trainer/whole_state.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -50,14 +50,10 @@ Error error_of_ranks(const World& world, ops::Ops& ops, bool zero = false) {
     const TrainerOptions options{.precision = precision<Real>, .batch = {3}, .zero = zero};
     const nn::DataSpec data = nn::DataSpec::of_images(1, side, side, 10);
     Replica replica(members, ops, nn::make_model("lenet", data), data.tensors, options, nullptr);
-    Snapshot before;
-    replica.save(before);
+    const testing_support::WholeState before = testing_support::whole_state(replica.store());
     const bool at_fault = world.rank() != Rank{0};
     error = error_of_step(replica, side * side, at_fault ? std::numeric_limits<Real>::quiet_NaN() : Real{0.5}, 4);
-    Snapshot after;
-    replica.save(after);
-    EXPECT_EQ(after.weights, before.weights);
-    EXPECT_EQ(after.optimizer_state, before.optimizer_state);
+    EXPECT_EQ(testing_support::whole_state(replica.store()), before);
   }
   members.close();
   EXPECT_EQ(error->context().peers, (std::vector<int>{1, 2}));
@@ -90,10 +86,9 @@ TEST(NotFinite, IsFoundBehindARelu) {
 }
 
 /// Returns the class with the smallest of `classes` weights.
-std::int32_t least_likely(const Snapshot& snapshot, std::size_t classes) {
-  std::vector<double> weights(classes);
-  std::memcpy(weights.data(), snapshot.weights.data(), classes * sizeof(double));
-  return static_cast<std::int32_t>(std::min_element(weights.begin(), weights.end()) - weights.begin());
+std::int32_t least_likely(const Store& store, int classes) {
+  const auto* weights = static_cast<const double*>(store.values().data);
+  return static_cast<std::int32_t>(std::min_element(weights, weights + classes) - weights);
 }
 
 /// The difference of the logits is infinite, so their softmax is 0 and 1.
@@ -108,18 +103,15 @@ TEST(NotFinite, ALossWhoseGradientsAreFiniteNamesTheRanksWhoseOwnItIs) {
     graph.add("fc", nn::Linear{.out_features = 10});
     nn::classify(graph, data);
     Replica replica(members, *ops, graph, data.tensors, {.precision = DType::float64, .batch = {3}}, nullptr);
-    Snapshot before;
-    replica.save(before);
+    const testing_support::WholeState before = testing_support::whole_state(replica.store());
     const double pixel = world.rank() == Rank{1} ? std::numeric_limits<double>::max() : 0;
-    const Error error = error_of_step(replica, 1, pixel, least_likely(before, 10));
+    const Error error = error_of_step(replica, 1, pixel, least_likely(replica.store(), 10));
     EXPECT_NE(error.message().find("the loss is not finite (inf); on rank 1 the rank's own loss is not"),
               std::string::npos)
         << error.message();
     EXPECT_EQ(error.context().peers, std::vector<int>{1});
     EXPECT_TRUE(error.is_on_every_rank());
-    Snapshot after;
-    replica.save(after);
-    EXPECT_EQ(after.weights, before.weights);
+    EXPECT_EQ(testing_support::whole_state(replica.store()), before);
   }
   members.close();
   world.close();

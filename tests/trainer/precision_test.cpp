@@ -11,8 +11,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "data/idx_files.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
@@ -20,6 +22,7 @@
 #include "lockstep/trainer/trainer.hpp"
 #include "support/verdict.hpp"
 #include "trainer/small_data.hpp"
+#include "trainer/whole_state.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -73,6 +76,7 @@ class OneRank {
     groups_[0].close();
   }
   Trainer* operator->() { return &*trainer_; }
+  testing_support::WholeState tensors() { return testing_support::whole_state(trainer_->replica().store()); }
 
  private:
   std::vector<ProcessGroup> groups_ = ProcessGroup::of_threads(1);
@@ -127,7 +131,7 @@ TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
   const auto velocity = [](HalfFormat half) {
     OneRank run(half, {.batch = {100}, .optimizer = {.momentum = 0.9}});
     run->train_steps(1);
-    return as_floats(run->snapshot().optimizer_state[0]);
+    return as_floats(run.tensors().optimizer_state[0]);
   };
   const std::vector<float> exact = velocity(std::nullopt);
   for (const auto& [half, unit] : {std::pair(DType::bfloat16, 0x1p-8), std::pair(DType::float16, 0x1p-11)}) {
@@ -144,7 +148,7 @@ TEST(Precision, StepsOfKernelsThatStoreItAreNear) {
   const auto velocity = [](HalfFormat half, ops::Halves by) {
     OneRank run(half, {.batch = {50}, .schedule = {.peak = 0.01}, .optimizer = {.momentum = 0.9}}, 1, 100, by);
     run->train_steps(2);
-    return as_floats(run->snapshot().optimizer_state[0]);
+    return as_floats(run.tensors().optimizer_state[0]);
   };
   const std::vector<float> emulated = velocity(DType::bfloat16, ops::Halves::emulated);
   const double far = relative_distance(velocity(std::nullopt, ops::Halves::emulated), emulated);
@@ -156,8 +160,8 @@ TEST(Precision, StepsOfKernelsThatStoreItAreNear) {
 TEST(Precision, WeightsAndVelocitiesKeepTheirBits) {
   OneRank run(DType::bfloat16, {.batch = {20}, .schedule = {.peak = 0.05}, .optimizer = {.momentum = 0.9}});
   run->train_steps(3);
-  const Snapshot snapshot = run->snapshot();
-  for (const auto* part : {&snapshot.weights, &snapshot.optimizer_state[0], &snapshot.state}) {
+  const testing_support::WholeState tensors = run.tensors();
+  for (const auto* part : {&tensors.weights, &tensors.optimizer_state[0], &tensors.statistics}) {
     const std::vector<float> values = as_floats(*part);  // some are padding
     EXPECT_GT(10 * beyond_bfloat16(values), 4 * static_cast<std::int64_t>(values.size()));
   }
@@ -172,24 +176,23 @@ TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
   double scale = far_too_much;
   int halved = 0;
   int doubled = 0;
-  std::vector<std::byte> weights = run->snapshot().weights;
+  std::vector<std::byte> weights = run.tensors().weights;
   for (int step = 0; step < 30; ++step) {
     run->train_steps(1);
-    const Snapshot snapshot = run->snapshot();
-    const double ratio = snapshot.run.loss_scale / scale;
+    const std::vector<std::byte> before = std::exchange(weights, run.tensors().weights);
+    const double ratio = run->state().loss_scale / scale;
     EXPECT_TRUE(ratio == 0.5 || ratio == 1 || ratio == 2) << ratio;
-    EXPECT_EQ(snapshot.weights == weights, ratio == 0.5) << step;
+    EXPECT_EQ(weights == before, ratio == 0.5) << step;
     halved += ratio == 0.5 ? 1 : 0;
     doubled += ratio == 2 ? 1 : 0;
-    scale = snapshot.run.loss_scale;
-    weights = snapshot.weights;
+    scale = run->state().loss_scale;
   }
   EXPECT_GT(halved, 3);
   EXPECT_GT(doubled, 0) << "it does not grow again";
   EXPECT_EQ(run->run().skipped, halved) << "they are counted";
   OneRank wide(std::nullopt, options);
   wide->train_steps(5);
-  EXPECT_GE(wide->snapshot().run.loss_scale, far_too_much) << "in float32 there is no such limit";
+  EXPECT_GE(wide->state().loss_scale, far_too_much) << "in float32 there is no such limit";
 }
 
 TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
@@ -197,7 +200,7 @@ TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
   const auto velocity = [](HalfFormat half, double loss_scale) {
     OneRank run(half, {.batch = {20}, .optimizer = {.momentum = 0.9}, .loss_scale = {.initial = loss_scale}}, tiny);
     run->train_steps(1);
-    return as_floats(run->snapshot().optimizer_state[0]);
+    return as_floats(run.tensors().optimizer_state[0]);
   };
   const std::vector<float> exact = velocity(std::nullopt, 0);
   const std::vector<float> zeros(exact.size());
@@ -214,7 +217,7 @@ TEST(Precision, PassesThatSaveMemoryChangeNoBit) {
                   {.batch = {20}, .schedule = {.peak = 0.05}, .optimizer = {.momentum = 0.9}, .passes = passes}, 1, 100,
                   by);
       run->train_steps(4);
-      return run->snapshot().weights;
+      return run.tensors().weights;
     };
     const auto with_all = weights({});
     EXPECT_EQ(weights({.recompute = false}), with_all);
@@ -222,17 +225,19 @@ TEST(Precision, PassesThatSaveMemoryChangeNoBit) {
   }
 }
 
-TEST(Precision, IsPartOfASnapshot) {
+TEST(Precision, IsPartOfACheckpoint) {
+  const data::TemporaryDirectory directory;
   const TrainerOptions options{.batch = {20}};
   OneRank brain(DType::bfloat16, options);
   brain->train_steps(1);
-  const Snapshot snapshot = brain->snapshot();
+  brain->save_checkpoints({.folder = directory.path()});
+  brain->save();
   OneRank again(DType::bfloat16, options);
-  again->restore(snapshot);
-  EXPECT_EQ(again->snapshot().weights, snapshot.weights);
+  again->resume("last", directory.path());
+  EXPECT_EQ(again.tensors(), brain.tensors());
   OneRank wide(std::nullopt, options);
   try {
-    wide->restore(snapshot);
+    wide->resume("last", directory.path());
     ADD_FAILURE() << "float32 went on from bfloat16";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lockstep/nn/models.hpp"
@@ -19,6 +20,7 @@
 #include "lockstep/trainer/trainer.hpp"
 #include "support/verdict.hpp"
 #include "trainer/small_data.hpp"
+#include "trainer/whole_state.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -57,9 +59,9 @@ const std::vector<Net> nets{{"lenet", [](const nn::DataSpec& data) { return nn::
 using MakeOps = std::unique_ptr<ops::Ops> (*)();
 std::unique_ptr<ops::Ops> one_thread_of_onednn() { return ops::make_onednn_ops(1); }
 
-/// Rank 0's final state, and the losses.
+/// The final tensors, and the losses.
 struct Outcome {
-  Snapshot snapshot;
+  testing_support::WholeState tensors;
   std::vector<double> losses;
 };
 
@@ -85,8 +87,8 @@ Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops,
           EXPECT_EQ(trainer.train_steps(1), 1);
           if (rank == 0) outcome.losses.push_back(trainer.state().last_loss);
         }
-        const Snapshot snapshot = trainer.snapshot();
-        if (rank == 0) outcome.snapshot = snapshot;
+        testing_support::WholeState tensors = testing_support::whole_state(trainer.replica().store());
+        if (rank == 0) outcome.tensors = std::move(tensors);
         group.close();
       } catch (const Error& error) {
         failures[static_cast<std::size_t>(rank)] = std::current_exception();
@@ -102,10 +104,10 @@ Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops,
 
 void expect_same(const Outcome& one, const Outcome& other) {
   EXPECT_EQ(one.losses, other.losses);
-  EXPECT_EQ(one.snapshot.weights, other.snapshot.weights);
-  EXPECT_EQ(one.snapshot.optimizer_state, other.snapshot.optimizer_state);
-  EXPECT_EQ(one.snapshot.averages, other.snapshot.averages);
-  EXPECT_EQ(one.snapshot.state, other.snapshot.state);
+  EXPECT_EQ(one.tensors.weights, other.tensors.weights);
+  EXPECT_EQ(one.tensors.optimizer_state, other.tensors.optimizer_state);
+  EXPECT_EQ(one.tensors.averages, other.tensors.averages);
+  EXPECT_EQ(one.tensors.statistics, other.tensors.statistics);
 }
 
 /// Expects the same results on 1 to 8 ranks, with the given options and compute library.
@@ -188,7 +190,7 @@ TEST(Shards, MakeTheSameBitsInBfloat16) {
   const Outcome alone = run(nets.back(), 1, options, in_bfloat16);
   expect_same(run(nets.back(), 3, options, in_bfloat16), alone);
   expect_same(run(nets.back(), 2, side_by_side, in_bfloat16), alone);
-  EXPECT_NE(run(nets.back(), 1, options, one_thread_of_onednn).snapshot.weights, alone.snapshot.weights);
+  EXPECT_NE(run(nets.back(), 1, options, one_thread_of_onednn).tensors.weights, alone.tensors.weights);
 }
 
 /// Without batch norm the sums are the same except for rounding.
@@ -201,7 +203,7 @@ TEST(Shards, ChangeNothingButTheOrderOfAddition) {
   ASSERT_EQ(plain.losses.size(), cut.losses.size());
   for (std::size_t step = 0; step < plain.losses.size(); ++step)
     EXPECT_NEAR(plain.losses[step], cut.losses[step], 1e-12 * plain.losses[step]);
-  EXPECT_NE(plain.snapshot.weights, cut.snapshot.weights) << "the order of addition does not matter for these data";
+  EXPECT_NE(plain.tensors.weights, cut.tensors.weights) << "the order of addition does not matter for these data";
 }
 
 /// Nodes may have different processors; here one rank must not use Winograd's convolutions.

@@ -85,7 +85,7 @@ struct LossTerm {
 /// several nodes may share them.
 class Graph {
  public:
-  /// @param name  name of the model, for messages and snapshots
+  /// @param name  name of the model, for messages and checkpoints
   explicit Graph(std::string name) : name_(std::move(name)) {}
 
   /// Adds an input, a tensor of the batch. @return its value

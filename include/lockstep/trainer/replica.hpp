@@ -18,7 +18,6 @@
 #include "lockstep/nn/model.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/run_state.hpp"
-#include "lockstep/trainer/snapshot.hpp"
 #include "lockstep/trainer/store.hpp"
 
 namespace lockstep::trainer {
@@ -54,19 +53,9 @@ class Replica : private nn::Exchange {
   [[nodiscard]] Store& store() { return store_; }
   [[nodiscard]] const Store& store() const { return store_; }
 
-  /// Writes weights, optimizer state, the running statistics and their sample counts. Collective.
-  void save(Snapshot& snapshot);
-  /// The settings that a snapshot must have: those of the model, and the lengths of its parts.
-  [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
-  /// The lengths of the parts of a snapshot.
-  [[nodiscard]] static std::vector<Snapshot::Setting> lengths(const Snapshot& snapshot);
-  /// Selects the kernels that rank 0's snapshot was made with, given as its text. Collective.
+  /// Selects the kernels that a checkpoint was made with, given as its text, which is equal on all ranks. Collective.
   /// @throws Error{mismatch} on every rank if a rank does not have them, with the reason; nothing has changed then
   void compute_as(const std::string& kernel_choices);
-  /// Overwrites weights, optimizer state and running statistics with rank 0's snapshot. If other numbers of shards or
-  /// ranks had the running statistics, all get their average. Collective.
-  /// @pre the snapshot has the settings of `settings()`
-  void restore(const Snapshot& snapshot);
 
   [[nodiscard]] const nn::Model& model() const { return model_; }
   [[nodiscard]] const DataParallel& data_parallel() const { return data_parallel_; }

@@ -40,6 +40,9 @@ class Trainer {
   /// Saves checkpoints from now on, also at the end of run(). Collective.
   /// @throws Error{invalid_argument}; Error{io} on every rank if rank 0 cannot write into the folder
   void save_checkpoints(CheckpointOptions options);
+  /// Saves a checkpoint now, and waits until it is complete. Trouble with files is an event. Collective.
+  /// @pre save_checkpoints() was called
+  void save();
   /// What resume() has found.
   struct Resumed {
     std::filesystem::path path;        ///< of the checkpoint, on rank 0; empty: there is none
@@ -72,26 +75,18 @@ class Trainer {
   }
   /// The progress and the results of the run.
   [[nodiscard]] const RunState& state() const { return state_; }
-  /// Returns the state and the tensors of the run, which is the same on all ranks. Collective.
-  [[nodiscard]] Snapshot snapshot();
-  /// Continues from rank 0's snapshot; the snapshots of other ranks are ignored. Values that a snapshot does not hold,
-  /// such as learning rates and the number of epochs, are those of this run. Collective.
-  /// @throws Error{mismatch} on every rank, before anything is changed, that names the ranks whose model, precision,
-  ///         data, batch or seed are not the snapshot's, and the first of these
-  void restore(const Snapshot& snapshot);
 
   /// This rank's copy of the model.
   [[nodiscard]] Replica& replica() { return replica_; }
   [[nodiscard]] const Replica& replica() const { return replica_; }
 
  private:
-  [[nodiscard]] std::vector<Snapshot::Setting> settings() const;
   observe::EpochEvent train_epoch();
   /// @return whether it was the best evaluation so far
   bool evaluate_epoch(observe::EpochEvent& event);
   void save_after_step();
   void save_after_epoch(bool is_best);
-  void save(bool is_best);
+  void start_saving(bool is_best);
   void take_over(RunState run);
   std::optional<Evaluation> evaluate(std::int64_t epoch, bool may_stop);
   [[nodiscard]] Evaluation evaluation_of(std::span<const ops::LossSums> figures, double samples) const;
