@@ -102,8 +102,7 @@ std::string resume(trainer::Trainer& trainer, const Options& options) {
   std::string text;
   for (const std::string& refused : resumed.refused) text += "not resumed from: " + refused + '\n';
   const trainer::RunState& run = trainer.state();
-  if (run.global_step == 0)
-    return text + "no checkpoint to resume from in " + options.save_dir + ": a fresh start\n\n";
+  if (run.global_step == 0) return text + "no checkpoint to resume from in " + options.save_dir + ": a fresh start\n\n";
   return text + "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) + ", step " +
          std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
          std::to_string(trainer.total_steps()) + " steps done\n\n";

@@ -72,8 +72,9 @@ std::string weights_sha256(const trainer::Replica& replica) {
 
 observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds) {
   const trainer::RunState& run = trainer.state();
+  const bool is_signal = run.stopped_by != 0 && run.stopped_by != trainer::stopped_by_time;
   observe::EndEvent event{.outcome = run.stopped_by == 0 ? "completed" : "stopped",
-                          .signal = run.stopped_by == 0 ? "" : signal_name(run.stopped_by),
+                          .signal = is_signal ? signal_name(run.stopped_by) : "",
                           .epochs = trainer.completed_epochs(),
                           .steps = run.global_step,
                           .seconds = seconds,
@@ -309,6 +310,7 @@ trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voi
 }  // namespace
 
 int run_session(World& world, const Options& given, const Registry& registry) {
+  const Clock::time_point begin = Clock::now();
   Options options = given;
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not the end of the run
   options.trace = agreed_path(world, "--trace", given.trace);
@@ -359,6 +361,10 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   if (Reporter* reporter = voice.reporter()) reporter->record(std::move(files.metrics), notice);
   trainer::Trainer trainer(group, *ops, graph, data, options.trainer, voice.reporter(), observer);
   trainer.stop_on(StopSignals::received());
+  trainer.save_on(StopSignals::save_requests());
+  if (options.max_seconds > 0)
+    trainer.stop_at(begin +
+                    std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
   if (options.save_dir != no_save_dir) trainer.save_checkpoints(checkpoint_options(options, *ops));
   if (!options.resume.empty()) {
     voice.phase("resuming");

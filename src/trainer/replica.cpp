@@ -179,17 +179,17 @@ void Replica::gather(std::span<const double> own, std::span<double> all) {
 
 bool Replica::finish(std::span<double> values, std::span<double> found, const std::function<void()>& find) {
   sums_.assign(values.begin(), values.end());
-  sums_.push_back(stops_);
+  sums_.push_back(requests_);
   not_finite_ = data_parallel_.finish(step_samples_, sums_, {found, find}).not_finite;
   std::copy_n(sums_.begin(), values.size(), values.begin());
-  stops_ = sums_.back();
+  requests_ = sums_.back();
   return not_finite_.empty();
 }
 
-bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run, bool wants_to_stop) {
+bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run, bool has_request) {
   step_samples_ = static_cast<double>(batch.samples.value);
   data_parallel_.number_steps_from(run.global_step + 1);  // the same number as in the trainer's errors
-  stops_ = wants_to_stop ? 1 : 0;
+  requests_ = has_request ? 1 : 0;
   const nn::StepResult& result = model_.train(feed(batch),
                                               {.learning_rate = learning_rate,
                                                .updates = run.global_step - run.skipped,
@@ -205,7 +205,7 @@ bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run
   run.last_loss = result.loss;
   run.skipped += result.finite ? 0 : 1;
   store_.count_samples(batch.samples);
-  return stops_ > 0;
+  return requests_ > 0;
 }
 
 void Replica::refuse_gradients() const {

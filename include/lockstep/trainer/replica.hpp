@@ -40,12 +40,12 @@ class Replica : private nn::Peers {
 
   /// Runs forward, backward, the reduction of gradients and the update. Collective; a rank may have no samples.
   /// @param run  its loss, loss scale and skipped steps are updated; random numbers depend on its step and the seed
-  /// @param wants_to_stop  whether this rank wants to stop; all ranks learn of it in the same step
-  /// @return whether a rank wants to stop
+  /// @param has_request  whether this rank wants to stop or to save; all ranks learn of it in the same step
+  /// @return whether a rank has a request
   /// @throws Error{diverged} on every rank, without the update, naming the ranks and tensors whose gradients are not
   ///         finite, unless a loss scale could be at fault, or the ranks whose loss is not;
   ///         Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
-  bool step(const data::Batch& batch, double learning_rate, RunState& run, bool wants_to_stop = false);
+  bool step(const data::Batch& batch, double learning_rate, RunState& run, bool has_request = false);
 
   /// Runs forward with the running statistics, and with the EMA weights if there are any. Not collective.
   /// @pre Store::gather_averages() was called after the last step. @return the sums of each loss term on this rank
@@ -95,8 +95,8 @@ class Replica : private nn::Peers {
   std::vector<const void*> inputs_;                  // data of each input in the current step
   std::vector<Count> counts_;                        // what each rank gathers; kept, so that a step allocates nothing
   std::vector<DataParallel::NotFinite> not_finite_;  // result of the last step
-  std::vector<double> sums_;                         // sums over ranks: the model's, then the ranks that want to stop
-  double stops_ = 0;                                 // 1 if this rank wants to stop; after finish() the sum over ranks
+  std::vector<double> sums_;                         // sums over ranks: the model's, then the ranks with a request
+  double requests_ = 0;                              // 1 if this rank has a request; after finish() the sum over ranks
   std::uint64_t seed_;
   double step_samples_ = 0;  // samples of this rank in the current step
 };
