@@ -14,14 +14,14 @@ cmake --preset quickstart
 cmake --build --preset quickstart -j "$jobs" --target train
 
 section "Training lenet on the built-in digits, on 2 ranks"
-metrics=runs/quickstart/metrics.jsonl
-mkdir -p "${metrics%/*}"
-rm -f "$metrics"
+folder=runs/quickstart
+rm -rf "$folder"
 threads=$(($(nproc) / 2))
 # --oversubscribe: also on a machine with one core. --bind-to none: so that a rank may use more than one.
 mpirun -np 2 --oversubscribe --bind-to none build/quickstart/bin/train \
-  --dataset synthetic-digits --model lenet --epochs 2 --threads $((threads > 0 ? threads : 1)) --metrics "$metrics"
+  --dataset synthetic-digits --model lenet --epochs 2 --threads $((threads > 0 ? threads : 1)) --save-dir "$folder"
 
+metrics=$folder/metrics.jsonl
 accuracy=$(sed -n 's/.*"event":"epoch".*"val_accuracy":\([0-9.]*\).*/\1/p' "$metrics" | tail -n 1)
 [ -n "$accuracy" ] || fail "training ended without an accuracy in $metrics"
 percent=$(awk "BEGIN { printf \"%.2f %%\", 100 * $accuracy }")
@@ -30,6 +30,7 @@ awk "BEGIN { exit !($accuracy >= $wanted) }" ||
 section "Done: $percent of the test images are classified correctly"
 cat <<END
   program   build/quickstart/bin/train; explains its options with --help
+  model     $folder/checkpoints/last/model.safetensors; PyTorch loads it
   metrics   $metrics, one JSON object per line
   next      cmake --preset release && cmake --build --preset release
             ./mpi-scripts/test.sh

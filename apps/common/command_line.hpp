@@ -48,7 +48,11 @@ struct Word {
   std::string implied = {};            ///< what the option means without a value
   std::optional<Real> or_number = {};  ///< numbers that may stand instead of a word; the value is their text
 };
-using Domain = std::variant<Switch, Text, Word, Whole, Real>;
+/// A time, such as "90s", "10m" or "23h50m"; the value is its text.
+struct Duration {
+  std::string zero = {};  ///< a word that means 0, if there is one
+};
+using Domain = std::variant<Switch, Text, Word, Whole, Real, Duration>;
 
 /// The checked value of an option.
 using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
@@ -177,6 +181,9 @@ OptionValues read_command_line(int argc, const char* const* argv, const Program&
 
 /// Parses the value of an option. @throws UsageError "--option value: it must be …"
 OptionValue parse_value(const Option& option, const std::string& text, std::string_view place = "");
+
+/// Returns the seconds of a time such as "90s", "10m", "23h50m" or "1d12h"; nothing if it has another form, or is 0.
+std::optional<double> seconds_of(std::string_view text);
 
 /// Splits a comma-separated list into words.
 std::vector<std::string> words_of(const std::string& list);

@@ -47,7 +47,8 @@ std::string help_completion(const Program& program) {
              " -- \"$word\")); return ;;\n";
   }
   const std::string numbers = names_of(program, [](const Option& option) {
-    return std::holds_alternative<Whole>(option.domain) || std::holds_alternative<Real>(option.domain);
+    return std::holds_alternative<Whole>(option.domain) || std::holds_alternative<Real>(option.domain) ||
+           std::holds_alternative<Duration>(option.domain);
   });
   if (!numbers.empty()) cases += "    " + numbers + ") return ;;\n";
   std::string all = names_of(program, [](const Option&) { return true; });

@@ -23,6 +23,7 @@ std::string placeholder(const Option& option) {
   if (const auto* text = std::get_if<Text>(&option.domain)) return text->placeholder;
   if (std::holds_alternative<Whole>(option.domain)) return "N";
   if (std::holds_alternative<Real>(option.domain)) return "X";
+  if (std::holds_alternative<Duration>(option.domain)) return "TIME";
   const auto& word = std::get<Word>(option.domain);
   if (!word.implied.empty()) return "";
   std::string words = joined(word.words);
@@ -49,6 +50,7 @@ std::string values_text(const Option& option) {
   if (const auto* real = std::get_if<Real>(&option.domain)) {
     return bounds_of(*real) + or_zero(real->zero);
   }
+  if (std::holds_alternative<Duration>(option.domain)) return "such as 90s, 10m or 23h50m";
   return "";
 }
 

@@ -72,6 +72,11 @@ std::optional<OptionValue> parse(const Word& domain, const std::string& text) {
   return text;
 }
 
+std::optional<OptionValue> parse(const Duration& domain, const std::string& text) {
+  if ((domain.zero.empty() || text != domain.zero) && !seconds_of(text)) return std::nullopt;
+  return text;
+}
+
 /// Returns what a real number must be.
 std::string requirement_of(const Real& range) {
   return std::string("a number ") + (range.above_min ? "above " : "of at least ") + text_of(range.min) +
@@ -138,7 +143,10 @@ std::string range_text(const Domain& domain) {
                                  return "a whole number from " + std::to_string(range.min) + " to " +
                                         std::to_string(range.max) + or_zero(range.zero);
                                },
-                               [](const Real& range) { return requirement_of(range); }},
+                               [](const Real& range) { return requirement_of(range); },
+                               [&](const Duration& range) {
+                                 return "a time such as 90s, 10m, 23h50m or 1d12h" + or_zero(range.zero);
+                               }},
                     domain);
 }
 
@@ -255,6 +263,19 @@ std::string OptionValues::as_configuration(const std::vector<std::string_view>& 
     if (value != all.given_.end()) text += option.name + " = " + written(option, value->second) + '\n';
   });
   return text;
+}
+
+std::optional<double> seconds_of(std::string_view text) {
+  double seconds = 0;
+  for (const auto& [unit, length] : {std::pair('d', 86400), {'h', 3600}, {'m', 60}, {'s', 1}}) {
+    const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+    if (end == 0 || end == text.size() || text[end] != unit) continue;
+    const auto number = number_of<std::uint32_t>(text.substr(0, end));
+    if (!number) return std::nullopt;
+    seconds += static_cast<double>(*number) * length;
+    text.remove_prefix(end + 1);
+  }
+  return text.empty() && seconds > 0 ? std::optional(seconds) : std::nullopt;
 }
 
 std::vector<std::string> words_of(const std::string& list) {

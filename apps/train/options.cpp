@@ -71,10 +71,11 @@ Program describe_train(const std::string& name, const Registry& registry, Option
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
           "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
           "'-'. Unless said otherwise, ranks must have the same options; they compare them before they start.\n\n"
-          "SIGINT, SIGTERM and SIGUSR1 stop the run at the end of a step, with exit code 3. A second signal, or one "
-          "before training has begun, ends the program at once. mpirun passes SIGUSR1 on; after a Ctrl-C or SIGTERM "
-          "it sends the ranks SIGTERM in a second, kills them after another, and returns 1: mpirun --mca "
-          "odls_base_sigkill_timeout SECONDS makes both longer. Under Slurm use scancel --signal=USR1 JOBID.",
+          "SIGUSR1 to any rank saves a checkpoint at the end of a step, and training goes on. SIGINT and SIGTERM, and "
+          "--max-time, save one and stop the run, with exit code 3. A second SIGINT or SIGTERM, or any signal before "
+          "training has begun, ends the program at once. mpirun passes SIGUSR1 on; after a Ctrl-C or SIGTERM it sends "
+          "the ranks SIGTERM in a second, kills them after another, and returns 1: mpirun --mca "
+          "odls_base_sigkill_timeout SECONDS makes both longer. Under Slurm use scancel JOBID.",
       .foreign = foreign_options()};
 }
 

@@ -57,6 +57,7 @@ struct Options {
   std::string save_dir;       ///< folder of the run, or `no_save_dir`
   std::string resume;         ///< --resume; empty: a fresh start
   trainer::CheckpointOptions checkpoints;
+  double max_seconds = 0;  ///< ends the run after this time; 0: no limit
   std::string metrics;
   std::string trace;
   trainer::TrainerOptions trainer;

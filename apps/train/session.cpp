@@ -4,11 +4,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +20,7 @@
 #include "apps/train/graph_for_data.hpp"
 #include "apps/train/kernel_choices.hpp"
 #include "apps/train/reporter.hpp"
+#include "apps/train/run_folder.hpp"
 #include "apps/train/stop_signals.hpp"
 #include "apps/train/texts.hpp"
 #include "base/wrapped.hpp"
@@ -39,8 +37,6 @@
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/require_equal.hpp"
-#include "state/checkpoint_folder.hpp"
-#include "state/file.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -51,83 +47,6 @@ int threads_of_this_rank(const Options& options, const World& world, const NodeV
   const CpuSet& pus = node.bound_pus[mine];
   const auto sharing = std::count(node.bound_pus.begin(), node.bound_pus.end(), pus);
   return std::max(1, static_cast<int>(pus.size() / std::max<std::ptrdiff_t>(1, sharing)));
-}
-
-/// The files that rank 0 writes. They are opened before training, so that an invalid path is reported at once.
-struct Files {
-  std::optional<observe::MetricsFile> metrics;
-  std::optional<observe::TraceFile> trace;
-};
-
-/// Finds the path of the file that rank 0 writes if any rank requests it. @return the path on every rank; empty if no
-/// rank requests it
-std::string agreed_path(const World& world, const std::string& option, const std::string& mine) {
-  const Phase phase(world.group(), "comparing " + option);
-  const std::vector<std::string> all = all_gather_strings(world.group(), mine);
-  const auto is_given = [](const std::string& path) { return !path.empty(); };
-  const auto first = std::find_if(all.begin(), all.end(), is_given);
-  if (first == all.end()) return {};
-  const auto other =
-      std::find_if(first, all.end(), [&](const std::string& path) { return is_given(path) && path != *first; });
-  if (other == all.end()) return *first;
-  const auto named = [&](auto place) {
-    const Rank rank{static_cast<int>(place - all.begin())};
-    return "rank " + std::to_string(rank.value) + " on " + world.group().host_of(rank) + " has " + option + ' ' +
-           *place;
-  };
-  throw Error(ErrorCode::mismatch, named(other) + ", but " + named(first) + ": rank 0 writes one file for all ranks",
-              {.peers = {static_cast<int>(other - all.begin())}})
-      .on_every_rank();
-}
-
-/// Makes the folder of the run, on rank 0. If the default folder cannot be made, nothing is saved.
-void make_run_folder(const World& world, Options& options, const std::function<void(std::string_view)>& notice) {
-  if (options.save_dir == no_save_dir) return;
-  const Phase phase(world.group(), "making the folder of the run", Phase::Kind::work);
-  std::string folder = options.save_dir;
-  agree_on_rank_zero(world.group(), [&] {
-    try {
-      if (options.resume == "auto") {
-        state::make_folders(folder);
-      } else if (!continues_in_folder(options)) {
-        folder = state::make_run_folder(folder).string();
-      } else if (!std::filesystem::is_directory(folder)) {
-        throw Error(ErrorCode::io, "there is no folder '" + folder +
-                                       "' with a checkpoint to resume from: name it by "
-                                       "--save-dir, or start afresh where there is none with --resume auto");
-      }
-    } catch (const Error& error) {
-      if (options.save_dir != default_save_dir || continues_in_folder(options)) throw;
-      notice("nothing is saved: " + error.message());
-      folder = no_save_dir;
-    }
-  });
-  options.save_dir = broadcast_string(world.group(), folder, {0});
-  if (options.save_dir == no_save_dir) return;
-  options.checkpoints.folder = options.save_dir;
-  if (options.metrics.empty()) options.metrics = options.checkpoints.folder / "metrics.jsonl";
-}
-
-/// Writes the options of the run to a file that --config reads. @throws Error{io} on every rank
-void write_options(const World& world, const Options& options) {
-  const bool is_there = continues_in_folder(options) && options.resume != "auto";
-  if (options.save_dir == no_save_dir || is_there) return;
-  const Phase phase(world.group(), "writing the options of the run", Phase::Kind::work);
-  agree_on_rank_zero(world.group(), [&] {
-    std::ofstream file(options.checkpoints.folder / "options.conf");
-    file << "# Repeats the run: " << options.program << " --config FILE\n" << options.configuration;
-    if (!file.flush()) throw Error(ErrorCode::io, "cannot write options.conf in '" + options.save_dir + "'");
-  });
-}
-
-Files open_files(const World& world, const Options& options) {
-  Files files;
-  const Phase phase(world.group(), "opening the files to write", Phase::Kind::work);
-  agree_on_rank_zero(world.group(), [&] {
-    if (!options.metrics.empty()) files.metrics.emplace(options.metrics);
-    if (!options.trace.empty()) files.trace.emplace(options.trace);
-  });
-  return files;
 }
 
 observe::StartEvent start_event(const World& world, const Options& options, const ops::Ops& ops) {
@@ -153,8 +72,9 @@ std::string weights_sha256(const trainer::Replica& replica) {
 
 observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds) {
   const trainer::RunState& run = trainer.state();
+  const bool is_signal = run.stopped_by != 0 && run.stopped_by != trainer::stopped_by_time;
   observe::EndEvent event{.outcome = run.stopped_by == 0 ? "completed" : "stopped",
-                          .signal = run.stopped_by == 0 ? "" : signal_name(run.stopped_by),
+                          .signal = is_signal ? signal_name(run.stopped_by) : "",
                           .epochs = trainer.completed_epochs(),
                           .steps = run.global_step,
                           .seconds = seconds,
@@ -190,7 +110,7 @@ class Voice {
   std::optional<Reporter> reporter_;
 };
 
-void write_trace(const World& world, const Options& options, Files& files, const observe::TraceRecorder* recorder,
+void write_trace(const World& world, const Options& options, RunFiles& files, const observe::TraceRecorder* recorder,
                  Voice& voice) {
   if (recorder == nullptr) return;
   voice.phase("writing " + options.trace);
@@ -361,34 +281,6 @@ void start_together(const World& world) {
   barrier(world.group());
 }
 
-/// Returns the texts of `state.json` that say what made it.
-std::map<std::string, std::map<std::string, std::string>> notes_of(const Options& options, const ops::Ops& ops) {
-  std::map<std::string, std::map<std::string, std::string>> notes;
-  notes["program"] = {{"commit", commit()}, {"arithmetic", ops.arithmetic()}};
-  for (const auto& [name, value] : options.settings) notes["options"][name] = value;
-  return notes;
-}
-
-/// Prepares checkpoints, and continues from one if the options say so.
-void prepare_checkpoints(trainer::Trainer& trainer, const Options& options, const ops::Ops& ops, Voice& voice) {
-  if (options.save_dir != no_save_dir) {
-    trainer::CheckpointOptions checkpoints = options.checkpoints;
-    checkpoints.notes = notes_of(options, ops);
-    trainer.save_checkpoints(std::move(checkpoints));
-  }
-  if (options.resume.empty()) return;
-  voice.phase("resuming");
-  const trainer::Trainer::Resumed resumed = trainer.resume(options.resume, options.checkpoints.folder);
-  std::string text;
-  for (const std::string& refused : resumed.refused) text += "not resumed from: " + refused + '\n';
-  const trainer::RunState& run = trainer.state();
-  voice.print(text + (run.global_step == 0
-                          ? "no checkpoint to resume from in " + options.save_dir + ": a fresh start\n\n"
-                          : "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) +
-                                ", step " + std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
-                                std::to_string(trainer.total_steps()) + " steps done\n\n"));
-}
-
 /// Trains to the end, and records the end even if it is an error.
 trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voice& voice, const Options& options) {
   const Clock::time_point begin = Clock::now();
@@ -418,6 +310,7 @@ trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voi
 }  // namespace
 
 int run_session(World& world, const Options& given, const Registry& registry) {
+  const Clock::time_point begin = Clock::now();
   Options options = given;
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not the end of the run
   options.trace = agreed_path(world, "--trace", given.trace);
@@ -439,9 +332,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   const std::string kernels =
       options.kernels.empty() ? "" : use_kernel_choices(world, options, graph, *ops, by_shards ? 1 : threads);
   const auto notice = [&options](std::string_view text) { tell_user(options, text); };
-  make_run_folder(world, options, notice);
-  write_options(world, options);
-  Files files = open_files(world, options);
+  RunFiles files = open_run_folder(world, options, notice);
 
   voice.phase("connecting the ranks");
   std::optional<observe::TraceRecorder> recorder;
@@ -470,7 +361,15 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   if (Reporter* reporter = voice.reporter()) reporter->record(std::move(files.metrics), notice);
   trainer::Trainer trainer(group, *ops, graph, data, options.trainer, voice.reporter(), observer);
   trainer.stop_on(StopSignals::received());
-  prepare_checkpoints(trainer, options, *ops, voice);
+  trainer.save_on(StopSignals::save_requests());
+  if (options.max_seconds > 0)
+    trainer.stop_at(begin +
+                    std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
+  if (options.save_dir != no_save_dir) trainer.save_checkpoints(checkpoint_options(options, *ops));
+  if (!options.resume.empty()) {
+    voice.phase("resuming");
+    voice.print(resume(trainer, options));
+  }
   if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, group, trainer));
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
   const StopSignals signals;

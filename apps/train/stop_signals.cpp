@@ -9,6 +9,7 @@ namespace lockstep::train {
 namespace {
 
 std::atomic<int> first_signal = 0;
+std::atomic<int> saves = 0;
 std::atomic<std::int64_t> first_at = 0;  // unit: nanoseconds
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
@@ -20,6 +21,10 @@ std::int64_t now_ns() {
 
 /// Calls only async-signal-safe functions.
 void on_signal(int signal) {
+  if (signal == SIGUSR1) {
+    ++saves;
+    return;
+  }
   const int error = errno;
   constexpr std::int64_t same_ns = 1'000'000'000;
   const std::int64_t now = now_ns();
@@ -49,12 +54,12 @@ StopSignals::~StopSignals() {
 }
 
 const std::atomic<int>& StopSignals::received() { return first_signal; }
+const std::atomic<int>& StopSignals::save_requests() { return saves; }
 
 std::string signal_name(int signal) {
   switch (signal) {
     case SIGINT: return "SIGINT";
     case SIGTERM: return "SIGTERM";
-    case SIGUSR1: return "SIGUSR1";
     default: return "signal " + std::to_string(signal);
   }
 }

@@ -107,9 +107,11 @@ std::string summary_text(const Options& options, const trainer::Trainer& trainer
   const trainer::RunState& run = trainer.state();
   std::string text = "\n";
   if (run.stopped_by != 0) {
-    text += "stopped by " + signal_name(run.stopped_by) + " after " + std::to_string(run.global_step) + " of " +
-            count_of(trainer.total_steps(), "step") + ", " + std::to_string(trainer.completed_epochs()) + " of " +
-            count_of(options.trainer.epochs, "epoch") + " completed\n";
+    const bool by_time = run.stopped_by == trainer::stopped_by_time;
+    text += "stopped by " + (by_time ? "--max-time" : signal_name(run.stopped_by)) + " after " +
+            std::to_string(run.global_step) + " of " + count_of(trainer.total_steps(), "step") + ", " +
+            std::to_string(trainer.completed_epochs()) + " of " + count_of(options.trainer.epochs, "epoch") +
+            " completed\n";
   }
   text += format("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(run.global_step, "step").c_str(),
                  seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);

@@ -113,6 +113,13 @@ OptionGroup training_options(Options& o) {
         .help = "stop after N steps; the learning-rate schedule then spans these N steps",
         .otherwise = "all",
         .store = into(o.trainer.steps)},
+       {.name = "max-time",
+        .domain = Duration{"off"},
+        .help = "stop after this time, as at SIGTERM: with a checkpoint and exit code 3; it counts from the program's "
+                "start, and the last step and the checkpoint come on top",
+        .otherwise = "off",
+        .store =
+            [&o](const OptionValue& time) { o.max_seconds = seconds_of(std::get<std::string>(time)).value_or(0); }},
        {.name = "batch",
         .domain = Whole{1, 1'000'000'000},
         .help = "global batch: samples of a step, over all ranks together",

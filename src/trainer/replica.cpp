@@ -166,7 +166,7 @@ void Replica::finish(const Buffer& numbers, Queue queue) {
   }
 }
 
-bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run, bool wants_to_stop) {
+bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run, bool has_request) {
   step_samples_ = static_cast<double>(batch.samples.value);
   data_parallel_.number_steps_from(run.global_step + 1);  // the same number as in the trainer's errors
   const nn::StepResult& result = model_.train(feed(batch),
@@ -176,7 +176,7 @@ bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run
                                                .loss_scale = run.loss_scale == 0 ? 1 : run.loss_scale,
                                                .scaled_steps = run.scaled_steps,
                                                .rng_key = {seed_, run.global_step, batch.first},
-                                               .stop = wants_to_stop ? 1.0 : 0.0},
+                                               .request = has_request ? 1.0 : 0.0},
                                               *this);
   if (!result.finite) {
     if (!std::isfinite(result.loss)) refuse_loss(result);
@@ -189,7 +189,7 @@ bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run
   run.last_loss = result.loss;
   run.skipped += result.finite ? 0 : 1;
   store_.count_samples(batch.samples);
-  return result.stops > 0;
+  return result.requests > 0;
 }
 
 /// Finds out which ranks' gradients were not finite or, if there are none, which sums are not.

@@ -109,9 +109,15 @@ void Trainer::save_checkpoints(CheckpointOptions options) {
 
 /// Saves a checkpoint if one is due after this step. The last step of an epoch waits for the evaluation.
 void Trainer::save_after_step() {
+  if (!checkpoints_) {
+    const bool is_requested = std::exchange(save_is_due_, false);
+    if (!is_requested || listener_ == nullptr || group_->rank() != Rank{0}) return;
+    return listener_->checkpoint(
+        {.epoch = state_.epoch, .step = state_.global_step, .error = "this run saves no checkpoints"});
+  }
   checkpoints_->poll();
   const std::int64_t steps = checkpoints_->options().steps;
-  const bool is_due = steps > 0 && state_.global_step % steps == 0;
+  const bool is_due = save_is_due_ || (steps > 0 && state_.global_step % steps == 0);
   if (is_due && state_.step < steps_per_epoch() && !all_steps_done() && state_.stopped_by == 0) start_saving(false);
 }
 
@@ -119,7 +125,8 @@ void Trainer::save_after_epoch(bool is_best) {
   const CheckpointOptions& options = checkpoints_->options();
   const bool by_epochs = options.epochs > 0 && state_.epoch % options.epochs == 0;
   const bool by_steps = options.steps > 0 && state_.global_step % options.steps == 0;
-  if (is_best || by_epochs || by_steps || all_steps_done() || state_.stopped_by != 0) start_saving(is_best);
+  if (is_best || by_epochs || by_steps || save_is_due_ || all_steps_done() || state_.stopped_by != 0)
+    start_saving(is_best);
 }
 
 void Trainer::save() {
@@ -128,6 +135,7 @@ void Trainer::save() {
 }
 
 void Trainer::start_saving(bool is_best) {
+  save_is_due_ = false;
   state::StateFile file;
   for (const auto& [name, value] : settings_of(replica_.store(), options_, data_.train->size()))
     file.sections[settings_section][name] = value;
@@ -192,7 +200,7 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
     window_seconds_ += seconds;
     run_seconds_ += seconds;
     report_step();
-    if (checkpoints_) save_after_step();
+    save_after_step();
     if (state_.step < steps_per_epoch()) continue;
     entered_ = false;
     break;
@@ -203,7 +211,7 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
 void Trainer::train_on(const data::Batch& batch) {
   const double rate = nn::learning_rate(options_.schedule, state_.global_step, total_steps());
   try {
-    if (replica_.step(batch, rate, state_, wants_to_stop() != 0)) agree_to_stop();
+    if (replica_.step(batch, rate, state_, wants_to_stop() != 0 || wants_to_save())) agree_on_requests();
   } catch (const Error& error) {
     throw error.in_step(state_.global_step + 1);
   }
@@ -216,13 +224,29 @@ void Trainer::train_on(const data::Batch& batch) {
   run_samples_ += batch.step_samples.value;
 }
 
-/// Called on all ranks when they have learned that one of them wants to stop.
-void Trainer::agree_to_stop() {
-  std::int64_t reason = wants_to_stop();
-  group_->control()
-      .all_reduce(std::span(&reason, 1), std::span(&reason, 1), ReduceOp::max, Queue::host(), "stop")
-      .wait();
-  state_.stopped_by = static_cast<int>(reason);
+int Trainer::wants_to_stop() const {
+  const int request = stop_ == nullptr ? 0 : stop_->load(std::memory_order_relaxed);
+  const bool has_limit = stop_time_ != Clock::time_point::max();
+  return request == 0 && has_limit && Clock::now() >= stop_time_ ? stopped_by_time : request;
+}
+
+bool Trainer::wants_to_save() {
+  const int requests = save_requests_ == nullptr ? 0 : save_requests_->load(std::memory_order_relaxed);
+  if (requests == saves_heard_) return false;
+  if (Clock::now() >= same_save_until_) return true;
+  saves_heard_ = requests;
+  return false;
+}
+
+/// Called on all ranks when they have learned that one of them wants to stop or to save.
+void Trainer::agree_on_requests() {
+  std::int64_t wishes[] = {wants_to_stop(), wants_to_save() ? 1 : 0};
+  group_->control().all_reduce(std::span(wishes), std::span(wishes), ReduceOp::max, Queue::host(), "requests").wait();
+  state_.stopped_by = static_cast<int>(wishes[0]);
+  if (wishes[1] == 0) return;
+  save_is_due_ = true;
+  if (save_requests_ != nullptr) saves_heard_ = save_requests_->load(std::memory_order_relaxed);
+  same_save_until_ = Clock::now() + std::chrono::seconds(1);
 }
 
 void Trainer::report_step() {
@@ -268,7 +292,7 @@ std::optional<Evaluation> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
   for (const Buffer& sums : std::initializer_list<Buffer>{{counts, {2}, DType::float64}, ops::numbers(figures)})
     group_->control().all_reduce(sums, sums, ReduceOp::sum, Queue::host(), "evaluation").wait();
   if (counts[1] > 0) {
-    agree_to_stop();
+    agree_on_requests();
     return std::nullopt;
   }
   return evaluation_of(figures, counts[0]);

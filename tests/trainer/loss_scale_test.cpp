@@ -11,6 +11,7 @@
 #include "data/idx_files.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
+#include "lockstep/ops/step.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "trainer/small_data.hpp"
@@ -19,27 +20,58 @@
 namespace lockstep::trainer {
 namespace {
 
+/// The gates of steps that have nothing but a loss scale.
+class LossScaleGate {
+ public:
+  explicit LossScaleGate(double loss_scale, std::int64_t interval) {
+    block_ = {.loss_scale_interval = interval,
+              .scalars = &scalars_,
+              .result = &result_,
+              .update = &update_,
+              .sums = sums_,
+              .found = found_};
+    block_.terms = 1;
+    block_.weightings = &weighting_;
+    scalars_ = {.samples = 1, .loss_scale = loss_scale};
+  }
+  void update(bool finite) {
+    sums_[3] = finite ? 0 : 1;
+    compute(ops::StepStage::gate, block_);
+    EXPECT_EQ(update_.go, finite);
+    scalars_.loss_scale = result_.loss_scale;
+    scalars_.scaled_steps = result_.scaled_steps;
+  }
+  [[nodiscard]] double loss_scale() const { return scalars_.loss_scale; }
+
+ private:
+  ops::LossWeighting weighting_;
+  ops::StepScalars scalars_;
+  ops::StepResult result_;
+  ops::UpdateScalars update_;
+  double sums_[5] = {};  // of one loss term: weight, loss, correct; then what is not finite, and who has a request
+  double found_[ops::StepBlock::found_count] = {};
+  ops::StepBlock block_;
+};
+
 TEST(LossScale, HalvesWhereSomethingIsNotFiniteAndDoublesAfterAWhile) {
-  RunState run{.loss_scale = 16};
-  const auto update = [&run](bool finite) { update_loss_scale(run, finite, {.initial = 16, .interval = 3}); };
-  EXPECT_EQ(loss_factor(run), 16);
-  update(true);
-  update(true);
-  update(false);  // it also restarts the count
-  EXPECT_EQ(loss_factor(run), 8);
-  for (int step = 0; step < 2; ++step) update(true);
-  EXPECT_EQ(loss_factor(run), 8);
-  update(true);
-  EXPECT_EQ(loss_factor(run), 16);
-  for (int step = 0; step < 9; ++step) update(false);
-  EXPECT_EQ(loss_factor(run), 1);
+  LossScaleGate gate(16, 3);
+  gate.update(true);
+  gate.update(true);
+  gate.update(false);  // it also restarts the count
+  EXPECT_EQ(gate.loss_scale(), 8);
+  for (int step = 0; step < 2; ++step) gate.update(true);
+  EXPECT_EQ(gate.loss_scale(), 8);
+  gate.update(true);
+  EXPECT_EQ(gate.loss_scale(), 16);
+  for (int step = 0; step < 9; ++step) gate.update(false);
+  EXPECT_EQ(gate.loss_scale(), 1);
 }
 
-TEST(LossScale, OfZeroIsNone) {
-  RunState run;
+TEST(LossScale, WithoutAnIntervalStays) {
+  LossScaleGate gate(4, 0);
   for (const bool finite : {true, false}) {
-    update_loss_scale(run, finite, {});
-    EXPECT_EQ(loss_factor(run), 1);
+    gate.update(finite);
+    EXPECT_EQ(gate.loss_scale(), 4);
   }
 }
 

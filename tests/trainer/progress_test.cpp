@@ -157,7 +157,8 @@ TEST(WarmUp, ThatIsAsLongAsTheRunIsRefused) {
 /// Trains on threads as ranks. @param during  called on each rank after each step, with the rank and the number of
 /// steps
 std::vector<RunState> run_on(int ranks, std::vector<std::atomic<int>>& stops,
-                             const std::function<void(int, std::size_t)>& during) {
+                             const std::function<void(int, std::size_t)>& during,
+                             Clock::time_point end = Clock::time_point::max()) {
   const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
   const nn::Graph network = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks);
@@ -173,6 +174,7 @@ std::vector<RunState> run_on(int ranks, std::vector<std::atomic<int>>& stops,
       {
         Trainer trainer(groups[mine], *ops, network, data, {.epochs = 50, .batch = {10}}, &recorder);
         trainer.stop_on(stops[mine]);
+        if (rank == 1) trainer.stop_at(end);
         results[mine] = trainer.run();
       }
       groups[mine].close();
@@ -199,13 +201,24 @@ TEST(Stop, OfOneRankEndsAllAfterTheSameStep) {
 TEST(Stop, WithinAnEvaluationGivesItUp) {
   std::vector<std::atomic<int>> stops(2);
   const auto results = run_on(2, stops, [&](int rank, std::size_t event) {
-    if (rank == 0 && event == 102) stops[0] = SIGUSR1;  // the second of 5 batches
+    if (rank == 0 && event == 102) stops[0] = SIGINT;  // the second of 5 batches
   });
   for (const RunState& result : results) {
-    EXPECT_EQ(result.stopped_by, SIGUSR1);
+    EXPECT_EQ(result.stopped_by, SIGINT);
     EXPECT_EQ(result.global_step, 10);
     EXPECT_EQ(result.epoch, 1);
     EXPECT_FALSE(result.evaluation) << "over a part of the images";
+  }
+}
+
+TEST(Stop, ByTheClockOfOneRankEndsAllAfterTheSameStep) {
+  std::vector<std::atomic<int>> stops(3);
+  const auto results = run_on(
+      3, stops, [](int, std::size_t) {}, Clock::now() + std::chrono::milliseconds(300));
+  for (const RunState& result : results) {
+    EXPECT_EQ(result.stopped_by, stopped_by_time);
+    EXPECT_EQ(result.global_step, results[0].global_step);
+    EXPECT_GT(result.global_step, 0);
   }
 }
 

@@ -31,7 +31,7 @@ struct StepScalars {
   double loss_scale = 1;          ///< factor of the gradients until the update, against underflow
   std::int64_t scaled_steps = 0;  ///< steps since the loss scale changed
   RngKey rng_key = {};  ///< key of this rank's samples; all fields but `first_sample` are the same on all ranks
-  double stop = 0;      ///< 1 if this rank wants the run to stop
+  double request = 0;  ///< 1 if this rank has a request, for instance to stop
 };
 
 /// Results of a step, the same on all ranks.
@@ -43,7 +43,7 @@ struct StepResult {
   double gradient_norm = 0;       ///< before clipping; computed only with clipping
   double loss_scale = 1;          ///< for the next step
   std::int64_t scaled_steps = 0;  ///< for the next step
-  double stops = 0;               ///< number of ranks that want the run to stop
+  double requests = 0;            ///< number of ranks that have a request
 };
 
 /// Scalars that an update reads when it runs. They are in memory, so that the same call can be repeated with other
@@ -89,7 +89,7 @@ struct StepBlock {
   double* factors = nullptr;        ///< by term: the factor of its gradients
   double* not_finite = nullptr;     ///< by parameter: not 0 if this rank's gradient is not finite
   /// Numbers that are summed over ranks beside the gradients: for each shard and term its loss sums, then how many
-  /// gradients are not finite, then how many ranks want to stop.
+  /// gradients are not finite, then how many ranks have a request.
   double* sums = nullptr;
   /// Numbers about the reduced gradients: the sum of their squares, for clipping; then how many of their parts are not
   /// finite. They are summed over ranks if each rank has other parts.
@@ -176,7 +176,7 @@ LOCKSTEP_HOST_DEVICE inline void collect(const StepBlock& b) {
   }
   double* after = b.sums + 3 * b.shards * b.terms;
   for (int i = 0; i < b.parameters; ++i) after[0] += b.not_finite[i] != 0 ? 1 : 0;
-  after[1] = b.scalars->stop;
+  after[1] = b.scalars->request;
   for (int i = 0; i < StepBlock::found_count; ++i) b.found[i] = 0;
 }
 
@@ -202,7 +202,7 @@ LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
   result.correct = total->correct;
   result.finite_gradients = after[0] == 0 && b.found[1] == 0;
   result.finite = result.finite_gradients && std::isfinite(result.loss);
-  result.stops = after[1];
+  result.requests = after[1];
   result.gradient_norm = std::sqrt(b.found[0]) / b.scalars->loss_scale;
   // As in PyTorch's clip_grad_norm_, the divisor is slightly larger than the norm.
   const double clipped = b.clip_norm == 0 ? 1 : b.clip_norm / (result.gradient_norm + 1e-6);

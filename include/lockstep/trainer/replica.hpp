@@ -39,12 +39,12 @@ class Replica : private nn::Exchange {
 
   /// Runs forward, backward, the reduction of gradients and the update. Collective; a rank may have no samples.
   /// @param run  its loss, loss scale and skipped steps are updated; random numbers depend on its step and the seed
-  /// @param wants_to_stop  whether this rank wants to stop; all ranks learn of it in the same step
-  /// @return whether a rank wants to stop
+  /// @param has_request  whether this rank wants to stop or to save; all ranks learn of it in the same step
+  /// @return whether a rank has a request
   /// @throws Error{diverged} on every rank, without the update, naming the ranks and tensors whose gradients are not
   ///         finite, unless a loss scale could be at fault, or the ranks whose loss is not;
   ///         Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
-  bool step(const data::Batch& batch, double learning_rate, RunState& run, bool wants_to_stop = false);
+  bool step(const data::Batch& batch, double learning_rate, RunState& run, bool has_request = false);
 
   /// Runs forward with the running statistics, and with the EMA weights if there are any. Not collective.
   /// @pre Store::gather_averages() was called after the last step. @return the sums of each loss term on this rank

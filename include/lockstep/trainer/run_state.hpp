@@ -12,6 +12,9 @@ struct Evaluation {
   double accuracy = 0;  ///< 0 to 1: fraction of correct predictions, as the first loss term counts them
 };
 
+/// `RunState::stopped_by` of a run that ended because its time was over (`Trainer::stop_at`).
+inline constexpr int stopped_by_time = 1 << 16;
+
 /// The state of a run between two steps, apart from its tensors and options. It is equal on all ranks. A run that
 /// resumes with it reports the same results as an undisturbed run.
 struct RunState {
@@ -28,8 +31,8 @@ struct RunState {
   std::int64_t epoch_samples = 0;
   std::optional<Evaluation> evaluation;  ///< the last one
   double best_accuracy = 0;
-  /// The largest of the ranks' stop requests once they have agreed to stop; 0 before. It belongs to the process that
-  /// runs, so a run that resumes begins with 0.
+  /// The largest of the ranks' stop requests, or `stopped_by_time`, once they have agreed to stop; 0 before. It belongs
+  /// to the process that runs, so a run that resumes begins with 0.
   int stopped_by = 0;
 };
 

@@ -36,6 +36,15 @@ class Trainer {
   /// evaluation that is under way. Whether and when other ranks call this does not matter.
   /// @param request  may be written at any time, by a signal handler too; outlives the trainer
   void stop_on(const std::atomic<int>& request) { stop_ = &request; }
+  /// Makes the run end early, as `stop_on` does, once it is this time on any rank.
+  void stop_at(Clock::time_point time) { stop_time_ = time; }
+  /// Saves a checkpoint after the step in which `requests` grows on any rank, and goes on. Requests within a second
+  /// after such a checkpoint count as the same, because a launcher passes a signal on to each rank in turn.
+  /// @param requests  may be written at any time, by a signal handler too; outlives the trainer
+  void save_on(const std::atomic<int>& requests) {
+    save_requests_ = &requests;
+    saves_heard_ = requests.load(std::memory_order_relaxed);
+  }
 
   /// Saves checkpoints from now on, also at the end of run(). Collective.
   /// @throws Error{invalid_argument}; Error{io} on every rank if rank 0 cannot write into the folder
@@ -92,8 +101,9 @@ class Trainer {
   [[nodiscard]] Evaluation evaluation_of(std::span<const ops::LossSums> figures, double samples) const;
   void train_on(const data::Batch& batch);
   void report_step();
-  void agree_to_stop();
-  [[nodiscard]] int wants_to_stop() const { return stop_ == nullptr ? 0 : stop_->load(std::memory_order_relaxed); }
+  void agree_on_requests();
+  [[nodiscard]] int wants_to_stop() const;
+  [[nodiscard]] bool wants_to_save();
   [[nodiscard]] bool all_steps_done() const { return state_.global_step >= total_steps(); }
   void begin_next_epoch();
 
@@ -102,6 +112,11 @@ class Trainer {
   TrainerOptions options_;
   Listener* listener_;
   const std::atomic<int>* stop_ = nullptr;
+  Clock::time_point stop_time_ = Clock::time_point::max();
+  const std::atomic<int>* save_requests_ = nullptr;
+  int saves_heard_ = 0;                  // of the requests, those that are done or count as done
+  Clock::time_point same_save_until_{};  // until then requests count as the same
+  bool save_is_due_ = false;             // all ranks have agreed to save
   Replica replica_;
   data::Prefetcher batches_;
   data::Prefetcher test_batches_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests what a run leaves behind, and runs that continue from it on other numbers of ranks.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -101,12 +102,56 @@ TEST_F(Checkpoint, ARunThatIsStoppedAndResumedEndsAsAnUndisturbedOne) {
   for (const std::string optimizer : {"sgd", "adamw"}) {
     const std::string whole = run(2, options(optimizer, 20));
     fs::remove_all(folder());
-    const std::string stopped = interrupt(3, options(optimizer, 20), SIGUSR1, milliseconds(20));
-    EXPECT_EQ(occurrences(stopped, "stopped by SIGUSR1"), 1) << stopped;
+    const std::string stopped = interrupt(3, options(optimizer, 20), SIGTERM, milliseconds(20));
+    EXPECT_EQ(occurrences(stopped, "stopped by SIGTERM"), 1) << stopped;
     const auto resumed = run_train(1, options(optimizer, 20) + " --resume last --zero --save-dir " + folder());
     EXPECT_EQ(occurrences(resumed.output, "resumed from " + folder()), 1) << resumed.output;
     EXPECT_EQ(result_of(resumed.output), whole);
   }
+}
+
+TEST_F(Checkpoint, ARequestToOneRankSavesAndTheRunGoesOn) {
+  const fs::path output = digits_.file("output");
+  BackgroundJob job(
+      train_command(3, options("sgd", 10'000'000) +
+                           " --save-interval never --eval-interval never --keep 9 --save-dir " + folder()),
+      output);
+  const auto ranks = [&] {
+    std::vector<pid_t> pids = testing_support::processes(LOCKSTEP_TRAIN, folder());
+    std::sort(pids.begin(), pids.end());
+    return pids;
+  };
+  const auto metrics = digits_.file("run") / "metrics.jsonl";
+  ASSERT_TRUE(becomes_true(std::chrono::seconds(60), [&] {
+    return occurrences(data::read_all(metrics), R"("event":"epoch")") > 0 || job.has_ended();
+  })) << data::read_all(output);
+  for (const std::size_t saves : {1U, 2U}) {
+    kill(ranks().at(saves), SIGUSR1);
+    EXPECT_TRUE(becomes_true(std::chrono::seconds(60), [&] { return saved_steps().size() == saves; }))
+        << data::read_all(output);
+    std::this_thread::sleep_for(milliseconds(1200));
+    EXPECT_FALSE(job.has_ended()) << data::read_all(output);
+    EXPECT_EQ(saved_steps().size(), saves);
+  }
+  kill(ranks().at(1), SIGTERM);
+  EXPECT_TRUE(becomes_true(std::chrono::seconds(60), [&] { return job.has_ended(); }));
+  EXPECT_EQ(job.exit_code(), exit_stopped) << data::read_all(output);
+  EXPECT_EQ(saved_steps().size(), 3U) << "the end saves, too";
+}
+
+TEST_F(Checkpoint, ARunWhoseTimeIsOverStopsWithOneAndGoesOnFromIt) {
+  const std::string endless = options("sgd", 10'000'000) + " --lr-schedule constant --warmup 0";
+  const auto stopped = run_train(2, endless + " --max-time 1s --save-dir " + folder());
+  EXPECT_EQ(stopped.exit_code, exit_stopped) << stopped.output;
+  EXPECT_EQ(occurrences(stopped.output, "\nstopped by --max-time after "), 1) << stopped.output;
+  const auto state = nlohmann::json::parse(std::ifstream(checkpoints() / "last" / "state.json"));
+  const std::int64_t steps = state.at("sections").at("run").at("global_step");
+  const auto end = read_metrics(digits_.file("run") / "metrics.jsonl").back();
+  EXPECT_EQ(end.at("outcome"), "stopped");
+  EXPECT_EQ(end.at("steps"), steps);
+  const std::string whole = std::to_string(steps + 5);
+  const std::string as_one = run(1, endless + " --steps " + whole);
+  EXPECT_EQ(run(3, endless + " --resume last --steps " + whole + " --save-dir " + folder()), as_one);
 }
 
 TEST_F(Checkpoint, ARunThatIsKilledAgainAndAgainEndsAsAnUndisturbedOne) {

@@ -90,7 +90,7 @@ void expect_stopped(const std::string& output, const std::filesystem::path& metr
 }
 
 TEST_F(Interruption, SignalsEndARunAfterAStepWithASummary) {
-  for (const auto& [signal, name] : {std::pair(SIGINT, "SIGINT"), {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}}) {
+  for (const auto& [signal, name] : {std::pair(SIGINT, "SIGINT"), {SIGTERM, "SIGTERM"}}) {
     start("", 1);
     if (HasFatalFailure()) return;
     job().send(signal);
@@ -105,10 +105,22 @@ TEST_F(Interruption, SignalsEndARunAfterAStepWithASummary) {
 TEST_F(Interruption, ASignalToOneRankStopsAll) {
   start(std::string(LOCKSTEP_MPIEXEC) + " -np 3 ", 3);
   if (HasFatalFailure()) return;
-  kill(alive().at(1), SIGUSR1);
+  kill(alive().at(1), SIGTERM);
   EXPECT_TRUE(becomes_true(seconds(60), [this] { return job().has_ended(); })) << output();
   EXPECT_EQ(job().exit_code(), exit_stopped) << output();
-  expect_stopped(output(), metrics(), "SIGUSR1");
+  expect_stopped(output(), metrics(), "SIGTERM");
+}
+
+TEST_F(Interruption, ARequestToSaveWhereNothingIsSavedSaysSoAndTheRunGoesOn) {
+  start(std::string(LOCKSTEP_MPIEXEC) + " -np 2 ", 2);
+  if (HasFatalFailure()) return;
+  kill(alive().at(1), SIGUSR1);
+  EXPECT_TRUE(becomes_true(seconds(60), [this] {
+    return occurrences(output(), "this run saves no checkpoints; training goes on") == 1;
+  })) << output();
+  kill(alive().at(0), SIGINT);
+  EXPECT_TRUE(becomes_true(seconds(60), [this] { return job().has_ended(); })) << output();
+  expect_stopped(output(), metrics(), "SIGINT");
 }
 
 /// Open MPI sends the ranks SIGTERM after the time-out, kills them after another, and returns 1 in any case. Meanwhile

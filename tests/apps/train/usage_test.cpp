@@ -134,6 +134,11 @@ const Mistake mistakes[] = {
      "--without-pass fuse,reuse",
      {"'reuse' is no such word", "did you mean 'reuse-memory'?", "fuse|recompute|reuse-memory"}},
     {"NoMicroBatches", "--accumulate 0", {"--accumulate 0: it must be a whole number from 1 to 65536"}},
+    {"TimeWithoutAUnit",
+     "--max-time 90",
+     {"--max-time 90: it must be a time such as 90s, 10m, 23h50m or 1d12h, or off"}},
+    {"TimeInTheWrongOrder", "--max-time 50m23h", {"--max-time 50m23h: it must be a time such as 90s"}},
+    {"NoTime", "--max-time 0s", {"--max-time 0s: it must be a time such as 90s"}},
     {"NegativeNorm", "--clip-norm -1", {"--clip-norm -1: it must be a number of at least 0 and at most 1e+30, or off"}},
     {"DecayOfOne", "--ema 1", {"--ema 1: it must be a number of at least 0 and below 1, or off"}},
     {"NegativeLossScale", "--loss-scale -2", {"--loss-scale -2: it must be "}},
@@ -275,6 +280,16 @@ TEST(Configuration, TextsThatDifferFarBehindAreDifferentSettings) {
   EXPECT_NE(frozen(much + "a"), frozen(much + "b"));
   EXPECT_LT(frozen(much).size(), 200U);
   EXPECT_EQ(frozen("a\x1e\x1f").find_first_of("\x1e\x1f"), std::string::npos);
+}
+
+TEST(Configuration, TimesAreSumsOfTheirUnits) {
+  for (const auto& [text, seconds] : {std::pair("off", 0.0),
+                                      {"90s", 90.0},
+                                      {"10m", 600.0},
+                                      {"1h", 3600.0},
+                                      {"23h50m", 85800.0},
+                                      {"1d2h3m4s", 93784.0}})
+    EXPECT_EQ(parse(std::string("--max-time ") + text).options.max_seconds, seconds) << text;
 }
 
 TEST(Configuration, WhatRanksMayHaveForThemselvesIsNotCompared) {

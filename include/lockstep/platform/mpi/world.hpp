@@ -122,7 +122,7 @@ enum ExitCode : int {
   exit_success = 0,
   exit_error = 1,    ///< something failed; one line on standard error says what, and on which rank
   exit_usage = 2,    ///< the command line or a configuration file is wrong (`UsageError`); nothing was started
-  exit_stopped = 3,  ///< a signal ended the run in good order, before it was completed
+  exit_stopped = 3,  ///< a signal or a time limit ended the run in good order, before it was completed
 };
 
 /// A wrong command line. It is wrong in the same way on every rank, since all ranks have the same one.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/train/run_folder.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "apps/common/version.hpp"
+#include "lockstep/base/error.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/phase.hpp"
+#include "state/checkpoint_folder.hpp"
+#include "state/file.hpp"
+
+namespace lockstep::train {
+namespace {
+
+/// Makes the folder of the run, on rank 0. If the default folder cannot be made, nothing is saved.
+void make_run_folder(const World& world, Options& options, const std::function<void(std::string_view)>& notice) {
+  if (options.save_dir == no_save_dir) return;
+  const Phase phase(world.group(), "making the folder of the run", Phase::Kind::work);
+  std::string folder = options.save_dir;
+  agree_on_rank_zero(world.group(), [&] {
+    try {
+      if (options.resume == "auto") {
+        state::make_folders(folder);
+      } else if (!continues_in_folder(options)) {
+        folder = state::make_run_folder(folder).string();
+      } else if (!std::filesystem::is_directory(folder)) {
+        throw Error(ErrorCode::io, "there is no folder '" + folder +
+                                       "' with a checkpoint to resume from: name it by "
+                                       "--save-dir, or start afresh where there is none with --resume auto");
+      }
+    } catch (const Error& error) {
+      if (options.save_dir != default_save_dir || continues_in_folder(options)) throw;
+      notice("nothing is saved: " + error.message());
+      folder = no_save_dir;
+    }
+  });
+  options.save_dir = broadcast_string(world.group(), folder, {0});
+  if (options.save_dir == no_save_dir) return;
+  options.checkpoints.folder = options.save_dir;
+  if (options.metrics.empty()) options.metrics = options.checkpoints.folder / "metrics.jsonl";
+}
+
+/// Writes the options of the run to a file that --config reads. @throws Error{io} on every rank
+void write_options(const World& world, const Options& options) {
+  const bool is_there = continues_in_folder(options) && options.resume != "auto";
+  if (options.save_dir == no_save_dir || is_there) return;
+  const Phase phase(world.group(), "writing the options of the run", Phase::Kind::work);
+  agree_on_rank_zero(world.group(), [&] {
+    std::ofstream file(options.checkpoints.folder / "options.conf");
+    file << "# Repeats the run: " << options.program << " --config FILE\n" << options.configuration;
+    if (!file.flush()) throw Error(ErrorCode::io, "cannot write options.conf in '" + options.save_dir + "'");
+  });
+}
+
+}  // namespace
+
+std::string agreed_path(const World& world, const std::string& option, const std::string& mine) {
+  const Phase phase(world.group(), "comparing " + option);
+  const std::vector<std::string> all = all_gather_strings(world.group(), mine);
+  const auto is_given = [](const std::string& path) { return !path.empty(); };
+  const auto first = std::find_if(all.begin(), all.end(), is_given);
+  if (first == all.end()) return {};
+  const auto other =
+      std::find_if(first, all.end(), [&](const std::string& path) { return is_given(path) && path != *first; });
+  if (other == all.end()) return *first;
+  const auto named = [&](auto place) {
+    const Rank rank{static_cast<int>(place - all.begin())};
+    return "rank " + std::to_string(rank.value) + " on " + world.group().host_of(rank) + " has " + option + ' ' +
+           *place;
+  };
+  throw Error(ErrorCode::mismatch, named(other) + ", but " + named(first) + ": rank 0 writes one file for all ranks",
+              {.peers = {static_cast<int>(other - all.begin())}})
+      .on_every_rank();
+}
+
+RunFiles open_run_folder(const World& world, Options& options, const std::function<void(std::string_view)>& notice) {
+  make_run_folder(world, options, notice);
+  write_options(world, options);
+  RunFiles files;
+  const Phase phase(world.group(), "opening the files to write", Phase::Kind::work);
+  agree_on_rank_zero(world.group(), [&] {
+    if (!options.metrics.empty()) files.metrics.emplace(options.metrics);
+    if (!options.trace.empty()) files.trace.emplace(options.trace);
+  });
+  return files;
+}
+
+trainer::CheckpointOptions checkpoint_options(const Options& options, const ops::Ops& ops) {
+  trainer::CheckpointOptions checkpoints = options.checkpoints;
+  checkpoints.notes["program"] = {{"commit", commit()}, {"arithmetic", ops.arithmetic()}};
+  for (const auto& [name, value] : options.settings) checkpoints.notes["options"][name] = value;
+  return checkpoints;
+}
+
+std::string resume(trainer::Trainer& trainer, const Options& options) {
+  const trainer::Trainer::Resumed resumed = trainer.resume(options.resume, options.checkpoints.folder);
+  std::string text;
+  for (const std::string& refused : resumed.refused) text += "not resumed from: " + refused + '\n';
+  const trainer::RunState& run = trainer.state();
+  if (run.global_step == 0) return text + "no checkpoint to resume from in " + options.save_dir + ": a fresh start\n\n";
+  return text + "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) + ", step " +
+         std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
+         std::to_string(trainer.total_steps()) + " steps done\n\n";
+}
+
+}  // namespace lockstep::train
