@@ -62,8 +62,7 @@ std::vector<DataParallel::NotFinite> FiniteCheck::look_at_sums(const Layout& lay
     }
   }
   if (communicator != nullptr)
-    communicator
-        ->all_reduce(std::span(flawed_), std::span(flawed_), ReduceOp::max, Queue::host(), "found in own parts")
+    communicator->all_reduce(std::span(flawed_), std::span(flawed_), ReduceOp::max, Queue::host(), "found in own parts")
         .wait();
   std::vector<int> parameters = marked(flawed_);
   if (parameters.empty()) return {};

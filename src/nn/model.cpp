@@ -48,7 +48,7 @@ void fill_tensors(const Layout& layout, std::span<const ops::OwnedTensor> initia
 
 }  // namespace
 
-std::vector<std::string_view> Passes::names() { return {"fuse", "recompute", "reuse-memory"}; }
+std::vector<std::string_view> Passes::names() { return {"fuse", "recompute", "reuse-memory", "capture"}; }
 
 void Passes::leave_out(const std::string& name) {
   if (name == "fuse") {
@@ -57,6 +57,8 @@ void Passes::leave_out(const std::string& name) {
     recompute = false;
   } else if (name == "reuse-memory") {
     reuse_memory = false;
+  } else if (name == "capture") {
+    capture = false;
   } else {
     throw Error(ErrorCode::invalid_argument, unknown("pass", name, names()));
   }
@@ -111,7 +113,8 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
   check_shards(options_);
   if (options_.lanes > 1 && !ops.device().queue().is_host()) {
     throw Error(ErrorCode::unsupported, std::to_string(options_.lanes) + " lanes on '" +
-                                            std::string(ops.device().name()) + "': lanes are threads of the host, use 1");
+                                            std::string(ops.device().name()) +
+                                            "': lanes are threads of the host, use 1");
   }
   lanes_ = std::make_unique<Lanes>(static_cast<int>(std::min<std::int64_t>(options_.lanes, options_.own_shards.count)),
                                    ops_);
@@ -128,7 +131,8 @@ void Model::bind(const Memory& memory) {
   check_memory("state", memory.state, {options_.own_shards.count * state().count().value}, dtype(), ops_.device());
   if (optimizer_) check_optimizer_state(memory.optimizer_state, updated);
   if (options_.ema > 0) check_memory("averages", memory.averages, updated, dtype(), ops_.device());
-  if (options_.ema > 0 && memory.owned) check_memory("gathered averages", memory.gathered_averages, count, dtype(), ops_.device());
+  if (options_.ema > 0 && memory.owned)
+    check_memory("gathered averages", memory.gathered_averages, count, dtype(), ops_.device());
   memory_ = memory;
   bound_ = true;
   for (auto& [samples, prepared] : prepared_) place(*prepared);
@@ -255,8 +259,7 @@ void Model::place(PreparedGraph& prepared) {
     if (options_.clip_norm > 0) clipped = optimizer_->updated(summed);
   }
   std::vector<StepMemory::Input> inputs;
-  for (std::size_t i = 0; i < slots_.size(); ++i)
-    inputs.push_back({slots_[i].device.data(), slots_[i].staging.data()});
+  for (std::size_t i = 0; i < slots_.size(); ++i) inputs.push_back({slots_[i].device.data(), slots_[i].staging.data()});
   prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
                   .tensors = memory_,
                   .numbers = numbers_.get(),
@@ -307,8 +310,15 @@ const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Exc
   }
   set(feed, scalars);
   Runner runner(*numbers_, *lanes_, exchange, options_.observer);
-  submit_step(feed.samples, runner);
-  ops_.device().wait(ops_.device().queue());
+  const auto submit = [&] { submit_step(feed.samples, runner); };
+  const ops::Device& device = ops_.device();
+  if (device.queue().is_host() || !options_.passes.capture) {
+    submit();
+  } else {
+    // All ranks have the same global batch, and so capture and launch in the same steps.
+    prepared(feed.samples, true).training().submit_or_launch(device, scalars.samples, submit);
+  }
+  while (!device.is_idle(device.queue())) exchange.progress();
   return numbers_->result();
 }
 

@@ -126,15 +126,23 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
 }
 
 void PlacedSteps::place(const StepMemory& memory) {
+  graphs_.clear();
   pointers_.clear();
   slots_.clear();
   items_.clear();
   items_.emplace_back(Upload{});
   add_inputs(memory);
-  for (const PlannedItem& item : step_plan_.items)
-    std::visit([&](const auto& planned) { add(planned, memory); }, item);
+  for (const PlannedItem& item : step_plan_.items) std::visit([&](const auto& planned) { add(planned, memory); }, item);
   set_device_inputs(memory);
   items_.emplace_back(Download{});
+}
+
+void PlacedSteps::submit_or_launch(const ops::Device& device, double global_samples,
+                                   const std::function<void()>& submit) {
+  const auto [entry, is_first] = graphs_.try_emplace(global_samples);
+  if (is_first) return submit();
+  if (entry->second == nullptr) entry->second = device.capture(device.queue(), submit);
+  entry->second == nullptr ? submit() : entry->second->launch(device.queue());
 }
 
 /// Completes the reduction, and adds the items that find what the gate needs to know of the sums.

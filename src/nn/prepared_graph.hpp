@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,7 +35,7 @@ struct StepMemory {
     void* device;
     const void* staging;  ///< the host's copy
   };
-  std::span<const Input> inputs;  ///< where kernels find the inputs; empty: `PlacedSteps::set_inputs` says it
+  std::span<const Input> inputs;        ///< where kernels find the inputs; empty: `PlacedSteps::set_inputs` says it
   std::span<const LayoutPart> summed;   ///< the parts of the layout whose gradients are sums over ranks on this rank
   std::span<const LayoutPart> clipped;  ///< those that count for the norm; empty without clipping
   int own_sums = 1;                     ///< number of gradient buffers that this rank contributes to each reduction
@@ -62,6 +64,10 @@ class PlacedSteps {
   [[nodiscard]] std::span<const std::int64_t> first_samples() const { return step_plan_.first_samples; }
   /// @pre it is placed
   [[nodiscard]] std::span<const Item> items() const { return items_; }
+  /// Submits a training step to the device: the first one of a global batch size as it is, so that libraries can make
+  /// connections and plans; the second one is captured, and it and all later ones are launched.
+  /// @param submit  submits the items
+  void submit_or_launch(const ops::Device& device, double global_samples, const std::function<void()>& submit);
   /// Reports the cost of the updates. @pre it is placed
   [[nodiscard]] std::vector<OperatorReport> update_reports() const;
 
@@ -107,6 +113,7 @@ class PlacedSteps {
   std::deque<std::string> labels_;  // labels of updates
   std::vector<Slot> slots_;
   std::vector<Item> items_;
+  std::map<double, std::unique_ptr<ops::Device::Graph>> graphs_;  // by global batch size; null before the capture
 };
 
 /// How a step is split.

@@ -139,8 +139,8 @@ struct Average {
 /// All-gathers the weights that each rank has updated.
 struct GatherParameters {};
 
-using Item = std::variant<CopyInput, Upload, Run, Zero, Join, Reduce, Poll, Compute, CountNotFinite, AddSquares, Sum, Gather, Finish,
-                          MeasureUpdate, Update, Average, GatherParameters, Download>;
+using Item = std::variant<CopyInput, Upload, Run, Zero, Join, Reduce, Poll, Compute, CountNotFinite, AddSquares, Sum,
+                          Gather, Finish, MeasureUpdate, Update, Average, GatherParameters, Download>;
 
 /// Takes the items of a list in order. The items live until the list has run.
 class ItemQueue {

@@ -103,8 +103,8 @@ void StepNumbers::upload(Queue queue) const {
 void StepNumbers::download(Queue queue) const {
   if (staging_.data() == nullptr) return;
   const std::int64_t begin = uploaded_.value;
-  device_->copy(static_cast<std::byte*>(staging_.data()) + begin,
-                static_cast<const std::byte*>(memory_.data()) + begin, downloaded_, queue);
+  device_->copy(static_cast<std::byte*>(staging_.data()) + begin, static_cast<const std::byte*>(memory_.data()) + begin,
+                downloaded_, queue);
 }
 
 }  // namespace lockstep::nn

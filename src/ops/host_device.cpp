@@ -19,7 +19,7 @@ class HostDevice final : public Device {
   void clear(void* memory, Bytes bytes, Queue /*queue*/) const override {
     if (bytes.value > 0) std::memset(memory, 0, static_cast<std::size_t>(bytes.value));
   }
-  void wait(Queue /*queue*/) const override {}
+  [[nodiscard]] bool is_idle(Queue /*queue*/) const override { return true; }
 };
 
 }  // namespace

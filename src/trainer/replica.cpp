@@ -12,6 +12,7 @@
 #include "ddp/finite_check.hpp"
 #include "lockstep/base/error.hpp"
 #include "ops/kernel_choices.hpp"
+#include "trainer/host_view.hpp"
 #include "trainer/loss_scale.hpp"
 #include "trainer/resume.hpp"
 
@@ -200,12 +201,8 @@ std::vector<DataParallel::NotFinite> Replica::not_finite_gradients() const {
     if (marks[parameter] != 0) check.mark(parameter);
   std::vector<DataParallel::NotFinite> found = check.gather(*group_, group_->control(), 1);
   if (!found.empty()) return found;
-  const Buffer sums = data_parallel_.gradients();
-  const ops::Device& device = model_.device();
-  const Allocation copy = device.allocate_staging(sums.bytes());
-  device.copy(copy.data(), sums.data, sums.bytes(), device.queue());
-  device.wait(device.queue());
-  return check.look_at_sums(model_.parameters(), copy.as(sums.dtype), data_parallel_.summed(),
+  const HostView sums(model_.device(), data_parallel_.gradients());
+  return check.look_at_sums(model_.parameters(), sums.buffer(), data_parallel_.summed(),
                             store_.memory().summed ? &group_->control() : nullptr);
 }
 

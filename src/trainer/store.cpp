@@ -2,19 +2,15 @@
 #include "lockstep/trainer/store.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <optional>
 
 #include "lockstep/comm/communicator.hpp"
+#include "trainer/host_view.hpp"
 #include "trainer/shard_statistics.hpp"
 
 namespace lockstep::trainer {
 namespace {
-
-void overwrite(const Buffer& to, const Buffer& from) {
-  if (to.count.value > 0) std::memcpy(to.data, from.data, static_cast<std::size_t>(to.bytes().value));
-}
 
 std::int64_t total_of(std::span<const Count> counts) {
   std::int64_t total = 0;
@@ -28,6 +24,13 @@ Share own_shards_of(const ProcessGroup& group, int shards) {
 
 }  // namespace
 
+/// Copies between memory of the host and of the device.
+void Store::overwrite(const Buffer& to, const Buffer& from) const {
+  const ops::Device& device = model_->device();
+  device.copy(to.data, from.data, to.bytes(), device.queue());
+  device.wait(device.queue());
+}
+
 Store::Store(ProcessGroup& group, const nn::Model& model, DataParallel& data_parallel, const TrainerOptions& options)
     : group_(&group),
       model_(&model),
@@ -38,12 +41,12 @@ Store::Store(ProcessGroup& group, const nn::Model& model, DataParallel& data_par
       statistics_are_equal_(options.sync_batch_norm),
       shards_(options.shards),
       own_shards_(own_shards_of(group, options.shards)),
-      statistics_(allocate_host({own_shards_.count * model.state().count().value * size_of(model.dtype())})),
+      statistics_(model.device().allocate({own_shards_.count * model.state().count().value * size_of(model.dtype())})),
       samples_seen_(static_cast<std::size_t>(own_shards_.count)),
       counts_(static_cast<std::size_t>(group.size())) {
   const Bytes own{total(owned()).value * size_of(model.dtype())};
   for (std::size_t i = 0; i < state_names().size(); ++i) optimizer_state_.push_back(group.allocate(own));
-  averages_ = allocate_host(has_averages_ ? own : Bytes{});
+  averages_ = model.device().allocate(has_averages_ ? own : Bytes{});
 }
 
 nn::Model::Memory Store::memory() const {
@@ -85,11 +88,13 @@ void Store::count_samples(Count samples) {
 
 void Store::average_statistics() {
   if (statistics_are_equal_) return;
+  const HostView view(model_->device(), statistics());
   if (shards_ > 0) {
-    average_over_shards(statistics(), samples_seen_, shards_, own_shards_, group_->control());
+    average_over_shards(view.buffer(), samples_seen_, shards_, own_shards_, group_->control());
   } else {
-    average_over_ranks(statistics(), samples_seen_.front(), group_->control());
+    average_over_ranks(view.buffer(), samples_seen_.front(), group_->control());
   }
+  view.write_back();
   std::fill(samples_seen_.begin(), samples_seen_.end(), std::int64_t{0});
 }
 
@@ -114,8 +119,8 @@ Store::AllStatistics Store::gather_statistics() {
       .all_gather_v(std::span(samples_seen_), std::span(all.samples), times_shards(1), Queue::host(), "samples seen")
       .wait();
   group_->control()
-      .all_gather_v(statistics(), all.parts, times_shards(model_->state().count().value), Queue::host(),
-                    "running statistics")
+      .all_gather_v(HostView(model_->device(), statistics()).buffer(), all.parts,
+                    times_shards(model_->state().count().value), Queue::host(), "running statistics")
       .wait();
   return all;
 }

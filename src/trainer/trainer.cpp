@@ -103,7 +103,16 @@ const RunState& Trainer::run() {
   return state_;
 }
 
+void Trainer::require_host_memory() const {
+  const ops::Device& device = replica_.model().device();
+  if (device.queue().is_host()) return;
+  throw Error(ErrorCode::unsupported, "checkpoints of values in memory of '" + std::string(device.name()) +
+                                          "' are neither saved nor read yet: compute on the CPU")
+      .on_every_rank();
+}
+
 void Trainer::save_checkpoints(CheckpointOptions options) {
+  require_host_memory();
   checkpoints_ = std::make_unique<Checkpoints>(*group_, std::move(options), listener_);
 }
 
@@ -311,6 +320,7 @@ Evaluation Trainer::evaluation_of(std::span<const ops::LossSums> figures, double
 }
 
 Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem::path& folder) {
+  require_host_memory();
   Resumed resumed;
   const auto opened = open_checkpoint(*group_, wish, folder, resumed.refused);
   if (!opened) return resumed;

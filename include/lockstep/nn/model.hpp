@@ -32,8 +32,9 @@ struct Passes {
   bool fuse = true;          ///< fuses additions and activations into neighboring operators
   bool recompute = true;     ///< recomputes cheap results for the backward pass instead of storing them
   bool reuse_memory = true;  ///< lets activations that are not alive at the same time share memory
+  bool capture = true;       ///< captures a step as one graph of work, where the device can, and launches it again
 
-  /// Names of the passes: "fuse", "recompute", "reuse-memory".
+  /// Names of the passes: "fuse", "recompute", "reuse-memory", "capture".
   static std::vector<std::string_view> names();
   /// Disables a pass. @throws Error{invalid_argument} for an unknown name, with the nearest one
   void leave_out(const std::string& name);
@@ -57,7 +58,8 @@ struct ModelOptions {
   /// Number of shards, or without shards of ranks (`Exchange::size()`), over whose samples batch norm computes mean and
   /// variance together; 0: each part by itself.
   int synchronized_parts = 0;
-  std::int64_t loss_scale_interval = 0;  ///< steps with finite gradients after which the loss scale doubles; 0: it stays
+  std::int64_t loss_scale_interval =
+      0;                 ///< steps with finite gradients after which the loss scale doubles; 0: it stays
   double clip_norm = 0;  ///< clips gradients to this global L2 norm over all updated parameters; 0: off
   double ema = 0;        ///< decay of the EMA weights, which evaluations use; 0: no EMA
   Passes passes;
@@ -112,8 +114,8 @@ class Model {
   [[nodiscard]] const Layout& parameters() const { return graph_.parameters(); }
   [[nodiscard]] const Layout& state() const { return graph_.state(); }
 
-  /// Buffers of the model's dtype in memory of the device (`ops::Ops::device`), with as many elements as the layouts. Each step overwrites the
-  /// gradients (except padding).
+  /// Buffers of the model's dtype in memory of the device (`ops::Ops::device`), with as many elements as the layouts.
+  /// Each step overwrites the gradients (except padding).
   struct Memory {
     Buffer parameters;
     Buffer gradients;  ///< `gradient_places()` gradient buffers, concatenated; the sums are in the first ones

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string_view>
 
 #include "lockstep/base/buffer.hpp"
@@ -23,8 +25,25 @@ class Device {
   virtual void copy(void* to, const void* from, Bytes bytes, Queue queue) const = 0;
   /// Overwrites memory of the device with zeros.
   virtual void clear(void* memory, Bytes bytes, Queue queue) const = 0;
+  /// Whether the queue's work is done. @throws Error{device}
+  [[nodiscard]] virtual bool is_idle(Queue queue) const = 0;
   /// Blocks the host until the queue's work is done. @throws Error{device}
-  virtual void wait(Queue queue) const = 0;
+  void wait(Queue queue) const {
+    while (!is_idle(queue)) {
+    }
+  }
+
+  /// Work that can be submitted again.
+  class Graph {
+   public:
+    virtual ~Graph() = default;
+    virtual void launch(Queue queue) const = 0;
+  };
+  /// Captures what `submit` submits to the queue; nothing runs. @return null if the device captures nothing
+  /// @throws what `submit` throws; Error{device}
+  [[nodiscard]] virtual std::unique_ptr<Graph> capture(Queue /*queue*/, const std::function<void()>& /*submit*/) const {
+    return nullptr;
+  }
 };
 
 /// The processors of this machine, with memory of the host.

@@ -31,7 +31,7 @@ struct StepScalars {
   double loss_scale = 1;          ///< factor of the gradients until the update, against underflow
   std::int64_t scaled_steps = 0;  ///< steps since the loss scale changed
   RngKey rng_key = {};  ///< key of this rank's samples; all fields but `first_sample` are the same on all ranks
-  double request = 0;  ///< 1 if this rank has a request, for instance to stop
+  double request = 0;   ///< 1 if this rank has a request, for instance to stop
 };
 
 /// Results of a step, the same on all ranks.

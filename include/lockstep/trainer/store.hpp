@@ -72,6 +72,7 @@ class Store {
   void gather_averages();
 
  private:
+  void overwrite(const Buffer& to, const Buffer& from) const;
   /// Returns for each rank `each` times the number of its shards or, without shards, `each`. Valid until the next call.
   std::span<const Count> times_shards(std::int64_t each);
 

@@ -47,7 +47,8 @@ class Trainer {
   }
 
   /// Saves checkpoints from now on, also at the end of run(). Collective.
-  /// @throws Error{invalid_argument}; Error{io} on every rank if rank 0 cannot write into the folder
+  /// @throws Error{invalid_argument}; Error{unsupported} if operators compute in memory of a GPU; Error{io} on every
+  ///         rank if rank 0 cannot write into the folder
   void save_checkpoints(CheckpointOptions options);
   /// Saves a checkpoint now, and waits until it is complete. Trouble with files is an event. Collective.
   /// @pre save_checkpoints() was called
@@ -93,6 +94,7 @@ class Trainer {
   observe::EpochEvent train_epoch();
   /// @return whether it was the best evaluation so far
   bool evaluate_epoch(observe::EpochEvent& event);
+  void require_host_memory() const;
   void save_after_step();
   void save_after_epoch(bool is_best);
   void start_saving(bool is_best);

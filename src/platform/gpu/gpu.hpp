@@ -81,9 +81,28 @@ class Event {
   void* native_ = nullptr;
 };
 
+/// Whether all work of `stream` is done. @pre `stream` is no host queue and is not captured
+bool is_done(Queue stream);
 /// Whether `stream` is being captured, so that its work goes into a graph. @pre `stream` is no host queue
 /// @throws Error{invalid_argument} if the capture has failed and has not been ended yet
 bool is_captured(Queue stream);
+
+/// A stream's work that was captured as a CUDA graph, and can be launched any number of times.
+class CapturedGraph {
+ public:
+  /// From now on the stream's work is captured instead of run. @pre `stream` is no host queue
+  static void begin(Queue stream);
+  /// Ends the capture. @throws also Error{device} if the work cannot be captured
+  explicit CapturedGraph(Queue stream);
+  CapturedGraph(const CapturedGraph&) = delete;
+  CapturedGraph& operator=(const CapturedGraph&) = delete;
+  ~CapturedGraph();
+
+  void launch(Queue stream) const;
+
+ private:
+  void* native_ = nullptr;
+};
 
 /// Allocates zeroed memory of the selected GPU. It does not wait for streams of the program.
 Allocation allocate_device(Bytes bytes);

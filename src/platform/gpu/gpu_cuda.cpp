@@ -40,6 +40,16 @@ std::string why_driver_is_insufficient() {
          version_text(CUDART_VERSION) + ": update the driver, or build lockstep with an older CUDA";
 }
 
+/// Evaluates the result of a query.
+bool is_ready(cudaError_t code, std::string_view call) {
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();  // otherwise the next call would report it
+    return false;
+  }
+  if (code != cudaSuccess) throw_cuda_error(code, call);
+  return true;
+}
+
 void require_not_negative(Bytes bytes) {
   if (bytes.value < 0) {
     throw Error(ErrorCode::invalid_argument, "cannot allocate " + std::to_string(bytes.value) + " bytes");
@@ -123,17 +133,16 @@ void Event::record(Queue stream) { LOCKSTEP_CUDA_CHECK(cudaEventRecord(cuda_even
 
 bool Event::reached() const {
   const BesideCaptures beside;
-  const cudaError_t code = cudaEventQuery(cuda_event(native_));
-  if (code == cudaErrorNotReady) {
-    cudaGetLastError();
-    return false;
-  }
-  if (code != cudaSuccess) throw_cuda_error(code, "cudaEventQuery");
-  return true;
+  return is_ready(cudaEventQuery(cuda_event(native_)), "cudaEventQuery");
 }
 
 void Event::hold_back(Queue stream) const {
   LOCKSTEP_CUDA_CHECK(cudaStreamWaitEvent(cuda_stream(stream), cuda_event(native_), 0));
+}
+
+bool is_done(Queue stream) {
+  const BesideCaptures beside;
+  return is_ready(cudaStreamQuery(cuda_stream(stream)), "cudaStreamQuery");
 }
 
 bool is_captured(Queue stream) {
@@ -142,6 +151,28 @@ bool is_captured(Queue stream) {
   if (status == cudaStreamCaptureStatusInvalidated)
     throw Error(ErrorCode::invalid_argument, "the capture of the stream has failed: end it");
   return status == cudaStreamCaptureStatusActive;
+}
+
+void CapturedGraph::begin(Queue stream) {
+  LOCKSTEP_CUDA_CHECK(cudaStreamBeginCapture(cuda_stream(stream), cudaStreamCaptureModeThreadLocal));
+}
+
+CapturedGraph::CapturedGraph(Queue stream) {
+  cudaGraph_t graph = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaStreamEndCapture(cuda_stream(stream), &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  if (code != cudaSuccess) throw_cuda_error(code, "cudaGraphInstantiate");
+  native_ = executable;
+}
+
+CapturedGraph::~CapturedGraph() {
+  if (native_ != nullptr) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(native_));
+}
+
+void CapturedGraph::launch(Queue stream) const {
+  LOCKSTEP_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(native_), cuda_stream(stream)));
 }
 
 Allocation allocate_device(Bytes bytes) {

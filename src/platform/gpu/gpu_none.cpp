@@ -28,7 +28,13 @@ void Event::record(Queue /*stream*/) { refuse(); }
 bool Event::reached() const { refuse(); }
 void Event::hold_back(Queue /*stream*/) const { refuse(); }
 
+bool is_done(Queue /*stream*/) { refuse(); }
 bool is_captured(Queue /*stream*/) { refuse(); }
+
+void CapturedGraph::begin(Queue /*stream*/) { refuse(); }
+CapturedGraph::CapturedGraph(Queue /*stream*/) { refuse(); }
+CapturedGraph::~CapturedGraph() = default;
+void CapturedGraph::launch(Queue /*stream*/) const { refuse(); }
 
 Allocation allocate_device(Bytes /*bytes*/) { refuse(); }
 Allocation allocate_pinned(Bytes /*bytes*/) { refuse(); }

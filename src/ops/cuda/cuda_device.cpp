@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/cuda_device.hpp"
+
+#include "lockstep/base/error.hpp"
+#include "platform/gpu/gpu.hpp"
+
+namespace lockstep::ops {
+namespace {
+
+class CudaGraph final : public Device::Graph {
+ public:
+  explicit CudaGraph(Queue stream) : graph_(stream) {}
+  void launch(Queue queue) const override { graph_.launch(queue); }
+
+ private:
+  CapturedGraph graph_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "cuda"; }
+  [[nodiscard]] Queue queue() const override { return stream_.queue(); }
+  [[nodiscard]] Allocation allocate(Bytes bytes) const override { return allocate_device(bytes); }
+  [[nodiscard]] Allocation allocate_staging(Bytes bytes) const override { return allocate_pinned(bytes); }
+  void copy(void* to, const void* from, Bytes bytes, Queue queue) const override {
+    if (bytes.value > 0) copy_bytes(to, from, bytes, queue);
+  }
+  void clear(void* memory, Bytes bytes, Queue queue) const override {
+    if (bytes.value > 0) clear_bytes(memory, bytes, queue);
+  }
+  [[nodiscard]] bool is_idle(Queue queue) const override { return is_done(queue); }
+
+  [[nodiscard]] std::unique_ptr<Graph> capture(Queue queue, const std::function<void()>& submit) const override {
+    CapturedGraph::begin(queue);
+    try {
+      submit();
+    } catch (...) {
+      try {
+        const CapturedGraph discarded(queue);
+      } catch (const Error&) {  // the capture has failed with the submission
+      }
+      throw;
+    }
+    return std::make_unique<CudaGraph>(queue);
+  }
+
+ private:
+  Stream stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(int gpu) {
+  select_gpu(gpu);
+  return std::make_unique<CudaDevice>();
+}
+
+}  // namespace lockstep::ops

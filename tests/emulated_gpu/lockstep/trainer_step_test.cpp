@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainer's own step on GPUs: it gives the bits of the same kernels on the host, as items or as one CUDA graph.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulated_gpu/lockstep/ranks.hpp"
+#include "emulated_gpu/lockstep/test_ops.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/nn/models.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "ops/cuda/cuda_device.hpp"
+#include "trainer/host_view.hpp"
+#include "trainer/small_data.hpp"
+
+namespace lockstep::on_emulated_gpus {
+namespace {
+
+using trainer::Trainer;
+
+nn::Graph two_layers() {
+  const nn::DataSpec data = nn::DataSpec::of_images(1, 12, 12, 10);
+  nn::Graph graph("two layers");
+  graph.input(data.at("images"));
+  graph.add("fc1", nn::Linear{.out_features = 16});
+  graph.add("relu", nn::Relu{});
+  graph.add("fc2", nn::Linear{.out_features = data.classes});
+  nn::classify(graph, data);
+  return graph;
+}
+
+/// Steps of 24 samples and, at the end of each epoch, of 13. The loss scale is too large at first, so that steps are
+/// skipped.
+trainer::TrainerOptions options_of_run(bool capture) {
+  return {.epochs = 5,
+          .batch = {24},
+          .schedule = {.peak = 0.05},
+          .optimizer = {.momentum = 0.9},
+          .clip_norm = 0.5,
+          .ema = 0.75,
+          .loss_scale = {.initial = 0x1p134, .interval = 4},
+          .passes = {.fuse = false, .capture = capture},
+          .eval_interval = 0};
+}
+
+/// The end of a run, in host memory.
+struct End {
+  std::vector<float> weights;
+  std::vector<float> averages;
+  std::int64_t skipped = 0;
+  double loss_scale = 0;
+  double test_loss = 0;
+  int submitted = 0;  // kernels
+};
+
+std::vector<float> host_copy(const Trainer& trainer, const Buffer& memory) {
+  const trainer::HostView view(trainer.replica().model().device(), memory);
+  const auto* first = static_cast<const float*>(view.buffer().data);
+  return {first, first + view.buffer().count.value};
+}
+
+std::unique_ptr<TestOps> ops_for(const ProcessGroup& group) {
+  return make_test_ops(group.gpu() ? ops::make_cuda_device(*group.gpu()) : nullptr);
+}
+
+class TrainerStep : public testing::Test {
+ protected:
+  void TearDown() override { world_.close(); }
+
+  ProcessGroup group(Device device) {
+    return ProcessGroup(world_, {.device = device,
+                                 .algorithm = "tree-order",
+                                 .wait = {.spins_before_yield = 0},
+                                 .deadline = std::chrono::seconds(60)});
+  }
+
+  End train(Device device, bool capture) {
+    ProcessGroup group = this->group(device);
+    End end;
+    {
+      const std::unique_ptr<TestOps> ops = ops_for(group);
+      const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
+      const int before = ops->submitted();
+      Trainer trainer(group, *ops, two_layers(), data, options_of_run(capture));
+      const trainer::RunState& run = trainer.run();
+      end.submitted = ops->submitted() - before;
+      EXPECT_EQ(run.global_step, 15);
+      end.skipped = run.skipped;
+      end.loss_scale = run.loss_scale;
+      end.test_loss = trainer.evaluate().loss;
+      end.weights = host_copy(trainer, trainer.replica().store().values());
+      end.averages = host_copy(trainer, trainer.replica().store().averages());
+    }
+    group.close();
+    return end;
+  }
+
+  World world_;
+};
+
+TEST_F(TrainerStep, GivesTheBitsOfTheHostAsItemsAndAsAGraph) {
+  const End host = train(Device::cpu, true);
+  EXPECT_GT(host.skipped, 0);
+  EXPECT_LT(host.skipped, 10);
+  for (const bool capture : {false, true}) {
+    const End gpu = train(Device::cuda, capture);
+    EXPECT_EQ(gpu.weights, host.weights) << "captured: " << capture;
+    EXPECT_EQ(gpu.averages, host.averages) << "captured: " << capture;
+    EXPECT_EQ(gpu.skipped, host.skipped);
+    EXPECT_EQ(gpu.loss_scale, host.loss_scale);
+    EXPECT_EQ(gpu.test_loss, host.test_loss);
+    // Of 15 steps there are two sizes, and each is submitted twice: as it is, and to be captured.
+    EXPECT_EQ(15 * gpu.submitted, (capture ? 4 : 15) * host.submitted);
+  }
+}
+
+/// Without a loss scale a gradient that is not finite ends the run, and the error names the rank and the tensor.
+TEST_F(TrainerStep, NamesTheRankWhoseGradientIsNotFinite) {
+  ProcessGroup group = this->group(Device::cuda);
+  {
+    const std::unique_ptr<TestOps> ops = ops_for(group);
+    const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
+    trainer::TrainerOptions options = options_of_run(true);
+    options.loss_scale = {};
+    Trainer trainer(group, *ops, two_layers(), data, options);
+    trainer.train_steps(3);
+    const int culprit = group.size() - 1;
+    const std::vector<float> before = host_copy(trainer, trainer.replica().store().values());
+    constexpr std::int64_t samples = 3;  // of each rank
+    std::vector<float> images(samples * 12 * 12, 0.5F);
+    if (group.rank() == Rank{culprit}) images[7] = std::numeric_limits<float>::quiet_NaN();
+    std::vector<std::int32_t> labels(samples, 1);
+    const std::array<Buffer, 2> tensors{Buffer(images), Buffer(labels)};
+    const data::Batch batch{.samples = {samples}, .step_samples = {samples * group.size()}, .tensors = tensors};
+    trainer::RunState run;
+    try {
+      trainer.replica().step(batch, 0.1, run);
+      ADD_FAILURE() << "the step has succeeded";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::diverged);
+      EXPECT_EQ(error.context().peers, std::vector<int>{culprit});
+      EXPECT_NE(std::string(error.what()).find("'fc1.weight'"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(host_copy(trainer, trainer.replica().store().values()), before);
+  }
+  group.close();
+}
+
+}  // namespace
+}  // namespace lockstep::on_emulated_gpus
