@@ -274,7 +274,7 @@ const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Pee
 
 std::span<const ops::LossSums> Model::own_loss_sums() const { return numbers_->rank; }
 
-std::span<const ops::LossSums> Model::evaluate(const Feed& feed) {
+Prediction Model::predict(const Feed& feed) {
   require_bound();
   require_inputs(feed);
   PlacedSteps& steps = prepared(feed.samples, false).evaluation();
@@ -282,11 +282,7 @@ std::span<const ops::LossSums> Model::evaluate(const Feed& feed) {
   NoPeers alone;
   Runner runner(graph_, *numbers_, *lanes_, alone, options_.observer);
   for (const Item& item : steps.items()) runner.run_now(item);
-  return std::span(numbers_->own).first(graph_.losses().size());
-}
-
-double Model::loss_of(std::span<const ops::LossSums> loss_sums, double samples) const {
-  return nn::loss_of(graph_, loss_sums, samples);
+  return {.losses = std::span(numbers_->own).first(graph_.losses().size()), .outputs = steps.outputs()};
 }
 
 void Model::require_bound() const {

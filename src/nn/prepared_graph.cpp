@@ -34,10 +34,11 @@ std::string text_of(const ops::Format& format) {
 
 }  // namespace
 
-PlacedSteps::PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype)
+PlacedSteps::PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype, std::int64_t samples)
     : graph_(&graph),
       step_plan_(std::move(plan)),
       dtype_(dtype),
+      samples_(samples),
       plan_(plan_memory(passes.reuse_memory
                             ? step_plan_.buffers
                             : throughout(step_plan_.buffers, static_cast<int>(step_plan_.items.size())))) {}
@@ -122,6 +123,11 @@ void PlacedSteps::place(const StepMemory& memory) {
         },
         item));
     if (std::holds_alternative<Gate>(item)) add_updates(memory);
+  }
+  outputs_.clear();
+  for (std::size_t i = 0; i < step_plan_.outputs.size(); ++i) {
+    const std::int64_t elements = graph_->shape(graph_->outputs()[i].value).count();
+    outputs_.push_back({address(step_plan_.outputs[i], memory), {samples_ * elements}, dtype_});
   }
 }
 
@@ -214,12 +220,12 @@ PlacedSteps& PreparedGraph::training() {
   if (passes_.recompute) plan = nn::recompute(std::move(plan));
   if (passes_.fuse) plan = fuse_sums(std::move(plan));
   if (passes_.reuse_memory) plan = share_gradients(std::move(plan));
-  return training_.emplace(graph_, std::move(plan), passes_, dtype_);
+  return training_.emplace(graph_, std::move(plan), passes_, dtype_, samples_);
 }
 
 PlacedSteps& PreparedGraph::evaluation() {
   if (evaluation_) return *evaluation_;
-  return evaluation_.emplace(graph_, plan_evaluation(graph_, kernels_for(samples_, 0)), passes_, dtype_);
+  return evaluation_.emplace(graph_, plan_evaluation(graph_, kernels_for(samples_, 0)), passes_, dtype_, samples_);
 }
 
 const Kernels& PreparedGraph::kernels_for(std::int64_t samples, int lane) {

@@ -39,7 +39,7 @@ struct StepMemory {
 class PlacedSteps {
  public:
   /// @param dtype  type of the real inputs
-  PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype);
+  PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype, std::int64_t samples);
 
   [[nodiscard]] const MemoryPlan& plan() const { return plan_; }
   [[nodiscard]] std::span<const Lifetime> lifetimes() const { return step_plan_.buffers; }
@@ -51,6 +51,8 @@ class PlacedSteps {
   void feed(std::span<const void* const> inputs);
   /// @pre it is placed
   [[nodiscard]] std::span<const Item> items() const { return items_; }
+  /// Returns where an evaluation leaves the graph's outputs. @pre it is placed
+  [[nodiscard]] std::span<const Buffer> outputs() const { return outputs_; }
   /// Reports the cost of the updates. @pre it is placed
   [[nodiscard]] std::vector<OperatorReport> update_reports() const;
 
@@ -81,12 +83,14 @@ class PlacedSteps {
   const Graph* graph_;
   StepPlan step_plan_;
   DType dtype_;
+  std::int64_t samples_;
   MemoryPlan plan_;
   std::deque<Pointers> pointers_;
   std::deque<std::string> labels_;  // labels of updates
   std::vector<ConstBuffer> clipped_;
   std::vector<Slot> slots_;
   std::vector<Item> items_;
+  std::vector<Buffer> outputs_;
 };
 
 /// How a step is split.

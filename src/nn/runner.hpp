@@ -49,7 +49,7 @@ class Runner final : public ItemQueue {
   Observer* observer_;
 };
 
-/// Returns Σ coefficient · loss ÷ normalizer.
+/// Returns Σ coefficient · loss ÷ normalizer, of sums over all ranks and batches.
 double loss_of(const Graph& graph, std::span<const ops::LossSums> loss_sums, double samples);
 
 }  // namespace lockstep::nn

@@ -2,15 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <vector>
+
+#include "lockstep/observe/events.hpp"
 
 namespace lockstep::trainer {
-
-/// Results over the whole test set.
-struct Evaluation {
-  double loss = 0;      ///< mean over the test samples
-  double accuracy = 0;  ///< 0 to 1: fraction of correct predictions, as the first loss term counts them
-};
 
 /// The state of a run between two steps, apart from its tensors and options. It is equal on all ranks. A run that
 /// resumes with it reports the same results as an undisturbed run.
@@ -26,8 +22,8 @@ struct RunState {
   double last_loss = 0;           ///< mean loss of the last step over the samples of all ranks
   double epoch_loss_sum = 0;      ///< sum of the losses of this epoch's samples
   std::int64_t epoch_samples = 0;
-  std::optional<Evaluation> evaluation;  ///< the last one
-  double best_accuracy = 0;
+  std::vector<observe::MetricValue> evaluation;  ///< the last one; without values if there was none
+  std::vector<observe::MetricValue> best;        ///< the best value of each metric
   /// The largest of the ranks' stop requests once they have agreed to stop; 0 before. It belongs to the process that
   /// runs, so a run that resumes begins with 0.
   int stopped_by = 0;
