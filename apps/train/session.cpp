@@ -153,7 +153,8 @@ std::string weights_sha256(const trainer::Replica& replica) {
 
 observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds) {
   const trainer::RunState& run = trainer.state();
-  return {.outcome = run.stopped_by == 0 ? "completed" : "stopped",
+  const char* outcome = trainer.stops_early() ? "early-stopped" : "completed";
+  return {.outcome = run.stopped_by == 0 ? outcome : "stopped",
           .signal = run.stopped_by == 0 ? "" : signal_name(run.stopped_by),
           .epochs = trainer.completed_epochs(),
           .steps = run.global_step,

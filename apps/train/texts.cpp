@@ -111,6 +111,12 @@ std::string summary_text(const Options& options, const trainer::Trainer& trainer
             count_of(trainer.total_steps(), "step") + ", " + std::to_string(trainer.completed_epochs()) + " of " +
             count_of(options.trainer.epochs, "epoch") + " completed\n";
   }
+  const trainer::EarlyStop& stop = options.trainer.early_stop;
+  if (run.stopped_by == 0 && trainer.stops_early()) {
+    text += "ended by --early-stop after " + std::to_string(trainer.completed_epochs()) + " of " +
+            count_of(options.trainer.epochs, "epoch") + ": " + stop.metric + " has not become better in " +
+            count_of(stop.patience, "evaluation") + '\n';
+  }
   text += format("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(run.global_step, "step").c_str(),
                  seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
   if (run.global_step > 0) text += format("; last loss %.4f", run.last_loss);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/run_section.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -12,6 +13,7 @@ namespace {
 constexpr const char* run_section = "run";
 constexpr const char* evaluation_section = "evaluation";
 constexpr const char* best_section = "best";
+constexpr const char* since_best_section = "evaluations_since_best";
 
 /// Calls `take` with the name of each number and the number.
 template <typename Run, typename Take>
@@ -36,6 +38,8 @@ void add_run(const RunState& run, state::StateFile& file) {
   for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}})
     for (const observe::MetricValue& metric : *metrics)
       if (metric.value) file.sections[name][metric.name] = *metric.value;
+  for (std::size_t i = 0; i < run.best.size(); ++i)
+    if (run.best[i].value) file.sections[since_best_section][run.best[i].name] = run.evaluations_since_best[i];
 }
 
 RunState run_state_of(const state::StateFile& file) {
@@ -53,6 +57,8 @@ RunState run_state_of(const state::StateFile& file) {
     if (section == file.sections.end()) continue;
     for (const auto& [metric, value] : section->second) metrics->push_back({metric, file.real(name, metric)});
   }
+  for (const observe::MetricValue& metric : run.best)
+    run.evaluations_since_best.push_back(file.integer(since_best_section, metric.name));
   return run;
 }
 

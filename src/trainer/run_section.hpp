@@ -6,7 +6,8 @@
 
 namespace lockstep::trainer {
 
-/// Adds the state of a run to `state.json`: the sections "run", "evaluation" and "best".
+/// Adds the state of a run to `state.json`: the sections "run", "evaluation", "best" and
+/// "evaluations_since_best".
 void add_run(const RunState& run, state::StateFile& file);
 /// Reads these sections, of metrics only name and value. @throws Error{corrupt} that names the key if one is missing or
 /// of another kind

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "ops/kernel_choices.hpp"
 #include "trainer/checkpoints.hpp"
@@ -54,9 +56,14 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
   return {dataset, options.precision, std::move(sampler), {.workers = options.workers, .observer = observer}};
 }
 
+/// Returns the index of a metric, or their number if there is none of this name.
+std::size_t index_of(const std::vector<observe::MetricValue>& metrics, const std::string& name) {
+  const auto has_name = [&](const observe::MetricValue& metric) { return metric.name == name; };
+  return static_cast<std::size_t>(std::find_if(metrics.begin(), metrics.end(), has_name) - metrics.begin());
+}
+
 bool is_there(const std::vector<observe::MetricValue>& metrics, const std::string& name) {
-  return std::any_of(metrics.begin(), metrics.end(),
-                     [&](const observe::MetricValue& metric) { return metric.name == name; });
+  return index_of(metrics, name) < metrics.size();
 }
 
 /// Returns the metrics with the values that a checkpoint has of them.
@@ -110,6 +117,7 @@ void Trainer::add_metric(std::unique_ptr<Metric> metric) {
     value.value.reset();
     state_.evaluation.push_back(value);
     state_.best.push_back(std::move(value));
+    state_.evaluations_since_best.push_back(0);
   }
   metrics_.push_back(std::move(metric));
 }
@@ -120,8 +128,25 @@ std::vector<observe::MetricValue> Trainer::metrics() const {
   return metrics;
 }
 
+void Trainer::check_metrics() const {
+  const EarlyStop& stop = options_.early_stop;
+  require(stop.patience >= 0, "a patience of " + std::to_string(stop.patience) + ": it cannot be negative", *group_);
+  std::vector<std::string_view> names;
+  for (const observe::MetricValue& metric : state_.best) names.push_back(metric.name);
+  for (const std::string& name : {options_.best_metric, stop.patience > 0 ? stop.metric : ""})
+    require(name.empty() || is_there(state_.best, name), unknown("metric", name, names), *group_);
+  require(stop.patience == 0 || !stop.metric.empty(), "early stopping needs the name of a metric", *group_);
+}
+
+bool Trainer::stops_early() const {
+  const std::size_t metric = index_of(state_.best, options_.early_stop.metric);
+  return options_.early_stop.patience > 0 && metric < state_.best.size() && !all_steps_done() &&
+         state_.evaluations_since_best[metric] >= options_.early_stop.patience;
+}
+
 const RunState& Trainer::run() {
-  while (state_.stopped_by == 0 && !(state_.is_reported && all_steps_done())) {
+  check_metrics();
+  while (state_.stopped_by == 0 && !(state_.is_reported && (all_steps_done() || stops_early()))) {
     if (state_.is_reported && state_.step == steps_per_epoch()) begin_next_epoch();
     observe::EpochEvent event = train_epoch();
     const bool is_best = state_.stopped_by == 0 && evaluate_epoch(event);
@@ -149,7 +174,8 @@ void Trainer::save_after_epoch(bool is_best) {
   const CheckpointOptions& options = checkpoints_->options();
   const bool by_epochs = options.epochs > 0 && state_.epoch % options.epochs == 0;
   const bool by_steps = options.steps > 0 && state_.global_step % options.steps == 0;
-  if (is_best || by_epochs || by_steps || all_steps_done() || state_.stopped_by != 0) start_saving(is_best);
+  const bool is_end = all_steps_done() || stops_early() || state_.stopped_by != 0;
+  if (is_best || by_epochs || by_steps || is_end) start_saving(is_best);
 }
 
 void Trainer::save() {
@@ -182,15 +208,19 @@ bool Trainer::evaluate_epoch(observe::EpochEvent& event) {
   if (!evaluation) return false;
   event.metrics = state_.evaluation = *evaluation;
   event.evaluation_seconds = seconds_since(begin);
-  const std::string chosen = is_there(state_.best, "accuracy") ? "accuracy" : "loss";
-  bool is_best = false;
-  for (std::size_t i = 0; i < state_.best.size(); ++i) {
-    const observe::MetricValue& metric = state_.evaluation[i];
-    if (!metric.is_better_than(state_.best[i].value)) continue;
-    state_.best[i] = metric;
-    is_best |= metric.name == chosen;
+  // Rank 0 decides, so that all ranks save and stop together even if a metric rounds differently somewhere.
+  std::vector<std::uint8_t> is_better(state_.best.size());
+  for (std::size_t i = 0; i < is_better.size(); ++i)
+    is_better[i] = state_.evaluation[i].is_better_than(state_.best[i].value) ? 1 : 0;
+  group_->control().broadcast(std::span(is_better), {0}, Queue::host(), "best metrics").wait();
+  for (std::size_t i = 0; i < is_better.size(); ++i) {
+    ++state_.evaluations_since_best[i];
+    if (is_better[i] == 0) continue;
+    state_.best[i] = state_.evaluation[i];
+    state_.evaluations_since_best[i] = 0;
   }
-  return is_best;
+  const std::string usual = is_there(state_.best, "accuracy") ? "accuracy" : "loss";
+  return is_better[index_of(state_.best, options_.best_metric.empty() ? usual : options_.best_metric)] != 0;
 }
 
 /// Trains to the end of the epoch, or of the run. @return the event of the epoch, without evaluation
@@ -341,6 +371,12 @@ void Trainer::take_over(RunState run) {
     run.loss_scale = state_.loss_scale;
     run.scaled_steps = 0;
   }
+  std::vector<std::int64_t> since_best(state_.best.size());
+  for (std::size_t i = 0; i < since_best.size(); ++i) {
+    const std::size_t saved = index_of(run.best, state_.best[i].name);
+    if (saved < run.best.size()) since_best[i] = run.evaluations_since_best[saved];
+  }
+  run.evaluations_since_best = std::move(since_best);
   run.evaluation = with_values_of(run.evaluation, metrics());
   run.best = with_values_of(run.best, metrics());
   state_ = std::move(run);

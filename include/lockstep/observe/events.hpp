@@ -97,7 +97,9 @@ struct CheckpointEvent {
 
 /// Emitted once, at the end of the run, whatever ended it.
 struct EndEvent {
-  std::string outcome;      ///< "completed" if all epochs or steps were trained, "stopped" by a signal, or "failed"
+  /// "completed" if all epochs or steps were trained, "early-stopped" if a metric became no better, "stopped" by a
+  /// signal, or "failed"
+  std::string outcome;
   std::string signal;       ///< signal that stopped the run, e.g. "SIGTERM"; empty if none did
   std::int64_t epochs = 0;  ///< completed epochs
   std::int64_t steps = 0;   ///< steps taken

@@ -24,6 +24,8 @@ struct RunState {
   std::int64_t epoch_samples = 0;
   std::vector<observe::MetricValue> evaluation;  ///< the last one; without values if there was none
   std::vector<observe::MetricValue> best;        ///< the best value of each metric
+  /// For each metric, the evaluations since the one with its best value.
+  std::vector<std::int64_t> evaluations_since_best;
   /// The largest of the ranks' stop requests once they have agreed to stop; 0 before. It belongs to the process that
   /// runs, so a run that resumes begins with 0.
   int stopped_by = 0;

@@ -58,7 +58,8 @@ class Trainer {
   ///         checkpoint, and the first of these
   Resumed resume(const std::string& wish, const std::filesystem::path& folder = {});
 
-  /// Trains to the end: all epochs, or `steps`, or until it is stopped. Collective. @throws as Replica::step
+  /// Trains to the end: all epochs, or `steps`, or until it is stopped or stops early. Collective.
+  /// @throws Error{invalid_argument} on every rank if there is no metric of an option's name; as Replica::step
   const RunState& run();
   /// Takes up to `most` steps and returns at the end of the epoch or when the run is stopped. Collective.
   /// @return the number of steps taken
@@ -67,6 +68,8 @@ class Trainer {
   std::vector<observe::MetricValue> evaluate();
   /// Adds a metric to those of the model's losses, for all later evaluations. Every rank has to add the same ones.
   void add_metric(std::unique_ptr<Metric> metric);
+  /// Whether the run ends before all steps are done, because of `TrainerOptions::early_stop`.
+  [[nodiscard]] bool stops_early() const;
   /// The metrics of an evaluation, without values.
   [[nodiscard]] std::vector<observe::MetricValue> metrics() const;
 
@@ -86,6 +89,7 @@ class Trainer {
 
  private:
   observe::EpochEvent train_epoch();
+  void check_metrics() const;
   /// @return whether it was the best evaluation so far
   bool evaluate_epoch(observe::EpochEvent& event);
   void save_after_step();
